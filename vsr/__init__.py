@@ -1,0 +1,44 @@
+"""Voxel-based soft robots: describe one, put it in a world, simulate it.
+
+Importing this package does not load jax; the first use of a name does.
+"""
+
+from importlib import import_module
+from typing import Any
+
+_HOME = {
+    "Body": "vsr.body",
+    "Material": "vsr.body",
+    "Sine": "vsr.controllers",
+    "Development": "vsr.controllers",
+    "MLP": "vsr.controllers",
+    "Driving": "vsr.controllers",
+    "Sense": "vsr.sensors",
+    "Locomotion": "vsr.tasks",
+    "Placement": "vsr.tasks",
+    "Robot": "vsr.scene",
+    "World": "vsr.scene",
+    "Physics": "vsr.scene",
+    "Scene": "vsr.scene",
+    "Outcome": "vsr.scene",
+    "simulate": "vsr.scene",
+    "Flat": "vsr.terrain",
+    "Uneven": "vsr.terrain",
+    "Hilly": "vsr.terrain",
+    "Steppy": "vsr.terrain",
+    "Uphill": "vsr.terrain",
+    "Downhill": "vsr.terrain",
+    "Polyline": "vsr.terrain",
+}
+
+__all__ = list(_HOME)  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'vsr' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

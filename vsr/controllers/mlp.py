@@ -1,0 +1,144 @@
+"""The centralised sensing controller: one multilayer perceptron for the whole robot (paper, section 2.3).
+
+Inputs are the readings of all voxels (row by row from the bottom, left to right, each voxel's senses in their order),
+then the driving value if there is one, then 1 as bias; every layer is followed by tanh; outputs are the voxels' control
+values in the same order. The weights are flat: for each layer, for each input, for each output.
+
+As arrays the network spans the whole grid: weights of absent voxels are zero. So one compilation serves every body.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from pydantic import Field
+
+from vsr.body import Body
+from vsr.controllers.base import ControllerSpec
+from vsr.sensors import Sense
+from vsr.spec import Count, Real, Spec, Switch
+
+
+class Driving(Spec):
+    """A sine of the time as one more input."""
+
+    frequency: Real = 1.0
+    """[Hz]"""
+    amplitude: Real = 1.0
+    phase: Real = 0.0
+    """[rad]"""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Perceptron:
+    """The network over a whole grid."""
+
+    layers: tuple[Array, ...]
+    """weights, (inputs, outputs) each; the first has rows * columns * senses + 2 inputs (driving, bias)"""
+    driving: Array
+    """frequency [Hz], amplitude and phase [rad] of the driving sine, (3,)"""
+    senses: tuple[Sense, ...] = field(metadata={"static": True})
+    legacy_angle: bool = field(default=False, metadata={"static": True})
+
+    def control(self, time: Array, readings: Array | None) -> Array:
+        assert readings is not None
+        rows, columns = readings.shape[1:]
+        frequency, amplitude, phase = self.driving
+        drive = amplitude * jnp.sin(2 * jnp.pi * frequency * time + phase)
+        values = jnp.concatenate([jnp.moveaxis(readings, 0, -1).ravel(), jnp.stack([drive, jnp.ones_like(drive)])])
+        for weights in self.layers:
+            values = jnp.tanh(jnp.matmul(values, weights, precision="highest"))
+        return values.reshape(rows, columns)
+
+
+class MLP(ControllerSpec):
+    """A multilayer perceptron from all voxels' readings to all voxels' control values."""
+
+    type: Literal["mlp"] = "mlp"
+    senses: tuple[Sense, ...] = Field(min_length=1)
+    """what every voxel reads"""
+    weights: tuple[Real, ...]
+    """flat: for each layer, for each input, for each output"""
+    hidden: tuple[Annotated[Count, Field(ge=1)], ...] = ()
+    """sizes of the hidden layers"""
+    driving: Driving | None = Driving()
+    """a sine of the time as further input; null for none"""
+    legacy_angle: Switch = False
+    """reproduce the original's wrong angle sensor"""
+
+    def sizes(self, body: Body) -> tuple[int, ...]:
+        """Neurons of every layer, inputs first."""
+        voxels = int(body.present.sum())
+        return (int(self._wired(body).sum()) + (self.driving is not None) + 1, *self.hidden, voxels)
+
+    def weight_count(self, body: Body) -> int:
+        """Number of weights needed."""
+        sizes = self.sizes(body)
+        return sum(a * b for a, b in zip(sizes[:-1], sizes[1:], strict=True))
+
+    def check(self, body: Body) -> list[tuple[tuple[str, ...], str]]:
+        rows, columns = body.cells.shape
+        complaints = []
+        for i, sense in enumerate(self.senses):
+            for column, row in sense.voxels or ():
+                if not (0 <= column < columns and 0 <= row < rows and body.present[row, column]):
+                    complaints.append((("senses", str(i), "voxels"), f"there is no voxel in column {column}, row {row}"))
+        needed = self.weight_count(body)
+        if len(self.weights) != needed:
+            sizes = " x ".join(map(str, self.sizes(body)))
+            complaints.append((("weights",), f"{len(self.weights)} given; layers of {sizes} neurons need {needed}"))
+        return complaints
+
+    def build(self, body: Body, dtype: jnp.dtype | type = jnp.float32) -> Perceptron:
+        return Perceptron(
+            layers=spread_weights(
+                jnp.asarray(self.weights, dtype), self.hidden, self._wired(body), self.driving is not None, body.present
+            ),
+            driving=jnp.asarray(
+                [self.driving.frequency, self.driving.amplitude, self.driving.phase] if self.driving else [0, 0, 0],
+                dtype,
+            ),
+            senses=self.senses,
+            legacy_angle=self.legacy_angle,
+        )
+
+    def _wired(self, body: Body) -> np.ndarray:
+        """True where a voxel has a sense, (rows, columns, senses)."""
+        wired = np.repeat(body.present[..., None], len(self.senses), -1)
+        for i, sense in enumerate(self.senses):
+            if sense.voxels is not None:
+                chosen = np.zeros_like(body.present)
+                for column, row in sense.voxels:
+                    if 0 <= row < chosen.shape[0] and 0 <= column < chosen.shape[1]:
+                        chosen[row, column] = True
+                wired[..., i] &= chosen
+        return wired
+
+
+def spread_weights(
+    weights: Array, hidden: tuple[int, ...], wired: np.ndarray, driven: bool, present: np.ndarray
+) -> tuple[Array, ...]:
+    """Weights of one body's network, flat, as matrices over its whole grid.
+
+    wired: which voxels have which senses, (rows, columns, senses); present: (rows, columns). Both are known before
+    tracing; the weights may be traced.
+    """
+    inputs = np.flatnonzero(np.concatenate([wired.ravel(), [driven, True]]))
+    outputs = np.flatnonzero(present.ravel())
+    full = (wired.size + 2, *hidden, present.size)
+    kept = (inputs, *(np.arange(size) for size in hidden), outputs)
+    layers, used = [], 0
+    for layer in range(len(full) - 1):
+        size = kept[layer].size, kept[layer + 1].size
+        block = weights[used : used + math.prod(size)].reshape(size)
+        used += math.prod(size)
+        matrix = jnp.zeros((full[layer], full[layer + 1]), weights.dtype)
+        layers.append(matrix.at[np.ix_(kept[layer], kept[layer + 1])].set(block))
+    return tuple(layers)

@@ -1,0 +1,96 @@
+"""Controllers that only know the time: phase-shifted sines, and sines that drift over the robot's life.
+
+    sine:         f(t) = A sin(2π ν t + φ)
+    development:  f(t) = A sin(2π ν t + φ) + a + (t / T) (b - a)
+
+per voxel, clipped to [-1, 1] when applied (paper, sections 2.3 and 3.2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from vsr.body import Body
+from vsr.controllers.base import ControllerSpec, PerVoxel, check_grid, grid_array
+from vsr.sensors import Sense
+from vsr.spec import Seconds
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class TimeFunctions:
+    """One time function per voxel; all arrays (rows, columns) but the duration."""
+
+    amplitude: Array
+    frequency: Array
+    """[Hz]"""
+    phase: Array
+    """[rad]"""
+    start: Array
+    """offset at birth"""
+    end: Array
+    """offset at the end of development"""
+    duration: Array
+    """of the development [s], ()"""
+
+    @property
+    def senses(self) -> tuple[Sense, ...]:
+        return ()
+
+    @property
+    def legacy_angle(self) -> bool:
+        return False
+
+    def control(self, time: Array, readings: Array | None) -> Array:
+        swing = self.amplitude * jnp.sin(2 * jnp.pi * self.frequency * time + self.phase)
+        return swing + self.start + time / self.duration * (self.end - self.start)
+
+
+class Sine(ControllerSpec):
+    """A sine of the time for every voxel, each with its own phase."""
+
+    type: Literal["sine"] = "sine"
+    phase: PerVoxel = 0.0
+    """[rad]"""
+    frequency: PerVoxel = 1.0
+    """[Hz]"""
+    amplitude: PerVoxel = 1.0
+    """largest control value"""
+
+    def check(self, body: Body) -> list[tuple[tuple[str, ...], str]]:
+        return [
+            complaint
+            for name, value in self
+            if name not in ("type", "duration")
+            for complaint in check_grid(name, value, body)
+        ]
+
+    def build(self, body: Body, dtype: jnp.dtype | type = jnp.float32) -> TimeFunctions:
+        def grid(value: PerVoxel) -> Array:
+            return grid_array(value, body, dtype)
+
+        return TimeFunctions(
+            amplitude=grid(self.amplitude),
+            frequency=grid(self.frequency),
+            phase=grid(self.phase),
+            start=grid(getattr(self, "start", 0.0)),
+            end=grid(getattr(self, "end", 0.0)),
+            duration=jnp.asarray(getattr(self, "duration", 1.0), dtype),
+        )
+
+
+class Development(Sine):
+    """A sine whose offset drifts from start to end over the robot's life."""
+
+    type: Literal["development"] = "development"  # pyright: ignore[reportIncompatibleVariableOverride]
+    start: PerVoxel = 0.0
+    """offset at t = 0 (the paper's a)"""
+    end: PerVoxel = 0.0
+    """offset at t = duration (the paper's b)"""
+    duration: Seconds = 60.0
+    """[s]"""

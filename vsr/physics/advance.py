@@ -1,0 +1,159 @@
+"""`advance`: many substeps under one actuation. The seam between what is fast and what is flexible.
+
+Semi-implicit Euler: forces at the old pose change the velocities, contact corrects them, and the new velocities
+move the pose. Angles are kept as cosine and sine and turned by the Cayley map, so no substep needs a transcendental
+function.
+
+Callers treat one robot and use `vmap`; each `vmap` becomes one more axis at the END of every array (see
+vsr.physics.model), so that lattice neighbours are far apart and robots lie side by side in memory.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.custom_batching import custom_vmap
+
+from vsr.physics.actuation import add_actuation_forces, rest_lengths
+from vsr.physics.contact import Grip, Motion, Pose, combine_grip, resolve_contact
+from vsr.physics.exchange import clusters_of_masses, masses_of_clusters
+from vsr.physics.model import Environment, Model, State
+from vsr.physics.springs import Masses, spring_forces
+
+
+def advance(
+    model: Model, environment: Environment, state: State, control: Array, *, substep: float, count: int
+) -> State:
+    """The state `count` substeps later.
+
+    control: one value per voxel, clipped to [-1, 1], (rows, columns); substep: [s].
+    """
+    return _batched_advance(float(substep), int(count))(model, environment, state, control)
+
+
+@lru_cache(maxsize=64)
+def _batched_advance(substep: float, count: int):
+    """The function of arrays for one choice of substeps, with its batching rule."""
+
+    @custom_vmap
+    def function(model: Model, environment: Environment, state: State, control: Array) -> State:
+        return _advance(model, environment, state, control, substep, count)
+
+    @function.def_vmap
+    def rule(axis_size, in_batched, *arguments):
+        def to_end(value: Array, batched: bool) -> Array:
+            return jnp.moveaxis(value, 0, -1) if batched else value[..., None]
+
+        result = function(*jax.tree.map(to_end, arguments, tuple(in_batched)))
+
+        def to_front(value: Array) -> Array:
+            full = jnp.broadcast_to(value, (*value.shape[:-1], axis_size))
+            return jnp.moveaxis(full, -1, 0)
+
+        return jax.tree.map(to_front, result), jax.tree.map(lambda _: True, result)
+
+    return function
+
+
+def _advance(
+    model: Model, environment: Environment, state: State, control: Array, substep: float, count: int
+) -> State:
+    control = jnp.clip(control, -1, 1)
+    rest_length = rest_lengths(model, control)
+    grip = None if environment.terrain is None else combine_grip(model, environment.terrain)
+    load = None if environment.load is None else (environment.load[:, :, :, 0], environment.load[:, :, :, 1])
+    decay = jnp.exp(-substep * model.linear_damping), jnp.exp(-substep * model.angular_damping)
+
+    def body(_, carry: tuple[Pose, Motion]) -> tuple[Pose, Motion]:
+        pose, motion = carry
+        forces = _cluster_forces(model, pose, motion, control, rest_length, substep)
+        motion = _accelerate(model, environment.gravity, load, motion, forces, decay, substep)
+        return _move(model, environment, grip, pose, motion, substep)
+
+    axes = control.ndim - 2
+    batch = jnp.broadcast_shapes(
+        *(leaf.shape[leaf.ndim - axes :] for leaf in jax.tree.leaves((model, environment, state, control)))
+    )
+    pose, motion = jax.lax.fori_loop(0, count, body, _split(state, batch))
+    return State(
+        position=jnp.stack([pose.x, pose.y], 3),
+        rotation=jnp.stack([pose.cosine, pose.sine], 3),
+        velocity=jnp.stack([motion.x, motion.y], 3),
+        spin=motion.spin,
+    )
+
+
+def _split(state: State, batch: tuple[int, ...]) -> tuple[Pose, Motion]:
+    """Components of a state, each with all the batch axes of the result (a loop's carry keeps its shape)."""
+
+    def component(array: Array, axis: int) -> Array:
+        part = array[:, :, :, axis]
+        return jnp.broadcast_to(part, (*part.shape[:3], *batch))
+
+    spin = jnp.broadcast_to(state.spin, (*state.spin.shape[:3], *batch))
+    pose = Pose(*(component(array, axis) for array in (state.position, state.rotation) for axis in (0, 1)))
+    return pose, Motion(component(state.velocity, 0), component(state.velocity, 1), spin)
+
+
+def _cluster_forces(
+    model: Model, pose: Pose, motion: Motion, control: Array, rest_length: Array, substep: float
+) -> tuple[Array, Array, Array]:
+    """Force and torque on every cluster from springs, limits and force actuation."""
+    x, y, cosine, sine, velocity_x, velocity_y, spin = (
+        masses_of_clusters(field, model.in_second_layer) for field in (*pose, *motion)
+    )
+    offset_x, offset_y = model.mass_offset[:, :, :, 0], model.mass_offset[:, :, :, 1]
+    arm_x = cosine * offset_x - sine * offset_y
+    arm_y = sine * offset_x + cosine * offset_y
+    masses = Masses(
+        x + arm_x, y + arm_y, cosine, sine, velocity_x - spin * arm_y, velocity_y + spin * arm_x, spin
+    )
+    forces = spring_forces(model, masses, rest_length, substep)
+    forces = add_actuation_forces(model, masses, control, forces)
+    torque = forces.torque + arm_x * forces.y - arm_y * forces.x
+    layers = pose.x.shape[0]
+    return tuple(clusters_of_masses(part, model.in_second_layer, layers) for part in (forces.x, forces.y, torque))
+
+
+def _accelerate(
+    model: Model,
+    gravity: Array,
+    load: tuple[Array, Array] | None,
+    motion: Motion,
+    forces: tuple[Array, Array, Array],
+    decay: tuple[Array, Array],
+    substep: float,
+) -> Motion:
+    force_x, force_y, torque = forces
+    if load is not None:
+        force_x, force_y = force_x + load[0], force_y + load[1]
+    fall = jnp.where(model.inverse_mass > 0, gravity, 0)
+    return Motion(
+        motion.x * decay[0] + substep * force_x * model.inverse_mass,
+        motion.y * decay[0] + substep * (force_y * model.inverse_mass - fall),
+        motion.spin * decay[1] + substep * torque * model.inverse_inertia,
+    )
+
+
+def _move(
+    model: Model, environment: Environment, grip: Grip | None, pose: Pose, motion: Motion, substep: float
+) -> tuple[Pose, Motion]:
+    nudge_x = nudge_y = 0.0
+    if grip is not None:
+        motion, (nudge_x, nudge_y) = resolve_contact(model, environment.terrain, grip, pose, motion)
+    half_turn = 0.5 * substep * motion.spin
+    scale = 1 / (1 + half_turn * half_turn)
+    cosine_step, sine_step = (1 - half_turn * half_turn) * scale, 2 * half_turn * scale
+    cosine = pose.cosine * cosine_step - pose.sine * sine_step
+    sine = pose.sine * cosine_step + pose.cosine * sine_step
+    keep_unit = 1.5 - 0.5 * (cosine * cosine + sine * sine)  # round-off must not shrink or stretch the masses
+    moved = Pose(
+        pose.x + substep * motion.x + nudge_x,
+        pose.y + substep * motion.y + nudge_y,
+        cosine * keep_unit,
+        sine * keep_unit,
+    )
+    return moved, motion

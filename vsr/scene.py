@@ -1,0 +1,144 @@
+"""A scene is all that one simulation needs, as plain data: robot, world, task, physics. And `simulate`, which runs it."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from pydantic import Field, model_validator
+
+from vsr.body import Body, assemble_body
+from vsr.controllers import CONTROLLERS, Controller, ControllerSpec, Sine
+from vsr.controllers.base import misfit
+from vsr.physics.model import Environment, Model, State
+from vsr.physics.stability import choose_substeps
+from vsr.rollout import Schedule, Trajectory, record, rollout
+from vsr.spec import Count, OneOf, Real, Seconds, Spec
+from vsr.tasks import TASKS, Locomotion, evaluate, place
+from vsr.terrain import TERRAINS, Flat, Ground
+
+
+class Robot(Spec):
+    """A body and what controls it."""
+
+    body: Body
+    controller: Annotated[ControllerSpec, OneOf(CONTROLLERS)] = Sine(amplitude=0.0)
+    """how control values are made; by default the robot is passive"""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Robot:
+        complaints = self.controller.check(self.body)
+        if complaints:
+            raise misfit([(("controller", *path), reason) for path, reason in complaints])
+        return self
+
+
+class World(Spec):
+    """What surrounds the robot."""
+
+    terrain: Annotated[Ground, OneOf(TERRAINS)] | None = Flat()
+    """the ground; null for free space"""
+    gravity: Annotated[Real, Field(ge=0)] = 9.8
+    """downwards [m/s²]"""
+
+    def build(self, dtype: jnp.dtype | type = jnp.float32) -> Environment:
+        """The array form."""
+        return Environment(
+            gravity=jnp.asarray(self.gravity, dtype),
+            terrain=None if self.terrain is None else self.terrain.build(dtype),
+        )
+
+
+class Physics(Spec):
+    """How time is cut and numbers are kept."""
+
+    time_step: Seconds = 1 / 60
+    """[s]; control calls happen on these; may be written as 1/60"""
+    control_interval: Annotated[Count, Field(ge=0)] = 1
+    """time steps between two control calls without one: 1 means every second step"""
+    substeps: Annotated[Count, Field(ge=1)] | None = None
+    """integration steps in a time step; if absent, enough for the stiffest material"""
+    precision: Literal["float32", "float64"] = "float32"
+    """kind of floating-point number"""
+
+
+class Scene(Spec):
+    """All that one simulation needs."""
+
+    robot: Robot
+    world: World = World()
+    task: Annotated[Locomotion, OneOf(TASKS)] = Locomotion()
+    physics: Physics = Physics()
+
+    @model_validator(mode="after")
+    def _stable(self) -> Scene:
+        try:
+            self.schedule()
+        except ValueError as error:
+            raise misfit([(("physics", "substeps"), str(error))]) from None
+        return self
+
+    def schedule(self) -> Schedule:
+        """How this life is cut into steps."""
+        body, physics = self.robot.body, self.physics
+        used = [list(body.materials.values())[index] for index in np.unique(body.cells[body.present])]
+        return Schedule(
+            duration=self.task.duration,
+            time_step=physics.time_step,
+            control_interval=physics.control_interval,
+            substeps=choose_substeps(used, physics.time_step, physics.substeps),
+        )
+
+    def build(self) -> tuple[Model, Controller, Environment, State]:
+        """All arrays of the first moment."""
+        dtype = jnp.dtype(self.physics.precision)
+        model = assemble_body(self.robot.body, dtype=dtype)
+        environment = self.world.build(dtype)
+        state = place(model, environment.terrain, self.task.placement)
+        return model, self.robot.controller.build(self.robot.body, dtype), environment, state
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a simulation."""
+
+    measures: dict[str, float]
+    """by name, in SI units"""
+    failed: bool
+    """whether the state stopped being finite or exploded"""
+    schedule: Schedule
+    trajectory: Trajectory | None = None
+    model: Model | None = None
+
+
+def simulate(scene: Scene, *, keep_trajectory: bool = False) -> Outcome:
+    """Run one scene. Equal shapes and schedules are compiled once per process."""
+    schedule = scene.schedule()
+    with precision(scene.physics.precision):
+        model, controller, environment, state = scene.build()
+        if keep_trajectory:
+            episode, trajectory = _record(model, controller, environment, state, schedule)
+        else:
+            episode, trajectory = _rollout(model, controller, environment, state, schedule), None
+        measures = {name: float(value) for name, value in evaluate(episode, scene.task.measures).items()}
+        return Outcome(
+            measures=measures,
+            failed=bool(episode.failed),
+            schedule=schedule,
+            trajectory=trajectory,
+            model=model if keep_trajectory else None,
+        )
+
+
+def precision(name: str) -> contextlib.AbstractContextManager:
+    """While it is open, arrays may be of the named kind."""
+    return jax.enable_x64(True) if name == "float64" else contextlib.nullcontext()
+
+
+_rollout = partial(jax.jit, static_argnames="schedule")(rollout)
+_record = partial(jax.jit, static_argnames="schedule")(record)

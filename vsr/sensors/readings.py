@@ -1,0 +1,76 @@
+"""Readings: a quantity now, its mean over the last calls, or its difference over them.
+
+A memory keeps the last values of every quantity in use, newest first. The first call fills all of it with the first
+value, as in the original, so that means start right and differences start at zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import jax.numpy as jnp
+from jax import Array
+from pydantic import Field, field_validator
+
+from vsr.physics.geometry import mass_motion
+from vsr.physics.model import Environment, Model, State
+from vsr.sensors.quantities import QUANTITIES, View
+from vsr.spec import Count, Spec, unknown_name
+
+
+class Sense(Spec):
+    """One reading that voxels take."""
+
+    quantity: str
+    """what is felt; `vsr list` names them all"""
+    reading: Literal["current", "mean", "difference"] = "current"
+    """the latest value, the mean of the last `window` values, or the latest minus the (window-1)-th before it"""
+    window: Annotated[Count, Field(ge=1, le=1000)] = 5
+    """number of control calls looked back on, counting the present one"""
+    voxels: tuple[tuple[Count, Count], ...] | None = None
+    """(column, row) of the voxels that have this sense, row 0 at the bottom; all if absent"""
+
+    @field_validator("quantity")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if name not in QUANTITIES:
+            raise unknown_name(name, QUANTITIES, "quantity")
+        return name
+
+
+def empty_memory(model: Model, senses: Sequence[Sense]) -> Array:
+    """Memory before the first call, (longest window, quantities, rows, columns)."""
+    depth = max((sense.window for sense in senses if sense.reading != "current"), default=1)
+    return jnp.zeros((depth, len(_quantities(senses)), *model.present.shape), model.present.dtype)
+
+
+def read(
+    senses: Sequence[Sense],
+    model: Model,
+    environment: Environment,
+    state: State,
+    memory: Array,
+    first_call: Array,
+    *,
+    legacy_angle: bool = False,
+) -> tuple[Array, Array]:
+    """All readings, 0 in empty cells, (senses, rows, columns), and the new memory."""
+    view = View(model, environment, mass_motion(model, state), legacy_angle)
+    names = _quantities(senses)
+    values = jnp.stack([QUANTITIES[name](view) for name in names]) * model.present
+    values = values.astype(memory.dtype)
+    memory = jnp.where(first_call, values, jnp.concatenate([values[None], memory[:-1]]))
+    return jnp.stack([_summarise(sense, memory[:, names.index(sense.quantity)]) for sense in senses]), memory
+
+
+def _quantities(senses: Sequence[Sense]) -> list[str]:
+    return sorted({sense.quantity for sense in senses})
+
+
+def _summarise(sense: Sense, history: Array) -> Array:
+    if sense.reading == "mean":
+        return history[: sense.window].mean(0)
+    if sense.reading == "difference":
+        return history[0] - history[sense.window - 1]
+    return history[0]

@@ -1,0 +1,81 @@
+"""The base of every plain-data description: robots, worlds, tasks.
+
+A description is a frozen pydantic model: it checks its domain when it is made, refuses unknown fields, and
+round-trips through YAML and JSON. Nothing here knows about arrays; turning a description into arrays is the
+job of the module that owns the mathematics.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, Strict
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+
+class Spec(BaseModel):
+    """Frozen, strict plain data."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True, use_attribute_docstrings=True
+    )
+
+    def to_plain(self) -> dict[str, Any]:
+        """Only JSON types (numbers, text, lists, dicts), ready for YAML or JSON."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+
+def _read_fraction(value: Any) -> Any:
+    if isinstance(value, str) and "/" in value:
+        try:
+            return float(Fraction(value.replace(" ", "")))
+        except (ValueError, ZeroDivisionError):
+            return value
+    return value
+
+
+Real = Annotated[float, Strict()]
+"""A number; text and booleans are refused rather than converted."""
+
+Count = Annotated[int, Strict()]
+"""A whole number; text, booleans and 3.0 are refused rather than converted."""
+
+Switch = Annotated[bool, Strict()]
+"""true or false, nothing else."""
+
+Seconds = Annotated[float, Strict(), BeforeValidator(_read_fraction), Field(gt=0)]
+"""A positive time [s]; a fraction such as 1/60 may be written as text."""
+
+
+def unknown_name(name: str, known: Iterable[str], what: str) -> PydanticCustomError:
+    """The error for a name that is in no registry, with the nearest known one."""
+    return PydanticCustomError("unknown_name", "{text}", {"text": f"unknown {what} '{name}'{suggest(name, known)}"})
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """'; did you mean ...?' or the whole choice, to end an error message with."""
+    known = list(known)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.55)
+    return f"; did you mean '{near[0]}'?" if near else f"; choose from {', '.join(known)}"
+
+
+class OneOf:
+    """Annotation of a field that holds one of a registry's components, told apart by their `type`.
+
+    A bare name stands for the component with its defaults: `terrain: flat`.
+    """
+
+    def __init__(self, registry: Mapping[str, type[Spec]]):
+        self.registry = registry
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        choices = {name: handler.generate_schema(component) for name, component in self.registry.items()}
+        union = core_schema.tagged_union_schema(choices, discriminator="type")
+        return core_schema.no_info_before_validator_function(_read_name, union)
+
+
+def _read_name(value: Any) -> Any:
+    return {"type": value} if isinstance(value, str) else value

@@ -1,0 +1,31 @@
+"""Locomotion: travel as far as possible along x (paper, section 2.5)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from vsr.spec import Seconds, Spec, unknown_name
+from vsr.tasks.measures import MEASURES
+from vsr.tasks.placement import Placement
+
+
+class Locomotion(Spec):
+    """Move along x for a given time; several measures may be taken at once."""
+
+    type: Literal["locomotion"] = "locomotion"
+    duration: Seconds = 60.0
+    """[s]"""
+    placement: Placement = Placement()
+    """where the robot starts"""
+    measures: tuple[str, ...] = Field(default=tuple(MEASURES), min_length=1)
+    """what is measured"""
+
+    @field_validator("measures")
+    @classmethod
+    def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if name not in MEASURES:
+                raise unknown_name(name, MEASURES, "measure")
+        return names

@@ -1,0 +1,42 @@
+"""What a life was worth: every measure is a function of an Episode, and larger need not be better."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+from jax import Array
+
+from vsr.rollout import Episode
+
+
+def travel_velocity(episode: Episode) -> Array:
+    """Displacement of the centre along x over the duration [m/s]."""
+    return (episode.end[0] - episode.start[0]) / episode.total_time
+
+
+def relative_velocity(episode: Episode) -> Array:
+    """Travel velocity over the larger side of the initial bounding box [1/s]."""
+    return travel_velocity(episode) / episode.box.max()
+
+
+def average_height(episode: Episode) -> Array:
+    """Mean height of the centre [m]."""
+    return episode.mean_height
+
+
+def average_squared_control(episode: Episode) -> Array:
+    """Mean over calls and voxels of the squared, clipped control value."""
+    return episode.mean_squared_control
+
+
+MEASURES: dict[str, Callable[[Episode], Array]] = {
+    function.__name__: function
+    for function in (travel_velocity, relative_velocity, average_height, average_squared_control)
+}
+"""Every measure by its name."""
+
+
+def evaluate(episode: Episode, names: tuple[str, ...]) -> dict[str, Array]:
+    """The named measures, not a number where the life failed."""
+    return {name: jnp.where(episode.failed, jnp.nan, MEASURES[name](episode)) for name in names}

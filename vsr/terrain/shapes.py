@@ -1,0 +1,195 @@
+"""Terrains a researcher can name: each draws its line from its parameters and, where it has one, its seed.
+
+All start and end with a steep wall, so that no robot leaves the world, and begin just right of the left wall.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Annotated, Literal
+
+import jax.numpy as jnp
+import numpy as np
+from pydantic import Field
+
+from vsr.spec import Count, Real, Spec
+from vsr.terrain.surface import Terrain
+
+Positive = Annotated[Real, Field(gt=0)]
+
+
+class Ground(Spec):
+    """What all described terrains have."""
+
+    length: Annotated[Real, Field(gt=40)] = 2000.0
+    """from end to end, walls included [m]"""
+    wall_height: Positive = 100.0
+    """height of the walls at both ends [m]"""
+    wall_width: Positive = 10.0
+    """horizontal width of each wall [m]"""
+    friction: Annotated[Real, Field(ge=0)] = 0.2
+    """friction coefficient of the ground"""
+    restitution: Annotated[Real, Field(ge=0)] = 0.0
+    """restitution coefficient of the ground"""
+
+    @abstractmethod
+    def profile(self) -> tuple[np.ndarray, np.ndarray]:
+        """The ground between the walls: points x (rising, from wall to wall) and y [m]."""
+
+    def points(self) -> tuple[np.ndarray, np.ndarray]:
+        """The whole line with its walls: x, y [m]; its first point is at x = 0."""
+        x, y = self.profile()
+        return (
+            np.concatenate([[0.0], x, [self.length]]),
+            np.concatenate([[y[0] + self.wall_height], y, [y[-1] + self.wall_height]]),
+        )
+
+    def build(self, dtype: jnp.dtype | type = jnp.float32) -> Terrain:
+        """The array form."""
+        x, y = self.points()
+        return Terrain.of(x, y, friction=self.friction, restitution=self.restitution, dtype=dtype)
+
+    def _between_walls(self) -> tuple[float, float]:
+        return self.wall_width, self.length - self.wall_width
+
+
+class Flat(Ground):
+    """Level ground at y = 0."""
+
+    type: Literal["flat"] = "flat"
+
+    def profile(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.array(self._between_walls()), np.zeros(2)
+
+
+class Uneven(Ground):
+    """The original's uneven ground: equally spaced points of random height, lowest at y = 0."""
+
+    type: Literal["uneven"] = "uneven"
+    roughness: Annotated[Real, Field(ge=0)] = 5.0
+    """heights are uniform in [0, roughness] [m]"""
+    seed: Count = 1
+    """of java.util.Random, as in the original, which always uses 1"""
+    points_between: Annotated[Count, Field(ge=2)] = 50
+    """number of points between the walls"""
+    wall_width: Positive = 1.0
+    """horizontal width of each wall [m]"""
+
+    def profile(self) -> tuple[np.ndarray, np.ndarray]:
+        count = self.points_between
+        # The original's spacing leaves the last point one spacing short of the right wall.
+        x = self.wall_width + np.arange(count) * (self.length - 2 * self.wall_width) / count
+        y = java_random(self.seed, count) * self.roughness
+        return x, y - y.min()
+
+    def points(self) -> tuple[np.ndarray, np.ndarray]:
+        """As the original builds it: both walls reach wall_height above the zero of the random heights."""
+        x, y = self.profile()
+        top = self.wall_height - (java_random(self.seed, self.points_between) * self.roughness).min()
+        return np.concatenate([[0.0], x, [self.length]]), np.concatenate([[top], y, [top]])
+
+
+class Hilly(Ground):
+    """Slopes between points of random distance and height."""
+
+    type: Literal["hilly"] = "hilly"
+    height: Annotated[Real, Field(ge=0)] = 1.0
+    """standard deviation of the heights [m]"""
+    width: Positive = 10.0
+    """mean distance of the points [m]"""
+    seed: Count = 0
+    """of the heights and distances"""
+
+    def profile(self) -> tuple[np.ndarray, np.ndarray]:
+        x, y = _random_points(self.seed, self.width, self.height, *self._between_walls())
+        return x, y
+
+
+class Steppy(Ground):
+    """Level steps of random width and height, joined by short steep risers."""
+
+    type: Literal["steppy"] = "steppy"
+    height: Annotated[Real, Field(ge=0)] = 1.0
+    """standard deviation of the heights [m]"""
+    width: Annotated[Real, Field(gt=2)] = 10.0
+    """mean width of a step [m]"""
+    riser: Annotated[Real, Field(gt=0, le=0.5)] = 0.5
+    """horizontal width of a riser [m]"""
+    seed: Count = 0
+    """of the heights and widths"""
+
+    def profile(self) -> tuple[np.ndarray, np.ndarray]:
+        left, y = _random_points(self.seed, self.width, self.height, *self._between_walls())
+        right = np.append(left[1:] - self.riser, left[-1] + self.riser)
+        steps = np.stack([left, right], 1)[:-1].ravel()
+        return np.append(steps, left[-1]), np.append(np.repeat(y[:-1], 2), y[-1])
+
+
+class Uphill(Ground):
+    """Ground that rises at a constant angle."""
+
+    type: Literal["uphill"] = "uphill"
+    angle: Annotated[Real, Field(ge=0, lt=80)] = 10.0
+    """[degrees]"""
+
+    def profile(self) -> tuple[np.ndarray, np.ndarray]:
+        x = np.array(self._between_walls())
+        return x, (x - x[0]) * np.tan(np.radians(self.angle))
+
+
+class Downhill(Ground):
+    """Ground that falls at a constant angle."""
+
+    type: Literal["downhill"] = "downhill"
+    angle: Annotated[Real, Field(ge=0, lt=80)] = 10.0
+    """[degrees]"""
+
+    def profile(self) -> tuple[np.ndarray, np.ndarray]:
+        x = np.array(self._between_walls())
+        return x, (x - x[-1]) * -np.tan(np.radians(self.angle))
+
+
+class Polyline(Ground):
+    """Ground through given points, walls and all; y is height, x rises."""
+
+    type: Literal["polyline"] = "polyline"
+    x: tuple[Real, ...] = Field(min_length=2)
+    """horizontal positions [m]"""
+    y: tuple[Real, ...] = Field(min_length=2)
+    """heights [m]"""
+
+    def profile(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.array(self.x, float)[1:-1], np.array(self.y, float)[1:-1]
+
+    def points(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.array(self.x, float), np.array(self.y, float)
+
+
+TERRAINS = {kind.model_fields["type"].default: kind for kind in (Flat, Uneven, Hilly, Steppy, Uphill, Downhill, Polyline)}
+"""Every described terrain by its name."""
+
+
+def java_random(seed: int, count: int) -> np.ndarray:
+    """The first doubles in [0, 1) of java.util.Random(seed): Knuth's 48-bit linear congruential generator."""
+    multiplier, mask = 0x5DEECE66D, (1 << 48) - 1
+    state = (seed ^ multiplier) & mask
+    doubles = []
+    for _ in range(count):
+        words = []
+        for bits in (26, 27):
+            state = (state * multiplier + 0xB) & mask
+            words.append(state >> (48 - bits))
+        doubles.append(((words[0] << 27) + words[1]) / (1 << 53))
+    return np.array(doubles)
+
+
+def _random_points(
+    seed: int, width: float, height: float, left: float, right: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Points from left to right, normal distances (never under a quarter of the mean) and normal heights."""
+    random = np.random.default_rng(seed)
+    distance = width * np.maximum(0.25, random.normal(1, 0.25, int(np.ceil(4 * (right - left) / width)) + 1))
+    x = left + np.concatenate([[0.0], np.cumsum(distance)])
+    inside = x[x <= right - 0.25 * width]
+    y = random.normal(0, height, x.size)[: inside.size + 1] if height > 0 else np.zeros(inside.size + 1)
+    return np.append(inside, right), y - y.min()

@@ -1,0 +1,132 @@
+"""The ground as physics asks for it: height and normal of a line of straight segments, y = height(x).
+
+The segment below a point is found without searching: cells of equal width, none wider than the shortest segment,
+say where to look, and at most one step to the right remains. A line that is convex and has few segments, such as flat
+ground between two walls, is the largest of its segments' lines, and no table is read at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+FEW_SEGMENTS = 4
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Terrain:
+    """Ground as arrays. Outside its ends the first and last segment go on."""
+
+    vertex_x: Array
+    """[m], rising, (segments+1,)"""
+    vertex_y: Array
+    """[m], (segments+1,)"""
+    slope: Array
+    """(segments,)"""
+    normal_x: Array
+    """upward unit normal, (segments,)"""
+    normal_y: Array
+    cell_segment: Array
+    """segment at each cell's left edge, (cells,)"""
+    cell_width: Array
+    """[m], ()"""
+    friction: Array
+    """coefficient, combined with a mass's by the geometric mean, ()"""
+    restitution: Array
+    """coefficient, combined with a mass's by the larger of both, ()"""
+    convex: bool = field(metadata={"static": True})
+    """whether the height is the largest of few lines"""
+
+    @staticmethod
+    def of(
+        x: np.ndarray,
+        y: np.ndarray,
+        *,
+        friction: float = 0.2,
+        restitution: float = 0.0,
+        dtype: jnp.dtype | type = jnp.float32,
+    ) -> Terrain:
+        """Terrain through the points (x, y) [m], x rising."""
+        x, y = np.asarray(x, float), np.asarray(y, float)
+        width = np.diff(x)
+        if x.ndim != 1 or x.shape != y.shape or x.size < 2 or not (width > 0).all():
+            raise ValueError("a terrain needs at least two points with rising x")
+        slope = np.diff(y) / width
+        cells = int(np.ceil((x[-1] - x[0]) / width.min()))
+        cell_width = (x[-1] - x[0]) / cells
+        edges = x[0] + cell_width * np.arange(cells)
+        length = np.hypot(1, slope)
+        return Terrain(
+            vertex_x=jnp.asarray(x, dtype),
+            vertex_y=jnp.asarray(y, dtype),
+            slope=jnp.asarray(slope, dtype),
+            normal_x=jnp.asarray(-slope / length, dtype),
+            normal_y=jnp.asarray(1 / length, dtype),
+            cell_segment=jnp.asarray(np.clip(np.searchsorted(x, edges, "right") - 1, 0, slope.size - 1), jnp.int32),
+            cell_width=jnp.asarray(cell_width, dtype),
+            friction=jnp.asarray(friction, dtype),
+            restitution=jnp.asarray(restitution, dtype),
+            convex=bool(slope.size <= FEW_SEGMENTS and (np.diff(slope) >= 0).all()),
+        )
+
+
+def surface(terrain: Terrain, x: Array) -> tuple[Array, Array, Array]:
+    """Height [m] and upward unit normal (two arrays) of the ground at x [m], any shape.
+
+    Terrain fields may carry further axes at the end, matching the last axes of x.
+    """
+    if terrain.convex:
+        return _highest_line(terrain, x)
+    return _line_below(terrain, x, _find_segment(terrain, x))
+
+
+def highest_between(terrain: Terrain, left: Array, right: Array) -> Array:
+    """The highest ground in [left, right] [m]."""
+    inside = (terrain.vertex_x >= left) & (terrain.vertex_x <= right)
+    ends = jnp.maximum(surface(terrain, left)[0], surface(terrain, right)[0])
+    return jnp.maximum(ends, jnp.where(inside, terrain.vertex_y, -jnp.inf).max())
+
+
+def _highest_line(terrain: Terrain, x: Array) -> tuple[Array, Array, Array]:
+    best = None
+    for i in range(terrain.slope.shape[0]):
+        height = terrain.vertex_y[i] + terrain.slope[i] * (x - terrain.vertex_x[i])
+        if best is None:
+            best = height, terrain.normal_x[i] + 0 * x, terrain.normal_y[i] + 0 * x
+        else:
+            higher = height > best[0]
+            best = (
+                jnp.maximum(height, best[0]),
+                jnp.where(higher, terrain.normal_x[i], best[1]),
+                jnp.where(higher, terrain.normal_y[i], best[2]),
+            )
+    assert best is not None
+    return best
+
+
+def _find_segment(terrain: Terrain, x: Array) -> Array:
+    cells = terrain.cell_segment.shape[0]
+    cell = jnp.floor((x - terrain.vertex_x[0]) / terrain.cell_width)
+    # A failed robot may be anywhere, even nowhere: NaN must not become an index.
+    cell = jnp.where(jnp.isfinite(cell), jnp.clip(cell, 0, cells - 1), 0).astype(jnp.int32)
+    segment = _look_up(terrain.cell_segment, cell)
+    return jnp.minimum(segment + (x >= _look_up(terrain.vertex_x, segment + 1)), terrain.slope.shape[0] - 1)
+
+
+def _line_below(terrain: Terrain, x: Array, segment: Array) -> tuple[Array, Array, Array]:
+    slope = _look_up(terrain.slope, segment)
+    height = _look_up(terrain.vertex_y, segment) + slope * (x - _look_up(terrain.vertex_x, segment))
+    return height, _look_up(terrain.normal_x, segment), _look_up(terrain.normal_y, segment)
+
+
+def _look_up(table: Array, index: Array) -> Array:
+    """table[index] along the first axis; further axes of the table go with the last axes of the index."""
+    batch = table.shape[1:]
+    if all(size == 1 for size in batch):
+        return table.reshape(-1)[index]
+    return table[(index, *(jax.lax.broadcasted_iota(jnp.int32, batch, axis) for axis in range(len(batch))))]
