@@ -72,7 +72,7 @@ class Scene(Spec):
 
     robot: Robot
     world: World = World()
-    task: Annotated[Locomotion, OneOf(TASKS)] = Locomotion()
+    task: Annotated[Locomotion, OneOf(TASKS, default="locomotion")] = Locomotion()
     physics: Physics = Physics()
 
     @model_validator(mode="after")
@@ -99,7 +99,7 @@ class Scene(Spec):
         dtype = jnp.dtype(self.physics.precision)
         model = assemble_body(self.robot.body, dtype=dtype)
         environment = self.world.build(dtype)
-        state = place(model, environment.terrain, self.task.placement)
+        state = _place(model, environment.terrain, self.task.placement)
         return model, self.robot.controller.build(self.robot.body, dtype), environment, state
 
 
@@ -140,5 +140,6 @@ def precision(name: str) -> contextlib.AbstractContextManager:
     return jax.enable_x64(True) if name == "float64" else contextlib.nullcontext()
 
 
+_place = partial(jax.jit, static_argnames="placement")(place)
 _rollout = partial(jax.jit, static_argnames="schedule")(rollout)
 _record = partial(jax.jit, static_argnames="schedule")(record)

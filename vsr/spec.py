@@ -65,17 +65,21 @@ def suggest(name: str, known: Iterable[str]) -> str:
 class OneOf:
     """Annotation of a field that holds one of a registry's components, told apart by their `type`.
 
-    A bare name stands for the component with its defaults: `terrain: flat`.
+    A bare name stands for the component with its defaults: `terrain: flat`. With a default name, `type` may be left out.
     """
 
-    def __init__(self, registry: Mapping[str, type[Spec]]):
+    def __init__(self, registry: Mapping[str, type[Spec]], *, default: str | None = None):
         self.registry = registry
+        self.default = default
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         choices = {name: handler.generate_schema(component) for name, component in self.registry.items()}
         union = core_schema.tagged_union_schema(choices, discriminator="type")
-        return core_schema.no_info_before_validator_function(_read_name, union)
+        return core_schema.no_info_before_validator_function(self._name_type, union)
 
-
-def _read_name(value: Any) -> Any:
-    return {"type": value} if isinstance(value, str) else value
+    def _name_type(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"type": value}
+        if isinstance(value, dict) and self.default is not None:
+            return {"type": self.default, **value}
+        return value

@@ -7,6 +7,8 @@ touch, and the upper one goes to the second layer.
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,9 +26,9 @@ CONTACT_POINTS = 5
 
 def assemble_body(body: Body, *, dtype: jnp.dtype | type = jnp.float32, anchored: np.ndarray | None = None) -> Model:
     """The model of one described body, with a second layer only if its shape needs one."""
-    layers = 2 if bool(_touches_at_corner(jnp.asarray(body.present)).any()) else 1
+    layers = 2 if _has_corner_touch(body.present) else 1
     table = MaterialTable.of(list(body.materials.values()), dtype)
-    return assemble(jnp.asarray(body.cells), table, body.voxel_side, layers=layers, anchored=anchored)
+    return _compiled_assemble(jnp.asarray(body.cells), table, body.voxel_side, layers=layers, anchored=anchored)
 
 
 def assemble(
@@ -103,6 +105,14 @@ def assemble(
     )
 
 
+_compiled_assemble = partial(jax.jit, static_argnames="layers")(assemble)
+
+
+def _has_corner_touch(present: np.ndarray) -> bool:
+    a, b, c, d = present[:-1, :-1], present[:-1, 1:], present[1:, 1:], present[1:, :-1]
+    return bool(((a & c & ~b & ~d) | (b & d & ~a & ~c)).any())
+
+
 def _touches_at_corner(present: Array) -> Array:
     """True at vertices where just two opposite voxels meet, (rows+1, columns+1)."""
     corners = jnp.broadcast_to(present, (4, *present.shape))
@@ -136,45 +146,42 @@ def _contact_points(
 ) -> dict[str, Array]:
     """The convex corners of every cluster.
 
-    Mass k of a voxel has its own corners c; corner k lies on the lattice vertex, corner k+2 is the far one and
-    always sticks out; corner k+1 lies against quadrant k-1 of the vertex and corner k-1 against quadrant k+1,
-    so each of these sticks out only if that quadrant is not welded on.
+    Counted from the one that lies on the lattice vertex, a mass has corners 0 to 3. Corner 2 is the far one and always
+    sticks out. Corner 1 lies against the quadrant before the mass and corner 3 against the one after it, so each sticks
+    out only if that quadrant is not welded on, and corner 0 only if neither is.
     """
-    around = vertices_of_corners(jnp.broadcast_to(present, second.shape))
-    layer = vertices_of_corners(second)
-    rows = [([], [], [], []) for _ in range(layers)]
-    for k in range(4):
-        r_offset = vertices_of_corners(offset)[k]
-        half = vertices_of_corners(jnp.broadcast_to(mass_side / 2, second.shape))[k]
-        grip = vertices_of_corners(jnp.broadcast_to(friction, second.shape))[k]
-        bounce = vertices_of_corners(jnp.broadcast_to(restitution, second.shape))[k]
-        before, after = (_welded(around, layer, k, (k + turn) % 4) for turn in (-1, 1))
-        sticks_out = {
-            k: ~before & ~after,
-            (k + 1) % 4: ~before,
-            (k + 2) % 4: jnp.ones_like(before),
-            (k + 3) % 4: ~after,
-        }
-        for corner in range(4):
-            arm = jnp.asarray(CORNER_SIGNS[corner], half.dtype) * half[..., None]
-            for level in range(layers):
-                here = (around[k] > 0) & (layer[k] == level)
-                for values, value in zip(
-                    rows[level], (here & sticks_out[corner], r_offset + arm, grip, bounce), strict=True
-                ):
-                    values.append(value)
-    active, place, grip, bounce = (
-        jnp.stack([jnp.stack(rows[level][item]) for level in range(layers)], 1) for item in range(4)
+
+    def around_vertices(values: Array) -> Array:
+        return vertices_of_corners(jnp.broadcast_to(values, second.shape))
+
+    exists = around_vertices(present) > 0
+    layer = around_vertices(second)
+    to_next = exists & jnp.roll(exists, -1, 0) & (layer == jnp.roll(layer, -1, 0))
+    to_previous = jnp.roll(to_next, 1, 0)
+    sticks_out = exists[:, None] & jnp.stack(
+        [~to_previous & ~to_next, ~to_previous, jnp.ones_like(exists), ~to_next], axis=1
     )
+    own_corner = (np.arange(4)[:, None] + np.arange(4)) % 4
+    signs = jnp.asarray(CORNER_SIGNS[own_corner], offset.dtype)[:, :, None, None, :]
+    half = around_vertices(mass_side / 2)
+    candidate = vertices_of_corners(offset)[:, None] + signs * half[:, None, ..., None]
+
+    in_layer = layer[:, None, None] == jnp.arange(layers)[:, None, None]
+    active = (sticks_out[:, :, None] & in_layer).reshape(16, layers, *exists.shape[1:])
     order = jnp.argsort(~active, axis=0, stable=True)[:CONTACT_POINTS]
     active = jnp.take_along_axis(active, order, 0)
+
+    def chosen(values: Array) -> Array:
+        """The first points in that order of values per mass and corner, (4, 4, rows+1, columns+1)."""
+        flat = jnp.broadcast_to(values[:, :, None], (4, 4, *active.shape[1:])).reshape(16, *active.shape[1:])
+        return jnp.take_along_axis(flat, order, 0) * active
+
+    def per_mass(values: Array) -> Array:
+        return jnp.broadcast_to(around_vertices(values)[:, None], sticks_out.shape)
+
     return {
-        "contact_offset": jnp.take_along_axis(place, order[..., None], 0) * active[..., None],
+        "contact_offset": jnp.stack([chosen(candidate[..., axis]) for axis in (0, 1)], -1),
         "contact_active": active,
-        "contact_friction": jnp.take_along_axis(grip, order, 0) * active,
-        "contact_restitution": jnp.take_along_axis(bounce, order, 0) * active,
+        "contact_friction": chosen(per_mass(friction)),
+        "contact_restitution": chosen(per_mass(restitution)),
     }
-
-
-def _welded(around: Array, layer: Array, quadrant: int, neighbour: int) -> Array:
-    return (around[quadrant] > 0) & (around[neighbour] > 0) & (layer[quadrant] == layer[neighbour])

@@ -92,7 +92,7 @@ class MaterialTable:
         """The table of a sequence of materials, in its order."""
 
         def column(values: list[float]) -> Array:
-            return jnp.asarray(values, dtype)
+            return jnp.asarray(np.array(values), dtype)
 
         def used(values: list[float], unused: float) -> Array | None:
             return None if all(value == unused for value in values) else column(values)
@@ -106,7 +106,7 @@ class MaterialTable:
             **{name: column([getattr(material, name) for material in materials]) for name in plain},
             max_area_change=column([0.0 if f else m.max_area_change for m, f in zip(materials, by_force, strict=True)]),
             max_force=used([m.max_force if f else 0.0 for m, f in zip(materials, by_force, strict=True)], 0.0),
-            groups=jnp.asarray([[group in m.scaffolding for group in GROUPS] for m in materials], dtype),
+            groups=jnp.asarray(np.array([[group in m.scaffolding for group in GROUPS] for m in materials]), dtype),
             lower_limit=used([m.lower_limit for m in materials], 0.0),
             upper_limit=used([np.inf if m.upper_limit is None else m.upper_limit for m in materials], np.inf),
         )

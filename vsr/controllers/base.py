@@ -5,12 +5,14 @@ A described controller (a Spec) is built for a body into a frozen pytree that ro
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from pydantic import BeforeValidator
 from pydantic_core import PydanticCustomError
 
 from vsr.body import Body
@@ -48,7 +50,21 @@ class ControllerSpec(Spec):
         return []
 
 
-PerVoxel = Real | tuple[tuple[Real | None, ...], ...]
+def _read_grid(value: Any) -> Any:
+    """Refuse what is neither a number nor rows of numbers with one message, not one per alternative."""
+
+    def is_number(item: Any) -> bool:
+        return isinstance(item, int | float) and not isinstance(item, bool) and math.isfinite(item)
+
+    def is_row(item: Any) -> bool:
+        return isinstance(item, list | tuple) and all(cell is None or is_number(cell) for cell in item)
+
+    if is_number(value) or (isinstance(value, list | tuple) and value and all(map(is_row, value))):
+        return value
+    raise PydanticCustomError("grid", "Input should be a finite number, or rows of them as the shape is drawn")
+
+
+PerVoxel = Annotated[Real | tuple[tuple[Real | None, ...], ...], BeforeValidator(_read_grid)]
 """One number for all voxels, or rows of numbers as the shape is drawn (top row first; anything in empty cells)."""
 
 

@@ -1,0 +1,1 @@
+"""Where robots meet the outside: files, populations, validation, the commands' work."""

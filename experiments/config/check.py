@@ -1,0 +1,143 @@
+"""From a document to a described object: every fault of it, in the user's words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from experiments.config.problems import ConfigError, Problem
+from experiments.config.yaml_reader import Document
+from vsr.spec import OneOf, Spec, suggest
+
+Described = TypeVar("Described", bound=Spec)
+Path = tuple[str | int, ...]
+
+
+def check(document: Document, kind: type[Described]) -> Described:
+    """The object a document describes; raises ConfigError with every fault in it."""
+    problems = list(document.problems)
+    if not isinstance(document.data, dict):
+        given = "is empty" if document.data is None else f"holds {_show(document.data)}"
+        names = ", ".join(kind.model_fields)
+        problems.append(Problem(document.file, f"the file {given}; it should have the keys {names}"))
+        raise ConfigError(problems)
+    try:
+        described = kind.model_validate(document.data)
+    except ValidationError as error:
+        for fault in error.errors():
+            problems += _problems(document, kind, dict(fault))
+        raise ConfigError(sorted(problems, key=lambda problem: problem.line or 0)) from None
+    if problems:
+        raise ConfigError(problems)
+    return described
+
+
+def _problems(document: Document, kind: type[Spec], fault: dict[str, Any]) -> Iterator[Problem]:
+    path = _path_in_data(document.data, fault["loc"], keep_last=fault["type"] == "missing")
+    context = fault.get("ctx", {})
+    if fault["type"] == "misfit":
+        for inner, reason in context["complaints"]:
+            full = (*path, *_path_in_data(_value_at(document.data, path), inner, keep_last=True))
+            yield Problem(document.file, reason, document.line_of(full), full)
+        return
+    yield Problem(document.file, _message(document, kind, path, fault, context), document.line_of(path), path)
+
+
+def _message(document: Document, kind: type[Spec], path: Path, fault: dict[str, Any], context: dict[str, Any]) -> str:
+    given = _show(fault["input"])
+    match fault["type"]:
+        case "missing":
+            return "missing; it has no default"
+        case "extra_forbidden":
+            owner = _model_at(kind, document.data, path[:-1])
+            return f"unknown key{suggest(str(path[-1]), owner.model_fields if owner else ())}"
+        case "union_tag_invalid":
+            tags = [tag.strip("' ") for tag in context["expected_tags"].split(",")]
+            return f"unknown type '{context['tag']}'{suggest(context['tag'], tags)}"
+        case "union_tag_not_found":
+            owner_field = _field_at(kind, document.data, path)
+            known = next((item.registry for item in owner_field if isinstance(item, OneOf)), {})
+            return f"missing key type; choose from {', '.join(known)}"
+        case "literal_error" | "enum":
+            allowed = [word.strip("' ") for word in context["expected"].replace(" or ", ", ").split(",")]
+            return f"{given} given; allowed: {', '.join(allowed)}{_nearest(fault['input'], allowed)}"
+        case "value_error":
+            return str(context["error"])
+        case "unknown_name":
+            return fault["msg"]
+        case _:
+            return f"{given} given; {_lower_first(fault['msg']).replace('input should', 'it should')}"
+
+
+def _nearest(given: Any, allowed: list[str]) -> str:
+    hint = suggest(str(given), allowed)
+    return hint if "did you mean" in hint else ""
+
+
+def _lower_first(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def _show(value: Any) -> str:
+    text = repr(value) if not isinstance(value, bool | None) else str(value).lower().replace("none", "nothing")
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _path_in_data(data: Any, loc: tuple[str | int, ...], keep_last: bool) -> Path:
+    """A fault's location without pydantic's own words (names of union members)."""
+    path: list[str | int] = []
+    for position, key in enumerate(loc):
+        if isinstance(key, str) and key.isdigit() and isinstance(data, list):
+            key = int(key)
+        if isinstance(data, dict) and key in data:
+            data = data[key]  # type: ignore[index]
+        elif isinstance(data, list) and isinstance(key, int) and key < len(data):
+            data = data[key]
+        elif not (keep_last and position == len(loc) - 1):
+            continue
+        path.append(key)
+    return tuple(path)
+
+
+def _value_at(data: Any, path: Path) -> Any:
+    for key in path:
+        data = data[key]
+    return data
+
+
+def _model_at(kind: type[BaseModel], data: Any, path: Path) -> type[BaseModel] | None:
+    """The described class at a path, following the `type` of components."""
+    model: type[BaseModel] | None = kind
+    for key in path:
+        data = data[key]
+        if isinstance(key, int) or model is None or key not in model.model_fields:
+            continue  # an item of a list or a named material: the class was found with its field
+        field = model.model_fields[str(key)]
+        choice = next((item for item in _annotations(field) if isinstance(item, OneOf)), None)
+        if choice is not None:
+            name = data.get("type", choice.default) if isinstance(data, dict) else data
+            model = choice.registry.get(str(name))
+        else:
+            model = next((item for item in _annotations(field) if _is_model(item)), None)
+    return model
+
+
+def _field_at(kind: type[BaseModel], data: Any, path: Path) -> list[Any]:
+    owner = _model_at(kind, data, path[:-1])
+    return list(_annotations(owner.model_fields[str(path[-1])])) if owner and path[-1] in owner.model_fields else []
+
+
+def _annotations(field: Any) -> Iterator[Any]:
+    """Everything said about a field's type, however nested."""
+    yield from field.metadata
+    pending = [field.annotation]
+    while pending:
+        item = pending.pop()
+        yield item
+        pending += [*get_args(item), *getattr(item, "__metadata__", ())]
+
+
+def _is_model(item: Any) -> bool:
+    return isinstance(item, type) and issubclass(item, BaseModel)

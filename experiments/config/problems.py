@@ -1,0 +1,34 @@
+"""Faults in what a user gave: all of them at once, each with where, what and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One fault in a file."""
+
+    file: str
+    message: str
+    line: int | None = None
+    """counted from 1"""
+    path: tuple[str | int, ...] = ()
+    """keys and indices from the top of the file"""
+
+    def __str__(self) -> str:
+        where = self.file if self.line is None else f"{self.file}:{self.line}"
+        dotted = ".".join(map(str, self.path))
+        return ": ".join(part for part in (where, dotted, self.message) if part)
+
+
+class UserError(Exception):
+    """Something the user can mend. The command line prints it without a traceback and exits with 2."""
+
+
+class ConfigError(UserError):
+    """One or more faults in a file."""
+
+    def __init__(self, problems: list[Problem]):
+        self.problems = problems
+        super().__init__("\n".join(map(str, problems)))
