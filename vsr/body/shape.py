@@ -40,6 +40,8 @@ class Body(Spec):
 
     @model_validator(mode="after")
     def _symbols_known(self) -> Body:
+        if set(self.materials) & set(EMPTY_SYMBOLS):
+            raise ValueError("'.' and ' ' mean an empty cell and cannot stand for a material")
         used = sorted({symbol for row in self.shape for symbol in row} - set(EMPTY_SYMBOLS))
         if not used:
             raise ValueError("the shape has no voxel")

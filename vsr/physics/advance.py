@@ -36,7 +36,7 @@ def advance(
 
 @lru_cache(maxsize=64)
 def _batched_advance(substep: float, count: int):
-    """The function of arrays for one choice of substeps, with its batching rule."""
+    """The compiled function of arrays for one choice of substeps, with its batching rule."""
 
     @custom_vmap
     def function(model: Model, environment: Environment, state: State, control: Array) -> State:
@@ -55,7 +55,7 @@ def _batched_advance(substep: float, count: int):
 
         return jax.tree.map(to_front, result), jax.tree.map(lambda _: True, result)
 
-    return function
+    return jax.jit(function)
 
 
 def _advance(

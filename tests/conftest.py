@@ -1,0 +1,60 @@
+"""Shared shapes and helpers. Small bodies, few of them, so that compilations are shared."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import settings
+
+from vsr.body import Body, Material, assemble_body
+from vsr.physics.geometry import rest_state
+
+settings.register_profile("suite", deadline=None, max_examples=25, derandomize=True)
+settings.load_profile("suite")
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA = ROOT / "tests" / "data" / "2d-vsr-sim"
+
+
+@pytest.fixture(scope="session")
+def original_voxel() -> dict:
+    """Springs and terrains as the original builds them."""
+    return json.loads((DATA / "voxel_and_terrains.json").read_text())
+
+
+@pytest.fixture(scope="session")
+def biped() -> Body:
+    return Body(shape=("aaaa", "a..a"))
+
+
+@pytest.fixture(scope="session")
+def ell() -> Body:
+    """Three voxels around a corner: clusters of one, two and three masses."""
+    return Body(shape=("a.", "aa"), materials={"a": Material(linear_damping=0.0, angular_damping=0.0)})
+
+
+@pytest.fixture
+def disturbed(ell):
+    """The ell's model (float64 is the caller's business) and a state with every cluster pushed, turned and moving."""
+
+    def make(dtype=jnp.float32, size=0.1, body=ell):
+        from dataclasses import replace
+
+        model = assemble_body(body, dtype=dtype)
+        random = np.random.default_rng(3)
+        state = rest_state(model)
+        exists = np.asarray(model.cluster_mass > 0)[..., None]
+        angle = size * random.normal(size=state.spin.shape) * exists[..., 0]
+        return model, replace(
+            state,
+            position=state.position + jnp.asarray(exists * size * random.normal(size=state.position.shape), dtype),
+            rotation=jnp.stack([jnp.cos(angle), jnp.sin(angle)], -1).astype(dtype),
+            velocity=jnp.asarray(exists * 3 * size * random.normal(size=state.position.shape), dtype),
+            spin=jnp.asarray(exists[..., 0] * 3 * size * random.normal(size=state.spin.shape), dtype),
+        )
+
+    return make

@@ -1,0 +1,129 @@
+"""Spring forces against a plain loop over the original's list of springs."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import plain
+from vsr.body import Body, Material, assemble_body
+from vsr.physics.actuation import add_actuation_forces, rest_lengths
+from vsr.physics.scaffolding import GROUPS, Group
+from vsr.physics.springs import Masses, spring_forces
+
+SCAFFOLDINGS = [GROUPS, (Group.side_external, Group.central_cross), (Group.side_internal,), (Group.side_cross,)]
+
+
+def random_pose(seed, size=0.25):
+    random = np.random.default_rng(seed)
+    rest = np.array([[-1.05, -1.05], [1.05, -1.05], [1.05, 1.05], [-1.05, 1.05]])
+    return (
+        rest + size * random.normal(size=(4, 2)),
+        size * random.normal(size=4),
+        random.normal(size=(4, 2)),
+        random.normal(size=4),
+    )
+
+
+def ours(material, pose, control=0.0):
+    """Forces on the masses of one voxel: (4, 2) and (4,)."""
+    model = assemble_body(Body(shape="a", materials={"a": material}))
+    center, angle, velocity, spin = pose
+    column = lambda values: jnp.asarray(values, jnp.float32)[:, None, None]  # noqa: E731
+    masses = Masses(
+        column(center[:, 0]), column(center[:, 1]), column(np.cos(angle)), column(np.sin(angle)),
+        column(velocity[:, 0]), column(velocity[:, 1]), column(spin),
+    )  # fmt: skip
+    values = jnp.full((1, 1), control, jnp.float32)
+    forces = spring_forces(model, masses, rest_lengths(model, values), 1e-3)
+    forces = add_actuation_forces(model, masses, values, forces)
+    return np.stack([forces.x[:, 0, 0], forces.y[:, 0, 0]], -1), np.asarray(forces.torque[:, 0, 0])
+
+
+@pytest.mark.parametrize("scaffolding", SCAFFOLDINGS, ids="+".join)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_forces_equal_the_plain_sum_over_springs(original_voxel, scaffolding, seed):
+    springs = original_voxel["springs_in_order"]
+    material = Material(mass=0.2025, scaffolding=scaffolding, lower_limit=0.0)
+    pose = random_pose(seed)
+    rest = [spring["rest"] for spring in springs]
+    force, torque = plain.voxel_forces(
+        springs, *pose, rest, mass=0.2025, inertia=0.0273375, frequency=8.0, damping_ratio=0.3, groups=scaffolding
+    )
+    our_force, our_torque = ours(material, pose)
+    np.testing.assert_allclose(our_force, force, rtol=2e-4, atol=2e-3)
+    np.testing.assert_allclose(our_torque, torque, rtol=2e-4, atol=2e-3)
+
+
+@pytest.mark.parametrize(("control", "name"), [(1.0, "min"), (-1.0, "max")])
+def test_full_control_takes_the_originals_rest_lengths(original_voxel, control, name):
+    springs = original_voxel["springs_in_order"]
+    pose = random_pose(4, size=0.05)
+    force, _ = plain.voxel_forces(
+        springs, *pose, [spring[name] for spring in springs],
+        mass=0.2025, inertia=0.0273375, frequency=8.0, damping_ratio=0.3, groups=GROUPS,
+    )  # fmt: skip
+    np.testing.assert_allclose(ours(Material(mass=0.2025, lower_limit=0.0), pose, control)[0], force, rtol=2e-4, atol=2e-3)
+
+
+def test_rest_lengths_are_linear_on_either_side():
+    model = assemble_body(Body(shape="a"))
+    length = lambda f: np.asarray(rest_lengths(model, jnp.full((1, 1), f)))[:, 0, 0]  # noqa: E731
+    np.testing.assert_allclose(length(0.5), (length(0.0) + length(1.0)) / 2, rtol=1e-6)
+    np.testing.assert_allclose(length(-0.25), length(0.0) + 0.25 * (length(-1.0) - length(0.0)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("scaffolding", SCAFFOLDINGS, ids="+".join)
+def test_inner_forces_neither_push_nor_turn_the_voxel(scaffolding):
+    pose = random_pose(7)
+    force, torque = ours(Material(scaffolding=scaffolding), pose)
+    scale = float(np.abs(force).max())
+    np.testing.assert_allclose(force.sum(0), 0, atol=1e-5 * scale)
+    orbital = pose[0][:, 0] * force[:, 1] - pose[0][:, 1] * force[:, 0]
+    assert (orbital + torque).sum() == pytest.approx(0, abs=1e-4 * scale)
+
+
+def test_an_undeformed_voxel_feels_nothing():
+    rest = random_pose(0, size=0.0)
+    still = (rest[0], rest[1], np.zeros((4, 2)), np.zeros(4))
+    force, torque = ours(Material(), still)
+    np.testing.assert_allclose(force, 0, atol=2e-3)
+    np.testing.assert_allclose(torque, 0, atol=2e-3)
+
+
+def test_force_actuation_pulls_every_mass_to_the_middle():
+    rest = random_pose(0, size=0.0)
+    still = (rest[0], rest[1], np.zeros((4, 2)), np.zeros(4))
+    force, _ = ours(Material(actuation="force", max_force=50.0), still, control=0.5)
+    np.testing.assert_allclose(force, -25 * np.sign(rest[0]) / np.sqrt(2), atol=1e-2)
+
+
+def squeezed(distance):
+    """A voxel whose two bottom masses are at a distance [m] from each other, all else at rest."""
+    center = np.array([[-distance / 2, -1.05], [distance / 2, -1.05], [1.05, 1.05], [-1.05, 1.05]])
+    return center, np.zeros(4), np.zeros((4, 2)), np.zeros(4)
+
+
+@pytest.mark.parametrize(("distance", "acts"), [(0.8, True), (1.0, False)])
+def test_lower_limit_pushes_masses_apart_only_below_it(distance, acts):
+    pose = squeezed(distance)
+    extra = ours(Material(), pose)[0] - ours(Material(lower_limit=0.0), pose)[0]
+    assert (abs(extra[0, 0]) > 1) == acts
+    assert extra[0, 0] <= 0.1
+    assert extra[1, 0] >= -0.1
+
+
+@pytest.mark.parametrize(("distance", "acts"), [(2.2, True), (2.05, False)])
+def test_upper_limit_pulls_masses_together_only_above_it(distance, acts):
+    pose = squeezed(distance)
+    extra = ours(Material(upper_limit=1.0), pose)[0] - ours(Material(), pose)[0]
+    assert (abs(extra[0, 0]) > 1) == acts
+    assert extra[1, 0] <= 0.1
+    assert extra[0, 0] >= -0.1
+
+
+def test_springs_without_length_are_harmless():
+    """With mass_side_ratio 0.5 parallel springs have no length at rest."""
+    force, _ = ours(Material(mass_side_ratio=0.5), (np.array([[-0.75, -0.75], [0.75, -0.75], [0.75, 0.75], [-0.75, 0.75]]), np.zeros(4), np.zeros((4, 2)), np.zeros(4)))
+    assert np.isfinite(force).all()
+
+
