@@ -66,8 +66,12 @@ class Picture:
             bottom = np.interp(middle[0], x, y) - 0.12 * height
             axes.fill_between(window, level, level.min() - 1000, color=GROUND_COLOUR, lw=0)
         colours = AREA_COLOURS(AREA_RANGE(self.area[moment]))
-        axes.add_collection(PolyCollection(self.voxels[moment], facecolors=colours, edgecolors="#303030", linewidths=0.8))
-        axes.add_collection(PolyCollection(self.masses[moment], facecolors="#00000028", edgecolors="#00000060", linewidths=0.5))
+        axes.add_collection(
+            PolyCollection(self.voxels[moment], facecolors=colours, edgecolors="#303030", linewidths=0.8)
+        )
+        axes.add_collection(
+            PolyCollection(self.masses[moment], facecolors="#00000028", edgecolors="#00000060", linewidths=0.5)
+        )
         axes.set(xlim=(middle[0] - half_width, middle[0] + half_width), ylim=(bottom, bottom + height), aspect="equal")
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,8 +19,8 @@ from vsr.physics.geometry import bounding_box, center, mass_motion
 from vsr.physics.model import Environment, Model, State
 from vsr.sensors import empty_memory, read
 
-EXPLOSION_SPEED = 300.0
-"""No mass can get this fast [m/s]: with the usual damping of 1/s even endless fall ends at 9.8 m/s."""
+EXPLOSION_SPEED = 1e4
+"""A mass faster than this [m/s] has exploded: nothing a robot can do gets it there, and instability soon does."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Schedule:
     """[s]"""
     control_interval: int = 1
     """time steps without a control call between two calls (the paper's c)"""
-    substeps: int = 4
+    substeps: int = 6
     """integration steps in a time step"""
 
     @property
@@ -43,6 +43,7 @@ class Schedule:
 
     @property
     def steps_per_call(self) -> int:
+        """Time steps from one control call to the next."""
         return self.control_interval + 1
 
     @property
@@ -91,85 +92,109 @@ def rollout(
     model: Model, controller: Controller, environment: Environment, state: State, schedule: Schedule
 ) -> Episode:
     """The summary of a life that starts in the given state."""
-    return _live(model, controller, environment, state, schedule, record=False)[0]
+    return _live(model, controller, environment, state, schedule, keep_frames=False)[0]
 
 
 def record(
     model: Model, controller: Controller, environment: Environment, state: State, schedule: Schedule
 ) -> tuple[Episode, Trajectory]:
     """The summary and all states on the way."""
-    return _live(model, controller, environment, state, schedule, record=True)
+    episode, frames = _live(model, controller, environment, state, schedule, keep_frames=True)
+    first = state, jnp.zeros(model.present.shape, model.mass.dtype)
+    states, controls = jax.tree.map(lambda now, later: jnp.concatenate([now[None], later]), first, frames)
+    interval = schedule.steps_per_call * schedule.time_step
+    return episode, Trajectory(jnp.arange(controls.shape[0]) * interval, states, controls)
 
 
 class _Life(NamedTuple):
+    """What goes from one control call to the next."""
+
     state: State
     control: Array
     memory: Array
+    """of the sensors"""
     height: Array
+    """sum over calls of the centre's height"""
     effort: Array
+    """sum over calls of the mean squared control"""
     failed: Array
 
 
 def _live(
-    model: Model, controller: Controller, environment: Environment, state: State, schedule: Schedule, record: bool
-):
-    dtype = model.mass.dtype
+    model: Model, controller: Controller, environment: Environment, state: State, schedule: Schedule, keep_frames: bool
+) -> tuple[Episode, Any]:
+    """The summary, and the states and controls of all intervals if they are to be kept."""
     calls, remainder = divmod(schedule.steps, schedule.steps_per_call)
-    interval = schedule.steps_per_call * schedule.time_step
-    senses = controller.senses
-    voxels = jnp.maximum(model.present.sum(), 1)
 
-    def move(state: State, control: Array, steps: int) -> State:
-        return advance(
-            model, environment, state, control, substep=schedule.substep, count=steps * schedule.substeps
-        )
+    def interval(life: _Life, index: Array) -> tuple[_Life, Any]:
+        moved = _move(model, environment, life.state, life.control, schedule, schedule.steps_per_call)
+        time = (index + 1).astype(model.mass.dtype) * (schedule.steps_per_call * schedule.time_step)
+        following = _call(model, controller, environment, life._replace(state=moved), time, index == 0)
+        return following, ((moved, life.control) if keep_frames else None)
 
-    def call(life: _Life, index: Array):
-        moved = move(life.state, life.control, schedule.steps_per_call)
-        readings, memory = None, life.memory
-        if senses:
-            readings, memory = read(
-                senses, model, environment, moved, memory, index == 0, legacy_angle=controller.legacy_angle
-            )
-        wanted = controller.control((index + 1).astype(dtype) * interval, readings)
-        control = jnp.clip(wanted, -1, 1) * model.present
-        following = _Life(
-            state=moved,
-            control=control,
-            memory=memory,
-            height=life.height + center(model, mass_motion(model, moved))[1],
-            effort=life.effort + (control**2).sum() / voxels,
-            failed=life.failed | _broken(moved),
-        )
-        return following, ((moved, life.control) if record else None)
+    life, frames = jax.lax.scan(interval, _birth(model, controller, state), jnp.arange(calls))
+    if remainder:
+        final = _move(model, environment, life.state, life.control, schedule, remainder)
+        life = life._replace(state=final, failed=life.failed | _broken(final))
+    return _summarise(model, state, life, schedule.total_time, calls), frames
 
-    zero = jnp.zeros((), dtype)
-    born = _Life(
+
+def _birth(model: Model, controller: Controller, state: State) -> _Life:
+    zero = jnp.zeros((), model.mass.dtype)
+    return _Life(
         state=state,
-        control=jnp.zeros(model.present.shape, dtype),
-        memory=empty_memory(model, senses) if senses else zero,
+        control=jnp.zeros(model.present.shape, model.mass.dtype),
+        memory=empty_memory(model, controller.senses) if controller.senses else zero,
         height=zero,
         effort=zero,
         failed=_broken(state) | (model.present.sum() == 0),
     )
-    life, frames = jax.lax.scan(call, born, jnp.arange(calls))
-    final = move(life.state, life.control, remainder) if remainder else life.state
-    motion = mass_motion(model, state)
-    low, high = bounding_box(model, motion)
-    start = center(model, motion)
-    episode = Episode(
-        start=start,
-        end=center(model, mass_motion(model, final)),
-        box=high - low,
-        total_time=jnp.asarray(schedule.total_time, dtype),
-        mean_height=life.height / calls if calls else start[1],
-        mean_squared_control=life.effort / max(calls, 1),
-        failed=life.failed | _broken(final),
+
+
+def _move(
+    model: Model, environment: Environment, state: State, control: Array, schedule: Schedule, steps: int
+) -> State:
+    count = steps * schedule.substeps
+    return advance(model, environment, state, control, substep=schedule.substep, count=count)
+
+
+def _call(
+    model: Model, controller: Controller, environment: Environment, life: _Life, time: Array, first_call: Array
+) -> _Life:
+    """Feel, decide, and keep account."""
+    readings, memory = None, life.memory
+    if controller.senses:
+        readings, memory = read(
+            controller.senses,
+            model,
+            environment,
+            life.state,
+            memory,
+            first_call,
+            legacy_angle=controller.legacy_angle,
+        )
+    control = jnp.clip(controller.control(time, readings), -1, 1) * model.present
+    return life._replace(
+        control=control,
+        memory=memory,
+        height=life.height + center(model, mass_motion(model, life.state))[1],
+        effort=life.effort + (control**2).sum() / jnp.maximum(model.present.sum(), 1),
+        failed=life.failed | _broken(life.state),
     )
-    if not record:
-        return episode, None
-    states, controls = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), (state, born.control), frames)
-    return episode, Trajectory(jnp.arange(calls + 1) * interval, states, controls)
+
+
+def _summarise(model: Model, start: State, life: _Life, total_time: float, calls: int) -> Episode:
+    motion = mass_motion(model, start)
+    low, high = bounding_box(model, motion)
+    return Episode(
+        start=center(model, motion),
+        end=center(model, mass_motion(model, life.state)),
+        box=high - low,
+        total_time=jnp.asarray(total_time, model.mass.dtype),
+        mean_height=life.height / calls if calls else center(model, motion)[1],
+        mean_squared_control=life.effort / max(calls, 1),
+        failed=life.failed,
+    )
 
 
 def _broken(state: State) -> Array:

@@ -1,4 +1,4 @@
-"""A scene is all that one simulation needs, as plain data: robot, world, task, physics. And `simulate`, which runs it."""
+"""A scene is all that one simulation needs, as plain data: robot, world, task, physics. `simulate` runs it."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ from vsr.rollout import Schedule, Trajectory, record, rollout
 from vsr.spec import Count, OneOf, Real, Seconds, Spec
 from vsr.tasks import TASKS, Locomotion, evaluate, place
 from vsr.terrain import TERRAINS, Flat, Ground
+
+MOST_SUBSTEPS_IN_ALL = 1e9
+"""A simulation longer than this is a mistake, not a wish."""
 
 
 class Robot(Spec):
@@ -76,11 +79,25 @@ class Scene(Spec):
     physics: Physics = Physics()
 
     @model_validator(mode="after")
-    def _stable(self) -> Scene:
+    def _possible(self) -> Scene:
+        complaints = []
         try:
-            self.schedule()
+            schedule = self.schedule()
+            total = schedule.steps * schedule.substeps
+            if total > MOST_SUBSTEPS_IN_ALL:
+                text = f"{total:.3g} substeps in all; at most {MOST_SUBSTEPS_IN_ALL:g}: shorten it"
+                complaints.append((("task", "duration"), text))
         except ValueError as error:
-            raise misfit([(("physics", "substeps"), str(error))]) from None
+            complaints.append((("physics", "substeps"), str(error)))
+        left = self.task.placement.left
+        if left is not None and self.world.terrain is not None:
+            x, _ = self.world.terrain.points()
+            width = self.robot.body.cells.shape[1] * self.robot.body.voxel_side
+            if not x[0] <= left <= x[-1] - width:
+                text = f"{left:g} given; the ground reaches from {x[0]:g} to {x[-1]:g} m, the robot is {width:g} m wide"
+                complaints.append((("task", "placement", "left"), text))
+        if complaints:
+            raise misfit(complaints)
         return self
 
     def schedule(self) -> Schedule:

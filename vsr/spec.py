@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, Strict
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, Strict
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 
@@ -25,7 +25,7 @@ class Spec(BaseModel):
 
     def to_plain(self) -> dict[str, Any]:
         """Only JSON types (numbers, text, lists, dicts), ready for YAML or JSON."""
-        return self.model_dump(mode="json", exclude_none=True)
+        return self.model_dump(mode="json")
 
 
 def _read_fraction(value: Any) -> Any:
@@ -37,8 +37,14 @@ def _read_fraction(value: Any) -> Any:
     return value
 
 
-Real = Annotated[float, Strict()]
-"""A number; text and booleans are refused rather than converted."""
+def _fits_float32(value: float) -> float:
+    if value != 0 and not 1e-30 <= abs(value) <= 1e30:
+        raise PydanticCustomError("magnitude", "Input should be zero or between 1e-30 and 1e30 in size")
+    return value
+
+
+Real = Annotated[float, Strict(), AfterValidator(_fits_float32)]
+"""A number that float32 can hold; text and booleans are refused rather than converted."""
 
 Count = Annotated[int, Strict()]
 """A whole number; text, booleans and 3.0 are refused rather than converted."""
@@ -46,13 +52,15 @@ Count = Annotated[int, Strict()]
 Switch = Annotated[bool, Strict()]
 """true or false, nothing else."""
 
-Seconds = Annotated[float, Strict(), BeforeValidator(_read_fraction), Field(gt=0)]
+Seconds = Annotated[Real, BeforeValidator(_read_fraction), Field(gt=0)]
 """A positive time [s]; a fraction such as 1/60 may be written as text."""
 
 
-def unknown_name(name: str, known: Iterable[str], what: str) -> PydanticCustomError:
-    """The error for a name that is in no registry, with the nearest known one."""
-    return PydanticCustomError("unknown_name", "{text}", {"text": f"unknown {what} '{name}'{suggest(name, known)}"})
+def unknown_names(names: Iterable[str], known: Iterable[str], what: str) -> PydanticCustomError:
+    """The error for names that are in no registry, each with the nearest known one."""
+    known = list(known)
+    text = "; ".join(f"unknown {what} '{name}'{suggest(name, known)}" for name in names)
+    return PydanticCustomError("unknown_name", "{text}", {"text": text})
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
@@ -65,7 +73,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
 class OneOf:
     """Annotation of a field that holds one of a registry's components, told apart by their `type`.
 
-    A bare name stands for the component with its defaults: `terrain: flat`. With a default name, `type` may be left out.
+    A bare name stands for the component with its defaults: `terrain: flat`. With a default, `type` may be left out.
     """
 
     def __init__(self, registry: Mapping[str, type[Spec]], *, default: str | None = None):

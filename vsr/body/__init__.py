@@ -2,7 +2,7 @@
 
 from vsr.body.assembly import assemble, assemble_body
 from vsr.body.material import Material
-from vsr.physics.scaffolding import Group
 from vsr.body.shape import Body
+from vsr.physics.scaffolding import Group
 
 __all__ = ["Body", "Group", "Material", "assemble", "assemble_body"]

@@ -15,10 +15,10 @@ import numpy as np
 from jax import Array
 
 from vsr.body.material import MaterialTable
-from vsr.physics.scaffolding import CORNER_SIGNS, spring_lengths
 from vsr.body.shape import Body
 from vsr.physics.exchange import clusters_of_masses, corners_of_vertices, masses_of_clusters, vertices_of_corners
 from vsr.physics.model import Model
+from vsr.physics.scaffolding import CORNER_SIGNS, spring_lengths
 
 CONTACT_POINTS = 5
 """Convex corners a cluster can have: four for one, two or four masses, five for three."""
@@ -53,26 +53,13 @@ def assemble(
     mass_side = voxel.mass_side_ratio * voxel_side
     inertia = voxel.mass * mass_side**2 / 6
 
-    touching = _touches_at_corner(present > 0)
-    upper = jnp.array([1, 1, 0, 0], dtype)[:, None, None]  # quadrants above the vertex are corners 0 and 1
-    second = corners_of_vertices(touching.astype(dtype)) * upper * present if layers == 2 else 0 * upper * present
-
-    def add_up(values: Array) -> Array:
-        return clusters_of_masses(values * present, second, layers)
-
-    center = _mass_centers(present.shape, voxel_side, mass_side)
-    cluster_mass = add_up(jnp.broadcast_to(voxel.mass, second.shape))
-    exists = cluster_mass > 0
-    safe_mass = jnp.where(exists, cluster_mass, 1)
-    rest_position = jnp.stack([add_up(voxel.mass * center[..., axis]) / safe_mass for axis in (0, 1)], -1)
-    rest_position = jnp.where(exists[..., None], rest_position, _vertices(present.shape, voxel_side))
-    offset = center - jnp.stack([masses_of_clusters(rest_position[..., axis], second) for axis in (0, 1)], -1)
-    swing = voxel.mass * (offset**2).sum(-1)
-    cluster_inertia = add_up(inertia + swing)
-    safe_inertia = jnp.where(exists, cluster_inertia, 1)
+    second = _second_layer(present, layers)
+    clusters = _weld(voxel, present, second, layers, _mass_centers(present.shape, voxel_side, mass_side), inertia)
+    clusters["rest_position"] = jnp.where(
+        clusters["cluster_mass"][..., None] > 0, clusters["rest_position"], _vertices(present.shape, voxel_side)
+    )
     held = jnp.zeros(second.shape, dtype) if anchored is None else jnp.asarray(anchored, dtype)
-    free = exists & (add_up(held) == 0)
-
+    free = (clusters["cluster_mass"] > 0) & (clusters_of_masses(held * present, second, layers) == 0)
     return Model(
         present=present,
         mass=voxel.mass,
@@ -92,17 +79,50 @@ def assemble(
         lower_limit=None if voxel.lower_limit is None else voxel.lower_limit * mass_side,
         upper_limit=None if voxel.upper_limit is None else voxel.upper_limit * (voxel_side - mass_side),
         in_second_layer=second,
-        mass_offset=offset,
-        rest_position=rest_position,
-        cluster_mass=cluster_mass,
-        cluster_inertia=cluster_inertia,
-        inverse_mass=jnp.where(free, 1 / safe_mass, 0),
-        inverse_inertia=jnp.where(free, 1 / safe_inertia, 0),
-        linear_damping=add_up(voxel.mass * voxel.linear_damping + 0 * second) / safe_mass,
-        # A rigid cluster that turns also drags its masses along, so their linear damping turns into torque.
-        angular_damping=add_up(inertia * voxel.angular_damping + swing * voxel.linear_damping) / safe_inertia,
-        **_contact_points(present, second, layers, offset, mass_side, voxel.friction, voxel.restitution),
+        **clusters,
+        inverse_mass=jnp.where(free, 1 / jnp.where(free, clusters["cluster_mass"], 1), 0),
+        inverse_inertia=jnp.where(free, 1 / jnp.where(free, clusters["cluster_inertia"], 1), 0),
+        **_contact_points(present, second, layers, clusters["mass_offset"], mass_side, voxel),
     )
+
+
+def _second_layer(present: Array, layers: int) -> Array:
+    """1 for masses whose cluster is in the second layer, (4, rows, columns)."""
+    if layers == 1:
+        return jnp.zeros((4, *present.shape), present.dtype)
+    upper = jnp.array([1, 1, 0, 0], present.dtype)[:, None, None]  # the quadrants above a vertex are corners 0 and 1
+    return corners_of_vertices(_touches_at_corner(present > 0).astype(present.dtype)) * upper * present
+
+
+def _weld(
+    voxel: MaterialTable, present: Array, second: Array, layers: int, center: Array, inertia: Array
+) -> dict[str, Array]:
+    """Mass, inertia, damping and centre of every cluster, and its masses seen from there.
+
+    voxel: each voxel's material, fields (rows, columns); center: of the masses [m], (4, rows, columns, 2); inertia: of
+    a mass [kg m²], (rows, columns). Where there is no cluster, the centre means nothing.
+    """
+
+    def add_up(values: Array) -> Array:
+        return clusters_of_masses(jnp.broadcast_to(values * present, second.shape), second, layers)
+
+    cluster_mass = add_up(voxel.mass)
+    exists = cluster_mass > 0
+    safe_mass = jnp.where(exists, cluster_mass, 1)
+    middle = jnp.stack([add_up(voxel.mass * center[..., axis]) / safe_mass for axis in (0, 1)], -1)
+    offset = center - masses_of_clusters(middle, second[..., None])
+    swing = voxel.mass * (offset**2).sum(-1)
+    cluster_inertia = add_up(inertia + swing)
+    # A cluster that turns drags its masses along, so their linear damping resists its turning.
+    turning_drag = add_up(inertia * voxel.angular_damping + swing * voxel.linear_damping)
+    return {
+        "cluster_mass": cluster_mass,
+        "cluster_inertia": cluster_inertia,
+        "rest_position": middle,
+        "mass_offset": offset * present[..., None],
+        "linear_damping": add_up(voxel.mass * voxel.linear_damping) / safe_mass,
+        "angular_damping": turning_drag / jnp.where(exists, cluster_inertia, 1),
+    }
 
 
 _compiled_assemble = partial(jax.jit, static_argnames="layers")(assemble)
@@ -141,8 +161,7 @@ def _contact_points(
     layers: int,
     offset: Array,
     mass_side: Array,
-    friction: Array,
-    restitution: Array,
+    voxel: MaterialTable,
 ) -> dict[str, Array]:
     """The convex corners of every cluster.
 
@@ -182,6 +201,6 @@ def _contact_points(
     return {
         "contact_offset": jnp.stack([chosen(candidate[..., axis]) for axis in (0, 1)], -1),
         "contact_active": active,
-        "contact_friction": chosen(per_mass(friction)),
-        "contact_restitution": chosen(per_mass(restitution)),
+        "contact_friction": chosen(per_mass(voxel.friction)),
+        "contact_restitution": chosen(per_mass(voxel.restitution)),
     }

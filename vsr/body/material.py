@@ -98,9 +98,9 @@ class MaterialTable:
             return None if all(value == unused for value in values) else column(values)
 
         plain = (
-            "mass_side_ratio linear_damping angular_damping mass friction restitution spring_frequency "
-            "spring_damping_ratio"
-        ).split()
+            *("mass_side_ratio", "linear_damping", "angular_damping", "mass", "friction", "restitution"),
+            *("spring_frequency", "spring_damping_ratio"),
+        )
         by_force = [material.actuation == "force" for material in materials]
         return MaterialTable(
             **{name: column([getattr(material, name) for material in materials]) for name in plain},

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Annotated, Literal
 
 import jax
@@ -31,6 +32,7 @@ class Driving(Spec):
     frequency: Real = 1.0
     """[Hz]"""
     amplitude: Real = 1.0
+    """largest input"""
     phase: Real = 0.0
     """[rad]"""
 
@@ -81,7 +83,7 @@ class MLP(ControllerSpec):
     def weight_count(self, body: Body) -> int:
         """Number of weights needed."""
         sizes = self.sizes(body)
-        return sum(a * b for a, b in zip(sizes[:-1], sizes[1:], strict=True))
+        return sum(a * b for a, b in pairwise(sizes))
 
     def check(self, body: Body) -> list[tuple[tuple[str, ...], str]]:
         rows, columns = body.cells.shape
@@ -89,7 +91,9 @@ class MLP(ControllerSpec):
         for i, sense in enumerate(self.senses):
             for column, row in sense.voxels or ():
                 if not (0 <= column < columns and 0 <= row < rows and body.present[row, column]):
-                    complaints.append((("senses", str(i), "voxels"), f"there is no voxel in column {column}, row {row}"))
+                    complaints.append(
+                        (("senses", str(i), "voxels"), f"there is no voxel in column {column}, row {row}")
+                    )
         needed = self.weight_count(body)
         if len(self.weights) != needed:
             sizes = " x ".join(map(str, self.sizes(body)))

@@ -8,8 +8,8 @@ per voxel, clipped to [-1, 1] when applied (paper, sections 2.3 and 3.2).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +27,7 @@ class TimeFunctions:
     """One time function per voxel; all arrays (rows, columns) but the duration."""
 
     amplitude: Array
+    """largest control value"""
     frequency: Array
     """[Hz]"""
     phase: Array
@@ -61,27 +62,16 @@ class Sine(ControllerSpec):
     """[Hz]"""
     amplitude: PerVoxel = 1.0
     """largest control value"""
+    grids: ClassVar[tuple[str, ...]] = ("phase", "frequency", "amplitude")
+    """fields with a value per voxel"""
 
     def check(self, body: Body) -> list[tuple[tuple[str, ...], str]]:
-        return [
-            complaint
-            for name, value in self
-            if name not in ("type", "duration")
-            for complaint in check_grid(name, value, body)
-        ]
+        return [complaint for name in self.grids for complaint in check_grid(name, getattr(self, name), body)]
 
     def build(self, body: Body, dtype: jnp.dtype | type = jnp.float32) -> TimeFunctions:
-        def grid(value: PerVoxel) -> Array:
-            return grid_array(value, body, dtype)
-
-        return TimeFunctions(
-            amplitude=grid(self.amplitude),
-            frequency=grid(self.frequency),
-            phase=grid(self.phase),
-            start=grid(getattr(self, "start", 0.0)),
-            end=grid(getattr(self, "end", 0.0)),
-            duration=jnp.asarray(getattr(self, "duration", 1.0), dtype),
-        )
+        still = jnp.zeros(body.cells.shape, dtype)
+        own = {name: grid_array(getattr(self, name), body, dtype) for name in self.grids}
+        return TimeFunctions(**{"start": still, "end": still, **own}, duration=jnp.ones((), dtype))
 
 
 class Development(Sine):
@@ -94,3 +84,8 @@ class Development(Sine):
     """offset at t = duration (the paper's b)"""
     duration: Seconds = 60.0
     """[s]"""
+    grids: ClassVar[tuple[str, ...]] = (*Sine.grids, "start", "end")
+    """fields with a value per voxel"""
+
+    def build(self, body: Body, dtype: jnp.dtype | type = jnp.float32) -> TimeFunctions:
+        return replace(super().build(body, dtype), duration=jnp.asarray(self.duration, dtype))

@@ -14,6 +14,7 @@ from functools import lru_cache
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.custom_batching import custom_vmap
 
@@ -58,9 +59,7 @@ def _batched_advance(substep: float, count: int):
     return jax.jit(function)
 
 
-def _advance(
-    model: Model, environment: Environment, state: State, control: Array, substep: float, count: int
-) -> State:
+def _advance(model: Model, environment: Environment, state: State, control: Array, substep: float, count: int) -> State:
     control = jnp.clip(control, -1, 1)
     rest_length = rest_lengths(model, control)
     grip = None if environment.terrain is None else combine_grip(model, environment.terrain)
@@ -74,7 +73,7 @@ def _advance(
         return _move(model, environment, grip, pose, motion, substep)
 
     axes = control.ndim - 2
-    batch = jnp.broadcast_shapes(
+    batch = np.broadcast_shapes(
         *(leaf.shape[leaf.ndim - axes :] for leaf in jax.tree.leaves((model, environment, state, control)))
     )
     pose, motion = jax.lax.fori_loop(0, count, body, _split(state, batch))
@@ -108,14 +107,15 @@ def _cluster_forces(
     offset_x, offset_y = model.mass_offset[:, :, :, 0], model.mass_offset[:, :, :, 1]
     arm_x = cosine * offset_x - sine * offset_y
     arm_y = sine * offset_x + cosine * offset_y
-    masses = Masses(
-        x + arm_x, y + arm_y, cosine, sine, velocity_x - spin * arm_y, velocity_y + spin * arm_x, spin
-    )
+    masses = Masses(x + arm_x, y + arm_y, cosine, sine, velocity_x - spin * arm_y, velocity_y + spin * arm_x, spin)
     forces = spring_forces(model, masses, rest_length, substep)
     forces = add_actuation_forces(model, masses, control, forces)
     torque = forces.torque + arm_x * forces.y - arm_y * forces.x
     layers = pose.x.shape[0]
-    return tuple(clusters_of_masses(part, model.in_second_layer, layers) for part in (forces.x, forces.y, torque))
+    force_x, force_y, torque = (
+        clusters_of_masses(part, model.in_second_layer, layers) for part in (forces.x, forces.y, torque)
+    )
+    return force_x, force_y, torque
 
 
 def _accelerate(
@@ -142,7 +142,7 @@ def _move(
     model: Model, environment: Environment, grip: Grip | None, pose: Pose, motion: Motion, substep: float
 ) -> tuple[Pose, Motion]:
     nudge_x = nudge_y = 0.0
-    if grip is not None:
+    if grip is not None and environment.terrain is not None:
         motion, (nudge_x, nudge_y) = resolve_contact(model, environment.terrain, grip, pose, motion)
     half_turn = 0.5 * substep * motion.spin
     scale = 1 / (1 + half_turn * half_turn)

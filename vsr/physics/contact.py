@@ -23,12 +23,12 @@ BOUNCE_SPEED = 1.0
 """Slower approaches do not bounce [m/s] (dyn4j's restitution velocity)."""
 SLOP = 0.005
 """Depth that is left alone [m] (dyn4j's linear tolerance)."""
-CORRECTED_SHARE = 0.2
-"""Share of the depth beyond the slop undone in each substep (dyn4j's Baumgarte factor)."""
+CORRECTED_SHARE = 1 - 0.8**10
+"""Share of the depth beyond the slop undone in each substep (dyn4j: ten passes of a fifth in each step)."""
 MAX_CORRECTION = 0.2
 """Most a cluster is moved at once [m] (dyn4j's maximum linear correction)."""
-ITERATIONS = 6
-"""Passes over the two corners (docs/physics.md has the effect of more)."""
+ITERATIONS = 4
+"""Passes over the two corners; docs/physics.md tells what fewer and more do."""
 NOWHERE = 1e9
 """Height over ground of a corner that does not exist [m]."""
 
@@ -72,14 +72,19 @@ class _Constraint(NamedTuple):
     """What one corner asks of its cluster's velocity."""
 
     active: Array
+    """whether the corner is in the ground"""
     friction: Array
+    """coefficient"""
     wanted: Array
     """normal velocity after the contact [m/s]"""
     normal: tuple[Array, Array, Array]
-    """direction and lever of the normal impulse"""
+    """unit direction (x, y) of the normal impulse and its lever about the centre [m]"""
     tangent: tuple[Array, Array, Array]
+    """the same of the tangential impulse"""
     normal_mass: Array
+    """impulse per change of normal velocity [kg]"""
     tangent_mass: Array
+    """impulse per change of tangential velocity [kg]"""
 
 
 def combine_grip(model: Model, terrain: Terrain) -> Grip:
@@ -97,14 +102,10 @@ def resolve_contact(
 
     motion: velocities after all other forces.
     """
-    first, second = _deepest_corners(model, terrain, grip, pose)
-    constraints = []
-    for corner in (first, second):
-        _, normal_x, normal_y = surface(terrain, pose.x + corner.arm_x)
-        constraints.append(_constrain(model, corner, normal_x, normal_y, motion))
-    _, normal_x, normal_y = surface(terrain, pose.x + first.arm_x)
-    depth = jnp.clip(CORRECTED_SHARE * (-first.height - SLOP), 0, MAX_CORRECTION) * (model.inverse_mass > 0)
-    return _solve(model, constraints, motion), (depth * normal_x, depth * normal_y)
+    deepest, next_deepest = _deepest_corners(model, terrain, grip, pose)
+    first, second = (_constrain(model, terrain, pose, corner, motion) for corner in (deepest, next_deepest))
+    depth = jnp.clip(CORRECTED_SHARE * (-deepest.height - SLOP), 0, MAX_CORRECTION) * (model.inverse_mass > 0)
+    return _solve(model, first, second, motion), (depth * first.normal[0], depth * first.normal[1])
 
 
 def heights_over_ground(terrain: Terrain, x: Array, y: Array) -> Array:
@@ -135,15 +136,15 @@ def _choose(condition: Array, yes: _Corner, no: _Corner) -> _Corner:
     return _Corner(*(jnp.where(condition, a, b) for a, b in zip(yes, no, strict=True)))
 
 
-def _constrain(model: Model, corner: _Corner, normal_x: Array, normal_y: Array, motion: Motion) -> _Constraint:
+def _constrain(model: Model, terrain: Terrain, pose: Pose, corner: _Corner, motion: Motion) -> _Constraint:
+    _, normal_x, normal_y = surface(terrain, pose.x + corner.arm_x)
     normal_lever = corner.arm_x * normal_y - corner.arm_y * normal_x
     tangent_lever = -corner.arm_x * normal_x - corner.arm_y * normal_y
     normal = normal_x, normal_y, normal_lever
     approach = _speed(motion, normal)
 
     def effective_mass(lever: Array) -> Array:
-        mobility = model.inverse_mass + model.inverse_inertia * lever * lever
-        return jnp.where(mobility > 0, 1 / jnp.where(mobility > 0, mobility, 1), 0)
+        return _inverse_or_zero(model.inverse_mass + model.inverse_inertia * lever * lever)
 
     return _Constraint(
         active=corner.height < 0,
@@ -169,11 +170,21 @@ def _push(model: Model, motion: Motion, direction: tuple[Array, Array, Array], i
     )
 
 
-def _solve(model: Model, constraints: list[_Constraint], motion: Motion) -> Motion:
-    """Sequential impulses: all friction, then all normals, a fixed number of times."""
-    zero = jnp.zeros_like(motion.x)
-    normal_impulse = [zero for _ in constraints]
-    tangent_impulse = [zero for _ in constraints]
+def _solve(model: Model, first: _Constraint, second: _Constraint, motion: Motion) -> Motion:
+    """Sequential impulses, a fixed number of passes over both corners, begun with sticking where friction can hold.
+
+    With much friction (over 4/3 for a square) a corner may have two ways on, to stick or to slip off, and both satisfy
+    Coulomb's law. The original's solver remembers impulses from step to step and so goes on sticking; trying to stick
+    first does the same without a memory.
+    """
+    constraints = first, second
+    alone = _stick_on_one(model, first, motion)
+    together = _stick_on_both(model, first, second, motion)
+    pairs = (jnp.where(second.active, both, one) for both, one in zip(together, alone, strict=True))
+    normal_first, tangent_first, normal_second, tangent_second = pairs
+    normal_impulse, tangent_impulse = [normal_first, normal_second], [tangent_first, tangent_second]
+    for contact, normal, tangent in zip(constraints, normal_impulse, tangent_impulse, strict=True):
+        motion = _push(model, _push(model, motion, contact.normal, normal), contact.tangent, tangent)
     for _ in range(ITERATIONS):
         for i, contact in enumerate(constraints):
             bound = contact.friction * normal_impulse[i]
@@ -187,3 +198,51 @@ def _solve(model: Model, constraints: list[_Constraint], motion: Motion) -> Moti
             motion = _push(model, motion, contact.normal, total - normal_impulse[i])
             normal_impulse[i] = total
     return motion
+
+
+_Impulses = tuple[Array, Array, Array, Array]
+"""Normal and tangential impulse at the first corner, then at the second."""
+
+
+def _stick_on_one(model: Model, contact: _Constraint, motion: Motion) -> _Impulses:
+    """Impulses that give the first corner its wanted normal velocity and no tangential one, if within the cone."""
+    normal_lever, tangent_lever = contact.normal[2], contact.tangent[2]
+    normal_mobility = model.inverse_mass + model.inverse_inertia * normal_lever * normal_lever
+    tangent_mobility = model.inverse_mass + model.inverse_inertia * tangent_lever * tangent_lever
+    coupling = model.inverse_inertia * normal_lever * tangent_lever
+    scale = _inverse_or_zero(normal_mobility * tangent_mobility - coupling * coupling)
+    normal_change = contact.wanted - _speed(motion, contact.normal)
+    tangent_change = -_speed(motion, contact.tangent)
+    normal = scale * (tangent_mobility * normal_change - coupling * tangent_change)
+    tangent = scale * (normal_mobility * tangent_change - coupling * normal_change)
+    holds = contact.active & (normal > 0) & (jnp.abs(tangent) <= contact.friction * normal)
+    zero = jnp.zeros_like(normal)
+    return jnp.where(holds, normal, 0), jnp.where(holds, tangent, 0), zero, zero
+
+
+def _stick_on_both(model: Model, first: _Constraint, second: _Constraint, motion: Motion) -> _Impulses:
+    """Impulses that bring a cluster with two corners on one plane to rest, if both press and friction can hold.
+
+    The normal impulses follow from the momentum and the turning; friction is shared out in their proportion.
+    """
+    normal_x, normal_y, first_lever = first.normal
+    tangent_x, tangent_y, first_arm = first.tangent
+    second_lever, second_arm = second.normal[2], second.tangent[2]
+    mass, inertia = _inverse_or_zero(model.inverse_mass), _inverse_or_zero(model.inverse_inertia)
+    press = -mass * (motion.x * normal_x + motion.y * normal_y)
+    drag = -mass * (motion.x * tangent_x + motion.y * tangent_y)
+    turning = -inertia * motion.spin - (first_arm + second_arm) / 2 * drag
+    span = second_lever - first_lever
+    wide = jnp.abs(span) > 1e-6
+    on_first = (second_lever * press - turning) / jnp.where(wide, span, 1)
+    on_second = press - on_first
+    bounces = (first.wanted > 0) | (second.wanted > 0)
+    presses = (on_first >= 0) & (on_second >= 0) & (press > 0)
+    holds = first.active & second.active & wide & ~bounces & presses & (jnp.abs(drag) <= first.friction * press)
+    share = drag / jnp.where(holds, press, 1)
+    first_normal, second_normal = jnp.where(holds, on_first, 0), jnp.where(holds, on_second, 0)
+    return first_normal, share * first_normal, second_normal, share * second_normal
+
+
+def _inverse_or_zero(values: Array) -> Array:
+    return jnp.where(values > 0, 1 / jnp.where(values > 0, values, 1), 0)

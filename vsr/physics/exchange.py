@@ -20,9 +20,7 @@ def corners_of_vertices(vertices: Array) -> Array:
 def vertices_of_corners(corners: Array) -> Array:
     """Each vertex's view of the voxels around it, (4, rows, columns, ...) -> (4, rows+1, columns+1, ...)."""
     rest = ((0, 0),) * (corners.ndim - 3)
-    return jnp.stack(
-        [jnp.pad(corners[k], ((r, 1 - r), (c, 1 - c), *rest)) for k, (r, c) in enumerate(CORNER_CELLS)]
-    )
+    return jnp.stack([jnp.pad(corners[k], ((r, 1 - r), (c, 1 - c), *rest)) for k, (r, c) in enumerate(CORNER_CELLS)])
 
 
 def masses_of_clusters(clusters: Array, in_second_layer: Array) -> Array:

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 import jax
 from jax import Array
 
+from vsr.terrain.surface import Terrain
+
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ class Environment:
 
     gravity: Array
     """downward acceleration [m/s²], ()"""
-    terrain: object | None = None
-    """a vsr.terrain.Terrain, or None for free space"""
+    terrain: Terrain | None = None
+    """the ground, or None for free space"""
     load: Array | None = None
     """external force on each cluster's centre [N], (layers, rows+1, columns+1, 2)"""

@@ -1,4 +1,4 @@
-"""Forces of a voxel's scaffolding on its four masses (MODEL: 2D-VSR-Sim's spring-damper systems).
+"""Forces of a voxel's scaffolding on its four masses (2D-VSR-Sim's spring-damper systems).
 
 A spring of frequency f and damping ratio ζ between two anchors acts along the unit vector n between them with
 
@@ -111,7 +111,7 @@ def _view_sides(model: Model, masses: Masses) -> _Sides:
     center = second.x - masses.x, second.y - masses.y
     center_rate = second.velocity_x - masses.velocity_x, second.velocity_y - masses.velocity_y
     return _Sides(
-        gap=tuple(c - a - b for c, a, b in zip(center, first_arm, second_arm, strict=True)),
+        gap=(center[0] - first_arm[0] - second_arm[0], center[1] - first_arm[1] - second_arm[1]),
         # An arm a turns with rate ω × a, and ẑ × (along) is the inward arm (-a_y, a_x).
         gap_rate=(
             center_rate[0] + masses.spin * first_arm[1] + second.spin * second_arm[1],
@@ -160,7 +160,8 @@ def _central_springs(model: Model, masses: Masses, rest_length: Array) -> tuple[
     pull = model.angular_frequency**2 * (q - rest_length[2] * jnp.sqrt(q))
     pull = pull + 2 * model.damping_ratio * model.angular_frequency * (d_x * rate_x + d_y * rate_y)
     tension = model.groups[GROUPS.index(Group.central_cross)] * pull * model.mass / (2 * q)
-    return tuple(jnp.concatenate([tension * d, -tension * d]) for d in (d_x, d_y))
+    pull_x, pull_y = tension * d_x, tension * d_y
+    return jnp.concatenate([pull_x, -pull_x]), jnp.concatenate([pull_y, -pull_y])
 
 
 def _limit_tension(model: Model, sides: _Sides, substep: float) -> Array | None:
@@ -182,9 +183,9 @@ def _limit_tension(model: Model, sides: _Sides, substep: float) -> Array | None:
         pull = model.mass / 2 * (rate**2 * excess + 2 * LIMIT_DAMPING_RATIO * rate * closing / limit_2)
         return jnp.where(side * excess > 0, side * jnp.maximum(side * pull, 0), 0) * model.present
 
-    parts = []
+    total = jnp.zeros_like(distance_2)
     if model.lower_limit is not None:
-        parts.append(tension(model.lower_limit, -1))
+        total = total + tension(model.lower_limit, -1)
     if model.upper_limit is not None:
-        parts.append(jnp.where(jnp.isfinite(model.upper_limit), tension(model.upper_limit, +1), 0))
-    return sum(parts)
+        total = total + jnp.where(jnp.isfinite(model.upper_limit), tension(model.upper_limit, +1), 0)
+    return total

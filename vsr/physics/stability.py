@@ -9,7 +9,8 @@ C = (2ζ/ω₀) K, and with κ the largest eigenvalue of M⁻¹K/ω₀² the bou
     h < (sqrt(4ζ² + 4/κ) - 2ζ) / ω₀.
 
 κ depends only on the scaffolding and the mass side ratio; it is 3.1 for the default voxel. The bound is for small
-motions about rest; MARGIN covers large deformations and keeps the result accurate.
+motions about rest; MARGIN covers large deformations and, more demanding, accuracy: gaits of large bodies still change
+between a third and a fifth of the bound, and no more below (docs/physics.md).
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ import numpy as np
 from vsr.body.material import Material
 from vsr.physics.scaffolding import CORNER_SIGNS, GROUPS, SIDE_ALONG, SIDE_SPRINGS, Group
 
-MARGIN = 3.0
+MARGIN = 4.5
 """Automatic substeps are at least this many times shorter than the bound."""
+MOST_SUBSTEPS = 100_000
+"""More in one time step are a mistake, not a wish."""
 
 
 def longest_substep(material: Material) -> float:
@@ -42,7 +45,13 @@ def choose_substeps(materials: Iterable[Material], time_step: float, substeps: i
     """
     bound = min(longest_substep(material) for material in materials)
     if substeps is None:
-        return max(1, math.ceil(time_step * MARGIN / bound - 1e-9))
+        needed = time_step * MARGIN / bound
+        if needed > MOST_SUBSTEPS:
+            raise ValueError(
+                f"{needed:.3g} substeps in a time step of {time_step:g} s would be needed for the stiffest material "
+                f"(stable up to {1000 * bound:.3g} ms): use a shorter time step or a softer material"
+            )
+        return max(1, math.ceil(needed - 1e-9))
     if time_step / substeps > bound:
         raise ValueError(
             f"{substeps} substep{'s' if substeps > 1 else ''} of {1000 * time_step / substeps:.2f} ms would blow up: "

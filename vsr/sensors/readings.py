@@ -16,14 +16,14 @@ from pydantic import Field, field_validator
 from vsr.physics.geometry import mass_motion
 from vsr.physics.model import Environment, Model, State
 from vsr.sensors.quantities import QUANTITIES, View
-from vsr.spec import Count, Spec, unknown_name
+from vsr.spec import Count, Spec, unknown_names
 
 
 class Sense(Spec):
     """One reading that voxels take."""
 
     quantity: str
-    """what is felt; `vsr list` names them all"""
+    """what is felt, one of QUANTITIES"""
     reading: Literal["current", "mean", "difference"] = "current"
     """the latest value, the mean of the last `window` values, or the latest minus the (window-1)-th before it"""
     window: Annotated[Count, Field(ge=1, le=1000)] = 5
@@ -35,7 +35,7 @@ class Sense(Spec):
     @classmethod
     def _known(cls, name: str) -> str:
         if name not in QUANTITIES:
-            raise unknown_name(name, QUANTITIES, "quantity")
+            raise unknown_names([name], QUANTITIES, "quantity")
         return name
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from vsr.spec import Seconds, Spec, unknown_name
+from vsr.spec import Seconds, Spec, unknown_names
 from vsr.tasks.measures import MEASURES
 from vsr.tasks.placement import Placement
 
@@ -25,7 +25,7 @@ class Locomotion(Spec):
     @field_validator("measures")
     @classmethod
     def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        for name in names:
-            if name not in MEASURES:
-                raise unknown_name(name, MEASURES, "measure")
+        unknown = [name for name in names if name not in MEASURES]
+        if unknown:
+            raise unknown_names(unknown, MEASURES, "measure")
         return names

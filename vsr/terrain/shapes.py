@@ -10,12 +10,15 @@ from typing import Annotated, Literal
 
 import jax.numpy as jnp
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from vsr.spec import Count, Real, Spec
 from vsr.terrain.surface import Terrain
 
 Positive = Annotated[Real, Field(gt=0)]
+Seed = Annotated[Count, Field(ge=0)]
+MOST_CELLS = 1_000_000
+"""No segment may be shorter than the whole ground over this (see vsr.terrain.surface)."""
 
 
 class Ground(Spec):
@@ -44,6 +47,21 @@ class Ground(Spec):
             np.concatenate([[y[0] + self.wall_height], y, [y[-1] + self.wall_height]]),
         )
 
+    @model_validator(mode="after")
+    def _is_a_line(self) -> Ground:
+        if self.length <= 2 * self.wall_width + 10:
+            raise ValueError(f"a length of {self.length:g} m leaves no ground between walls of {self.wall_width:g} m")
+        x, y = self.points()
+        if x.shape != y.shape:
+            raise ValueError(f"{x.size} values of x given but {y.size} of y")
+        if not (np.diff(x) > 0).all():
+            raise ValueError("x must rise from point to point")
+        if np.diff(x).min() < (x[-1] - x[0]) / MOST_CELLS:
+            raise ValueError(
+                f"the shortest segment, {np.diff(x).min():g} m, is too short for {x[-1] - x[0]:g} m of ground"
+            )
+        return self
+
     def build(self, dtype: jnp.dtype | type = jnp.float32) -> Terrain:
         """The array form."""
         x, y = self.points()
@@ -70,7 +88,7 @@ class Uneven(Ground):
     """heights are uniform in [0, roughness] [m]"""
     seed: Count = 1
     """of java.util.Random, as in the original, which always uses 1"""
-    points_between: Annotated[Count, Field(ge=2)] = 50
+    points_between: Annotated[Count, Field(ge=2, le=10_000)] = 50
     """number of points between the walls"""
     wall_width: Positive = 1.0
     """horizontal width of each wall [m]"""
@@ -83,9 +101,10 @@ class Uneven(Ground):
         return x, y - y.min()
 
     def points(self) -> tuple[np.ndarray, np.ndarray]:
-        """As the original builds it: both walls reach wall_height above the zero of the random heights."""
+        """As the original builds it: both walls end wall_height above the zero of the random heights."""
         x, y = self.profile()
-        top = self.wall_height - (java_random(self.seed, self.points_between) * self.roughness).min()
+        lowest = java_random(self.seed, self.points_between).min() * self.roughness
+        top = self.wall_height - lowest
         return np.concatenate([[0.0], x, [self.length]]), np.concatenate([[top], y, [top]])
 
 
@@ -95,9 +114,9 @@ class Hilly(Ground):
     type: Literal["hilly"] = "hilly"
     height: Annotated[Real, Field(ge=0)] = 1.0
     """standard deviation of the heights [m]"""
-    width: Positive = 10.0
+    width: Annotated[Real, Field(ge=0.1)] = 10.0
     """mean distance of the points [m]"""
-    seed: Count = 0
+    seed: Seed = 0
     """of the heights and distances"""
 
     def profile(self) -> tuple[np.ndarray, np.ndarray]:
@@ -115,7 +134,7 @@ class Steppy(Ground):
     """mean width of a step [m]"""
     riser: Annotated[Real, Field(gt=0, le=0.5)] = 0.5
     """horizontal width of a riser [m]"""
-    seed: Count = 0
+    seed: Seed = 0
     """of the heights and widths"""
 
     def profile(self) -> tuple[np.ndarray, np.ndarray]:
@@ -165,7 +184,9 @@ class Polyline(Ground):
         return np.array(self.x, float), np.array(self.y, float)
 
 
-TERRAINS = {kind.model_fields["type"].default: kind for kind in (Flat, Uneven, Hilly, Steppy, Uphill, Downhill, Polyline)}
+TERRAINS = {
+    kind.model_fields["type"].default: kind for kind in (Flat, Uneven, Hilly, Steppy, Uphill, Downhill, Polyline)
+}
 """Every described terrain by its name."""
 
 
@@ -183,9 +204,7 @@ def java_random(seed: int, count: int) -> np.ndarray:
     return np.array(doubles)
 
 
-def _random_points(
-    seed: int, width: float, height: float, left: float, right: float
-) -> tuple[np.ndarray, np.ndarray]:
+def _random_points(seed: int, width: float, height: float, left: float, right: float) -> tuple[np.ndarray, np.ndarray]:
     """Points from left to right, normal distances (never under a quarter of the mean) and normal heights."""
     random = np.random.default_rng(seed)
     distance = width * np.maximum(0.25, random.normal(1, 0.25, int(np.ceil(4 * (right - left) / width)) + 1))
