@@ -1,6 +1,6 @@
 """Many robots at once: the only place that maps over robots.
 
-All robots of one call share the grid, the schedule and the kind of controller, so they are one compilation and one batch.
+All robots of one call share the grid, the schedule and the kind of controller: one compilation and one batch.
 """
 
 from __future__ import annotations

@@ -43,7 +43,8 @@ def draw(scene: Scene, outcome: Outcome, target: Path) -> None:
     """A GIF of the whole life, or a PNG strip of five moments."""
     from vsr.drawing import Picture, animate, strip
 
-    assert outcome.model is not None and outcome.trajectory is not None
+    assert outcome.model is not None
+    assert outcome.trajectory is not None
     ground = None if scene.world.terrain is None else scene.world.terrain.points()
     picture = Picture(outcome.model, outcome.trajectory, ground)
     partial = target.with_name(f".{target.stem}.partial{target.suffix}")

@@ -18,6 +18,7 @@ def show_outcome(name: str, scene: Scene, outcome: Outcome, out: str | None) -> 
         f"{name}: {int(scene.robot.body.present.sum())} voxels, {schedule.total_time:.2f} s, "
         f"{schedule.steps} steps of {schedule.substeps} substeps, {scene.physics.precision}",
         highlight=False,
+        soft_wrap=True,
     )
     table = Table(box=None, show_header=False)
     for measure, value in outcome.measures.items():
@@ -26,4 +27,4 @@ def show_outcome(name: str, scene: Scene, outcome: Outcome, out: str | None) -> 
     if outcome.failed:
         console.print("failed: the state stopped being finite or exploded", style="red")
     if out:
-        console.print(f"drawn in {out}", highlight=False)
+        console.print(f"drawn in {out}", highlight=False, soft_wrap=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any, TypeVar, get_args
 
@@ -26,12 +27,49 @@ def check(document: Document, kind: type[Described]) -> Described:
     try:
         described = kind.model_validate(document.data)
     except ValidationError as error:
-        for fault in error.errors():
-            problems += _problems(document, kind, dict(fault))
+        problems += _all_problems(document, kind, error)
         raise ConfigError(sorted(problems, key=lambda problem: problem.line or 0)) from None
     if problems:
         raise ConfigError(problems)
     return described
+
+
+def _all_problems(document: Document, kind: type[Spec], error: ValidationError) -> list[Problem]:
+    """Every fault, also those that other faults hide.
+
+    What concerns several values at once is only checked where each of them is sound. So faulty values are taken out,
+    which leaves their defaults, and the rest is checked again until nothing new is found.
+    """
+    problems: dict[Problem, None] = {}
+    data, removed = copy.deepcopy(document.data), set()
+    while True:
+        known = len(problems)
+        for fault in error.errors():
+            found = list(_problems(document, kind, dict(fault)))
+            if not (fault["type"] == "missing" and found[0].path in removed):
+                problems.update(dict.fromkeys(found))
+            for problem in found:
+                removed.add(_remove(data, problem.path))
+        if len(problems) == known:
+            return list(problems)
+        try:
+            kind.model_validate(data)
+            return list(problems)
+        except ValidationError as following:
+            error = following
+
+
+def _remove(data: Any, path: Path) -> Path:
+    """Take out the value at a path, or the whole list it is in; returns the path that is gone."""
+    while path and isinstance(path[-1], int):
+        path = path[:-1]
+    try:
+        owner = _value_at(data, path[:-1])
+    except (KeyError, IndexError, TypeError):
+        return path  # its owner is gone already
+    if path and isinstance(owner, dict):
+        owner.pop(path[-1], None)
+    return path
 
 
 def _problems(document: Document, kind: type[Spec], fault: dict[str, Any]) -> Iterator[Problem]:
@@ -63,6 +101,15 @@ def _message(document: Document, kind: type[Spec], path: Path, fault: dict[str, 
         case "literal_error" | "enum":
             allowed = [word.strip("' ") for word in context["expected"].replace(" or ", ", ").split(",")]
             return f"{given} given; allowed: {', '.join(allowed)}{_nearest(fault['input'], allowed)}"
+        case "model_type" | "model_attributes_type" | "dict_type":
+            owner = _model_at(kind, document.data, path)
+            keys = f" with keys of {', '.join(owner.model_fields)}" if owner else ""
+            return f"{given} given; it should be a mapping{keys}"
+        case "tuple_type":
+            hint = (
+                "; put a shape of digits in quotes" if path[-1] == "shape" and isinstance(fault["input"], int) else ""
+            )
+            return f"{given} given; it should be a list{hint}"
         case "value_error":
             return str(context["error"])
         case "unknown_name":

@@ -1,7 +1,7 @@
 """YAML (and JSON) as people mean it, with the line of every value.
 
-PyYAML's own reading follows YAML 1.1: it turns `no` into false, leaves `1e-3` as text and lets the last of two equal keys
-win. Here plain values follow the YAML 1.2 core schema, keys are always text, and a repeated key is a fault.
+PyYAML's own reading follows YAML 1.1: it turns `no` into false, leaves `1e-3` as text and lets the last of two equal
+keys win. Here plain values follow the YAML 1.2 core schema, keys are always text, and a repeated key is a fault.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """A beam of voxels held by a wall: tip displacement at rest under a load, and over time after a blow.
 
-The original integrates an outer force before it applies the damping factor, so that a force F acts as F (1 - dt d) there
-(29.5 N for 30 N at 1/60 s); each comparison loads our beam with the force that acted in the data it is compared with.
+The original integrates an outer force before it applies the damping factor, so that a force F acts as F (1 - dt d)
+there (29.5 N for 30 N at 1/60 s); each comparison loads our beam with the force that acted in the data it is compared
+with.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -35,24 +36,40 @@ def material_of_case(case: dict[str, Any]) -> Material:
     )
 
 
-def tip_paths(cases: list[dict[str, Any]], steps: int, loaded_steps: int, load_factor: float) -> np.ndarray:
-    """Tip displacement of each beam after every step of 1/60 s [m], (cases, steps); equal grids run as one batch."""
-    paths = np.zeros((len(cases), steps))
-    batches: dict[tuple[int, int, int], list[int]] = {}
-    for i, case in enumerate(cases):
-        substeps = choose_substeps([material_of_case(case)], TIME_STEP)
-        batches.setdefault((case["w"], case["h"], substeps), []).append(i)
-    for (width, height, substeps), members in batches.items():
-        models = stack([_beam(width, height, material_of_case(cases[i])) for i in members])
-        force = jnp.asarray([cases[i]["force_N"] * load_factor for i in members], jnp.float32)
-        paths[members] = np.asarray(_bend(models, force, steps, loaded_steps, substeps))
-    return paths
+class Bend(NamedTuple):
+    """One beam's loading."""
+
+    case: dict[str, Any]
+    steps: int
+    """of 1/60 s"""
+    loaded_steps: int
+    """how many of them the force acts"""
+    force: float
+    """at the tip, downwards [N]"""
 
 
-def _beam(width: int, height: int, material: Material) -> Model:
+def tip_paths(bends: list[Bend]) -> list[np.ndarray]:
+    """Tip displacement of each beam after every step [m]; what is equally long and large runs as one batch."""
+    paths: dict[int, np.ndarray] = {}
+    batches: dict[tuple[int, ...], list[int]] = {}
+    for i, bend in enumerate(bends):
+        substeps = choose_substeps([material_of_case(bend.case)], TIME_STEP)
+        key = bend.case["w"], bend.case["h"], bend.steps, bend.loaded_steps, substeps
+        batches.setdefault(key, []).append(i)
+    for (_, _, steps, loaded_steps, substeps), members in batches.items():
+        models = stack([_beam(bends[i].case) for i in members])
+        force = jnp.asarray([bends[i].force for i in members], jnp.float32)
+        paths.update(zip(members, np.asarray(_bend(models, force, steps, loaded_steps, substeps)), strict=True))
+    return [paths[i] for i in range(len(bends))]
+
+
+def _beam(case: dict[str, Any]) -> Model:
+    width, height = case["w"], case["h"]
     held = np.zeros((4, height, width), bool)
     held[[0, 3], :, 0] = True
-    return assemble_body(Body(shape=("a" * width,) * height, materials={"a": material}), anchored=held)
+    side = case.get("material", {}).get("sideLength", 3.0)
+    body = Body(shape=("a" * width,) * height, materials={"a": material_of_case(case)}, voxel_side=side)
+    return assemble_body(body, anchored=held)
 
 
 @partial(jax.jit, static_argnames=("steps", "loaded_steps", "substeps"))
@@ -78,15 +95,19 @@ def _bend(models: Model, force: jax.Array, steps: int, loaded_steps: int, subste
     return jax.vmap(bend)(models, force)
 
 
-def load_factor(case: dict[str, Any], time_step: float) -> float:
-    """Share of an outer force that acts in the original."""
-    return 1 - time_step * material_of_case(case).linear_damping
+def acting_force(case: dict[str, Any], time_step: float) -> float:
+    """The part of the outer force that acts in the original [N]."""
+    return case["force_N"] * (1 - time_step * material_of_case(case).linear_damping)
 
 
 def validate_static(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Final tip displacements."""
+    bends = []
+    for case in cases:
+        steps = round(case.get("finalT", 60.0) / TIME_STEP)
+        bends.append(Bend(case, steps, steps, acting_force(case, _seconds(case.get("dt", TIME_STEP)))))
     results = []
-    for case, path in zip(cases, _static_paths(cases), strict=True):
+    for case, path in zip(cases, tip_paths(bends), strict=True):
         ours, original = float(path[-1]), case["final_dy_mean_rightmost_voxels"]
         results.append(
             {
@@ -99,59 +120,52 @@ def validate_static(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return results
 
 
-def _static_paths(cases: list[dict[str, Any]]) -> np.ndarray:
-    steps = {round(case.get("finalT", 60.0) / TIME_STEP) for case in cases}
-    factors = {round(load_factor(case, case.get("dt", TIME_STEP)), 12) for case in cases}
-    if len(steps) == len(factors) == 1:
-        return tip_paths(cases, steps.pop(), 10**9, factors.pop())
-    return np.array([_static_paths([case])[0][-1:] for case in cases])
+def _blow(case: dict[str, Any], steps: int, time_step: float) -> Bend:
+    """A beam that is hit, for data made with a time step [s].
+
+    The original re-applies the force while t <= duration: 7 steps of 1/60 s for the paper's 0.1 s.
+    """
+    loaded = case.get("steps_with_force") or round(case["force_duration_s"] / TIME_STEP)
+    return Bend(case, steps, int(loaded), acting_force(case, time_step))
 
 
-def validate_dynamic_plain(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def validate_dynamic(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Distance from the original's run at 1/60 s, which carries that run's own discretisation error."""
+    key = "dy_mean_rightmost_every_step"
+    paths = tip_paths([_blow(case, len(case[key]), TIME_STEP) for case in cases])
     return [
         {
             "name": _name(case),
-            "rms_to_original": _rms(path - np.array(case["dy_mean_rightmost_every_step"])),
+            "rms_to_original": _rms(path - np.array(case[key])),
             "peak_m": float(path.min()),
-            "original_peak_m": min(case["dy_mean_rightmost_every_step"]),
+            "original_peak_m": min(case[key]),
             "path_m": [round(float(value), 6) for value in path],
         }
-        for case, path in zip(cases, validate_dynamic(cases, TIME_STEP), strict=True)
+        for case, path in zip(cases, paths, strict=True)
     ]
 
 
-def validate_dynamic(cases: list[dict[str, Any]], time_step: float) -> np.ndarray:
-    """Paths after a blow, for data made at the given time step."""
-    key = "dy_mean_rightmost_at_60Hz" if "dy_mean_rightmost_at_60Hz" in cases[0] else "dy_mean_rightmost_every_step"
-    steps = len(cases[0][key])
-    # The original re-applies the force while t <= duration: 7 steps for the paper's 0.1 s.
-    loaded = cases[0].get("steps_with_force", round(cases[0]["force_duration_s"] / TIME_STEP))
-    return tip_paths(cases, steps, loaded, load_factor(cases[0], time_step))
-
-
 def validate_dynamic_fine(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Distance from the original's refined run, beside that of the original's own run at 1/60 s."""
-    pairs: dict[str, dict[str, dict[str, Any]]] = {}
+    """Distance from the original's refined run, beside that of the original's own coarse run."""
+    key = "dy_mean_rightmost_at_60Hz"
+    runs: dict[str, list[tuple[float, dict[str, Any]]]] = {}
     for case in cases:
-        pairs.setdefault(_name(case), {})[case["dt"]] = case
-    results = []
-    for name, by_step in pairs.items():
-        coarse = by_step.get("1/60")
-        fine_step, fine = min(((_seconds(dt), case) for dt, case in by_step.items()), key=lambda item: item[0])
-        if coarse is None or fine is coarse:
-            continue
-        target = np.array(fine["dy_mean_rightmost_at_60Hz"])
-        ours = validate_dynamic([fine], fine_step)[0]
-        results.append(
-            {
-                "name": name,
-                "rms_to_fine": _rms(ours - target),
-                "original_rms_to_fine": _rms(np.array(coarse["dy_mean_rightmost_at_60Hz"]) - target),
-                "path_m": [round(float(value), 6) for value in ours],
-            }
-        )
-    return results
+        runs.setdefault(f"{_name(case)} {case['force_N']:g} N", []).append((_seconds(case["dt"]), case))
+    pairs = []
+    for name, found in runs.items():
+        (fine_step, fine), *_, (coarse_step, coarse) = sorted([*found, found[0]], key=lambda run: run[0])
+        if fine_step < coarse_step:
+            pairs.append((name, fine_step, fine, coarse))
+    paths = tip_paths([_blow(fine, len(fine[key]), step) for _, step, fine, _ in pairs])
+    return [
+        {
+            "name": name,
+            "rms_to_fine": _rms(path - np.array(fine[key])),
+            "original_rms_to_fine": _rms(np.array(coarse[key]) - np.array(fine[key])),
+            "path_m": [round(float(value), 6) for value in path],
+        }
+        for (name, _, fine, coarse), path in zip(pairs, paths, strict=True)
+    ]
 
 
 def _name(case: dict[str, Any]) -> str:

@@ -90,7 +90,7 @@ def controller_of(case: dict[str, Any]) -> ControllerSpec:
 
 
 def placed_low_left(case: dict[str, Any]) -> tuple[float, float]:
-    """Lower left corner of the initial bounding box [m] by the original's rule (its drop ignores the terrain's shift)."""
+    """Lower left corner of the initial bounding box [m] by the original's rule, which ignores the terrain's shift."""
     x, y = case["terrain_xs"], case["terrain_ys"]
     width = case["w"] * case["materials"][0]["sideLength"]
     left = x[1] + 1
@@ -103,12 +103,17 @@ def control_of_note(note: str) -> tuple[ControllerSpec, float]:
     """The control of a single-voxel case, which only its note tells, and the time it sets in [s]."""
     after = re.search(r"t\s*>=\s*([\d.]+)", note)
     start = float(after.group(1)) if after else 0.0
-    if re.search(r"f\s*=\s*sin", note):
-        return Sine(), start
-    constant = re.search(r"f\s*=\s*([-+]?[\d.]+)", note)
-    if constant is None:
-        return Sine(amplitude=0.0), start
-    return Sine(frequency=0.0, phase=math.pi / 2, amplitude=float(constant.group(1))), start
+    number = r"([-+]?[\d.]*)"
+    sine = re.search(rf"f\s*=\s*{number}\s*\*?\s*sin\(\s*{number}\s*\*?\s*pi\s*\*?\s*t\s*\)", note)
+    if sine:
+        amplitude, half_turns = (float({"": "1", "-": "-1", "+": "1"}.get(text, text)) for text in sine.groups())
+        return Sine(amplitude=amplitude, frequency=half_turns / 2), start
+    constant = re.search(r"f\s*=\s*([-+]?[\d.]+)\s*(?![\d.*a-z])", note)
+    if constant:
+        return Sine(frequency=0.0, phase=math.pi / 2, amplitude=float(constant.group(1))), start
+    if "f=" in note.replace(" ", ""):
+        raise ValueError(f"the control in the note '{note}' is not understood")
+    return Sine(amplitude=0.0), start
 
 
 def _top_first(rows: list[list[float]]) -> tuple[tuple[float, ...], ...]:
@@ -146,6 +151,4 @@ def _sense(text: str) -> Sense:
         return Sense(quantity=_QUANTITIES[name])
     if rest[0] != "0":
         raise ValueError(f"sensor '{text}' does not begin with the latest reading")
-    return Sense(
-        quantity=_QUANTITIES[name], reading={"MEAN": "mean", "DIFF": "difference"}[rest[2]], window=int(rest[1])
-    )
+    return Sense(quantity=_QUANTITIES[name], reading="mean" if rest[2] == "MEAN" else "difference", window=int(rest[1]))

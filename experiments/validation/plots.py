@@ -54,7 +54,15 @@ def _figure_5(cases: list[dict[str, Any]], results: list[dict[str, Any]], path: 
 
 
 def _points(axes: Axes, x: list[float], results: list[dict[str, Any]], label: str, colour: str) -> None:
-    axes.plot(x, [r["original_displacement_m"] for r in results], "o", mfc="none", ms=8, color=colour, label=f"{label} original")
+    axes.plot(
+        x,
+        [r["original_displacement_m"] for r in results],
+        "o",
+        mfc="none",
+        ms=8,
+        color=colour,
+        label=f"{label} original",
+    )
     axes.plot(x, [r["displacement_m"] for r in results], "x-", ms=5, color=colour, label=f"{label} ours")
 
 
@@ -88,7 +96,14 @@ def _ensembles(cases: list[dict[str, Any]], path: Path) -> Path:
     figure = Figure(figsize=(8, 0.28 * len(cases) + 1.2), layout="constrained")
     axes = figure.subplots()
     for place, case in enumerate(cases):
-        axes.errorbar(case["original_mean_m_per_s"], place - 0.15, xerr=case["original_sd_m_per_s"], fmt="o", mfc="none", color="C1")
+        axes.errorbar(
+            case["original_mean_m_per_s"],
+            place - 0.15,
+            xerr=case["original_sd_m_per_s"],
+            fmt="o",
+            mfc="none",
+            color="C1",
+        )
         axes.errorbar(case["mean_m_per_s"], place + 0.15, xerr=case["sd_m_per_s"], fmt="x", color="C0")
     axes.set_yticks(range(len(cases)), [case["name"] for case in cases], fontsize=7)
     axes.set(xlabel="travel velocity [m/s], mean ± sd: crosses ours, circles the original")

@@ -23,6 +23,9 @@ from vsr.tasks.measures import travel_velocity
 ENSEMBLE_SPACING = 1e-4
 """Start heights of an ensemble differ by this [m], as in the data."""
 ENSEMBLE_SIZE = 16
+POPULATION_STARTS = 3
+POPULATION_SPACING = 1e-5
+"""Start heights of a population's runs differ by this [m]."""
 
 
 class Case:
@@ -97,7 +100,9 @@ def _same_input(case: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in case.items() if key not in ("name", "note", "continuousDetectionMode")}
 
 
-def validate_locomotion(name: str, data: dict[str, Any], ensemble: dict[str, Any] | None, memory: Memory) -> dict[str, Any] | None:
+def validate_locomotion(
+    name: str, data: dict[str, Any], ensemble: dict[str, Any] | None, memory: Memory
+) -> dict[str, Any] | None:
     """Mean travel velocity of an ensemble of starts beside the original's mean and spread."""
     original = _original_spread(data, ensemble)
     if original is None:
@@ -130,28 +135,41 @@ def _original_spread(data: dict[str, Any], ensemble: dict[str, Any] | None) -> t
     runs = next((value for key, value in data.items() if key.startswith("travel_x_velocity_with_initial_dy")), None)
     if not runs:
         return None
-    return data.get("perturbed_mean", float(np.mean(runs))), data.get("perturbed_sd", float(np.std(runs, ddof=1))), len(runs)
+    return (
+        data.get("perturbed_mean", float(np.mean(runs))),
+        data.get("perturbed_sd", float(np.std(runs, ddof=1))),
+        len(runs),
+    )
 
 
 def validate_population(name: str, data: dict[str, Any], memory: Memory) -> dict[str, Any]:
-    """Rank and linear correlation of travel velocities over a population, all of it one batch."""
+    """Rank and linear correlation of travel velocities over a population, all of it one batch.
+
+    Sixty seconds of walking are chaotic: two runs of the same population whose starts differ by less than a hair give
+    rank correlations that differ by 0.03. So everybody runs from a few starts, each start is correlated on its own, and
+    the means and extremes of these correlations are told.
+    """
     template = data["template_input_for_first_individual"]
     individuals = data["individuals"]
 
     def compute() -> np.ndarray:
         case = Case(template)
         controllers = [controller_of(_with_genes(template, individual)) for individual in individuals]
-        start = case.at(*placed_low_left(template))
-        return travel_velocities(case.run(controllers, [start] * len(controllers)))
+        left, bottom = placed_low_left(template)
+        starts = [case.at(left, bottom + POPULATION_SPACING * k) for k in range(POPULATION_STARTS)]
+        states = [start for start in starts for _ in controllers]
+        return travel_velocities(case.run(controllers * POPULATION_STARTS, states))
 
     genes = [individual.get("phases_rowmajor_filled_cells", individual.get("weights")) for individual in individuals]
-    ours = memory.velocities([_same_input(template), genes], compute)
-    result = {"name": name, "n": len(individuals), "failed": int(np.isnan(ours).sum())}
+    ours = memory.velocities([_same_input(template), genes], compute).reshape(POPULATION_STARTS, -1)
+    result = {"name": name, "n": len(individuals), "starts": POPULATION_STARTS, "failed": int(np.isnan(ours).sum())}
     for key, suffix in (("travel_x_velocity", ""), ("travel_x_velocity_fine", "_fine")):
         if all(key in individual for individual in individuals):
             theirs = np.array([individual[key] for individual in individuals])
-            result[f"spearman{suffix}"] = correlation(_ranks(ours), _ranks(theirs))
-            result[f"pearson{suffix}"] = correlation(ours, theirs)
+            for kind, rank in (("spearman", ranks), ("pearson", lambda values: values)):
+                found = [correlation(rank(run), rank(theirs)) for run in ours]
+                result[f"{kind}{suffix}"] = float(np.mean(found))
+                result[f"{kind}{suffix}_range"] = [min(found), max(found)]
     return result
 
 
@@ -177,7 +195,7 @@ def correlation(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.corrcoef(a[known], b[known])[0, 1])
 
 
-def _ranks(values: np.ndarray) -> np.ndarray:
+def ranks(values: np.ndarray) -> np.ndarray:
     """Mean ranks, so that ties share theirs."""
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)

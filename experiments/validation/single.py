@@ -1,9 +1,9 @@
 """One voxel: its area ratio against the original's.
 
-The original's step of 1/60 s is a quarter of the period in which a default voxel breathes (14 Hz), and its implicit springs
-damp that motion much too strongly: for three steps after a jump of the control its own scheme is off by 0.07, as running it
-with smaller steps shows (docs/physics.md). So the figure to judge by, `worst_area_ratio_error`, compares means over a
-quarter of a second; `worst_instant_error` has the raw difference at single steps.
+The original's step of 1/60 s is a quarter of the period in which a default voxel breathes (14 Hz), and its implicit
+springs damp that motion much too strongly: for three steps after a jump of the control its own scheme is off by 0.07,
+as running it with smaller steps shows (docs/physics.md). So the figure to judge by, `worst_area_ratio_error`, compares
+means over a quarter of a second; `worst_instant_error` has the raw difference at single steps.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ from experiments.validation.original import control_of_note, material_of
 from vsr.body import Body, assemble_body
 from vsr.controllers import Controller
 from vsr.physics.geometry import area_ratio, mass_motion
-from vsr.rollout import Schedule, record
 from vsr.physics.stability import choose_substeps
+from vsr.rollout import Schedule, record
 from vsr.scene import World
 from vsr.tasks import Placement, place
 from vsr.terrain import Flat
-
 
 WINDOW = 0.25
 """Area ratios are averaged over this time [s] before they are compared; see the module's text."""

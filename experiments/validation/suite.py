@@ -1,8 +1,8 @@
 """Find the cases in a folder of reference data, run them, and sum up.
 
-The folder may hold any subset of: single/, cantilever/, contact/, contact_ccd_none/, locomotion/, locomotion_ccd_none/,
-population/, population_ccd_none/, and beside them locomotion_ensembles.json and locomotion_ensembles_ccd_none.json. Files
-inside may have any name; what they are is told by what they hold.
+The folder may hold any subset of: single/, cantilever/, contact/, contact_ccd_none/, locomotion/,
+locomotion_ccd_none/, population/, population_ccd_none/, and beside them locomotion_ensembles.json and
+locomotion_ensembles_ccd_none.json. Files inside may have any name; what they are is told by what they hold.
 """
 
 from __future__ import annotations
@@ -38,13 +38,22 @@ def validate(reference: Path, tell: Callable[[str], None] = lambda line: None) -
         ("locomotion", lambda folder: _locomotion(folder, memory)),
         ("population", lambda folder: _population(folder, memory)),
     ):
-        found = section(reference)
+        try:
+            found = section(reference)
+        except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
+            raise UserError(f"{reference}: the {key} data is not laid out as expected: {_tell(error)}") from error
         if found is not None:
             report[key] = found
             tell(f"{key}: {headline(key, found)}")
     if not report:
-        raise UserError(f"{reference}: no reference data found; expected folders such as single, cantilever or population")
+        raise UserError(
+            f"{reference}: no reference data found; expected folders such as single, cantilever or population"
+        )
     return report
+
+
+def _tell(error: Exception) -> str:
+    return f"no key {error}" if isinstance(error, KeyError) else str(error).splitlines()[0]
 
 
 def headline(key: str, found: Any) -> str:
@@ -52,12 +61,14 @@ def headline(key: str, found: Any) -> str:
     if key == "population":
         return "; ".join(
             f"{entry['name']} (n = {entry['n']}): "
-            + ", ".join(f"{name} {entry[name]:.3f}" for name in entry if name.startswith(("spearman", "pearson")))
+            + ", ".join(
+                f"{name} {value:.3f}"
+                for name, value in entry.items()
+                if name.startswith(("spearman", "pearson")) and not name.endswith("_range")
+            )
             for entry in found
         )
-    figures = ", ".join(
-        f"{name} {value:.4g}" for name, value in found.items() if isinstance(value, int | float)
-    )
+    figures = ", ".join(f"{name} {value:.4g}" for name, value in found.items() if isinstance(value, int | float))
     return f"{len(found['cases'])} cases, {figures}"
 
 
@@ -67,12 +78,16 @@ def read_cases(folder: Path) -> Iterator[tuple[str, Any]]:
         return
     for path in sorted(folder.iterdir()):
         if path.suffix == ".json":
-            try:
-                yield path.stem, json.loads(path.read_text())
-            except ValueError as error:
-                raise UserError(f"{path}: not readable as JSON: {error}") from None
+            yield path.stem, _read_json(path)
         elif path.suffix == ".csv" and not path.with_suffix(".json").exists():
             yield path.stem, [_static_row(row) for row in csv.DictReader(path.read_text().splitlines())]
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: not readable as JSON: {error}") from None
 
 
 def _static_row(row: dict[str, str]) -> dict[str, Any]:
@@ -124,7 +139,7 @@ def _dynamic(reference: Path) -> Report | None:
     found = cantilever_cases(reference, "dy_mean_rightmost_every_step")
     if not found:
         return None
-    return {"cases": cantilever.validate_dynamic_plain(found)}
+    return {"cases": cantilever.validate_dynamic(found)}
 
 
 def _dynamic_fine(reference: Path) -> Report | None:
@@ -151,7 +166,7 @@ def _locomotion(reference: Path, memory: robots.Memory) -> Report | None:
     cases = []
     for variant in VARIANTS:
         ensembles_file = reference / f"locomotion_ensembles{variant}.json"
-        ensembles = json.loads(ensembles_file.read_text()) if ensembles_file.exists() else {}
+        ensembles = _read_json(ensembles_file) if ensembles_file.exists() else {}
         for name, data in read_cases(reference / f"locomotion{variant}"):
             ensemble = ensembles.get(data["input"].get("name", name)) or ensembles.get(name)
             case = robots.validate_locomotion(f"locomotion{variant}/{name}", data, ensemble, memory)
