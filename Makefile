@@ -16,7 +16,7 @@ demo: $(VENV)/.ready
 
 test: $(VENV)/.ready
 	$(RUN)/ruff check .
-	$(RUN)/python -m pytest -n 2
+	$(RUN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(VENV)/.ready
 	$(RUN)/ruff check .

@@ -36,8 +36,10 @@ def spring_terms(springs, center, angle, velocity, spin, rest, *, mass, inertia,
         length = math.hypot(*d)
         n = d / length
         rate = (
-            velocity[j] + spin[j] * np.array([-arm_j[1], arm_j[0]])
-            - velocity[i] - spin[i] * np.array([-arm_i[1], arm_i[0]])
+            velocity[j]
+            + spin[j] * np.array([-arm_j[1], arm_j[0]])
+            - velocity[i]
+            - spin[i] * np.array([-arm_i[1], arm_i[0]])
         )
         effective = 1 / (2 / mass + cross(arm_i, n) ** 2 / inertia + cross(arm_j, n) ** 2 / inertia)
         k, c = effective * omega**2, 2 * effective * damping_ratio * omega
@@ -56,7 +58,9 @@ def voxel_forces(springs, center, angle, velocity, spin, rest, **material):
     return force, torque
 
 
-def original_scheme(springs, order, control, *, time_step, steps, mass, inertia, frequency=8.0, damping_ratio=0.3, damping=1.0):
+def original_scheme(
+    springs, order, control, *, time_step, steps, mass, inertia, frequency=8.0, damping_ratio=0.3, damping=1.0
+):
     """The original's own integration of one free voxel: area ratio after every step.
 
     Soft velocity constraints with warm starting, ten Gauss-Seidel passes in the original's order. control(step) is the
@@ -78,13 +82,17 @@ def original_scheme(springs, order, control, *, time_step, steps, mass, inertia,
             d = pos[i] + r_i - pos[j] - r_j
             length = math.hypot(*d)
             n = d / length
-            rest = spring["rest"] + (f * (spring["min"] - spring["rest"]) if f > 0 else -f * (spring["max"] - spring["rest"]))
+            rest = spring["rest"] + (
+                f * (spring["min"] - spring["rest"]) if f > 0 else -f * (spring["max"] - spring["rest"])
+            )
             m = 1 / (2 / mass + cross(r_i, n) ** 2 / inertia + cross(r_j, n) ** 2 / inertia)
             k, c = m * omega**2, 2 * m * damping_ratio * omega
             gamma = 1 / (time_step * (c + time_step * k))
-            joints.append((number, i, j, r_i, r_j, n, gamma, (length - rest) * time_step * k * gamma, 1 / (1 / m + gamma)))
+            joints.append(
+                (number, i, j, r_i, r_j, n, gamma, (length - rest) * time_step * k * gamma, 1 / (1 / m + gamma))
+            )
 
-        def push(i, j, r_i, r_j, n, amount):
+        def push(i, j, r_i, r_j, n, amount, vel=vel, spin=spin):
             vel[i] += amount * n / mass
             spin[i] += amount * cross(r_i, n) / inertia
             vel[j] -= amount * n / mass

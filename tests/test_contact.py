@@ -19,15 +19,17 @@ SUBSTEP = 1 / 480
 
 
 def block(**material):
-    return assemble_body(Body(shape="a", materials={"a": Material(linear_damping=0.0, angular_damping=0.0, **material)}))
+    return assemble_body(
+        Body(shape="a", materials={"a": Material(linear_damping=0.0, angular_damping=0.0, **material)})
+    )
 
 
 def live(model, terrain, state, time):
     environment = Environment(gravity=jnp.float32(GRAVITY), terrain=terrain)
     passive = jnp.zeros(model.present.shape)
-    return jax.jit(
-        lambda s: advance(model, environment, s, passive, substep=SUBSTEP, count=round(time / SUBSTEP))
-    )(state)
+    return jax.jit(lambda s: advance(model, environment, s, passive, substep=SUBSTEP, count=round(time / SUBSTEP)))(
+        state
+    )
 
 
 def middle(model, state):
@@ -74,7 +76,9 @@ def test_only_fast_masses_bounce_and_with_their_restitution(height, restitution)
     terrain = Flat(length=200.0).build()
     fall = np.sqrt(2 * height / GRAVITY)
     after = 0.05 if restitution else 0.2
-    state = live(model, terrain, place(model, terrain, Placement(clearance=height)), round((fall + after) / SUBSTEP) * SUBSTEP)
+    state = live(
+        model, terrain, place(model, terrain, Placement(clearance=height)), round((fall + after) / SUBSTEP) * SUBSTEP
+    )
     lower = np.asarray(state.velocity)[0, 0, :, 1]
     wanted = restitution * GRAVITY * fall - GRAVITY * after if restitution else 0.0
     np.testing.assert_allclose(lower, wanted, atol=0.1)

@@ -5,7 +5,6 @@ import subprocess
 import sys
 
 import pytest
-
 from conftest import ROOT
 
 MAY_IMPORT = {"vsr": {"vsr"}, "evo": {"evo"}, "experiments": {"vsr", "evo", "experiments"}, "cli": {"experiments"}}
@@ -35,7 +34,8 @@ def test_rooms_import_only_their_neighbours(room, path):
 
 def test_help_does_not_load_jax():
     code = (
-        "import sys; from click.testing import CliRunner; import cli; result = CliRunner().invoke(cli.main, ['--help']); "
+        "import sys; from click.testing import CliRunner; import cli; "
+        "result = CliRunner().invoke(cli.main, ['--help']); "
         "assert result.exit_code == 0 and 'simulate' in result.output; sys.exit('jax' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0

@@ -65,7 +65,9 @@ def test_voxel_side_is_positive(side):
 
 
 @pytest.mark.parametrize(
-    "groups", [chosen for size in range(5) for chosen in itertools.combinations(GROUPS, size)], ids=lambda g: "+".join(g) or "none"
+    "groups",
+    [chosen for size in range(5) for chosen in itertools.combinations(GROUPS, size)],
+    ids=lambda g: "+".join(g) or "none",
 )
 def test_scaffoldings_that_hold_together_are_allowed(groups):
     if any(group is not Group.central_cross for group in groups):

@@ -5,9 +5,9 @@ from dataclasses import replace
 import jax
 import jax.numpy as jnp
 import numpy as np
+import plain
 import pytest
 
-import plain
 from vsr.body import Body, Material, assemble_body
 from vsr.physics import Environment, advance
 from vsr.physics.geometry import area_ratio, center, kinetic_energy, mass_motion, momentum, rest_state, turn
@@ -38,7 +38,7 @@ def test_free_fall(damping):
 
 
 def test_two_masses_on_the_diagonal_springs_swing_at_their_frequency():
-    """With all masses pulled out along the diagonals the central cross alone is a spring of the material's frequency."""
+    """Masses pulled out along the diagonals: the central cross alone is a spring of the material's frequency."""
     with jax.enable_x64(True):
         groups = ("side_internal", "central_cross")
         material = Material(spring_frequency=2.0, spring_damping_ratio=0.0, linear_damping=0.0, scaffolding=groups)

@@ -2,9 +2,9 @@
 
 import jax.numpy as jnp
 import numpy as np
+import plain
 import pytest
 
-import plain
 from vsr.body import Body, Material, assemble_body
 from vsr.physics.actuation import add_actuation_forces, rest_lengths
 from vsr.physics.scaffolding import GROUPS, Group
@@ -62,7 +62,9 @@ def test_full_control_takes_the_originals_rest_lengths(original_voxel, control, 
         springs, *pose, [spring[name] for spring in springs],
         mass=0.2025, inertia=0.0273375, frequency=8.0, damping_ratio=0.3, groups=GROUPS,
     )  # fmt: skip
-    np.testing.assert_allclose(ours(Material(mass=0.2025, lower_limit=0.0), pose, control)[0], force, rtol=2e-4, atol=2e-3)
+    np.testing.assert_allclose(
+        ours(Material(mass=0.2025, lower_limit=0.0), pose, control)[0], force, rtol=2e-4, atol=2e-3
+    )
 
 
 def test_rest_lengths_are_linear_on_either_side():
@@ -123,7 +125,13 @@ def test_upper_limit_pulls_masses_together_only_above_it(distance, acts):
 
 def test_springs_without_length_are_harmless():
     """With mass_side_ratio 0.5 parallel springs have no length at rest."""
-    force, _ = ours(Material(mass_side_ratio=0.5), (np.array([[-0.75, -0.75], [0.75, -0.75], [0.75, 0.75], [-0.75, 0.75]]), np.zeros(4), np.zeros((4, 2)), np.zeros(4)))
+    force, _ = ours(
+        Material(mass_side_ratio=0.5),
+        (
+            np.array([[-0.75, -0.75], [0.75, -0.75], [0.75, 0.75], [-0.75, 0.75]]),
+            np.zeros(4),
+            np.zeros((4, 2)),
+            np.zeros(4),
+        ),
+    )
     assert np.isfinite(force).all()
-
-

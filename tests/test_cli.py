@@ -1,0 +1,126 @@
+"""The command as a user meets it."""
+
+import json
+import shutil
+
+import pytest
+from click.testing import CliRunner
+from conftest import DATA, ROOT
+from PIL import Image
+
+import cli
+
+SHORT = "robot:\n  body: {shape: aa}\n  controller: sine\ntask: {duration: 0.6}\n"
+
+
+@pytest.fixture
+def vsr():
+    return lambda *arguments: CliRunner().invoke(cli.main, list(map(str, arguments)))
+
+
+@pytest.fixture
+def short(tmp_path):
+    path = tmp_path / "short.yaml"
+    path.write_text(SHORT)
+    return path
+
+
+def test_simulate_tells_the_measures(vsr, short):
+    result = vsr("simulate", short)
+    assert result.exit_code == 0
+    assert "travel_velocity" in result.output
+    assert "2 voxels" in result.output
+
+
+def test_simulate_as_json(vsr, short):
+    result = vsr("simulate", short, "--json")
+    told = json.loads(result.output)
+    assert set(told["measures"]) == {
+        "travel_velocity",
+        "relative_velocity",
+        "average_height",
+        "average_squared_control",
+    }
+    assert told["failed"] is False
+    assert told["substeps"] == 6
+
+
+@pytest.mark.parametrize("suffix", ["gif", "png"])
+def test_simulate_draws(vsr, short, tmp_path, suffix):
+    target = tmp_path / f"motion.{suffix}"
+    assert vsr("simulate", short, "--out", target).exit_code == 0
+    with Image.open(target) as image:
+        assert len(image.convert("RGB").getcolors(1 << 24)) > 5
+        # A GIF keeps equal neighbours as one longer frame.
+        assert getattr(image, "n_frames", 1) in (range(7, 11) if suffix == "gif" else (1,))
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["short.yaml", target.name])
+
+
+@pytest.mark.parametrize("name", ["listing1", "worm", "biped", "tripod"])
+def test_examples_are_shipped(name):
+    assert (ROOT / "configs" / f"{name}.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["simulate", "nowhere.yaml"], "nowhere.yaml: there is no such file"),
+        (["simulate", "configs/worm.yaml", "--out", "x.jpg"], "should end in .gif or .png"),
+        (["simulate", "configs/worm.yaml", "--out", "no/such/x.gif"], "there is no folder"),
+        (["validate", "--reference", "nowhere"], "nowhere: there is no such folder"),
+        (["validate", "--reference", "configs"], "configs: no reference data found"),
+        (["validate", "--json", "no/such/file.json"], "there is no folder"),
+        (["validate", "--json", "configs"], "--json configs: this is a folder; give a file"),
+        (["validate", "--plots", "README.md"], "--plots README.md: this is a file; give a folder"),
+    ],
+)
+def test_user_errors_are_one_line_and_exit_code_2(vsr, monkeypatch, arguments, message):
+    monkeypatch.chdir(ROOT)
+    result = vsr(*arguments)
+    assert result.exit_code == 2
+    assert message in result.output
+    assert "Traceback" not in result.output
+    assert len(result.output.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("single/x.json", '{"a": 1}', "the single data is not laid out as expected: no key 'material'"),
+        ("population/x.json", "[]", "the population data is not laid out as expected"),
+        ("cantilever/x.csv", "a,b\n1,2\n", "the cantilever_static data is not laid out as expected: no key 'w'"),
+        ("locomotion/x.json", "{}", "the locomotion data is not laid out as expected: no key 'input'"),
+        ("contact/x.json", "{", "x.json: not readable as JSON"),
+    ],
+)
+def test_malformed_reference_data_is_told(vsr, tmp_path, file, content, message):
+    target = tmp_path / file
+    target.parent.mkdir()
+    target.write_text(content)
+    result = vsr("validate", "--reference", tmp_path)
+    assert result.exit_code == 2
+    assert message in result.output
+    assert "Traceback" not in result.output
+
+
+def test_a_faulty_file_exits_with_2(vsr, tmp_path):
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("robot:\n  body: {shape: ax}\nphysics: {time_step: -1}\n")
+    result = vsr("simulate", bad)
+    assert result.exit_code == 2
+    assert f"{bad}:2: robot.body" in result.output
+    assert f"{bad}:3: physics.time_step" in result.output
+
+
+def test_validate_writes_report_and_figures(vsr, tmp_path):
+    reference = tmp_path / "reference"
+    (reference / "cantilever").mkdir(parents=True)
+    shutil.copy(DATA / "cantilever" / "static.json", reference / "cantilever" / "any_name.json")
+    shutil.copy(DATA / "cantilever" / "dynamic.json", reference / "cantilever" / "another.json")
+    result = vsr(
+        "validate", "--reference", reference, "--json", tmp_path / "report.json", "--plots", tmp_path / "plots"
+    )
+    assert result.exit_code == 0
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert set(report) == {"cantilever_static", "cantilever_dynamic"}
+    assert sorted(path.name for path in (tmp_path / "plots").iterdir()) == ["figure5.png", "figure6.png"]

@@ -1,0 +1,119 @@
+"""Sensors against hand computation."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from vsr.body import Body, assemble_body
+from vsr.physics import Environment
+from vsr.physics.geometry import mass_motion, rest_state
+from vsr.sensors import QUANTITIES, Sense, empty_memory, read
+from vsr.sensors.quantities import View
+from vsr.tasks import move_rigidly
+from vsr.terrain import Flat
+
+BODY = Body(shape=("a.", "aa"))
+GROUND = Environment(gravity=jnp.float32(9.8), terrain=Flat().build())
+
+
+@pytest.fixture(scope="module")
+def model():
+    return assemble_body(BODY)
+
+
+def feel(model, state, name, *, legacy=False):
+    return np.asarray(QUANTITIES[name](View(model, GROUND, mass_motion(model, state), legacy)))
+
+
+def moved(model, *, tilt=0.0, velocity=(0.0, 0.0), shift=(50.0, 5.0)):
+    return move_rigidly(model, rest_state(model), tilt=tilt, shift=jnp.array(shift), velocity=jnp.array(velocity))
+
+
+@pytest.mark.parametrize("tilt", [0.0, 0.4, -0.4, 2.0, -3.0])
+def test_angle_is_the_robots_tilt(model, tilt):
+    np.testing.assert_allclose(feel(model, moved(model, tilt=tilt), "angle")[BODY.present], tilt, atol=1e-5)
+
+
+@pytest.mark.parametrize(("tilt", "wrong"), [(0.4, 0.4 - np.pi / 2), (-0.4, -0.4 + np.pi / 2)])
+def test_legacy_angle_is_the_originals(model, tilt, wrong):
+    np.testing.assert_allclose(
+        feel(model, moved(model, tilt=tilt), "angle", legacy=True)[BODY.present], wrong, atol=1e-5
+    )
+
+
+def test_velocities(model):
+    state = moved(model, tilt=0.5, velocity=(3.0, -4.0))
+    felt = {name: feel(model, state, name)[0, 1] for name in QUANTITIES}
+    assert felt["velocity_x"] == pytest.approx(3.0, abs=1e-5)
+    assert felt["velocity_y"] == pytest.approx(-4.0, abs=1e-5)
+    assert felt["velocity_magnitude"] == pytest.approx(5.0, abs=1e-5)
+    assert felt["rotated_velocity_x"] == pytest.approx(3 * np.cos(0.5) - 4 * np.sin(0.5), abs=1e-5)
+    assert felt["rotated_velocity_y"] == pytest.approx(-4 * np.cos(0.5) - 3 * np.sin(0.5), abs=1e-5)
+
+
+def test_velocity_of_a_turning_voxel_is_the_mean_of_its_masses():
+    """One voxel turning as a whole about its centre does not move; about the origin it does."""
+    single = assemble_body(Body(shape="a"))
+    state = rest_state(single)
+    spin = 0.7
+    turning = replace(
+        state,
+        velocity=spin * jnp.stack([-state.position[..., 1], state.position[..., 0]], -1),
+        spin=jnp.full_like(state.spin, spin),
+    )
+    assert feel(single, turning, "velocity_x")[0, 0] == pytest.approx(-spin * 1.5, abs=1e-5)
+    assert feel(single, turning, "velocity_y")[0, 0] == pytest.approx(spin * 1.5, abs=1e-5)
+
+
+def test_area_ratio_of_a_stretched_voxel():
+    single = assemble_body(Body(shape="a"))
+    state = rest_state(single)
+    stretched = replace(state, position=state.position + jnp.sign(state.position - 1.5) * jnp.array([0.3, 0.0]))
+    assert feel(single, stretched, "area_ratio")[0, 0] == pytest.approx(3.6 / 3.0, rel=1e-5)
+
+
+def test_touching_tells_which_voxels_are_in_the_ground(model):
+    above, in_ground = (moved(model, shift=(50.0, height)) for height in (0.01, -0.01))
+    np.testing.assert_array_equal(feel(model, above, "touching") * BODY.present, 0)
+    np.testing.assert_array_equal(feel(model, in_ground, "touching") * BODY.present, [[1, 1], [0, 0]])
+    free = View(model, Environment(gravity=jnp.float32(0)), mass_motion(model, in_ground), False)
+    assert float(QUANTITIES["touching"](free).sum()) == 0
+
+
+def test_readings_over_calls_follow_their_definition(model):
+    senses = tuple(Sense(quantity="velocity_x", reading=kind, window=3) for kind in ("current", "mean", "difference"))
+    memory = empty_memory(model, senses)
+    speeds = [1.0, 4.0, 2.0, 8.0, 5.0]
+    for call, speed in enumerate(speeds):
+        state = moved(model, velocity=(speed, 0.0))
+        readings, memory = read(senses, model, GROUND, state, memory, jnp.asarray(call == 0))
+        history = ([speeds[0]] * 3 + speeds[1 : call + 1])[-3:] if call else [speeds[0]] * 3
+        wanted = [speed, np.mean(history), speed - history[0]]
+        np.testing.assert_allclose(readings[:, 0, 0], wanted, atol=1e-5)
+        np.testing.assert_array_equal(readings[:, 1, 1], 0)
+
+
+def test_readings_run_under_jit_and_vmap(model):
+    senses = (Sense(quantity="angle"), Sense(quantity="area_ratio", reading="mean"))
+    states = [moved(model, tilt=tilt) for tilt in (0.1, 0.3)]
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
+    memory = empty_memory(model, senses)
+
+    @jax.jit
+    @jax.vmap
+    def feel_all(state):
+        return read(senses, model, GROUND, state, memory, jnp.asarray(True))[0]
+
+    np.testing.assert_allclose(feel_all(stacked)[:, 0, 0, 0], [0.1, 0.3], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"quantity": "angel"}, {"quantity": "angle", "window": 0}, {"quantity": "angle", "reading": "sum"}]
+)
+def test_bad_senses_are_refused(fields):
+    with pytest.raises(ValidationError):
+        Sense(**fields)

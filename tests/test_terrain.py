@@ -1,0 +1,114 @@
+"""Grounds: the original's recipe, look-up against interpolation, seeds, walls."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from vsr.body import Body, assemble_body
+from vsr.physics.geometry import bounding_box, mass_motion
+from vsr.tasks import Placement, place
+from vsr.terrain import (
+    TERRAINS,
+    Downhill,
+    Flat,
+    Hilly,
+    Polyline,
+    Steppy,
+    Terrain,
+    Uneven,
+    Uphill,
+    highest_between,
+    surface,
+)
+
+ALL = [kind(x=(0, 10, 20), y=(5, 0, 5)) if kind is Polyline else kind() for kind in TERRAINS.values()]
+
+
+def test_flat_ground_is_the_originals(original_voxel):
+    x, y = Flat().points()
+    np.testing.assert_allclose(x, original_voxel["terrain_flat"]["xs"])
+    np.testing.assert_allclose(y, original_voxel["terrain_flat"]["ys"])
+
+
+@pytest.mark.parametrize("roughness", [5, 10, 20])
+def test_uneven_ground_is_the_originals(original_voxel, roughness):
+    original = original_voxel[f"terrain_uneven{roughness}"]
+    x, y = Uneven(roughness=float(roughness)).points()
+    np.testing.assert_allclose(x, original["xs"])
+    # The original shifts the ground down by its lowest point when it builds it.
+    np.testing.assert_allclose(y, np.array(original["ys"]) - min(original["ys"]), atol=1e-9)
+
+
+@pytest.mark.parametrize("ground", ALL, ids=lambda ground: ground.type)
+def test_height_and_normal_are_those_of_the_line(ground):
+    x, y = ground.points()
+    terrain = ground.build()
+    inside = np.random.default_rng(0).uniform(x[0], x[-1], 500)
+    height, normal_x, normal_y = (np.asarray(part) for part in surface(terrain, jnp.asarray(inside, jnp.float32)))
+    np.testing.assert_allclose(height, np.interp(inside, x, y), atol=2e-2)
+    np.testing.assert_allclose(np.hypot(normal_x, normal_y), 1, rtol=1e-5)
+    ahead = (np.interp(inside + 1e-4, x, y) - np.interp(inside - 1e-4, x, y)) / 2e-4
+    away = np.abs(x[:, None] - inside).min(0) > 1e-2
+    np.testing.assert_allclose((-normal_x / normal_y)[away], ahead[away], rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", [Hilly, Steppy, Uneven])
+def test_seeds_decide(kind):
+    one, again, other = kind(seed=1).points(), kind(seed=1).points(), kind(seed=2).points()
+    np.testing.assert_array_equal(one, again)
+    assert one[0].shape != other[0].shape or not np.allclose(one[1], other[1])
+
+
+@pytest.mark.parametrize(("kind", "sign"), [(Uphill, 1), (Downhill, -1)])
+def test_slopes_have_their_angle(kind, sign):
+    x, y = kind(angle=20.0).profile()
+    assert (y[1] - y[0]) / (x[1] - x[0]) == pytest.approx(sign * np.tan(np.radians(20)))
+
+
+def test_steps_are_level_with_steep_risers():
+    x, y = Steppy(height=1.0, width=8.0, seed=3).profile()
+    slope = np.diff(y) / np.diff(x)
+    widths = np.diff(x)
+    assert (np.diff(x) > 0).all()
+    assert set(np.round(widths[1::2], 6)) == {0.5}
+    assert np.abs(slope[::2]).max() == 0
+
+
+@pytest.mark.parametrize("ground", ALL, ids=lambda ground: ground.type)
+def test_a_robot_starts_clear_of_the_ground(ground):
+    model = assemble_body(Body(shape=("aa",), voxel_side=1.0))
+    terrain = ground.build()
+    low, high = bounding_box(model, mass_motion(model, place(model, terrain, Placement(clearance=0.5))))
+    assert float(low[1]) == pytest.approx(float(highest_between(terrain, low[0], high[0])) + 0.5, abs=1e-2)
+    assert float(low[0]) == pytest.approx(ground.points()[0][1] + 1, abs=1e-3)
+
+
+@given(st.lists(st.floats(0.3, 9), min_size=2, max_size=12), st.integers(0, 100))
+def test_any_line_is_looked_up_right(widths, seed):
+    random = np.random.default_rng(seed)
+    x = np.concatenate([[0], np.cumsum(widths)])
+    y = random.normal(size=x.size)
+    probe = random.uniform(x[0], x[-1], 64)
+    height = surface(Terrain.of(x, y), jnp.asarray(probe, jnp.float32))[0]
+    np.testing.assert_allclose(height, np.interp(probe, x, y), atol=1e-3)
+
+
+def test_positions_that_are_not_numbers_do_no_harm():
+    height = surface(Uneven().build(), jnp.array([jnp.nan, jnp.inf, 50.0]))[0]
+    assert bool(jnp.isfinite(height[2]))
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: Flat(length=-1.0), lambda: Uneven(roughness=-1.0), lambda: Uphill(angle=90.0), lambda: Hilly(width=0.0),
+        lambda: Flat(friction=-0.1), lambda: Polyline(x=(0.0,), y=(0.0,)), lambda: Polyline(x=(0.0, 1.0), y=(0.0,)),
+        lambda: Polyline(x=(1.0, 0.0), y=(0.0, 0.0)), lambda: Flat(wall_width=1200.0),
+    ],
+)  # fmt: skip
+def test_bad_grounds_are_refused(build):
+    with pytest.raises(ValidationError):
+        build()

@@ -1,0 +1,87 @@
+"""Agreement with the original, on the small part of its data that is shipped; the whole is judged by `vsr validate`."""
+
+import pytest
+from conftest import DATA
+
+from experiments.validation.cantilever import validate_dynamic_fine
+from experiments.validation.original import control_of_note
+from experiments.validation.robots import correlation, ranks
+from experiments.validation.suite import validate
+
+
+@pytest.fixture(scope="module")
+def report():
+    return validate(DATA)
+
+
+def test_single_voxel(report):
+    assert len(report["single"]["cases"]) == 3
+    assert report["single"]["worst_area_ratio_error"] < 0.03
+
+
+def test_cantilever_at_rest(report):
+    assert report["cantilever_static"]["median_relative_error"] < 1e-3
+    assert report["cantilever_static"]["p90_relative_error"] < 1e-3
+
+
+def test_cantilever_after_a_blow(report):
+    case = report["cantilever_dynamic_fine"]["cases"][0]
+    assert case["rms_to_fine"] < 0.25 * case["original_rms_to_fine"]
+    assert report["cantilever_dynamic_fine"]["nearer_than_original"] == 1
+
+
+def test_landings(report):
+    assert report["contact"]["worst_rest_height_error_m"] < 0.02
+
+
+def test_locomotion(report):
+    assert report["locomotion"]["within_3_sd_or_0.05"] == len(report["locomotion"]["cases"]) == 2
+
+
+def test_population(report):
+    (entry,) = report["population"]
+    assert entry["n"] == 20
+    assert entry["failed"] == 0
+    assert entry["spearman_fine"] > 0.7
+    assert entry["pearson_fine"] > 0.9
+
+
+def test_ranks_share_ties():
+    import numpy as np
+
+    np.testing.assert_array_equal(ranks(np.array([3.0, 1.0, 3.0, 2.0])), [3.5, 1.0, 3.5, 2.0])
+    assert correlation(np.array([1.0, 2.0, np.nan, 3.0]), np.array([2.0, 4.0, 0.0, 6.0])) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("note", "amplitude", "frequency", "start"),
+    [
+        ("f=sin(2 pi t) on ground", 1.0, 1.0, 0.0),
+        ("f=0.5*sin(4 pi t)", 0.5, 2.0, 0.0),
+        ("f=-1", -1.0, 0.0, 0.0),
+        ("f=+0.5 (linear interpolation of rest lengths)", 0.5, 0.0, 0.0),
+        ("rest on ground, f=+1 from t>=2", 1.0, 0.0, 2.0),
+        ("passive drop from 1 m", 0.0, 1.0, 0.0),
+    ],
+)
+def test_controls_are_read_from_notes(note, amplitude, frequency, start):
+    controller, begins = control_of_note(note)
+    assert (controller.amplitude, controller.frequency, begins) == (amplitude, frequency, start)
+
+
+def test_a_note_that_is_not_understood_is_refused():
+    with pytest.raises(ValueError, match="not understood"):
+        control_of_note("f=cos(t)")
+
+
+def test_beams_of_different_lengths_and_times_run_together():
+    def beam(width, steps, dt):
+        return {
+            "w": width, "h": 1, "springF": 8.0, "scaffolding": "All", "force_N": 5.0, "force_duration_s": 0.1, "dt": dt,
+            "dy_mean_rightmost_at_60Hz": [0.0] * steps,
+        }  # fmt: skip
+
+    cases = [beam(2, 6, "1/60"), beam(2, 6, 1 / 960), beam(3, 9, "1/60"), beam(3, 9, "1/960"), beam(4, 9, "1/60")]
+    results = validate_dynamic_fine(cases)
+    assert [len(result["path_m"]) for result in results] == [6, 9]
+    assert results[1]["path_m"][-1] < results[0]["path_m"][5] < 0
