@@ -1,0 +1,94 @@
+"""µ + λ with λ = µ, as in the 2D-VSR-Sim paper, section 3.
+
+Each child comes from crossover of two parents or mutation of one, never both; parents win tournaments; a child that
+already exists among parents or earlier children is made anew, a few times at most; the fittest of parents and children
+together survive.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from evo.operators import extended_segment_crossover, gaussian_mutation, repeated
+from evo.population import NOBODY, Population, evaluated, joined, newborns, take
+from evo.protocol import Sampler, Search
+from evo.selection import tournament, truncation
+
+
+@dataclass(frozen=True)
+class MuPlusLambda:
+    """Parameters; the defaults are the paper's."""
+
+    n_pop: int = 250
+    """size of the population, and of the offspring"""
+    n_tour: int = 8
+    """individuals in a tournament"""
+    crossover_rate: float = 0.8
+    """share of children made by crossover; the others by mutation"""
+    sigma: float = 0.15
+    """standard deviation of the mutation"""
+    attempts: int = 10
+    """how often a child that already exists is made anew"""
+
+    def start(self, key: Array, sample: Sampler) -> Search:
+        first, rest = jax.random.split(key)
+        parents = jnp.full((self.n_pop, 2), NOBODY)
+        born = newborns(sample(first, self.n_pop), parents, jnp.int32(0), jnp.int32(0))
+        return Search(key=rest, generation=jnp.int32(0), population=born)
+
+    def ask(self, search: Search, sample: Sampler) -> Population:
+        key = jax.random.fold_in(search.key, search.generation)
+        genes, parents = self._distinct_children(key, search.population)
+        children = newborns(genes, parents, search.generation * self.n_pop, search.generation)
+        first = search.generation == 0
+        return jax.tree.map(lambda new, old: jnp.where(first, old, new), children, search.population)
+
+    def tell(self, search: Search, asked: Population, fitness: Array) -> Search:
+        asked = evaluated(asked, fitness)
+        both = joined(search.population, asked)
+        survivors = take(both, truncation(both.fitness, self.n_pop))
+        first = search.generation == 0
+        ordered = take(asked, truncation(asked.fitness, self.n_pop))
+        population = jax.tree.map(lambda new, old: jnp.where(first, new, old), ordered, survivors)
+        return Search(key=search.key, generation=search.generation + 1, population=population)
+
+    def _distinct_children(self, key: Array, population: Population) -> tuple[Any, Array]:
+        """Genes and parents' ids of the offspring."""
+
+        def again(carry):
+            attempt, genes, parents, doubled = carry
+            fresh, fresh_parents = self._children(jax.random.fold_in(key, attempt), population)
+            choose = _chooser(doubled)
+            genes, parents = jax.tree.map(choose, fresh, genes), choose(fresh_parents, parents)
+            return attempt + 1, genes, parents, repeated(genes, population.genes)
+
+        genes, parents = self._children(jax.random.fold_in(key, 0), population)
+        start = jnp.int32(1), genes, parents, repeated(genes, population.genes)
+        _, genes, parents, _ = jax.lax.while_loop(lambda c: (c[0] <= self.attempts) & c[3].any(), again, start)
+        return genes, parents
+
+    def _children(self, key: Array, population: Population) -> tuple[Any, Array]:
+        choice, one, two, mixing, noise = jax.random.split(key, 5)
+        first = tournament(one, population.fitness, self.n_tour, self.n_pop)
+        second = tournament(two, population.fitness, self.n_tour, self.n_pop)
+        by_crossover = jax.random.uniform(choice, (self.n_pop,)) < self.crossover_rate
+        father, mother = (jax.tree.map(lambda leaf, i=i: leaf[i], population.genes) for i in (first, second))
+        crossed = extended_segment_crossover(mixing, father, mother)
+        mutated = gaussian_mutation(noise, father, self.sigma)
+        genes = jax.tree.map(_chooser(by_crossover), crossed, mutated)
+        other = jnp.where(by_crossover, population.id[second], NOBODY)
+        return genes, jnp.stack([population.id[first], other], 1)
+
+
+def _chooser(condition: Array):
+    """Choose whole individuals: the first where the condition holds."""
+
+    def choose(yes: Array, no: Array) -> Array:
+        return jnp.where(condition.reshape(-1, *(1,) * (yes.ndim - 1)), yes, no)
+
+    return choose

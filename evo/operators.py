@@ -1,0 +1,65 @@
+"""Variation: plain functions from a key and parents' genes to children's genes.
+
+Genes are pytrees of arrays; all leaves of one individual together are its genes. `children` is always the leading axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+
+def gaussian_mutation(key: Array, parents: Any, sigma: float) -> Any:
+    """Add independent normal noise of standard deviation sigma to every gene."""
+    return _per_leaf(key, parents, lambda k, leaf: leaf + sigma * jax.random.normal(k, leaf.shape, leaf.dtype))
+
+
+def extended_segment_crossover(key: Array, first: Any, second: Any, low: float = -1.0, high: float = 2.0) -> Any:
+    """first + α (second - first), α uniform in [low, high[ for every gene on its own."""
+    leaves, tree = jax.tree.flatten(first)
+    keys = jax.random.split(key, len(leaves))
+    mixed = [
+        a + jax.random.uniform(k, a.shape, a.dtype, low, high) * (b - a)
+        for k, a, b in zip(keys, leaves, jax.tree.leaves(second), strict=True)
+    ]
+    return jax.tree.unflatten(tree, mixed)
+
+
+def _per_leaf(key: Array, genes: Any, change: Callable[[Array, Array], Array]) -> Any:
+    leaves, tree = jax.tree.flatten(genes)
+    keys = jax.random.split(key, len(leaves))
+    return jax.tree.unflatten(tree, [change(k, leaf) for k, leaf in zip(keys, leaves, strict=True)])
+
+
+def fingerprints(genes: Any) -> Array:
+    """Two 32-bit hashes of each individual's genes, (size, 2): equal for equal genes, else different but by a chance of
+    one in 2**64."""
+    words = []
+    for leaf in jax.tree.leaves(genes):
+        kind = jnp.uint32 if leaf.dtype.itemsize == 4 else jnp.uint64
+        bits = jax.lax.bitcast_convert_type(leaf + jnp.zeros((), leaf.dtype), kind)  # -0 and 0 are equal
+        words.append(bits.reshape(leaf.shape[0], -1).astype(jnp.uint32))
+    flat = jnp.concatenate(words, axis=1)
+    place = jnp.arange(flat.shape[1], dtype=jnp.uint32)
+    return jnp.stack([_mix(flat, place, seed).sum(1, dtype=jnp.uint32) for seed in (0x9E3779B9, 0x85EBCA6B)], 1)
+
+
+def _mix(words: Array, place: Array, seed: int) -> Array:
+    """A different scrambling of each word for each place, so that permuted genes have other sums."""
+    x = words ^ (place * jnp.uint32(0xC2B2AE35) + jnp.uint32(seed))
+    for multiplier in (0x7FEB352D, 0x846CA68B):
+        x = (x ^ (x >> 16)) * jnp.uint32(multiplier)
+    return x ^ (x >> 15)
+
+
+def repeated(children: Any, others: Any) -> Array:
+    """True for children whose genes another population or an earlier child already has, (children,)."""
+    ours, theirs = fingerprints(children), fingerprints(others)
+    among_others = (ours[:, None] == theirs[None]).all(-1).any(1)
+    same = (ours[:, None] == ours[None]).all(-1)
+    earlier = jnp.tril(same, k=-1).any(1)
+    return among_others | earlier

@@ -1,0 +1,176 @@
+"""Search: what every optimiser must keep, and the operators' statistics."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from evo import OPTIMISERS, MuPlusLambda, best
+from evo.operators import extended_segment_crossover, fingerprints, gaussian_mutation, repeated
+from evo.population import NOBODY, WORST, failures
+from evo.selection import tournament, truncation
+
+SIZE, GENES, GENERATIONS = 24, 6, 8
+
+
+def sample(key, count):
+    one, two = jax.random.split(key)
+    return {"a": jax.random.uniform(one, (count, GENES)), "b": jax.random.normal(two, (count,))}
+
+
+def fitness_of(genes):
+    """A hill at 0.5, with holes where individuals fail."""
+    value = -((genes["a"] - 0.5) ** 2).sum(-1) - genes["b"] ** 2
+    return jnp.where(genes["b"] > 1.5, jnp.nan, value)
+
+
+def history(optimiser, seed, generations=GENERATIONS):
+    """Every generation's asked individuals and survivors."""
+
+    @jax.jit
+    def run(key):
+        def generation(search, _):
+            asked = optimiser.ask(search, sample)
+            following = optimiser.tell(search, asked, fitness_of(asked.genes))
+            return following, (asked, following.population)
+
+        return jax.lax.scan(generation, optimiser.start(key, sample), length=generations)[1]
+
+    return jax.device_get(run(jax.random.key(seed)))
+
+
+@pytest.fixture(scope="module", params=OPTIMISERS)
+def run(request):
+    optimiser = OPTIMISERS[request.param](n_pop=SIZE)
+    return optimiser, *history(optimiser, 1)
+
+
+def test_the_best_never_worsens(run):
+    _, _, survivors = run
+    top = survivors.fitness.max(1)
+    assert (np.diff(top) >= 0).all()
+    assert top[-1] > top[0]
+
+
+def test_survivors_are_sorted_and_never_a_failure_while_others_live(run):
+    _, asked, survivors = run
+    assert not np.isnan(survivors.fitness).any()
+    np.testing.assert_array_equal(survivors.fitness, -np.sort(-survivors.fitness, axis=1))
+    assert (fitness_of(asked.genes) != fitness_of(asked.genes)).sum() > 0
+    assert (survivors.fitness[-1] > WORST).all()
+
+
+def test_the_same_seed_gives_the_same_run_and_another_does_not(run):
+    optimiser, _, survivors = run
+    _, again = history(optimiser, 1)
+    _, other = history(optimiser, 2)
+    jax.tree.map(np.testing.assert_array_equal, again, survivors)
+    assert not np.array_equal(other.genes["a"], survivors.genes["a"])
+
+
+def test_lineage_follows_genes(run):
+    """Ids are unique and rise with birth; survivors have the genes they were asked with; parents were alive."""
+    _, asked, survivors = run
+    ids = asked.id.ravel()
+    np.testing.assert_array_equal(np.sort(ids), np.arange(SIZE * GENERATIONS))
+    genes = dict(zip(ids, asked.genes["a"].reshape(-1, GENES), strict=True))
+    for generation in range(GENERATIONS):
+        for survivor, own in zip(survivors.id[generation], survivors.genes["a"][generation], strict=True):
+            np.testing.assert_array_equal(own, genes[survivor])
+        known = set(survivors.id[generation - 1]) | {NOBODY} if generation else {NOBODY}
+        assert set(asked.parents[generation].ravel()) <= known
+        assert (asked.birth[generation] == generation).all()
+
+
+def test_seeds_batch_to_the_same_runs(run):
+    optimiser, _, _ = run
+
+    def last(key):
+        search = optimiser.start(key, sample)
+        for _ in range(3):
+            asked = optimiser.ask(search, sample)
+            search = optimiser.tell(search, asked, fitness_of(asked.genes))
+        return search.population.genes["a"], search.population.id
+
+    keys = jnp.stack([jax.random.key(seed) for seed in (3, 4)])
+    together = jax.jit(jax.vmap(last))(keys)
+    for i, key in enumerate(keys):
+        alone = jax.jit(last)(key)
+        np.testing.assert_allclose(together[0][i], alone[0], atol=1e-6)
+        np.testing.assert_array_equal(together[1][i], alone[1])
+
+
+def test_a_generation_of_failures_is_survived():
+    optimiser = MuPlusLambda(n_pop=6)
+    search = optimiser.start(jax.random.key(0), sample)
+    for _ in range(2):
+        asked = optimiser.ask(search, sample)
+        search = optimiser.tell(search, asked, jnp.full(6, jnp.nan))
+    assert int(failures(search.population)) == 6
+    assert best(search.population).size == 1
+
+
+def test_mutation_has_its_spread():
+    genes = {"a": jnp.zeros((2000, 5)), "b": jnp.ones(2000)}
+    child = gaussian_mutation(jax.random.key(0), genes, 0.15)
+    assert float(child["a"].std()) == pytest.approx(0.15, rel=0.03)
+    assert float(child["b"].mean()) == pytest.approx(1.0, abs=0.02)
+    assert abs(np.corrcoef(child["a"][:, 0], child["b"])[0, 1]) < 0.08
+
+
+def test_crossover_is_uniform_along_the_extended_segment():
+    first, second = jnp.full((4000, 3), 1.0), jnp.full((4000, 3), 3.0)
+    child = np.asarray(extended_segment_crossover(jax.random.key(0), first, second))
+    assert child.min() == pytest.approx(-1.0, abs=0.01)
+    assert child.max() == pytest.approx(5.0, abs=0.01)
+    assert child.mean() == pytest.approx(2.0, abs=0.06)
+    assert abs(np.corrcoef(child[:, 0], child[:, 1])[0, 1]) < 0.06
+
+
+def test_operators_are_chosen_at_their_rate():
+    optimiser = MuPlusLambda(n_pop=4000, attempts=0)
+    search = optimiser.start(jax.random.key(0), sample)
+    asked = optimiser.ask(search, sample)
+    search = optimiser.tell(search, asked, fitness_of(asked.genes))
+    children = optimiser.ask(search, sample)
+    assert float((children.parents[:, 1] != NOBODY).mean()) == pytest.approx(0.8, abs=0.02)
+
+
+def test_tournaments_win_as_often_as_they_should():
+    """With n individuals the fittest wins with chance 1 - (1 - 1/n)**size."""
+    winners = np.asarray(tournament(jax.random.key(0), jnp.arange(10.0), 3, 20000))
+    assert (winners == 9).mean() == pytest.approx(1 - 0.9**3, abs=0.01)
+    assert (winners == 0).mean() == pytest.approx(0.1**3, abs=0.001)
+
+
+def test_truncation_keeps_the_fittest_and_the_elder_among_equals():
+    np.testing.assert_array_equal(truncation(jnp.array([1.0, 3.0, WORST, 3.0, 2.0]), 3), [1, 3, 4])
+
+
+def test_fingerprints_tell_genes_apart():
+    genes = jnp.array([[1.0, 2.0], [2.0, 1.0], [1.0, 2.0], [0.0, 0.0], [-0.0, 0.0]])
+    marks = np.asarray(fingerprints(genes))
+    assert (marks[0] == marks[2]).all()
+    assert (marks[3] == marks[4]).all()
+    assert (marks[0] != marks[1]).any()
+
+
+def test_repeated_finds_copies_of_others_and_of_earlier_children():
+    others = jnp.array([[5.0], [6.0]])
+    np.testing.assert_array_equal(repeated(jnp.array([[1.0], [5.0], [1.0], [2.0]]), others), [False, True, True, False])
+
+
+def test_children_that_exist_are_made_anew():
+    """Two parents that are the same give themselves by crossover; with attempts no child is a copy."""
+    optimiser = MuPlusLambda(n_pop=16, n_tour=8)
+    search = optimiser.start(jax.random.key(0), sample)
+    asked = optimiser.ask(search, sample)
+    search = optimiser.tell(search, asked, fitness_of(asked.genes))
+    copies = {}
+    for attempts in (0, 10):
+        children = replace(optimiser, attempts=attempts).ask(search, sample)
+        copies[attempts] = int(repeated(children.genes, search.population.genes).sum())
+    assert copies[0] > 0
+    assert copies[10] == 0
