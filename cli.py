@@ -17,8 +17,13 @@ class _Commands(click.Group):
             problems = sys.modules.get("experiments.config.problems")
             if problems is not None and isinstance(error, problems.UserError):
                 click.echo(str(error), err=True)
-                ctx.exit(2)
+                ctx.exit(error.exit_code)
             raise
+
+
+SETTINGS = click.option(
+    "--set", "settings", metavar="PATH=VALUE", multiple=True, help="Change a value of the file; may be repeated."
+)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -28,19 +33,127 @@ def main() -> None:
 
 
 @main.command()
+@click.argument("config", metavar="CONFIG.yaml|RUN")
+@click.option("--seeds", type=click.IntRange(min=1), metavar="N", help="Repeat with seeds 0 to N-1, all at once.")
+@click.option("--seed", type=click.IntRange(min=0), metavar="S", help="Run just this seed.")
+@SETTINGS
+@click.option("--out", metavar="DIR", help="The run folder; by default runs/ and the file's name.")
+@click.option("--resume", is_flag=True, help="Go on with a run that was stopped or killed.")
+@click.option("--device", type=click.Choice(["cpu", "gpu"]), help="Where to compute; by default the best there is.")
+def evolve(
+    config: str,
+    seeds: int | None,
+    seed: int | None,
+    settings: tuple[str, ...],
+    out: str | None,
+    resume: bool,
+    device: str | None,
+) -> None:
+    """Evolve robots as a file says, into a folder that can be resumed, plotted and published."""
+    from experiments.evolve import Order
+    from experiments.evolve import evolve as work
+
+    work(Order(config, settings, seeds, seed, out, resume, device))
+
+
+@main.command()
 @click.argument("robot", metavar="ROBOT.yaml")
 @click.option("--json", "as_json", is_flag=True, help="Print the measures as JSON.")
 @click.option("--out", metavar="FILE.gif|.png", help="Draw the motion: a GIF, or a PNG strip of five moments.")
 def simulate(robot: str, as_json: bool, out: str | None) -> None:
     """Simulate one robot in its world and print how it did."""
     from experiments import simulate as work
+    from experiments.devices import prepare
     from experiments.terminal import show_outcome
 
+    prepare()
     scene, outcome = work.run(robot, out)
     if as_json:
         click.echo(work.as_json(scene, outcome))
     else:
         show_outcome(robot, scene, outcome, out)
+
+
+@main.command()
+@click.argument("config", metavar="FILE.yaml")
+@SETTINGS
+def check(config: str, settings: tuple[str, ...]) -> None:
+    """Check an experiment or scene: build and trace everything, run nothing."""
+    from experiments.checking import check_file
+    from experiments.terminal import show_pairs
+
+    show_pairs(f"{config}: sound", check_file(config, settings))
+
+
+@main.command()
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@click.option("--out", default="fitness.png", metavar="FILE.png|.pdf|.svg", help="The figure; fitness.png by default.")
+@click.option(
+    "--band",
+    type=click.Choice(["sigma", "quartiles"]),
+    default="sigma",
+    help="Around the median over seeds: one standard deviation, as in the paper, or the quartiles.",
+)
+def plot(runs: tuple[str, ...], out: str, band: str) -> None:
+    """Plot the best fitness per generation, one curve per run."""
+    from experiments import curves
+    from experiments.runs import read_run
+    from experiments.terminal import warn
+
+    target = curves.check_target(out)
+    read = [read_run(run) for run in runs]
+    warn([warning for run in read for warning in run.warnings])
+    curves.plot_runs(read, target, band)  # pyright: ignore[reportArgumentType]
+    click.echo(f"drawn in {target}")
+
+
+@main.command()
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
+def compare(runs: tuple[str, ...], as_json: bool) -> None:
+    """Compare runs: medians over seeds, Mann-Whitney test, effect size."""
+    from experiments.comparison import compare as work
+    from experiments.runs import read_run
+    from experiments.terminal import show_comparison, warn
+
+    read = [read_run(run) for run in runs]
+    warn([warning for run in read for warning in run.warnings])
+    show_comparison(work(read), as_json)
+
+
+@main.command(name="list")
+@click.argument("kind", required=False)
+@click.option("--plugin", "plugins", multiple=True, metavar="MODULE", help="Import a module of your own first.")
+def list_components(kind: str | None, plugins: tuple[str, ...]) -> None:
+    """List every component with its parameters, or those of one KIND."""
+    from experiments.terminal import show_catalogue
+
+    show_catalogue(kind, plugins)
+
+
+@main.command()
+@click.argument("file", type=click.Choice(["experiment", "scene"]), default="experiment")
+def schema(file: str) -> None:
+    """Print the JSON schema of experiment (or scene) files, for editors."""
+    import json
+
+    from experiments.catalogue import schema as work
+
+    click.echo(json.dumps(work(file), indent=2))
+
+
+@main.command()
+@click.argument("suite", type=click.Choice(["evolve"]), default="evolve")
+@click.option(
+    "--repeats", type=click.IntRange(min=1), default=3, help="Timed repetitions after a warm-up; 3 by default."
+)
+@click.option("--json", "json_file", metavar="FILE", help="Write the figures as JSON.")
+@click.option("--device", type=click.Choice(["cpu", "gpu"]), help="Where to compute; by default the best there is.")
+def bench(suite: str, repeats: int, json_file: str | None, device: str | None) -> None:
+    """Time a generation, the search and a second start; prints figures."""
+    from experiments.bench.command import bench_command
+
+    bench_command(repeats, json_file, device)
 
 
 @main.command()

@@ -1,6 +1,6 @@
 """Search, knowing nothing of robots: populations with lineage, operators, selection, optimisers behind one protocol.
 
-An optimiser is a frozen dataclass with `start`, `ask` and `tell`, all pure functions of pytrees, so that whole
+An optimiser is frozen settings with `start`, `ask` and `tell`, all pure functions of pytrees, so that whole
 generations run under `jit` and several seeds under `vmap`. Fitness is maximised.
 """
 

@@ -7,32 +7,33 @@ together survive.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import jax
 import jax.numpy as jnp
 from jax import Array
+from pydantic import Field, Strict
 
 from evo.operators import extended_segment_crossover, gaussian_mutation, repeated
 from evo.population import NOBODY, Population, evaluated, joined, newborns, take
 from evo.protocol import Sampler, Search
 from evo.selection import tournament, truncation
+from evo.settings import Settings, Share, Size
 
 
-@dataclass(frozen=True)
-class MuPlusLambda:
-    """Parameters; the defaults are the paper's."""
+class MuPlusLambda(Settings):
+    """Crossover or mutation of tournament winners; the fittest of parents and children survive (the paper's)."""
 
-    n_pop: int = 250
+    type: Literal["mu_plus_lambda"] = "mu_plus_lambda"
+    n_pop: Size = 250
     """size of the population, and of the offspring"""
-    n_tour: int = 8
+    n_tour: Size = 8
     """individuals in a tournament"""
-    crossover_rate: float = 0.8
+    crossover_rate: Share = 0.8
     """share of children made by crossover; the others by mutation"""
-    sigma: float = 0.15
+    sigma: Annotated[float, Strict(), Field(ge=0, le=1e6)] = 0.15
     """standard deviation of the mutation"""
-    attempts: int = 10
+    attempts: Annotated[int, Strict(), Field(ge=0, le=1000)] = 10
     """how often a child that already exists is made anew"""
 
     def start(self, key: Array, sample: Sampler) -> Search:

@@ -31,6 +31,11 @@ class Search:
 class Optimiser(Protocol):
     """A way to search. All three are pure; `sample` draws genes as the encoding wants its first population."""
 
+    @property
+    def n_pop(self) -> int:
+        """Individuals asked for in every generation."""
+        ...
+
     def start(self, key: Array, sample: Sampler) -> Search:
         """A search that has seen nothing yet."""
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -11,13 +11,14 @@ from jax import Array
 from evo.mu_plus_lambda import MuPlusLambda
 from evo.population import NOBODY, Population, newborns
 from evo.protocol import Sampler, Search
+from evo.settings import Settings, Size
 
 
-@dataclass(frozen=True)
-class RandomSearch:
-    """Parameters."""
+class RandomSearch(Settings):
+    """Fresh random individuals every generation; the fittest ever seen are kept."""
 
-    n_pop: int = 250
+    type: Literal["random_search"] = "random_search"
+    n_pop: Size = 250
     """individuals in a generation"""
 
     def start(self, key: Array, sample: Sampler) -> Search:

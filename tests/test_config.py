@@ -2,16 +2,32 @@
 
 import json
 import math
+import sys
 
 import pytest
 import yaml
+from click.testing import CliRunner
 from conftest import ROOT
 
-from experiments.config import ConfigError, dump_yaml, load_scene, parse_scene
+import cli
+from experiments.catalogue import KINDS, components
+from experiments.config import (
+    ConfigError,
+    UserError,
+    dump_yaml,
+    load,
+    load_experiment,
+    load_scene,
+    parse_experiment,
+    parse_scene,
+)
+from experiments.config.plugins import learn_components
 from experiments.config.yaml_reader import parse_yaml
+from experiments.experiment import Experiment
 from vsr import MLP, Body, Development, Material, Polyline, Robot, Scene, Sense, Sine, Steppy, World
 
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
+SCENE_FILES = [path for path in CONFIGS if isinstance(load(path), Scene)]
 
 
 @pytest.mark.parametrize(
@@ -90,8 +106,8 @@ physics:
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        ("", "robot.yaml: the file is empty; it should have the keys robot, world, task, physics"),
-        ("[1, 2]", "robot.yaml: the file holds [1, 2]; it should have the keys robot, world, task, physics"),
+        ("", "robot.yaml: the file is empty; it should have the keys robot, world, task, physics, plugins"),
+        ("[1, 2]", "robot.yaml: the file holds [1, 2]; it should have the keys robot, world, task, physics, plugins"),
         ("world: {}", "robot.yaml:1: robot: missing; it has no default"),
         ("robot: {}", "robot.yaml:1: robot.body: missing; it has no default"),
         ("robot: [\n", "robot.yaml:2: this is not valid YAML: expected the node content, but found '<stream end>'"),
@@ -182,7 +198,7 @@ SCENES = [
 
 
 @pytest.mark.parametrize(
-    "scene", [*SCENES, *map(load_scene, CONFIGS)], ids=lambda scene: "".join(scene.robot.body.shape)
+    "scene", [*SCENES, *map(load_scene, SCENE_FILES)], ids=lambda scene: "".join(scene.robot.body.shape)
 )
 def test_scenes_round_trip(scene):
     assert parse_scene(dump_yaml(scene)) == scene
@@ -191,7 +207,154 @@ def test_scenes_round_trip(scene):
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_every_shipped_config_is_sound(path):
-    scene = load_scene(path)
-    assert scene.schedule().substeps >= 1
-    scene.build()
+def test_every_shipped_config_passes_vsr_check(path):
+    result = CliRunner().invoke(cli.main, ["check", str(path)])
+    assert result.exit_code == 0, result.output
+    assert "sound" in result.output
+    assert "substeps" in result.output
+
+
+@pytest.mark.parametrize("path", sorted(set(CONFIGS) - set(SCENE_FILES)), ids=lambda path: path.stem)
+def test_experiments_round_trip(path):
+    experiment = load_experiment(path).resolved()
+    assert parse_experiment(dump_yaml(experiment)) == experiment
+    assert parse_experiment(json.dumps(experiment.to_plain())) == experiment
+
+
+EXPERIMENT = "robot:\n  body: {shape: aa}\n  controller: phases\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "wanted"),
+    [
+        (EXPERIMENT, ["ea.n_popp=3"], "--set ea.n_popp=3: ea.n_popp: unknown key; did you mean 'n_pop'?"),
+        (EXPERIMENT, ["ea.n_pop=0"], "--set ea.n_pop=0: ea.n_pop: 0 given; it should be greater than or equal to 1"),
+        (EXPERIMENT, ["ea.n_pop=many"], "--set ea.n_pop=many: ea.n_pop: 'many' given; it should be a valid integer"),
+        (EXPERIMENT, ["ea=random"], "--set ea=random: ea: unknown type 'random'; did you mean 'random_search'?"),
+        (EXPERIMENT, ["ea.type=annealing"], "--set ea.type=annealing: ea.type: unknown type 'annealing'"),
+        (EXPERIMENT, ["world.terrain.hight=3"], "--set world.terrain.hight=3: world.terrain.hight: unknown key"),
+        (EXPERIMENT, ["generations"], "--set generations: write it as path=value"),
+        (EXPERIMENT, ["generations=[1"], "--set generations=[1:1: this is not valid YAML"),
+        (EXPERIMENT, ["robot.body.shape.0.1=3"], "--set robot.body.shape.0.1=3: 'robot.body.shape' holds 'aa'"),
+        (EXPERIMENT, ["seeds=[1, 1]"], "--set seeds=[1, 1]: seeds: a seed is named twice"),
+        (EXPERIMENT, ["seeds=0"], "--set seeds=0: seeds: 0 given; it should be a list"),
+        (EXPERIMENT, ["generations=10000000000"], "--set generations=10000000000: generations: 2.5e+12 individuals in all"),
+        (EXPERIMENT, ["fitness=speed"], "--set fitness=speed: fitness: unknown measure 'speed'"),
+        (EXPERIMENT, ["physics.substeps=1"], "--set physics.substeps=1: physics.substeps: 1 substep of 16.67 ms would blow up"),
+        (EXPERIMENT, ["plugins=[nowhere_to_be_found]"], "--set plugins=[nowhere_to_be_found]: plugins.0: there is no module 'nowhere_to_be_found'"),
+        (EXPERIMENT + "plugins: flat\n", [], "evolve.yaml:4: plugins: 'flat' given; it should be a list"),
+        ("robot:\n  body: {shape: aa}\n  controller: sine\n", [], "evolve.yaml:3: robot.controller: unknown type 'sine'; choose from phases"),
+        ("robot:\n  body: {typ: fixed, shape: aa}\n  controller: phases\n", [], "evolve.yaml:2: robot.body.typ: unknown key; did you mean 'type'?"),
+    ],
+)  # fmt: skip
+def test_faults_of_experiments_are_told_where_they_were_written(tmp_path, text, settings, wanted):
+    file = tmp_path / "evolve.yaml"
+    file.write_text(text)
+    with pytest.raises(UserError) as caught:
+        load_experiment(file, settings)
+    told = str(caught.value).replace(f"{tmp_path}/", "")
+    assert told.startswith(wanted)
+    assert "\n" not in told
+
+
+def test_settings_change_values(tmp_path):
+    file = tmp_path / "evolve.yaml"
+    file.write_text(EXPERIMENT + "world: {terrain: hilly}\nea: {n_pop: 9}\n")
+    settings = ["ea.n_pop=7", "world.terrain.height=2.5", "fitness={measure: average_height, direction: minimise}"]
+    experiment = load_experiment(file, [*settings, "seeds=3", "robot.body.shape=[aaa, a.a]", "task.duration=1/2"])
+    assert experiment.ea.n_pop == 7
+    assert experiment.world.terrain.type == "hilly"
+    assert experiment.world.terrain.height == 2.5
+    assert experiment.fitness.sign == -1
+    assert experiment.seeds == (0, 1, 2)
+    assert experiment.robot.body.shape == ("aaa", "a.a")
+    assert experiment.task.duration == 0.5
+
+
+PLUGIN = """
+from typing import Literal
+import jax.numpy as jnp
+from pydantic import Field
+from evo import OPTIMISERS, RandomSearch
+from vsr.tasks import MEASURES
+from vsr.terrain import TERRAINS, Flat
+
+class Moon(Flat):
+    '''Flat and slippery.'''
+    type: Literal["moon"] = "moon"
+    friction: float = 0.05
+
+class Lottery(RandomSearch):
+    '''Nothing but luck.'''
+    type: Literal["lottery"] = "lottery"
+
+def drop(episode):
+    '''How far the centre fell [m].'''
+    return episode.start[1] - episode.end[1]
+
+TERRAINS["moon"] = Moon
+OPTIMISERS["lottery"] = Lottery
+MEASURES["drop"] = drop
+"""
+
+
+@pytest.fixture
+def plugin(tmp_path):
+    (tmp_path / "my_moon.py").write_text(PLUGIN)
+    yield tmp_path
+    from evo import OPTIMISERS
+    from vsr.tasks import MEASURES
+    from vsr.terrain import TERRAINS
+
+    for registry, name in ((TERRAINS, "moon"), (OPTIMISERS, "lottery"), (MEASURES, "drop")):
+        registry.pop(name, None)
+    sys.modules.pop("my_moon", None)
+    learn_components()
+
+
+def test_plugins_add_components(plugin):
+    file = plugin / "evolve.yaml"
+    text = EXPERIMENT + "plugins: [my_moon]\nworld: {terrain: moon}\nea: {type: lottery, n_pop: 5}\nfitness: drop\n"
+    file.write_text(text)
+    experiment = load_experiment(file)
+    assert experiment.world.terrain.friction == 0.05
+    assert experiment.ea.type == "lottery"
+    result = CliRunner().invoke(cli.main, ["check", str(file)])
+    assert result.exit_code == 0, result.output
+    listed = CliRunner().invoke(cli.main, ["list", "terrains"]).output
+    assert "moon" in listed
+    assert "Flat and slippery." in listed
+
+
+def test_a_plugin_that_fails_is_told(plugin):
+    (plugin / "broken_plugin.py").write_text("1 / 0\n")
+    file = plugin / "evolve.yaml"
+    file.write_text(EXPERIMENT + "plugins: [broken_plugin]\n")
+    with pytest.raises(
+        ConfigError, match=r"evolve.yaml:4: plugins.0: plugin 'broken_plugin' failed on import: ZeroDiv"
+    ):
+        load_experiment(file)
+
+
+def test_the_schema_accepts_the_shipped_files_and_refuses_others():
+    """The schema is for editors, so it must at least name every key and component."""
+    schema = json.loads(CliRunner().invoke(cli.main, ["schema"]).output)
+    assert set(schema["properties"]) == set(Experiment.model_fields)
+    text = json.dumps(schema)
+    for name in ("gaussian_mixture", "mu_plus_lambda", "hilly", "development", "relative_velocity"):
+        assert name in text
+    assert "shape" in CliRunner().invoke(cli.main, ["schema", "scene"]).output
+
+
+def test_list_names_every_component_with_its_parameters():
+    output = CliRunner().invoke(cli.main, ["list"], env={"COLUMNS": "200"}).output
+    for kind in KINDS:
+        for component in components(kind):
+            assert component.help
+            assert component.name in output
+            for parameter in component.parameters:
+                assert parameter.name in output
+                assert parameter.help, f"{component.name}.{parameter.name} has no help"
+    result = CliRunner().invoke(cli.main, ["list", "terrain"])
+    assert result.exit_code == 2
+    assert "did you mean 'terrains'?" in result.output

@@ -1,7 +1,5 @@
 """Search: what every optimiser must keep, and the operators' statistics."""
 
-from dataclasses import replace
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -170,7 +168,7 @@ def test_children_that_exist_are_made_anew():
     search = optimiser.tell(search, asked, fitness_of(asked.genes))
     copies = {}
     for attempts in (0, 10):
-        children = replace(optimiser, attempts=attempts).ask(search, sample)
+        children = optimiser.model_copy(update={"attempts": attempts}).ask(search, sample)
         copies[attempts] = int(repeated(children.genes, search.population.genes).sum())
     assert copies[0] > 0
     assert copies[10] == 0

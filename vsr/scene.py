@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Literal
@@ -12,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from pydantic import Field, model_validator
 
-from vsr.body import Body, assemble_body
+from vsr.body import Body, Material, assemble_body
 from vsr.controllers import CONTROLLERS, Controller, ControllerSpec, Sine
 from vsr.controllers.base import misfit
 from vsr.physics.model import Environment, Model, State
@@ -44,7 +45,7 @@ class Robot(Spec):
 class World(Spec):
     """What surrounds the robot."""
 
-    terrain: Annotated[Ground, OneOf(TERRAINS)] | None = Flat()
+    terrain: Annotated[Ground, OneOf(TERRAINS, default="flat")] | None = Flat()
     """the ground; null for free space"""
     gravity: Annotated[Real, Field(ge=0)] = 9.8
     """downwards [m/s²]"""
@@ -70,6 +71,38 @@ class Physics(Spec):
     """kind of floating-point number"""
 
 
+def plan(materials: Iterable[Material], task: Locomotion, physics: Physics) -> Schedule:
+    """How a life is cut into steps short enough for all materials; raises ValueError, with the bound, if impossible."""
+    return Schedule(
+        duration=task.duration,
+        time_step=physics.time_step,
+        control_interval=physics.control_interval,
+        substeps=choose_substeps(list(materials), physics.time_step, physics.substeps),
+    )
+
+
+def check_life(
+    materials: Iterable[Material], width: float, world: World, task: Locomotion, physics: Physics
+) -> list[tuple[tuple[str, ...], str]]:
+    """Complaints (path and reason) about a life that cannot be simulated; width: of the robot [m]."""
+    complaints = []
+    try:
+        schedule = plan(materials, task, physics)
+        total = schedule.steps * schedule.substeps
+        if total > MOST_SUBSTEPS_IN_ALL:
+            text = f"{total:.3g} substeps in all; at most {MOST_SUBSTEPS_IN_ALL:g}: shorten it"
+            complaints.append((("task", "duration"), text))
+    except ValueError as error:
+        complaints.append((("physics", "substeps"), str(error)))
+    left = task.placement.left
+    if left is not None and world.terrain is not None:
+        x, _ = world.terrain.points()
+        if not x[0] <= left <= x[-1] - width:
+            text = f"{left:g} given; the ground reaches from {x[0]:g} to {x[-1]:g} m, the robot is {width:g} m wide"
+            complaints.append((("task", "placement", "left"), text))
+    return complaints
+
+
 class Scene(Spec):
     """All that one simulation needs."""
 
@@ -77,39 +110,25 @@ class Scene(Spec):
     world: World = World()
     task: Annotated[Locomotion, OneOf(TASKS, default="locomotion")] = Locomotion()
     physics: Physics = Physics()
+    plugins: tuple[str, ...] = ()
+    """Python modules to import before reading the rest; they register components of your own"""
 
     @model_validator(mode="after")
     def _possible(self) -> Scene:
-        complaints = []
-        try:
-            schedule = self.schedule()
-            total = schedule.steps * schedule.substeps
-            if total > MOST_SUBSTEPS_IN_ALL:
-                text = f"{total:.3g} substeps in all; at most {MOST_SUBSTEPS_IN_ALL:g}: shorten it"
-                complaints.append((("task", "duration"), text))
-        except ValueError as error:
-            complaints.append((("physics", "substeps"), str(error)))
-        left = self.task.placement.left
-        if left is not None and self.world.terrain is not None:
-            x, _ = self.world.terrain.points()
-            width = self.robot.body.cells.shape[1] * self.robot.body.voxel_side
-            if not x[0] <= left <= x[-1] - width:
-                text = f"{left:g} given; the ground reaches from {x[0]:g} to {x[-1]:g} m, the robot is {width:g} m wide"
-                complaints.append((("task", "placement", "left"), text))
+        body = self.robot.body
+        width = body.cells.shape[1] * body.voxel_side
+        complaints = check_life(self._used_materials(), width, self.world, self.task, self.physics)
         if complaints:
             raise misfit(complaints)
         return self
 
     def schedule(self) -> Schedule:
         """How this life is cut into steps."""
-        body, physics = self.robot.body, self.physics
-        used = [list(body.materials.values())[index] for index in np.unique(body.cells[body.present])]
-        return Schedule(
-            duration=self.task.duration,
-            time_step=physics.time_step,
-            control_interval=physics.control_interval,
-            substeps=choose_substeps(used, physics.time_step, physics.substeps),
-        )
+        return plan(self._used_materials(), self.task, self.physics)
+
+    def _used_materials(self) -> list[Material]:
+        body = self.robot.body
+        return [list(body.materials.values())[index] for index in np.unique(body.cells[body.present])]
 
     def build(self) -> tuple[Model, Controller, Environment, State]:
         """All arrays of the first moment."""

@@ -12,7 +12,16 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, Strict
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    Strict,
+)
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 
@@ -25,7 +34,16 @@ class Spec(BaseModel):
 
     def to_plain(self) -> dict[str, Any]:
         """Only JSON types (numbers, text, lists, dicts), ready for YAML or JSON."""
-        return self.model_dump(mode="json")
+        return _type_first(self.model_dump(mode="json"))
+
+
+def _type_first(value: Any) -> Any:
+    """Plain data whose mappings begin with what they describe."""
+    if isinstance(value, list):
+        return [_type_first(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _type_first(value[key]) for key in sorted(value, key=lambda key: key != "type")}
+    return value
 
 
 def _read_fraction(value: Any) -> Any:
@@ -52,7 +70,15 @@ Count = Annotated[int, Strict()]
 Switch = Annotated[bool, Strict()]
 """true or false, nothing else."""
 
-Seconds = Annotated[Real, BeforeValidator(_read_fraction), Field(gt=0)]
+
+class _OrFraction:
+    """Tells a JSON schema that a fraction written as text is allowed too."""
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"anyOf": [handler(schema), {"type": "string", "pattern": r"^\s*\d+\s*/\s*\d+\s*$"}]}
+
+
+Seconds = Annotated[Real, BeforeValidator(_read_fraction), Field(gt=0), _OrFraction()]
 """A positive time [s]; a fraction such as 1/60 may be written as text."""
 
 
@@ -76,7 +102,7 @@ class OneOf:
     A bare name stands for the component with its defaults: `terrain: flat`. With a default, `type` may be left out.
     """
 
-    def __init__(self, registry: Mapping[str, type[Spec]], *, default: str | None = None):
+    def __init__(self, registry: Mapping[str, type[BaseModel]], *, default: str | None = None):
         self.registry = registry
         self.default = default
 
@@ -84,6 +110,9 @@ class OneOf:
         choices = {name: handler.generate_schema(component) for name, component in self.registry.items()}
         union = core_schema.tagged_union_schema(choices, discriminator="type")
         return core_schema.no_info_before_validator_function(self._name_type, union)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"anyOf": [handler(schema), {"enum": list(self.registry)}]}
 
     def _name_type(self, value: Any) -> Any:
         if isinstance(value, str):

@@ -2,27 +2,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 import yaml
 
 from experiments.config.check import check
+from experiments.config.overrides import override
+from experiments.config.plugins import load_plugins
 from experiments.config.problems import ConfigError, Problem, UserError
-from experiments.config.yaml_reader import parse_yaml, read_yaml
+from experiments.config.yaml_reader import Document, parse_yaml, read_yaml
+from experiments.experiment import Experiment
 from vsr.scene import Scene
 from vsr.spec import Spec
 
-__all__ = ["ConfigError", "Problem", "UserError", "dump_yaml", "load_scene", "parse_scene"]
+__all__ = [
+    "ConfigError",
+    "Problem",
+    "UserError",
+    "dump_yaml",
+    "load",
+    "load_experiment",
+    "load_scene",
+    "parse_experiment",
+    "parse_scene",
+]
+
+Described = TypeVar("Described", bound=Spec)
 
 
 def load_scene(path: str | Path) -> Scene:
     """The scene in a YAML or JSON file; raises ConfigError with every fault in it."""
-    return check(read_yaml(path), Scene)
+    return _described(read_yaml(path), Scene)
+
+
+def load_experiment(path: str | Path, settings: Sequence[str] = ()) -> Experiment:
+    """The experiment in a file, with values set over the file's (`path=value`)."""
+    document = read_yaml(path)
+    override(document, settings)
+    return _described(document, Experiment)
+
+
+def load(path: str | Path, settings: Sequence[str] = ()) -> Scene | Experiment:
+    """Whatever a file describes: an experiment if the robot in it evolves or it names a search, else a scene."""
+    document = read_yaml(path)
+    override(document, settings)
+    return _described(document, Experiment if _evolves(document.data) else Scene)
 
 
 def parse_scene(text: str, file: str = "<text>") -> Scene:
     """The scene in a text."""
-    return check(parse_yaml(text, file), Scene)
+    return _described(parse_yaml(text, file), Scene)
+
+
+def parse_experiment(text: str, file: str = "<text>") -> Experiment:
+    """The experiment in a text."""
+    return _described(parse_yaml(text, file), Experiment)
+
+
+def _described(document: Document, kind: type[Described]) -> Described:
+    load_plugins(document)
+    return check(document, kind)
+
+
+def _evolves(data: Any) -> bool:
+    own = set(Experiment.model_fields) - set(Scene.model_fields)
+    return isinstance(data, dict) and bool(own & set(data))
 
 
 def dump_yaml(spec: Spec) -> str:

@@ -78,9 +78,13 @@ def _problems(document: Document, kind: type[Spec], fault: dict[str, Any]) -> It
     if fault["type"] == "misfit":
         for inner, reason in context["complaints"]:
             full = (*path, *_path_in_data(_value_at(document.data, path), inner, keep_last=True))
-            yield Problem(document.file, reason, document.line_of(full), full)
+            yield document.problem(reason, full)
         return
-    yield Problem(document.file, _message(document, kind, path, fault, context), document.line_of(path), path)
+    if fault["type"] == "union_tag_invalid" and isinstance(fault["input"], dict) and "type" in fault["input"]:
+        where = (*path, "type") if isinstance(_value_at(document.data, path), dict) else path
+        yield document.problem(_message(document, kind, path, fault, context), where)
+        return
+    yield document.problem(_message(document, kind, path, fault, context), path)
 
 
 def _message(document: Document, kind: type[Spec], path: Path, fault: dict[str, Any], context: dict[str, Any]) -> str:

@@ -23,7 +23,9 @@ class Problem:
 
 
 class UserError(Exception):
-    """Something the user can mend. The command line prints it without a traceback and exits with 2."""
+    """Something the user can mend. The command line prints it without a traceback and exits with the code."""
+
+    exit_code = 2
 
 
 class ConfigError(UserError):

@@ -37,12 +37,21 @@ class Document:
     """line of the key or item at each path, from 1"""
     problems: list[Problem] = field(default_factory=list)
     """faults that did not stop the reading"""
+    settings: dict[tuple[str | int, ...], str] = field(default_factory=dict)
+    """the words of the command line that set the value at a path"""
 
     def line_of(self, path: tuple[str | int, ...]) -> int | None:
         """Line of the path or of its nearest ancestor that is in the file."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path)
+
+    def problem(self, message: str, path: tuple[str | int, ...]) -> Problem:
+        """A fault at a path, told where the user wrote it."""
+        for length in range(len(path), 0, -1):
+            if path[:length] in self.settings:
+                return Problem(self.settings[path[:length]], message, None, path)
+        return Problem(self.file, message, self.line_of(path), path)
 
 
 def read_yaml(path: str | Path) -> Document:

@@ -1,8 +1,8 @@
 """What a robot is made of: materials, shapes, and their assembly into a lattice of welded masses."""
 
-from vsr.body.assembly import assemble, assemble_body
+from vsr.body.assembly import assemble, assemble_body, layers_needed
 from vsr.body.material import Material
 from vsr.body.shape import Body
 from vsr.physics.scaffolding import Group
 
-__all__ = ["Body", "Group", "Material", "assemble", "assemble_body"]
+__all__ = ["Body", "Group", "Material", "assemble", "assemble_body", "layers_needed"]

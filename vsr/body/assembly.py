@@ -26,7 +26,7 @@ CONTACT_POINTS = 5
 
 def assemble_body(body: Body, *, dtype: jnp.dtype | type = jnp.float32, anchored: np.ndarray | None = None) -> Model:
     """The model of one described body, with a second layer only if its shape needs one."""
-    layers = 2 if _has_corner_touch(body.present) else 1
+    layers = layers_needed(body.present)
     table = MaterialTable.of(list(body.materials.values()), dtype)
     return _compiled_assemble(jnp.asarray(body.cells), table, body.voxel_side, layers=layers, anchored=anchored)
 
@@ -128,9 +128,10 @@ def _weld(
 _compiled_assemble = partial(jax.jit, static_argnames="layers")(assemble)
 
 
-def _has_corner_touch(present: np.ndarray) -> bool:
+def layers_needed(present: np.ndarray) -> int:
+    """2 if some voxels touch only at a corner, else 1; present: True where there is a voxel, (rows, columns)."""
     a, b, c, d = present[:-1, :-1], present[:-1, 1:], present[1:, 1:], present[1:, :-1]
-    return bool(((a & c & ~b & ~d) | (b & d & ~a & ~c)).any())
+    return 2 if ((a & c & ~b & ~d) | (b & d & ~a & ~c)).any() else 1
 
 
 def _touches_at_corner(present: Array) -> Array:

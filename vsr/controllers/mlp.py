@@ -10,6 +10,7 @@ As arrays the network spans the whole grid: weights of absent voxels are zero. S
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Annotated, Literal
@@ -78,7 +79,7 @@ class MLP(ControllerSpec):
     def sizes(self, body: Body) -> tuple[int, ...]:
         """Neurons of every layer, inputs first."""
         voxels = int(body.present.sum())
-        return (int(self._wired(body).sum()) + (self.driving is not None) + 1, *self.hidden, voxels)
+        return (int(wiring(self.senses, body.present).sum()) + (self.driving is not None) + 1, *self.hidden, voxels)
 
     def weight_count(self, body: Body) -> int:
         """Number of weights needed."""
@@ -103,7 +104,11 @@ class MLP(ControllerSpec):
     def build(self, body: Body, dtype: jnp.dtype | type = jnp.float32) -> Perceptron:
         return Perceptron(
             layers=spread_weights(
-                jnp.asarray(self.weights, dtype), self.hidden, self._wired(body), self.driving is not None, body.present
+                jnp.asarray(self.weights, dtype),
+                self.hidden,
+                wiring(self.senses, body.present),
+                self.driving is not None,
+                body.present,
             ),
             driving=jnp.asarray(
                 [self.driving.frequency, self.driving.amplitude, self.driving.phase] if self.driving else [0, 0, 0],
@@ -113,17 +118,18 @@ class MLP(ControllerSpec):
             legacy_angle=self.legacy_angle,
         )
 
-    def _wired(self, body: Body) -> np.ndarray:
-        """True where a voxel has a sense, (rows, columns, senses)."""
-        wired = np.repeat(body.present[..., None], len(self.senses), -1)
-        for i, sense in enumerate(self.senses):
-            if sense.voxels is not None:
-                chosen = np.zeros_like(body.present)
-                for column, row in sense.voxels:
-                    if 0 <= row < chosen.shape[0] and 0 <= column < chosen.shape[1]:
-                        chosen[row, column] = True
-                wired[..., i] &= chosen
-        return wired
+
+def wiring(senses: Sequence[Sense], present: np.ndarray) -> np.ndarray:
+    """True where a voxel has a sense, (rows, columns, senses); present: (rows, columns)."""
+    wired = np.repeat(present[..., None], len(senses), -1)
+    for i, sense in enumerate(senses):
+        if sense.voxels is not None:
+            chosen = np.zeros_like(present)
+            for column, row in sense.voxels:
+                if 0 <= row < chosen.shape[0] and 0 <= column < chosen.shape[1]:
+                    chosen[row, column] = True
+            wired[..., i] &= chosen
+    return wired
 
 
 def spread_weights(

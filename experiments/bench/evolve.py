@@ -1,0 +1,134 @@
+"""`vsr bench evolve`: what a generation costs, what the search itself costs, and what a second start saves.
+
+The generation is the paper's: 250 bipeds with evolved phases, 60 s on flat ground with a time step of 1/30 s.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+
+from evo import MuPlusLambda
+from experiments.config import parse_experiment
+from experiments.evolution import compile_evolution
+from experiments.experiment import Experiment
+
+BIPEDS = """
+robot:
+  body: {shape: [aaaa, a..a]}
+  controller: phases
+task: {duration: 60}
+physics: {time_step: 1/30}
+ea: {n_pop: 250}
+"""
+
+START = """
+import sys
+from experiments.bench.evolve import bipeds
+from experiments.devices import prepare
+from experiments.evolution import compile_evolution
+prepare(sys.argv[1] or None)
+evolution = compile_evolution(bipeds())
+evolution.start()
+"""
+"""All that comes before the first generation."""
+
+
+def bipeds() -> Experiment:
+    """The experiment that is timed."""
+    return parse_experiment(BIPEDS)
+
+
+def bench_evolve(repeats: int, device: str | None) -> dict[str, Any]:
+    """All figures of this benchmark, times in seconds."""
+    starts = time_starts(device)
+    return {"generation": time_generation(repeats), "search": time_search(repeats), "start": starts}
+
+
+def time_generation(repeats: int) -> dict[str, Any]:
+    """One generation of bipeds."""
+    experiment = bipeds()
+    began = time.perf_counter()
+    evolution = compile_evolution(experiment)
+    compiled = time.perf_counter() - began
+    search = evolution.start()
+    seconds = []
+    for _ in range(repeats + 1):
+        began = time.perf_counter()
+        search, report = evolution.step(search)
+        jax.block_until_ready(report)
+        seconds.append(time.perf_counter() - began)
+    schedule = experiment.schedule()
+    robots = experiment.ea.n_pop
+    voxels = int(experiment.robot.body.possible.sum())
+    middle = float(np.median(seconds[1:]))
+    return {
+        "robots": robots,
+        "voxels": voxels,
+        "simulated_s": schedule.total_time,
+        "time_step_s": schedule.time_step,
+        "substeps": schedule.substeps,
+        "compile_s": compiled,
+        **_spread(seconds[1:]),
+        "svsps": robots * voxels * schedule.steps / middle,
+        "host_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "device_peak_bytes": (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use"),
+    }
+
+
+def time_search(repeats: int, individuals: int = 250, genes: int = 400) -> dict[str, Any]:
+    """Ask and tell without any robot."""
+    optimiser = MuPlusLambda(n_pop=individuals)
+
+    def sample(key: Any, count: int) -> Any:
+        return jax.random.uniform(key, (count, genes))
+
+    @jax.jit
+    def generation(search: Any) -> Any:
+        asked = optimiser.ask(search, sample)
+        return optimiser.tell(search, asked, -(asked.genes**2).sum(1))
+
+    search = generation(jax.jit(partial(optimiser.start, sample=sample))(jax.random.key(0)))
+    return {"individuals": individuals, "genes": genes, **_time(lambda: generation(search), max(20, repeats))}
+
+
+def time_starts(device: str | None) -> dict[str, Any]:
+    """Everything before the first generation, in two fresh processes that share a store of compiled programs."""
+    with tempfile.TemporaryDirectory() as store:
+        environment = {**os.environ, "XDG_CACHE_HOME": store}
+        environment.pop("JAX_COMPILATION_CACHE_DIR", None)
+        seconds = []
+        for _ in range(2):
+            began = time.perf_counter()
+            subprocess.run([sys.executable, "-c", START, device or ""], env=environment, check=True)
+            seconds.append(time.perf_counter() - began)
+    return {"first_s": seconds[0], "second_s": seconds[1], "ratio": seconds[0] / seconds[1]}
+
+
+def _time(function: Callable[[], Any], repeats: int) -> dict[str, Any]:
+    jax.block_until_ready(function())
+    seconds = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        jax.block_until_ready(function())
+        seconds.append(time.perf_counter() - began)
+    return _spread(seconds)
+
+
+def _spread(seconds: list[float]) -> dict[str, Any]:
+    return {
+        "repeats": len(seconds),
+        "median_s": float(np.median(seconds)),
+        "fastest_s": float(min(seconds)),
+        "slowest_s": float(max(seconds)),
+    }

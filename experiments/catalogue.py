@@ -1,0 +1,107 @@
+"""Every component by kind and name, with its parameters and a line of help; and the schema of files."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from evo import OPTIMISERS
+from experiments.encodings import BODIES
+from experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
+from experiments.experiment import Experiment
+from vsr.body import Material
+from vsr.controllers import CONTROLLERS
+from vsr.scene import Physics, Scene
+from vsr.sensors import QUANTITIES
+from vsr.tasks import MEASURES, TASKS
+from vsr.terrain import TERRAINS
+
+KINDS: dict[str, tuple[str, Mapping[str, Any]]] = {
+    "bodies": ("experiment: robot.body.type", BODIES),
+    "evolved_controllers": ("experiment: robot.controller.type", EVOLVED_CONTROLLERS),
+    "optimisers": ("experiment: ea.type", OPTIMISERS),
+    "controllers": ("scene: robot.controller.type", CONTROLLERS),
+    "terrains": ("world.terrain", TERRAINS),
+    "tasks": ("task.type", TASKS),
+    "measures": ("fitness, task.measures", MEASURES),
+    "senses": ("quantity of a controller's senses", QUANTITIES),
+    "settings": ("physics, and robot.body.materials", {"physics": Physics, "material": Material}),
+}
+"""Each kind: where in a file its names stand, and its registry."""
+
+FILES = {"experiment": Experiment, "scene": Scene}
+"""What `vsr evolve` and `vsr simulate` read."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    name: str
+    domain: str
+    default: str
+    help: str
+
+
+@dataclass(frozen=True)
+class Component:
+    name: str
+    help: str
+    parameters: tuple[Parameter, ...]
+
+
+def components(kind: str) -> list[Component]:
+    """Every component of a kind."""
+    return [_component(name, what) for name, what in KINDS[kind][1].items()]
+
+
+def schema(file: str) -> dict[str, Any]:
+    """The JSON schema of a kind of file, for editors."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **FILES[file].model_json_schema()}
+
+
+def _component(name: str, what: type[BaseModel] | Callable) -> Component:
+    first_line = (inspect.getdoc(what) or "").split("\n")[0]
+    fields = what.model_fields if isinstance(what, type) and issubclass(what, BaseModel) else {}
+    described = what.model_json_schema()["properties"] if fields else {}
+    parameters = tuple(
+        Parameter(
+            name=field_name,
+            domain=_domain(described.get(field_name, {})),
+            default="required" if field.is_required() else _shown(field.get_default(call_default_factory=True)),
+            help=(field.description or "").replace("\n", " "),
+        )
+        for field_name, field in fields.items()
+        if field_name != "type"
+    )
+    return Component(name, first_line, parameters)
+
+
+def _domain(schema: dict[str, Any]) -> str:
+    """What a value may be, from its JSON schema, for people."""
+    if "anyOf" in schema:
+        return " or ".join(dict.fromkeys(map(_domain, schema["anyOf"])))
+    if "enum" in schema or "const" in schema:
+        return "|".join(map(str, schema.get("enum", [schema.get("const")])))
+    if "$ref" in schema:
+        return schema["$ref"].rsplit("/", 1)[-1]
+    if schema.get("type") == "array":
+        inside = schema.get("prefixItems", [schema.get("items", {})])
+        return f"list of {', '.join(dict.fromkeys(map(_domain, inside)))}"
+    low = f"[{schema['minimum']:g}" if "minimum" in schema else f"]{schema.get('exclusiveMinimum', -math.inf):g}"
+    high = f"{schema['maximum']:g}]" if "maximum" in schema else f"{schema.get('exclusiveMaximum', math.inf):g}["
+    bounds = "" if (low, high) == ("]-inf", "inf[") else f" {low}, {high}"
+    kind = {"object": "mapping", "string": "text", "null": "null", "boolean": "true|false"}
+    return kind.get(schema.get("type", ""), schema.get("type", "anything")) + bounds
+
+
+def _shown(value: Any) -> str:
+    plain = value.to_plain() if hasattr(value, "to_plain") else value
+    if isinstance(plain, dict) and len(str(plain)) > 60:
+        return "{" + ", ".join(map(str, plain)) + "}"
+    if isinstance(plain, tuple):
+        plain = [str(getattr(item, "value", item)) if isinstance(item, str) else item for item in plain]
+    return "null" if plain is None else str(plain)

@@ -1,0 +1,57 @@
+"""The work of `vsr check`: build and trace all that a file asks for, without running it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import jax
+
+from experiments.config import load
+from experiments.evolution import generation, start
+from experiments.experiment import Experiment
+from vsr.rollout import rollout
+from vsr.scene import Scene, precision
+
+
+def check_file(path: str, settings: Sequence[str] = ()) -> list[tuple[str, str]]:
+    """What would be run, as names and values; raises ConfigError with every fault."""
+    described = load(path, settings)
+    with precision(described.physics.precision):
+        return _check_experiment(described) if isinstance(described, Experiment) else _check_scene(described)
+
+
+def _check_experiment(experiment: Experiment) -> list[tuple[str, str]]:
+    search = jax.eval_shape(partial(start, experiment))
+    robots = len(experiment.seeds) * experiment.ea.n_pop
+    jax.eval_shape(partial(generation, experiment, robots), search)
+    schedule = experiment.schedule()
+    rows, columns = experiment.robot.body.possible.shape
+    return [
+        ("experiment", f"{experiment.fitness.direction} {experiment.fitness.measure}"),
+        ("grid", f"{columns} x {rows} cells"),
+        ("genes", _genes(experiment)),
+        ("robots at once", f"{robots} ({experiment.ea.n_pop} for each of {len(experiment.seeds)} seeds)"),
+        ("generations", str(experiment.generations)),
+        ("evaluations", f"{robots * experiment.generations:,}"),
+        *_life(schedule),
+    ]
+
+
+def _check_scene(scene: Scene) -> list[tuple[str, str]]:
+    schedule = scene.schedule()
+    jax.eval_shape(partial(rollout, schedule=schedule), *jax.eval_shape(scene.build))
+    return [("scene", f"{int(scene.robot.body.present.sum())} voxels"), *_life(schedule)]
+
+
+def _genes(experiment: Experiment) -> str:
+    body, controller = experiment.robot.body, experiment.robot.controller
+    return f"{body.gene_count} for the body, {controller.gene_count(body)} for the controller"
+
+
+def _life(schedule) -> list[tuple[str, str]]:
+    return [
+        ("life", f"{schedule.total_time:g} s, {schedule.steps} steps of {schedule.time_step:.4g} s"),
+        ("substeps", f"{schedule.substeps} per step, {1000 * schedule.substep:.3g} ms each"),
+        ("control", f"every {schedule.steps_per_call * schedule.time_step:.4g} s"),
+    ]

@@ -1,0 +1,54 @@
+"""`--set ea.n_pop=100`: values given on the command line, over those of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from experiments.config.problems import ConfigError, Problem, UserError
+from experiments.config.yaml_reader import Document, parse_yaml
+
+
+def override(document: Document, settings: Sequence[str]) -> None:
+    """Put every `path=value` into a document; a value is written as in YAML."""
+    for setting in settings:
+        path, value = _read(setting)
+        _put(document, path, value, f"--set {setting}")
+
+
+def _read(setting: str) -> tuple[list[str], Any]:
+    dotted, equals, text = setting.partition("=")
+    path = dotted.strip().split(".")
+    if not equals or not all(path):
+        raise UserError(f"--set {setting}: write it as path=value, for example --set ea.n_pop=100")
+    return path, parse_yaml(text, f"--set {setting}").data
+
+
+def _put(document: Document, path: list[str], value: Any, words: str) -> None:
+    if not isinstance(document.data, dict):
+        return  # the file holds something else altogether, which is told when it is checked
+    owner: Any = document.data
+    keys: list[str | int] = []
+    for position, word in enumerate(path):
+        key = _key(owner, word, words, path[:position])
+        keys.append(key)
+        if position == len(path) - 1:
+            owner[key] = value
+        else:
+            inner = owner[key] if isinstance(owner, list) else owner.get(key)
+            if inner is None:
+                inner = {}
+            elif isinstance(inner, str) and not path[position + 1].isdigit():
+                inner = {"type": inner}  # a bare name stands for a component
+            owner[key] = inner
+            owner = inner
+    document.settings[tuple(keys)] = words
+
+
+def _key(owner: Any, word: str, words: str, before: list[str]) -> str | int:
+    if isinstance(owner, dict):
+        return word
+    if isinstance(owner, list) and word.isdigit() and int(word) < len(owner):
+        return int(word)
+    holds = f"is a list of {len(owner)}" if isinstance(owner, list) else f"holds {owner!r}"
+    raise ConfigError([Problem(words, f"'{'.'.join(before)}' {holds} and has no '{word}'")])

@@ -1,0 +1,62 @@
+"""Which device computes, and the store of compiled programs that makes a second start quick.
+
+`prepare` must run before anything is computed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from pathlib import Path
+
+import jax
+
+from experiments.config.problems import UserError
+
+PLATFORMS = {"cpu": "cpu", "gpu": "cuda"}
+"""Names people use and jax's own."""
+
+
+def prepare(device: str | None = None) -> jax.Device:
+    """Choose the device (by default the best there is) and open the store of compiled programs."""
+    if device is not None:
+        jax.config.update("jax_platforms", PLATFORMS[device])
+    _keep_compiled_programs()
+    try:
+        return jax.devices()[0]
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        hint = "install jax with CUDA (pip install 'vsr[cuda]') or leave --device out"
+        raise UserError(f"--device {device}: it cannot be used: {reason}; {hint}") from None
+
+
+def _keep_compiled_programs() -> None:
+    """Let compiled programs outlive the process, unless the user has said where and whether they should."""
+    if os.environ.get("JAX_COMPILATION_CACHE_DIR") is not None or jax.config.jax_compilation_cache_dir:
+        return
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return  # a home that cannot be written to only costs time
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+def cache_folder() -> Path:
+    """One per kind of processor: programs compiled for one need not run on another that shares the home folder."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "vsr" / f"compiled-{_processor()}"
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = [platform.processor()]
+    features = sorted(
+        {line for line in lines if line.lower().startswith(("flags", "features", "model name", "cpu part"))}
+    )
+    return hashlib.sha256("\n".join([platform.machine(), *features]).encode()).hexdigest()[:12]

@@ -1,0 +1,173 @@
+"""How an evolution shows its progress: a live panel in a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from rich.console import Console
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+
+from experiments.experiment import Experiment
+
+SPARKS = "▁▂▃▄▅▆▇█"
+SECONDS_BETWEEN_LINES = 2.0
+RECENT = 20
+"""generations over which the speed is averaged"""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One finished generation."""
+
+    generation: int
+    best: np.ndarray
+    """the measure of each seed's best robot so far, (seeds,)"""
+    median: np.ndarray
+    """the measure's median over each seed's population, (seeds,)"""
+    failed: int
+    """robots that failed in this generation, all seeds together"""
+    seconds: float
+    """how long the generation took"""
+
+
+class Display(Protocol):
+    """Where progress goes."""
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        ...
+
+    def show(self, progress: Progress) -> None:
+        """A finished generation."""
+        ...
+
+    def close(self) -> None:
+        """No more will come."""
+        ...
+
+
+class _Pace:
+    """Speed over the last generations."""
+
+    def __init__(self, experiment: Experiment):
+        self.robots = experiment.ea.n_pop * len(experiment.seeds)
+        self.total = experiment.generations
+        self.recent: deque[float] = deque(maxlen=RECENT)
+
+    def note(self, progress: Progress) -> None:
+        self.recent.append(progress.seconds)
+
+    def evaluations_per_second(self) -> float:
+        return self.robots * len(self.recent) / max(sum(self.recent), 1e-9)
+
+    def time_left(self, generation: int) -> str:
+        return clock(sum(self.recent) / len(self.recent) * (self.total - generation - 1))
+
+
+class PlainLines:
+    """For logs and pipes: a line now and then, always the first and the last."""
+
+    def __init__(self, experiment: Experiment, console: Console):
+        self.console, self.pace = console, _Pace(experiment)
+        self.last_line = -SECONDS_BETWEEN_LINES
+
+    def say(self, text: str) -> None:
+        self.console.print(text, highlight=False, soft_wrap=True, markup=False)
+
+    def show(self, progress: Progress) -> None:
+        self.pace.note(progress)
+        last = progress.generation == self.pace.total - 1
+        if last or time.monotonic() - self.last_line >= SECONDS_BETWEEN_LINES:
+            self.last_line = time.monotonic()
+            speed, left = self.pace.evaluations_per_second(), self.pace.time_left(progress.generation)
+            self.say(
+                f"generation {progress.generation + 1}/{self.pace.total}  best {summary(progress.best)}  "
+                f"median {summary(progress.median)}  failed {progress.failed}  "
+                f"{speed:.0f} evaluations/s  {left} left"
+            )
+
+    def close(self) -> None:
+        pass
+
+
+class LivePanel:
+    """For a terminal: one panel that is redrawn."""
+
+    def __init__(self, experiment: Experiment, console: Console, title: str):
+        self.console, self.pace, self.title = console, _Pace(experiment), title
+        self.measure = experiment.fitness.measure
+        self.history: list[float] = []
+        self.live: Live | None = None
+
+    def say(self, text: str) -> None:
+        self.console.print(text, highlight=False, soft_wrap=True, markup=False)
+
+    def show(self, progress: Progress) -> None:
+        self.pace.note(progress)
+        self.history.append(float(np.nanmedian(progress.best)) if np.isfinite(progress.best).any() else np.nan)
+        if self.live is None:
+            self.live = Live(console=self.console, auto_refresh=False)
+            self.live.start()
+        self.live.update(self._panel(progress), refresh=True)
+
+    def close(self) -> None:
+        if self.live is not None:
+            self.live.stop()
+            self.live = None
+
+    def _panel(self, progress: Progress) -> Panel:
+        table = Table(box=None, show_header=False, pad_edge=False)
+        rows = {
+            "generation": f"{progress.generation + 1} of {self.pace.total}",
+            f"best {self.measure}": summary(progress.best),
+            "population median": summary(progress.median),
+            "failed": str(progress.failed),
+            "evaluations/s": f"{self.pace.evaluations_per_second():.0f}",
+            "time left": self.pace.time_left(progress.generation),
+            "best so far": sparkline(self.history, max(10, min(60, self.console.width - 30))),
+        }
+        for name, value in rows.items():
+            table.add_row(name, value)
+        return Panel(table, title=self.title, expand=False)
+
+
+def open_display(experiment: Experiment, title: str, console: Console | None = None) -> Display:
+    """The display that suits where the output goes."""
+    console = console or Console()
+    return LivePanel(experiment, console, title) if console.is_terminal else PlainLines(experiment, console)
+
+
+def summary(values: np.ndarray) -> str:
+    """One seed's value, or the median and range of several."""
+    known = values[np.isfinite(values)]
+    if not known.size:
+        return "none"
+    if values.size == 1:
+        return f"{known[0]:.4g}"
+    return f"{np.median(known):.4g} ({known.min():.4g} to {known.max():.4g} over {values.size} seeds)"
+
+
+def sparkline(values: list[float], width: int) -> str:
+    """A curve in one line of text, at most so many characters wide."""
+    known = np.array([value for value in values if np.isfinite(value)])
+    if not known.size:
+        return ""
+    chosen = known[np.linspace(0, known.size - 1, min(width, known.size)).round().astype(int)]
+    span = chosen.max() - chosen.min()
+    level = (chosen - chosen.min()) / span if span > 0 else np.zeros_like(chosen)
+    return "".join(SPARKS[round(x * (len(SPARKS) - 1))] for x in level)
+
+
+def clock(seconds: float) -> str:
+    """Seconds as people say them."""
+    whole = max(0, round(seconds))
+    hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
+    if hours:
+        return f"{hours} h {minutes:02d} min"
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

@@ -1,0 +1,42 @@
+"""The largest part of a body that hangs together by sides, inside `jit`."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+
+def largest_component(present: Array) -> Array:
+    """True in the largest side-connected set of cells, (rows, columns).
+
+    Among sets of equal size the one with the first cell (row by row from the first, then by column) is taken.
+    present: True where there is a voxel, (rows, columns).
+    """
+    nobody = present.size
+    own = jnp.where(present, jnp.arange(nobody, dtype=jnp.int32).reshape(present.shape), nobody)
+
+    def spread(carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        label, _ = carry
+        padded = jnp.pad(label, 1, constant_values=nobody)
+        around = (padded[:-2, 1:-1], padded[2:, 1:-1], padded[1:-1, :-2], padded[1:-1, 2:])
+        smallest = label
+        for neighbour in around:
+            smallest = jnp.minimum(smallest, neighbour)
+        following = jnp.where(present, smallest, nobody)
+        return following, (following != label).any()
+
+    label, _ = jax.lax.while_loop(lambda carry: carry[1], spread, (own, present.any()))
+    size = jnp.zeros(nobody + 1, jnp.int32).at[label.ravel()].add(1).at[nobody].set(0)
+    return present & (label == jnp.argmax(size))
+
+
+def strongest_material(scores: Array, threshold: float) -> Array:
+    """Each cell's material: the one with the largest score if that is above the threshold, else -1 (empty).
+
+    Only the largest side-connected part is kept. scores: (materials, rows, columns); a score that is not a number never
+    wins. Returns (rows, columns).
+    """
+    known = jnp.where(jnp.isnan(scores), -jnp.inf, scores)
+    kept = largest_component(known.max(0) > threshold)
+    return jnp.where(kept, jnp.argmax(known, axis=0), -1).astype(jnp.int32)

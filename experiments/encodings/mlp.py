@@ -1,0 +1,102 @@
+"""The sensing controller from genes: its weights, for one body or over the whole grid of bodies that evolve."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Annotated, Literal
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from pydantic import Field
+
+from experiments.encodings.base import (
+    BodyEncoding,
+    Complaints,
+    ControllerEncoding,
+    Range,
+    check_symbols,
+    driven,
+    uniform,
+)
+from vsr.controllers import MLP, Driving, Perceptron, spread_weights, wiring
+from vsr.sensors import Sense
+from vsr.spec import Count, Switch
+
+
+class MLPWeights(ControllerEncoding):
+    """The weights of a multilayer perceptron from all voxels' readings to all voxels' control values.
+
+    With a body that evolves the network spans the whole grid, so that its size is fixed: absent voxels read 0 and are
+    not driven.
+    """
+
+    type: Literal["mlp"] = "mlp"
+    senses: tuple[Sense, ...] = Field(min_length=1)
+    """what every voxel reads"""
+    hidden: tuple[Annotated[Count, Field(ge=1)], ...] = ()
+    """sizes of the hidden layers"""
+    driving: Driving | None = Driving()
+    """a sine of the time as further input; null for none"""
+    legacy_angle: Switch = False
+    """reproduce the original's wrong angle sensor"""
+    passive: tuple[str, ...] = ()
+    """symbols of materials that are not driven"""
+    initial: Range = (-1.0, 1.0)
+    """range of the first population's genes"""
+
+    def check(self, body: BodyEncoding) -> Complaints:
+        rows, columns = body.possible.shape
+        complaints = check_symbols(self.passive, body, "passive")
+        for i, sense in enumerate(self.senses):
+            for column, row in sense.voxels or ():
+                if not (0 <= column < columns and 0 <= row < rows and body.possible[row, column]):
+                    where = ("senses", str(i), "voxels")
+                    complaints.append((where, f"there is no voxel in column {column}, row {row}"))
+        return complaints
+
+    def gene_count(self, body: BodyEncoding) -> int:
+        inputs = int(wiring(self.senses, body.possible).sum()) + (self.driving is not None) + 1
+        return sum(a * b for a, b in pairwise((inputs, *self.hidden, int(body.possible.sum()))))
+
+    def sample(self, key: Array, count: int, body: BodyEncoding) -> Array:
+        return uniform(key, count, self.gene_count(body), self.initial)
+
+    def build(self, genes: Array, cells: Array, body: BodyEncoding, duration: float) -> Perceptron:
+        layers = self._spread(genes, body)
+        active = jnp.asarray(driven(self.passive, body), genes.dtype)[cells].ravel()
+        sine = self.driving or Driving(amplitude=0.0)
+        return Perceptron(
+            layers=(*layers[:-1], layers[-1] * active),  # no weights, no output: tanh(0) = 0
+            driving=jnp.asarray([sine.frequency, sine.amplitude, sine.phase], genes.dtype),
+            senses=self.senses,
+            legacy_angle=self.legacy_angle,
+        )
+
+    def describe(self, genes: np.ndarray, cells: np.ndarray, body: BodyEncoding, duration: float) -> MLP:
+        present = cells >= 0
+        inputs = np.concatenate([wiring(self.senses, present).ravel(), [self.driving is not None, True]])
+        kept = (inputs, *(np.ones(size, bool) for size in self.hidden), present.ravel())
+        layers = [np.asarray(layer) for layer in self._spread(jnp.asarray(genes), body)]
+        layers[-1] = layers[-1] * driven(self.passive, body)[cells].ravel().astype(layers[-1].dtype)
+        blocks = [layer[rows][:, columns] for layer, (rows, columns) in zip(layers, pairwise(kept), strict=True)]
+        return MLP(
+            senses=tuple(_restricted(sense, present) for sense in self.senses),
+            weights=tuple(np.concatenate([block.ravel() for block in blocks]).tolist()),
+            hidden=self.hidden,
+            driving=self.driving,
+            legacy_angle=self.legacy_angle,
+        )
+
+    def _spread(self, genes: Array, body: BodyEncoding) -> tuple[Array, ...]:
+        """Weights as matrices over the whole grid."""
+        return spread_weights(
+            genes, self.hidden, wiring(self.senses, body.possible), self.driving is not None, body.possible
+        )
+
+
+def _restricted(sense: Sense, present: np.ndarray) -> Sense:
+    """The sense without voxels that this body does not have."""
+    if sense.voxels is None:
+        return sense
+    return sense.model_copy(update={"voxels": tuple((c, r) for c, r in sense.voxels if present[r, c])})

@@ -1,0 +1,21 @@
+"""Every encoding by its name."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from experiments.encodings.bodies import FixedBody, GaussianMixture, MaterialGrid
+from experiments.encodings.mlp import MLPWeights
+from experiments.encodings.time_functions import ByMaterial, DevelopingPhases, Phases
+
+BODIES: dict[str, type[BaseModel]] = {
+    "fixed": FixedBody,
+    "gaussian_mixture": GaussianMixture,
+    "material_grid": MaterialGrid,
+}
+CONTROLLERS: dict[str, type[BaseModel]] = {
+    "phases": Phases,
+    "development": DevelopingPhases,
+    "mlp": MLPWeights,
+    "by_material": ByMaterial,
+}

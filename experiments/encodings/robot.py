@@ -1,0 +1,72 @@
+"""From an individual's genes to a robot: as arrays inside `jit`, and as the plain data that files hold."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from pydantic import model_validator
+
+from experiments.encodings.base import BodyEncoding, ControllerEncoding
+from experiments.encodings.registry import BODIES, CONTROLLERS
+from vsr.body import assemble
+from vsr.body.material import MaterialTable
+from vsr.controllers import Controller
+from vsr.controllers.base import misfit
+from vsr.physics.model import Model
+from vsr.scene import Robot
+from vsr.spec import OneOf, Spec
+
+Genes = dict[str, Array]
+"""An individual's genes: one vector for the body and one for the controller."""
+
+
+class EvolvedRobot(Spec):
+    """How genes become a robot."""
+
+    body: Annotated[BodyEncoding, OneOf(BODIES, default="fixed")]
+    """a fixed body, or how genes make one"""
+    controller: Annotated[ControllerEncoding, OneOf(CONTROLLERS)]
+    """how genes make the controller"""
+
+    @model_validator(mode="after")
+    def _fits(self) -> EvolvedRobot:
+        complaints = [(("controller", *path), reason) for path, reason in self.controller.check(self.body)]
+        if not complaints and not self.gene_count:
+            complaints = [(("controller",), "nothing evolves: neither this controller nor the body has genes")]
+        if complaints:
+            raise misfit(complaints)
+        return self
+
+    @property
+    def gene_count(self) -> int:
+        """Numbers in one individual."""
+        return self.body.gene_count + self.controller.gene_count(self.body)
+
+    def sample(self, key: Array, count: int) -> Genes:
+        """Random genes for a first population, each (count, ...)."""
+        of_body, of_controller = jax.random.split(key)
+        return {
+            "body": self.body.sample(of_body, count),
+            "controller": self.controller.sample(of_controller, count, self.body),
+        }
+
+    def build(self, genes: Genes, duration: float, dtype: jnp.dtype | type = jnp.float32) -> tuple[Model, Controller]:
+        """One individual as arrays. Pure; one compilation serves every body of the grid. duration: of its life [s]."""
+        genes = jax.tree.map(lambda leaf: leaf.astype(dtype), genes)
+        cells = self.body.decode(genes["body"])
+        controller = self.controller.build(genes["controller"], cells, self.body, duration)
+        table = MaterialTable.of(list(self.body.materials.values()), dtype)
+        return assemble(cells, table, self.body.voxel_side, layers=self.body.layers), controller
+
+    def describe(self, genes: dict[str, np.ndarray], duration: float) -> Robot | None:
+        """One individual as plain data, or None if its body has no voxel. duration: of its life [s]."""
+        body = self.body.describe(genes["body"])
+        if body is None:
+            return None
+        return Robot(
+            body=body, controller=self.controller.describe(genes["controller"], body.cells, self.body, duration)
+        )

@@ -1,0 +1,151 @@
+"""Controllers of time alone from genes: phases, development, and drives fixed by material."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar, Literal
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from experiments.encodings.base import (
+    FULL_TURN,
+    BodyEncoding,
+    Complaints,
+    ControllerEncoding,
+    Range,
+    check_symbols,
+    driven,
+    uniform,
+)
+from vsr.controllers import Development, Sine, TimeFunctions
+from vsr.controllers.base import ControllerSpec
+from vsr.spec import Real, Seconds, Spec
+
+
+class Drive(Spec):
+    """How all voxels of one material are driven."""
+
+    frequency: Real = 1.0
+    """[Hz]"""
+    amplitude: Real = 1.0
+    """largest control value; 0 for a passive material"""
+    phase: Real = 0.0
+    """[rad]"""
+
+
+PAPER_DRIVES = {"h": Drive(amplitude=0.0), "s": Drive(amplitude=0.0), "a": Drive(), "b": Drive(frequency=-1.0)}
+
+
+class ByMaterial(ControllerEncoding):
+    """Every material has its own sine; nothing of it evolves, so the body is all that does."""
+
+    type: Literal["by_material"] = "by_material"
+    drives: dict[str, Drive] = PAPER_DRIVES
+    """by the material's symbol; one that is not named is passive"""
+
+    def check(self, body: BodyEncoding) -> Complaints:
+        return check_symbols(tuple(self.drives), body, "drives")
+
+    def gene_count(self, body: BodyEncoding) -> int:
+        return 0
+
+    def sample(self, key: Array, count: int, body: BodyEncoding) -> Array:
+        return jnp.zeros((count, 0))
+
+    def build(self, genes: Array, cells: Array, body: BodyEncoding, duration: float) -> TimeFunctions:
+        still = jnp.zeros(cells.shape, genes.dtype)
+        own = {name: jnp.asarray(self._column(body, name), genes.dtype)[cells] for name in Drive.model_fields}
+        return TimeFunctions(**own, start=still, end=still, duration=jnp.ones((), genes.dtype))
+
+    def describe(self, genes: np.ndarray, cells: np.ndarray, body: BodyEncoding, duration: float) -> Sine:
+        return Sine(**{name: drawn(self._column(body, name)[cells], cells) for name in Drive.model_fields})
+
+    def _column(self, body: BodyEncoding, name: str) -> np.ndarray:
+        """One of the drives' numbers for every material, (materials,)."""
+        passive = Drive(amplitude=0.0)
+        return np.array([getattr(self.drives.get(symbol, passive), name) for symbol in body.materials])
+
+
+class _EvolvedTimeFunctions(ControllerEncoding):
+    """Genes for every voxel that can be, row by row from the bottom: as many as there are `evolved` numbers."""
+
+    frequency: Real = 1.0
+    """[Hz]"""
+    amplitude: Real = 1.0
+    """largest control value of the sine"""
+    passive: tuple[str, ...] = ()
+    """symbols of materials that are not driven"""
+    initial: Range = FULL_TURN
+    """range of the first population's genes"""
+    evolved: ClassVar[tuple[str, ...]]
+    """what the genes of a voxel mean, in their order"""
+
+    def check(self, body: BodyEncoding) -> Complaints:
+        return check_symbols(self.passive, body, "passive")
+
+    def gene_count(self, body: BodyEncoding) -> int:
+        return int(body.possible.sum()) * len(self.evolved)
+
+    def sample(self, key: Array, count: int, body: BodyEncoding) -> Array:
+        return uniform(key, count, self.gene_count(body), self.initial)
+
+    def build(self, genes: Array, cells: Array, body: BodyEncoding, duration: float) -> TimeFunctions:
+        per_voxel = genes.reshape(-1, len(self.evolved))
+        active = jnp.asarray(driven(self.passive, body), genes.dtype)[cells]
+        still = jnp.zeros(cells.shape, genes.dtype)
+        grids = {name: still.at[body.possible].set(per_voxel[:, i]) * active for i, name in enumerate(self.evolved)}
+        return TimeFunctions(
+            **{"start": still, "end": still, **grids},
+            amplitude=self.amplitude * active,
+            frequency=jnp.full(cells.shape, self.frequency, genes.dtype),
+            duration=jnp.asarray(self._lifetime(duration), genes.dtype),
+        )
+
+    def describe(self, genes: np.ndarray, cells: np.ndarray, body: BodyEncoding, duration: float) -> ControllerSpec:
+        active = driven(self.passive, body)[cells]
+        grids = {}
+        for i, name in enumerate(self.evolved):
+            grid = np.zeros(cells.shape)
+            grid[body.possible] = genes.reshape(-1, len(self.evolved))[:, i]
+            grids[name] = drawn(grid * active, cells)
+        return self._described(drawn(self.amplitude * active, cells), grids, duration)
+
+    def _lifetime(self, duration: float) -> float:
+        return 1.0
+
+    @abstractmethod
+    def _described(self, amplitude: tuple, grids: dict[str, tuple], duration: float) -> ControllerSpec: ...
+
+
+class Phases(_EvolvedTimeFunctions):
+    """A sine per voxel whose phase evolves."""
+
+    type: Literal["phases"] = "phases"
+    evolved: ClassVar[tuple[str, ...]] = ("phase",)
+
+    def _described(self, amplitude: tuple, grids: dict[str, tuple], duration: float) -> Sine:
+        return Sine(frequency=self.frequency, amplitude=amplitude, **grids)
+
+
+class DevelopingPhases(_EvolvedTimeFunctions):
+    """A sine per voxel whose phase evolves, as do the offsets between which it drifts over the robot's life."""
+
+    type: Literal["development"] = "development"
+    duration: Seconds | None = None
+    """of the drift [s]; by default the task's duration"""
+    evolved: ClassVar[tuple[str, ...]] = ("phase", "start", "end")
+
+    def _lifetime(self, duration: float) -> float:
+        return duration if self.duration is None else self.duration
+
+    def _described(self, amplitude: tuple, grids: dict[str, tuple], duration: float) -> Development:
+        lifetime = self._lifetime(duration)
+        return Development(frequency=self.frequency, amplitude=amplitude, duration=lifetime, **grids)
+
+
+def drawn(grid: np.ndarray, cells: np.ndarray) -> tuple[tuple[float | None, ...], ...]:
+    """A grid of numbers as files have it: top row first, nothing in empty cells."""
+    rows = zip(grid[::-1].tolist(), cells[::-1] >= 0, strict=True)
+    return tuple(tuple(value if here else None for value, here in zip(*row, strict=True)) for row in rows)

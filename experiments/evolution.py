@@ -1,0 +1,145 @@
+"""Whole generations on the device: ask, decode, simulate, tell, for all seeds of an experiment at once.
+
+`compile_evolution` gives two functions of arrays. The host only learns what `Report` holds, once a generation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from evo import Search, best
+from evo.population import WORST, Population, evaluated, failures
+from experiments.encodings import Genes
+from experiments.experiment import Experiment
+from vsr.rollout import rollout
+from vsr.tasks import evaluate, place
+
+SHARE_OF_DEVICE = 0.6
+BYTES_ON_HOST = 2**30
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Report:
+    """What a generation came to; leading axis (seeds,)."""
+
+    best: Array
+    """fitness of the best survivor, WORST if all failed"""
+    median: Array
+    """median fitness of the survivors that did not fail, not a number if all failed"""
+    failed: Array
+    """how many of the individuals evaluated in this generation failed"""
+    best_genes: Genes
+    """of the best survivor"""
+    best_id: Array
+    """of the best survivor"""
+    id: Array
+    """of every individual evaluated in this generation, (seeds, n_pop)"""
+    parents: Array
+    """their parents' ids, (seeds, n_pop, 2)"""
+    fitness: Array
+    """their fitness, WORST for a failure, (seeds, n_pop)"""
+
+
+@dataclass(frozen=True)
+class Evolution:
+    """An experiment's search as compiled functions."""
+
+    start: Callable[[], Search]
+    """all seeds before their first generation; leading axis (seeds,)"""
+    step: Callable[[Search], tuple[Search, Report]]
+    """one generation"""
+    robots_at_once: int
+    """how many robots are simulated together"""
+
+
+def fitness_of(experiment: Experiment) -> Callable[[Genes], Array]:
+    """The function from one individual's genes to its fitness, not a number if it failed."""
+    schedule = experiment.schedule()
+    dtype = jnp.dtype(experiment.physics.precision)
+    goal = experiment.fitness
+
+    def fitness(genes: Genes) -> Array:
+        environment = experiment.world.build(dtype)
+        model, controller = experiment.robot.build(genes, experiment.task.duration, dtype)
+        state = place(model, environment.terrain, experiment.task.placement)
+        episode = rollout(model, controller, environment, state, schedule)
+        return goal.sign * evaluate(episode, (goal.measure,))[goal.measure]
+
+    return fitness
+
+
+def in_parts(function: Callable[[Any], Array], individuals: Any, at_once: int) -> Array:
+    """Map a function over the leading axis, so many individuals at once, in as few and as equal parts as possible."""
+    total = jax.tree.leaves(individuals)[0].shape[0]
+    parts = math.ceil(total / at_once)
+    if parts == 1:
+        return jax.vmap(function)(individuals)
+    size = math.ceil(total / parts)
+
+    def divide(leaf: Array) -> Array:
+        filler = jnp.broadcast_to(leaf[:1], (parts * size - total, *leaf.shape[1:]))
+        return jnp.concatenate([leaf, filler]).reshape(parts, size, *leaf.shape[1:])
+
+    values = jax.lax.map(jax.vmap(function), jax.tree.map(divide, individuals))
+    return values.reshape(parts * size)[:total]
+
+
+def start(experiment: Experiment) -> Search:
+    """All seeds before their first generation."""
+    keys = jnp.stack([jax.random.key(seed) for seed in experiment.seeds])
+    return jax.vmap(lambda key: experiment.ea.start(key, experiment.robot.sample))(keys)
+
+
+def generation(experiment: Experiment, robots_at_once: int, search: Search) -> tuple[Search, Report]:
+    """One generation of all seeds. Pure."""
+    sample = experiment.robot.sample
+    asked = jax.vmap(lambda one: experiment.ea.ask(one, sample))(search)
+    everyone = jax.tree.map(lambda leaf: leaf.reshape(asked.fitness.size, *leaf.shape[2:]), asked.genes)
+    fitness = in_parts(fitness_of(experiment), everyone, robots_at_once).reshape(asked.fitness.shape)
+    told = jax.vmap(experiment.ea.tell)(search, asked, fitness)
+    return told, jax.vmap(_report)(told, jax.vmap(evaluated)(asked, fitness))
+
+
+def _report(told: Search, asked: Population) -> Report:
+    population = told.population
+    first = best(population)
+    alive = jnp.where(population.fitness > WORST, population.fitness, jnp.nan)
+    return Report(
+        best=first.fitness[0],
+        median=jnp.nanmedian(alive),
+        failed=failures(asked),
+        best_genes=jax.tree.map(lambda leaf: leaf[0], first.genes),
+        best_id=first.id[0],
+        id=asked.id,
+        parents=asked.parents,
+        fitness=asked.fitness,
+    )
+
+
+def compile_evolution(experiment: Experiment) -> Evolution:
+    """The compiled search; if all robots together need too much memory, they are simulated in parts."""
+    first = jax.jit(partial(start, experiment)).lower().compile()
+    shapes = jax.eval_shape(partial(start, experiment))
+    at_once = len(experiment.seeds) * experiment.ea.n_pop
+    limit = memory_limit()
+    while True:
+        step = jax.jit(partial(generation, experiment, at_once)).lower(shapes).compile()
+        needed = step.memory_analysis().temp_size_in_bytes
+        if needed <= limit or at_once == 1:
+            return Evolution(first, step, at_once)
+        at_once = max(1, int(0.9 * at_once * limit / needed))
+
+
+def memory_limit() -> float:
+    """What a generation may use while it runs [bytes]: much of an accelerator, a modest part of a computer."""
+    statistics = jax.devices()[0].memory_stats() or {}
+    return SHARE_OF_DEVICE * statistics["bytes_limit"] if "bytes_limit" in statistics else BYTES_ON_HOST

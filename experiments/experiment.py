@@ -1,0 +1,111 @@
+"""An experiment as plain data: what evolves, in which world, for which task, by which search."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from evo import OPTIMISERS, Optimiser
+from experiments.encodings import EvolvedRobot
+from vsr.controllers.base import misfit
+from vsr.rollout import Schedule
+from vsr.scene import Physics, Scene, World, check_life, plan
+from vsr.spec import Count, OneOf, Real, Spec, unknown_names
+from vsr.tasks import MEASURES, TASKS, Locomotion
+
+MOST_EVALUATIONS = 2**31 - 1
+"""Individuals are numbered with 32 bits."""
+
+
+class Fitness(Spec):
+    """What is wanted of robots."""
+
+    measure: str = "relative_velocity"
+    """one of the measures"""
+    direction: Literal["maximise", "minimise"] = "maximise"
+    """whether more or less of it is better"""
+
+    @field_validator("measure")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if name not in MEASURES:
+            raise unknown_names([name], MEASURES, "measure")
+        return name
+
+    @property
+    def sign(self) -> float:
+        """Fitness, which is always maximised, over the measure."""
+        return 1.0 if self.direction == "maximise" else -1.0
+
+
+def _read_fitness(value: Any) -> Any:
+    return {"measure": value} if isinstance(value, str) else value
+
+
+def _read_seeds(value: Any) -> Any:
+    return tuple(range(value)) if isinstance(value, int) and not isinstance(value, bool) and value >= 1 else value
+
+
+Seed = Annotated[Count, Field(ge=0, lt=2**32)]
+
+
+class Experiment(Spec):
+    """All that `vsr evolve` needs."""
+
+    robot: EvolvedRobot
+    """what evolves"""
+    world: World = World()
+    task: Annotated[Locomotion, OneOf(TASKS, default="locomotion")] = Locomotion()
+    physics: Physics = Physics()
+    fitness: Annotated[Fitness, BeforeValidator(_read_fitness)] = Fitness()
+    """a measure's name, or a mapping with `measure` and `direction`"""
+    ea: Annotated[Optimiser, OneOf(OPTIMISERS, default="mu_plus_lambda")] = OPTIMISERS["mu_plus_lambda"]()
+    """how to search"""
+    generations: Annotated[Count, Field(ge=1)] = 500
+    """how many, the random first one included"""
+    seeds: Annotated[tuple[Seed, ...], Field(min_length=1), BeforeValidator(_read_seeds)] = (0,)
+    """independent repetitions: a list of seeds, or a number n for 0 to n-1"""
+    checkpoint_seconds: Annotated[Real, Field(ge=0)] = 20.0
+    """least time between two checkpoints [s]; 0 for one after every generation"""
+    plugins: tuple[str, ...] = ()
+    """Python modules to import before reading the rest; they register components of your own"""
+
+    @field_validator("seeds")
+    @classmethod
+    def _distinct(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
+        if len(set(seeds)) < len(seeds):
+            raise ValueError("a seed is named twice")
+        return seeds
+
+    @model_validator(mode="after")
+    def _possible(self) -> Experiment:
+        body = self.robot.body
+        width = body.possible.shape[1] * body.voxel_side
+        complaints = check_life(body.materials.values(), width, self.world, self.task, self.physics)
+        evaluations = self.ea.n_pop * self.generations
+        if evaluations > MOST_EVALUATIONS:
+            text = f"{evaluations:.3g} individuals in all for each seed; at most {MOST_EVALUATIONS:.3g}"
+            complaints.append((("generations",), text))
+        if complaints:
+            raise misfit(complaints)
+        return self
+
+    def schedule(self) -> Schedule:
+        """How every life is cut into steps: short enough for any material a body may have."""
+        return plan(self.robot.body.materials.values(), self.task, self.physics)
+
+    def resolved(self) -> Experiment:
+        """The same experiment with what it leaves to the program written out, so that a later version repeats it."""
+        physics = self.physics.model_copy(update={"substeps": self.schedule().substeps})
+        return self.model_copy(update={"physics": physics})
+
+    def scene(self, genes: dict[str, np.ndarray]) -> Scene | None:
+        """One individual's life as a scene of its own, or None if it has no body."""
+        robot = self.robot.describe(genes, self.task.duration)
+        if robot is None:
+            return None
+        # Left to itself, a body that lacks the stiffest material would get fewer substeps than when it evolved.
+        physics = self.resolved().physics
+        return Scene(plugins=self.plugins, robot=robot, world=self.world, task=self.task, physics=physics)

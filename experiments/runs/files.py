@@ -1,0 +1,75 @@
+"""Writing files so that a crash never leaves half of one: temporary file, fsync, rename."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+TEMPORARY = ".partial"
+"""How the name of a file that is still being written ends."""
+
+
+def write_atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:
+    """Let `write` fill a file that appears under its name only when it is whole and on disk."""
+    partial = path.with_name(path.name + TEMPORARY)
+    try:
+        with partial.open("wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def write_text(path: Path, text: str) -> None:
+    """A whole text, or nothing."""
+    write_atomically(path, lambda file: _put(file, text.encode()))
+
+
+def write_json(path: Path, value: Any) -> None:
+    """A whole JSON file, or nothing."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def read_json_lines(path: Path) -> Iterator[tuple[int, dict | None]]:
+    """Line number (from 1) and content of every line; None for one that is torn or not JSON."""
+    if not path.exists():
+        return
+    text = path.read_bytes()
+    lines = text.split(b"\n")
+    for number, line in enumerate(lines, 1):
+        last = number == len(lines)
+        if last and not line:
+            return
+        try:
+            value = None if last else json.loads(line)  # a line without its end was being written
+        except ValueError:
+            value = None
+        yield number, value if isinstance(value, dict) else None
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Take away what an interrupted write left behind."""
+    for partial in folder.rglob("*" + TEMPORARY):
+        partial.unlink(missing_ok=True)
+
+
+def _put(file: IO[bytes], data: bytes) -> None:
+    file.write(data)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

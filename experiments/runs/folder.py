@@ -1,0 +1,236 @@
+"""The run folder: what one experiment leaves behind, and all that is needed to go on with it.
+
+    config.yaml        the experiment with every value written out
+    meta.json          versions, device, commit, command of every start
+    statistics.jsonl   one line per generation and seed
+    lineage/           npz pieces: ids, parents and fitness of all individuals, and the best genes of each generation
+    checkpoints/       the last two, each enough to go on
+    best/              each seed's best robot, as a file that `vsr simulate` accepts
+    plugins/           copies of the user's own modules, if any
+
+Order of writing makes it safe to be killed at any moment: statistics and lineage first, then the checkpoint that counts
+on them. What lies beyond the last whole checkpoint is dropped on resuming and made again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import math
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import IO, Any
+
+import jax
+import numpy as np
+
+from evo import Search
+from experiments.config import dump_yaml, load_experiment
+from experiments.config.plugins import PLUGINS_FOLDER
+from experiments.config.problems import UserError
+from experiments.evolution import Report
+from experiments.experiment import Experiment
+from experiments.runs.checkpoints import load_checkpoint, save_checkpoint
+from experiments.runs.files import read_json_lines, remove_leftovers, write_atomically, write_json, write_text
+
+CONFIG, META, STATISTICS, LOCK = "config.yaml", "meta.json", "statistics.jsonl", "lock"
+FOLDERS = ("lineage", "checkpoints", "best")
+MAY_CHANGE = ("generations", "checkpoint_seconds")
+"""What may differ when a run goes on."""
+
+
+@contextlib.contextmanager
+def telling_write_faults(path: Path) -> Iterator[None]:
+    """A disk that is full or may not be written to is told in one line."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UserError(
+            f"{path}: cannot be written: {reason}; what was written before is whole: mend this, then "
+            f"vsr evolve {path} --resume"
+        ) from error
+
+
+class RunFolder:
+    """A run folder open for writing, by one process at a time."""
+
+    def __init__(self, path: Path, experiment: Experiment):
+        self.path = path
+        self.experiment = experiment
+        self._lineage: list[tuple[int, Report]] = []
+        self._described: dict[int, int] = {}
+        """id of the individual that each seed's file in best/ holds"""
+        self._statistics: IO[str] | None = None
+        self._lock: IO[str] | None = None
+
+    def create(self, plugins: list[ModuleType]) -> None:
+        """Make a new run; the folder must not exist, or be empty."""
+        with telling_write_faults(self.path):
+            for name in FOLDERS:
+                (self.path / name).mkdir(parents=True, exist_ok=True)
+            self._take_lock()
+            _copy_plugins(plugins, self.path / PLUGINS_FOLDER)
+            write_text(self.path / CONFIG, dump_yaml(self.experiment))
+            self._open_statistics()
+
+    def reopen(self, like: Search) -> tuple[int, Search | None, list[str]]:
+        """Go on with a run: generations done, the search there (None for the start), and what was found damaged."""
+        with telling_write_faults(self.path):
+            self._take_lock()
+            remove_leftovers(self.path)
+            for name in FOLDERS:
+                (self.path / name).mkdir(exist_ok=True)
+            done, search, warnings = load_checkpoint(self.path / "checkpoints", like)
+            warnings += self._drop_statistics_from(done)
+            for piece in (self.path / "lineage").glob("*.npz"):
+                if int(piece.stem) >= done:
+                    piece.unlink()
+            write_text(self.path / CONFIG, dump_yaml(self.experiment))
+            self._open_statistics()
+        return done, search, warnings
+
+    def record(self, generation: int, report: Report, seconds: float) -> None:
+        """Append one generation's statistics; its lineage is kept until the next checkpoint."""
+        assert self._statistics is not None
+        self._lineage.append((generation, report))
+        rows = (
+            {
+                "generation": generation,
+                "seed": seed,
+                "best": _finite(report.best[i]),
+                "median": _finite(report.median[i]),
+                "failed": int(report.failed[i]),
+                "evaluations": (generation + 1) * self.experiment.ea.n_pop,
+                "best_id": int(report.best_id[i]),
+                "seconds": round(seconds, 4),
+            }
+            for i, seed in enumerate(self.experiment.seeds)
+        )
+        with telling_write_faults(self.path):
+            self._statistics.write("".join(json.dumps(row) + "\n" for row in rows))
+            self._statistics.flush()
+
+    def checkpoint(self, search: Search) -> None:
+        """Make all that was recorded durable, then write the checkpoint."""
+        assert self._statistics is not None
+        with telling_write_faults(self.path):
+            os.fsync(self._statistics.fileno())
+            if self._lineage:
+                self._write_lineage()
+                self._write_best(self._lineage[-1][1])
+            save_checkpoint(self.path / "checkpoints", jax.device_get(search))
+        self._lineage.clear()
+
+    def write_meta(self, meta: dict[str, Any]) -> None:
+        """Replace what is told about the run."""
+        with telling_write_faults(self.path):
+            write_json(self.path / META, meta)
+
+    def close(self) -> None:
+        """Let others have the folder."""
+        for file in (self._statistics, self._lock):
+            if file is not None:
+                with contextlib.suppress(OSError):
+                    file.close()
+
+    def _take_lock(self) -> None:
+        self._lock = (self.path / LOCK).open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"{self.path}: another process is writing this run; wait for it or give another --out"
+            ) from None
+
+    def _open_statistics(self) -> None:
+        self._statistics = (self.path / STATISTICS).open("a", encoding="utf-8")
+
+    def _drop_statistics_from(self, done: int) -> list[str]:
+        """Keep whole lines of generations before `done`; tell of lines that cannot be read."""
+        path = self.path / STATISTICS
+        kept, warnings = [], []
+        for number, row in read_json_lines(path):
+            if row is None:
+                warnings.append(f"{path}:{number}: not a whole line; dropped")
+            elif row.get("generation", done) < done:
+                kept.append(json.dumps(row) + "\n")
+        write_text(path, "".join(kept))
+        return warnings
+
+    def _write_lineage(self) -> None:
+        """All generations since the last checkpoint as one piece, named after the first of them."""
+        reports = [report for _, report in self._lineage]
+
+        def over_generations(values: list[np.ndarray]) -> np.ndarray:
+            return np.stack(values, axis=1)
+
+        arrays = {
+            name: over_generations([np.asarray(getattr(report, name)) for report in reports])
+            for name in ("id", "parents", "fitness", "best_id")
+        }
+        for part in reports[0].best_genes:
+            arrays[f"best_genes.{part}"] = over_generations([np.asarray(r.best_genes[part]) for r in reports])
+        path = self.path / "lineage" / f"{self._lineage[0][0]:08d}.npz"
+        write_atomically(path, lambda file: np.savez_compressed(file, **arrays))
+
+    def _write_best(self, report: Report) -> None:
+        for i, seed in enumerate(self.experiment.seeds):
+            if self._described.get(seed) == int(report.best_id[i]) or not math.isfinite(report.best[i]):
+                continue
+            scene = self.experiment.scene({part: np.asarray(genes[i]) for part, genes in report.best_genes.items()})
+            assert scene is not None, "a robot without a body has no finite fitness"
+            goal = self.experiment.fitness
+            value = goal.sign * float(report.best[i])
+            title = f"# best of seed {seed}: individual {int(report.best_id[i])}, {goal.measure} {value:.6g}\n"
+            write_text(self.path / "best" / f"seed-{seed}.yaml", title + dump_yaml(scene))
+            self._described[seed] = int(report.best_id[i])
+
+
+def is_run(path: Path) -> bool:
+    """Whether a folder holds a run."""
+    return (path / CONFIG).is_file()
+
+
+def check_same_experiment(path: Path, experiment: Experiment) -> None:
+    """Refuse to go on with another experiment than the folder's."""
+    stored = load_experiment(path / CONFIG)
+    differences = list(_differences(stored.to_plain(), experiment.to_plain(), ()))
+    if differences:
+        listed = "\n".join(f"  {name}: {old} in the run, {new} now" for name, old, new in differences)
+        raise UserError(
+            f"{path}: this run was made with other settings:\n{listed}\n"
+            f"go on with the run's own (vsr evolve {path} --resume), or start anew with another --out"
+        )
+
+
+def _differences(old: Any, new: Any, path: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in {**old, **new}:
+            if path or key not in MAY_CHANGE:
+                yield from _differences(old.get(key), new.get(key), (*path, key))
+    elif old != new:
+        yield ".".join(path), _shown(old), _shown(new)
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _finite(value: Any) -> float | None:
+    number = float(value)
+    return number if math.isfinite(number) else None
+
+
+def _copy_plugins(plugins: list[ModuleType], folder: Path) -> None:
+    """Keep single-file plugins with the run, so that its robots can be simulated wherever it is taken."""
+    for plugin in plugins:
+        source = getattr(plugin, "__file__", None)
+        if source and "." not in plugin.__name__ and Path(source).name == f"{plugin.__name__}.py":
+            folder.mkdir(exist_ok=True)
+            shutil.copyfile(source, folder / Path(source).name)

@@ -1,0 +1,67 @@
+"""A run folder as curves, for plots and comparisons."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from experiments.config import load_experiment
+from experiments.config.problems import UserError
+from experiments.experiment import Experiment
+from experiments.runs.files import read_json_lines
+from experiments.runs.folder import CONFIG, STATISTICS, is_run
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run came to so far."""
+
+    path: Path
+    experiment: Experiment
+    best: np.ndarray
+    """the measure of the best robot so far, not a number where all had failed, (seeds, generations)"""
+    median: np.ndarray
+    """the measure's median over the population, (seeds, generations)"""
+    failed: np.ndarray
+    """failed robots, (seeds, generations)"""
+    warnings: tuple[str, ...] = ()
+    """lines that could not be read"""
+
+    @property
+    def name(self) -> str:
+        return self.path.resolve().name
+
+    @property
+    def generations(self) -> int:
+        return self.best.shape[1]
+
+
+def read_run(path: str | Path) -> Run:
+    """Read a run's statistics; generations that some seed lacks are left out."""
+    path = Path(path)
+    if not path.is_dir():
+        raise UserError(f"{path}: there is no such run folder")
+    if not is_run(path):
+        raise UserError(f"{path}: this is not a run folder: it has no {CONFIG}")
+    experiment = load_experiment(path / CONFIG)
+    rows: dict[tuple[int, int], dict] = {}
+    warnings = []
+    for number, row in read_json_lines(path / STATISTICS):
+        if row is None or not {"seed", "generation", "best", "median", "failed"} <= set(row):
+            warnings.append(f"{path / STATISTICS}:{number}: not a whole line; skipped")
+        else:
+            rows[row["seed"], row["generation"]] = row
+    length = 0
+    while all((seed, length) in rows for seed in experiment.seeds):
+        length += 1
+    if not length:
+        raise UserError(f"{path}: no generation is finished yet")
+    sign = experiment.fitness.sign
+
+    def collect(name: str) -> np.ndarray:
+        table = [[rows[seed, generation][name] for generation in range(length)] for seed in experiment.seeds]
+        return np.array(table, dtype=float)  # null becomes not a number
+
+    return Run(path, experiment, sign * collect("best"), sign * collect("median"), collect("failed"), tuple(warnings))

@@ -1,0 +1,202 @@
+"""From genes to robots: against slow plain Python, and arrays against descriptions."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from pydantic import ValidationError
+
+from experiments.encodings import EvolvedRobot
+from experiments.encodings.bodies import GaussianMixture, MaterialGrid
+from experiments.encodings.connectivity import largest_component
+from vsr.body import assemble
+from vsr.body.material import MaterialTable
+
+SENSES = [
+    {"quantity": quantity, "reading": reading}
+    for reading in ("mean", "difference")
+    for quantity in ("rotated_velocity_x", "rotated_velocity_y", "area_ratio")
+]
+
+
+def plain_component(present):
+    """The largest side-connected set by flooding, the one with the first cell among equals."""
+    rows, columns = present.shape
+    left = {(r, c) for r in range(rows) for c in range(columns) if present[r, c]}
+    largest = set()
+    for cell in sorted(left):
+        if cell not in left:
+            continue
+        found, pending = set(), [cell]
+        while pending:
+            r, c = pending.pop()
+            if (r, c) in left:
+                left.discard((r, c))
+                found.add((r, c))
+                pending += [(r + 1, c), (r - 1, c), (r, c + 1), (r, c - 1)]
+        largest = found if len(found) > len(largest) else largest
+    return np.array([[(r, c) in largest for c in range(columns)] for r in range(rows)])
+
+
+def plain_mixture(genes, materials, gaussians, columns, rows, threshold):
+    """The original's decoding, cell by cell."""
+    cells = -np.ones((rows, columns), int)
+    for row in range(rows):
+        for column in range(columns):
+            strengths = []
+            for material in range(materials):
+                total = 0.0
+                for gaussian in range(gaussians):
+                    at = 4 * (material * gaussians + gaussian)
+                    mu_x, mu_y, sigma, weight = (float(gene) for gene in genes[at : at + 4])
+                    if sigma > 0:
+                        squared = (column / columns - mu_x) ** 2 + (row / rows - mu_y) ** 2
+                        density = math.exp(-squared / (2 * sigma**2)) / (sigma * math.sqrt(2 * math.pi))
+                        total += weight * density
+                strengths.append(total)
+            if max(strengths) > threshold:
+                cells[row, column] = strengths.index(max(strengths))
+    return np.where(plain_component(cells >= 0), cells, -1)
+
+
+decode_mixture = jax.jit(GaussianMixture(grid=(5, 4)).decode)
+component = jax.jit(largest_component)
+
+
+@given(arrays.arrays(bool, (5, 6)))
+def test_largest_component_agrees_with_flooding(present):
+    np.testing.assert_array_equal(component(present), plain_component(present))
+
+
+def test_a_long_snake_is_one_component():
+    snake = np.zeros((5, 6), bool)
+    snake[::2] = True
+    snake[1, -1] = snake[3, 0] = True
+    np.testing.assert_array_equal(component(snake), snake)
+
+
+@given(st.integers(0, 10_000))
+def test_mixture_agrees_with_plain_python(seed):
+    genes = np.random.default_rng(seed).uniform(-0.2, 1.2, 80).astype(np.float32)
+    np.testing.assert_array_equal(decode_mixture(genes), plain_mixture(genes, 4, 5, 5, 4, 1.0))
+
+
+def test_random_mixtures_fill_varied_bodies():
+    body = GaussianMixture(grid=(10, 10))
+    genes = body.sample(jax.random.key(0), 100)
+    assert genes.shape == (100, 80)
+    assert 0 <= float(genes.min()) < 0.01 < 0.99 < float(genes.max()) <= 1
+    cells = np.asarray(jax.jit(jax.vmap(body.decode))(genes))
+    size = (cells >= 0).sum((1, 2))
+    assert 20 < np.median(size) < 100
+    assert set(np.unique(cells)) == {-1, 0, 1, 2, 3}
+    assert (cells[:, 0, 0] >= 0).any()
+    assert (cells[:, -1, -1] >= 0).any()
+
+
+def test_material_grid_takes_the_largest_gene():
+    body = MaterialGrid(grid=(2, 2), threshold=0.5)
+    genes = np.array([[0.6, 0.1, 0.9, 0.2], [0.7, 0.2, 0.1, 0.2], [0.1] * 4, [0.1] * 4], np.float32)
+    np.testing.assert_array_equal(body.decode(jnp.asarray(genes.ravel())), [[1, -1], [0, -1]])
+
+
+@pytest.mark.parametrize(
+    ("body", "controller", "genes"),
+    [
+        ({"type": "gaussian_mixture", "grid": [5, 5]}, "by_material", 80),
+        ({"type": "gaussian_mixture", "grid": [10, 10]}, "by_material", 80),
+        ({"shape": ["a" * 11] * 4}, "phases", 44),
+        ({"shape": ["a" * 11] * 4}, "development", 132),
+        ({"shape": "aaaa"}, {"type": "mlp", "senses": SENSES}, 104),
+        ({"shape": ["aaaa", "a..a"]}, {"type": "mlp", "senses": SENSES}, 228),
+        ({"shape": ["aaaaa", "a.a.a"]}, {"type": "mlp", "senses": SENSES}, 400),
+    ],
+)
+def test_the_papers_gene_counts(body, controller, genes):
+    robot = EvolvedRobot.model_validate({"body": body, "controller": controller})
+    sample = robot.sample(jax.random.key(0), 2)
+    assert robot.gene_count == genes == sum(leaf.shape[1] for leaf in sample.values())
+
+
+TOUCHY = {**SENSES[0], "voxels": [[0, 0], [2, 1]]}
+ROBOTS = {
+    "fixed, phases": ({"shape": ["ab", "a."], "materials": {"a": {}, "b": {"mass": 2}}}, {"type": "phases", "passive": ["b"]}),
+    "fixed, mlp": ({"shape": ["aaa", "a.a"]}, {"type": "mlp", "senses": [*SENSES, TOUCHY], "hidden": [4], "driving": None}),
+    "mixture, by material": ({"type": "gaussian_mixture", "grid": [3, 2]}, "by_material"),
+    "mixture, development": ({"type": "gaussian_mixture", "grid": [3, 2]}, {"type": "development", "passive": ["h"]}),
+    "grid, mlp": ({"type": "material_grid", "grid": [3, 2]}, {"type": "mlp", "senses": [TOUCHY], "passive": ["h", "s"]}),
+    "mixture, deep mlp": ({"type": "gaussian_mixture", "grid": [3, 2]}, {"type": "mlp", "senses": SENSES, "hidden": [3, 2]}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_descriptions_are_the_same_robot_as_arrays(name):
+    """What a file of the best robot holds is what was evaluated: same body, same control values."""
+    body, controller = ROBOTS[name]
+    robot = EvolvedRobot.model_validate({"body": body, "controller": controller})
+    many = robot.sample(jax.random.key(5), 30)
+    cells = np.asarray(jax.vmap(robot.body.decode)(many["body"]))
+    varied = np.array([len(np.unique(body)) for body in cells])
+    genes = jax.tree.map(lambda leaf: leaf[varied.argmax()], many)
+    model, built = jax.jit(lambda g: robot.build(g, 20.0))(genes)
+    described = robot.describe(jax.tree.map(np.asarray, genes), 20.0)
+    table = MaterialTable.of(list(described.body.materials.values()))
+    again = jax.jit(lambda cells: assemble(cells, table, layers=robot.body.layers))(described.body.cells)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5), model, again)
+    readings = jnp.asarray(np.random.default_rng(0).normal(size=(len(built.senses), *described.body.cells.shape)))
+    readings = (readings * model.present).astype(jnp.float32)
+    own = described.controller.build(described.body)
+    for time in (0.3, 7.2):
+        values = [c.control(jnp.float32(time), readings) * model.present for c in (built, own)]
+        np.testing.assert_allclose(*values, atol=2e-6)
+        assert np.abs(values[0]).max() > 0.01
+
+
+def test_passive_materials_are_not_driven():
+    for controller in ({"type": "phases"}, {"type": "development"}, {"type": "mlp", "senses": SENSES}):
+        robot = EvolvedRobot.model_validate(
+            {"body": {"shape": "ab", "materials": {"a": {}, "b": {}}}, "controller": {**controller, "passive": ["b"]}}
+        )
+        genes = jax.tree.map(lambda leaf: leaf[0], robot.sample(jax.random.key(1), 1))
+        _, built = robot.build(genes, 60.0)
+        control = np.asarray(built.control(jnp.float32(0.2), jnp.ones((len(built.senses), 1, 2))))
+        assert control[0, 0] != 0
+        assert control[0, 1] == 0
+
+
+def test_development_lasts_as_long_as_the_task_unless_told():
+    for told, expected in ((None, 20.0), (5.0, 5.0)):
+        robot = EvolvedRobot.model_validate(
+            {"body": {"shape": "a"}, "controller": {"type": "development", "duration": told}}
+        )
+        genes = jax.tree.map(lambda leaf: leaf[0], robot.sample(jax.random.key(1), 1))
+        assert float(robot.build(genes, 20.0)[1].duration) == expected
+
+
+def test_a_body_without_voxels_has_no_description():
+    robot = EvolvedRobot.model_validate(
+        {"body": {"type": "gaussian_mixture", "grid": [3, 2]}, "controller": "by_material"}
+    )
+    assert robot.describe({"body": np.zeros(80, np.float32), "controller": np.zeros(0, np.float32)}, 1.0) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "controller", "message"),
+    [
+        ({"shape": "a"}, "by_material", "controller.drives: there is no material 'h'; the materials are 'a'"),
+        ({"shape": "a"}, {"type": "by_material", "drives": {}}, "nothing evolves"),
+        ({"shape": "a"}, {"type": "phases", "passive": ["x"]}, "there is no material 'x'"),
+        ({"shape": "a"}, {"type": "phases", "initial": [1, 1]}, "the smaller first"),
+        ({"shape": "aa"}, {"type": "mlp", "senses": [{"quantity": "angle", "voxels": [[5, 0]]}]}, "no voxel in column 5"),
+        ({"type": "gaussian_mixture", "grid": [0, 2]}, "phases", "greater than or equal to 1"),
+        ({"type": "material_grid", "grid": [2, 2], "materials": {".": {}}}, "phases", "cannot stand for a material"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_told(body, controller, message):
+    with pytest.raises(ValidationError, match=message):
+        EvolvedRobot.model_validate({"body": body, "controller": controller})
