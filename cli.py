@@ -15,10 +15,10 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except Exception as error:
             problems = sys.modules.get("experiments.config.problems")
-            if problems is not None and isinstance(error, problems.UserError):
-                click.echo(str(error), err=True)
-                ctx.exit(error.exit_code)
-            raise
+            if problems is None or not isinstance(error, problems.UserError):
+                raise
+            click.echo(str(error), err=True)
+            ctx.exit(getattr(error, "exit_code", 2))
 
 
 SETTINGS = click.option(

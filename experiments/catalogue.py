@@ -94,8 +94,8 @@ def _domain(schema: dict[str, Any]) -> str:
     low = f"[{schema['minimum']:g}" if "minimum" in schema else f"]{schema.get('exclusiveMinimum', -math.inf):g}"
     high = f"{schema['maximum']:g}]" if "maximum" in schema else f"{schema.get('exclusiveMaximum', math.inf):g}["
     bounds = "" if (low, high) == ("]-inf", "inf[") else f" {low}, {high}"
-    kind = {"object": "mapping", "string": "text", "null": "null", "boolean": "true|false"}
-    return kind.get(schema.get("type", ""), schema.get("type", "anything")) + bounds
+    kind: str = schema.get("type", "anything")
+    return {"object": "mapping", "string": "text", "boolean": "true|false"}.get(kind, kind) + bounds
 
 
 def _shown(value: Any) -> str:

@@ -57,14 +57,13 @@ class Comparison:
 
 def compare(runs: Sequence[Run]) -> Comparison:
     """Compare the final generations of runs of one measure."""
-    goals = {run.experiment.fitness for run in runs}
+    goals = {f"{run.experiment.fitness.direction} {run.experiment.fitness.measure}" for run in runs}
     if len(goals) > 1:
-        told = ", ".join(sorted(f"{goal.direction} {goal.measure}" for goal in goals))
-        raise UserError(f"these runs cannot be compared: they have different goals ({told})")
+        raise UserError(f"these runs cannot be compared: they have different goals ({', '.join(sorted(goals))})")
     names = labels(runs)
     rows = tuple(_row(run, name) for run, name in zip(runs, names, strict=True))
     pairs = [_pair(runs[i], runs[j], names[i], names[j]) for i, j in combinations(range(len(runs)), 2)]
-    return Comparison(goals.pop().measure, rows, _correct(pairs))
+    return Comparison(runs[0].experiment.fitness.measure, rows, _correct(pairs))
 
 
 def _row(run: Run, name: str) -> Row:

@@ -9,22 +9,20 @@ import hashlib
 import os
 import platform
 from pathlib import Path
+from typing import Any
 
 import jax
 
 from experiments.config.problems import UserError
 
-PLATFORMS = {"cpu": "cpu", "gpu": "cuda"}
-"""Names people use and jax's own."""
 
-
-def prepare(device: str | None = None) -> jax.Device:
-    """Choose the device (by default the best there is) and open the store of compiled programs."""
-    if device is not None:
-        jax.config.update("jax_platforms", PLATFORMS[device])
+def prepare(device: str | None = None) -> Any:
+    """Choose the device ("cpu" or "gpu"; by default the best there is) and open the store of compiled programs."""
+    if device == "cpu":
+        jax.config.update("jax_platforms", "cpu")
     _keep_compiled_programs()
     try:
-        return jax.devices()[0]
+        return jax.devices(device)[0]
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
         hint = "install jax with CUDA (pip install 'vsr[cuda]') or leave --device out"
@@ -33,7 +31,7 @@ def prepare(device: str | None = None) -> jax.Device:
 
 def _keep_compiled_programs() -> None:
     """Let compiled programs outlive the process, unless the user has said where and whether they should."""
-    if os.environ.get("JAX_COMPILATION_CACHE_DIR") is not None or jax.config.jax_compilation_cache_dir:
+    if os.environ.get("JAX_COMPILATION_CACHE_DIR") is not None:
         return
     folder = cache_folder()
     try:

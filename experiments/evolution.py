@@ -133,7 +133,8 @@ def compile_evolution(experiment: Experiment) -> Evolution:
     limit = memory_limit()
     while True:
         step = jax.jit(partial(generation, experiment, at_once)).lower(shapes).compile()
-        needed = step.memory_analysis().temp_size_in_bytes
+        analysis = step.memory_analysis()
+        needed = 0 if analysis is None else analysis.temp_size_in_bytes
         if needed <= limit or at_once == 1:
             return Evolution(first, step, at_once)
         at_once = max(1, int(0.9 * at_once * limit / needed))

@@ -22,7 +22,7 @@ from experiments.devices import prepare
 from experiments.display import Display, Progress, open_display
 from experiments.evolution import Evolution, Report, compile_evolution, start
 from experiments.experiment import Experiment
-from experiments.runs import RunFolder, check_same_experiment, is_run, read_run
+from experiments.runs import RunFolder, check_same_experiment, is_free, is_run, read_run
 from experiments.runs.folder import CONFIG, META
 from experiments.runs.meta import describe_start, differences
 from vsr.scene import precision
@@ -82,7 +82,7 @@ def read_order(order: Order) -> tuple[Experiment, Path]:
         if not order.resume:
             raise UserError(f"{path}: it already holds a run; add --resume to go on with it, or give another --out")
         check_same_experiment(path, experiment)
-    elif path.exists() and (not path.is_dir() or any(path.iterdir())):
+    elif not is_free(path):
         raise UserError(f"{path}: it exists and is not a run folder; give another --out")
     return experiment, path
 
@@ -115,7 +115,8 @@ def _open(folder: RunFolder, resume: bool, display: Display) -> tuple[int, Searc
     done, search, warnings = folder.reopen(jax.eval_shape(lambda: start(folder.experiment)))
     for warning in warnings:
         display.say(f"warning: {warning}")
-    meta: dict[str, Any] = json.loads(meta_file.read_text()) if meta_file.exists() else {"starts": []}
+    seeds = list(folder.experiment.seeds)
+    meta: dict[str, Any] = json.loads(meta_file.read_text()) if meta_file.exists() else {"seeds": seeds, "starts": []}
     now = describe_start(done)
     if meta["starts"] and (changed := differences(meta["starts"][-1], now)):
         display.say(f"warning: not as when the run began, so its last digits may differ: {'; '.join(changed)}")
@@ -159,9 +160,7 @@ def _go_on(evolution: Evolution, folder: RunFolder, search: Search, done: int, d
 
 def _wait_for(report: Report, stop: list[int]) -> None:
     """Sleep until the device is done; raises _Stop as soon as the user wants it."""
-    while not report.best.is_ready():
-        if stop:
-            raise _Stop
+    while not stop and not report.best.is_ready():  # pyright: ignore[reportAttributeAccessIssue]
         time.sleep(LOOK_AGAIN)
     if stop:
         raise _Stop
@@ -192,7 +191,8 @@ def _stopping_politely() -> Iterator[list[int]]:
 
 def _progress(experiment: Experiment, generation: int, report: Report, seconds: float) -> Progress:
     sign = experiment.fitness.sign
-    return Progress(generation, sign * report.best, sign * report.median, int(np.sum(report.failed)), seconds)
+    best, median = sign * np.asarray(report.best), sign * np.asarray(report.median)
+    return Progress(generation, best, median, int(np.sum(report.failed)), seconds)
 
 
 def _describe(experiment: Experiment) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -18,6 +19,9 @@ settings.load_profile("suite")
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "tests" / "data" / "2d-vsr-sim"
+
+# Programs compiled once serve the processes that tests start, and the next run of the tests.
+os.environ.setdefault("XDG_CACHE_HOME", str(ROOT / ".cache"))
 
 
 @pytest.fixture(scope="session")

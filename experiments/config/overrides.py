@@ -28,24 +28,29 @@ def _put(document: Document, path: list[str], value: Any, words: str) -> None:
     if not isinstance(document.data, dict):
         return  # the file holds something else altogether, which is told when it is checked
     owner: Any = document.data
-    keys: list[str | int] = []
+    keys: list[Any] = []
     for position, word in enumerate(path):
         key = _key(owner, word, words, path[:position])
         keys.append(key)
         if position == len(path) - 1:
             owner[key] = value
         else:
-            inner = owner[key] if isinstance(owner, list) else owner.get(key)
-            if inner is None:
-                inner = {}
-            elif isinstance(inner, str) and not path[position + 1].isdigit():
-                inner = {"type": inner}  # a bare name stands for a component
-            owner[key] = inner
-            owner = inner
+            present = isinstance(owner, list) or key in owner
+            owner[key] = _opened(owner[key] if present else None, path[position + 1])
+            owner = owner[key]
     document.settings[tuple(keys)] = words
 
 
-def _key(owner: Any, word: str, words: str, before: list[str]) -> str | int:
+def _opened(value: Any, following: str) -> Any:
+    """A value made ready to have something put into it."""
+    if value is None:
+        return {}
+    if isinstance(value, str) and not following.isdigit():
+        return {"type": value}  # a bare name stands for a component
+    return value
+
+
+def _key(owner: Any, word: str, words: str, before: list[str]) -> Any:
     if isinstance(owner, dict):
         return word
     if isinstance(owner, list) and word.isdigit() and int(word) < len(owner):

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator
 
 from experiments.encodings.base import BodyEncoding, Range, Symbol, uniform
 from experiments.encodings.connectivity import strongest_material
-from vsr.body import Body, Material, layers_needed
+from vsr.body import Body, Group, Material, layers_needed
 from vsr.body.shape import EMPTY_SYMBOLS
 from vsr.spec import Count, Real, Spec
 
@@ -19,7 +19,7 @@ Side = Annotated[Count, Field(ge=1, le=100)]
 
 PASSIVE_AND_ACTIVE = {
     "h": Material(spring_frequency=25.0),
-    "s": Material(spring_frequency=5.0, scaffolding=("side_external", "central_cross")),
+    "s": Material(spring_frequency=5.0, scaffolding=(Group.side_external, Group.central_cross)),
     "a": Material(),
     "b": Material(),
 }

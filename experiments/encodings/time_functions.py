@@ -60,7 +60,10 @@ class ByMaterial(ControllerEncoding):
         return TimeFunctions(**own, start=still, end=still, duration=jnp.ones((), genes.dtype))
 
     def describe(self, genes: np.ndarray, cells: np.ndarray, body: BodyEncoding, duration: float) -> Sine:
-        return Sine(**{name: drawn(self._column(body, name)[cells], cells) for name in Drive.model_fields})
+        frequency, amplitude, phase = (
+            drawn(self._column(body, name)[cells], cells) for name in ("frequency", "amplitude", "phase")
+        )
+        return Sine(frequency=frequency, amplitude=amplitude, phase=phase)
 
     def _column(self, body: BodyEncoding, name: str) -> np.ndarray:
         """One of the drives' numbers for every material, (materials,)."""
@@ -126,7 +129,7 @@ class Phases(_EvolvedTimeFunctions):
     evolved: ClassVar[tuple[str, ...]] = ("phase",)
 
     def _described(self, amplitude: tuple, grids: dict[str, tuple], duration: float) -> Sine:
-        return Sine(frequency=self.frequency, amplitude=amplitude, **grids)
+        return Sine(frequency=self.frequency, amplitude=amplitude, phase=grids["phase"])
 
 
 class DevelopingPhases(_EvolvedTimeFunctions):
@@ -141,8 +144,14 @@ class DevelopingPhases(_EvolvedTimeFunctions):
         return duration if self.duration is None else self.duration
 
     def _described(self, amplitude: tuple, grids: dict[str, tuple], duration: float) -> Development:
-        lifetime = self._lifetime(duration)
-        return Development(frequency=self.frequency, amplitude=amplitude, duration=lifetime, **grids)
+        return Development(
+            frequency=self.frequency,
+            amplitude=amplitude,
+            phase=grids["phase"],
+            start=grids["start"],
+            end=grids["end"],
+            duration=self._lifetime(duration),
+        )
 
 
 def drawn(grid: np.ndarray, cells: np.ndarray) -> tuple[tuple[float | None, ...], ...]:

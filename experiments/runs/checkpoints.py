@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from evo import Search
-from experiments.runs.files import write_atomically
+from experiments.runs.files import write_arrays
 
 KEPT = 2
 
@@ -22,7 +22,7 @@ def save_checkpoint(folder: Path, search: Search) -> None:
     """Write a checkpoint named after the number of generations told, then remove the oldest."""
     arrays = {name: np.asarray(leaf) for name, leaf in _named_leaves(search).items()}
     count = int(arrays["generation"].flat[0])
-    write_atomically(folder / f"{count:08d}.npz", lambda file: np.savez(file, **arrays))
+    write_arrays(folder / f"{count:08d}.npz", arrays)
     for old in sorted(folder.glob("*.npz"))[:-KEPT]:
         old.unlink(missing_ok=True)
 

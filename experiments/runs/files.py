@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+
 TEMPORARY = ".partial"
 """How the name of a file that is still being written ends."""
 
@@ -37,6 +39,11 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: Any) -> None:
     """A whole JSON file, or nothing."""
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    """A whole npz file, or nothing."""
+    write_atomically(path, lambda file: np.savez_compressed(file, **arrays))  # pyright: ignore[reportArgumentType]
 
 
 def read_json_lines(path: Path) -> Iterator[tuple[int, dict | None]]:

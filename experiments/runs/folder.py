@@ -35,7 +35,14 @@ from experiments.config.problems import UserError
 from experiments.evolution import Report
 from experiments.experiment import Experiment
 from experiments.runs.checkpoints import load_checkpoint, save_checkpoint
-from experiments.runs.files import read_json_lines, remove_leftovers, write_atomically, write_json, write_text
+from experiments.runs.files import (
+    TEMPORARY,
+    read_json_lines,
+    remove_leftovers,
+    write_arrays,
+    write_json,
+    write_text,
+)
 
 CONFIG, META, STATISTICS, LOCK = "config.yaml", "meta.json", "statistics.jsonl", "lock"
 FOLDERS = ("lineage", "checkpoints", "best")
@@ -69,13 +76,13 @@ class RunFolder:
         self._lock: IO[str] | None = None
 
     def create(self, plugins: list[ModuleType]) -> None:
-        """Make a new run; the folder must not exist, or be empty."""
+        """Make a new run where `is_free` holds."""
         with telling_write_faults(self.path):
-            for name in FOLDERS:
-                (self.path / name).mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(parents=True, exist_ok=True)
             self._take_lock()
+            write_text(self.path / CONFIG, dump_yaml(self.experiment))  # what makes it a run that can go on
+            self._make_folders()
             _copy_plugins(plugins, self.path / PLUGINS_FOLDER)
-            write_text(self.path / CONFIG, dump_yaml(self.experiment))
             self._open_statistics()
 
     def reopen(self, like: Search) -> tuple[int, Search | None, list[str]]:
@@ -83,8 +90,7 @@ class RunFolder:
         with telling_write_faults(self.path):
             self._take_lock()
             remove_leftovers(self.path)
-            for name in FOLDERS:
-                (self.path / name).mkdir(exist_ok=True)
+            self._make_folders()
             done, search, warnings = load_checkpoint(self.path / "checkpoints", like)
             warnings += self._drop_statistics_from(done)
             for piece in (self.path / "lineage").glob("*.npz"):
@@ -147,6 +153,10 @@ class RunFolder:
                 f"{self.path}: another process is writing this run; wait for it or give another --out"
             ) from None
 
+    def _make_folders(self) -> None:
+        for name in FOLDERS:
+            (self.path / name).mkdir(exist_ok=True)
+
     def _open_statistics(self) -> None:
         self._statistics = (self.path / STATISTICS).open("a", encoding="utf-8")
 
@@ -175,8 +185,7 @@ class RunFolder:
         }
         for part in reports[0].best_genes:
             arrays[f"best_genes.{part}"] = over_generations([np.asarray(r.best_genes[part]) for r in reports])
-        path = self.path / "lineage" / f"{self._lineage[0][0]:08d}.npz"
-        write_atomically(path, lambda file: np.savez_compressed(file, **arrays))
+        write_arrays(self.path / "lineage" / f"{self._lineage[0][0]:08d}.npz", arrays)
 
     def _write_best(self, report: Report) -> None:
         for i, seed in enumerate(self.experiment.seeds):
@@ -194,6 +203,13 @@ class RunFolder:
 def is_run(path: Path) -> bool:
     """Whether a folder holds a run."""
     return (path / CONFIG).is_file()
+
+
+def is_free(path: Path) -> bool:
+    """Whether a new run may be made here: nothing is there, or only what a run that died at once has left."""
+    if not path.exists():
+        return True
+    return path.is_dir() and all(entry.name in (LOCK, CONFIG + TEMPORARY) for entry in path.iterdir())
 
 
 def check_same_experiment(path: Path, experiment: Experiment) -> None:

@@ -8,7 +8,7 @@ import shlex
 import subprocess
 import sys
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ def describe_start(generation: int) -> dict[str, Any]:
         "devices": jax.device_count(),
         "machine": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
-        "packages": {name: version(name) for name in PACKAGES},
+        "packages": {name: _version(name) for name in PACKAGES},
         "commit": commit(),
         "flags": {name: os.environ[name] for name in FLAGS if name in os.environ},
     }
@@ -39,6 +39,13 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     """What differs between two starts that can change the last digits of results."""
     names = ("device", "machine", "python", "packages", "commit", "flags")
     return [f"{name} was {old.get(name)}, is {new[name]}" for name in names if old.get(name) != new[name]]
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None  # run from a source tree that was never installed
 
 
 def commit() -> str | None:

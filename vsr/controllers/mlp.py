@@ -57,7 +57,9 @@ class Perceptron:
         drive = amplitude * jnp.sin(2 * jnp.pi * frequency * time + phase)
         values = jnp.concatenate([jnp.moveaxis(readings, 0, -1).ravel(), jnp.stack([drive, jnp.ones_like(drive)])])
         for weights in self.layers:
-            values = jnp.tanh(jnp.matmul(values, weights, precision="highest"))
+            # A sum of products rather than a matrix product: libraries choose algorithms for products by timing them,
+            # so that two runs of one program could differ, and the layers are too small to gain from it.
+            values = jnp.tanh((values[:, None] * weights).sum(0))
         return values.reshape(rows, columns)
 
 

@@ -1,0 +1,544 @@
+"""Evolution as a user meets it: runs, resumes, survives kills and full disks, and tells the truth about itself."""
+
+import errno
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+import yaml
+from click.testing import CliRunner
+from conftest import ROOT
+
+import cli
+import experiments.evolve as evolve_module
+from experiments.config import UserError, dump_yaml, load_experiment, load_scene
+from experiments.evolution import compile_evolution, fitness_of, generation, in_parts, start
+from experiments.evolve import Order, evolve
+from experiments.experiment import Experiment
+from experiments.runs import read_run
+from experiments.runs.checkpoints import load_checkpoint
+from vsr.scene import simulate
+
+TINY = """
+robot: {body: {shape: aa}, controller: phases}
+task: {duration: 0.6, placement: {clearance: 0.0}}
+ea: {n_pop: 6, n_tour: 2}
+generations: 5
+seeds: 2
+checkpoint_seconds: 0
+"""
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    file = tmp_path_factory.mktemp("config") / "tiny.yaml"
+    file.write_text(TINY)
+    return file
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    """Compiled experiments, so that each is compiled once for all tests."""
+    known = {}
+
+    def compile_once(experiment):
+        # How many generations there are is no part of the compiled program.
+        key = dump_yaml(experiment.model_copy(update={"generations": 1, "checkpoint_seconds": 0.0}))
+        if key not in known:
+            known[key] = compile_evolution(experiment)
+        return known[key]
+
+    return compile_once
+
+
+@pytest.fixture(autouse=True)
+def _shared_compilations(monkeypatch, compiled):
+    monkeypatch.setattr(evolve_module, "compile_evolution", compiled)
+
+
+@pytest.fixture(scope="module")
+def whole(tiny, compiled, tmp_path_factory):
+    """A run that nothing has interrupted."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evolve_module, "compile_evolution", compiled)
+        return evolve(Order(str(tiny), out=str(tmp_path_factory.mktemp("runs") / "whole")))
+
+
+def final_population(path):
+    """All arrays of the last checkpoint."""
+    newest = sorted((path / "checkpoints").glob("*.npz"))[-1]
+    with np.load(newest) as stored:
+        return {"file": newest.name, **{name: stored[name] for name in stored.files}}
+
+
+def statistics(path):
+    """What the statistics say, but for how long things took."""
+    rows = [json.loads(line) for line in (path / "statistics.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
+
+
+def lineage(path):
+    """All pieces joined along generations."""
+    pieces = [dict(np.load(file)) for file in sorted((path / "lineage").glob("*.npz"))]
+    return {name: np.concatenate([piece[name] for piece in pieces], axis=1) for name in pieces[0]}
+
+
+def assert_same_run(path, other):
+    jax.tree.map(np.testing.assert_array_equal, final_population(path), final_population(other))
+    assert statistics(path) == statistics(other)
+    jax.tree.map(np.testing.assert_array_equal, lineage(path), lineage(other))
+    for file in (other / "best").iterdir():
+        assert (path / "best" / file.name).read_text() == file.read_text()
+
+
+# what a run leaves
+
+
+def test_a_run_explains_itself(whole, tiny):
+    rows = statistics(whole)
+    assert [(row["generation"], row["seed"]) for row in rows] == [(g, s) for g in range(5) for s in (0, 1)]
+    for seed in (0, 1):
+        best = [row["best"] for row in rows if row["seed"] == seed]
+        assert best == sorted(best)
+    assert rows[-1]["evaluations"] == 30
+    meta = json.loads((whole / "meta.json").read_text())
+    assert meta["seeds"] == [0, 1]
+    assert meta["starts"][0]["packages"]["jax"] == jax.__version__
+    assert meta["starts"][0]["device"].startswith(jax.devices()[0].platform)
+    assert {"commit", "command", "flags", "python"} <= set(meta["starts"][0])
+    stored = load_experiment(whole / "config.yaml")
+    assert stored == load_experiment(tiny).resolved()
+    assert stored.physics.substeps == 6
+    assert (whole / "fitness.png").stat().st_size > 5000
+
+
+def test_lineage_is_kept(whole):
+    kept = lineage(whole)
+    assert kept["id"].shape == (2, 5, 6)
+    np.testing.assert_array_equal(kept["id"][0].ravel(), np.arange(30))
+    assert (kept["parents"][:, 0] == -1).all()
+    assert (kept["parents"][:, 1:, :, 0] >= 0).all()
+    rows = [row for row in statistics(whole) if row["seed"] == 1]
+    assert [row["best_id"] for row in rows] == kept["best_id"][1].tolist()
+    for row in rows:
+        fitness = kept["fitness"][1].ravel()[: row["evaluations"]]
+        assert row["best"] == pytest.approx(float(fitness.max()))
+        assert kept["fitness"][1].ravel()[row["best_id"]] == pytest.approx(row["best"])
+
+
+def test_the_best_robot_can_be_simulated_and_does_as_well(whole):
+    recorded = read_run(whole).best[:, -1]
+    for seed in (0, 1):
+        scene = load_scene(whole / "best" / f"seed-{seed}.yaml")
+        assert simulate(scene).measures["relative_velocity"] == pytest.approx(recorded[seed], rel=1e-3)
+
+
+def test_seeds_in_a_batch_are_the_same_as_alone(whole, tiny, tmp_path):
+    alone = evolve(Order(str(tiny), seed=1, out=str(tmp_path / "alone")))
+    together, single = final_population(whole), final_population(alone)
+    for name in set(together) - {"file"}:
+        np.testing.assert_array_equal(single[name][0], together[name][1])
+    assert statistics(alone) == [row for row in statistics(whole) if row["seed"] == 1]
+
+
+def test_robots_simulated_in_parts_are_the_same(tiny):
+    experiment = load_experiment(tiny)
+    search = start(experiment)
+    parts = {n: jax.jit(partial(generation, experiment, n))(search)[1] for n in (12, 5)}
+    np.testing.assert_allclose(parts[5].fitness, parts[12].fitness, rtol=1e-5, atol=1e-7)
+
+
+def test_parts_cover_everyone_once():
+    values = np.arange(11.0)
+    for at_once in (1, 3, 4, 10, 11, 50):
+        np.testing.assert_array_equal(in_parts(lambda x: x * 2, values, at_once), 2 * values)
+
+
+def test_memory_decides_how_many_robots_run_at_once(tiny, monkeypatch):
+    experiment = load_experiment(tiny)
+    everyone = compile_evolution(experiment)
+    assert everyone.robots_at_once == 12
+    needed = everyone.step.memory_analysis().temp_size_in_bytes
+    monkeypatch.setattr("experiments.evolution.memory_limit", lambda: needed * 0.7)
+    assert 1 <= compile_evolution(experiment).robots_at_once < 12
+
+
+def test_an_empty_body_is_a_failed_robot():
+    experiment = Experiment.model_validate(
+        {
+            "robot": {"body": {"type": "gaussian_mixture", "grid": [2, 2]}, "controller": "by_material"},
+            "task": {"duration": 0.2},
+        }
+    )
+    genes = {"body": np.zeros((2, 80), np.float32), "controller": np.zeros((2, 0), np.float32)}
+    genes["body"][1] = np.tile([0.5, 0.5, 0.3, 1.0], 20)
+    fitness = jax.jit(jax.vmap(fitness_of(experiment)))(genes)
+    assert np.isnan(fitness[0])
+    assert np.isfinite(fitness[1])
+
+
+def test_what_is_minimised_falls(tiny, tmp_path):
+    settings = ("fitness={measure: average_height, direction: minimise}", "seeds=1")
+    run = read_run(evolve(Order(str(tiny), settings=settings, out=str(tmp_path / "low"))))
+    assert (np.diff(run.best[0]) <= 0).all()
+    assert (run.best > 0).all()
+    assert (run.median >= run.best).all()
+
+
+def test_double_precision_runs(tiny, tmp_path):
+    path = evolve(
+        Order(str(tiny), settings=("physics.precision=float64", "generations=2"), out=str(tmp_path / "double"))
+    )
+    assert final_population(path)["population.genes.controller"].dtype == np.float64
+
+
+# going on
+
+
+def crash_at(monkeypatch, number):
+    """Break off, as if the process had died, at the given one of the operations that make files durable."""
+    count = iter(range(1000))
+
+    class Died(BaseException):
+        pass
+
+    def dying(original):
+        def operation(*arguments, **options):
+            if next(count) == number:
+                raise Died
+            return original(*arguments, **options)
+
+        return operation
+
+    monkeypatch.setattr(os, "fsync", dying(os.fsync))
+    monkeypatch.setattr(Path, "replace", dying(Path.replace))
+    return Died
+
+
+def test_a_run_that_died_at_any_write_goes_on_to_the_same_end(whole, tiny, tmp_path):
+    number, finished = 0, False
+    while not finished:
+        path = tmp_path / f"died-{number}"
+        order = Order(str(tiny), out=str(path), resume=True)
+        with pytest.MonkeyPatch.context() as patch:
+            died = crash_at(patch, number)
+            try:
+                evolve(order)
+                finished = True
+            except died:
+                pass
+        evolve(order)
+        assert_same_run(path, whole)
+        number += 5
+    assert number > 50
+
+
+KILLED = """
+import os, signal, sys
+from experiments.evolve import Order, evolve
+count, number = 0, int(sys.argv[3])
+original = os.fsync
+def fsync(descriptor):
+    global count
+    count += 1
+    if count == number:
+        os.kill(os.getpid(), signal.SIGKILL)
+    original(descriptor)
+os.fsync = fsync
+print("ready", flush=True)
+evolve(Order(sys.argv[1], out=sys.argv[2], resume=True))
+"""
+
+
+def start_process(*arguments, code=KILLED):
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+
+
+def test_sigkill_at_random_moments_then_resume(whole, tiny, tmp_path):
+    """Killed while writing, killed at random times, killed again, then left to end."""
+    path = tmp_path / "killed"
+    generator = random.Random(1)
+    for number in (generator.randrange(4, 12), generator.randrange(3, 8)):
+        assert start_process(tiny, path, number).wait(timeout=120) == -signal.SIGKILL
+    process = start_process(tiny, path, 10**6)
+    time.sleep(generator.uniform(2, 5))
+    process.kill()
+    process.wait(timeout=60)
+    process = start_process(tiny, path, 10**6)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, output
+    assert_same_run(path, whole)
+
+
+INTERRUPTED = "import sys, cli; sys.argv = ['vsr', *sys.argv[1:]]; cli.main()"
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(tiny, tmp_path):
+    path = tmp_path / "stopped"
+    many = ["--set", "generations=100000", "--set", "checkpoint_seconds=1000"]
+    process = start_process("evolve", tiny, "--out", path, *many, code=INTERRUPTED)
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and not (path / "statistics.jsonl").exists():
+        time.sleep(0.1)
+    while time.monotonic() < deadline and not (path / "statistics.jsonl").read_text():
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, output
+    assert f"vsr evolve {path} --resume" in output
+    assert "Traceback" not in output
+    assert "all saved" in output
+    done = len(statistics(path)) // 2
+    assert f"stopped after {done} of 100000" in output
+    evolve(Order(str(path), settings=(f"generations={done + 2}",), resume=True))
+    assert read_run(path).generations == done + 2
+
+
+def test_more_generations_go_on_as_one_longer_run(whole, tiny, tmp_path):
+    path = tmp_path / "longer"
+    evolve(Order(str(tiny), settings=("generations=3",), out=str(path)))
+    evolve(Order(str(tiny), out=str(path), resume=True))
+    assert_same_run(path, whole)
+    assert len(json.loads((path / "meta.json").read_text())["starts"]) == 2
+
+
+def test_torn_lines_and_half_checkpoints_are_told_and_skipped(whole, tmp_path, capsys):
+    path = tmp_path / "torn"
+    shutil.copytree(whole, path)
+    with (path / "statistics.jsonl").open("a") as file:
+        file.write('{"generation": 5, "se')
+    newest = sorted((path / "checkpoints").glob("*.npz"))[-1]
+    newest.write_bytes(newest.read_bytes()[:-200])
+    (path / "checkpoints" / "00000009.npz.partial").write_bytes(b"half")
+    assert "statistics.jsonl:11: not a whole line; skipped" in read_run(path).warnings[0]
+    evolve(Order(str(path), resume=True))
+    output = capsys.readouterr().out
+    assert "00000005.npz: not a whole checkpoint" in output
+    assert "statistics.jsonl:11: not a whole line; dropped" in output
+    assert not list(path.rglob("*.partial"))
+    assert_same_run(path, whole)
+
+
+def test_a_checkpoint_of_another_experiment_is_not_used(whole):
+    other = load_experiment(whole / "config.yaml", ["ea.n_pop=7"])
+    done, search, skipped = load_checkpoint(whole / "checkpoints", jax.eval_shape(lambda: start(other)))
+    assert (done, search) == (0, None)
+    assert len(skipped) == 2
+    assert "(2, 6" in skipped[0]
+
+
+def test_a_finished_run_is_left_as_it_is(whole, capsys):
+    before = (whole / "statistics.jsonl").read_bytes()
+    evolve(Order(str(whole), resume=True))
+    assert "already finished" in capsys.readouterr().out
+    assert (whole / "statistics.jsonl").read_bytes() == before
+
+
+# what cannot be
+
+
+@pytest.fixture
+def vsr():
+    return lambda *arguments: CliRunner().invoke(cli.main, list(map(str, arguments)))
+
+
+def test_another_experiment_is_refused(vsr, whole, tiny):
+    result = vsr("evolve", tiny, "--out", whole, "--resume", "--set", "ea.sigma=0.5", "--seeds", 3)
+    assert result.exit_code == 2
+    assert "ea.sigma: 0.15 in the run, 0.5 now" in result.output
+    assert "seeds: [0, 1] in the run, [0, 1, 2] now" in result.output
+    assert f"vsr evolve {whole} --resume" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--out", "{whole}"], "it already holds a run; add --resume"),
+        (["--out", "{config}"], "it exists and is not a run folder"),
+        (["--out", "/proc/nowhere"], "cannot be written"),
+        (["--seeds", "2", "--seed", "1"], "--seeds and --seed: give one of them"),
+        (["--set", "seeds=[]"], "--set seeds=[]: seeds: "),
+        (["--device", "gpu"], "--device gpu: it cannot be used"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(vsr, whole, tiny, tmp_path, arguments, message):
+    if "gpu" in arguments:
+        if jax.default_backend() != "cpu":
+            pytest.skip("there is a GPU here")
+        process = start_process("evolve", tiny, "--out", tmp_path / "run", *arguments, code=INTERRUPTED)
+        output, _ = process.communicate(timeout=60)
+        code = process.returncode
+    else:
+        result = vsr("evolve", tiny, *(a.format(whole=whole, config=tiny.parent) for a in arguments))
+        output, code = result.output, result.exit_code
+    assert code == 2, output
+    assert message in output
+    assert len(output.strip().splitlines()) == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_two_processes_do_not_write_one_run(whole, tiny):
+    from experiments.runs import RunFolder
+
+    folder = RunFolder(whole, load_experiment(whole / "config.yaml"))
+    folder._take_lock()
+    try:
+        with pytest.raises(UserError, match="another process is writing this run"):
+            evolve(Order(str(whole), resume=True))
+    finally:
+        folder.close()
+
+
+@pytest.mark.parametrize("number", [3, 7, 12])
+def test_a_full_disk_is_one_clear_line_and_loses_nothing(whole, tiny, tmp_path, monkeypatch, number):
+    path = tmp_path / "full"
+    count = iter(range(1000))
+    original = os.fsync
+
+    def fsync(descriptor):
+        if next(count) >= number:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        original(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(UserError) as caught:
+        evolve(Order(str(tiny), out=str(path)))
+    assert str(caught.value).startswith(f"{path}: cannot be written: No space left on device; ")
+    assert "\n" not in str(caught.value)
+    monkeypatch.setattr(os, "fsync", original)
+    evolve(Order(str(tiny), out=str(path), resume=True))
+    assert_same_run(path, whole)
+
+
+LIMITED = """
+import resource, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+import cli
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
+import os
+os.environ["XDG_CACHE_HOME"] = "/proc/none"
+sys.argv = ["vsr", *sys.argv[2:]]
+cli.main()
+"""
+
+
+def test_files_that_may_not_grow_are_told(tiny, whole, tmp_path):
+    """The operating system itself refuses to write on: what was renamed before is whole."""
+    path = tmp_path / "limited"
+    enough_to_begin = 50 + max((whole / name).stat().st_size for name in ("config.yaml", "meta.json"))
+    process = start_process(enough_to_begin, "evolve", tiny, "--out", path, code=LIMITED)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 2, output
+    assert f"{path}: cannot be written: File too large" in output
+    assert "Traceback" not in output
+    evolve(Order(str(tiny), out=str(path), resume=True))
+    assert_same_run(path, whole)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write to read-only folders")
+def test_a_read_only_folder_is_one_clear_line(vsr, tiny, tmp_path):
+    tmp_path.chmod(0o500)
+    result = vsr("evolve", tiny, "--out", tmp_path / "run")
+    tmp_path.chmod(0o700)
+    assert result.exit_code == 2
+    assert "cannot be written: Permission denied" in result.output
+
+
+# looking at runs
+
+
+def test_plot_draws_every_format(vsr, whole, tmp_path):
+    for suffix, start_of_file in (("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")):
+        target = tmp_path / f"curves.{suffix}"
+        assert vsr("plot", whole, whole, "--out", target, "--band", "quartiles").exit_code == 0
+        assert target.read_bytes().startswith(start_of_file)
+    result = vsr("plot", whole, "--out", tmp_path / "curves.jpg")
+    assert result.exit_code == 2
+    assert ".png, .pdf, .svg" in result.output
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda path: path / "none", "there is no such run folder"),
+        (lambda path: path, "this is not a run folder"),
+        (lambda path: shutil.copytree(path.parent / "source", path / "run"), "no generation is finished yet"),
+    ],
+)
+def test_folders_without_a_run_are_told(vsr, whole, tmp_path, make, message):
+    source = tmp_path / "source"
+    source.mkdir()
+    shutil.copy(whole / "config.yaml", source)
+    (tmp_path / "given").mkdir()
+    result = vsr("plot", make(tmp_path / "given"), "--out", tmp_path / "x.png")
+    assert result.exit_code == 2
+    assert message in result.output
+
+
+def write_run(path, finals, measure="relative_velocity"):
+    """A run folder with the given final values, one per seed."""
+    path.mkdir()
+    experiment = yaml.safe_load(TINY) | {"seeds": len(finals), "fitness": measure}
+    (path / "config.yaml").write_text(json.dumps(experiment))
+    rows = (
+        {"generation": g, "seed": s, "best": value * (g + 1) / 2, "median": 0.0, "failed": 0}
+        for g in range(2)
+        for s, value in enumerate(finals)
+    )
+    (path / "statistics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_compare_tests_ranks(vsr, tmp_path):
+    """Complete separation of 5 and 5 has the exact two-sided p of 2 / C(10, 5)."""
+    high = write_run(tmp_path / "high", [6, 7, 8, 9, 10])
+    low = write_run(tmp_path / "low", [1, 2, 3, 4, 5])
+    mixed = write_run(tmp_path / "mixed", [5.5, 2.5, 8.5, 0.5, 9.5])
+    told = json.loads(vsr("compare", high, low, mixed, "--json").output)
+    first = told["pairs"][0]
+    assert first["p"] == pytest.approx(2 / 252)
+    assert first["p_holm"] == pytest.approx(6 / 252)
+    assert first["effect"] == 1.0
+    assert first["difference"] == pytest.approx(5.0)
+    assert told["rows"][0]["final"] == 8
+    assert told["rows"][0]["first"] == 4
+    assert "0.0079" in vsr("compare", high, low).output
+    one = write_run(tmp_path / "one", [1])
+    assert json.loads(vsr("compare", high, one, "--json").output)["pairs"][0]["p"] is None
+    other = write_run(tmp_path / "other", [1, 2], "travel_velocity")
+    result = vsr("compare", high, other)
+    assert result.exit_code == 2
+    assert "different goals" in result.output
+
+
+def test_plugins_travel_with_the_run(tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "low_gravity.py").write_text(
+        "from typing import Literal\nfrom vsr.terrain import TERRAINS, Flat\n"
+        "class Ice(Flat):\n    '''Very slippery.'''\n    type: Literal['ice'] = 'ice'\n    friction: float = 0.01\n"
+        "TERRAINS['ice'] = Ice\n"
+    )
+    (home / "ice.yaml").write_text(TINY + "plugins: [low_gravity]\nworld: {terrain: ice}\n")
+    run = ["evolve", home / "ice.yaml", "--out", tmp_path / "run", "--set", "generations=1", "--seed", 4]
+    process = start_process(*run, code=INTERRUPTED)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, output
+    shutil.rmtree(home)
+    process = start_process("simulate", tmp_path / "run" / "best" / "seed-4.yaml", "--json", code=INTERRUPTED)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, output
+    assert json.loads(output)["failed"] is False
