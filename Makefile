@@ -11,8 +11,9 @@ $(VENV)/.ready: pyproject.toml
 	touch $@
 
 demo: $(VENV)/.ready
-	mkdir -p out
-	$(RUN)/vsr simulate configs/biped.yaml --out out/biped.gif
+	rm -rf out/quickstart
+	$(RUN)/vsr evolve configs/quickstart.yaml --out out/quickstart
+	$(RUN)/vsr simulate out/quickstart/best/seed-0.yaml --out out/quickstart/best.gif
 
 test: $(VENV)/.ready
 	$(RUN)/ruff check .
@@ -23,4 +24,4 @@ lint: $(VENV)/.ready
 	$(RUN)/pyright
 
 clean:
-	rm -rf $(VENV) out .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) out .cache .pytest_cache .ruff_cache .hypothesis

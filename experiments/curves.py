@@ -19,6 +19,7 @@ from experiments.units import UNITS
 
 FORMATS = (".png", ".pdf", ".svg")
 Band = Literal["sigma", "quartiles"]
+BAND_NAMES = {"sigma": "one standard deviation", "quartiles": "quartiles"}
 
 
 def check_target(out: str) -> Path:
@@ -40,6 +41,8 @@ def plot_runs(runs: Sequence[Run], target: Path, band: Band = "sigma") -> None:
             _draw(axes, run, label, band)
         measures = {run.experiment.fitness.measure for run in runs}
         axes.set(xlabel="generation", ylabel=" / ".join(map(_with_unit, sorted(measures))))
+        if any(len(run.experiment.seeds) > 1 for run in runs):
+            axes.set_title(f"median over seeds and {BAND_NAMES[band]}", fontsize="small", loc="left")
         axes.set_xlim(0, max(max(run.generations for run in runs) - 1, 1))
         if len(runs) > 1:
             axes.legend()

@@ -1,6 +1,8 @@
 """Whole generations on the device: ask, decode, simulate, tell, for all seeds of an experiment at once.
 
-`compile_evolution` gives two functions of arrays. The host only learns what `Report` holds, once a generation.
+`compile_evolution` gives two functions of arrays. The host only learns what `Report` holds, once a generation. All
+devices do the same search; robots are shared out among them (processor cores count as devices, see
+experiments.devices).
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from evo import Search, best
 from evo.population import WORST, Population, evaluated, failures
@@ -24,6 +28,11 @@ from vsr.tasks import evaluate, place
 
 SHARE_OF_DEVICE = 0.6
 BYTES_ON_HOST = 2**30
+CELLS_IN_CACHE = 1024
+"""Cells simulated together on one core: more do not stay in its cache, fewer do not pay for starting the kernels."""
+ROBOTS_IN_VECTORS = 32
+"""Robots lie side by side in memory, and a multiple of this many fills the vector registers."""
+SHARED = PartitionSpec("devices")
 
 
 @jax.tree_util.register_dataclass
@@ -78,19 +87,39 @@ def fitness_of(experiment: Experiment) -> Callable[[Genes], Array]:
 
 
 def in_parts(function: Callable[[Any], Array], individuals: Any, at_once: int) -> Array:
-    """Map a function over the leading axis, so many individuals at once, in as few and as equal parts as possible."""
+    """Map a function over the leading axis, `at_once` individuals at a time; the last part is filled up."""
     total = jax.tree.leaves(individuals)[0].shape[0]
     parts = math.ceil(total / at_once)
+    padded = _filled_up(individuals, parts * at_once)
     if parts == 1:
-        return jax.vmap(function)(individuals)
-    size = math.ceil(total / parts)
+        return jax.vmap(function)(padded)[:total]
+    divided = jax.tree.map(lambda leaf: leaf.reshape(parts, at_once, *leaf.shape[1:]), padded)
+    return jax.lax.map(jax.vmap(function), divided).reshape(parts * at_once)[:total]
 
-    def divide(leaf: Array) -> Array:
-        filler = jnp.broadcast_to(leaf[:1], (parts * size - total, *leaf.shape[1:]))
-        return jnp.concatenate([leaf, filler]).reshape(parts, size, *leaf.shape[1:])
 
-    values = jax.lax.map(jax.vmap(function), jax.tree.map(divide, individuals))
-    return values.reshape(parts * size)[:total]
+def on_all_devices(function: Callable[[Any], Array], individuals: Any, at_once: int) -> Array:
+    """Map a function over the leading axis, shared out evenly among all devices, in parts on each."""
+    mesh = device_mesh()
+    total = jax.tree.leaves(individuals)[0].shape[0]
+    padded = _filled_up(individuals, math.ceil(total / mesh.size) * mesh.size)
+    share = jax.shard_map(
+        lambda own: in_parts(function, own, at_once), mesh=mesh, in_specs=SHARED, out_specs=SHARED, check_vma=False
+    )
+    return share(padded)[:total]
+
+
+def _filled_up(individuals: Any, size: int) -> Any:
+    """So many individuals; copies of the first fill up what is missing."""
+
+    def fill(leaf: Array) -> Array:
+        return jnp.concatenate([leaf, jnp.broadcast_to(leaf[:1], (size - leaf.shape[0], *leaf.shape[1:]))])
+
+    return jax.tree.map(fill, individuals)
+
+
+def device_mesh() -> Mesh:
+    """All devices in a row."""
+    return Mesh(np.array(jax.devices()), "devices")
 
 
 def start(experiment: Experiment) -> Search:
@@ -104,7 +133,7 @@ def generation(experiment: Experiment, robots_at_once: int, search: Search) -> t
     sample = experiment.robot.sample
     asked = jax.vmap(lambda one: experiment.ea.ask(one, sample))(search)
     everyone = jax.tree.map(lambda leaf: leaf.reshape(asked.fitness.size, *leaf.shape[2:]), asked.genes)
-    fitness = in_parts(fitness_of(experiment), everyone, robots_at_once).reshape(asked.fitness.shape)
+    fitness = on_all_devices(fitness_of(experiment), everyone, robots_at_once).reshape(asked.fitness.shape)
     told = jax.vmap(experiment.ea.tell)(search, asked, fitness)
     return told, jax.vmap(_report)(told, jax.vmap(evaluated)(asked, fitness))
 
@@ -126,21 +155,47 @@ def _report(told: Search, asked: Population) -> Report:
 
 
 def compile_evolution(experiment: Experiment) -> Evolution:
-    """The compiled search; if all robots together need too much memory, they are simulated in parts."""
-    first = jax.jit(partial(start, experiment)).lower().compile()
+    """The compiled search; if the robots of a device together need too much memory, they are simulated in parts."""
+    everywhere = NamedSharding(device_mesh(), PartitionSpec())
     shapes = jax.eval_shape(partial(start, experiment))
-    at_once = len(experiment.seeds) * experiment.ea.n_pop
-    limit = memory_limit()
+    first = jax.jit(partial(start, experiment), out_shardings=everywhere).lower().compile()
+
+    def compile_for(at_once: int) -> Any:
+        whole = partial(generation, experiment, at_once)
+        return jax.jit(whole, in_shardings=everywhere, out_shardings=everywhere).lower(shapes).compile()
+
+    step, at_once = within_memory(compile_for, robots_at_once(experiment), memory_limit())
+    return Evolution(first, lambda search: step(jax.device_put(search, everywhere)), at_once)
+
+
+def within_memory(compile_for: Callable[[int], Any], at_once: int, limit: float) -> tuple[Any, int]:
+    """The program compiled for as many robots at once as need no more than the limit [bytes], and their number."""
     while True:
-        step = jax.jit(partial(generation, experiment, at_once)).lower(shapes).compile()
-        analysis = step.memory_analysis()
+        program = compile_for(at_once)
+        analysis = program.memory_analysis()
         needed = 0 if analysis is None else analysis.temp_size_in_bytes
         if needed <= limit or at_once == 1:
-            return Evolution(first, step, at_once)
+            return program, at_once
         at_once = max(1, int(0.9 * at_once * limit / needed))
 
 
+def robots_at_once(experiment: Experiment) -> int:
+    """How many robots a device simulates together, if memory allows.
+
+    Accelerators take all they get. A processor core takes as many as fit its cache, or fewer so that all cores have
+    work; the number depends on one seed's population only, so that a seed in a batch gives the same numbers as alone.
+    """
+    devices, population = jax.device_count(), experiment.ea.n_pop
+    if jax.default_backend() != "cpu":
+        return math.ceil(population * len(experiment.seeds) / devices)
+    in_cache = CELLS_IN_CACHE / experiment.robot.body.possible.size
+    whole_vectors = ROBOTS_IN_VECTORS * max(1, round(in_cache / ROBOTS_IN_VECTORS))
+    return min(whole_vectors, math.ceil(population / devices))
+
+
 def memory_limit() -> float:
-    """What a generation may use while it runs [bytes]: much of an accelerator, a modest part of a computer."""
+    """What a device may use while it runs a generation [bytes]: much of an accelerator, a modest part of a computer."""
     statistics = jax.devices()[0].memory_stats() or {}
-    return SHARE_OF_DEVICE * statistics["bytes_limit"] if "bytes_limit" in statistics else BYTES_ON_HOST
+    if "bytes_limit" in statistics:
+        return SHARE_OF_DEVICE * statistics["bytes_limit"]
+    return BYTES_ON_HOST / jax.device_count()

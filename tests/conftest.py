@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from experiments.devices import prepare
 from vsr.body import Body, Material, assemble_body
 from vsr.physics.geometry import rest_state
 
@@ -22,6 +23,7 @@ DATA = ROOT / "tests" / "data" / "2d-vsr-sim"
 
 # Programs compiled once serve the processes that tests start, and the next run of the tests.
 os.environ.setdefault("XDG_CACHE_HOME", str(ROOT / ".cache"))
+prepare()  # as the command does, so that tests in this process and in others agree
 
 
 @pytest.fixture(scope="session")

@@ -37,7 +37,7 @@ def describe_start(generation: int) -> dict[str, Any]:
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     """What differs between two starts that can change the last digits of results."""
-    names = ("device", "machine", "python", "packages", "commit", "flags")
+    names = ("device", "devices", "machine", "python", "packages", "commit", "flags")
     return [f"{name} was {old.get(name)}, is {new[name]}" for name in names if old.get(name) != new[name]]
 
 

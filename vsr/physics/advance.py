@@ -22,6 +22,7 @@ from vsr.physics.actuation import add_actuation_forces, rest_lengths
 from vsr.physics.contact import Grip, Motion, Pose, combine_grip, resolve_contact
 from vsr.physics.exchange import clusters_of_masses, masses_of_clusters
 from vsr.physics.model import Environment, Model, State
+from vsr.physics.settle import settle
 from vsr.physics.springs import Masses, spring_forces
 
 
@@ -69,7 +70,7 @@ def _advance(model: Model, environment: Environment, state: State, control: Arra
     def body(_, carry: tuple[Pose, Motion]) -> tuple[Pose, Motion]:
         pose, motion = carry
         forces = _cluster_forces(model, pose, motion, control, rest_length, substep)
-        motion = _accelerate(model, environment.gravity, load, motion, forces, decay, substep)
+        motion = settle(pose.x, _accelerate(model, environment.gravity, load, motion, forces, decay, substep))
         return _move(model, environment, grip, pose, motion, substep)
 
     axes = control.ndim - 2
@@ -107,15 +108,20 @@ def _cluster_forces(
     offset_x, offset_y = model.mass_offset[:, :, :, 0], model.mass_offset[:, :, :, 1]
     arm_x = cosine * offset_x - sine * offset_y
     arm_y = sine * offset_x + cosine * offset_y
-    masses = Masses(x + arm_x, y + arm_y, cosine, sine, velocity_x - spin * arm_y, velocity_y + spin * arm_x, spin)
-    forces = spring_forces(model, masses, rest_length, substep)
-    forces = add_actuation_forces(model, masses, control, forces)
-    torque = forces.torque + arm_x * forces.y - arm_y * forces.x
-    layers = pose.x.shape[0]
-    force_x, force_y, torque = (
-        clusters_of_masses(part, model.in_second_layer, layers) for part in (forces.x, forces.y, torque)
+    masses, arm_x, arm_y = settle(
+        pose.x,
+        (
+            Masses(x + arm_x, y + arm_y, cosine, sine, velocity_x - spin * arm_y, velocity_y + spin * arm_x, spin),
+            arm_x,
+            arm_y,
+        ),
     )
-    return force_x, force_y, torque
+    forces = settle(pose.x, spring_forces(model, masses, rest_length, substep))
+    forces = add_actuation_forces(model, masses, control, forces)
+    forces = settle(pose.x, forces._replace(torque=forces.torque + arm_x * forces.y - arm_y * forces.x))
+    layers = pose.x.shape[0]
+    force_x, force_y, torque = (clusters_of_masses(part, model.in_second_layer, layers) for part in forces)
+    return settle(pose.x, (force_x, force_y, torque))
 
 
 def _accelerate(

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.physics.model import Model
+from vsr.physics.settle import iterate, settle
 from vsr.terrain.surface import Terrain, surface
 
 BOUNCE_SPEED = 1.0
@@ -81,10 +82,19 @@ class _Constraint(NamedTuple):
     """unit direction (x, y) of the normal impulse and its lever about the centre [m]"""
     tangent: tuple[Array, Array, Array]
     """the same of the tangential impulse"""
-    normal_mass: Array
-    """impulse per change of normal velocity [kg]"""
-    tangent_mass: Array
-    """impulse per change of tangential velocity [kg]"""
+
+
+_Impulses = tuple[Array, ...]
+"""Tangential impulses at the first and the second corner, then the normal ones [N s]."""
+
+
+class _Equations(NamedTuple):
+    """What each of the four impulses must be, given the other three."""
+
+    alone: _Impulses
+    """if the others are zero"""
+    coupling: tuple[tuple[Array, ...], ...]
+    """how much less for each of the others, in their order"""
 
 
 def combine_grip(model: Model, terrain: Terrain) -> Grip:
@@ -102,8 +112,12 @@ def resolve_contact(
 
     motion: velocities after all other forces.
     """
-    deepest, next_deepest = _deepest_corners(model, terrain, grip, pose)
-    first, second = (_constrain(model, terrain, pose, corner, motion) for corner in (deepest, next_deepest))
+    heights = settle(pose.x, _corner_heights(model, terrain, pose))
+    deepest, next_deepest = settle(pose.x, _deepest_corners(model, grip, pose, heights))
+    first, second = settle(
+        pose.x,
+        tuple(_constrain(terrain, pose, corner, motion) for corner in (deepest, next_deepest)),
+    )
     depth = jnp.clip(CORRECTED_SHARE * (-deepest.height - SLOP), 0, MAX_CORRECTION) * (model.inverse_mass > 0)
     return _solve(model, first, second, motion), (depth * first.normal[0], depth * first.normal[1])
 
@@ -114,46 +128,60 @@ def heights_over_ground(terrain: Terrain, x: Array, y: Array) -> Array:
     return (y - height) * normal_y
 
 
-def _deepest_corners(model: Model, terrain: Terrain, grip: Grip, pose: Pose) -> tuple[_Corner, _Corner]:
+def _corner_heights(model: Model, terrain: Terrain, pose: Pose) -> Array:
+    """Of all corners over the ground [m], (points, layers, rows+1, columns+1, ...)."""
     offset_x, offset_y = model.contact_offset[:, :, :, :, 0], model.contact_offset[:, :, :, :, 1]
-    arm_x = pose.cosine * offset_x - pose.sine * offset_y
-    arm_y = pose.sine * offset_x + pose.cosine * offset_y
-    height = heights_over_ground(terrain, pose.x + arm_x, pose.y + arm_y)
-    height = jnp.where(model.contact_active, height, NOWHERE)
-    friction = jnp.broadcast_to(grip.friction, height.shape)
-    restitution = jnp.broadcast_to(grip.restitution, height.shape)
-    corners = [_Corner(*values) for values in zip(height, arm_x, arm_y, friction, restitution, strict=True)]
-    deepest, next_deepest = corners[0], corners[0]._replace(height=jnp.full_like(height[0], 2 * NOWHERE))
-    for corner in corners[1:]:
-        ahead = corner.height < deepest.height
-        loser = _choose(ahead, deepest, corner)
-        deepest = _choose(ahead, corner, deepest)
-        next_deepest = _choose(loser.height < next_deepest.height, loser, next_deepest)
-    return deepest, next_deepest
+    x = pose.x + pose.cosine * offset_x - pose.sine * offset_y
+    y = pose.y + pose.sine * offset_x + pose.cosine * offset_y
+    return jnp.where(model.contact_active, heights_over_ground(terrain, x, y), NOWHERE)
 
 
-def _choose(condition: Array, yes: _Corner, no: _Corner) -> _Corner:
-    return _Corner(*(jnp.where(condition, a, b) for a, b in zip(yes, no, strict=True)))
+def _deepest_corners(model: Model, grip: Grip, pose: Pose, heights: Array) -> tuple[_Corner, _Corner]:
+    deepest = _lowest(heights)
+    others = [jnp.where(deepest == i, 2 * NOWHERE, height) for i, height in enumerate(heights)]
+    next_deepest = _lowest(others)
+
+    def corner(index: Array) -> _Corner:
+        offset_x = _pick(model.contact_offset[:, :, :, :, 0], index)
+        offset_y = _pick(model.contact_offset[:, :, :, :, 1], index)
+        return _Corner(
+            _pick(heights, index),
+            pose.cosine * offset_x - pose.sine * offset_y,
+            pose.sine * offset_x + pose.cosine * offset_y,
+            _pick(grip.friction, index),
+            _pick(grip.restitution, index),
+        )
+
+    return corner(deepest), corner(next_deepest)
 
 
-def _constrain(model: Model, terrain: Terrain, pose: Pose, corner: _Corner, motion: Motion) -> _Constraint:
+def _lowest(heights: Array | list[Array]) -> Array:
+    """Index of the least, the first of equals."""
+    index, least = jnp.zeros(heights[0].shape, jnp.int32), heights[0]
+    for i, height in enumerate(heights[1:], 1):
+        index = jnp.where(height < least, i, index)
+        least = jnp.minimum(height, least)
+    return index
+
+
+def _pick(values: Array, index: Array) -> Array:
+    """values[index] along the first axis, for each element."""
+    picked = values[0]
+    for i, value in enumerate(values[1:], 1):
+        picked = jnp.where(index == i, value, picked)
+    return picked
+
+
+def _constrain(terrain: Terrain, pose: Pose, corner: _Corner, motion: Motion) -> _Constraint:
     _, normal_x, normal_y = surface(terrain, pose.x + corner.arm_x)
-    normal_lever = corner.arm_x * normal_y - corner.arm_y * normal_x
-    tangent_lever = -corner.arm_x * normal_x - corner.arm_y * normal_y
-    normal = normal_x, normal_y, normal_lever
+    normal = normal_x, normal_y, corner.arm_x * normal_y - corner.arm_y * normal_x
     approach = _speed(motion, normal)
-
-    def effective_mass(lever: Array) -> Array:
-        return _inverse_or_zero(model.inverse_mass + model.inverse_inertia * lever * lever)
-
     return _Constraint(
         active=corner.height < 0,
         friction=corner.friction,
         wanted=jnp.where(approach < -BOUNCE_SPEED, -corner.restitution * approach, 0),
         normal=normal,
-        tangent=(normal_y, -normal_x, tangent_lever),
-        normal_mass=effective_mass(normal_lever),
-        tangent_mass=effective_mass(tangent_lever),
+        tangent=(normal_y, -normal_x, -corner.arm_x * normal_x - corner.arm_y * normal_y),
     )
 
 
@@ -176,32 +204,58 @@ def _solve(model: Model, first: _Constraint, second: _Constraint, motion: Motion
     With much friction (over 4/3 for a square) a corner may have two ways on, to stick or to slip off, and both satisfy
     Coulomb's law. The original's solver remembers impulses from step to step and so goes on sticking; trying to stick
     first does the same without a memory.
+
+    Speeds are linear in the impulses, so a pass need not know the velocities: every impulse in turn becomes what brings
+    its own corner to the wanted speed while the other three act.
     """
-    constraints = first, second
     alone = _stick_on_one(model, first, motion)
     together = _stick_on_both(model, first, second, motion)
-    pairs = (jnp.where(second.active, both, one) for both, one in zip(together, alone, strict=True))
-    normal_first, tangent_first, normal_second, tangent_second = pairs
-    normal_impulse, tangent_impulse = [normal_first, normal_second], [tangent_first, tangent_second]
-    for contact, normal, tangent in zip(constraints, normal_impulse, tangent_impulse, strict=True):
-        motion = _push(model, _push(model, motion, contact.normal, normal), contact.tangent, tangent)
-    for _ in range(ITERATIONS):
-        for i, contact in enumerate(constraints):
-            bound = contact.friction * normal_impulse[i]
-            total = tangent_impulse[i] - contact.tangent_mass * _speed(motion, contact.tangent)
-            total = jnp.clip(total, -bound, bound)
-            motion = _push(model, motion, contact.tangent, total - tangent_impulse[i])
-            tangent_impulse[i] = total
-        for i, contact in enumerate(constraints):
-            total = normal_impulse[i] - contact.normal_mass * (_speed(motion, contact.normal) - contact.wanted)
-            total = jnp.where(contact.active, jnp.maximum(total, 0), 0)
-            motion = _push(model, motion, contact.normal, total - normal_impulse[i])
-            normal_impulse[i] = total
+    start = tuple(jnp.where(second.active, both, one) for both, one in zip(together, alone, strict=True))
+    equations, start = settle(motion.spin, (_equations(model, first, second, motion), start))
+
+    def solution(impulses: list[Array], i: int) -> Array:
+        total = equations.alone[i]
+        for coupling, other in zip(equations.coupling[i], impulses[:i] + impulses[i + 1 :], strict=True):
+            total = total - coupling * other
+        return total
+
+    def improve(impulses: _Impulses) -> _Impulses:
+        values = list(impulses)
+        for i, friction in enumerate((first.friction, second.friction)):
+            bound = friction * values[i + 2]
+            values[i] = jnp.clip(solution(values, i), -bound, bound)
+        for i, active in enumerate((first.active, second.active), 2):
+            values[i] = jnp.where(active, jnp.maximum(solution(values, i), 0), 0)
+        return tuple(values)
+
+    directions = first.tangent, second.tangent, first.normal, second.normal
+    for direction, impulse in zip(directions, iterate(ITERATIONS, improve, start), strict=True):
+        motion = _push(model, motion, direction, impulse)
     return motion
 
 
-_Impulses = tuple[Array, Array, Array, Array]
-"""Normal and tangential impulse at the first corner, then at the second."""
+def _equations(model: Model, first: _Constraint, second: _Constraint, motion: Motion) -> _Equations:
+    directions = first.tangent, second.tangent, first.normal, second.normal
+    wanted = 0, 0, first.wanted, second.wanted
+
+    def mobility(one: tuple[Array, Array, Array], other: tuple[Array, Array, Array]) -> Array:
+        """Change of the speed along one direction by an impulse along the other [1/kg]."""
+        along = one[0] * other[0] + one[1] * other[1]
+        return model.inverse_mass * along + model.inverse_inertia * one[2] * other[2]
+
+    def inertia_along(lever: Array) -> Array:
+        """Impulse along a direction per change of its speed [kg]."""
+        return _inverse_or_zero(model.inverse_mass + model.inverse_inertia * lever * lever)
+
+    masses = [inertia_along(direction[2]) for direction in directions]
+    changes = [speed - _speed(motion, direction) for speed, direction in zip(wanted, directions, strict=True)]
+    return _Equations(
+        tuple(mass * change for mass, change in zip(masses, changes, strict=True)),
+        tuple(
+            tuple(mass * mobility(one, other) for other in directions if other is not one)
+            for mass, one in zip(masses, directions, strict=True)
+        ),
+    )
 
 
 def _stick_on_one(model: Model, contact: _Constraint, motion: Motion) -> _Impulses:
@@ -217,7 +271,7 @@ def _stick_on_one(model: Model, contact: _Constraint, motion: Motion) -> _Impuls
     tangent = scale * (normal_mobility * tangent_change - coupling * normal_change)
     holds = contact.active & (normal > 0) & (jnp.abs(tangent) <= contact.friction * normal)
     zero = jnp.zeros_like(normal)
-    return jnp.where(holds, normal, 0), jnp.where(holds, tangent, 0), zero, zero
+    return jnp.where(holds, tangent, 0), zero, jnp.where(holds, normal, 0), zero
 
 
 def _stick_on_both(model: Model, first: _Constraint, second: _Constraint, motion: Motion) -> _Impulses:
@@ -241,7 +295,7 @@ def _stick_on_both(model: Model, first: _Constraint, second: _Constraint, motion
     holds = first.active & second.active & wide & ~bounces & presses & (jnp.abs(drag) <= first.friction * press)
     share = drag / jnp.where(holds, press, 1)
     first_normal, second_normal = jnp.where(holds, on_first, 0), jnp.where(holds, on_second, 0)
-    return first_normal, share * first_normal, second_normal, share * second_normal
+    return share * first_normal, share * second_normal, first_normal, second_normal
 
 
 def _inverse_or_zero(values: Array) -> Array:

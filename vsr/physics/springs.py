@@ -23,6 +23,7 @@ from jax import Array
 
 from vsr.physics.model import Model
 from vsr.physics.scaffolding import GROUPS, SIDE_ALONG, SIDE_SPRINGS, Group
+from vsr.physics.settle import settle
 
 TINY = 1e-12
 """Keeps a spring of no length from dividing by zero [m²]."""
@@ -53,17 +54,28 @@ class Forces(NamedTuple):
 
 
 class _Sides(NamedTuple):
-    """The two masses of every side as its springs see them; fields (4, rows, columns, ...)."""
+    """The two masses of every side as its springs see them; pairs are x and y, fields (4, rows, columns, ...)."""
 
-    gap: tuple[Array, Array]
-    """from the first mass's face to the second's"""
-    gap_rate: tuple[Array, Array]
     center: tuple[Array, Array]
     """from the first mass's centre to the second's"""
     center_rate: tuple[Array, Array]
-    along: tuple[tuple[Array, Array], tuple[Array, Array]]
-    """half side of the first and second mass along the side"""
-    spin: tuple[Array, Array]
+    first_half: tuple[Array, Array]
+    """half side of the first mass along the side"""
+    second_half: tuple[Array, Array]
+    first_spin: Array
+    second_spin: Array
+
+
+class _Spring(NamedTuple):
+    """One spring of every side; fields (4, rows, columns, ...)."""
+
+    d_x: Array
+    """from its anchor on the first mass to that on the second [m]"""
+    d_y: Array
+    lever_first: Array
+    """r₁×d [m²]"""
+    lever_second: Array
+    """r₂×d [m²]"""
 
 
 def spring_forces(model: Model, masses: Masses, rest_length: Array, substep: float) -> Forces:
@@ -72,18 +84,25 @@ def spring_forces(model: Model, masses: Masses, rest_length: Array, substep: flo
     rest_length: of each kind of spring now [m], (kinds, rows, columns, ...); substep: [s], sets the stiffness of
     active limits.
     """
-    sides = _view_sides(model, masses)
-    force_x, force_y, torque_first, torque_second = _side_springs(model, sides, rest_length)
+    sides = settle(masses.spin, _view_sides(model, masses))
+    tensions = settle(masses.spin, tuple(_tension(model, sides, spring, rest_length) for spring in SIDE_SPRINGS))
     limit = _limit_tension(model, sides, substep)
-    if limit is not None:
-        force_x = force_x + limit * sides.center[0]
-        force_y = force_y + limit * sides.center[1]
-    cross_x, cross_y = _central_springs(model, masses, rest_length)
+    force_x, force_y, torque_first, torque_second = settle(masses.spin, _side_sums(sides, tensions, limit))
+    cross_x, cross_y = settle(masses.spin, _central_springs(model, masses, rest_length))
     return Forces(
-        force_x - _previous(force_x) + cross_x,
-        force_y - _previous(force_y) + cross_y,
-        torque_first + _previous(torque_second),
+        _on_masses(force_x, cross_x),
+        _on_masses(force_y, cross_y),
+        jnp.stack([torque_first[corner] + torque_second[corner - 1] for corner in range(4)]),
     )
+
+
+def _on_masses(of_sides: Array, of_diagonals: Array) -> Array:
+    """Sum for each mass: it is the first of its own side, the second of the side before, and one end of a diagonal.
+
+    of_sides: force on each side's first mass, (4, ...); of_diagonals: the same for each diagonal, (2, ...).
+    """
+    ends = *of_diagonals, *(-of_diagonals)
+    return jnp.stack([of_sides[corner] - of_sides[corner - 1] + ends[corner] for corner in range(4)])
 
 
 def _next(values: Array) -> Array:
@@ -91,68 +110,71 @@ def _next(values: Array) -> Array:
     return jnp.concatenate([values[1:], values[:1]])
 
 
-def _previous(values: Array) -> Array:
-    """Each mass's other side: side k-1 at place k."""
-    return jnp.concatenate([values[3:], values[:3]])
-
-
 def _view_sides(model: Model, masses: Masses) -> _Sides:
     second = Masses(*map(_next, masses))
     pad = (1,) * (masses.x.ndim - 1)
     along_x, along_y = (jnp.asarray(SIDE_ALONG[:, axis], masses.x.dtype).reshape(4, *pad) for axis in (0, 1))
 
-    def arm(mass: Masses) -> tuple[Array, Array]:
+    def half(mass: Masses) -> tuple[Array, Array]:
         return (
             model.half_side * (mass.cosine * along_x - mass.sine * along_y),
             model.half_side * (mass.sine * along_x + mass.cosine * along_y),
         )
 
-    first_arm, second_arm = arm(masses), arm(second)
-    center = second.x - masses.x, second.y - masses.y
-    center_rate = second.velocity_x - masses.velocity_x, second.velocity_y - masses.velocity_y
     return _Sides(
-        gap=(center[0] - first_arm[0] - second_arm[0], center[1] - first_arm[1] - second_arm[1]),
-        # An arm a turns with rate ω × a, and ẑ × (along) is the inward arm (-a_y, a_x).
-        gap_rate=(
-            center_rate[0] + masses.spin * first_arm[1] + second.spin * second_arm[1],
-            center_rate[1] - masses.spin * first_arm[0] - second.spin * second_arm[0],
-        ),
-        center=center,
-        center_rate=center_rate,
-        along=(first_arm, second_arm),
-        spin=(masses.spin, second.spin),
+        center=(second.x - masses.x, second.y - masses.y),
+        center_rate=(second.velocity_x - masses.velocity_x, second.velocity_y - masses.velocity_y),
+        first_half=half(masses),
+        second_half=half(second),
+        first_spin=masses.spin,
+        second_spin=second.spin,
     )
 
 
-def _side_springs(model: Model, sides: _Sides, rest_length: Array) -> tuple[Array, Array, Array, Array]:
-    """Sum over the four springs of each side: force on the first mass, torque on the first and on the second."""
-    (gap_x, gap_y), (rate_x, rate_y) = sides.gap, sides.gap_rate
-    (first_x, first_y), (second_x, second_y) = sides.along
-    first_spin, second_spin = sides.spin
-    stiffening = model.angular_frequency**2
+def _see_spring(sides: _Sides, sign_first: int, sign_second: int) -> _Spring:
+    """The spring between the given inward sides of the two masses."""
+    (first_x, first_y), (second_x, second_y) = sides.first_half, sides.second_half
+    arm_first_x, arm_first_y = first_x - sign_first * first_y, first_y + sign_first * first_x
+    arm_second_x, arm_second_y = -second_x - sign_second * second_y, -second_y + sign_second * second_x
+    d_x = sides.center[0] + arm_second_x - arm_first_x
+    d_y = sides.center[1] + arm_second_y - arm_first_y
+    return _Spring(d_x, d_y, arm_first_x * d_y - arm_first_y * d_x, arm_second_x * d_y - arm_second_y * d_x)
+
+
+def _tension(model: Model, sides: _Sides, spring: tuple[int, int, int, int], rest_length: Array) -> Array:
+    """φ of one of SIDE_SPRINGS in every side [N/m], (4, rows, columns, ...)."""
+    sign_first, sign_second, group, kind = spring
+    d_x, d_y, lever_first, lever_second = _see_spring(sides, sign_first, sign_second)
+    q = d_x * d_x + d_y * d_y + TINY
+    # An anchor at r on a mass that turns with rate w adds d·(w ẑ×r) = w (r×d) to d·ḋ.
+    opening = d_x * sides.center_rate[0] + d_y * sides.center_rate[1]
+    opening = opening + sides.second_spin * lever_second - sides.first_spin * lever_first
     damping = 2 * model.damping_ratio * model.angular_frequency
-    inverse_mass, inverse_inertia = 2 / model.mass, 1 / model.inertia
-    force_x = force_y = torque_first = torque_second = jnp.zeros_like(gap_x)
-    for sign_first, sign_second, group, kind in SIDE_SPRINGS:
-        d_x = gap_x - sign_second * second_y + sign_first * first_y
-        d_y = gap_y + sign_second * second_x - sign_first * first_x
-        d_rate_x = rate_x - sign_second * second_spin * second_x + sign_first * first_spin * first_x
-        d_rate_y = rate_y - sign_second * second_spin * second_y + sign_first * first_spin * first_y
-        q = d_x * d_x + d_y * d_y + TINY
-        lever_first = (first_x - sign_first * first_y) * d_y - (first_y + sign_first * first_x) * d_x
-        lever_second = (-second_x - sign_second * second_y) * d_y - (-second_y + sign_second * second_x) * d_x
-        pull = stiffening * (q - rest_length[kind] * jnp.sqrt(q)) + damping * (d_x * d_rate_x + d_y * d_rate_y)
-        resistance = inverse_mass * q + inverse_inertia * (lever_first**2 + lever_second**2)
-        tension = model.groups[group] * pull / resistance
-        force_x = force_x + tension * d_x
-        force_y = force_y + tension * d_y
-        torque_first = torque_first + tension * lever_first
-        torque_second = torque_second - tension * lever_second
+    pull = model.angular_frequency**2 * (q - rest_length[kind] * jnp.sqrt(q)) + damping * opening
+    resistance = 2 / model.mass * q + 1 / model.inertia * (lever_first**2 + lever_second**2)
+    return model.groups[group] * pull / resistance
+
+
+def _side_sums(sides: _Sides, tensions: tuple[Array, ...], limit: Array | None) -> tuple[Array, Array, Array, Array]:
+    """Of the four springs and the limit of each side: force on the first mass, torque on the first and the second."""
+    force_x = force_y = torque_first = torque_second = jnp.zeros_like(sides.first_spin)
+    for (sign_first, sign_second, _, _), tension in zip(SIDE_SPRINGS, tensions, strict=True):
+        spring = _see_spring(sides, sign_first, sign_second)
+        force_x = force_x + tension * spring.d_x
+        force_y = force_y + tension * spring.d_y
+        torque_first = torque_first + tension * spring.lever_first
+        torque_second = torque_second - tension * spring.lever_second
+    if limit is not None:
+        force_x = force_x + limit * sides.center[0]
+        force_y = force_y + limit * sides.center[1]
     return force_x, force_y, torque_first, torque_second
 
 
 def _central_springs(model: Model, masses: Masses, rest_length: Array) -> tuple[Array, Array]:
-    """Forces of the two diagonal springs on the four masses; they pull at the centres, so there is no torque."""
+    """Forces of the two diagonal springs on masses 0 and 1, (2, rows, columns, ...), reversed on the opposite masses.
+
+    They pull at the centres, so there is no torque.
+    """
     d_x, d_y = masses.x[2:] - masses.x[:2], masses.y[2:] - masses.y[:2]
     rate_x = masses.velocity_x[2:] - masses.velocity_x[:2]
     rate_y = masses.velocity_y[2:] - masses.velocity_y[:2]
@@ -160,8 +182,7 @@ def _central_springs(model: Model, masses: Masses, rest_length: Array) -> tuple[
     pull = model.angular_frequency**2 * (q - rest_length[2] * jnp.sqrt(q))
     pull = pull + 2 * model.damping_ratio * model.angular_frequency * (d_x * rate_x + d_y * rate_y)
     tension = model.groups[GROUPS.index(Group.central_cross)] * pull * model.mass / (2 * q)
-    pull_x, pull_y = tension * d_x, tension * d_y
-    return jnp.concatenate([pull_x, -pull_x]), jnp.concatenate([pull_y, -pull_y])
+    return tension * d_x, tension * d_y
 
 
 def _limit_tension(model: Model, sides: _Sides, substep: float) -> Array | None:

@@ -1,0 +1,50 @@
+"""Keep XLA's CPU backend from computing a value again for every use.
+
+Its kernels have one result each, and whatever is elementwise is melted into them: a value with ten uses is computed
+ten times over, however costly. Its optimisation barrier does nothing. What goes through a loop, though, lies in
+memory. Other backends make kernels with many results and do better without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+Tree = TypeVar("Tree")
+
+
+def settle(witness: Array, values: Tree) -> Tree:
+    """The same values; on the CPU each is computed once and written to memory, whatever its uses.
+
+    witness: any number that only a running simulation knows, so that the compiler cannot see through this.
+    """
+
+    def through_a_loop(values: Tree) -> Tree:
+        # A loop that never runs: no number is both positive and negative, but the compiler must prepare for one.
+        number = witness.reshape(-1)[0]
+        impossible = (number > 0) & (number < 0)
+        return jax.lax.while_loop(lambda _: impossible, lambda now: jax.tree.map(_changed, now), values)
+
+    return jax.lax.platform_dependent(values, cpu=through_a_loop, default=lambda values: values)
+
+
+def iterate(count: int, change: Callable[[Tree], Tree], start: Tree) -> Tree:
+    """`change` applied `count` times: on the CPU in a loop, elsewhere one after the other."""
+
+    def in_a_loop(start: Tree) -> Tree:
+        return jax.lax.fori_loop(0, count, lambda _, now: change(now), start)
+
+    def in_a_row(start: Tree) -> Tree:
+        for _ in range(count):
+            start = change(start)
+        return start
+
+    return jax.lax.platform_dependent(start, cpu=in_a_loop, default=in_a_row)
+
+
+def _changed(values: Array) -> Array:
+    return ~values if values.dtype == jnp.bool_ else -values
