@@ -61,22 +61,21 @@ class MuPlusLambda(Settings):
     def _distinct_children(self, key: Array, population: Population) -> tuple[Any, Array]:
         """Genes and parents' ids of the offspring."""
 
-        def again(carry):
-            attempt, genes, parents, doubled = carry
-            fresh, fresh_parents = self._children(jax.random.fold_in(key, attempt), population)
+        def attempt(carry):
+            number, genes, parents, doubled = carry
+            fresh, fresh_parents = self._children(jax.random.fold_in(key, number), population)
             choose = _chooser(doubled)
             genes, parents = jax.tree.map(choose, fresh, genes), choose(fresh_parents, parents)
-            return attempt + 1, genes, parents, repeated(genes, population.genes)
+            return number + 1, genes, parents, repeated(genes, population.genes)
 
-        genes, parents = self._children(jax.random.fold_in(key, 0), population)
-        start = jnp.int32(1), genes, parents, repeated(genes, population.genes)
-        _, genes, parents, _ = jax.lax.while_loop(lambda c: (c[0] <= self.attempts) & c[3].any(), again, start)
+        # At first nobody is there, so that all are to be made.
+        nobody = jnp.int32(0), population.genes, population.parents, jnp.ones(self.n_pop, bool)
+        _, genes, parents, _ = jax.lax.while_loop(lambda c: (c[0] <= self.attempts) & c[3].any(), attempt, nobody)
         return genes, parents
 
     def _children(self, key: Array, population: Population) -> tuple[Any, Array]:
-        choice, one, two, mixing, noise = jax.random.split(key, 5)
-        first = tournament(one, population.fitness, self.n_tour, self.n_pop)
-        second = tournament(two, population.fitness, self.n_tour, self.n_pop)
+        choice, winning, mixing, noise = jax.random.split(key, 4)
+        first, second = tournament(winning, population.fitness, self.n_tour, 2 * self.n_pop).reshape(2, -1)
         by_crossover = jax.random.uniform(choice, (self.n_pop,)) < self.crossover_rate
         father, mother = (jax.tree.map(lambda leaf, i=i: leaf[i], population.genes) for i in (first, second))
         crossed = extended_segment_crossover(mixing, father, mother)

@@ -5,7 +5,9 @@ Genes are pytrees of arrays; all leaves of one individual together are its genes
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -15,18 +17,28 @@ from jax import Array
 
 def gaussian_mutation(key: Array, parents: Any, sigma: float) -> Any:
     """Add independent normal noise of standard deviation sigma to every gene."""
-    return _per_leaf(key, parents, lambda k, leaf: leaf + sigma * jax.random.normal(k, leaf.shape, leaf.dtype))
+
+    def mutate(key: Array, leaf: Array) -> Array:
+        return leaf + sigma * flat_draw(partial(jax.random.normal, dtype=leaf.dtype), key, leaf.shape)
+
+    return _per_leaf(key, parents, mutate)
 
 
 def extended_segment_crossover(key: Array, first: Any, second: Any, low: float = -1.0, high: float = 2.0) -> Any:
     """first + α (second - first), α uniform in [low, high[ for every gene on its own."""
     leaves, tree = jax.tree.flatten(first)
     keys = jax.random.split(key, len(leaves))
-    mixed = [
-        a + jax.random.uniform(k, a.shape, a.dtype, low, high) * (b - a)
-        for k, a, b in zip(keys, leaves, jax.tree.leaves(second), strict=True)
-    ]
-    return jax.tree.unflatten(tree, mixed)
+
+    def mix(key: Array, a: Array, b: Array) -> Array:
+        alpha = flat_draw(partial(jax.random.uniform, dtype=a.dtype, minval=low, maxval=high), key, a.shape)
+        return a + alpha * (b - a)
+
+    return jax.tree.unflatten(tree, list(map(mix, keys, leaves, jax.tree.leaves(second))))
+
+
+def flat_draw(draw: Callable[[Array, tuple[int]], Array], key: Array, shape: tuple[int, ...]) -> Array:
+    """Random numbers of a shape, drawn in a row: the generator compiles more than twice as fast for one axis."""
+    return draw(key, (math.prod(shape),)).reshape(shape)
 
 
 def _per_leaf(key: Array, genes: Any, change: Callable[[Array, Array], Array]) -> Any:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 from jax import Array
+
+from evo.operators import flat_draw
 
 
 def tournament(key: Array, fitness: Array, size: int, count: int) -> Array:
@@ -12,7 +16,7 @@ def tournament(key: Array, fitness: Array, size: int, count: int) -> Array:
 
     The first drawn wins among equals.
     """
-    drawn = jax.random.randint(key, (count, size), 0, fitness.shape[0])
+    drawn = flat_draw(partial(jax.random.randint, minval=0, maxval=fitness.shape[0]), key, (count, size))
     return jnp.take_along_axis(drawn, jnp.argmax(fitness[drawn], axis=1)[:, None], axis=1)[:, 0]
 
 

@@ -7,7 +7,6 @@ experiments.devices).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -15,24 +14,19 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec
 
 from evo import Search, best
 from evo.population import WORST, Population, evaluated, failures
 from experiments.encodings import Genes
 from experiments.experiment import Experiment
+from experiments.population import device_mesh, on_all_devices, robots_at_once
 from vsr.rollout import rollout
 from vsr.tasks import evaluate, place
 
 SHARE_OF_DEVICE = 0.6
 BYTES_ON_HOST = 2**30
-CELLS_IN_CACHE = 1024
-"""Cells simulated together on one core: more do not stay in its cache, fewer do not pay for starting the kernels."""
-ROBOTS_IN_VECTORS = 32
-"""Robots lie side by side in memory, and a multiple of this many fills the vector registers."""
-SHARED = PartitionSpec("devices")
 
 
 @jax.tree_util.register_dataclass
@@ -86,54 +80,18 @@ def fitness_of(experiment: Experiment) -> Callable[[Genes], Array]:
     return fitness
 
 
-def in_parts(function: Callable[[Any], Array], individuals: Any, at_once: int) -> Array:
-    """Map a function over the leading axis, `at_once` individuals at a time; the last part is filled up."""
-    total = jax.tree.leaves(individuals)[0].shape[0]
-    parts = math.ceil(total / at_once)
-    padded = _filled_up(individuals, parts * at_once)
-    if parts == 1:
-        return jax.vmap(function)(padded)[:total]
-    divided = jax.tree.map(lambda leaf: leaf.reshape(parts, at_once, *leaf.shape[1:]), padded)
-    return jax.lax.map(jax.vmap(function), divided).reshape(parts * at_once)[:total]
-
-
-def on_all_devices(function: Callable[[Any], Array], individuals: Any, at_once: int) -> Array:
-    """Map a function over the leading axis, shared out evenly among all devices, in parts on each."""
-    mesh = device_mesh()
-    total = jax.tree.leaves(individuals)[0].shape[0]
-    padded = _filled_up(individuals, math.ceil(total / mesh.size) * mesh.size)
-    share = jax.shard_map(
-        lambda own: in_parts(function, own, at_once), mesh=mesh, in_specs=SHARED, out_specs=SHARED, check_vma=False
-    )
-    return share(padded)[:total]
-
-
-def _filled_up(individuals: Any, size: int) -> Any:
-    """So many individuals; copies of the first fill up what is missing."""
-
-    def fill(leaf: Array) -> Array:
-        return jnp.concatenate([leaf, jnp.broadcast_to(leaf[:1], (size - leaf.shape[0], *leaf.shape[1:]))])
-
-    return jax.tree.map(fill, individuals)
-
-
-def device_mesh() -> Mesh:
-    """All devices in a row."""
-    return Mesh(np.array(jax.devices()), "devices")
-
-
 def start(experiment: Experiment) -> Search:
     """All seeds before their first generation."""
     keys = jnp.stack([jax.random.key(seed) for seed in experiment.seeds])
     return jax.vmap(lambda key: experiment.ea.start(key, experiment.robot.sample))(keys)
 
 
-def generation(experiment: Experiment, robots_at_once: int, search: Search) -> tuple[Search, Report]:
+def generation(experiment: Experiment, at_once: int, search: Search) -> tuple[Search, Report]:
     """One generation of all seeds. Pure."""
     sample = experiment.robot.sample
     asked = jax.vmap(lambda one: experiment.ea.ask(one, sample))(search)
     everyone = jax.tree.map(lambda leaf: leaf.reshape(asked.fitness.size, *leaf.shape[2:]), asked.genes)
-    fitness = on_all_devices(fitness_of(experiment), everyone, robots_at_once).reshape(asked.fitness.shape)
+    fitness = on_all_devices(fitness_of(experiment), everyone, at_once).reshape(asked.fitness.shape)
     told = jax.vmap(experiment.ea.tell)(search, asked, fitness)
     return told, jax.vmap(_report)(told, jax.vmap(evaluated)(asked, fitness))
 
@@ -164,7 +122,7 @@ def compile_evolution(experiment: Experiment) -> Evolution:
         whole = partial(generation, experiment, at_once)
         return jax.jit(whole, in_shardings=everywhere, out_shardings=everywhere).lower(shapes).compile()
 
-    step, at_once = within_memory(compile_for, robots_at_once(experiment), memory_limit())
+    step, at_once = within_memory(compile_for, most_at_once(experiment), memory_limit())
     return Evolution(first, lambda search: step(jax.device_put(search, everywhere)), at_once)
 
 
@@ -179,18 +137,14 @@ def within_memory(compile_for: Callable[[int], Any], at_once: int, limit: float)
         at_once = max(1, int(0.9 * at_once * limit / needed))
 
 
-def robots_at_once(experiment: Experiment) -> int:
+def most_at_once(experiment: Experiment) -> int:
     """How many robots a device simulates together, if memory allows.
 
-    Accelerators take all they get. A processor core takes as many as fit its cache, or fewer so that all cores have
-    work; the number depends on one seed's population only, so that a seed in a batch gives the same numbers as alone.
+    On the CPU the number depends on one seed's population only, so that a seed in a batch gives the same numbers as
+    alone.
     """
-    devices, population = jax.device_count(), experiment.ea.n_pop
-    if jax.default_backend() != "cpu":
-        return math.ceil(population * len(experiment.seeds) / devices)
-    in_cache = CELLS_IN_CACHE / experiment.robot.body.possible.size
-    whole_vectors = ROBOTS_IN_VECTORS * max(1, round(in_cache / ROBOTS_IN_VECTORS))
-    return min(whole_vectors, math.ceil(population / devices))
+    seeds = 1 if jax.default_backend() == "cpu" else len(experiment.seeds)
+    return robots_at_once(experiment.ea.n_pop * seeds, experiment.robot.body.possible.size)
 
 
 def memory_limit() -> float:

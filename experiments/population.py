@@ -1,16 +1,21 @@
-"""Many robots at once: the only place that maps over robots.
+"""Many robots at once: the only place that maps over robots and shares them out among devices.
 
-All robots of one call share the grid, the schedule and the kind of controller: one compilation and one batch.
+All robots of one call share the grid, the schedule and the kind of controller: one compilation and one batch. Processor
+cores count as devices (see experiments.devices), and a core simulates its robots in parts that stay in its cache.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.sharding import Mesh, PartitionSpec
 
 from vsr.controllers import Controller
 from vsr.physics.model import Environment, Model, State
@@ -18,10 +23,21 @@ from vsr.rollout import Episode, Schedule, rollout
 
 Tree = TypeVar("Tree")
 
+CELLS_IN_CACHE = 1024
+"""Cells simulated together on one core: more do not stay in its cache, fewer do not pay for starting the kernels."""
+ROBOTS_IN_VECTORS = 32, 8
+"""Robots lie side by side in memory: groups are multiples of the first number if they can be, else of the second."""
+SHARED_OUT = PartitionSpec("devices")
+
 
 def stack(trees: Sequence[Tree]) -> Tree:
     """Equal pytrees as one, with a new leading axis."""
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+
+
+def repeat(tree: Any, count: int) -> Any:
+    """The same pytree for every robot."""
+    return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), tree)
 
 
 @partial(jax.jit, static_argnames="schedule")
@@ -30,12 +46,65 @@ def rollout_population(
 ) -> Episode:
     """One life per robot. Leading axis (robots,) on models, controllers and states; one environment for all."""
 
-    def live(model: Model, controller: Controller, state: State) -> Episode:
+    def live(robot: tuple[Model, Controller, State]) -> Episode:
+        model, controller, state = robot
         return rollout(model, controller, environment, state, schedule)
 
-    return jax.vmap(live)(models, controllers, states)
+    robots, *grid = models.present.shape
+    return on_all_devices(live, (models, controllers, states), robots_at_once(robots, math.prod(grid)))
 
 
-def repeat(tree: Any, count: int) -> Any:
-    """The same pytree for every robot."""
-    return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), tree)
+def robots_at_once(robots: int, cells: int) -> int:
+    """How many robots a device should simulate together; cells: of one robot's grid.
+
+    Accelerators take all they get. A processor core takes as many as fit its cache, or fewer so that all have work.
+    """
+    share = math.ceil(robots / jax.device_count())
+    if jax.default_backend() != "cpu":
+        return share
+    many, few = ROBOTS_IN_VECTORS
+    in_cache = many * max(1, round(CELLS_IN_CACHE / cells / many))
+    return min(in_cache, share if share <= few else few * math.ceil(share / few))
+
+
+def on_all_devices(function: Callable[[Any], Any], individuals: Any, at_once: int) -> Any:
+    """Map a function over the leading axis, shared out evenly among all devices, in parts on each."""
+    mesh = device_mesh()
+    total = jax.tree.leaves(individuals)[0].shape[0]
+    padded = _filled_up(individuals, math.ceil(total / mesh.size) * mesh.size)
+    share = jax.shard_map(
+        lambda own: in_parts(function, own, at_once),
+        mesh=mesh,
+        in_specs=SHARED_OUT,
+        out_specs=SHARED_OUT,
+        check_vma=False,
+    )
+    return jax.tree.map(lambda leaf: leaf[:total], share(padded))
+
+
+def in_parts(function: Callable[[Any], Any], individuals: Any, at_once: int) -> Any:
+    """Map a function over the leading axis, `at_once` individuals at a time; the last part is filled up."""
+    total = jax.tree.leaves(individuals)[0].shape[0]
+    parts = math.ceil(total / at_once)
+    padded = _filled_up(individuals, parts * at_once)
+    if parts == 1:
+        results = jax.vmap(function)(padded)
+    else:
+        divided = jax.tree.map(lambda leaf: leaf.reshape(parts, at_once, *leaf.shape[1:]), padded)
+        mapped = jax.lax.map(jax.vmap(function), divided)
+        results = jax.tree.map(lambda leaf: leaf.reshape(parts * at_once, *leaf.shape[2:]), mapped)
+    return jax.tree.map(lambda leaf: leaf[:total], results)
+
+
+def device_mesh() -> Mesh:
+    """All devices in a row."""
+    return Mesh(np.array(jax.devices()), "devices")
+
+
+def _filled_up(individuals: Any, size: int) -> Any:
+    """So many individuals; copies of the first fill up what is missing."""
+
+    def fill(leaf: Array) -> Array:
+        return jnp.concatenate([leaf, jnp.broadcast_to(leaf[:1], (size - leaf.shape[0], *leaf.shape[1:]))])
+
+    return jax.tree.map(fill, individuals)

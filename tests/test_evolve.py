@@ -22,9 +22,10 @@ from conftest import ROOT
 import cli
 import experiments.evolve as evolve_module
 from experiments.config import UserError, dump_yaml, load_experiment, load_scene
-from experiments.evolution import compile_evolution, fitness_of, in_parts, on_all_devices, start, within_memory
+from experiments.evolution import compile_evolution, fitness_of, start, within_memory
 from experiments.evolve import Order, evolve
 from experiments.experiment import Experiment
+from experiments.population import in_parts, on_all_devices
 from experiments.runs import read_run
 from experiments.runs.checkpoints import load_checkpoint
 from vsr.scene import simulate

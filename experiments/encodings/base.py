@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import Annotated
 
 import jax
@@ -16,6 +17,7 @@ from jax import Array
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
+from evo.operators import flat_draw
 from vsr.body import Body, Material
 from vsr.body.shape import EMPTY_SYMBOLS
 from vsr.controllers import Controller, ControllerSpec
@@ -108,7 +110,7 @@ class ControllerEncoding(Spec):
 
 def uniform(key: Array, count: int, genes: int, bounds: tuple[float, float]) -> Array:
     """Independent uniform genes, (count, genes)."""
-    return jax.random.uniform(key, (count, genes), minval=bounds[0], maxval=bounds[1])
+    return flat_draw(partial(jax.random.uniform, minval=bounds[0], maxval=bounds[1]), key, (count, genes))
 
 
 def check_symbols(names: tuple[str, ...], body: BodyEncoding, where: str) -> Complaints:
