@@ -162,8 +162,10 @@ def bench(suite: str, repeats: int, json_file: str | None, device: str | None) -
 @click.option("--plots", metavar="DIR", help="Redraw Figures 5 and 6 of the paper, with the original's points.")
 def validate(reference: str | None, json_file: str | None, plots: str | None) -> None:
     """Compare the physics with data of the original simulator."""
+    from experiments.devices import prepare
     from experiments.validation import validate_command
 
+    prepare()
     validate_command(reference, json_file, plots)
 
 
