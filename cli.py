@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import click
@@ -13,11 +14,19 @@ class _Commands(click.Group):
     def invoke(self, ctx: click.Context):
         try:
             return super().invoke(ctx)
+        except OSError as error:
+            if error.filename is None:
+                raise
+            click.echo(f"{error.filename}: {error.strerror}", err=True)
+            ctx.exit(2)
         except Exception as error:
             problems = sys.modules.get("experiments.config.problems")
             if problems is None or not isinstance(error, problems.UserError):
                 raise
             click.echo(str(error), err=True)
+            if getattr(error, "leave_at_once", False):
+                sys.stdout.flush()
+                os._exit(getattr(error, "exit_code", 2))
             ctx.exit(getattr(error, "exit_code", 2))
 
 
@@ -34,8 +43,8 @@ def main() -> None:
 
 @main.command()
 @click.argument("config", metavar="CONFIG.yaml|RUN")
-@click.option("--seeds", type=click.IntRange(min=1), metavar="N", help="Repeat with seeds 0 to N-1, all at once.")
-@click.option("--seed", type=click.IntRange(min=0), metavar="S", help="Run just this seed.")
+@click.option("--seeds", type=click.IntRange(1, 100_000), metavar="N", help="Repeat with seeds 0 to N-1, all at once.")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), metavar="S", help="Run just this seed.")
 @SETTINGS
 @click.option("--out", metavar="DIR", help="The run folder; by default runs/ and the file's name.")
 @click.option("--resume", is_flag=True, help="Go on with a run that was stopped or killed.")

@@ -14,10 +14,11 @@ import jax.numpy as jnp
 from jax import Array
 from pydantic import Field, Strict
 
+from evo.generations import begin, survive
 from evo.operators import extended_segment_crossover, gaussian_mutation, repeated
-from evo.population import NOBODY, Population, evaluated, joined, newborns, take
+from evo.population import NOBODY, Population, newborns
 from evo.protocol import Sampler, Search
-from evo.selection import tournament, truncation
+from evo.selection import tournament
 from evo.settings import Settings, Share, Size
 
 
@@ -37,10 +38,7 @@ class MuPlusLambda(Settings):
     """how often a child that already exists is made anew"""
 
     def start(self, key: Array, sample: Sampler) -> Search:
-        first, rest = jax.random.split(key)
-        parents = jnp.full((self.n_pop, 2), NOBODY)
-        born = newborns(sample(first, self.n_pop), parents, jnp.int32(0), jnp.int32(0))
-        return Search(key=rest, generation=jnp.int32(0), population=born)
+        return begin(key, sample, self.n_pop)
 
     def ask(self, search: Search, sample: Sampler) -> Population:
         key = jax.random.fold_in(search.key, search.generation)
@@ -50,13 +48,7 @@ class MuPlusLambda(Settings):
         return jax.tree.map(lambda new, old: jnp.where(first, old, new), children, search.population)
 
     def tell(self, search: Search, asked: Population, fitness: Array) -> Search:
-        asked = evaluated(asked, fitness)
-        both = joined(search.population, asked)
-        survivors = take(both, truncation(both.fitness, self.n_pop))
-        first = search.generation == 0
-        ordered = take(asked, truncation(asked.fitness, self.n_pop))
-        population = jax.tree.map(lambda new, old: jnp.where(first, new, old), ordered, survivors)
-        return Search(key=search.key, generation=search.generation + 1, population=population)
+        return survive(search, asked, fitness)
 
     def _distinct_children(self, key: Array, population: Population) -> tuple[Any, Array]:
         """Genes and parents' ids of the offspring."""

@@ -52,9 +52,9 @@ def fingerprints(genes: Any) -> Array:
     one in 2**64."""
     words = []
     for leaf in jax.tree.leaves(genes):
-        kind = jnp.uint32 if leaf.dtype.itemsize == 4 else jnp.uint64
-        bits = jax.lax.bitcast_convert_type(leaf + jnp.zeros((), leaf.dtype), kind)  # -0 and 0 are equal
-        words.append(bits.reshape(leaf.shape[0], -1).astype(jnp.uint32))
+        leaf = jnp.where(leaf == 0, jnp.zeros((), leaf.dtype), leaf)  # -0 and 0 are equal
+        bits = jax.lax.bitcast_convert_type(leaf, jnp.uint32)  # a number of 8 bytes becomes two words
+        words.append(bits.reshape(leaf.shape[0], math.prod(bits.shape[1:])))
     flat = jnp.concatenate(words, axis=1)
     place = jnp.arange(flat.shape[1], dtype=jnp.uint32)
     return jnp.stack([_mix(flat, place, seed).sum(1, dtype=jnp.uint32) for seed in (0x9E3779B9, 0x85EBCA6B)], 1)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from evo.mu_plus_lambda import MuPlusLambda
+from evo.generations import begin, survive
 from evo.population import NOBODY, Population, newborns
 from evo.protocol import Sampler, Search
 from evo.settings import Settings, Size
@@ -22,7 +22,7 @@ class RandomSearch(Settings):
     """individuals in a generation"""
 
     def start(self, key: Array, sample: Sampler) -> Search:
-        return MuPlusLambda(n_pop=self.n_pop).start(key, sample)
+        return begin(key, sample, self.n_pop)
 
     def ask(self, search: Search, sample: Sampler) -> Population:
         genes = sample(jax.random.fold_in(search.key, search.generation), self.n_pop)
@@ -30,4 +30,4 @@ class RandomSearch(Settings):
         return newborns(genes, parents, search.generation * self.n_pop, search.generation)
 
     def tell(self, search: Search, asked: Population, fitness: Array) -> Search:
-        return MuPlusLambda(n_pop=self.n_pop).tell(search, asked, fitness)
+        return survive(search, asked, fitness)

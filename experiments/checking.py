@@ -8,7 +8,7 @@ from functools import partial
 import jax
 
 from experiments.config import load
-from experiments.evolution import generation, start
+from experiments.evolution import ask, evaluate_all, most_at_once, search_shapes, tell
 from experiments.experiment import Experiment
 from vsr.rollout import rollout
 from vsr.scene import Scene, precision
@@ -22,16 +22,18 @@ def check_file(path: str, settings: Sequence[str] = ()) -> list[tuple[str, str]]
 
 
 def _check_experiment(experiment: Experiment) -> list[tuple[str, str]]:
-    search = jax.eval_shape(partial(start, experiment))
+    search = search_shapes(experiment)
+    asked = jax.eval_shape(partial(ask, experiment), search)
+    jax.eval_shape(partial(tell, experiment), search, asked, asked.fitness)
+    jax.eval_shape(partial(evaluate_all, experiment, most_at_once(experiment)), (asked.genes,) * len(experiment.seeds))
     robots = len(experiment.seeds) * experiment.ea.n_pop
-    jax.eval_shape(partial(generation, experiment, robots), search)
     schedule = experiment.schedule()
     rows, columns = experiment.robot.body.possible.shape
     return [
         ("experiment", f"{experiment.fitness.direction} {experiment.fitness.measure}"),
         ("grid", f"{columns} x {rows} cells"),
         ("genes", _genes(experiment)),
-        ("robots at once", f"{robots} ({experiment.ea.n_pop} for each of {len(experiment.seeds)} seeds)"),
+        ("robots in a generation", f"{robots} ({experiment.ea.n_pop} for each of {len(experiment.seeds)} seeds)"),
         ("generations", str(experiment.generations)),
         ("evaluations", f"{robots * experiment.generations:,}"),
         *_life(schedule),

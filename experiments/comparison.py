@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 from scipy.stats import mannwhitneyu
 
-from experiments.config.problems import UserError
-from experiments.curves import labels
+from experiments.curves import check_one_goal, labels
 from experiments.runs import Run
+from experiments.runs.ranks import middle, quantile
 
 
 @dataclass(frozen=True)
@@ -21,15 +21,17 @@ class Row:
 
     run: str
     seeds: int
+    failed: int
+    """seeds whose robots all failed; worse than any other in the numbers below, which are infinite if so many failed"""
     generations: int
     first: float
     """median over seeds after the first generation"""
     final: float
     """median over seeds at the end"""
-    low: float
-    """lower quartile at the end"""
-    high: float
-    """upper quartile at the end"""
+    worse: float
+    """the quartile of the worse seeds at the end"""
+    better: float
+    """the quartile of the better seeds at the end"""
 
 
 @dataclass(frozen=True)
@@ -50,37 +52,49 @@ class Pair:
 
 @dataclass(frozen=True)
 class Comparison:
+    """All runs and all pairs of them."""
+
     measure: str
     rows: tuple[Row, ...]
     pairs: tuple[Pair, ...]
+    warnings: tuple[str, ...]
+    """what makes a comparison unfair"""
 
 
 def compare(runs: Sequence[Run]) -> Comparison:
-    """Compare the final generations of runs of one measure."""
-    goals = {f"{run.experiment.fitness.direction} {run.experiment.fitness.measure}" for run in runs}
-    if len(goals) > 1:
-        raise UserError(f"these runs cannot be compared: they have different goals ({', '.join(sorted(goals))})")
+    """Compare the last generations of runs with one goal."""
+    check_one_goal(runs)
     names = labels(runs)
     rows = tuple(_row(run, name) for run, name in zip(runs, names, strict=True))
     pairs = [_pair(runs[i], runs[j], names[i], names[j]) for i, j in combinations(range(len(runs)), 2)]
-    return Comparison(runs[0].experiment.fitness.measure, rows, _correct(pairs))
+    return Comparison(runs[0].experiment.fitness.measure, rows, _correct(pairs), tuple(_warnings(runs, names)))
 
 
 def _row(run: Run, name: str) -> Row:
-    final = _final(run)
-    low, middle, high = np.nanquantile(final, [0.25, 0.5, 0.75]) if np.isfinite(final).any() else [math.nan] * 3
-    first = float(np.nanmedian(run.best[:, 0])) if np.isfinite(run.best[:, 0]).any() else math.nan
-    return Row(name, len(final), run.generations, first, float(middle), float(low), float(high))
+    sign, final = run.experiment.fitness.sign, run.fitness[:, -1]
+    first, last, worse, better = (
+        sign * float(value)
+        for value in (middle(run.fitness[:, 0]), middle(final), quantile(final, 0.25), quantile(final, 0.75))
+    )
+    failed = int(np.isinf(final).sum())
+    return Row(name, len(final), failed, run.generations, first, last, worse, better)
 
 
 def _pair(first: Run, second: Run, first_name: str, second_name: str) -> Pair:
-    sign = first.experiment.fitness.sign
-    # A seed whose robots all failed is worse than any other.
-    a, b = (np.nan_to_num(sign * _final(run), nan=-np.inf) for run in (first, second))
+    a, b = first.fitness[:, -1], second.fitness[:, -1]
     p = float(mannwhitneyu(a, b, alternative="two-sided").pvalue) if min(a.size, b.size) > 1 else math.nan
     wins = (a[:, None] > b).mean() + 0.5 * (a[:, None] == b).mean()
-    difference = float(np.nanmedian(_final(first)) - np.nanmedian(_final(second)))
+    medians = [first.experiment.fitness.sign * float(middle(values)) for values in (a, b)]
+    difference = math.nan if np.isinf(medians).all() else medians[0] - medians[1]
     return Pair(first_name, second_name, difference, p, p, float(wins))
+
+
+def _warnings(runs: Sequence[Run], names: Sequence[str]) -> Iterator[str]:
+    for run, name in zip(runs, names, strict=True):
+        if run.generations < run.experiment.generations:
+            yield f"{name} is not finished: {run.generations} of {run.experiment.generations} generations"
+    if len({run.generations * run.experiment.ea.n_pop for run in runs}) > 1:
+        yield "the runs have had different numbers of evaluations"
 
 
 def _correct(pairs: list[Pair]) -> tuple[Pair, ...]:
@@ -95,7 +109,3 @@ def _correct(pairs: list[Pair]) -> tuple[Pair, ...]:
         Pair(pair.first, pair.second, pair.difference, pair.p, holm, pair.effect)
         for pair, holm in zip(pairs, corrected, strict=True)
     )
-
-
-def _final(run: Run) -> np.ndarray:
-    return run.best[:, -1]

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from experiments.config.problems import UserError
 from experiments.runs import Run
 from experiments.runs.files import write_atomically
+from experiments.runs.ranks import middle, quantile
 from experiments.units import UNITS
 
 FORMATS = (".png", ".pdf", ".svg")
@@ -32,15 +33,22 @@ def check_target(out: str) -> Path:
     return target
 
 
+def check_one_goal(runs: Sequence[Run]) -> None:
+    """Refuse to put different things side by side."""
+    goals = {f"{run.experiment.fitness.direction} {run.experiment.fitness.measure}" for run in runs}
+    if len(goals) > 1:
+        raise UserError(f"these runs cannot be compared: they have different goals ({', '.join(sorted(goals))})")
+
+
 def plot_runs(runs: Sequence[Run], target: Path, band: Band = "sigma") -> None:
     """Draw one curve per run into a PNG, PDF or SVG."""
+    check_one_goal(runs)
     with mpl.rc_context(fname=str(files("experiments") / "paper.mplstyle")):
         figure = Figure(figsize=(5.2, 3.4), layout="constrained")
         axes = figure.subplots()
         for run, label in zip(runs, labels(runs), strict=True):
             _draw(axes, run, label, band)
-        measures = {run.experiment.fitness.measure for run in runs}
-        axes.set(xlabel="generation", ylabel=" / ".join(map(_with_unit, sorted(measures))))
+        axes.set(xlabel="generation", ylabel=f"best {_with_unit(runs[0].experiment.fitness.measure)}")
         if any(len(run.experiment.seeds) > 1 for run in runs):
             axes.set_title(f"median over seeds and {BAND_NAMES[band]}", fontsize="small", loc="left")
         axes.set_xlim(0, max(max(run.generations for run in runs) - 1, 1))
@@ -53,13 +61,23 @@ def plot_runs(runs: Sequence[Run], target: Path, band: Band = "sigma") -> None:
             raise UserError(f"{target}: cannot be written: {error.strerror or error}") from None
 
 
-def spread(values: np.ndarray, band: Band) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Median over seeds, and the band's lower and upper edge; values: (seeds, generations)."""
-    middle = np.nanmedian(values, axis=0)
+def spread(run: Run, band: Band) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The measure's median over seeds, and the band's two edges; not a number where so many seeds had failed.
+
+    A failed seed is worse than any other. The standard deviation is that of the seeds at hand, not an estimate for all.
+    """
+    sign = run.experiment.fitness.sign
+    center = sign * middle(run.fitness)
     if band == "quartiles":
-        return middle, np.nanquantile(values, 0.25, axis=0), np.nanquantile(values, 0.75, axis=0)
-    sigma = np.nanstd(values, axis=0)
-    return middle, middle - sigma, middle + sigma
+        edges = sign * quantile(run.fitness, 0.25), sign * quantile(run.fitness, 0.75)
+    else:
+        alive = np.isfinite(run.best)
+        count = np.maximum(alive.sum(0), 1)
+        mean = np.where(alive, run.best, 0).sum(0) / count
+        sigma = np.sqrt((np.where(alive, run.best - mean, 0) ** 2).sum(0) / count)
+        edges = center - sigma, center + sigma
+    center, low, high = (np.where(np.isfinite(line), line, np.nan) for line in (center, *edges))
+    return center, low, high
 
 
 def labels(runs: Sequence[Run]) -> list[str]:
@@ -69,10 +87,9 @@ def labels(runs: Sequence[Run]) -> list[str]:
 
 
 def _draw(axes: Axes, run: Run, label: str, band: Band) -> None:
-    known = np.isfinite(run.best).any(0)
-    generation = np.flatnonzero(known)
-    middle, low, high = spread(run.best[:, known], band)
-    (line,) = axes.plot(generation, middle, label=label)
+    generation = np.arange(run.generations)
+    center, low, high = spread(run, band)
+    (line,) = axes.plot(generation, center, label=label)
     if run.best.shape[0] > 1:
         axes.fill_between(generation, low, high, color=line.get_color(), alpha=0.2, lw=0)
 

@@ -25,10 +25,11 @@ def prepare(device: str | None = None) -> Any:
     _keep_compiled_programs()
     try:
         return jax.devices(device)[0]
-    except RuntimeError as error:
-        reason = str(error).splitlines()[0]
-        hint = "install jax with CUDA (pip install 'vsr[cuda]') or leave --device out"
-        raise UserError(f"--device {device}: it cannot be used: {reason}; {hint}") from None
+    except (RuntimeError, AssertionError) as error:
+        asked = f"--device {device}" if device else f"JAX_PLATFORMS={os.environ.get('JAX_PLATFORMS', '')}"
+        reason = (str(error).splitlines() or ["jax found no such device"])[0]
+        hint = "install jax with CUDA (pip install 'vsr[cuda]') or leave it out"
+        raise UserError(f"{asked}: it cannot be used: {reason}; {hint}") from None
 
 
 def _use_every_core() -> None:

@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 from rich.console import Console
 from rich.live import Live
+from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 
@@ -134,7 +135,7 @@ class LivePanel:
         }
         for name, value in rows.items():
             table.add_row(name, value)
-        return Panel(table, title=self.title, expand=False)
+        return Panel(table, title=escape(self.title), expand=False)
 
 
 def open_display(experiment: Experiment, title: str, console: Console | None = None) -> Display:

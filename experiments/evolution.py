@@ -1,19 +1,22 @@
-"""Whole generations on the device: ask, decode, simulate, tell, for all seeds of an experiment at once.
+"""Whole generations on the device: ask, decode, simulate, tell, for all seeds of an experiment.
 
-`compile_evolution` gives two functions of arrays. The host only learns what `Report` holds, once a generation. All
-devices do the same search; robots are shared out among them (processor cores count as devices, see
+`compile_evolution` gives two functions of arrays. The host only learns what `Report` holds, once a generation. Every
+seed has its own search, run by one program for all, so that a seed is the same alone and among others; the robots of
+all seeds are simulated together, shared out among all devices (processor cores count as devices, see
 experiments.devices).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.sharding import NamedSharding, PartitionSpec
 
@@ -32,7 +35,7 @@ BYTES_ON_HOST = 2**30
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Report:
-    """What a generation came to; leading axis (seeds,)."""
+    """What a generation of one seed came to; with a leading axis (seeds,) after `gathered`."""
 
     best: Array
     """fitness of the best survivor, WORST if all failed"""
@@ -45,23 +48,27 @@ class Report:
     best_id: Array
     """of the best survivor"""
     id: Array
-    """of every individual evaluated in this generation, (seeds, n_pop)"""
+    """of every individual evaluated in this generation, (n_pop,)"""
     parents: Array
-    """their parents' ids, (seeds, n_pop, 2)"""
+    """their parents' ids, (n_pop, 2)"""
     fitness: Array
-    """their fitness, WORST for a failure, (seeds, n_pop)"""
+    """their fitness, WORST for a failure, (n_pop,)"""
+
+
+Searches = tuple[Search, ...]
+"""One per seed."""
 
 
 @dataclass(frozen=True)
 class Evolution:
     """An experiment's search as compiled functions."""
 
-    start: Callable[[], Search]
-    """all seeds before their first generation; leading axis (seeds,)"""
-    step: Callable[[Search], tuple[Search, Report]]
-    """one generation"""
-    robots_at_once: int
-    """how many robots are simulated together"""
+    start: Callable[[], Searches]
+    """all seeds before their first generation"""
+    step: Callable[[Searches], tuple[Searches, tuple[Report, ...]]]
+    """one generation of all seeds"""
+    at_once: int
+    """how many robots a device simulates together"""
 
 
 def fitness_of(experiment: Experiment) -> Callable[[Genes], Array]:
@@ -80,27 +87,30 @@ def fitness_of(experiment: Experiment) -> Callable[[Genes], Array]:
     return fitness
 
 
-def start(experiment: Experiment) -> Search:
-    """All seeds before their first generation."""
-    keys = jnp.stack([jax.random.key(seed) for seed in experiment.seeds])
-    return jax.vmap(lambda key: experiment.ea.start(key, experiment.robot.sample))(keys)
+def start(experiment: Experiment, key: Array) -> Search:
+    """One seed before its first generation. Pure."""
+    return experiment.ea.start(key, experiment.robot.sample)
 
 
-def generation(experiment: Experiment, at_once: int, search: Search) -> tuple[Search, Report]:
-    """One generation of all seeds. Pure."""
-    sample = experiment.robot.sample
-    asked = jax.vmap(lambda one: experiment.ea.ask(one, sample))(search)
-    everyone = jax.tree.map(lambda leaf: leaf.reshape(asked.fitness.size, *leaf.shape[2:]), asked.genes)
-    fitness = on_all_devices(fitness_of(experiment), everyone, at_once).reshape(asked.fitness.shape)
-    told = jax.vmap(experiment.ea.tell)(search, asked, fitness)
-    return told, jax.vmap(_report)(told, jax.vmap(evaluated)(asked, fitness))
+def ask(experiment: Experiment, search: Search) -> Population:
+    """One seed's individuals to evaluate. Pure."""
+    return experiment.ea.ask(search, experiment.robot.sample)
 
 
-def _report(told: Search, asked: Population) -> Report:
-    population = told.population
-    first = best(population)
-    alive = jnp.where(population.fitness > WORST, population.fitness, jnp.nan)
-    return Report(
+def evaluate_all(experiment: Experiment, at_once: int, genes: tuple[Genes, ...]) -> tuple[Array, ...]:
+    """Fitness of all seeds' individuals. Pure."""
+    everyone = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *genes)
+    fitness = on_all_devices(fitness_of(experiment), everyone, at_once)
+    return tuple(jnp.split(fitness, len(genes)))
+
+
+def tell(experiment: Experiment, search: Search, asked: Population, fitness: Array) -> tuple[Search, Report]:
+    """One seed's search after an evaluation. Pure."""
+    told = experiment.ea.tell(search, asked, fitness)
+    asked = evaluated(asked, fitness)
+    first = best(told.population)
+    alive = jnp.where(told.population.fitness > WORST, told.population.fitness, jnp.nan)
+    return told, Report(
         best=first.fitness[0],
         median=jnp.nanmedian(alive),
         failed=failures(asked),
@@ -112,18 +122,48 @@ def _report(told: Search, asked: Population) -> Report:
     )
 
 
+def gathered(reports: tuple[Report, ...]) -> Report:
+    """All seeds' reports as one on the host, with a leading axis (seeds,)."""
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *jax.device_get(reports))
+
+
+def search_shapes(experiment: Experiment) -> Search:
+    """Shapes of one seed's search."""
+    return jax.eval_shape(partial(start, experiment), jax.eval_shape(lambda: jax.random.key(0)))
+
+
 def compile_evolution(experiment: Experiment) -> Evolution:
     """The compiled search; if the robots of a device together need too much memory, they are simulated in parts."""
+    search = search_shapes(experiment)
+    asked = jax.eval_shape(partial(ask, experiment), search)
+    lowered = (
+        jax.jit(partial(start, experiment)).lower(search.key),
+        jax.jit(partial(ask, experiment)).lower(search),
+        jax.jit(partial(tell, experiment)).lower(search, asked, asked.fitness),
+    )
     everywhere = NamedSharding(device_mesh(), PartitionSpec())
-    shapes = jax.eval_shape(partial(start, experiment))
-    first = jax.jit(partial(start, experiment), out_shardings=everywhere).lower().compile()
+    genes = (asked.genes,) * len(experiment.seeds)
 
     def compile_for(at_once: int) -> Any:
-        whole = partial(generation, experiment, at_once)
-        return jax.jit(whole, in_shardings=everywhere, out_shardings=everywhere).lower(shapes).compile()
+        whole = partial(evaluate_all, experiment, at_once)
+        return jax.jit(whole, in_shardings=everywhere, out_shardings=everywhere).lower(genes).compile()
 
-    step, at_once = within_memory(compile_for, most_at_once(experiment), memory_limit())
-    return Evolution(first, lambda search: step(jax.device_put(search, everywhere)), at_once)
+    with ThreadPoolExecutor() as threads:
+        small = [threads.submit(program.compile) for program in lowered]
+        evaluate, at_once = within_memory(compile_for, most_at_once(experiment), memory_limit())
+        first, ask_one, tell_one = (program.result() for program in small)
+    home = jax.devices()[0]
+
+    def begin() -> Searches:
+        return tuple(first(jax.random.key(seed)) for seed in experiment.seeds)
+
+    def step(searches: Searches) -> tuple[Searches, tuple[Report, ...]]:
+        everyone = tuple(map(ask_one, searches))
+        fitness = evaluate(jax.device_put(tuple(asked.genes for asked in everyone), everywhere))
+        told = list(map(tell_one, searches, everyone, jax.device_put(fitness, home)))
+        return tuple(search for search, _ in told), tuple(report for _, report in told)
+
+    return Evolution(begin, step, at_once)
 
 
 def within_memory(compile_for: Callable[[int], Any], at_once: int, limit: float) -> tuple[Any, int]:
@@ -140,8 +180,7 @@ def within_memory(compile_for: Callable[[int], Any], at_once: int, limit: float)
 def most_at_once(experiment: Experiment) -> int:
     """How many robots a device simulates together, if memory allows.
 
-    On the CPU the number depends on one seed's population only, so that a seed in a batch gives the same numbers as
-    alone.
+    On the CPU the number depends on one seed's population only, so that a seed among others is the same as alone.
     """
     seeds = 1 if jax.default_backend() == "cpu" else len(experiment.seeds)
     return robots_at_once(experiment.ea.n_pop * seeds, experiment.robot.body.possible.size)

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
+import shutil
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
-from evo import Search
 from experiments.config import load_experiment
-from experiments.config.plugins import plugin_modules
+from experiments.config.plugins import digests, plugin_modules
 from experiments.config.problems import UserError
 from experiments.devices import prepare
 from experiments.display import Display, Progress, open_display
-from experiments.evolution import Evolution, Report, compile_evolution, start
+from experiments.evolution import Evolution, Report, Searches, compile_evolution, gathered, search_shapes
 from experiments.experiment import Experiment
-from experiments.runs import RunFolder, check_same_experiment, is_free, is_run, read_run
-from experiments.runs.folder import CONFIG, META
+from experiments.runs import Run, RunFolder, check_same_experiment, is_free, is_run, read_run
+from experiments.runs.folder import CONFIG, META, telling_write_faults
 from experiments.runs.meta import describe_start, differences
+from experiments.runs.ranks import middle
 from vsr.scene import precision
 
 CURVE = "fitness.png"
@@ -53,6 +55,7 @@ class Stopped(UserError):
     """The user has stopped a run; all of it is saved."""
 
     exit_code = 130  # as shells have it for Ctrl-C
+    leave_at_once = True  # rather than wait for a generation that nobody wants any more
 
 
 def evolve(order: Order) -> Path:
@@ -91,76 +94,121 @@ def _evolve(experiment: Experiment, path: Path, resume: bool, display: Display) 
     folder = RunFolder(path, experiment)
     began = time.monotonic()
     try:
-        done, search = _open(folder, resume, display)
-        if done >= experiment.generations:
-            display.say(f"{path}: already finished, {done} generations")
-        else:
-            display.say(f"{_describe(experiment)}; compiling")
-            evolution = compile_evolution(experiment)
-            display.say(f"compiled in {time.monotonic() - began:.1f} s; the run is in {path}")
-            _go_on(evolution, folder, search or evolution.start(), done, display)
+        with _stopping_politely() as stop:
+            done, searches = _open(folder, resume, display)
+            if done == experiment.generations:
+                display.say(f"{path}: already finished, {done} generations")
+            else:
+                display.say(f"{_describe(experiment)}; compiling")
+                evolution = _compile(experiment, path, stop)
+                display.say(f"compiled in {time.monotonic() - began:.1f} s; the run is in {path}")
+                _go_on(evolution, folder, searches or evolution.start(), done, display, stop)
     finally:
         display.close()
         folder.close()
     _conclude(path, display)
 
 
-def _open(folder: RunFolder, resume: bool, display: Display) -> tuple[int, Search | None]:
-    """Generations done and the search there, None for the beginning."""
-    meta_file = folder.path / META
+def _open(folder: RunFolder, resume: bool, display: Display) -> tuple[int, Searches | None]:
+    """Generations done and the searches there, None for the beginning."""
+    experiment = folder.experiment
+    plugins = plugin_modules(experiment.plugins)
     if not (resume and is_run(folder.path)):
-        folder.create(plugin_modules(folder.experiment.plugins))
-        folder.write_meta({"seeds": list(folder.experiment.seeds), "starts": [describe_start(0)]})
+        if resume:
+            display.say(f"{folder.path}: there is no run to go on with; starting one")
+        meta = {"seeds": list(experiment.seeds), "plugins": digests(plugins), "starts": [describe_start(0)]}
+        folder.create(meta, plugins)
         return 0, None
-    done, search, warnings = folder.reopen(jax.eval_shape(lambda: start(folder.experiment)))
-    for warning in warnings:
-        display.say(f"warning: {warning}")
-    seeds = list(folder.experiment.seeds)
-    meta: dict[str, Any] = json.loads(meta_file.read_text()) if meta_file.exists() else {"seeds": seeds, "starts": []}
-    now = describe_start(done)
-    if meta["starts"] and (changed := differences(meta["starts"][-1], now)):
-        display.say(f"warning: not as when the run began, so its last digits may differ: {'; '.join(changed)}")
-    meta["starts"].append(now)
-    folder.write_meta(meta)
-    if done:
+    folder.lock()
+    done, searches, warnings = folder.look(search_shapes(experiment))
+    meta, more = _read_meta(folder.path)
+    if experiment.generations < done:
+        raise UserError(f"{folder.path}: it has {done} generations already, {experiment.generations} are asked for")
+    if changed := [name for name, digest in digests(plugins).items() if meta["plugins"].get(name, digest) != digest]:
+        raise UserError(f"{folder.path}: plugin '{changed[0]}' is not what it was when the run began; start anew")
+    if done < experiment.generations:
+        now = describe_start(done)
+        if meta["starts"] and (changed := differences(meta["starts"][-1], now)):
+            more.append(f"not as when the run began, so its last digits may differ: {'; '.join(changed)}")
+        more += folder.reopen(done, plugins)
+        folder.write_meta({**meta, "starts": [*meta["starts"], now]})
         display.say(f"{folder.path}: going on after generation {done}")
-    return done, search
+    for warning in [*warnings, *more]:
+        display.say(f"warning: {warning}")
+    return done, searches
 
 
-def _go_on(evolution: Evolution, folder: RunFolder, search: Search, done: int, display: Display) -> None:
+def _read_meta(path: Path) -> tuple[dict[str, Any], list[str]]:
+    """What is told about a run, and a warning if it cannot be read; a damaged file is kept under another name."""
+    file = path / META
+    try:
+        meta = json.loads(file.read_text(encoding="utf-8"))
+        if isinstance(meta["starts"], list) and isinstance(meta["plugins"], dict):
+            return meta, []
+    except (ValueError, KeyError, TypeError):
+        pass
+    aside = file.with_suffix(".damaged")
+    with telling_write_faults(path):
+        shutil.copyfile(file, aside)
+    return {"plugins": {}, "starts": []}, [f"{file}: damaged; kept as {aside.name}, and begun anew"]
+
+
+def _compile(experiment: Experiment, path: Path, stop: list[int]) -> Evolution:
+    """Compile in another thread, so that Ctrl-C is heard meanwhile."""
+    result: list[Evolution | BaseException] = []
+
+    def work() -> None:
+        try:
+            with precision(experiment.physics.precision):
+                result.append(compile_evolution(experiment))
+        except BaseException as error:  # to be raised where someone waits for it
+            result.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(LOOK_AGAIN)
+        if stop:
+            raise Stopped(f"stopped while compiling; to begin: vsr evolve {path} --resume")
+    if isinstance(result[0], BaseException):
+        raise result[0]
+    return result[0]
+
+
+def _go_on(
+    evolution: Evolution, folder: RunFolder, searches: Searches, done: int, display: Display, stop: list[int]
+) -> None:
     """Generation after generation; while the host writes one down, the device works on the next."""
     experiment = folder.experiment
     saved = done
     last_save = last_end = time.monotonic()
-    pending = evolution.step(search)
-    with _stopping_politely() as stop:
-        try:
-            while done < experiment.generations:
-                following, report = pending
-                _wait_for(report, stop)
-                search, done = following, done + 1
-                if done < experiment.generations:
-                    pending = evolution.step(search)
-                told: Report = jax.device_get(report)
-                seconds, last_end = time.monotonic() - last_end, time.monotonic()
-                folder.record(done - 1, told, seconds)
-                display.show(_progress(experiment, done - 1, told, seconds))
-                if done == experiment.generations or last_end - last_save >= experiment.checkpoint_seconds:
-                    folder.checkpoint(search)
-                    saved, last_save = done, time.monotonic()
-        except _Stop:
-            if saved < done:
-                folder.checkpoint(search)
-            display.close()
-            raise Stopped(
-                f"stopped after {done} of {experiment.generations} generations, all saved; to go on: "
-                f"vsr evolve {folder.path} --resume"
-            ) from None
+    pending = evolution.step(searches)
+    try:
+        while done < experiment.generations:
+            following, reports = pending
+            _wait_for(reports, stop)
+            searches, done = following, done + 1
+            if done < experiment.generations:
+                pending = evolution.step(searches)
+            told = gathered(reports)
+            seconds, last_end = time.monotonic() - last_end, time.monotonic()
+            folder.record(done - 1, told, seconds)
+            display.show(_progress(experiment, done - 1, told, seconds))
+            if done == experiment.generations or last_end - last_save >= experiment.checkpoint_seconds:
+                folder.checkpoint(searches)
+                saved, last_save = done, time.monotonic()
+    except _Stop:
+        if saved < done:
+            folder.checkpoint(searches)
+        raise Stopped(
+            f"stopped after {done} of {experiment.generations} generations, all saved; to go on: "
+            f"vsr evolve {folder.path} --resume"
+        ) from None
 
 
-def _wait_for(report: Report, stop: list[int]) -> None:
+def _wait_for(reports: tuple[Report, ...], stop: list[int]) -> None:
     """Sleep until the device is done; raises _Stop as soon as the user wants it."""
-    while not stop and not report.best.is_ready():  # pyright: ignore[reportAttributeAccessIssue]
+    while not stop and not reports[-1].best.is_ready():  # pyright: ignore[reportAttributeAccessIssue]
         time.sleep(LOOK_AGAIN)
     if stop:
         raise _Stop
@@ -212,13 +260,23 @@ def _conclude(path: Path, display: Display) -> None:
 
     run = read_run(path)
     plot_runs([run], path / CURVE)
-    first, last = run.best[:, 0], run.best[:, -1]
-    measure = run.experiment.fitness.measure
-    start_value, end_value = float(np.nanmedian(first)), float(np.nanmedian(last))
-    of_seeds = " (medians over seeds)" if len(first) > 1 else ""
-    line = f"best {measure} {end_value:.4g}, {start_value:.4g} in the first generation{of_seeds}"
-    if start_value > 0:
-        line += f": {end_value / start_value:.1f} times as much"
-    display.say(line)
+    display.say(_gain(run))
     display.say(f"fitness curve: {path / CURVE}")
-    display.say(f"watch the best: vsr simulate {path / 'best' / f'seed-{run.experiment.seeds[0]}.yaml'} --out best.gif")
+    robot = path / "best" / f"seed-{run.experiment.seeds[int(np.argmax(run.fitness[:, -1]))]}.yaml"
+    if robot.exists():
+        display.say(f"watch the best: vsr simulate {robot} --out best.gif")
+
+
+def _gain(run: Run) -> str:
+    """How much better the best robot is than the best of the first generation."""
+    goal = run.experiment.fitness
+    first, last = (goal.sign * float(middle(run.fitness[:, generation])) for generation in (0, -1))
+    of_seeds = " (medians over seeds)" if len(run.experiment.seeds) > 1 else ""
+    if not math.isfinite(last):
+        return f"all robots failed, so there is no best {goal.measure}"
+    if not math.isfinite(first):
+        return f"best {goal.measure} {last:.4g}; all robots of the first generation failed{of_seeds}"
+    line = f"best {goal.measure} {last:.4g}, {first:.4g} in the first generation{of_seeds}"
+    if goal.sign > 0 and first > 0:
+        return f"{line}: {last / first:.1f} times as much"
+    return f"{line}: {abs(last - first):.4g} {'more' if goal.sign > 0 else 'less'}"

@@ -15,6 +15,7 @@ from vsr.scene import Physics, Scene, World, check_life, plan
 from vsr.spec import Count, OneOf, Real, Spec, unknown_names
 from vsr.tasks import MEASURES, TASKS, Locomotion
 
+MOST_SEEDS = 100_000
 MOST_EVALUATIONS = 2**31 - 1
 """Individuals are numbered with 32 bits."""
 
@@ -45,10 +46,17 @@ def _read_fitness(value: Any) -> Any:
 
 
 def _read_seeds(value: Any) -> Any:
-    return tuple(range(value)) if isinstance(value, int) and not isinstance(value, bool) and value >= 1 else value
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_SEEDS:
+        return tuple(range(value))
+    return value
 
 
 Seed = Annotated[Count, Field(ge=0, lt=2**32)]
+Seeds = Annotated[
+    tuple[Seed, ...],
+    Field(min_length=1),
+    BeforeValidator(_read_seeds, json_schema_input_type=Annotated[tuple[Seed, ...], Field(min_length=1)] | int),
+]
 
 
 class Experiment(Spec):
@@ -59,13 +67,13 @@ class Experiment(Spec):
     world: World = World()
     task: Annotated[Locomotion, OneOf(TASKS, default="locomotion")] = Locomotion()
     physics: Physics = Physics()
-    fitness: Annotated[Fitness, BeforeValidator(_read_fitness)] = Fitness()
+    fitness: Annotated[Fitness, BeforeValidator(_read_fitness, json_schema_input_type=Fitness | str)] = Fitness()
     """a measure's name, or a mapping with `measure` and `direction`"""
     ea: Annotated[Optimiser, OneOf(OPTIMISERS, default="mu_plus_lambda")] = OPTIMISERS["mu_plus_lambda"]()
     """how to search"""
     generations: Annotated[Count, Field(ge=1)] = 500
     """how many, the random first one included"""
-    seeds: Annotated[tuple[Seed, ...], Field(min_length=1), BeforeValidator(_read_seeds)] = (0,)
+    seeds: Seeds = (0,)
     """independent repetitions: a list of seeds, or a number n for 0 to n-1"""
     checkpoint_seconds: Annotated[Real, Field(ge=0)] = 20.0
     """least time between two checkpoints [s]; 0 for one after every generation"""

@@ -19,12 +19,13 @@ from vsr.scene import Outcome, Scene
 def show_outcome(name: str, scene: Scene, outcome: Outcome, out: str | None) -> None:
     """Measures of one simulation as a small table."""
     schedule = outcome.schedule
-    console = Console()
+    console = _console()
     console.print(
         f"{name}: {int(scene.robot.body.present.sum())} voxels, {schedule.total_time:.2f} s, "
         f"{schedule.steps} steps of {schedule.substeps} substeps, {scene.physics.precision}",
         highlight=False,
         soft_wrap=True,
+        markup=False,
     )
     table = Table(box=None, show_header=False)
     for measure, value in outcome.measures.items():
@@ -33,12 +34,12 @@ def show_outcome(name: str, scene: Scene, outcome: Outcome, out: str | None) -> 
     if outcome.failed:
         console.print("failed: the state stopped being finite or exploded", style="red")
     if out:
-        console.print(f"drawn in {out}", highlight=False, soft_wrap=True)
+        console.print(f"drawn in {out}", highlight=False, soft_wrap=True, markup=False)
 
 
 def show_pairs(title: str, pairs: Sequence[tuple[str, str]]) -> None:
     """Names and values under a title."""
-    console = Console()
+    console = _console()
     console.print(title, highlight=False, soft_wrap=True, markup=False)
     table = Table(box=None, show_header=False)
     for name, value in pairs:
@@ -55,16 +56,18 @@ def warn(warnings: Sequence[str]) -> None:
 
 def show_comparison(comparison: Comparison, as_json: bool) -> None:
     """Runs with their medians, then every pair with its test."""
-    console = Console()
+    console = _console()
     if as_json:
         console.print_json(json.dumps(_without_nan(asdict(comparison))))
         return
+    warn(comparison.warnings)
     table = Table(title=f"best {comparison.measure}, median over seeds", box=None, title_justify="left")
-    for name in ("run", "seeds", "generations", "first", "final", "quartiles"):
+    for name in ("run", "seeds", "failed", "generations", "first", "final", "quartiles"):
         table.add_column(name, justify="left" if name == "run" else "right")
     for row in comparison.rows:
-        numbers = f"{row.first:.4g}", f"{row.final:.4g}", f"{row.low:.4g} to {row.high:.4g}"
-        table.add_row(escape(row.run), str(row.seeds), str(row.generations), *numbers)
+        first, final, worse, better = map(_number, (row.first, row.final, row.worse, row.better))
+        counts = map(str, (row.seeds, row.failed, row.generations))
+        table.add_row(escape(row.run), *counts, first, final, f"{worse} to {better}")
     console.print(table)
     if not comparison.pairs:
         return
@@ -73,7 +76,7 @@ def show_comparison(comparison: Comparison, as_json: bool) -> None:
         pairs.add_column(name, justify="left" if name in ("first", "second") else "right")
     for pair in comparison.pairs:
         tests = ("needs 2 seeds", "") if math.isnan(pair.p) else (f"{pair.p:.3g}", f"{pair.p_holm:.3g}")
-        pairs.add_row(escape(pair.first), escape(pair.second), f"{pair.difference:+.4g}", *tests, f"{pair.effect:.2f}")
+        pairs.add_row(escape(pair.first), escape(pair.second), _number(pair.difference), *tests, f"{pair.effect:.2f}")
     console.print(pairs)
 
 
@@ -87,7 +90,7 @@ def show_catalogue(kind: str | None, plugins: Sequence[str]) -> None:
     import_plugins(plugins)
     if kind is not None and kind not in catalogue.KINDS:
         raise UserError(f"there is no kind '{kind}'{suggest(kind, catalogue.KINDS)}")
-    console = Console()
+    console = _console()
     for name in catalogue.KINDS if kind is None else [kind]:
         console.print(f"\n[bold]{name}[/bold]  ({catalogue.KINDS[name][0]})", highlight=False)
         for component in catalogue.components(name):
@@ -99,10 +102,20 @@ def show_catalogue(kind: str | None, plugins: Sequence[str]) -> None:
                 console.print(table, highlight=False)
 
 
+def _number(value: float) -> str:
+    return f"{value:.4g}" if math.isfinite(value) else "failed"
+
+
+def _console() -> Console:
+    """As wide as the terminal; wide enough for whole names where there is none."""
+    console = Console()
+    return console if console.is_terminal else Console(width=200)
+
+
 def _without_nan(value):
-    """The same with null for what is not a number, which JSON does not have."""
+    """The same with null for what is no finite number, which JSON does not have."""
     if isinstance(value, dict):
         return {key: _without_nan(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_without_nan(item) for item in value]
-    return None if isinstance(value, float) and math.isnan(value) else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,6 +1,7 @@
 """Evolution as a user meets it: runs, resumes, survives kills and full disks, and tells the truth about itself."""
 
 import errno
+import io
 import json
 import os
 import random
@@ -18,11 +19,13 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from conftest import ROOT
+from rich.console import Console
 
 import cli
 import experiments.evolve as evolve_module
 from experiments.config import UserError, dump_yaml, load_experiment, load_scene
-from experiments.evolution import compile_evolution, fitness_of, start, within_memory
+from experiments.display import Progress, open_display
+from experiments.evolution import compile_evolution, fitness_of, search_shapes, within_memory
 from experiments.evolve import Order, evolve
 from experiments.experiment import Experiment
 from experiments.population import in_parts, on_all_devices
@@ -73,6 +76,11 @@ def whole(tiny, compiled, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(evolve_module, "compile_evolution", compiled)
         return evolve(Order(str(tiny), out=str(tmp_path_factory.mktemp("runs") / "whole")))
+
+
+@pytest.fixture
+def vsr():
+    return lambda *arguments: CliRunner().invoke(cli.main, list(map(str, arguments)))
 
 
 def final_population(path):
@@ -150,6 +158,29 @@ def test_seeds_in_a_batch_are_the_same_as_alone(whole, tiny, tmp_path):
     for name in set(together) - {"file"}:
         np.testing.assert_array_equal(single[name][0], together[name][1])
     assert statistics(alone) == [row for row in statistics(whole) if row["seed"] == 1]
+
+
+def test_many_genes_in_a_batch_are_the_same_as_alone(compiled):
+    """Bodies and networks of hundreds of genes, where a last digit would soon show."""
+    plain = {
+        "robot": {
+            "body": {"type": "gaussian_mixture", "grid": [2, 2], "materials": {"a": {}, "b": {}}},
+            "controller": {"type": "mlp", "senses": [{"quantity": "area_ratio"}], "hidden": [9]},
+        },
+        "task": {"duration": 0.4, "placement": {"clearance": 0.0}},
+        "ea": {"n_pop": 7, "n_tour": 2},
+    }
+
+    def population(seeds):
+        evolution = compile_evolution(Experiment.model_validate({**plain, "seeds": seeds}))
+        searches = evolution.start()
+        for _ in range(4):
+            searches, _ = evolution.step(searches)
+        return jax.device_get([search.population for search in searches])
+
+    together, alone = population([0, 1, 2]), population([1])
+    jax.tree.map(np.testing.assert_array_equal, together[1], alone[0])
+    assert together[0].genes["controller"].shape == (7, 90)
 
 
 def test_parts_cover_everyone_once():
@@ -234,7 +265,7 @@ def test_a_run_that_died_at_any_write_goes_on_to_the_same_end(whole, tiny, tmp_p
                 pass
         evolve(order)
         assert_same_run(path, whole)
-        number += 5
+        number += 3
     assert number > 50
 
 
@@ -250,9 +281,9 @@ def fsync(descriptor):
         os.kill(os.getpid(), signal.SIGKILL)
     original(descriptor)
 os.fsync = fsync
-print("ready", flush=True)
-evolve(Order(sys.argv[1], out=sys.argv[2], resume=True))
+evolve(Order(sys.argv[1], ("generations=60",), out=sys.argv[2], resume=True))
 """
+NEVER = 10**9
 
 
 def start_process(*arguments, code=KILLED):
@@ -262,20 +293,30 @@ def start_process(*arguments, code=KILLED):
     )  # fmt: skip
 
 
-def test_sigkill_at_random_moments_then_resume(whole, tiny, tmp_path):
-    """Killed while writing, killed at random times, killed again, then left to end."""
-    path = tmp_path / "killed"
+def wait_until(condition, seconds=120):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_sigkill_at_random_moments_then_resume(tiny, tmp_path):
+    """Killed while writing, killed at random moments of running generations, then left to end."""
+    undisturbed = evolve(Order(str(tiny), ("generations=60",), out=str(tmp_path / "undisturbed")))
+    path, file = tmp_path / "killed", tmp_path / "killed" / "statistics.jsonl"
     generator = random.Random(1)
-    for number in (generator.randrange(4, 12), generator.randrange(3, 8)):
-        assert start_process(tiny, path, number).wait(timeout=120) == -signal.SIGKILL
-    process = start_process(tiny, path, 10**6)
-    time.sleep(generator.uniform(2, 5))
-    process.kill()
-    process.wait(timeout=60)
-    process = start_process(tiny, path, 10**6)
-    output, _ = process.communicate(timeout=120)
-    assert process.returncode == 0, output
-    assert_same_run(path, whole)
+    assert start_process(tiny, path, generator.randrange(4, 40)).wait(timeout=120) == -signal.SIGKILL
+    for _ in range(3):
+        before = file.stat().st_size
+        process = start_process(tiny, path, NEVER)
+        wait_until(lambda before=before: file.stat().st_size > before)
+        time.sleep(generator.uniform(0, 0.6))
+        process.kill()
+        assert process.wait(timeout=60) == -signal.SIGKILL
+    output, _ = start_process(tiny, path, NEVER).communicate(timeout=120)
+    assert "going on after generation" in output
+    assert len(json.loads((path / "meta.json").read_text())["starts"]) == 5
+    assert_same_run(path, undisturbed)
 
 
 INTERRUPTED = "import sys, cli; sys.argv = ['vsr', *sys.argv[1:]]; cli.main()"
@@ -285,11 +326,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tiny, tmp_path):
     path = tmp_path / "stopped"
     many = ["--set", "generations=100000", "--set", "checkpoint_seconds=1000"]
     process = start_process("evolve", tiny, "--out", path, *many, code=INTERRUPTED)
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and not (path / "statistics.jsonl").exists():
-        time.sleep(0.1)
-    while time.monotonic() < deadline and not (path / "statistics.jsonl").read_text():
-        time.sleep(0.1)
+    wait_until(lambda: (path / "statistics.jsonl").exists() and (path / "statistics.jsonl").read_text())
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 130, output
@@ -300,6 +337,18 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tiny, tmp_path):
     assert f"stopped after {done} of 100000" in output
     evolve(Order(str(path), settings=(f"generations={done + 2}",), resume=True))
     assert read_run(path).generations == done + 2
+
+
+def test_ctrl_c_while_compiling_says_how_to_begin(tiny, tmp_path):
+    path = tmp_path / "early"
+    settings = ["--set", "robot.body.shape=[aaa, a.a]"]  # nothing that is compiled already
+    process = start_process("evolve", tiny, "--out", path, *settings, code=INTERRUPTED)
+    wait_until(lambda: (path / "statistics.jsonl").exists())
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, output
+    assert f"to begin: vsr evolve {path} --resume" in output
+    assert "Traceback" not in output
 
 
 def test_more_generations_go_on_as_one_longer_run(whole, tiny, tmp_path):
@@ -327,12 +376,63 @@ def test_torn_lines_and_half_checkpoints_are_told_and_skipped(whole, tmp_path, c
     assert_same_run(path, whole)
 
 
-def test_a_checkpoint_of_another_experiment_is_not_used(whole):
+def test_a_checkpoint_of_another_experiment_is_refused(whole):
     other = load_experiment(whole / "config.yaml", ["ea.n_pop=7"])
-    done, search, skipped = load_checkpoint(whole / "checkpoints", jax.eval_shape(lambda: start(other)))
-    assert (done, search) == (0, None)
-    assert len(skipped) == 2
-    assert "(2, 6" in skipped[0]
+    with pytest.raises(UserError, match=r"made by another experiment: .* is .*\(2, 6"):
+        load_checkpoint(whole / "checkpoints", search_shapes(other), 2)
+
+
+def test_a_run_that_lost_its_checkpoints_is_not_begun_anew(whole, tmp_path):
+    for name, damage in (("gone", Path.unlink), ("torn", lambda file: file.write_bytes(b"half"))):
+        path = tmp_path / name
+        shutil.copytree(whole, path)
+        for file in (path / "checkpoints").iterdir():
+            damage(file)
+        before = (path / "statistics.jsonl").read_bytes()
+        with pytest.raises(UserError, match="no whole checkpoint to go on from"):
+            evolve(Order(str(path), settings=("generations=6",), resume=True))
+        assert (path / "statistics.jsonl").read_bytes() == before
+        assert len(list((path / "lineage").iterdir())) == 5
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"seeds": [0'])
+def test_a_damaged_meta_file_is_told_and_kept(whole, tmp_path, capsys, content):
+    path = tmp_path / "meta"
+    shutil.copytree(whole, path)
+    (path / "meta.json").write_text(content)
+    evolve(Order(str(path), settings=("generations=6",), resume=True))
+    assert "meta.json: damaged; kept as meta.damaged" in capsys.readouterr().out
+    assert (path / "meta.damaged").read_text() == content
+    assert len(json.loads((path / "meta.json").read_text())["starts"]) == 1
+
+
+def test_fewer_generations_than_there_are_is_refused(whole):
+    before = (whole / "config.yaml").read_bytes()
+    with pytest.raises(UserError, match="it has 5 generations already, 2 are asked for"):
+        evolve(Order(str(whole), settings=("generations=2",), resume=True))
+    assert (whole / "config.yaml").read_bytes() == before
+
+
+def test_foreign_files_do_no_harm(whole, tmp_path):
+    path = tmp_path / "notes"
+    shutil.copytree(whole, path)
+    (path / "lineage" / "notes.npz").write_text("mine")
+    (path / "checkpoints" / "notes.npz").write_text("mine")
+    with (path / "statistics.jsonl").open("a") as file:
+        file.write('{"generation": [], "seed": 0, "best": "x", "median": 0, "failed": 0}\n[]\n')
+    assert len(read_run(path).warnings) == 2
+    evolve(Order(str(path), settings=("generations=6",), resume=True))
+    assert read_run(path).generations == 6
+    assert (path / "lineage" / "notes.npz").read_text() == "mine"
+
+
+def test_a_folder_with_a_config_of_the_users_own_is_no_run(vsr, tmp_path):
+    own = tmp_path / "config.yaml"
+    own.write_text(TINY)
+    result = vsr("evolve", own, "--out", tmp_path, "--resume")
+    assert result.exit_code == 2
+    assert "it exists and is not a run folder" in result.output
+    assert own.read_text() == TINY
 
 
 def test_a_finished_run_is_left_as_it_is(whole, capsys):
@@ -343,11 +443,6 @@ def test_a_finished_run_is_left_as_it_is(whole, capsys):
 
 
 # what cannot be
-
-
-@pytest.fixture
-def vsr():
-    return lambda *arguments: CliRunner().invoke(cli.main, list(map(str, arguments)))
 
 
 def test_another_experiment_is_refused(vsr, whole, tiny):
@@ -363,7 +458,8 @@ def test_another_experiment_is_refused(vsr, whole, tiny):
     [
         (["--out", "{whole}"], "it already holds a run; add --resume"),
         (["--out", "{config}"], "it exists and is not a run folder"),
-        (["--out", "/proc/nowhere"], "cannot be written"),
+        (["--out", "/proc/nowhere"], "cannot be written: No such file or directory; nothing was written"),
+        (["--out", "x" * 300], "File name too long"),
         (["--seeds", "2", "--seed", "1"], "--seeds and --seed: give one of them"),
         (["--set", "seeds=[]"], "--set seeds=[]: seeds: "),
         (["--device", "gpu"], "--device gpu: it cannot be used"),
@@ -389,7 +485,7 @@ def test_two_processes_do_not_write_one_run(whole, tiny):
     from experiments.runs import RunFolder
 
     folder = RunFolder(whole, load_experiment(whole / "config.yaml"))
-    folder._take_lock()
+    folder.lock()
     try:
         with pytest.raises(UserError, match="another process is writing this run"):
             evolve(Order(str(whole), resume=True))
@@ -468,6 +564,7 @@ def test_plot_draws_every_format(vsr, whole, tmp_path):
     [
         (lambda path: path / "none", "there is no such run folder"),
         (lambda path: path, "this is not a run folder"),
+        (lambda path: "x" * 300, "File name too long"),
         (lambda path: shutil.copytree(path.parent / "source", path / "run"), "no generation is finished yet"),
     ],
 )
@@ -475,6 +572,7 @@ def test_folders_without_a_run_are_told(vsr, whole, tmp_path, make, message):
     source = tmp_path / "source"
     source.mkdir()
     shutil.copy(whole / "config.yaml", source)
+    shutil.copy(whole / "meta.json", source)
     (tmp_path / "given").mkdir()
     result = vsr("plot", make(tmp_path / "given"), "--out", tmp_path / "x.png")
     assert result.exit_code == 2
@@ -484,10 +582,11 @@ def test_folders_without_a_run_are_told(vsr, whole, tmp_path, make, message):
 def write_run(path, finals, measure="relative_velocity"):
     """A run folder with the given final values, one per seed."""
     path.mkdir()
-    experiment = yaml.safe_load(TINY) | {"seeds": len(finals), "fitness": measure}
+    experiment = yaml.safe_load(TINY) | {"seeds": len(finals), "fitness": measure, "generations": 2}
     (path / "config.yaml").write_text(json.dumps(experiment))
+    (path / "meta.json").write_text("{}")
     rows = (
-        {"generation": g, "seed": s, "best": value * (g + 1) / 2, "median": 0.0, "failed": 0}
+        {"generation": g, "seed": s, "best": None if value is None else value * (g + 1) / 2, "median": 0.0, "failed": 0}
         for g in range(2)
         for s, value in enumerate(finals)
     )
@@ -511,10 +610,52 @@ def test_compare_tests_ranks(vsr, tmp_path):
     assert "0.0079" in vsr("compare", high, low).output
     one = write_run(tmp_path / "one", [1])
     assert json.loads(vsr("compare", high, one, "--json").output)["pairs"][0]["p"] is None
+    half = write_run(tmp_path / "half", [20, 30, None, None, None])
+    told = json.loads(vsr("compare", low, half, "--json").output)
+    assert told["rows"][1] == {"run": "half", "seeds": 5, "failed": 3, "generations": 2, "first": None, "final": None,
+                               "worse": None, "better": 20.0}  # fmt: skip
+    assert told["pairs"][0]["effect"] == pytest.approx(0.6)
+    assert "failed" in vsr("compare", low, half).output
+    assert vsr("plot", low, half, "--out", tmp_path / "half.png").exit_code == 0
     other = write_run(tmp_path / "other", [1, 2], "travel_velocity")
+    assert "different goals" in vsr("plot", high, other, "--out", tmp_path / "other.png").output
     result = vsr("compare", high, other)
     assert result.exit_code == 2
     assert "different goals" in result.output
+
+
+def test_a_comparison_that_is_not_fair_is_told(vsr, tmp_path):
+    whole = write_run(tmp_path / "whole", [1, 2, 3])
+    short = write_run(tmp_path / "short", [1, 2, 3])
+    lines = (short / "statistics.jsonl").read_text().splitlines()
+    (short / "statistics.jsonl").write_text("\n".join(lines[:3]) + "\n")
+    output = vsr("compare", whole, short).output
+    assert "short is not finished: 1 of 2 generations" in output
+    assert "different numbers of evaluations" in output
+
+
+def test_a_run_of_failures_says_so(whole, tmp_path):
+    path = tmp_path / "failures"
+    shutil.copytree(whole, path)
+    rows = [json.loads(line) for line in (path / "statistics.jsonl").read_text().splitlines()]
+    text = "".join(json.dumps({**row, "best": None, "median": None}) + "\n" for row in rows)
+    (path / "statistics.jsonl").write_text(text)
+    shutil.rmtree(path / "best")
+    said = []
+    evolve_module._conclude(path, SimpleNamespace(say=said.append))
+    assert said[0] == "all robots failed, so there is no best relative_velocity"
+    assert not any("vsr simulate" in line for line in said)
+
+
+def test_names_are_not_taken_for_markup(tmp_path):
+    console = Console(force_terminal=True, width=80, file=io.StringIO())
+    experiment = Experiment.model_validate(yaml.safe_load(TINY))
+    display = open_display(experiment, "[/x][red]run", console)
+    for generation in range(2):
+        display.show(Progress(generation, np.array([0.1, np.nan]), np.array([np.nan, np.nan]), 3, 0.5))
+    display.close()
+    assert "[/x][red]run" in console.file.getvalue()
+    assert "24 " in console.file.getvalue()
 
 
 def test_plugins_travel_with_the_run(tmp_path):
@@ -530,6 +671,12 @@ def test_plugins_travel_with_the_run(tmp_path):
     process = start_process(*run, code=INTERRUPTED)
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 0, output
+    (home / "low_gravity.py").write_text((home / "low_gravity.py").read_text().replace("0.01", "0.02"))
+    more = ["evolve", home / "ice.yaml", "--out", tmp_path / "run", "--resume", "--set", "generations=2", "--seed", 4]
+    process = start_process(*more, code=INTERRUPTED)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 2, output
+    assert "plugin 'low_gravity' is not what it was" in output or "world.terrain.friction" in output
     shutil.rmtree(home)
     process = start_process("simulate", tmp_path / "run" / "best" / "seed-4.yaml", "--json", code=INTERRUPTED)
     output, _ = process.communicate(timeout=120)

@@ -71,14 +71,9 @@ Switch = Annotated[bool, Strict()]
 """true or false, nothing else."""
 
 
-class _OrFraction:
-    """Tells a JSON schema that a fraction written as text is allowed too."""
+_WrittenSeconds = Annotated[float, Field(gt=0)] | Annotated[str, Field(pattern=r"^\s*\d+\s*/\s*\d+\s*$")]
 
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {"anyOf": [handler(schema), {"type": "string", "pattern": r"^\s*\d+\s*/\s*\d+\s*$"}]}
-
-
-Seconds = Annotated[Real, BeforeValidator(_read_fraction), Field(gt=0), _OrFraction()]
+Seconds = Annotated[Real, Field(gt=0), BeforeValidator(_read_fraction, json_schema_input_type=_WrittenSeconds)]
 """A positive time [s]; a fraction such as 1/60 may be written as text."""
 
 
@@ -112,7 +107,9 @@ class OneOf:
         return core_schema.no_info_before_validator_function(self._name_type, union)
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {"anyOf": [handler(schema), {"enum": list(self.registry)}]}
+        described = handler(schema)
+        choices = described.get("oneOf", [described])
+        return {"anyOf": [*choices, {"enum": list(self.registry)}]}
 
     def _name_type(self, value: Any) -> Any:
         if isinstance(value, str):

@@ -61,12 +61,12 @@ def time_generation(repeats: int) -> dict[str, Any]:
     began = time.perf_counter()
     evolution = compile_evolution(experiment)
     compiled = time.perf_counter() - began
-    search = evolution.start()
+    searches = evolution.start()
     seconds = []
     for _ in range(repeats + 1):
         began = time.perf_counter()
-        search, report = evolution.step(search)
-        jax.block_until_ready(report)
+        searches, reports = evolution.step(searches)
+        jax.block_until_ready(reports)
         seconds.append(time.perf_counter() - began)
     schedule = experiment.schedule()
     robots = experiment.ea.n_pop

@@ -13,7 +13,9 @@ from experiments.config.overrides import override
 from experiments.config.plugins import load_plugins
 from experiments.config.problems import ConfigError, Problem, UserError
 from experiments.config.yaml_reader import Document, parse_yaml, read_yaml
+from experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
 from experiments.experiment import Experiment
+from vsr.controllers import CONTROLLERS
 from vsr.scene import Scene
 from vsr.spec import Spec
 
@@ -67,8 +69,18 @@ def _described(document: Document, kind: type[Described]) -> Described:
 
 
 def _evolves(data: Any) -> bool:
-    own = set(Experiment.model_fields) - set(Scene.model_fields)
-    return isinstance(data, dict) and bool(own & set(data))
+    """Whether a document has what only an experiment has: a search, or a robot that is not settled."""
+    if not isinstance(data, dict):
+        return False
+    if (set(Experiment.model_fields) - set(Scene.model_fields)) & set(data):
+        return True
+    robot = data.get("robot")
+    body, controller = (robot.get(part) if isinstance(robot, dict) else None for part in ("body", "controller"))
+    if isinstance(body, dict) and "type" in body:
+        return True
+    kind = controller.get("type") if isinstance(controller, dict) else controller
+    without_weights = kind == "mlp" and "weights" not in (controller if isinstance(controller, dict) else {})
+    return without_weights or (kind in EVOLVED_CONTROLLERS and kind not in CONTROLLERS)
 
 
 def dump_yaml(spec: Spec) -> str:

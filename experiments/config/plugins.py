@@ -8,6 +8,7 @@ looks.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib
 import sys
 from collections.abc import Iterator, Sequence
@@ -55,6 +56,12 @@ def import_plugins(names: Sequence[str]) -> None:
 def plugin_modules(names: Sequence[str]) -> list[ModuleType]:
     """The modules of plugins that have been loaded."""
     return [sys.modules[name] for name in names]
+
+
+def digests(modules: Sequence[ModuleType]) -> dict[str, str]:
+    """What each plugin's file holds, in short, to notice when it changes."""
+    sources = {module.__name__: Path(getattr(module, "__file__", None) or "") for module in modules}
+    return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in sources.items() if path.is_file()}
 
 
 def learn_components() -> None:

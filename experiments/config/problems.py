@@ -26,6 +26,8 @@ class UserError(Exception):
     """Something the user can mend. The command line prints it without a traceback and exits with the code."""
 
     exit_code = 2
+    leave_at_once = False
+    """whether to end the process without waiting for what still runs in it"""
 
 
 class ConfigError(UserError):

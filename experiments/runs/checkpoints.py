@@ -1,4 +1,4 @@
-"""Checkpoints: all that a search needs to go on, in one npz file each.
+"""Checkpoints: all that a search needs to go on, in one npz file each, with a leading axis (seeds,) on every array.
 
 Two are kept, so that one that turns out to be damaged costs time but not the run. npz files carry check sums.
 """
@@ -13,56 +13,67 @@ import jax
 import numpy as np
 
 from evo import Search
+from experiments.config.problems import UserError
 from experiments.runs.files import write_arrays
 
 KEPT = 2
 
 
-def save_checkpoint(folder: Path, search: Search) -> None:
+def save_checkpoint(folder: Path, searches: tuple[Search, ...]) -> None:
     """Write a checkpoint named after the number of generations told, then remove the oldest."""
-    arrays = {name: np.asarray(leaf) for name, leaf in _named_leaves(search).items()}
-    count = int(arrays["generation"].flat[0])
-    write_arrays(folder / f"{count:08d}.npz", arrays)
-    for old in sorted(folder.glob("*.npz"))[:-KEPT]:
+    every = [_named_leaves(search) for search in jax.device_get([_with_plain_key(search) for search in searches])]
+    arrays = {name: np.stack([leaves[name] for leaves in every]) for name in every[0]}
+    write_arrays(folder / f"{int(arrays['generation'][0]):08d}.npz", arrays)
+    for old in checkpoint_files(folder)[:-KEPT]:
         old.unlink(missing_ok=True)
 
 
-def load_checkpoint(folder: Path, like: Search) -> tuple[int, Search | None, list[str]]:
-    """The newest whole checkpoint: generations told, search, and what had to be skipped with the reason.
+def checkpoint_files(folder: Path) -> list[Path]:
+    """All checkpoints, the oldest first."""
+    return sorted(path for path in folder.glob("*.npz") if path.stem.isdigit())
 
-    like: a search of the same experiment, for its structure (arrays or shapes).
+
+def load_checkpoint(folder: Path, like: Search, seeds: int) -> tuple[int, tuple[Search, ...] | None, list[str]]:
+    """The newest whole checkpoint: generations told, searches, and what had to be skipped with the reason.
+
+    like: the shapes of one seed's search. Raises UserError for a checkpoint of another experiment.
     """
     skipped = []
-    for path in sorted(folder.glob("*.npz"), reverse=True):
+    for path in reversed(checkpoint_files(folder)):
         try:
-            return int(path.stem), _read(path, like), skipped
+            with np.load(path, allow_pickle=False) as stored:
+                arrays = {name: stored[name] for name in stored.files}
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             skipped.append(f"{path}: not a whole checkpoint ({type(error).__name__}: {error}); skipped")
+        else:
+            return int(path.stem), _searches(path, arrays, like, seeds), skipped
     return 0, None, skipped
 
 
-def _read(path: Path, like: Search) -> Search:
-    with np.load(path, allow_pickle=False) as stored:
-        arrays = {name: stored[name] for name in stored.files}
-    wanted = _named_leaves(like)
+def _searches(path: Path, arrays: dict[str, np.ndarray], like: Search, seeds: int) -> tuple[Search, ...]:
+    plain = jax.eval_shape(_with_plain_key, like)
+    wanted = _named_leaves(plain)
     for name, leaf in wanted.items():
-        if arrays[name].shape != leaf.shape or arrays[name].dtype != leaf.dtype:
-            given, needed = arrays[name], leaf
-            raise ValueError(f"{name} is {given.dtype}{given.shape}, not {needed.dtype}{needed.shape}")
-    leaves = [jax.numpy.asarray(arrays[name]) for name in wanted]
-    plain = jax.tree.unflatten(jax.tree.structure(_with_plain_key(like)), leaves)
-    return Search(jax.random.wrap_key_data(plain.key), plain.generation, plain.population)
+        given, needed = arrays.get(name), (seeds, *leaf.shape)
+        if given is None or given.shape != needed or given.dtype != leaf.dtype:
+            found = "missing" if given is None else f"{given.dtype}{given.shape}"
+            raise UserError(f"{path}: made by another experiment: {name} is {found}, not {leaf.dtype}{needed}")
+    structure = jax.tree.structure(plain)
+
+    def of_seed(index: int) -> Search:
+        leaves = [jax.numpy.asarray(arrays[name][index]) for name in wanted]
+        search: Search = jax.tree.unflatten(structure, leaves)
+        return Search(jax.random.wrap_key_data(search.key), search.generation, search.population)
+
+    return tuple(map(of_seed, range(seeds)))
 
 
 def _named_leaves(search: Search) -> dict[str, Any]:
     """Every array of a search by its path, for example `population.genes.body`."""
-    leaves, _ = jax.tree_util.tree_flatten_with_path(_with_plain_key(search))
+    leaves, _ = jax.tree_util.tree_flatten_with_path(search)
     return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
 
 
 def _with_plain_key(search: Search) -> Search:
-    if isinstance(search.key, jax.ShapeDtypeStruct):
-        key = jax.eval_shape(jax.random.key_data, search.key)
-    else:
-        key = jax.random.key_data(search.key)
-    return Search(key, search.generation, search.population)
+    """The same with the key as plain numbers, which files can hold."""
+    return Search(jax.random.key_data(search.key), search.generation, search.population)

@@ -8,8 +8,9 @@
     best/              each seed's best robot, as a file that `vsr simulate` accepts
     plugins/           copies of the user's own modules, if any
 
-Order of writing makes it safe to be killed at any moment: statistics and lineage first, then the checkpoint that counts
-on them. What lies beyond the last whole checkpoint is dropped on resuming and made again.
+A folder is a run if it has both meta.json and config.yaml. Order of writing makes it safe to be killed at any moment:
+statistics and lineage first, then the checkpoint that counts on them. What lies beyond the last whole checkpoint is
+dropped on resuming and made again.
 """
 
 from __future__ import annotations
@@ -19,13 +20,11 @@ import fcntl
 import json
 import math
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import IO, Any
 
-import jax
 import numpy as np
 
 from evo import Search
@@ -34,7 +33,7 @@ from experiments.config.plugins import PLUGINS_FOLDER
 from experiments.config.problems import UserError
 from experiments.evolution import Report
 from experiments.experiment import Experiment
-from experiments.runs.checkpoints import load_checkpoint, save_checkpoint
+from experiments.runs.checkpoints import checkpoint_files, load_checkpoint, save_checkpoint
 from experiments.runs.files import (
     TEMPORARY,
     read_json_lines,
@@ -56,15 +55,16 @@ def telling_write_faults(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise UserError(
-            f"{path}: cannot be written: {reason}; what was written before is whole: mend this, then "
-            f"vsr evolve {path} --resume"
-        ) from error
+        safe = (
+            f"what was written before is whole: mend this, then vsr evolve {path} --resume"
+            if is_run(path)
+            else "nothing was written: give another --out"
+        )
+        raise UserError(f"{path}: cannot be written: {error.strerror or error}; {safe}") from error
 
 
 class RunFolder:
-    """A run folder open for writing, by one process at a time."""
+    """A run folder, written by one process at a time."""
 
     def __init__(self, path: Path, experiment: Experiment):
         self.path = path
@@ -75,30 +75,41 @@ class RunFolder:
         self._statistics: IO[str] | None = None
         self._lock: IO[str] | None = None
 
-    def create(self, plugins: list[ModuleType]) -> None:
+    def create(self, meta: dict[str, Any], plugins: list[ModuleType]) -> None:
         """Make a new run where `is_free` holds."""
         with telling_write_faults(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-            self._take_lock()
-            write_text(self.path / CONFIG, dump_yaml(self.experiment))  # what makes it a run that can go on
-            self._make_folders()
-            _copy_plugins(plugins, self.path / PLUGINS_FOLDER)
-            self._open_statistics()
+            self.lock()
+            self.write_meta(meta)
+            write_text(self.path / CONFIG, dump_yaml(self.experiment))  # now it is a run that can go on
+            self._prepare(plugins)
 
-    def reopen(self, like: Search) -> tuple[int, Search | None, list[str]]:
-        """Go on with a run: generations done, the search there (None for the start), and what was found damaged."""
+    def look(self, like: Search) -> tuple[int, tuple[Search, ...] | None, list[str]]:
+        """Where a run stands, changing nothing: generations done, searches (None for the start), what is damaged.
+
+        like: the shapes of one seed's search. Raises UserError if a run has lost its checkpoints, rather than begin it
+        anew.
+        """
+        checkpoints = self.path / "checkpoints"
+        done, searches, warnings = load_checkpoint(checkpoints, like, len(self.experiment.seeds))
+        if searches is None and (checkpoint_files(checkpoints) or len(self._lineage_pieces()) > 1):
+            raise UserError(
+                f"{self.path}: it has results but no whole checkpoint to go on from; keep it as it is and "
+                "start anew with another --out"
+            )
+        return done, searches, warnings
+
+    def reopen(self, done: int, plugins: list[ModuleType]) -> list[str]:
+        """Make a run ready to go on after so many generations; returns what had to be dropped."""
         with telling_write_faults(self.path):
-            self._take_lock()
             remove_leftovers(self.path)
-            self._make_folders()
-            done, search, warnings = load_checkpoint(self.path / "checkpoints", like)
-            warnings += self._drop_statistics_from(done)
-            for piece in (self.path / "lineage").glob("*.npz"):
+            warnings = self._drop_statistics_from(done)
+            for piece in self._lineage_pieces():
                 if int(piece.stem) >= done:
                     piece.unlink()
             write_text(self.path / CONFIG, dump_yaml(self.experiment))
-            self._open_statistics()
-        return done, search, warnings
+            self._prepare(plugins)
+        return warnings
 
     def record(self, generation: int, report: Report, seconds: float) -> None:
         """Append one generation's statistics; its lineage is kept until the next checkpoint."""
@@ -121,7 +132,7 @@ class RunFolder:
             self._statistics.write("".join(json.dumps(row) + "\n" for row in rows))
             self._statistics.flush()
 
-    def checkpoint(self, search: Search) -> None:
+    def checkpoint(self, searches: tuple[Search, ...]) -> None:
         """Make all that was recorded durable, then write the checkpoint."""
         assert self._statistics is not None
         with telling_write_faults(self.path):
@@ -129,7 +140,7 @@ class RunFolder:
             if self._lineage:
                 self._write_lineage()
                 self._write_best(self._lineage[-1][1])
-            save_checkpoint(self.path / "checkpoints", jax.device_get(search))
+            save_checkpoint(self.path / "checkpoints", searches)
         self._lineage.clear()
 
     def write_meta(self, meta: dict[str, Any]) -> None:
@@ -144,8 +155,10 @@ class RunFolder:
                 with contextlib.suppress(OSError):
                     file.close()
 
-    def _take_lock(self) -> None:
-        self._lock = (self.path / LOCK).open("w")
+    def lock(self) -> None:
+        """Keep other processes from writing; raises UserError if one already does."""
+        with telling_write_faults(self.path):
+            self._lock = (self.path / LOCK).open("w")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -153,12 +166,14 @@ class RunFolder:
                 f"{self.path}: another process is writing this run; wait for it or give another --out"
             ) from None
 
-    def _make_folders(self) -> None:
+    def _prepare(self, plugins: list[ModuleType]) -> None:
         for name in FOLDERS:
             (self.path / name).mkdir(exist_ok=True)
-
-    def _open_statistics(self) -> None:
+        _copy_plugins(plugins, self.path / PLUGINS_FOLDER)
         self._statistics = (self.path / STATISTICS).open("a", encoding="utf-8")
+
+    def _lineage_pieces(self) -> list[Path]:
+        return [piece for piece in (self.path / "lineage").glob("*.npz") if piece.stem.isdigit()]
 
     def _drop_statistics_from(self, done: int) -> list[str]:
         """Keep whole lines of generations before `done`; tell of lines that cannot be read."""
@@ -167,7 +182,7 @@ class RunFolder:
         for number, row in read_json_lines(path):
             if row is None:
                 warnings.append(f"{path}:{number}: not a whole line; dropped")
-            elif row.get("generation", done) < done:
+            elif is_statistics(row) and row["generation"] < done:
                 kept.append(json.dumps(row) + "\n")
         write_text(path, "".join(kept))
         return warnings
@@ -202,14 +217,21 @@ class RunFolder:
 
 def is_run(path: Path) -> bool:
     """Whether a folder holds a run."""
-    return (path / CONFIG).is_file()
+    return (path / CONFIG).is_file() and (path / META).is_file()
 
 
 def is_free(path: Path) -> bool:
     """Whether a new run may be made here: nothing is there, or only what a run that died at once has left."""
     if not path.exists():
         return True
-    return path.is_dir() and all(entry.name in (LOCK, CONFIG + TEMPORARY) for entry in path.iterdir())
+    unborn = (LOCK, META, META + TEMPORARY, CONFIG + TEMPORARY)
+    return path.is_dir() and all(entry.name in unborn for entry in path.iterdir())
+
+
+def is_statistics(row: dict[str, Any]) -> bool:
+    """Whether a line has what plots and resuming need."""
+    whole = all(type(row.get(name)) is int for name in ("seed", "generation", "failed"))
+    return whole and all(isinstance(row.get(name, ""), float | int | None) for name in ("best", "median"))
 
 
 def check_same_experiment(path: Path, experiment: Experiment) -> None:
@@ -246,7 +268,7 @@ def _finite(value: Any) -> float | None:
 def _copy_plugins(plugins: list[ModuleType], folder: Path) -> None:
     """Keep single-file plugins with the run, so that its robots can be simulated wherever it is taken."""
     for plugin in plugins:
-        source = getattr(plugin, "__file__", None)
-        if source and "." not in plugin.__name__ and Path(source).name == f"{plugin.__name__}.py":
+        source = Path(getattr(plugin, "__file__", None) or "")
+        if source.name == f"{plugin.__name__}.py" and source.resolve() != (folder / source.name).resolve():
             folder.mkdir(exist_ok=True)
-            shutil.copyfile(source, folder / Path(source).name)
+            write_text(folder / source.name, source.read_text(encoding="utf-8"))

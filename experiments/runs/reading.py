@@ -11,7 +11,7 @@ from experiments.config import load_experiment
 from experiments.config.problems import UserError
 from experiments.experiment import Experiment
 from experiments.runs.files import read_json_lines
-from experiments.runs.folder import CONFIG, STATISTICS, is_run
+from experiments.runs.folder import CONFIG, META, STATISTICS, is_run, is_statistics
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,13 @@ class Run:
 
     @property
     def generations(self) -> int:
+        """How many are finished."""
         return self.best.shape[1]
+
+    @property
+    def fitness(self) -> np.ndarray:
+        """Best fitness so far: larger is better, negative infinity where all had failed, (seeds, generations)."""
+        return np.nan_to_num(self.experiment.fitness.sign * self.best, nan=-np.inf)
 
 
 def read_run(path: str | Path) -> Run:
@@ -44,12 +50,12 @@ def read_run(path: str | Path) -> Run:
     if not path.is_dir():
         raise UserError(f"{path}: there is no such run folder")
     if not is_run(path):
-        raise UserError(f"{path}: this is not a run folder: it has no {CONFIG}")
+        raise UserError(f"{path}: this is not a run folder: it has no {CONFIG} or no {META}")
     experiment = load_experiment(path / CONFIG)
     rows: dict[tuple[int, int], dict] = {}
     warnings = []
     for number, row in read_json_lines(path / STATISTICS):
-        if row is None or not {"seed", "generation", "best", "median", "failed"} <= set(row):
+        if row is None or not is_statistics(row):
             warnings.append(f"{path / STATISTICS}:{number}: not a whole line; skipped")
         else:
             rows[row["seed"], row["generation"]] = row

@@ -28,7 +28,7 @@ class Body(Spec):
     voxel_side: Annotated[Real, Field(gt=0)] = 3.0
     """side length of every voxel at rest [m]"""
 
-    @field_validator("shape", mode="before")
+    @field_validator("shape", mode="before", json_schema_input_type=tuple[str, ...] | str)
     @classmethod
     def _read_drawing(cls, value: Any) -> Any:
         if isinstance(value, str):
