@@ -72,10 +72,11 @@ def evolve(
 def simulate(robot: str, as_json: bool, out: str | None) -> None:
     """Simulate one robot in its world and print how it did."""
     from experiments import simulate as work
-    from experiments.devices import prepare
+    from experiments.devices import keep_compiled_programs, prepare
     from experiments.terminal import show_outcome
 
     prepare()
+    keep_compiled_programs()
     scene, outcome = work.run(robot, out)
     if as_json:
         click.echo(work.as_json(scene, outcome))

@@ -13,8 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.config.problems import UserError
+from experiments.files import write_atomically
 from experiments.runs import Run
-from experiments.runs.files import write_atomically
 from experiments.runs.ranks import middle, quantile
 from experiments.units import UNITS
 

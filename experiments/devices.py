@@ -1,4 +1,4 @@
-"""Which devices compute, and the store of compiled programs that makes a second start quick.
+"""Which devices compute, and where compiled programs are kept to make a second start quick.
 
 `prepare` must run before anything is computed.
 """
@@ -18,11 +18,10 @@ from experiments.config.problems import UserError
 
 
 def prepare(device: str | None = None) -> Any:
-    """Choose the device ("cpu" or "gpu"; by default the best there is) and open the store of compiled programs."""
+    """Choose the device: "cpu" or "gpu"; by default the best there is."""
     if device == "cpu":
         jax.config.update("jax_platforms", "cpu")
     _use_every_core()
-    _keep_compiled_programs()
     try:
         return jax.devices(device)[0]
     except (RuntimeError, AssertionError) as error:
@@ -45,8 +44,11 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _keep_compiled_programs() -> None:
-    """Let compiled programs outlive the process, unless the user has said where and whether they should."""
+def keep_compiled_programs() -> None:
+    """Let JAX's compiled programs outlive the process, unless the user has said where and whether they should.
+
+    Not for evolution, which has a store of its own that also saves tracing (experiments.programs).
+    """
     if os.environ.get("JAX_COMPILATION_CACHE_DIR") is not None:
         return
     folder = cache_folder()

@@ -25,6 +25,7 @@ from evo.population import WORST, Population, evaluated, failures
 from experiments.encodings import Genes
 from experiments.experiment import Experiment
 from experiments.population import device_mesh, on_all_devices, robots_at_once
+from experiments.programs import recall, remember
 from vsr.rollout import rollout
 from vsr.tasks import evaluate, place
 
@@ -133,26 +134,9 @@ def search_shapes(experiment: Experiment) -> Search:
 
 
 def compile_evolution(experiment: Experiment) -> Evolution:
-    """The compiled search; if the robots of a device together need too much memory, they are simulated in parts."""
-    search = search_shapes(experiment)
-    asked = jax.eval_shape(partial(ask, experiment), search)
-    lowered = (
-        jax.jit(partial(start, experiment)).lower(search.key),
-        jax.jit(partial(ask, experiment)).lower(search),
-        jax.jit(partial(tell, experiment)).lower(search, asked, asked.fitness),
-    )
-    everywhere = NamedSharding(device_mesh(), PartitionSpec())
-    genes = (asked.genes,) * len(experiment.seeds)
-
-    def compile_for(at_once: int) -> Any:
-        whole = partial(evaluate_all, experiment, at_once)
-        return jax.jit(whole, in_shardings=everywhere, out_shardings=everywhere).lower(genes).compile()
-
-    with ThreadPoolExecutor() as threads:
-        small = [threads.submit(program.compile) for program in lowered]
-        evaluate, at_once = within_memory(compile_for, most_at_once(experiment), memory_limit())
-        first, ask_one, tell_one = (program.result() for program in small)
-    home = jax.devices()[0]
+    """The compiled search, or the one that was compiled for the same experiment before."""
+    at_once, (first, ask_one, tell_one, evaluate) = recall(experiment) or _compile(experiment)
+    everywhere, home = _everywhere(), jax.devices()[0]
 
     def begin() -> Searches:
         return tuple(first(jax.random.key(seed)) for seed in experiment.seeds)
@@ -164,6 +148,38 @@ def compile_evolution(experiment: Experiment) -> Evolution:
         return tuple(search for search, _ in told), tuple(report for _, report in told)
 
     return Evolution(begin, step, at_once)
+
+
+def _compile(experiment: Experiment) -> tuple[int, list[Any]]:
+    """How many robots run at once, and the programs to start, ask, tell and evaluate.
+
+    If the robots of a device together need too much memory, they are simulated in parts.
+    """
+    search = search_shapes(experiment)
+    asked = jax.eval_shape(partial(ask, experiment), search)
+    lowered = (
+        jax.jit(partial(start, experiment)).lower(search.key),
+        jax.jit(partial(ask, experiment)).lower(search),
+        jax.jit(partial(tell, experiment)).lower(search, asked, asked.fitness),
+    )
+    genes = (asked.genes,) * len(experiment.seeds)
+
+    def compile_for(at_once: int) -> Any:
+        whole = partial(evaluate_all, experiment, at_once)
+        return jax.jit(whole, in_shardings=_everywhere(), out_shardings=_everywhere()).lower(genes).compile()
+
+    with ThreadPoolExecutor() as threads:
+        small = [threads.submit(program.compile) for program in lowered]
+        evaluate, at_once = within_memory(compile_for, most_at_once(experiment), memory_limit())
+        programs = [program.result() for program in small]
+    on_devices = [*((program, 1) for program in programs), (evaluate, jax.device_count())]
+    remember(experiment, at_once, on_devices)
+    return at_once, [*programs, evaluate]
+
+
+def _everywhere() -> NamedSharding:
+    """The same on every device."""
+    return NamedSharding(device_mesh(), PartitionSpec())
 
 
 def within_memory(compile_for: Callable[[int], Any], at_once: int, limit: float) -> tuple[Any, int]:

@@ -23,7 +23,9 @@ from rich.console import Console
 
 import cli
 import experiments.evolve as evolve_module
+from experiments import programs
 from experiments.config import UserError, dump_yaml, load_experiment, load_scene
+from experiments.devices import cache_folder
 from experiments.display import Progress, open_display
 from experiments.evolution import compile_evolution, fitness_of, search_shapes, within_memory
 from experiments.evolve import Order, evolve
@@ -226,6 +228,25 @@ def test_what_is_minimised_falls_also_in_double_precision(tiny, tmp_path):
     assert (run.best > 0).all()
     assert (run.median >= run.best).all()
     assert final_population(path)["population.genes.controller"].dtype == np.float64
+
+
+def test_a_second_start_loads_what_the_first_compiled(tiny, whole, tmp_path, monkeypatch):
+    experiment = load_experiment(tiny, ["seeds=[7, 9]"]).resolved()
+    monkeypatch.setattr("experiments.evolution._compile", None)  # cannot be called
+    evolution = compile_evolution(experiment)  # whole had another number of generations and other seeds
+    searches, _ = evolution.step(evolution.start())
+    assert int(searches[0].generation) == 1
+    monkeypatch.undo()
+    folder = tmp_path / "store"
+    shutil.copytree(cache_folder() / "evolutions", folder / "evolutions")
+    monkeypatch.setattr(programs, "_folder", lambda: folder)
+    for file in (folder / "evolutions").iterdir():
+        file.write_bytes(file.read_bytes()[:1000])
+    assert programs.recall(experiment) is None  # torn, so gone
+    before = programs._fingerprint(experiment)
+    assert before == programs._fingerprint(load_experiment(tiny, ["generations=9"]).resolved())
+    assert before != programs._fingerprint(load_experiment(tiny, ["ea.sigma=0.2"]).resolved())
+    assert before != programs._fingerprint(load_experiment(tiny, ["seeds=3"]).resolved())
 
 
 # going on

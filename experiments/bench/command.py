@@ -8,7 +8,7 @@ from typing import Any
 from experiments.bench.evolve import bench_evolve
 from experiments.config.problems import UserError
 from experiments.devices import prepare
-from experiments.runs.files import write_json
+from experiments.files import write_json
 from experiments.runs.meta import describe_start
 from experiments.terminal import show_pairs
 

@@ -56,7 +56,8 @@ def bench_evolve(repeats: int, device: str | None) -> dict[str, Any]:
 
 
 def time_generation(repeats: int) -> dict[str, Any]:
-    """One generation of bipeds."""
+    """One generation of bipeds, compiled anew."""
+    jax.config.update("jax_enable_compilation_cache", False)
     experiment = bipeds()
     began = time.perf_counter()
     evolution = compile_evolution(experiment)

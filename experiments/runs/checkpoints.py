@@ -14,7 +14,7 @@ import numpy as np
 
 from evo import Search
 from experiments.config.problems import UserError
-from experiments.runs.files import write_arrays
+from experiments.files import write_arrays
 
 KEPT = 2
 

@@ -33,8 +33,7 @@ from experiments.config.plugins import PLUGINS_FOLDER
 from experiments.config.problems import UserError
 from experiments.evolution import Report
 from experiments.experiment import Experiment
-from experiments.runs.checkpoints import checkpoint_files, load_checkpoint, save_checkpoint
-from experiments.runs.files import (
+from experiments.files import (
     TEMPORARY,
     read_json_lines,
     remove_leftovers,
@@ -42,6 +41,7 @@ from experiments.runs.files import (
     write_json,
     write_text,
 )
+from experiments.runs.checkpoints import checkpoint_files, load_checkpoint, save_checkpoint
 
 CONFIG, META, STATISTICS, LOCK = "config.yaml", "meta.json", "statistics.jsonl", "lock"
 FOLDERS = ("lineage", "checkpoints", "best")

@@ -10,7 +10,7 @@ import numpy as np
 from experiments.config import load_experiment
 from experiments.config.problems import UserError
 from experiments.experiment import Experiment
-from experiments.runs.files import read_json_lines
+from experiments.files import read_json_lines
 from experiments.runs.folder import CONFIG, META, STATISTICS, is_run, is_statistics
 
 

@@ -22,28 +22,21 @@ def settle(witness: Array, values: Tree) -> Tree:
 
     witness: any number that only a running simulation knows, so that the compiler cannot see through this.
     """
-
-    def through_a_loop(values: Tree) -> Tree:
-        # A loop that never runs: no number is both positive and negative, but the compiler must prepare for one.
-        number = witness.reshape(-1)[0]
-        impossible = (number > 0) & (number < 0)
-        return jax.lax.while_loop(lambda _: impossible, lambda now: jax.tree.map(_changed, now), values)
-
-    return jax.lax.platform_dependent(values, cpu=through_a_loop, default=lambda values: values)
+    if jax.default_backend() != "cpu":
+        return values
+    # A loop that never runs: no number is both positive and negative, but the compiler must prepare for one.
+    number = witness.reshape(-1)[0]
+    impossible = (number > 0) & (number < 0)
+    return jax.lax.while_loop(lambda _: impossible, lambda now: jax.tree.map(_changed, now), values)
 
 
 def iterate(count: int, change: Callable[[Tree], Tree], start: Tree) -> Tree:
     """`change` applied `count` times: on the CPU in a loop, elsewhere one after the other."""
-
-    def in_a_loop(start: Tree) -> Tree:
+    if jax.default_backend() == "cpu":
         return jax.lax.fori_loop(0, count, lambda _, now: change(now), start)
-
-    def in_a_row(start: Tree) -> Tree:
-        for _ in range(count):
-            start = change(start)
-        return start
-
-    return jax.lax.platform_dependent(start, cpu=in_a_loop, default=in_a_row)
+    for _ in range(count):
+        start = change(start)
+    return start
 
 
 def _changed(values: Array) -> Array:
