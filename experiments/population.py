@@ -105,6 +105,7 @@ def _filled_up(individuals: Any, size: int) -> Any:
     """So many individuals; copies of the first fill up what is missing."""
 
     def fill(leaf: Array) -> Array:
-        return jnp.concatenate([leaf, jnp.broadcast_to(leaf[:1], (size - leaf.shape[0], *leaf.shape[1:]))])
+        missing = size - leaf.shape[0]
+        return jnp.concatenate([leaf, jnp.broadcast_to(leaf[:1], (missing, *leaf.shape[1:]))]) if missing else leaf
 
     return jax.tree.map(fill, individuals)

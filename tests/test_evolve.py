@@ -30,6 +30,7 @@ from experiments.display import Progress, open_display
 from experiments.evolution import compile_evolution, fitness_of, search_shapes, within_memory
 from experiments.evolve import Order, evolve
 from experiments.experiment import Experiment
+from experiments.files import read_json_lines
 from experiments.population import in_parts, on_all_devices
 from experiments.runs import read_run
 from experiments.runs.checkpoints import load_checkpoint
@@ -188,8 +189,9 @@ def test_many_genes_in_a_batch_are_the_same_as_alone(compiled):
 def test_parts_cover_everyone_once():
     values = np.arange(11.0)
     for at_once in (1, 3, 4, 10, 11, 50):
-        np.testing.assert_array_equal(in_parts(lambda x: x * 2, values, at_once), 2 * values)
-        np.testing.assert_array_equal(on_all_devices(lambda x: x * 2, values, at_once), 2 * values)
+        for share in (in_parts, on_all_devices):
+            doubled = jax.jit(lambda x, share=share, n=at_once: share(lambda one: 2 * one, x, n))(values)
+            np.testing.assert_array_equal(doubled, 2 * values)
 
 
 def test_memory_decides_how_many_robots_run_at_once():
@@ -291,7 +293,7 @@ def test_a_run_that_died_at_any_write_goes_on_to_the_same_end(whole, tiny, tmp_p
 
 
 KILLED = """
-import os, signal, sys
+import os, signal, sys, time
 from experiments.evolve import Order, evolve
 count, number = 0, int(sys.argv[3])
 original = os.fsync
@@ -300,6 +302,7 @@ def fsync(descriptor):
     count += 1
     if count == number:
         os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(float(sys.argv[4]))
     original(descriptor)
 os.fsync = fsync
 evolve(Order(sys.argv[1], ("generations=60",), out=sys.argv[2], resume=True))
@@ -324,19 +327,27 @@ def wait_until(condition, seconds=120):
 def test_sigkill_at_random_moments_then_resume(tiny, tmp_path):
     """Killed while writing, killed at random moments of running generations, then left to end."""
     undisturbed = evolve(Order(str(tiny), ("generations=60",), out=str(tmp_path / "undisturbed")))
-    path, file = tmp_path / "killed", tmp_path / "killed" / "statistics.jsonl"
+    path = tmp_path / "killed"
+
+    def starts():
+        return json.loads((path / "meta.json").read_text())["starts"]
+
+    def recorded():
+        return sum(1 for _ in read_json_lines(path / "statistics.jsonl"))
+
     generator = random.Random(1)
-    assert start_process(tiny, path, generator.randrange(4, 40)).wait(timeout=120) == -signal.SIGKILL
-    for _ in range(3):
-        before = file.stat().st_size
-        process = start_process(tiny, path, NEVER)
-        wait_until(lambda before=before: file.stat().st_size > before)
-        time.sleep(generator.uniform(0, 0.6))
+    slowly = 0.01  # so that no machine is through before it is killed
+    assert start_process(tiny, path, generator.randrange(4, 40), slowly).wait(timeout=120) == -signal.SIGKILL
+    for number in (2, 3, 4):
+        process = start_process(tiny, path, NEVER, slowly)
+        wait_until(lambda number=number: len(starts()) == number)
+        wait_until(lambda: recorded() > 2 * starts()[-1]["generation"])
+        time.sleep(generator.uniform(0, 0.5))
         process.kill()
         assert process.wait(timeout=60) == -signal.SIGKILL
-    output, _ = start_process(tiny, path, NEVER).communicate(timeout=120)
+    output, _ = start_process(tiny, path, NEVER, 0).communicate(timeout=120)
     assert "going on after generation" in output
-    assert len(json.loads((path / "meta.json").read_text())["starts"]) == 5
+    assert len(starts()) == 5
     assert_same_run(path, undisturbed)
 
 
