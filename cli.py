@@ -153,17 +153,17 @@ def schema(file: str) -> None:
 
 
 @main.command()
-@click.argument("suite", type=click.Choice(["evolve"]), default="evolve")
+@click.argument("suite", type=click.Choice(["2d", "evolve", "all"]), default="all")
 @click.option(
     "--repeats", type=click.IntRange(min=1), default=3, help="Timed repetitions after a warm-up; 3 by default."
 )
 @click.option("--json", "json_file", metavar="FILE", help="Write the figures as JSON.")
 @click.option("--device", type=click.Choice(["cpu", "gpu"]), help="Where to compute; by default the best there is.")
 def bench(suite: str, repeats: int, json_file: str | None, device: str | None) -> None:
-    """Time a generation, the search and a second start; prints figures."""
+    """Time fixed 2-D scenes, or a generation with the search and two starts; prints figures."""
     from experiments.bench.command import bench_command
 
-    bench_command(repeats, json_file, device)
+    bench_command(suite, repeats, json_file, device)
 
 
 @main.command()

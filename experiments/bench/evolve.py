@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -19,6 +18,7 @@ import jax
 import numpy as np
 
 from evo import MuPlusLambda
+from experiments.bench.timing import spread, timed
 from experiments.config import parse_experiment
 from experiments.evolution import compile_evolution
 from experiments.experiment import Experiment
@@ -80,7 +80,7 @@ def time_generation(repeats: int) -> dict[str, Any]:
         "time_step_s": schedule.time_step,
         "substeps": schedule.substeps,
         "compile_s": compiled,
-        **_spread(seconds[1:]),
+        **spread(seconds[1:]),
         "svsps": robots * voxels * schedule.steps / middle,
         "host_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         "device_peak_bytes": (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use"),
@@ -100,7 +100,7 @@ def time_search(repeats: int, individuals: int = 250, genes: int = 400) -> dict[
         return optimiser.tell(search, asked, -(asked.genes**2).sum(1))
 
     search = generation(jax.jit(partial(optimiser.start, sample=sample))(jax.random.key(0)))
-    return {"individuals": individuals, "genes": genes, **_time(lambda: generation(search), max(20, repeats))}
+    return {"individuals": individuals, "genes": genes, **timed(lambda: generation(search), max(20, repeats))}
 
 
 def time_starts(device: str | None) -> dict[str, Any]:
@@ -114,22 +114,3 @@ def time_starts(device: str | None) -> dict[str, Any]:
             subprocess.run([sys.executable, "-c", START, device or ""], env=environment, check=True)
             seconds.append(time.perf_counter() - began)
     return {"first_s": seconds[0], "second_s": seconds[1], "ratio": seconds[0] / seconds[1]}
-
-
-def _time(function: Callable[[], Any], repeats: int) -> dict[str, Any]:
-    jax.block_until_ready(function())
-    seconds = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        jax.block_until_ready(function())
-        seconds.append(time.perf_counter() - began)
-    return _spread(seconds)
-
-
-def _spread(seconds: list[float]) -> dict[str, Any]:
-    return {
-        "repeats": len(seconds),
-        "median_s": float(np.median(seconds)),
-        "fastest_s": float(min(seconds)),
-        "slowest_s": float(max(seconds)),
-    }
