@@ -23,16 +23,6 @@ Band = Literal["sigma", "quartiles"]
 BAND_NAMES = {"sigma": "one standard deviation", "quartiles": "quartiles"}
 
 
-def check_target(out: str) -> Path:
-    """Where a figure goes, told before any work if it cannot."""
-    target = Path(out)
-    if target.suffix.lower() not in FORMATS:
-        raise UserError(f"--out {out}: the name should end in {', '.join(FORMATS)}")
-    if not target.parent.is_dir():
-        raise UserError(f"--out {out}: there is no folder {target.parent}")
-    return target
-
-
 def check_one_goal(runs: Sequence[Run]) -> None:
     """Refuse to put different things side by side."""
     goals = {f"{run.experiment.fitness.direction} {run.experiment.fitness.measure}" for run in runs}

@@ -4,15 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
+from experiments.config.problems import UserError
+
 TEMPORARY = ".partial"
 """How the name of a file that is still being written ends."""
+
+
+def target_file(option: str, given: str, suffixes: Sequence[str] = ()) -> Path:
+    """Where a result is to go; raises UserError before any work is done if it could not."""
+    target = Path(given)
+    if suffixes and target.suffix.lower() not in suffixes:
+        raise UserError(f"{option} {given}: the name should end in {' or '.join(suffixes)}")
+    if not target.parent.is_dir():
+        raise UserError(f"{option} {given}: there is no folder {target.parent}")
+    if target.is_dir():
+        raise UserError(f"{option} {given}: this is a folder; give a file")
+    return target
 
 
 def write_atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:
@@ -39,6 +54,15 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: Any) -> None:
     """A whole JSON file, or nothing."""
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def without_nan(value: Any) -> Any:
+    """The same with null for what is no finite number, which JSON does not have."""
+    if isinstance(value, dict):
+        return {key: without_nan(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_nan(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:

@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 
 from experiments.config import UserError, load_scene
+from experiments.files import target_file
 from vsr.scene import Outcome, Scene, simulate
 
 DRAWINGS = (".gif", ".png")
@@ -14,7 +15,7 @@ DRAWINGS = (".gif", ".png")
 
 def run(file: str, out: str | None) -> tuple[Scene, Outcome]:
     """Simulate a file's scene and, if asked, draw it."""
-    target = None if out is None else _drawing_target(out)
+    target = None if out is None else target_file("--out", out, DRAWINGS)
     scene = load_scene(file)
     outcome = simulate(scene, keep_trajectory=target is not None)
     if target is not None:
@@ -55,13 +56,3 @@ def draw(scene: Scene, outcome: Outcome, target: Path) -> None:
         raise UserError(f"{target}: cannot be written: {error.strerror or error}") from None
     finally:
         partial.unlink(missing_ok=True)
-
-
-def _drawing_target(out: str) -> Path:
-    """Check before simulating that the drawing could be written."""
-    target = Path(out)
-    if target.suffix.lower() not in DRAWINGS:
-        raise UserError(f"--out {out}: the name should end in {' or '.join(DRAWINGS)}")
-    if not target.parent.is_dir():
-        raise UserError(f"--out {out}: there is no folder {target.parent}")
-    return target

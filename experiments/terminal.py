@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from experiments.comparison import Comparison
+from experiments.files import without_nan
 from experiments.units import UNITS
 from vsr.scene import Outcome, Scene
 
@@ -58,7 +59,7 @@ def show_comparison(comparison: Comparison, as_json: bool) -> None:
     """Runs with their medians, then every pair with its test."""
     console = _console()
     if as_json:
-        console.print_json(json.dumps(_without_nan(asdict(comparison))))
+        console.print_json(json.dumps(without_nan(asdict(comparison))))
         return
     warn(comparison.warnings)
     table = Table(title=f"best {comparison.measure}, median over seeds", box=None, title_justify="left")
@@ -110,12 +111,3 @@ def _console() -> Console:
     """As wide as the terminal; wide enough for whole names where there is none."""
     console = Console()
     return console if console.is_terminal else Console(width=200)
-
-
-def _without_nan(value):
-    """The same with null for what is no finite number, which JSON does not have."""
-    if isinstance(value, dict):
-        return {key: _without_nan(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_nan(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -242,6 +242,7 @@ def test_a_second_start_loads_what_the_first_compiled(tiny, whole, tmp_path, mon
     folder = tmp_path / "store"
     shutil.copytree(cache_folder() / "evolutions", folder / "evolutions")
     monkeypatch.setattr(programs, "_folder", lambda: folder)
+    assert programs.recall(experiment) is not None
     for file in (folder / "evolutions").iterdir():
         file.write_bytes(file.read_bytes()[:1000])
     assert programs.recall(experiment) is None  # torn, so gone
@@ -588,7 +589,7 @@ def test_plot_draws_every_format(vsr, whole, tmp_path):
         assert target.read_bytes().startswith(start_of_file)
     result = vsr("plot", whole, "--out", tmp_path / "curves.jpg")
     assert result.exit_code == 2
-    assert ".png, .pdf, .svg" in result.output
+    assert "the name should end in .png or .pdf or .svg" in result.output
 
 
 @pytest.mark.parametrize(
@@ -703,12 +704,12 @@ def test_plugins_travel_with_the_run(tmp_path):
     process = start_process(*run, code=INTERRUPTED)
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 0, output
-    (home / "low_gravity.py").write_text((home / "low_gravity.py").read_text().replace("0.01", "0.02"))
+    (home / "low_gravity.py").write_text((home / "low_gravity.py").read_text() + "# changed\n")
     more = ["evolve", home / "ice.yaml", "--out", tmp_path / "run", "--resume", "--set", "generations=2", "--seed", 4]
     process = start_process(*more, code=INTERRUPTED)
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 2, output
-    assert "plugin 'low_gravity' is not what it was" in output or "world.terrain.friction" in output
+    assert "plugin 'low_gravity' is not what it was" in output
     shutil.rmtree(home)
     process = start_process("simulate", tmp_path / "run" / "best" / "seed-4.yaml", "--json", code=INTERRUPTED)
     output, _ = process.communicate(timeout=120)

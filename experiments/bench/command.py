@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from experiments.bench.evolve import bench_evolve
 from experiments.bench.planar import SCENES, BenchScene, bench_scene
 from experiments.bench.timing import shown
-from experiments.config.problems import UserError
 from experiments.devices import prepare
-from experiments.files import write_json
+from experiments.files import target_file, write_json
 from experiments.runs.meta import describe_start
 from experiments.terminal import show_pairs
 
 
 def bench_command(suite: str, repeats: int, json_file: str | None, device: str | None) -> None:
     """Run a suite and tell the figures."""
-    target = None if json_file is None else Path(json_file)
-    if target is not None and not target.parent.is_dir():
-        raise UserError(f"--json {json_file}: there is no folder {target.parent}")
+    target = None if json_file is None else target_file("--json", json_file)
     prepare(device)
     where = describe_start(0)
     title = f"on {where['device']} x {where['devices']}, jax {where['packages']['jax']}"

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
-from typing import Any
 
 from experiments.config import UserError
+from experiments.files import target_file, without_nan
 from experiments.validation.suite import Report, validate
 
 SHIPPED = Path(__file__).resolve().parents[2] / "tests" / "data" / "2d-vsr-sim"
@@ -25,7 +24,7 @@ def validate_command(reference: str | None, json_file: str | None, plots: str | 
     console = Console()
     report = validate(folder, lambda line: console.print(line, highlight=False, soft_wrap=True))
     if json_file is not None:
-        Path(json_file).write_text(json.dumps(_without_nan(report), indent=2, allow_nan=False) + "\n")
+        Path(json_file).write_text(json.dumps(without_nan(report), indent=2, allow_nan=False) + "\n")
     if plots is not None:
         from experiments.validation.plots import draw_figures
 
@@ -35,19 +34,9 @@ def validate_command(reference: str | None, json_file: str | None, plots: str | 
 
 def _check_targets(json_file: str | None, plots: str | None) -> None:
     """What could not be written is told before the work, not after it."""
-    for target in (json_file, plots):
-        if target is not None and not Path(target).resolve().parent.is_dir():
-            raise UserError(f"{target}: there is no folder {Path(target).resolve().parent}")
-    if json_file is not None and Path(json_file).is_dir():
-        raise UserError(f"--json {json_file}: this is a folder; give a file")
+    if json_file is not None:
+        target_file("--json", json_file)
+    if plots is not None and not Path(plots).resolve().parent.is_dir():
+        raise UserError(f"--plots {plots}: there is no folder {Path(plots).resolve().parent}")
     if plots is not None and Path(plots).is_file():
         raise UserError(f"--plots {plots}: this is a file; give a folder")
-
-
-def _without_nan(value: Any) -> Any:
-    """JSON has no NaN; what could not be measured is null."""
-    if isinstance(value, dict):
-        return {key: _without_nan(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_without_nan(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
