@@ -14,13 +14,14 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.controllers import Controller
-from vsr.physics.advance import advance
+from vsr.physics.advance import Implementation, Watch, advance_through, chosen
+from vsr.physics.advance.watch import broken
 from vsr.physics.geometry import bounding_box, center, mass_motion
 from vsr.physics.model import Environment, Model, State
 from vsr.sensors import empty_memory, read
 
-EXPLOSION_SPEED = 1e4
-"""A mass faster than this [m/s] has exploded: nothing a robot can do gets it there, and instability soon does."""
+MOST_CALLS_AT_ONCE = 128
+"""Control values of so many calls are made at once for a kernel that takes them all (a controller without senses)."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class Schedule:
     """time steps without a control call between two calls (the paper's c)"""
     substeps: int = 6
     """integration steps in a time step"""
+    implementation: Implementation = "auto"
+    """of `advance`"""
 
     @property
     def steps(self) -> int:
@@ -114,7 +117,7 @@ class _Life(NamedTuple):
     memory: Array
     """of the sensors"""
     height: Array
-    """sum over calls of the centre's height"""
+    """sum over calls and masses of their centres' heights"""
     effort: Array
     """sum over calls of the mean squared control"""
     failed: Array
@@ -125,18 +128,56 @@ def _live(
 ) -> tuple[Episode, Any]:
     """The summary, and the states and controls of all intervals if they are to be kept."""
     calls, remainder = divmod(schedule.steps, schedule.steps_per_call)
+    life = _birth(model, controller, state)
+    fused = chosen(schedule.implementation, model.mass.dtype) != "xla"
+    if fused and calls and not controller.senses and not keep_frames:
+        life, frames = _live_by_the_clock(model, controller, environment, life, schedule, calls), None
+    else:
 
-    def interval(life: _Life, index: Array) -> tuple[_Life, Any]:
-        moved = _move(model, environment, life.state, life.control, schedule, schedule.steps_per_call)
-        time = (index + 1).astype(model.mass.dtype) * (schedule.steps_per_call * schedule.time_step)
-        following = _call(model, controller, environment, life._replace(state=moved), time, index == 0)
-        return following, ((moved, life.control) if keep_frames else None)
+        def interval(life: _Life, index: Array) -> tuple[_Life, Any]:
+            moved, seen = _move(model, environment, life.state, life.control[None], schedule, schedule.steps_per_call)
+            time = (index + 1).astype(model.mass.dtype) * (schedule.steps_per_call * schedule.time_step)
+            following = _call(model, controller, environment, life._replace(state=moved), seen, time, index == 0)
+            return following, ((moved, life.control) if keep_frames else None)
 
-    life, frames = jax.lax.scan(interval, _birth(model, controller, state), jnp.arange(calls))
+        life, frames = jax.lax.scan(interval, life, jnp.arange(calls))
     if remainder:
-        final = _move(model, environment, life.state, life.control, schedule, remainder)
-        life = life._replace(state=final, failed=life.failed | _broken(final))
+        final, seen = _move(model, environment, life.state, life.control[None], schedule, remainder)
+        life = life._replace(state=final, failed=life.failed | seen.broken.any())
     return _summarise(model, state, life, schedule.total_time, calls), frames
+
+
+def _live_by_the_clock(
+    model: Model, controller: Controller, environment: Environment, life: _Life, schedule: Schedule, calls: int
+) -> _Life:
+    """All calls of a life whose controller feels nothing, so that control values of many calls can be made at once."""
+    at_once = _calls_at_once(calls)
+
+    def several(life: _Life, first: Array, count: int) -> _Life:
+        """`count` intervals and the calls at their ends."""
+        times = (first + 1 + jnp.arange(count)).astype(model.mass.dtype) * (
+            schedule.steps_per_call * schedule.time_step
+        )
+        controls = jax.vmap(lambda time: _decide(model, controller, time, None))(times)
+        acting = jnp.concatenate([life.control[None], controls[:-1]])
+        state, seen = _move(model, environment, life.state, acting, schedule, schedule.steps_per_call)
+        return life._replace(
+            state=state,
+            control=controls[-1],
+            height=life.height + seen.height.sum(),
+            effort=life.effort + jax.vmap(lambda control: _effort(model, control))(controls).sum(),
+            failed=life.failed | seen.broken.any(),
+        )
+
+    whole, rest = divmod(calls, at_once)
+    life, _ = jax.lax.scan(lambda now, index: (several(now, index * at_once, at_once), None), life, jnp.arange(whole))
+    return several(life, jnp.asarray(whole * at_once), rest) if rest else life
+
+
+def _calls_at_once(calls: int) -> int:
+    """As many as allowed; fewer if all parts are then alike, so that there is only one kernel."""
+    even = [count for count in range(MOST_CALLS_AT_ONCE // 4, MOST_CALLS_AT_ONCE + 1) if calls % count == 0]
+    return max(even, default=min(calls, MOST_CALLS_AT_ONCE))
 
 
 def _birth(model: Model, controller: Controller, state: State) -> _Life:
@@ -147,19 +188,32 @@ def _birth(model: Model, controller: Controller, state: State) -> _Life:
         memory=empty_memory(model, controller.senses) if controller.senses else zero,
         height=zero,
         effort=zero,
-        failed=_broken(state) | (model.present.sum() == 0),
+        failed=broken(state).any() | (model.present.sum() == 0),
     )
 
 
 def _move(
-    model: Model, environment: Environment, state: State, control: Array, schedule: Schedule, steps: int
-) -> State:
-    count = steps * schedule.substeps
-    return advance(model, environment, state, control, substep=schedule.substep, count=count)
+    model: Model, environment: Environment, state: State, controls: Array, schedule: Schedule, steps: int
+) -> tuple[State, Watch]:
+    return advance_through(
+        model,
+        environment,
+        state,
+        controls,
+        substep=schedule.substep,
+        count=steps * schedule.substeps,
+        implementation=schedule.implementation,
+    )
 
 
 def _call(
-    model: Model, controller: Controller, environment: Environment, life: _Life, time: Array, first_call: Array
+    model: Model,
+    controller: Controller,
+    environment: Environment,
+    life: _Life,
+    seen: Watch,
+    time: Array,
+    first_call: Array,
 ) -> _Life:
     """Feel, decide, and keep account."""
     readings, memory = None, life.memory
@@ -173,31 +227,35 @@ def _call(
             first_call,
             legacy_angle=controller.legacy_angle,
         )
-    control = jnp.clip(controller.control(time, readings), -1, 1) * model.present
+    control = _decide(model, controller, time, readings)
     return life._replace(
         control=control,
         memory=memory,
-        height=life.height + center(model, mass_motion(model, life.state))[1],
-        effort=life.effort + (control**2).sum() / jnp.maximum(model.present.sum(), 1),
-        failed=life.failed | _broken(life.state),
+        height=life.height + seen.height.sum(),
+        effort=life.effort + _effort(model, control),
+        failed=life.failed | seen.broken.any(),
     )
+
+
+def _decide(model: Model, controller: Controller, time: Array, readings: Array | None) -> Array:
+    return jnp.clip(controller.control(time, readings), -1, 1) * model.present
+
+
+def _effort(model: Model, control: Array) -> Array:
+    """Mean squared control over voxels."""
+    return (control**2).sum() / jnp.maximum(model.present.sum(), 1)
 
 
 def _summarise(model: Model, start: State, life: _Life, total_time: float, calls: int) -> Episode:
     motion = mass_motion(model, start)
     low, high = bounding_box(model, motion)
+    masses = jnp.maximum(4 * model.present.sum(), 1)
     return Episode(
         start=center(model, motion),
         end=center(model, mass_motion(model, life.state)),
         box=high - low,
         total_time=jnp.asarray(total_time, model.mass.dtype),
-        mean_height=life.height / calls if calls else center(model, motion)[1],
+        mean_height=life.height / (calls * masses) if calls else center(model, motion)[1],
         mean_squared_control=life.effort / max(calls, 1),
         failed=life.failed,
     )
-
-
-def _broken(state: State) -> Array:
-    finite = jnp.isfinite(state.position).all() & jnp.isfinite(state.rotation).all() & jnp.isfinite(state.spin).all()
-    # A comparison with NaN is false, so this also catches velocities that are not numbers.
-    return ~(finite & ((state.velocity**2).sum(-1) < EXPLOSION_SPEED**2).all())

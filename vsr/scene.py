@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 from vsr.body import Body, Material, assemble_body
 from vsr.controllers import CONTROLLERS, Controller, ControllerSpec, Sine
 from vsr.controllers.base import misfit
+from vsr.physics.advance import chosen
 from vsr.physics.model import Environment, Model, State
 from vsr.physics.stability import choose_substeps
 from vsr.rollout import Schedule, Trajectory, record, rollout
@@ -69,6 +70,12 @@ class Physics(Spec):
     """integration steps in a time step; if absent, enough for the stiffest material"""
     precision: Literal["float32", "float64"] = "float32"
     """kind of floating-point number"""
+    implementation: Literal["auto", "xla", "fused"] = "auto"
+    """of the simulator's inner loop: plain JAX (xla), or one GPU kernel (fused), which auto takes where it can run"""
+
+    def check_device(self) -> None:
+        """Raise ValueError if the implementation asked for cannot run on the device that jax computes on."""
+        chosen(self.implementation, jnp.dtype(self.precision))
 
 
 def plan(materials: Iterable[Material], task: Locomotion, physics: Physics) -> Schedule:
@@ -78,6 +85,7 @@ def plan(materials: Iterable[Material], task: Locomotion, physics: Physics) -> S
         time_step=physics.time_step,
         control_interval=physics.control_interval,
         substeps=choose_substeps(list(materials), physics.time_step, physics.substeps),
+        implementation=physics.implementation,
     )
 
 

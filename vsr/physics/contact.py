@@ -11,6 +11,8 @@ Every array may have further axes at the end.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -31,7 +33,7 @@ MAX_CORRECTION = 0.2
 ITERATIONS = 4
 """Passes over the two corners; docs/physics.md tells what fewer and more do."""
 NOWHERE = 1e9
-"""Height over ground of a corner that does not exist [m]."""
+"""Lifts a corner that does not exist off any ground [m]."""
 
 
 class Pose(NamedTuple):
@@ -51,11 +53,37 @@ class Motion(NamedTuple):
     spin: Array
 
 
-class Grip(NamedTuple):
-    """Coefficients of each corner on this ground; each (points, layers, rows+1, columns+1, ...)."""
+Points = Array | tuple[Array, ...]
+"""A value for each of a cluster's corners: an array with the corners first, or a tuple."""
 
-    friction: Array
-    restitution: Array
+
+class Corners(NamedTuple):
+    """Where a cluster can touch this ground."""
+
+    offset_x: Points
+    """corner seen from the cluster's centre at rest [m]"""
+    offset_y: Points
+    lift: Points
+    """0, or NOWHERE for a corner that does not exist [m]"""
+    friction: Points
+    """coefficient on this ground"""
+    restitution: Points
+    """likewise"""
+
+
+class Mobility(NamedTuple):
+    """How readily clusters move; each (layers, rows+1, columns+1, ...)."""
+
+    free: Array
+    """1, or 0 where there is no cluster or it is anchored"""
+    turning: Array
+    """mass over moment of inertia [1/m²], 0 where not free"""
+    gyration: Array
+    """moment of inertia over mass [m²], likewise"""
+
+
+Ground = Callable[[Array], tuple[Array, Array, Array]]
+"""Height [m] and upward unit normal, x and y, at any x [m]."""
 
 
 class _Corner(NamedTuple):
@@ -85,7 +113,7 @@ class _Constraint(NamedTuple):
 
 
 _Impulses = tuple[Array, ...]
-"""Tangential impulses at the first and the second corner, then the normal ones [N s]."""
+"""Tangential impulses at the first and the second corner, then the normal ones, over the cluster's mass [m/s]."""
 
 
 class _Equations(NamedTuple):
@@ -97,74 +125,88 @@ class _Equations(NamedTuple):
     """how much less for each of the others, in their order"""
 
 
-def combine_grip(model: Model, terrain: Terrain) -> Grip:
-    """Friction by the geometric mean, restitution by the larger."""
-    return Grip(
-        jnp.sqrt(model.contact_friction * terrain.friction),
-        jnp.maximum(model.contact_restitution, terrain.restitution),
+def mobility_of(model: Model) -> Mobility:
+    free = model.inverse_mass > 0
+    turns = free & (model.inverse_inertia > 0)
+    turning = jnp.where(free, model.inverse_inertia / jnp.where(free, model.inverse_mass, 1), 0)
+    gyration = jnp.where(turns, model.inverse_mass / jnp.where(turns, model.inverse_inertia, 1), 0)
+    return Mobility(free.astype(model.inverse_mass.dtype), turning, gyration)
+
+
+def corners_on(model: Model, terrain: Terrain) -> Corners:
+    """A robot's corners on a ground: friction by the geometric mean, restitution by the larger."""
+    return Corners(
+        offset_x=model.contact_offset[:, :, :, :, 0],
+        offset_y=model.contact_offset[:, :, :, :, 1],
+        lift=jnp.where(model.contact_active, 0, NOWHERE).astype(model.contact_offset.dtype),
+        friction=jnp.sqrt(model.contact_friction * terrain.friction),
+        restitution=jnp.maximum(model.contact_restitution, terrain.restitution),
     )
 
 
-def resolve_contact(
-    model: Model, terrain: Terrain, grip: Grip, pose: Pose, motion: Motion
-) -> tuple[Motion, tuple[Array, Array]]:
-    """Velocities that respect the ground, and the nudge out of it, x and y [m].
-
-    motion: velocities after all other forces.
-    """
-    heights = settle(pose.x, _corner_heights(model, terrain, pose))
-    deepest, next_deepest = settle(pose.x, _deepest_corners(model, grip, pose, heights))
-    first, second = settle(
-        pose.x,
-        tuple(_constrain(terrain, pose, corner, motion) for corner in (deepest, next_deepest)),
-    )
-    depth = jnp.clip(CORRECTED_SHARE * (-deepest.height - SLOP), 0, MAX_CORRECTION) * (model.inverse_mass > 0)
-    return _solve(model, first, second, motion), (depth * first.normal[0], depth * first.normal[1])
+def corner_heights(ground: Ground, offset_x: Array, offset_y: Array, lift: Array | None, pose: Pose) -> Array:
+    """Of one or all corners over the ground [m], negative inside it; without lift they exist."""
+    x = pose.x + pose.cosine * offset_x - pose.sine * offset_y
+    y = pose.y + pose.sine * offset_x + pose.cosine * offset_y
+    height = _over(ground, x, y)
+    return height if lift is None else height + lift
 
 
 def heights_over_ground(terrain: Terrain, x: Array, y: Array) -> Array:
     """Distance of points from the ground's line below them [m], negative inside."""
-    height, _, normal_y = surface(terrain, x)
+    return _over(partial(surface, terrain), x, y)
+
+
+def _over(ground: Ground, x: Array, y: Array) -> Array:
+    height, _, normal_y = ground(x)
     return (y - height) * normal_y
 
 
-def _corner_heights(model: Model, terrain: Terrain, pose: Pose) -> Array:
-    """Of all corners over the ground [m], (points, layers, rows+1, columns+1, ...)."""
-    offset_x, offset_y = model.contact_offset[:, :, :, :, 0], model.contact_offset[:, :, :, :, 1]
-    x = pose.x + pose.cosine * offset_x - pose.sine * offset_y
-    y = pose.y + pose.sine * offset_x + pose.cosine * offset_y
-    return jnp.where(model.contact_active, heights_over_ground(terrain, x, y), NOWHERE)
+def resolve_contact(
+    ground: Ground, mobility: Mobility, corners: Corners, heights: Points, pose: Pose, motion: Motion
+) -> tuple[Motion, tuple[Array, Array]]:
+    """Velocities that respect the ground, and the nudge out of it, x and y [m].
+
+    heights: of the corners over the ground [m]; motion: velocities after all other forces. Where all corners are above
+    the ground, nothing changes.
+    """
+    deepest, next_deepest = settle(pose.x, _deepest_corners(corners, pose, heights))
+    first, second = settle(
+        pose.x,
+        tuple(_constrain(ground, pose, corner, motion) for corner in (deepest, next_deepest)),
+    )
+    depth = jnp.clip(CORRECTED_SHARE * (-deepest.height - SLOP), 0, MAX_CORRECTION) * mobility.free
+    return _solve(mobility, first, second, motion), (depth * first.normal[0], depth * first.normal[1])
 
 
-def _deepest_corners(model: Model, grip: Grip, pose: Pose, heights: Array) -> tuple[_Corner, _Corner]:
-    deepest = _lowest(heights)
-    others = [jnp.where(deepest == i, 2 * NOWHERE, height) for i, height in enumerate(heights)]
-    next_deepest = _lowest(others)
+def _deepest_corners(corners: Corners, pose: Pose, heights: Points) -> tuple[_Corner, _Corner]:
+    deepest, height = _lowest(heights)
+    others = tuple(jnp.where(deepest == i, 2 * NOWHERE, height) for i, height in enumerate(heights))
+    next_deepest, next_height = _lowest(others)
 
-    def corner(index: Array) -> _Corner:
-        offset_x = _pick(model.contact_offset[:, :, :, :, 0], index)
-        offset_y = _pick(model.contact_offset[:, :, :, :, 1], index)
+    def corner(index: Array, height: Array) -> _Corner:
+        offset_x, offset_y = _pick(corners.offset_x, index), _pick(corners.offset_y, index)
         return _Corner(
-            _pick(heights, index),
+            height,
             pose.cosine * offset_x - pose.sine * offset_y,
             pose.sine * offset_x + pose.cosine * offset_y,
-            _pick(grip.friction, index),
-            _pick(grip.restitution, index),
+            _pick(corners.friction, index),
+            _pick(corners.restitution, index),
         )
 
-    return corner(deepest), corner(next_deepest)
+    return corner(deepest, height), corner(next_deepest, next_height)
 
 
-def _lowest(heights: Array | list[Array]) -> Array:
-    """Index of the least, the first of equals."""
+def _lowest(heights: Points) -> tuple[Array, Array]:
+    """Index and value of the least, the first of equals."""
     index, least = jnp.zeros(heights[0].shape, jnp.int32), heights[0]
     for i, height in enumerate(heights[1:], 1):
         index = jnp.where(height < least, i, index)
         least = jnp.minimum(height, least)
-    return index
+    return index, least
 
 
-def _pick(values: Array, index: Array) -> Array:
+def _pick(values: Points, index: Array) -> Array:
     """values[index] along the first axis, for each element."""
     picked = values[0]
     for i, value in enumerate(values[1:], 1):
@@ -172,8 +214,8 @@ def _pick(values: Array, index: Array) -> Array:
     return picked
 
 
-def _constrain(terrain: Terrain, pose: Pose, corner: _Corner, motion: Motion) -> _Constraint:
-    _, normal_x, normal_y = surface(terrain, pose.x + corner.arm_x)
+def _constrain(ground: Ground, pose: Pose, corner: _Corner, motion: Motion) -> _Constraint:
+    _, normal_x, normal_y = ground(pose.x + corner.arm_x)
     normal = normal_x, normal_y, corner.arm_x * normal_y - corner.arm_y * normal_x
     approach = _speed(motion, normal)
     return _Constraint(
@@ -190,15 +232,7 @@ def _speed(motion: Motion, direction: tuple[Array, Array, Array]) -> Array:
     return motion.x * direction[0] + motion.y * direction[1] + motion.spin * direction[2]
 
 
-def _push(model: Model, motion: Motion, direction: tuple[Array, Array, Array], impulse: Array) -> Motion:
-    return Motion(
-        motion.x + model.inverse_mass * impulse * direction[0],
-        motion.y + model.inverse_mass * impulse * direction[1],
-        motion.spin + model.inverse_inertia * impulse * direction[2],
-    )
-
-
-def _solve(model: Model, first: _Constraint, second: _Constraint, motion: Motion) -> Motion:
+def _solve(mobility: Mobility, first: _Constraint, second: _Constraint, motion: Motion) -> Motion:
     """Sequential impulses, a fixed number of passes over both corners, begun with sticking where friction can hold.
 
     With much friction (over 4/3 for a square) a corner may have two ways on, to stick or to slip off, and both satisfy
@@ -208,10 +242,10 @@ def _solve(model: Model, first: _Constraint, second: _Constraint, motion: Motion
     Speeds are linear in the impulses, so a pass need not know the velocities: every impulse in turn becomes what brings
     its own corner to the wanted speed while the other three act.
     """
-    alone = _stick_on_one(model, first, motion)
-    together = _stick_on_both(model, first, second, motion)
+    alone = _stick_on_one(mobility, first, motion)
+    together = _stick_on_both(mobility, first, second, motion)
     start = tuple(jnp.where(second.active, both, one) for both, one in zip(together, alone, strict=True))
-    equations, start = settle(motion.spin, (_equations(model, first, second, motion), start))
+    equations, start = settle(motion.spin, (_equations(mobility, first, second, motion), start))
 
     def solution(impulses: list[Array], i: int) -> Array:
         total = equations.alone[i]
@@ -224,57 +258,67 @@ def _solve(model: Model, first: _Constraint, second: _Constraint, motion: Motion
         for i, friction in enumerate((first.friction, second.friction)):
             bound = friction * values[i + 2]
             values[i] = jnp.clip(solution(values, i), -bound, bound)
-        for i, active in enumerate((first.active, second.active), 2):
-            values[i] = jnp.where(active, jnp.maximum(solution(values, i), 0), 0)
+        for i in (2, 3):
+            values[i] = jnp.maximum(solution(values, i), 0)
         return tuple(values)
 
     directions = first.tangent, second.tangent, first.normal, second.normal
-    for direction, impulse in zip(directions, iterate(ITERATIONS, improve, start), strict=True):
-        motion = _push(model, motion, direction, impulse)
-    return motion
+    impulses = iterate(ITERATIONS, improve, start)
+    change_x, change_y, change_spin = (
+        sum(impulse * direction[part] for impulse, direction in zip(impulses, directions, strict=True))
+        for part in range(3)
+    )
+    return Motion(
+        motion.x + mobility.free * change_x,
+        motion.y + mobility.free * change_y,
+        motion.spin + mobility.turning * change_spin,
+    )
 
 
-def _equations(model: Model, first: _Constraint, second: _Constraint, motion: Motion) -> _Equations:
+def _equations(mobility: Mobility, first: _Constraint, second: _Constraint, motion: Motion) -> _Equations:
+    """One equation an impulse; that of a normal impulse of a corner in the air says zero."""
     directions = first.tangent, second.tangent, first.normal, second.normal
     wanted = 0, 0, first.wanted, second.wanted
+    turned = [mobility.turning * direction[2] for direction in directions]
+    shares = [1 / (1 + turn * direction[2]) for turn, direction in zip(turned, directions, strict=True)]
+    shares[2:] = jnp.where(first.active, shares[2], 0), jnp.where(second.active, shares[3], 0)
+    # How much of an impulse acts along another's direction; both corners' tangents are their normals, turned alike.
+    normal, other = first.normal, second.normal
+    along, across = normal[0] * other[0] + normal[1] * other[1], normal[1] * other[0] - normal[0] * other[1]
+    straight = {(0, 1): along, (2, 3): along, (0, 3): across, (1, 2): -across}
 
-    def mobility(one: tuple[Array, Array, Array], other: tuple[Array, Array, Array]) -> Array:
-        """Change of the speed along one direction by an impulse along the other [1/kg]."""
-        along = one[0] * other[0] + one[1] * other[1]
-        return model.inverse_mass * along + model.inverse_inertia * one[2] * other[2]
+    def response(i: int, j: int) -> Array:
+        """Change of the speed along direction i by an impulse along direction j."""
+        i, j = min(i, j), max(i, j)
+        return turned[i] * directions[j][2] + straight.get((i, j), 0)
 
-    def inertia_along(lever: Array) -> Array:
-        """Impulse along a direction per change of its speed [kg]."""
-        return _inverse_or_zero(model.inverse_mass + model.inverse_inertia * lever * lever)
-
-    masses = [inertia_along(direction[2]) for direction in directions]
+    responses = {(i, j): response(i, j) for i in range(4) for j in range(i + 1, 4)}
     changes = [speed - _speed(motion, direction) for speed, direction in zip(wanted, directions, strict=True)]
     return _Equations(
-        tuple(mass * change for mass, change in zip(masses, changes, strict=True)),
+        tuple(share * change for share, change in zip(shares, changes, strict=True)),
         tuple(
-            tuple(mass * mobility(one, other) for other in directions if other is not one)
-            for mass, one in zip(masses, directions, strict=True)
+            tuple(share * responses[min(i, j), max(i, j)] for j in range(4) if j != i) for i, share in enumerate(shares)
         ),
     )
 
 
-def _stick_on_one(model: Model, contact: _Constraint, motion: Motion) -> _Impulses:
+def _stick_on_one(mobility: Mobility, contact: _Constraint, motion: Motion) -> _Impulses:
     """Impulses that give the first corner its wanted normal velocity and no tangential one, if within the cone."""
     normal_lever, tangent_lever = contact.normal[2], contact.tangent[2]
-    normal_mobility = model.inverse_mass + model.inverse_inertia * normal_lever * normal_lever
-    tangent_mobility = model.inverse_mass + model.inverse_inertia * tangent_lever * tangent_lever
-    coupling = model.inverse_inertia * normal_lever * tangent_lever
-    scale = _inverse_or_zero(normal_mobility * tangent_mobility - coupling * coupling)
+    normal_turn, tangent_turn = mobility.turning * normal_lever, mobility.turning * tangent_lever
+    normal_response, tangent_response = 1 + normal_turn * normal_lever, 1 + tangent_turn * tangent_lever
+    coupling = normal_turn * tangent_lever
+    scale = 1 / (normal_response + tangent_turn * tangent_lever)
     normal_change = contact.wanted - _speed(motion, contact.normal)
     tangent_change = -_speed(motion, contact.tangent)
-    normal = scale * (tangent_mobility * normal_change - coupling * tangent_change)
-    tangent = scale * (normal_mobility * tangent_change - coupling * normal_change)
+    normal = scale * (tangent_response * normal_change - coupling * tangent_change)
+    tangent = scale * (normal_response * tangent_change - coupling * normal_change)
     holds = contact.active & (normal > 0) & (jnp.abs(tangent) <= contact.friction * normal)
     zero = jnp.zeros_like(normal)
     return jnp.where(holds, tangent, 0), zero, jnp.where(holds, normal, 0), zero
 
 
-def _stick_on_both(model: Model, first: _Constraint, second: _Constraint, motion: Motion) -> _Impulses:
+def _stick_on_both(mobility: Mobility, first: _Constraint, second: _Constraint, motion: Motion) -> _Impulses:
     """Impulses that bring a cluster with two corners on one plane to rest, if both press and friction can hold.
 
     The normal impulses follow from the momentum and the turning; friction is shared out in their proportion.
@@ -282,10 +326,9 @@ def _stick_on_both(model: Model, first: _Constraint, second: _Constraint, motion
     normal_x, normal_y, first_lever = first.normal
     tangent_x, tangent_y, first_arm = first.tangent
     second_lever, second_arm = second.normal[2], second.tangent[2]
-    mass, inertia = _inverse_or_zero(model.inverse_mass), _inverse_or_zero(model.inverse_inertia)
-    press = -mass * (motion.x * normal_x + motion.y * normal_y)
-    drag = -mass * (motion.x * tangent_x + motion.y * tangent_y)
-    turning = -inertia * motion.spin - (first_arm + second_arm) / 2 * drag
+    press = -(motion.x * normal_x + motion.y * normal_y)
+    drag = -(motion.x * tangent_x + motion.y * tangent_y)
+    turning = -mobility.gyration * motion.spin - 0.5 * (first_arm + second_arm) * drag
     span = second_lever - first_lever
     wide = jnp.abs(span) > 1e-6
     on_first = (second_lever * press - turning) / jnp.where(wide, span, 1)
@@ -296,7 +339,3 @@ def _stick_on_both(model: Model, first: _Constraint, second: _Constraint, motion
     share = drag / jnp.where(holds, press, 1)
     first_normal, second_normal = jnp.where(holds, on_first, 0), jnp.where(holds, on_second, 0)
     return share * first_normal, share * second_normal, first_normal, second_normal
-
-
-def _inverse_or_zero(values: Array) -> Array:
-    return jnp.where(values > 0, 1 / jnp.where(values > 0, values, 1), 0)

@@ -7,7 +7,10 @@ ground between two walls, is the largest of its segments' lines, and no table is
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -33,6 +36,8 @@ class Terrain:
     normal_y: Array
     cell_segment: Array
     """segment at each cell's left edge, (cells,)"""
+    cell_start: Array
+    """left edge of the first cell [m], ()"""
     cell_width: Array
     """[m], ()"""
     friction: Array
@@ -68,6 +73,7 @@ class Terrain:
             normal_x=jnp.asarray(-slope / length, dtype),
             normal_y=jnp.asarray(1 / length, dtype),
             cell_segment=jnp.asarray(np.clip(np.searchsorted(x, edges, "right") - 1, 0, slope.size - 1), jnp.int32),
+            cell_start=jnp.asarray(x[0], dtype),
             cell_width=jnp.asarray(cell_width, dtype),
             friction=jnp.asarray(friction, dtype),
             restitution=jnp.asarray(restitution, dtype),
@@ -75,14 +81,29 @@ class Terrain:
         )
 
 
-def surface(terrain: Terrain, x: Array) -> tuple[Array, Array, Array]:
+LookUp = Callable[[Any, Array], Array]
+"""From a table and indices to its entries."""
+
+
+def surface(terrain: Terrain, x: Array, look_up: LookUp | None = None) -> tuple[Array, Array, Array]:
     """Height [m] and upward unit normal (two arrays) of the ground at x [m], any shape.
 
-    Terrain fields may carry further axes at the end, matching the last axes of x.
+    Terrain fields may carry further axes at the end, matching the last axes of x; or they are anything that `look_up`
+    can read, which a convex terrain does not need.
     """
     if terrain.convex:
         return _highest_line(terrain, x)
-    return _line_below(terrain, x, _find_segment(terrain, x))
+    look_up = look_up or _look_up
+    return _line_below(terrain, x, _find_segment(terrain, x, look_up), look_up)
+
+
+def least_height(terrain: Terrain, x: Array, y: Array) -> Array:
+    """Of points over the lines of a convex terrain [m]: no ground is nearer than this."""
+    over = [
+        (y - terrain.vertex_y[i] - terrain.slope[i] * (x - terrain.vertex_x[i])) * terrain.normal_y[i]
+        for i in range(len(terrain.slope))
+    ]
+    return reduce(jnp.minimum, over)
 
 
 def highest_between(terrain: Terrain, left: Array, right: Array) -> Array:
@@ -94,7 +115,7 @@ def highest_between(terrain: Terrain, left: Array, right: Array) -> Array:
 
 def _highest_line(terrain: Terrain, x: Array) -> tuple[Array, Array, Array]:
     best = None
-    for i in range(terrain.slope.shape[0]):
+    for i in range(len(terrain.slope)):
         height = terrain.vertex_y[i] + terrain.slope[i] * (x - terrain.vertex_x[i])
         if best is None:
             best = height, terrain.normal_x[i] + 0 * x, terrain.normal_y[i] + 0 * x
@@ -109,19 +130,19 @@ def _highest_line(terrain: Terrain, x: Array) -> tuple[Array, Array, Array]:
     return best
 
 
-def _find_segment(terrain: Terrain, x: Array) -> Array:
-    cells = terrain.cell_segment.shape[0]
-    cell = jnp.floor((x - terrain.vertex_x[0]) / terrain.cell_width)
+def _find_segment(terrain: Terrain, x: Array, look_up: LookUp) -> Array:
+    cells = len(terrain.cell_segment)
+    cell = jnp.floor((x - terrain.cell_start) / terrain.cell_width)
     # A failed robot may be anywhere, even nowhere: NaN must not become an index.
     cell = jnp.where(jnp.isfinite(cell), jnp.clip(cell, 0, cells - 1), 0).astype(jnp.int32)
-    segment = _look_up(terrain.cell_segment, cell)
-    return jnp.minimum(segment + (x >= _look_up(terrain.vertex_x, segment + 1)), terrain.slope.shape[0] - 1)
+    segment = look_up(terrain.cell_segment, cell)
+    return jnp.minimum(segment + (x >= look_up(terrain.vertex_x, segment + 1)), len(terrain.slope) - 1)
 
 
-def _line_below(terrain: Terrain, x: Array, segment: Array) -> tuple[Array, Array, Array]:
-    slope = _look_up(terrain.slope, segment)
-    height = _look_up(terrain.vertex_y, segment) + slope * (x - _look_up(terrain.vertex_x, segment))
-    return height, _look_up(terrain.normal_x, segment), _look_up(terrain.normal_y, segment)
+def _line_below(terrain: Terrain, x: Array, segment: Array, look_up: LookUp) -> tuple[Array, Array, Array]:
+    slope = look_up(terrain.slope, segment)
+    height = look_up(terrain.vertex_y, segment) + slope * (x - look_up(terrain.vertex_x, segment))
+    return height, look_up(terrain.normal_x, segment), look_up(terrain.normal_y, segment)
 
 
 def _look_up(table: Array, index: Array) -> Array:

@@ -1,8 +1,4 @@
-"""`advance`: many substeps under one actuation. The seam between what is fast and what is flexible.
-
-Semi-implicit Euler: forces at the old pose change the velocities, contact corrects them, and the new velocities
-move the pose. Angles are kept as cosine and sine and turned by the Cayley map, so no substep needs a transcendental
-function.
+"""`advance` in plain JAX: runs everywhere, in either precision. The reference for every other implementation.
 
 Callers treat one robot and use `vmap`; each `vmap` becomes one more axis at the END of every array (see
 vsr.physics.model), so that lattice neighbours are far apart and robots lie side by side in memory.
@@ -10,7 +6,7 @@ vsr.physics.model), so that lattice neighbours are far apart and robots lie side
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -19,21 +15,39 @@ from jax import Array
 from jax.custom_batching import custom_vmap
 
 from vsr.physics.actuation import add_actuation_forces, rest_lengths
-from vsr.physics.contact import Grip, Motion, Pose, combine_grip, resolve_contact
+from vsr.physics.advance.watch import Watch, look
+from vsr.physics.contact import (
+    Corners,
+    Ground,
+    Mobility,
+    Motion,
+    Pose,
+    corner_heights,
+    corners_on,
+    mobility_of,
+    resolve_contact,
+)
 from vsr.physics.exchange import clusters_of_masses, masses_of_clusters
+from vsr.physics.integration import accelerate, move
 from vsr.physics.model import Environment, Model, State
 from vsr.physics.settle import settle
 from vsr.physics.springs import Masses, spring_forces
+from vsr.terrain.surface import surface
 
 
-def advance(
-    model: Model, environment: Environment, state: State, control: Array, *, substep: float, count: int
-) -> State:
-    """The state `count` substeps later.
+def advance_through(
+    model: Model, environment: Environment, state: State, controls: Array, substep: float, count: int
+) -> tuple[State, Watch]:
+    """The contract of vsr.physics.advance.advance_through."""
 
-    control: one value per voxel, clipped to [-1, 1], (rows, columns); substep: [s].
-    """
-    return _batched_advance(float(substep), int(count))(model, environment, state, control)
+    def interval(state: State, control: Array) -> tuple[State, Watch]:
+        state = _batched_advance(substep, count)(model, environment, state, control)
+        return state, look(model, state)
+
+    if controls.shape[0] == 1:
+        return interval(state, controls[0])
+    state, seen = jax.lax.scan(interval, state, controls)
+    return state, Watch(seen.height.sum(0), seen.broken.any(0))
 
 
 @lru_cache(maxsize=64)
@@ -63,15 +77,20 @@ def _batched_advance(substep: float, count: int):
 def _advance(model: Model, environment: Environment, state: State, control: Array, substep: float, count: int) -> State:
     control = jnp.clip(control, -1, 1)
     rest_length = rest_lengths(model, control)
-    grip = None if environment.terrain is None else combine_grip(model, environment.terrain)
+    terrain = environment.terrain
+    contact = None if terrain is None else (partial(surface, terrain), mobility_of(model), corners_on(model, terrain))
     load = None if environment.load is None else (environment.load[:, :, :, 0], environment.load[:, :, :, 1])
+    fall = jnp.where(model.inverse_mass > 0, environment.gravity, 0)
     decay = jnp.exp(-substep * model.linear_damping), jnp.exp(-substep * model.angular_damping)
 
     def body(_, carry: tuple[Pose, Motion]) -> tuple[Pose, Motion]:
         pose, motion = carry
         forces = _cluster_forces(model, pose, motion, control, rest_length, substep)
-        motion = settle(pose.x, _accelerate(model, environment.gravity, load, motion, forces, decay, substep))
-        return _move(model, environment, grip, pose, motion, substep)
+        if load is not None:
+            forces = forces[0] + load[0], forces[1] + load[1], forces[2]
+        motion = accelerate(motion, forces, model.inverse_mass, model.inverse_inertia, fall, decay, substep)
+        motion, nudge = _touch(contact, pose, settle(pose.x, motion))
+        return move(pose, motion, nudge, substep), motion
 
     axes = control.ndim - 2
     batch = np.broadcast_shapes(
@@ -124,42 +143,12 @@ def _cluster_forces(
     return settle(pose.x, (force_x, force_y, torque))
 
 
-def _accelerate(
-    model: Model,
-    gravity: Array,
-    load: tuple[Array, Array] | None,
-    motion: Motion,
-    forces: tuple[Array, Array, Array],
-    decay: tuple[Array, Array],
-    substep: float,
-) -> Motion:
-    force_x, force_y, torque = forces
-    if load is not None:
-        force_x, force_y = force_x + load[0], force_y + load[1]
-    fall = jnp.where(model.inverse_mass > 0, gravity, 0)
-    return Motion(
-        motion.x * decay[0] + substep * force_x * model.inverse_mass,
-        motion.y * decay[0] + substep * (force_y * model.inverse_mass - fall),
-        motion.spin * decay[1] + substep * torque * model.inverse_inertia,
-    )
-
-
-def _move(
-    model: Model, environment: Environment, grip: Grip | None, pose: Pose, motion: Motion, substep: float
-) -> tuple[Pose, Motion]:
-    nudge_x = nudge_y = 0.0
-    if grip is not None and environment.terrain is not None:
-        motion, (nudge_x, nudge_y) = resolve_contact(model, environment.terrain, grip, pose, motion)
-    half_turn = 0.5 * substep * motion.spin
-    scale = 1 / (1 + half_turn * half_turn)
-    cosine_step, sine_step = (1 - half_turn * half_turn) * scale, 2 * half_turn * scale
-    cosine = pose.cosine * cosine_step - pose.sine * sine_step
-    sine = pose.sine * cosine_step + pose.cosine * sine_step
-    keep_unit = 1.5 - 0.5 * (cosine * cosine + sine * sine)  # round-off must not shrink or stretch the masses
-    moved = Pose(
-        pose.x + substep * motion.x + nudge_x,
-        pose.y + substep * motion.y + nudge_y,
-        cosine * keep_unit,
-        sine * keep_unit,
-    )
-    return moved, motion
+def _touch(
+    contact: tuple[Ground, Mobility, Corners] | None, pose: Pose, motion: Motion
+) -> tuple[Motion, tuple[Array | float, Array | float]]:
+    """Velocities and the nudge that the ground demands, if there is one."""
+    if contact is None:
+        return motion, (0.0, 0.0)
+    ground, mobility, corners = contact
+    heights = corner_heights(ground, corners.offset_x, corners.offset_y, corners.lift, pose)  # pyright: ignore[reportArgumentType]
+    return resolve_contact(ground, mobility, corners, settle(pose.x, heights), pose, motion)
