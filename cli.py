@@ -49,6 +49,11 @@ def main() -> None:
 @click.option("--out", metavar="DIR", help="The run folder; by default runs/ and the file's name.")
 @click.option("--resume", is_flag=True, help="Go on with a run that was stopped or killed.")
 @click.option("--device", type=click.Choice(["cpu", "gpu"]), help="Where to compute; by default the best there is.")
+@click.option(
+    "--coordinator", metavar="HOST:PORT", help="On several hosts: where process 0 listens; srun needs it not."
+)
+@click.option("--processes", type=click.IntRange(min=1), metavar="N", help="On several hosts: how many processes.")
+@click.option("--process", type=click.IntRange(min=0), metavar="I", help="On several hosts: which one this is, from 0.")
 def evolve(
     config: str,
     seeds: int | None,
@@ -57,12 +62,15 @@ def evolve(
     out: str | None,
     resume: bool,
     device: str | None,
+    coordinator: str | None,
+    processes: int | None,
+    process: int | None,
 ) -> None:
     """Evolve robots as a file says, into a folder that can be resumed, plotted and published."""
     from experiments.evolve import Order
     from experiments.evolve import evolve as work
 
-    work(Order(config, settings, seeds, seed, out, resume, device))
+    work(Order(config, settings, seeds, seed, out, resume, device, coordinator, processes, process))
 
 
 @main.command()
