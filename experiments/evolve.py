@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import shutil
-import signal
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +27,7 @@ from experiments.runs import Run, RunFolder, check_same_experiment, is_free, is_
 from experiments.runs.folder import CONFIG, META, telling_write_faults
 from experiments.runs.meta import describe_start, differences
 from experiments.runs.ranks import middle
+from experiments.stopping import stopping_politely
 from vsr.scene import precision
 
 CURVE = "fitness.png"
@@ -91,7 +89,7 @@ def _evolve_together(order: Order, launch: Launch) -> Path | None:
     with ending_together():
         check_same_command(repr(replace(order, process=None)))
         if launch.process > 0:
-            with _stopping_politely() as stop:
+            with stopping_politely() as stop:
                 follow(stop)
         else:
             experiment, path = read_order(order)
@@ -102,13 +100,7 @@ def _evolve_together(order: Order, launch: Launch) -> Path | None:
 def read_order(order: Order) -> tuple[Experiment, Path]:
     """The experiment with everything written out, and where its run goes; all that can be wrong is told here."""
     given = Path(order.config)
-    if order.seeds is not None and order.seed is not None:
-        raise UserError("--seeds and --seed: give one of them; --seeds 10 means 0 to 9, --seed 3 just that one")
-    settings = list(order.settings)
-    if order.seeds is not None:
-        settings.append(f"seeds={order.seeds}")
-    if order.seed is not None:
-        settings.append(f"seeds=[{order.seed}]")
+    settings = [*order.settings, *seed_settings(order.seeds, order.seed)]
     experiment = load_experiment(_config_file(order), settings).resolved()
     path = Path(order.out) if order.out else given if is_run(given) else Path("runs") / given.stem
     if is_run(path):
@@ -118,6 +110,15 @@ def read_order(order: Order) -> tuple[Experiment, Path]:
     elif not is_free(path):
         raise UserError(f"{path}: it exists and is not a run folder; give another --out")
     return experiment, path
+
+
+def seed_settings(seeds: int | None, seed: int | None) -> list[str]:
+    """`--seeds` and `--seed` as settings."""
+    if seeds is not None and seed is not None:
+        raise UserError("--seeds and --seed: give one of them; --seeds 10 means 0 to 9, --seed 3 just that one")
+    if seeds is not None:
+        return [f"seeds={seeds}"]
+    return [] if seed is None else [f"seeds=[{seed}]"]
 
 
 def _config_file(order: Order) -> Path:
@@ -130,7 +131,7 @@ def _evolve(experiment: Experiment, path: Path, resume: bool, leader: Leader | N
     folder = RunFolder(path, experiment)
     began = time.monotonic()
     try:
-        with precision(experiment.physics.precision), _stopping_politely() as stop:
+        with precision(experiment.physics.precision), stopping_politely() as stop:
             done, searches = _open(folder, resume, display)
             if done == experiment.generations:
                 display.say(f"{path}: already finished, {done} generations")
@@ -264,29 +265,6 @@ def _wait_for(reports: tuple[Report, ...], stop: list[int]) -> None:
         time.sleep(LOOK_AGAIN)
     if stop:
         raise _Stop
-
-
-@contextlib.contextmanager
-def _stopping_politely() -> Iterator[list[int]]:
-    """While it is open, the first Ctrl-C (or a cluster's SIGTERM) is only noted; the second one ends at once."""
-    noted: list[int] = []
-
-    def note(number: int, _: Any) -> None:
-        if noted:
-            raise KeyboardInterrupt
-        noted.append(number)
-
-    signals = (signal.SIGINT, signal.SIGTERM)
-    try:
-        before = [signal.signal(number, note) for number in signals]
-    except ValueError:  # not in the main thread, where signals do not come
-        yield noted
-        return
-    try:
-        yield noted
-    finally:
-        for number, handler in zip(signals, before, strict=True):
-            signal.signal(number, handler)
 
 
 def _progress(experiment: Experiment, generation: int, report: Report, seconds: float) -> Progress:
