@@ -83,7 +83,8 @@ def split_values(text: str) -> tuple[str, ...]:
     if not values:
         raise ValueError(f"there are no values; {hint}")
     meanings = [repr(parse_yaml(value).data) for value in values]
-    if twice := [value for value, meaning in zip(values, meanings, strict=True) if meanings.count(meaning) > 1]:
+    count = Counter(meanings)
+    if twice := [value for value, meaning in zip(values, meanings, strict=True) if count[meaning] > 1]:
         raise ValueError(f"{twice[0]} is given twice")
     return values
 
