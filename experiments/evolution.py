@@ -24,7 +24,7 @@ from evo import Search, best
 from evo.population import WORST, Population, evaluated, failures
 from experiments.encodings import Genes
 from experiments.experiment import Experiment
-from experiments.hosts.talk import hand_out
+from experiments.hosts.talk import hand_out, noticing_loss
 from experiments.population import device_mesh, on_all_devices, robots_at_once
 from experiments.programs import recall, remember
 from vsr.rollout import rollout
@@ -157,7 +157,9 @@ def compile_led_evolution(experiment: Experiment, limit: float) -> Evolution:
         search = [program.result() for program in programs]
 
     def fitness(genes: tuple[Genes, ...]) -> tuple[Array, ...]:
-        return tuple(result.addressable_data(0) for result in evaluate(hand_out(genes)))
+        everywhere = hand_out(genes)
+        with noticing_loss():
+            return tuple(result.addressable_data(0) for result in evaluate(everywhere))
 
     return _evolution(experiment, search, fitness, at_once)
 
@@ -168,7 +170,9 @@ def compile_led_evaluation(experiment: Experiment, limit: float) -> Callable[[],
     nothing = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), _asked_genes(experiment))
 
     def take_part() -> None:
-        jax.block_until_ready(evaluate(hand_out(nothing)))
+        everywhere = hand_out(nothing)
+        with noticing_loss():
+            jax.block_until_ready(evaluate(everywhere))
 
     return take_part
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import shutil
@@ -11,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from experiments.config import load_experiment
@@ -23,6 +23,7 @@ from experiments.evolution import Evolution, Report, Searches, compile_evolution
 from experiments.experiment import Experiment
 from experiments.hosts.crew import Leader, check_same_command, ending_together, follow
 from experiments.hosts.launch import Launch, find_launch
+from experiments.hosts.talk import noticing_loss
 from experiments.runs import Run, RunFolder, check_same_experiment, is_free, is_run, read_run
 from experiments.runs.folder import CONFIG, META, telling_write_faults
 from experiments.runs.meta import describe_start, differences
@@ -86,14 +87,15 @@ def _evolve_together(order: Order, launch: Launch) -> Path | None:
         error.leave_at_once = True  # without JAX's goodbye, for which the others would be needed
         raise
     path = None
-    with ending_together():
+    with ending_together() as at_work:
         check_same_command(repr(replace(order, process=None)))
         if launch.process > 0:
             with stopping_politely() as stop:
                 follow(stop)
         else:
             experiment, path = read_order(order)
-            _evolve(experiment, path, order.resume, Leader(experiment, str(_config_file(order))))
+            leader = Leader(experiment, str(_config_file(order)), at_work)
+            _evolve(experiment, path, order.resume, leader)
     return path
 
 
@@ -228,9 +230,7 @@ def _go_on(
     last_save = last_end = time.monotonic()
 
     def begin(searches: Searches) -> tuple[Searches, tuple[Report, ...]]:
-        if leader:
-            leader.announce(stop)
-        return evolution.step(searches)
+        return leader.begin(evolution, searches, stop) if leader else evolution.step(searches)
 
     pending = begin(searches)
     try:
@@ -240,7 +240,8 @@ def _go_on(
             searches, done = following, done + 1
             if done < experiment.generations:
                 pending = begin(searches)
-            told = gathered(reports)
+            with noticing_loss() if leader else contextlib.nullcontext():
+                told = gathered(reports)
             seconds, last_end = time.monotonic() - last_end, time.monotonic()
             folder.record(done - 1, told, seconds)
             display.show(_progress(experiment, done - 1, told, seconds))
@@ -254,9 +255,6 @@ def _go_on(
             f"stopped after {done} of {experiment.generations} generations, all saved; to go on: "
             f"vsr evolve {folder.path} --resume"
         ) from None
-    finally:
-        if leader:
-            jax.block_until_ready(pending)  # before anything else is said to the others, who are at work on it
 
 
 def _wait_for(reports: tuple[Report, ...], stop: list[int]) -> None:

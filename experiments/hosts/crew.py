@@ -17,16 +17,24 @@ import traceback
 import zlib
 from collections.abc import Iterator
 from importlib.metadata import version
+from typing import Any
 
 import jax
 
 from experiments.config import dump_yaml, parse_experiment
 from experiments.config.plugins import digests, plugin_modules
 from experiments.config.problems import UserError
-from experiments.evolution import Evolution, compile_led_evaluation, compile_led_evolution, memory_limit
+from experiments.evolution import (
+    Evolution,
+    Report,
+    Searches,
+    compile_led_evaluation,
+    compile_led_evolution,
+    memory_limit,
+)
 from experiments.experiment import Experiment
 from experiments.hosts.launch import leave
-from experiments.hosts.talk import exchange, hand_out_text
+from experiments.hosts.talk import Lost, exchange, hand_out_text, noticing_loss
 from experiments.programs import source_digest
 from vsr.scene import precision
 
@@ -43,18 +51,12 @@ class EndedTogether(UserError):
         self.exit_code = exit_code
 
 
-class Lost(UserError):
-    """Another process is gone."""
-
-    exit_code = 1
-    leave_at_once = True
-
-
 class Leader:
     """Process 0 of several."""
 
-    def __init__(self, experiment: Experiment, file: str):
-        """Tell the others what to evolve; file: beside which plugins are."""
+    def __init__(self, experiment: Experiment, file: str, at_work: list[Any]):
+        """Tell the others what to evolve; file: beside which plugins are; at_work: where results to come are kept."""
+        self.at_work = at_work
         plugins = digests(plugin_modules(experiment.plugins))
         text = json.dumps({"experiment": dump_yaml(experiment), "file": file, "plugins": plugins})
         length = len(text.encode())
@@ -67,10 +69,13 @@ class Leader:
     def compile(self, experiment: Experiment) -> Evolution:
         return compile_led_evolution(experiment, self.limit)
 
-    def announce(self, stop: list[int]) -> None:
-        """Say that an evaluation comes, and hear whether another process was asked to stop."""
+    def begin(self, evolution: Evolution, searches: Searches, stop: list[int]) -> tuple[Searches, tuple[Report, ...]]:
+        """Begin a generation on all processes; stop: is added to if another process was asked to stop."""
         wishes = exchange(EVALUATE)[1:, 0]
         stop.extend(int(number) for number in wishes if number)
+        pending = evolution.step(searches)
+        self.at_work[:] = [pending]
+        return pending
 
 
 def follow(stop: list[int]) -> None:
@@ -141,11 +146,15 @@ def together() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def ending_together() -> Iterator[None]:
-    """Whatever ends process 0 dismisses the others; whatever else happens ends the process at once, and is noticed."""
+def ending_together() -> Iterator[list[Any]]:
+    """Whatever ends process 0 dismisses the others; whatever else happens ends the process at once, and is noticed.
+
+    Gives a list for results that all processes are at work on: they are waited for before anyone is dismissed.
+    """
     first = jax.process_index() == 0
+    at_work: list[Any] = []
     try:
-        yield
+        yield at_work
         if first:
             exchange(0)
         leave()
@@ -153,35 +162,29 @@ def ending_together() -> Iterator[None]:
         leave()
         if error.exit_code:
             raise
+    except Lost:
+        raise
     except UserError as error:
         if first:
-            _dismiss(error.exit_code)
+            _dismiss(error.exit_code, at_work)
         else:
             error.leave_at_once = True
         raise
     except KeyboardInterrupt:
         _end_at_once(130)
-    except jax.errors.JaxRuntimeError as error:
-        raise _lost(error) from error
     except BaseException:
         traceback.print_exc()
         _end_at_once(1)
 
 
-def _dismiss(code: int) -> None:
+def _dismiss(code: int, at_work: list[Any]) -> None:
     try:
+        with noticing_loss():
+            jax.block_until_ready(at_work)
         exchange(code)
-    except jax.errors.JaxRuntimeError:
-        return  # they are gone already
+    except Lost:
+        return
     leave()
-
-
-def _lost(error: Exception) -> Lost:
-    reason = (str(error).splitlines() or [type(error).__name__])[0]
-    return Lost(
-        f"process {jax.process_index()} cannot go on without the others: {reason}; if one of them has ended, start all "
-        "again with --resume"
-    )
 
 
 def _end_at_once(code: int) -> None:

@@ -5,6 +5,8 @@ Every function here must be called by all processes, in the same order; each wai
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -12,25 +14,45 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
+from experiments.config.problems import UserError
 from experiments.population import SHARED_OUT, device_mesh, from_first_device
 
 
-def several() -> bool:
-    """Whether this process is one of several."""
-    return jax.process_count() > 1
+class Lost(UserError):
+    """Another process is gone."""
+
+    exit_code = 1
+    leave_at_once = True
+
+
+@contextlib.contextmanager
+def noticing_loss() -> Iterator[None]:
+    """While it is open, what fails because another process is gone is told as that. JAX has two kinds of error for it:
+    programs that are begun after the loss raise the one, results that are waited for the other."""
+    try:
+        yield
+    except (jax.errors.JaxRuntimeError, ValueError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise Lost(
+            f"process {jax.process_index()} cannot go on without the others: {reason}; if one of them has ended, start "
+            "all again with --resume"
+        ) from error
 
 
 def exchange(*numbers: int) -> np.ndarray:
     """What every process says: whole numbers of 32 bits, (processes, numbers)."""
-    everyone = _gather()(_brought(np.array(numbers, np.int32)))
+    brought = _brought(np.array(numbers, np.int32))
+    with noticing_loss():
+        said = np.asarray(_gather()(brought).addressable_data(0))
     owners = np.array([device.process_index for device in device_mesh().devices])
-    said = np.asarray(everyone.addressable_data(0))
     return np.stack([said[owners == process][0] for process in range(jax.process_count())])
 
 
 def hand_out(tree: Any) -> Any:
     """Process 0's arrays, on every device; the others bring arrays of the same shapes."""
-    return _spread()(jax.tree.map(_brought, tree))
+    brought = jax.tree.map(_brought, tree)
+    with noticing_loss():
+        return _spread()(brought)
 
 
 def hand_out_text(text: str, length: int) -> str:
