@@ -39,14 +39,18 @@ def free_port():
         return server.getsockname()[1]
 
 
-def start(*arguments, devices=1, code=COMMAND):
-    environment = os.environ | {
-        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
-        # Programs of several processes are not kept by us, but JAX can.
-        "JAX_COMPILATION_CACHE_DIR": str(ROOT / ".cache" / "jax"),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-    }
+def start(*arguments, devices=1, code=COMMAND, launcher=()):
+    environment = (
+        os.environ
+        | dict(launcher)
+        | {
+            "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+            # Programs of several processes are not kept by us, but JAX can.
+            "JAX_COMPILATION_CACHE_DIR": str(ROOT / ".cache" / "jax"),
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+            "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+        }
+    )
     return subprocess.Popen(
         [sys.executable, "-c", code, *map(str, arguments)],
         cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -58,9 +62,10 @@ def crew():
     """Start two processes that belong together; whatever happens, none is left."""
     started = []
 
-    def start_two(*arguments, more=((), ()), code=COMMAND):
+    def start_two(*arguments, before=(), more=((), ()), code=COMMAND):
         where = ("--coordinator", f"localhost:{free_port()}", "--processes", 2)
-        started.extend(start("evolve", *arguments, *more[i], *where, "--process", i, code=code) for i in (0, 1))
+        every = [(*before, "evolve", *arguments, *more[i], *where, "--process", i) for i in (0, 1)]
+        started.extend(start(*words, code=code) for words in every)
         return started[-2:]
 
     yield start_two
@@ -118,17 +123,18 @@ def test_a_signal_to_any_process_stops_and_saves(stopped):
 
 LIMITED = f"""
 import resource, signal, sys
+limit = int(sys.argv.pop(1))
 if sys.argv[-1] == "0":
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4000, resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
 {COMMAND}
 """
 
 
 def test_whatever_befalls_two_processes_they_go_on_to_the_same_population_as_one(stopped, tiny, tmp_path, crew):
     path = stopped[0]
-    full = crew(path, "--resume", code=LIMITED)  # process 0 cannot write a whole checkpoint, or ever more statistics
-    codes, outputs = ends(full)
+    enough_to_begin = 900 + max((path / name).stat().st_size for name in ("config.yaml", "meta.json"))
+    codes, outputs = ends(crew(path, "--resume", code=LIMITED, before=(enough_to_begin,)))
     assert codes == [2, 2], outputs
     assert "cannot be written: File too large" in outputs[0]
     assert not any("Traceback" in output for output in outputs)
@@ -162,6 +168,21 @@ def test_what_process_0_refuses_ends_all(tiny, tmp_path, crew):
     assert "it exists and is not a run folder" in outputs[0]
     assert "process 0 has ended" in outputs[1]
     assert not any("Traceback" in output for output in outputs)
+
+
+def test_tasks_of_slurm_find_each_other(tmp_path):
+    step = {
+        "SLURM_JOB_ID": "7", "SLURM_STEP_NODELIST": "localhost", "SLURM_NTASKS": "2", "SLURM_STEP_NUM_TASKS": "2",
+        "SLURM_STEP_TASKS_PER_NODE": "2", "SLURM_NODEID": "0", "JAX_COORDINATOR_PORT": str(free_port()),
+    }  # fmt: skip
+    processes = [
+        start("evolve", tmp_path / "none.yaml", launcher=step | {"SLURM_PROCID": task, "SLURM_LOCALID": task})
+        for task in ("0", "1")
+    ]
+    codes, outputs = ends(processes)
+    assert codes == [2, 2], outputs
+    assert "none.yaml: there is no such file" in outputs[0]
+    assert "process 1: process 0 has ended" in outputs[1]
 
 
 def test_processes_with_different_orders_do_not_begin(tiny, tmp_path, crew):
