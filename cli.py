@@ -49,9 +49,7 @@ def main() -> None:
 @click.option("--out", metavar="DIR", help="The run folder; by default runs/ and the file's name.")
 @click.option("--resume", is_flag=True, help="Go on with a run that was stopped or killed.")
 @click.option("--device", type=click.Choice(["cpu", "gpu"]), help="Where to compute; by default the best there is.")
-@click.option(
-    "--coordinator", metavar="HOST:PORT", help="On several hosts: where process 0 listens; srun needs it not."
-)
+@click.option("--coordinator", metavar="HOST:PORT", help="On several hosts: where process 0 listens; srun knows.")
 @click.option("--processes", type=click.IntRange(min=1), metavar="N", help="On several hosts: how many processes.")
 @click.option("--process", type=click.IntRange(min=0), metavar="I", help="On several hosts: which one this is, from 0.")
 def evolve(

@@ -118,7 +118,10 @@ def join(launch: Launch) -> None:
     """Connect with the other processes. Must come before anything is computed."""
     if launch.coordinator is not None:
         _check_reachable(launch)
-    jax.config.update("jax_enable_preemption_service", False)  # it would take SIGTERM, which saves and stops here
+    with contextlib.suppress(
+        AttributeError
+    ):  # a service of JAX, if it has it, that would take SIGTERM, which saves here
+        jax.config.update("jax_enable_preemption_service", False)
     with _giving_up(launch):
         try:
             jax.distributed.initialize(
