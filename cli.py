@@ -49,6 +49,9 @@ def main() -> None:
 @click.option("--out", metavar="DIR", help="The run folder; by default runs/ and the file's name.")
 @click.option("--resume", is_flag=True, help="Go on with a run that was stopped or killed.")
 @click.option("--device", type=click.Choice(["cpu", "gpu"]), help="Where to compute; by default the best there is.")
+@click.option("--coordinator", metavar="HOST:PORT", help="On several hosts: where process 0 listens; srun knows.")
+@click.option("--processes", type=click.IntRange(min=1), metavar="N", help="On several hosts: how many processes.")
+@click.option("--process", type=click.IntRange(min=0), metavar="I", help="On several hosts: which one this is, from 0.")
 def evolve(
     config: str,
     seeds: int | None,
@@ -57,12 +60,53 @@ def evolve(
     out: str | None,
     resume: bool,
     device: str | None,
+    coordinator: str | None,
+    processes: int | None,
+    process: int | None,
 ) -> None:
     """Evolve robots as a file says, into a folder that can be resumed, plotted and published."""
     from experiments.evolve import Order
     from experiments.evolve import evolve as work
 
-    work(Order(config, settings, seeds, seed, out, resume, device))
+    work(Order(config, settings, seeds, seed, out, resume, device, coordinator, processes, process))
+
+
+@main.command()
+@click.argument("config", metavar="CONFIG.yaml|SWEEP")
+@click.option(
+    "--sweep", "sweeps", metavar="PATH=VALUE,VALUE", multiple=True, help="A value that varies; may be repeated."
+)
+@click.option("--seeds", type=click.IntRange(1, 100_000), metavar="N", help="Repeat every run with seeds 0 to N-1.")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), metavar="S", help="Run just this seed.")
+@SETTINGS
+@click.option("--out", metavar="DIR", help="The sweep's folder; by default runs/, the file's name and -sweep.")
+@click.option("--resume", is_flag=True, help="Go on with a sweep: runs that are finished stay as they are.")
+@click.option("--device", type=click.Choice(["cpu", "gpu"]), help="Where to compute; by default the best there is.")
+@click.option(
+    "--executor", type=click.Choice(["local", "slurm"]), default="local", help="Run here (default), or on a cluster."
+)
+@click.option("--jobs", type=click.IntRange(min=1), default=1, help="Here: so many runs at once; 1 by default.")
+@click.option(
+    "--slurm", metavar="KEY=VALUE", multiple=True, help="A parameter of the jobs, as partition=gpu; may be repeated."
+)
+def sweep(
+    config: str,
+    sweeps: tuple[str, ...],
+    seeds: int | None,
+    seed: int | None,
+    settings: tuple[str, ...],
+    out: str | None,
+    resume: bool,
+    device: str | None,
+    executor: str,
+    jobs: int,
+    slurm: tuple[str, ...],
+) -> None:
+    """Evolve with every combination of some values; given a sweep's folder, tell how it stands."""
+    from experiments.sweep.command import SweepOrder
+    from experiments.sweep.command import sweep as work
+
+    work(SweepOrder(config, sweeps, settings, seeds, seed, out, resume, device, executor, jobs, slurm))
 
 
 @main.command()

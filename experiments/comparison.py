@@ -65,12 +65,13 @@ def compare(runs: Sequence[Run]) -> Comparison:
     """Compare the last generations of runs with one goal."""
     check_one_goal(runs)
     names = labels(runs)
-    rows = tuple(_row(run, name) for run, name in zip(runs, names, strict=True))
+    rows = tuple(describe(run, name) for run, name in zip(runs, names, strict=True))
     pairs = [_pair(runs[i], runs[j], names[i], names[j]) for i, j in combinations(range(len(runs)), 2)]
     return Comparison(runs[0].experiment.fitness.measure, rows, _correct(pairs), tuple(_warnings(runs, names)))
 
 
-def _row(run: Run, name: str) -> Row:
+def describe(run: Run, name: str) -> Row:
+    """What one run came to."""
     sign, final = run.experiment.fitness.sign, run.fitness[:, -1]
     first, last, worse, better = (
         sign * float(value)

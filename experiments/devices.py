@@ -15,13 +15,16 @@ from typing import Any
 import jax
 
 from experiments.config.problems import UserError
+from experiments.hosts.launch import Launch, join
 
 
-def prepare(device: str | None = None) -> Any:
-    """Choose the device: "cpu" or "gpu"; by default the best there is."""
+def prepare(device: str | None = None, launch: Launch | None = None) -> Any:
+    """Choose the device: "cpu" or "gpu"; by default the best there is. launch: to compute with other processes."""
     if device == "cpu":
         jax.config.update("jax_platforms", "cpu")
     _use_every_core()
+    if launch is not None:
+        join(launch)
     try:
         return jax.devices(device)[0]
     except (RuntimeError, AssertionError) as error:

@@ -79,7 +79,7 @@ class PlainLines:
         self.last_line = -SECONDS_BETWEEN_LINES
 
     def say(self, text: str) -> None:
-        self.console.print(text, highlight=False, soft_wrap=True, markup=False)
+        say(text, self.console)
 
     def show(self, progress: Progress) -> None:
         self.pace.note(progress)
@@ -107,7 +107,7 @@ class LivePanel:
         self.live: Live | None = None
 
     def say(self, text: str) -> None:
-        self.console.print(text, highlight=False, soft_wrap=True, markup=False)
+        say(text, self.console)
 
     def show(self, progress: Progress) -> None:
         self.pace.note(progress)
@@ -136,6 +136,11 @@ class LivePanel:
         for name, value in rows.items():
             table.add_row(name, value)
         return Panel(table, title=escape(self.title), expand=False)
+
+
+def say(text: str, console: Console | None = None) -> None:
+    """A line as it is, whatever is in it."""
+    (console or Console()).print(text, highlight=False, soft_wrap=True, markup=False)
 
 
 def open_display(experiment: Experiment, title: str, console: Console | None = None) -> Display:

@@ -3,7 +3,7 @@
 `compile_evolution` gives two functions of arrays. The host only learns what `Report` holds, once a generation. Every
 seed has its own search, run by one program for all, so that a seed is the same alone and among others; the robots of
 all seeds are simulated together, shared out among all devices (processor cores count as devices, see
-experiments.devices).
+experiments.devices), also those of other processes: then process 0 searches, and the others only evaluate.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from evo import Search, best
 from evo.population import WORST, Population, evaluated, failures
 from experiments.encodings import Genes
 from experiments.experiment import Experiment
+from experiments.hosts.talk import hand_out, noticing_loss
 from experiments.population import device_mesh, on_all_devices, robots_at_once
 from experiments.programs import recall, remember
 from vsr.rollout import rollout
@@ -135,46 +136,102 @@ def search_shapes(experiment: Experiment) -> Search:
 
 def compile_evolution(experiment: Experiment) -> Evolution:
     """The compiled search, or the one that was compiled for the same experiment before."""
-    at_once, (first, ask_one, tell_one, evaluate) = recall(experiment) or _compile(experiment)
+    at_once, (*search, evaluate) = recall(experiment) or _compile(experiment)
     everywhere, home = _everywhere(), jax.devices()[0]
+
+    def fitness(genes: tuple[Genes, ...]) -> tuple[Array, ...]:
+        return jax.device_put(evaluate(jax.device_put(genes, everywhere)), home)
+
+    return _evolution(experiment, search, fitness, at_once)
+
+
+def compile_led_evolution(experiment: Experiment, limit: float) -> Evolution:
+    """For process 0 of several: it searches, all of them evaluate; limit: memory of each device [bytes].
+
+    Nothing is kept for a second start: programs of several processes can only be loaded where all have them.
+    """
+    small = _lowered_search(experiment)
+    with ThreadPoolExecutor() as threads:
+        programs = [threads.submit(program.compile) for program in small]
+        evaluate, at_once = _compile_evaluation(experiment, limit)
+        search = [program.result() for program in programs]
+
+    def fitness(genes: tuple[Genes, ...]) -> tuple[Array, ...]:
+        everywhere = hand_out(genes)
+        with noticing_loss():
+            return tuple(result.addressable_data(0) for result in evaluate(everywhere))
+
+    return _evolution(experiment, search, fitness, at_once)
+
+
+def compile_led_evaluation(experiment: Experiment, limit: float) -> Callable[[], None]:
+    """For the other processes: their part of one evaluation that process 0 has begun."""
+    evaluate, _ = _compile_evaluation(experiment, limit)
+    nothing = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), _asked_genes(experiment))
+
+    def take_part() -> None:
+        everywhere = hand_out(nothing)
+        with noticing_loss():
+            jax.block_until_ready(evaluate(everywhere))
+
+    return take_part
+
+
+def _evolution(experiment: Experiment, search: list[Any], fitness: Callable[..., Any], at_once: int) -> Evolution:
+    first, ask_one, tell_one = search
 
     def begin() -> Searches:
         return tuple(first(jax.random.key(seed)) for seed in experiment.seeds)
 
     def step(searches: Searches) -> tuple[Searches, tuple[Report, ...]]:
         everyone = tuple(map(ask_one, searches))
-        fitness = evaluate(jax.device_put(tuple(asked.genes for asked in everyone), everywhere))
-        told = list(map(tell_one, searches, everyone, jax.device_put(fitness, home)))
+        told = list(map(tell_one, searches, everyone, fitness(tuple(asked.genes for asked in everyone))))
         return tuple(search for search, _ in told), tuple(report for _, report in told)
 
     return Evolution(begin, step, at_once)
 
 
 def _compile(experiment: Experiment) -> tuple[int, list[Any]]:
-    """How many robots run at once, and the programs to start, ask, tell and evaluate.
+    """How many robots run at once, and the programs to start, ask, tell and evaluate."""
+    lowered = _lowered_search(experiment)
+    with ThreadPoolExecutor() as threads:
+        small = [threads.submit(program.compile) for program in lowered]
+        evaluate, at_once = _compile_evaluation(experiment, memory_limit())
+        programs = [program.result() for program in small]
+    on_devices = [*((program, 1) for program in programs), (evaluate, jax.device_count())]
+    remember(experiment, at_once, on_devices)
+    return at_once, [*programs, evaluate]
 
-    If the robots of a device together need too much memory, they are simulated in parts.
-    """
+
+def _lowered_search(experiment: Experiment) -> list[Any]:
+    """The programs to start, ask and tell, not yet compiled."""
     search = search_shapes(experiment)
     asked = jax.eval_shape(partial(ask, experiment), search)
-    lowered = (
+    return [
         jax.jit(partial(start, experiment)).lower(search.key),
         jax.jit(partial(ask, experiment)).lower(search),
         jax.jit(partial(tell, experiment)).lower(search, asked, asked.fitness),
-    )
-    genes = (asked.genes,) * len(experiment.seeds)
+    ]
+
+
+def _compile_evaluation(experiment: Experiment, limit: float) -> tuple[Any, int]:
+    """The program to evaluate, and how many robots run at once.
+
+    If the robots of a device together need too much memory, they are simulated in parts.
+    """
+    genes = _asked_genes(experiment)
 
     def compile_for(at_once: int) -> Any:
         whole = partial(evaluate_all, experiment, at_once)
         return jax.jit(whole, in_shardings=_everywhere(), out_shardings=_everywhere()).lower(genes).compile()
 
-    with ThreadPoolExecutor() as threads:
-        small = [threads.submit(program.compile) for program in lowered]
-        evaluate, at_once = within_memory(compile_for, most_at_once(experiment), memory_limit())
-        programs = [program.result() for program in small]
-    on_devices = [*((program, 1) for program in programs), (evaluate, jax.device_count())]
-    remember(experiment, at_once, on_devices)
-    return at_once, [*programs, evaluate]
+    return within_memory(compile_for, most_at_once(experiment), limit)
+
+
+def _asked_genes(experiment: Experiment) -> tuple[Genes, ...]:
+    """Shapes of what is evaluated in a generation."""
+    asked = jax.eval_shape(partial(ask, experiment), search_shapes(experiment))
+    return (asked.genes,) * len(experiment.seeds)
 
 
 def _everywhere() -> NamedSharding:
@@ -204,7 +261,7 @@ def most_at_once(experiment: Experiment) -> int:
 
 def memory_limit() -> float:
     """What a device may use while it runs a generation [bytes]: much of an accelerator, a modest part of a computer."""
-    statistics = jax.devices()[0].memory_stats() or {}
+    statistics = jax.local_devices()[0].memory_stats() or {}
     if "bytes_limit" in statistics:
         return SHARE_OF_DEVICE * statistics["bytes_limit"]
-    return BYTES_ON_HOST / jax.device_count()
+    return BYTES_ON_HOST / jax.local_device_count()

@@ -6,11 +6,9 @@ import contextlib
 import json
 import math
 import shutil
-import signal
 import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +18,17 @@ from experiments.config import load_experiment
 from experiments.config.plugins import digests, plugin_modules
 from experiments.config.problems import UserError
 from experiments.devices import prepare
-from experiments.display import Display, Progress, open_display
+from experiments.display import Display, Progress, open_display, say
 from experiments.evolution import Evolution, Report, Searches, compile_evolution, gathered, search_shapes
 from experiments.experiment import Experiment
+from experiments.hosts.crew import Leader, check_same_command, ending_together, follow
+from experiments.hosts.launch import Launch, find_launch
+from experiments.hosts.talk import noticing_loss
 from experiments.runs import Run, RunFolder, check_same_experiment, is_free, is_run, read_run
 from experiments.runs.folder import CONFIG, META, telling_write_faults
 from experiments.runs.meta import describe_start, differences
 from experiments.runs.ranks import middle
+from experiments.stopping import stopping_politely
 from vsr.scene import precision
 
 CURVE = "fitness.png"
@@ -45,6 +47,9 @@ class Order:
     out: str | None = None
     resume: bool = False
     device: str | None = None
+    coordinator: str | None = None
+    processes: int | None = None
+    process: int | None = None
 
 
 class _Stop(Exception):
@@ -58,29 +63,48 @@ class Stopped(UserError):
     leave_at_once = True  # rather than wait for a generation that nobody wants any more
 
 
-def evolve(order: Order) -> Path:
-    """Run an experiment; returns its folder."""
-    experiment, path = read_order(order)
-    prepare(order.device)
-    display = open_display(experiment, str(path))
-    with precision(experiment.physics.precision):
-        _evolve(experiment, path, order.resume, display)
+def evolve(order: Order) -> Path | None:
+    """Run an experiment; returns its folder, or None on a process that only takes part in another's."""
+    launch = find_launch(order.coordinator, order.processes, order.process)
+    if launch is None:
+        experiment, path = read_order(order)
+        prepare(order.device)
+        _evolve(experiment, path, order.resume)
+    else:
+        path = _evolve_together(order, launch)
+    if path is not None:
+        _conclude(path)
+    return path
+
+
+def _evolve_together(order: Order, launch: Launch) -> Path | None:
+    """The part of one process of several: the first leads, the others follow."""
+    if launch.process == 0:
+        say(f"process 0 of {launch.processes} waits for the others")
+    try:
+        prepare(order.device, launch)
+    except UserError as error:
+        error.leave_at_once = True  # without JAX's goodbye, for which the others would be needed
+        raise
+    path = None
+    with ending_together() as at_work:
+        check_same_command(repr(replace(order, process=None)))
+        if launch.process > 0:
+            with stopping_politely() as stop:
+                follow(stop)
+        else:
+            experiment, path = read_order(order)
+            leader = Leader(experiment, str(_config_file(order)), at_work)
+            _evolve(experiment, path, order.resume, leader)
     return path
 
 
 def read_order(order: Order) -> tuple[Experiment, Path]:
     """The experiment with everything written out, and where its run goes; all that can be wrong is told here."""
     given = Path(order.config)
-    of_run = is_run(given)
-    if order.seeds is not None and order.seed is not None:
-        raise UserError("--seeds and --seed: give one of them; --seeds 10 means 0 to 9, --seed 3 just that one")
-    settings = list(order.settings)
-    if order.seeds is not None:
-        settings.append(f"seeds={order.seeds}")
-    if order.seed is not None:
-        settings.append(f"seeds=[{order.seed}]")
-    experiment = load_experiment(given / CONFIG if of_run else given, settings).resolved()
-    path = Path(order.out) if order.out else given if of_run else Path("runs") / given.stem
+    settings = [*order.settings, *seed_settings(order.seeds, order.seed)]
+    experiment = load_experiment(_config_file(order), settings).resolved()
+    path = Path(order.out) if order.out else given if is_run(given) else Path("runs") / given.stem
     if is_run(path):
         if not order.resume:
             raise UserError(f"{path}: it already holds a run; add --resume to go on with it, or give another --out")
@@ -90,23 +114,37 @@ def read_order(order: Order) -> tuple[Experiment, Path]:
     return experiment, path
 
 
-def _evolve(experiment: Experiment, path: Path, resume: bool, display: Display) -> None:
+def seed_settings(seeds: int | None, seed: int | None) -> list[str]:
+    """`--seeds` and `--seed` as settings."""
+    if seeds is not None and seed is not None:
+        raise UserError("--seeds and --seed: give one of them; --seeds 10 means 0 to 9, --seed 3 just that one")
+    if seeds is not None:
+        return [f"seeds={seeds}"]
+    return [] if seed is None else [f"seeds=[{seed}]"]
+
+
+def _config_file(order: Order) -> Path:
+    given = Path(order.config)
+    return given / CONFIG if is_run(given) else given
+
+
+def _evolve(experiment: Experiment, path: Path, resume: bool, leader: Leader | None = None) -> None:
+    display = open_display(experiment, str(path))
     folder = RunFolder(path, experiment)
     began = time.monotonic()
     try:
-        with _stopping_politely() as stop:
+        with precision(experiment.physics.precision), stopping_politely() as stop:
             done, searches = _open(folder, resume, display)
             if done == experiment.generations:
                 display.say(f"{path}: already finished, {done} generations")
             else:
                 display.say(f"{_describe(experiment)}; compiling")
-                evolution = _compile(experiment, path, stop)
+                evolution = _compile(experiment, path, stop, leader)
                 display.say(f"compiled in {time.monotonic() - began:.1f} s; the run is in {path}")
-                _go_on(evolution, folder, searches or evolution.start(), done, display, stop)
+                _go_on(evolution, folder, searches or evolution.start(), done, display, stop, leader)
     finally:
         display.close()
         folder.close()
-    _conclude(path, display)
 
 
 def _open(folder: RunFolder, resume: bool, display: Display) -> tuple[int, Searches | None]:
@@ -153,14 +191,14 @@ def _read_meta(path: Path) -> tuple[dict[str, Any], list[str]]:
     return {"plugins": {}, "starts": []}, [f"{file}: damaged; kept as {aside.name}, and begun anew"]
 
 
-def _compile(experiment: Experiment, path: Path, stop: list[int]) -> Evolution:
+def _compile(experiment: Experiment, path: Path, stop: list[int], leader: Leader | None) -> Evolution:
     """Compile in another thread, so that Ctrl-C is heard meanwhile."""
     result: list[Evolution | BaseException] = []
 
     def work() -> None:
         try:
             with precision(experiment.physics.precision):
-                result.append(compile_evolution(experiment))
+                result.append(leader.compile(experiment) if leader else compile_evolution(experiment))
         except BaseException as error:  # to be raised where someone waits for it
             result.append(error)
 
@@ -168,29 +206,42 @@ def _compile(experiment: Experiment, path: Path, stop: list[int]) -> Evolution:
     thread.start()
     while thread.is_alive():
         thread.join(LOOK_AGAIN)
-        if stop:
-            raise Stopped(f"stopped while compiling; to begin: vsr evolve {path} --resume")
+        if stop and not leader:  # others compile too, and only listen when they are done
+            break
+    if stop:
+        raise Stopped(f"stopped while compiling; to begin: vsr evolve {path} --resume")
     if isinstance(result[0], BaseException):
         raise result[0]
     return result[0]
 
 
 def _go_on(
-    evolution: Evolution, folder: RunFolder, searches: Searches, done: int, display: Display, stop: list[int]
+    evolution: Evolution,
+    folder: RunFolder,
+    searches: Searches,
+    done: int,
+    display: Display,
+    stop: list[int],
+    leader: Leader | None,
 ) -> None:
     """Generation after generation; while the host writes one down, the device works on the next."""
     experiment = folder.experiment
     saved = done
     last_save = last_end = time.monotonic()
-    pending = evolution.step(searches)
+
+    def begin(searches: Searches) -> tuple[Searches, tuple[Report, ...]]:
+        return leader.begin(evolution, searches, stop) if leader else evolution.step(searches)
+
+    pending = begin(searches)
     try:
         while done < experiment.generations:
             following, reports = pending
             _wait_for(reports, stop)
             searches, done = following, done + 1
             if done < experiment.generations:
-                pending = evolution.step(searches)
-            told = gathered(reports)
+                pending = begin(searches)
+            with noticing_loss() if leader else contextlib.nullcontext():
+                told = gathered(reports)
             seconds, last_end = time.monotonic() - last_end, time.monotonic()
             folder.record(done - 1, told, seconds)
             display.show(_progress(experiment, done - 1, told, seconds))
@@ -214,29 +265,6 @@ def _wait_for(reports: tuple[Report, ...], stop: list[int]) -> None:
         raise _Stop
 
 
-@contextlib.contextmanager
-def _stopping_politely() -> Iterator[list[int]]:
-    """While it is open, the first Ctrl-C (or a cluster's SIGTERM) is only noted; the second one ends at once."""
-    noted: list[int] = []
-
-    def note(number: int, _: Any) -> None:
-        if noted:
-            raise KeyboardInterrupt
-        noted.append(number)
-
-    signals = (signal.SIGINT, signal.SIGTERM)
-    try:
-        before = [signal.signal(number, note) for number in signals]
-    except ValueError:  # not in the main thread, where signals do not come
-        yield noted
-        return
-    try:
-        yield noted
-    finally:
-        for number, handler in zip(signals, before, strict=True):
-            signal.signal(number, handler)
-
-
 def _progress(experiment: Experiment, generation: int, report: Report, seconds: float) -> Progress:
     sign = experiment.fitness.sign
     best, median = sign * np.asarray(report.best), sign * np.asarray(report.median)
@@ -254,17 +282,17 @@ def _describe(experiment: Experiment) -> str:
     )
 
 
-def _conclude(path: Path, display: Display) -> None:
+def _conclude(path: Path) -> None:
     """Draw the fitness curve and say how much was gained."""
     from experiments.curves import plot_runs
 
     run = read_run(path)
     plot_runs([run], path / CURVE)
-    display.say(_gain(run))
-    display.say(f"fitness curve: {path / CURVE}")
+    say(_gain(run))
+    say(f"fitness curve: {path / CURVE}")
     robot = path / "best" / f"seed-{run.experiment.seeds[int(np.argmax(run.fitness[:, -1]))]}.yaml"
     if robot.exists():
-        display.say(f"watch the best: vsr simulate {robot} --out best.gif")
+        say(f"watch the best: vsr simulate {robot} --out best.gif")
 
 
 def _gain(run: Run) -> str:

@@ -27,7 +27,8 @@ CELLS_IN_CACHE = 1024
 """Cells simulated together on one core: more do not stay in its cache, fewer do not pay for starting the kernels."""
 ROBOTS_IN_VECTORS = 32, 8
 """Robots lie side by side in memory: groups are multiples of the first number if they can be, else of the second."""
-SHARED_OUT = PartitionSpec("devices")
+DEVICES = "devices"
+SHARED_OUT = PartitionSpec(DEVICES)
 
 
 def stack(trees: Sequence[Tree]) -> Tree:
@@ -96,9 +97,24 @@ def in_parts(function: Callable[[Any], Any], individuals: Any, at_once: int) -> 
     return jax.tree.map(lambda leaf: leaf[:total], results)
 
 
+def from_first_device(tree: Any) -> Any:
+    """What the first device holds, for all of them; leading axis (devices,), shared out, on every leaf. Pure."""
+
+    def from_first(piece: Array) -> Array:
+        # Bits are added up, because 0.0 + -0.0 is not -0.0.
+        bits = piece[0].view(f"uint{8 * piece.dtype.itemsize}")
+        bits = jax.lax.psum(jnp.where(jax.lax.axis_index(DEVICES) == 0, bits, 0), DEVICES)
+        return bits.view(piece.dtype)
+
+    spread = partial(jax.tree.map, from_first)
+    return jax.shard_map(spread, mesh=device_mesh(), in_specs=SHARED_OUT, out_specs=PartitionSpec(), check_vma=False)(
+        tree
+    )
+
+
 def device_mesh() -> Mesh:
-    """All devices in a row."""
-    return Mesh(np.array(jax.devices()), "devices")
+    """All devices in a row: those of all processes, process 0's first."""
+    return Mesh(np.array(sorted(jax.devices(), key=lambda device: device.process_index)), DEVICES)
 
 
 def _filled_up(individuals: Any, size: int) -> Any:

@@ -87,7 +87,7 @@ def _fingerprint(experiment: Experiment) -> str:
     made_from = {
         "experiment": {name: value for name, value in plain.items() if name not in NOT_COMPILED},
         "seeds": len(experiment.seeds),
-        "source": _source(),
+        "source": source_digest(),
         "plugins": digests(plugin_modules(experiment.plugins)),
         "versions": [*map(version, ("jax", "jaxlib")), device.client.platform_version],
         "devices": [device.platform, device.device_kind, jax.device_count()],
@@ -96,7 +96,7 @@ def _fingerprint(experiment: Experiment) -> str:
     return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:40]
 
 
-def _source() -> str:
+def source_digest() -> str:
     """What the source of all our packages holds, in short."""
     root = Path(__file__).resolve().parents[1]
     digest = hashlib.sha256()

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from experiments.comparison import Comparison
 from experiments.files import without_nan
+from experiments.sweep.summary import Line
 from experiments.units import UNITS
 from vsr.scene import Outcome, Scene
 
@@ -79,6 +80,19 @@ def show_comparison(comparison: Comparison, as_json: bool) -> None:
         tests = ("needs 2 seeds", "") if math.isnan(pair.p) else (f"{pair.p:.3g}", f"{pair.p_holm:.3g}")
         pairs.add_row(escape(pair.first), escape(pair.second), _number(pair.difference), *tests, f"{pair.effect:.2f}")
     console.print(pairs)
+
+
+def show_sweep(paths: Sequence[str], lines: Sequence[Line]) -> None:
+    """The runs of a sweep with what varies, how they stand, and their best."""
+    measures = sorted({line.measure for line in lines})
+    table = Table(title=f"best {' or '.join(measures)}, median over seeds", box=None, title_justify="left")
+    for name in (*paths, "state", "generations", "first", "best"):
+        table.add_column(escape(name), justify="right" if name in ("generations", "first", "best") else "left")
+    for line in lines:
+        row = line.row
+        told = (str(row.generations), _number(row.first), _number(row.final)) if row else ("0", "", "")
+        table.add_row(*map(escape, line.values), escape(line.state), *told)
+    _console().print(table)
 
 
 def show_catalogue(kind: str | None, plugins: Sequence[str]) -> None:

@@ -667,7 +667,7 @@ def test_a_comparison_that_is_not_fair_is_told(vsr, tmp_path):
     assert "different numbers of evaluations" in output
 
 
-def test_a_run_of_failures_says_so(whole, tmp_path):
+def test_a_run_of_failures_says_so(whole, tmp_path, monkeypatch):
     path = tmp_path / "failures"
     shutil.copytree(whole, path)
     rows = [json.loads(line) for line in (path / "statistics.jsonl").read_text().splitlines()]
@@ -675,7 +675,8 @@ def test_a_run_of_failures_says_so(whole, tmp_path):
     (path / "statistics.jsonl").write_text(text)
     shutil.rmtree(path / "best")
     said = []
-    evolve_module._conclude(path, SimpleNamespace(say=said.append))
+    monkeypatch.setattr(evolve_module, "say", said.append)
+    evolve_module._conclude(path)
     assert said[0] == "all robots failed, so there is no best relative_velocity"
     assert not any("vsr simulate" in line for line in said)
 

@@ -39,10 +39,11 @@ def load_scene(path: str | Path) -> Scene:
     return _described(read_yaml(path), Scene)
 
 
-def load_experiment(path: str | Path, settings: Sequence[str] = ()) -> Experiment:
-    """The experiment in a file, with values set over the file's (`path=value`)."""
+def load_experiment(path: str | Path, settings: Sequence[str] = (), swept: Sequence[str] = ()) -> Experiment:
+    """The experiment in a file, with values set over the file's (`path=value`); swept: those of one run of a sweep."""
     document = read_yaml(path)
     override(document, settings)
+    override(document, swept, "--sweep")
     return _described(document, Experiment)
 
 

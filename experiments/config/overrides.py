@@ -9,19 +9,20 @@ from experiments.config.problems import ConfigError, Problem, UserError
 from experiments.config.yaml_reader import Document, parse_yaml
 
 
-def override(document: Document, settings: Sequence[str]) -> None:
-    """Put every `path=value` into a document; a value is written as in YAML."""
+def override(document: Document, settings: Sequence[str], option: str = "--set") -> None:
+    """Put every `path=value` into a document; a value is written as in YAML. option: by which they were given."""
     for setting in settings:
-        path, value = _read(setting)
-        _put(document, path, value, f"--set {setting}")
+        words = f"{option} {setting}"
+        path, value = _read(setting, words)
+        _put(document, path, value, words)
 
 
-def _read(setting: str) -> tuple[list[str], Any]:
+def _read(setting: str, words: str) -> tuple[list[str], Any]:
     dotted, equals, text = setting.partition("=")
     path = dotted.strip().split(".")
     if not equals or not all(path):
-        raise UserError(f"--set {setting}: write it as path=value, for example --set ea.n_pop=100")
-    return path, parse_yaml(text, f"--set {setting}").data
+        raise UserError(f"{words}: write it as path=value, for example --set ea.n_pop=100")
+    return path, parse_yaml(text, words).data
 
 
 def _put(document: Document, path: list[str], value: Any, words: str) -> None:

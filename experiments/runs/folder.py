@@ -169,7 +169,7 @@ class RunFolder:
     def _prepare(self, plugins: list[ModuleType]) -> None:
         for name in FOLDERS:
             (self.path / name).mkdir(exist_ok=True)
-        _copy_plugins(plugins, self.path / PLUGINS_FOLDER)
+        copy_plugins(plugins, self.path / PLUGINS_FOLDER)
         self._statistics = (self.path / STATISTICS).open("a", encoding="utf-8")
 
     def _lineage_pieces(self) -> list[Path]:
@@ -265,7 +265,7 @@ def _finite(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _copy_plugins(plugins: list[ModuleType], folder: Path) -> None:
+def copy_plugins(plugins: list[ModuleType], folder: Path) -> None:
     """Keep single-file plugins with the run, so that its robots can be simulated wherever it is taken."""
     for plugin in plugins:
         source = Path(getattr(plugin, "__file__", None) or "")

@@ -27,6 +27,7 @@ def describe_start(generation: int) -> dict[str, Any]:
         "command": shlex.join(["vsr", *sys.argv[1:]]),
         "device": f"{device.platform}: {device.device_kind}",
         "devices": jax.device_count(),
+        "processes": jax.process_count(),
         "machine": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in PACKAGES},

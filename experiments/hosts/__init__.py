@@ -1,0 +1,1 @@
+"""One evolution on several hosts: processes that find each other, one that searches and writes, all that simulate."""

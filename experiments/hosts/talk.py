@@ -1,0 +1,83 @@
+"""What processes tell each other: small numbers from each to all, and whole arrays and texts from process 0 to all.
+
+Every function here must be called by all processes, in the same order; each waits for the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+
+from experiments.config.problems import UserError
+from experiments.population import SHARED_OUT, device_mesh, from_first_device
+
+
+class Lost(UserError):
+    """Another process is gone."""
+
+    exit_code = 1
+    leave_at_once = True
+
+
+@contextlib.contextmanager
+def noticing_loss() -> Iterator[None]:
+    """While it is open, what fails because another process is gone is told as that. JAX has two kinds of error for it:
+    programs that are begun after the loss raise the one, results that are waited for the other."""
+    try:
+        yield
+    except (jax.errors.JaxRuntimeError, ValueError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise Lost(
+            f"process {jax.process_index()} cannot go on without the others: {reason}; if one of them has ended, start "
+            "all again with --resume"
+        ) from error
+
+
+def exchange(*numbers: int) -> np.ndarray:
+    """What every process says: whole numbers of 32 bits, (processes, numbers)."""
+    brought = _brought(np.array(numbers, np.int32))
+    with noticing_loss():
+        said = np.asarray(_gather()(brought).addressable_data(0))
+    owners = np.array([device.process_index for device in device_mesh().devices])
+    return np.stack([said[owners == process][0] for process in range(jax.process_count())])
+
+
+def hand_out(tree: Any) -> Any:
+    """Process 0's arrays, on every device; the others bring arrays of the same shapes."""
+    brought = jax.tree.map(_brought, tree)
+    with noticing_loss():
+        return _spread()(brought)
+
+
+def hand_out_text(text: str, length: int) -> str:
+    """Process 0's text of so many bytes; what the others bring does not matter."""
+    data = (text.encode() if jax.process_index() == 0 else b"").ljust(4 * -(-length // 4), b"\0")
+    words = hand_out(np.frombuffer(data, np.int32))
+    return np.asarray(words.addressable_data(0)).tobytes()[:length].decode()
+
+
+def _brought(leaf: Any) -> jax.Array:
+    """An array over all devices, each of which brings what its process has."""
+    sharding = NamedSharding(device_mesh(), SHARED_OUT)
+    pieces = [jax.device_put(leaf[None], device) for device in jax.local_devices()]
+    return jax.make_array_from_single_device_arrays((device_mesh().size, *leaf.shape), sharding, pieces)
+
+
+@cache
+def _gather() -> Any:
+    return jax.jit(lambda everyone: everyone, out_shardings=_everywhere())
+
+
+@cache
+def _spread() -> Any:
+    return jax.jit(from_first_device, out_shardings=_everywhere())
+
+
+def _everywhere() -> NamedSharding:
+    return NamedSharding(device_mesh(), PartitionSpec())

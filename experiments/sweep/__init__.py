@@ -1,0 +1,1 @@
+"""Sweeps: every combination of some values as a run of its own, here or on a cluster."""

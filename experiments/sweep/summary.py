@@ -1,0 +1,88 @@
+"""What the runs of a sweep came to: a table, a CSV file and a figure."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from experiments.comparison import Row, describe
+from experiments.config.problems import UserError
+from experiments.curves import plot_runs
+from experiments.files import write_text
+from experiments.runs import Run, is_run, read_run
+from experiments.runs.ranks import middle
+from experiments.sweep.folder import Sweep, saved_generations
+
+SUMMARY, CURVES = "summary.csv", "fitness.png"
+MOST_CURVES = 10
+"""As many as the eye tells apart."""
+FINISHED = "finished"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One run of a sweep."""
+
+    name: str
+    values: tuple[str, ...]
+    state: str
+    measure: str
+    run: Run | None
+    """None if no generation is finished"""
+    row: Row | None
+
+
+def summarise(sweep: Sweep, states: Mapping[str, str]) -> list[Line]:
+    """Every run as it stands; states: what is known of runs besides what their folders tell."""
+    lines = []
+    for combination, experiment in zip(sweep.combinations, sweep.experiments, strict=True):
+        name = combination.name
+        path, run = sweep.run(name), None
+        if is_run(path):
+            try:
+                run = read_run(path)
+            except UserError:
+                run = None  # no generation is finished yet
+        saved = saved_generations(path)
+        if saved >= experiment.generations:
+            state = FINISHED
+        elif name in states:
+            state = states[name]
+        else:
+            state = f"{saved} of {experiment.generations} generations" if is_run(path) else "not begun"
+        row = describe(run, name) if run is not None else None
+        lines.append(Line(name, combination.values, state, experiment.fitness.measure, run, row))
+    return lines
+
+
+def write_summary(sweep: Sweep, lines: list[Line]) -> list[str]:
+    """Write the CSV file and the figure into the sweep's folder; returns what to tell."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    numbers = ("seeds", "failed", "generations", "first", "final", "worse", "better")
+    writer.writerow(["run", *(axis.path for axis in sweep.axes), "state", "measure", *numbers])
+    for line in lines:
+        values = [getattr(line.row, name) for name in numbers] if line.row else [""] * len(numbers)
+        cells = ["" if isinstance(value, float) and not np.isfinite(value) else value for value in values]
+        writer.writerow([line.name, *line.values, line.state, line.measure, *cells])
+    try:
+        write_text(sweep.path / SUMMARY, text.getvalue())
+    except OSError as error:
+        raise UserError(f"{sweep.path / SUMMARY}: cannot be written: {error.strerror or error}") from None
+    return [f"summary: {sweep.path / SUMMARY}", *_draw(sweep, [line.run for line in lines if line.run is not None])]
+
+
+def _draw(sweep: Sweep, runs: list[Run]) -> list[str]:
+    if not runs:
+        return []
+    goals = [run.experiment.fitness for run in runs]
+    if any(goal != goals[0] for goal in goals):
+        return ["no figure: the runs have different goals"]
+    best = sorted(runs, key=lambda run: -float(middle(run.fitness[:, -1])))[:MOST_CURVES]
+    plot_runs(best if len(runs) > MOST_CURVES else runs, sweep.path / CURVES)
+    which = f" (the {MOST_CURVES} best of {len(runs)})" if len(runs) > MOST_CURVES else ""
+    return [f"fitness curves: {sweep.path / CURVES}{which}"]
