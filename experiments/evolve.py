@@ -101,6 +101,7 @@ def _evolve(experiment: Experiment, path: Path, resume: bool, display: Display) 
             else:
                 display.say(f"{_describe(experiment)}; compiling")
                 evolution = _compile(experiment, path, stop)
+                _note_compilation(folder, time.monotonic() - began)
                 display.say(f"compiled in {time.monotonic() - began:.1f} s; the run is in {path}")
                 _go_on(evolution, folder, searches or evolution.start(), done, display, stop)
     finally:
@@ -173,6 +174,13 @@ def _compile(experiment: Experiment, path: Path, stop: list[int]) -> Evolution:
     if isinstance(result[0], BaseException):
         raise result[0]
     return result[0]
+
+
+def _note_compilation(folder: RunFolder, seconds: float) -> None:
+    """Tell with the present start how long it took until the first generation could begin."""
+    meta, _ = _read_meta(folder.path)
+    *before, now = meta["starts"]
+    folder.write_meta({**meta, "starts": [*before, {**now, "compile_seconds": round(seconds, 1)}]})
 
 
 def _go_on(

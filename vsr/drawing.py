@@ -75,9 +75,10 @@ class Picture:
         axes.set(xlim=(middle[0] - half_width, middle[0] + half_width), ylim=(bottom, bottom + height), aspect="equal")
 
 
-def strip(picture: Picture, path: Path, moments: int = 5) -> None:
-    """A few moments, equally apart in time, as one PNG."""
-    chosen = np.linspace(0, len(picture.time) - 1, moments).round().astype(int)
+def strip(picture: Picture, path: Path, moments: int = 5, span: tuple[float, float] | None = None) -> None:
+    """A few moments, equally apart in time, as one PNG; span: from when to when [s], by default the whole life."""
+    begin, end = span or (picture.time[0], picture.time[-1])
+    chosen = np.searchsorted(picture.time, np.linspace(begin, end, moments) - 1e-6).clip(0, len(picture.time) - 1)
     half_width, height = 0.75 * picture.reach + 1, 1.2 * picture.reach + 2
     figure = Figure(figsize=(3 * moments, 3 * height / (2 * half_width) + 0.5), layout="constrained")
     for axes, moment in zip(np.atleast_1d(figure.subplots(1, moments)), chosen, strict=True):
