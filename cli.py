@@ -171,9 +171,9 @@ def list_components(kind: str | None, plugins: tuple[str, ...]) -> None:
 
 
 @main.command()
-@click.argument("file", type=click.Choice(["experiment", "scene"]), default="experiment")
+@click.argument("file", type=click.Choice(["experiment", "scene", "study"]), default="experiment")
 def schema(file: str) -> None:
-    """Print the JSON schema of experiment (or scene) files, for editors."""
+    """Print the JSON schema of experiment (or scene, or study) files, for editors."""
     import json
 
     from experiments.catalogue import schema as work

@@ -90,6 +90,7 @@ class Gain(Claim):
 
     type: Literal["gain"] = "gain"
     experiment: str
+    """which one"""
     about: Annotated[Real, Field(gt=1)]
     """the ratio"""
     tolerance: Annotated[Real, Field(gt=0)] = 0.25
@@ -122,7 +123,9 @@ class Above(Claim):
 
     type: Literal["above"] = "above"
     experiment: str
+    """the one that is more"""
     than: str
+    """the one that is less"""
     during: tuple[Share, Share] = (1.0, 1.0)
     """from and to which share of the generations; by default the last one"""
 
@@ -151,7 +154,9 @@ class Wider(Claim):
 
     type: Literal["wider"] = "wider"
     experiment: str
+    """the one that is more"""
     than: str
+    """the one that is less"""
 
     @property
     def needs(self) -> tuple[str, ...]:

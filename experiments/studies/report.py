@@ -36,6 +36,7 @@ def write_study(
         draw_figure(file, results, folder / f"{study.figure.name}{suffix}")
     write_csv(folder / "curves.csv", curves(ordered))
     write_csv(folder / "table.csv", rows)
+    write_csv(folder / "pairs.csv", compared)
     lines = [
         *_head(file, scale, warnings),
         *_claims(verdicts),
@@ -64,6 +65,8 @@ def write_summary(folder: Path, studies: Sequence[tuple[StudyFile, list[tuple[Cl
 def draw_figure(file: StudyFile, results: Mapping[str, Result], target: Path) -> None:
     """The study's plots side by side: medians over seeds with a band of one standard deviation."""
     panels = [(panel, shown) for panel in file.study.figure.panels if (shown := _of_panel(panel, results))]
+    if not panels:
+        return
     size = (5.2, 3.4) if len(panels) == 1 else (0.6 + 3.0 * len(panels), 3.0)
     with paper_style():
         figure = Figure(figsize=size, layout="constrained")
@@ -120,13 +123,8 @@ def _results(
           number(row["sigma"]), number(row["ratio"])] for row in rows],
     )  # fmt: skip
     if compared:
-        yield from (
-            "",
-            "Final bests compared: two-sided Mann-Whitney test, Holm's correction within a plot; A is the",
-            "",
-        )
-        yield "chance that a seed of the first is better than one of the second."
-        yield ""
+        yield from ("", "Final bests compared: two-sided Mann-Whitney test, Holm's correction within a plot. A is the")
+        yield from ("chance that a seed of the first is better than one of the second. Also in `pairs.csv`.", "")
         yield from _markdown(
             ["first", "second", "difference of medians", "p", "p (Holm)", "A"],
             [[row["first"], row["second"], number(row["difference"]), number(row["p"]), number(row["p_holm"]),

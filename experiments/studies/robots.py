@@ -22,7 +22,7 @@ from experiments.files import without_nan, write_json
 from experiments.population import record_population, repeat
 from experiments.runs import Run
 from experiments.runs.meta import describe_start
-from vsr.drawing import Picture, strip
+from vsr.drawing import Picture, stride
 from vsr.physics.model import Model, State
 from vsr.rollout import Trajectory
 from vsr.scene import Scene, precision
@@ -103,7 +103,7 @@ def _draw(picture: Picture, target: Path) -> None:
     middle = picture.time[-1] / 2
     partial_file = target.with_name(f".{target.stem}.partial{target.suffix}")
     try:
-        strip(picture, partial_file, MOMENTS, (middle, min(middle + SPAN, picture.time[-1])))
+        stride(picture, partial_file, middle, min(middle + SPAN, picture.time[-1]), MOMENTS)
         partial_file.replace(target)
     finally:
         partial_file.unlink(missing_ok=True)

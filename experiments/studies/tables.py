@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ def _row(result: Result) -> dict[str, Any]:
     run, sign = result.run, result.sign
     final = run.fitness[:, -1]
     first = np.nan_to_num(sign * run.median[:, 0], nan=-np.inf)
-    row = {
+    return {
         "experiment": result.name,
         "genes": run.experiment.robot.gene_count,
         "seeds": len(final),
@@ -44,25 +44,13 @@ def _row(result: Result) -> dict[str, Any]:
         "ratio": gain(result),
         "typical_life": float("nan") if result.typical is None else sign * float(middle(result.typical)),
     }
-    return row
 
 
 def pairs(results: Sequence[Result]) -> list[dict[str, Any]]:
     """Every pair of one panel's experiments, compared at their ends."""
     if len(results) < 2:
         return []
-    names = {str(result.run.path): result.name for result in results} | {r.run.name: r.name for r in results}
-    return [
-        {
-            "first": names[pair.first],
-            "second": names[pair.second],
-            "difference": pair.difference,
-            "p": pair.p,
-            "p_holm": pair.p_holm,
-            "effect": pair.effect,
-        }
-        for pair in compare([result.run for result in results]).pairs
-    ]
+    return [asdict(pair) for pair in compare([result.run for result in results]).pairs]
 
 
 def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
