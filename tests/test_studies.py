@@ -92,23 +92,23 @@ def test_smoke_of_the_body_study(vsr, tmp_path):
 # a study of one's own
 
 OWN_EXPERIMENT = """
-robot: {body: {shape: aa}, controller: {type: phases, frequency: FREQUENCY}}
+robot: {body: {shape: aa}, controller: phases}
 task: {duration: 0.6, placement: {clearance: 0.0}}
 ea: {n_pop: 6, n_tour: 2}
 generations: 3
-seeds: 2
+seeds: SEEDS
 checkpoint_seconds: 0
 """
 OWN = """
-title: Frequencies
+title: Two draws of the same
 experiments:
-  slow: {file: slow.yaml, label: 1 Hz}
-  fast: {file: fast.yaml, label: 2 Hz}
-figure: {panels: [{curves: [slow, fast]}]}
+  one: {file: one.yaml, label: seeds 0 and 1}
+  two: {file: two.yaml, label: seeds 2 and 3}
+figure: {panels: [{curves: [one, two]}]}
 scales:
   tiny: {lives: 3}
 claims:
-  - {type: above, experiment: fast, than: slow, text: Faster is better}
+  - {type: above, experiment: two, than: one, text: The second is better}
 """
 
 
@@ -116,34 +116,34 @@ claims:
 def own(tmp_path_factory):
     folder = tmp_path_factory.mktemp("own")
     (folder / "own.yaml").write_text(OWN)
-    for name, frequency in (("slow", "1.0"), ("fast", "2.0")):
-        (folder / f"{name}.yaml").write_text(OWN_EXPERIMENT.replace("FREQUENCY", frequency))
+    for name, seeds in (("one", "[0, 1]"), ("two", "[2, 3]")):  # alike, so that they are compiled once
+        (folder / f"{name}.yaml").write_text(OWN_EXPERIMENT.replace("SEEDS", seeds))
     return folder / "own.yaml"
 
 
 def test_a_study_is_run_in_pieces(vsr, own, tmp_path, monkeypatch):
     """One experiment stopped after its first generation, then all of the rest; what is finished is not touched."""
     command = ["reproduce", own, "--scale", "tiny", "--out", tmp_path]
-    first = vsr(*command, "--only", "slow", "--set", "generations=1")
+    first = vsr(*command, "--only", "one", "--set", "generations=1")
     assert first.exit_code == 0, first.output
-    assert read_run(tmp_path / "own" / "slow").generations == 1
+    assert read_run(tmp_path / "own" / "one").generations == 1
     refused = vsr(*command)
     assert refused.exit_code == 2
     assert "add --resume" in refused.output
     rest = vsr(*command, "--resume")
     assert rest.exit_code == 0, rest.output
     assert "going on after generation 1" in rest.output
-    for name in ("slow", "fast"):
+    for name in ("one", "two"):
         run = read_run(tmp_path / "own" / name)
         assert run.generations == 3
         assert run.experiment == load_experiment(own.parent / f"{name}.yaml").resolved()
     report = (tmp_path / "own" / "report.md").read_text()
-    for words in ("Faster is better", "in 3 lives", "**fast**, seed", "cpu", "jax "):
+    for words in ("The second is better", "in 3 lives", "**two**, seed", "cpu", "jax "):
         assert words in report
     rows = list(csv.DictReader((tmp_path / "own" / "curves.csv").open()))
     assert len(rows) == 2 * 2 * 3
-    fast = read_run(tmp_path / "own" / "fast").best
-    assert float(rows[-1]["best"]) == fast[1, 2]
+    two = read_run(tmp_path / "own" / "two").best
+    assert float(rows[-1]["best"]) == two[1, 2]
 
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     monkeypatch.setattr(reproduce_module, "evolve", None)  # cannot be called
@@ -177,12 +177,12 @@ def test_what_cannot_be_done_is_told(vsr, monkeypatch, tmp_path, arguments, mess
 
 def test_a_study_with_faults_tells_all_of_them(vsr, tmp_path):
     file = tmp_path / "own.yaml"
-    wrong = OWN.replace("curves: [slow, fast]", "curves: [slow, quick]").replace("than: slow", "than: snail")
+    wrong = OWN.replace("curves: [one, two]", "curves: [one, tow]").replace("than: one", "than: none")
     file.write_text(wrong + "  - {type: abov, text: x}\nclaim: []\n")
     output = vsr("check", file).output
     assert "claims.1.type: unknown type 'abov'; did you mean 'above'?" in output
     assert "claim: unknown key; did you mean 'claims'?" in output
-    assert "there is no experiment 'quick'; there are slow, fast" in output
+    assert "there is no experiment 'tow'; there are one, two" in output
 
 
 # claims
@@ -197,7 +197,7 @@ def results(tmp_path):
         for name, values in finals.items():
             path = tmp_path / name
             path.mkdir()
-            experiment = yaml.safe_load(OWN_EXPERIMENT.replace("FREQUENCY", "1.0"))
+            experiment = yaml.safe_load(OWN_EXPERIMENT.replace("SEEDS", "1"))
             (path / "config.yaml").write_text(json.dumps(experiment | {"seeds": len(values), "generations": 2}))
             (path / "meta.json").write_text("{}")
             rows = [
