@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from experiments.checking import check_file
 from experiments.config import load_experiment
 from experiments.runs import read_run
 from experiments.studies import reproduce as reproduce_module
-from experiments.studies.claims import Above, Gain, Result, Wider
+from experiments.studies.claims import CLAIMS, Above, Gain, Result, Wider
 from experiments.studies.reading import SHIPPED, find_studies, load_study
 from vsr.sensors import Sense
 
@@ -186,6 +187,34 @@ def test_a_study_with_faults_tells_all_of_them(vsr, tmp_path):
 
 
 # claims
+
+
+def test_claims_of_ones_own(vsr, own, tmp_path):
+    (tmp_path / "my_claims.py").write_text(
+        "from typing import Literal\n"
+        "from experiments.studies.claims import CLAIMS, Claim, Verdict\n"
+        "class Modest(Claim):\n"
+        '    """Nothing is promised."""\n'
+        "    type: Literal['modest'] = 'modest'\n"
+        "    @property\n"
+        "    def needs(self):\n"
+        "        return ('one',)\n"
+        "    def judge(self, results):\n"
+        "        return Verdict('yes', f'{len(results)} runs')\n"
+        "CLAIMS['modest'] = Modest\n"
+    )
+    file = tmp_path / "own.yaml"
+    text = OWN.replace("file: ", f"file: {own.parent}/") + "  - {type: modest, text: It is so}\nplugins: [my_claims]\n"
+    file.write_text(text)
+    try:
+        claim = load_study(file).study.claims[1]
+        assert claim.judge({}).evidence == "0 runs"
+        assert "Nothing is promised." in vsr("list", "claims").output
+    finally:
+        CLAIMS.pop("modest", None)
+        sys.modules.pop("my_claims", None)
+    result = vsr("check", file.write_text(OWN + "  - {type: modest, text: x}\n") and file)
+    assert "claims.1.type: unknown type 'modest'" in result.output
 
 
 @pytest.fixture

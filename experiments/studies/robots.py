@@ -1,7 +1,7 @@
 """An experiment's best robots: simulated again from their files, to see what is luck, and drawn.
 
 Gaits are chaotic: the best of thousands of lives is partly the luckiest. So each seed's best robot lives again several
-times, the first time exactly as it evolved, then dropped from up to a millimetre higher.
+times: first from the same start, where only round-off can differ, then dropped from up to a millimetre higher.
 """
 
 from __future__ import annotations
