@@ -64,6 +64,8 @@ def find_studies(given: str) -> list[StudyFile]:
     if given.endswith((".yaml", ".yml", ".json")):
         return [load_study(given)]
     shipped = {path.stem: path for path in sorted(SHIPPED.glob("*.yaml"))}
+    if not shipped:
+        raise UserError(f"{SHIPPED}: the paper's studies are not here, only in a checkout; give a study's file")
     if given == ALL:
         return list(map(load_study, shipped.values()))
     if given not in shipped:
