@@ -110,6 +110,34 @@ def sweep(
 
 
 @main.command()
+@click.argument("study", metavar="body|devo|sensing|all|STUDY.yaml")
+@click.option("--scale", default="quick", metavar="smoke|quick|paper", help="How much to compute; quick by default.")
+@click.option("--only", multiple=True, metavar="EXPERIMENT", help="Run just this experiment; may be repeated.")
+@SETTINGS
+@click.option("--out", metavar="DIR", help="Where runs and reports go; by default runs/ and the scale.")
+@click.option("--device", type=click.Choice(["cpu", "gpu"]), help="Where to compute; by default the best there is.")
+@click.option("--resume", is_flag=True, help="Go on with what was stopped or killed; what is finished is kept.")
+@click.option(
+    "--report", is_flag=True, help="Run nothing; write figures, tables and report of the runs that are there."
+)
+def reproduce(
+    study: str,
+    scale: str,
+    only: tuple[str, ...],
+    settings: tuple[str, ...],
+    out: str | None,
+    device: str | None,
+    resume: bool,
+    report: bool,
+) -> None:
+    """Run a study of the paper, or your own: experiments, figure, tables, report with every claim in numbers."""
+    from experiments.studies.reproduce import Wish
+    from experiments.studies.reproduce import reproduce as work
+
+    work(Wish(study, scale, only, settings, out, device, resume, report))
+
+
+@main.command()
 @click.argument("robot", metavar="ROBOT.yaml")
 @click.option("--json", "as_json", is_flag=True, help="Print the measures as JSON.")
 @click.option("--out", metavar="FILE.gif|.png", help="Draw the motion: a GIF, or a PNG strip of five moments.")
@@ -187,9 +215,9 @@ def list_components(kind: str | None, plugins: tuple[str, ...]) -> None:
 
 
 @main.command()
-@click.argument("file", type=click.Choice(["experiment", "scene"]), default="experiment")
+@click.argument("file", type=click.Choice(["experiment", "scene", "study"]), default="experiment")
 def schema(file: str) -> None:
-    """Print the JSON schema of experiment (or scene) files, for editors."""
+    """Print the JSON schema of experiment (or scene, or study) files, for editors."""
     import json
 
     from experiments.catalogue import schema as work

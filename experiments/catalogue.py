@@ -14,6 +14,8 @@ from evo import OPTIMISERS
 from experiments.encodings import BODIES
 from experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
 from experiments.experiment import Experiment
+from experiments.studies.claims import CLAIMS
+from experiments.studies.study import Study
 from vsr.body import Material
 from vsr.controllers import CONTROLLERS
 from vsr.scene import Physics, Scene
@@ -30,12 +32,13 @@ KINDS: dict[str, tuple[str, Mapping[str, Any]]] = {
     "tasks": ("task.type", TASKS),
     "measures": ("fitness, task.measures", MEASURES),
     "senses": ("quantity of a controller's senses", QUANTITIES),
+    "claims": ("study: claims", CLAIMS),
     "settings": ("physics, and robot.body.materials", {"physics": Physics, "material": Material}),
 }
 """Each kind: where in a file its names stand, and its registry."""
 
-FILES = {"experiment": Experiment, "scene": Scene}
-"""What `vsr evolve` and `vsr simulate` read."""
+FILES = {"experiment": Experiment, "scene": Scene, "study": Study}
+"""What `vsr evolve`, `vsr simulate` and `vsr reproduce` read."""
 
 
 @dataclass(frozen=True)

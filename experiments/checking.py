@@ -10,15 +10,33 @@ import jax
 from experiments.config import load
 from experiments.evolution import ask, evaluate_all, most_at_once, search_shapes, tell
 from experiments.experiment import Experiment
+from experiments.studies.reading import StudyFile, is_study, load_study
 from vsr.rollout import rollout
 from vsr.scene import Scene, precision
 
 
 def check_file(path: str, settings: Sequence[str] = ()) -> list[tuple[str, str]]:
     """What would be run, as names and values; raises ConfigError with every fault."""
+    if is_study(path):
+        return _check_study(load_study(path), settings)
     described = load(path, settings)
     with precision(described.physics.precision):
         return _check_experiment(described) if isinstance(described, Experiment) else _check_scene(described)
+
+
+def _check_study(file: StudyFile, settings: Sequence[str]) -> list[tuple[str, str]]:
+    """Every experiment as its file has it, traced; then on every scale, only built."""
+    told = [("study", file.study.title)]
+    for name in file.study.experiments:
+        experiment = file.experiment(name, settings)
+        with precision(experiment.physics.precision):
+            told.append((name, dict(_check_experiment(experiment))["genes"]))
+    for scale, described in file.study.scales.items():
+        names = described.experiments or tuple(file.study.experiments)
+        experiments = [file.experiment(name, (*described.set, *settings)) for name in names]
+        evaluations = sum(len(e.seeds) * e.ea.n_pop * e.generations for e in experiments)
+        told.append((f"scale {scale}", f"{len(names)} experiments, {evaluations:,} evaluations"))
+    return told
 
 
 def _check_experiment(experiment: Experiment) -> list[tuple[str, str]]:

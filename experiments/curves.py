@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from importlib.resources import files
 from pathlib import Path
 from typing import Literal
@@ -33,22 +34,43 @@ def check_one_goal(runs: Sequence[Run]) -> None:
 def plot_runs(runs: Sequence[Run], target: Path, band: Band = "sigma") -> None:
     """Draw one curve per run into a PNG, PDF or SVG."""
     check_one_goal(runs)
-    with mpl.rc_context(fname=str(files("experiments") / "paper.mplstyle")):
+    with paper_style():
         figure = Figure(figsize=(5.2, 3.4), layout="constrained")
         axes = figure.subplots()
-        for run, label in zip(runs, labels(runs), strict=True):
-            _draw(axes, run, label, band)
-        axes.set(xlabel="generation", ylabel=f"best {_with_unit(runs[0].experiment.fitness.measure)}")
+        draw_curves(axes, runs, labels(runs), band)
+        axes.set_ylabel(goal(runs[0]))
         if any(len(run.experiment.seeds) > 1 for run in runs):
             axes.set_title(f"median over seeds and {BAND_NAMES[band]}", fontsize="small", loc="left")
-        axes.set_xlim(0, max(max(run.generations for run in runs) - 1, 1))
-        if len(runs) > 1:
-            axes.legend()
-        kind = target.suffix[1:].lower()
-        try:
-            write_atomically(target, lambda file: figure.savefig(file, format=kind, metadata=_without_date(kind)))
-        except OSError as error:
-            raise UserError(f"{target}: cannot be written: {error.strerror or error}") from None
+        save_figure(figure, target)
+
+
+def draw_curves(axes: Axes, runs: Sequence[Run], names: Sequence[str], band: Band = "sigma") -> None:
+    """One curve per run into a plot."""
+    for run, name in zip(runs, names, strict=True):
+        _draw(axes, run, name, band)
+    axes.set_xlabel("generation")
+    axes.set_xlim(0, max(max(run.generations for run in runs) - 1, 1))
+    if len(runs) > 1:
+        axes.legend()
+
+
+def save_figure(figure: Figure, target: Path) -> None:
+    """A whole PNG, PDF or SVG, or nothing."""
+    kind = target.suffix[1:].lower()
+    try:
+        write_atomically(target, lambda file: figure.savefig(file, format=kind, metadata=_without_date(kind)))
+    except OSError as error:
+        raise UserError(f"{target}: cannot be written: {error.strerror or error}") from None
+
+
+def paper_style() -> AbstractContextManager[None]:
+    """While it is open, figures look as they should in print."""
+    return mpl.rc_context(fname=str(files("experiments") / "paper.mplstyle"))
+
+
+def goal(run: Run) -> str:
+    """What curves show, for people."""
+    return f"best {_with_unit(run.experiment.fitness.measure)}"
 
 
 def spread(run: Run, band: Band) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -140,6 +140,7 @@ def _evolve(experiment: Experiment, path: Path, resume: bool, leader: Leader | N
             else:
                 display.say(f"{_describe(experiment)}; compiling")
                 evolution = _compile(experiment, path, stop, leader)
+                _note_compilation(folder, time.monotonic() - began)
                 display.say(f"compiled in {time.monotonic() - began:.1f} s; the run is in {path}")
                 _go_on(evolution, folder, searches or evolution.start(), done, display, stop, leader)
     finally:
@@ -213,6 +214,13 @@ def _compile(experiment: Experiment, path: Path, stop: list[int], leader: Leader
     if isinstance(result[0], BaseException):
         raise result[0]
     return result[0]
+
+
+def _note_compilation(folder: RunFolder, seconds: float) -> None:
+    """Tell with the present start how long it took until the first generation could begin."""
+    meta, _ = _read_meta(folder.path)
+    *before, now = meta["starts"]
+    folder.write_meta({**meta, "starts": [*before, {**now, "compile_seconds": round(seconds, 1)}]})
 
 
 def _go_on(

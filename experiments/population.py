@@ -19,7 +19,7 @@ from jax.sharding import Mesh, PartitionSpec
 
 from vsr.controllers import Controller
 from vsr.physics.model import Environment, Model, State
-from vsr.rollout import Episode, Schedule, rollout
+from vsr.rollout import Episode, Schedule, Trajectory, record, rollout
 
 Tree = TypeVar("Tree")
 
@@ -50,6 +50,20 @@ def rollout_population(
     def live(robot: tuple[Model, Controller, State]) -> Episode:
         model, controller, state = robot
         return rollout(model, controller, environment, state, schedule)
+
+    robots, *grid = models.present.shape
+    return on_all_devices(live, (models, controllers, states), robots_at_once(robots, math.prod(grid)))
+
+
+@partial(jax.jit, static_argnames="schedule")
+def record_population(
+    models: Model, controllers: Controller, environment: Environment, states: State, schedule: Schedule
+) -> tuple[Episode, Trajectory]:
+    """The same with all states on the way, which for many robots take much memory."""
+
+    def live(robot: tuple[Model, Controller, State]) -> tuple[Episode, Trajectory]:
+        model, controller, state = robot
+        return record(model, controller, environment, state, schedule)
 
     robots, *grid = models.present.shape
     return on_all_devices(live, (models, controllers, states), robots_at_once(robots, math.prod(grid)))

@@ -1,6 +1,7 @@
 """Plain pictures of a recorded life: voxels filled by their area, masses, ground. Needs no display.
 
-`strip` draws a few moments side by side as one PNG; `animate` draws a GIF whose camera follows the robot.
+`strip` draws a few moments of a life side by side as one PNG, `stride` some that follow closely on each other;
+`animate` draws a GIF whose camera follows the robot.
 """
 
 from __future__ import annotations
@@ -84,6 +85,28 @@ def strip(picture: Picture, path: Path, moments: int = 5) -> None:
         picture.draw(axes, moment, half_width, height)
         axes.set(title=f"t = {picture.time[moment]:.1f} s", xlabel="x [m]")
         axes.tick_params(labelsize=7)
+    figure.savefig(path, dpi=110)
+
+
+def stride(picture: Picture, path: Path, begin: float, end: float, moments: int = 6) -> None:
+    """A few moments between two times [s], equally apart, seen from one place, as one PNG."""
+    chosen = np.searchsorted(picture.time, np.linspace(begin, end, moments) - 1e-6).clip(0, len(picture.time) - 1)
+    seen = picture.voxels[chosen].reshape(-1, 2)
+    seen = seen[np.isfinite(seen).all(1)] if np.isfinite(seen).any() else np.zeros((1, 2))
+    margin = 0.1 * picture.reach
+    low, high = seen.min(0) - margin, seen.max(0) + margin
+    if picture.ground is not None:
+        low[1] = min(low[1], np.interp(np.linspace(low[0], high[0], 50), *picture.ground).min() - margin)
+    width, height = high - low
+    figure = Figure(figsize=(2.2 * moments, 2.2 * height / width + 0.6), layout="constrained")
+    frames = np.atleast_1d(figure.subplots(1, moments, sharey=True))
+    for axes, moment in zip(frames, chosen, strict=True):
+        picture.draw(axes, moment, width, height)
+        axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
+        axes.set_title(f"t = {picture.time[moment]:.2f} s", fontsize=9)
+        axes.tick_params(labelsize=7)
+    frames[0].set_ylabel("y [m]", fontsize=8)
+    figure.supxlabel("x [m]", fontsize=8)
     figure.savefig(path, dpi=110)
 
 

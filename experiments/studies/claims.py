@@ -1,0 +1,208 @@
+"""Claims about experiments, and whether they hold: a kind of claim is one class and one line in CLAIMS.
+
+Each judges numbers that runs have left, by a rule that is fixed before they are seen. `in part` means that the medians
+agree with the claim but not clearly, or not in size.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+from scipy.stats import levene, mannwhitneyu
+
+from experiments.runs import Run
+from experiments.runs.ranks import middle
+from vsr.spec import Real, Spec
+
+SIGNIFICANT = 0.05
+
+Holds = Literal["yes", "in part", "no", "not run"]
+Share = Annotated[Real, Field(ge=0, le=1)]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What an experiment came to."""
+
+    name: str
+    label: str
+    run: Run
+    lives: np.ndarray | None = None
+    """the measure of each seed's best robot, simulated several times, (seeds, lives); the first life is unperturbed"""
+
+    @property
+    def sign(self) -> float:
+        """Fitness over the measure."""
+        return self.run.experiment.fitness.sign
+
+    def late(self, begin: float = 1.0, end: float = 1.0) -> np.ndarray:
+        """Each seed's best fitness, averaged from one share of the generations to another, (seeds,)."""
+        last = self.run.generations - 1
+        return self.run.fitness[:, round(begin * last) : round(end * last) + 1].mean(1)
+
+    @property
+    def lived(self) -> np.ndarray | None:
+        """Fitness in those lives, negative infinity where one failed, (seeds, lives)."""
+        return None if self.lives is None else np.nan_to_num(self.sign * self.lives, nan=-np.inf)
+
+    @property
+    def typical(self) -> np.ndarray | None:
+        """Fitness of each seed's final best in the median of its lives, (seeds,)."""
+        return None if self.lived is None else middle(self.lived.T)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a claim holds, and in which numbers."""
+
+    holds: Holds
+    evidence: str
+
+
+class Claim(Spec):
+    """Something that experiments are expected to show."""
+
+    text: str
+    """the claim in words"""
+
+    @property
+    @abstractmethod
+    def needs(self) -> tuple[str, ...]:
+        """Names of the experiments it is about."""
+
+    @abstractmethod
+    def judge(self, results: Mapping[str, Result]) -> Verdict:
+        """Whether it holds; `results` has all that it needs."""
+
+
+class Gain(Claim):
+    """Evolution makes robots so many times better than the best of the random first generation.
+
+    Yes if the ratio of the medians over seeds, last generation to first, is the expected one within a quarter (or the
+    tolerance given) and a two-sided Mann-Whitney test is significant (p < 0.05); in part if there is any other gain.
+    """
+
+    type: Literal["gain"] = "gain"
+    experiment: str
+    """which one"""
+    about: Annotated[Real, Field(gt=1)]
+    """the ratio"""
+    tolerance: Annotated[Real, Field(gt=0)] = 0.25
+    """part of the ratio by which it may differ"""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (self.experiment,)
+
+    def judge(self, results: Mapping[str, Result]) -> Verdict:
+        result = results[self.experiment]
+        first, last = result.late(0.0, 0.0), result.late()
+        ratio, p = gain(result), p_value(last, first)
+        low, high = self.about * (1 - self.tolerance), self.about * (1 + self.tolerance)
+        evidence = (
+            f"{median(result, last)} against {median(result, first)} at random: {number(ratio)} times "
+            f"({low:.3g} to {high:.3g} expected), p = {p:.2g}"
+        )
+        if low <= ratio <= high and p < SIGNIFICANT:
+            return Verdict("yes", evidence)
+        return Verdict("in part" if middle(last) > middle(first) else "no", evidence)
+
+
+class Above(Claim):
+    """One experiment's best robots are better than another's, at the end or during a part of the run.
+
+    Yes if the median over seeds is better and a two-sided Mann-Whitney test is significant (p < 0.05); in part if only
+    the median is better.
+    """
+
+    type: Literal["above"] = "above"
+    experiment: str
+    """the one that is more"""
+    than: str
+    """the one that is less"""
+    during: tuple[Share, Share] = (1.0, 1.0)
+    """from and to which share of the generations; by default the last one"""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (self.experiment, self.than)
+
+    def judge(self, results: Mapping[str, Result]) -> Verdict:
+        better, worse = results[self.experiment], results[self.than]
+        a, b = better.late(*self.during), worse.late(*self.during)
+        evidence = _against(better, worse, a, b)
+        again = better.typical, worse.typical
+        if self.during == (1.0, 1.0) and again[0] is not None and again[1] is not None:
+            evidence += f"; in the median of several lives {_against(better, worse, again[0], again[1])}"
+        if middle(a) <= middle(b):
+            return Verdict("no", evidence)
+        return Verdict("yes" if p_value(a, b) < SIGNIFICANT else "in part", evidence)
+
+
+class Wider(Claim):
+    """One experiment's final results spread more over seeds than another's.
+
+    Yes if the standard deviation is larger and a Brown-Forsythe test is significant (p < 0.05); in part if it is only
+    larger.
+    """
+
+    type: Literal["wider"] = "wider"
+    experiment: str
+    """the one that is more"""
+    than: str
+    """the one that is less"""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (self.experiment, self.than)
+
+    def judge(self, results: Mapping[str, Result]) -> Verdict:
+        a, b = (values[np.isfinite(values)] for values in (results[name].late() for name in self.needs))
+        if min(a.size, b.size) < 2:
+            return Verdict("no", "fewer than two seeds have a robot")
+        p = float(levene(a, b, center="median").pvalue) if min(a.size, b.size) > 2 else math.nan
+        evidence = f"σ {a.std():.3g} against {b.std():.3g}, p = {p:.2g}"
+        if a.std() <= b.std():
+            return Verdict("no", evidence)
+        return Verdict("yes" if p < SIGNIFICANT else "in part", evidence)
+
+
+CLAIMS: dict[str, type[Claim]] = {"gain": Gain, "above": Above, "wider": Wider}
+"""Every kind of claim by its name."""
+
+
+def judge(claim: Claim, results: Mapping[str, Result]) -> Verdict:
+    """Whether a claim holds, if its experiments have been run."""
+    missing = [name for name in claim.needs if name not in results]
+    return Verdict("not run", f"{', '.join(missing)} missing") if missing else claim.judge(results)
+
+
+def gain(result: Result) -> float:
+    """Final median over that of the first generation; not a number where a ratio means nothing."""
+    first, last = (result.sign * float(middle(result.late(at, at))) for at in (0.0, 1.0))
+    return last / first if min(first, last) > 0 and math.isfinite(last / first) else math.nan
+
+
+def p_value(a: np.ndarray, b: np.ndarray) -> float:
+    """Two-sided Mann-Whitney test; not a number with fewer than two seeds."""
+    return float(mannwhitneyu(a, b, alternative="two-sided").pvalue) if min(a.size, b.size) > 1 else math.nan
+
+
+def median(result: Result, fitness: np.ndarray) -> str:
+    """The measure's median over seeds."""
+    return number(result.sign * float(middle(fitness)))
+
+
+def number(value: float) -> str:
+    """For people."""
+    return f"{value:.3g}" if math.isfinite(value) else "none"
+
+
+def _against(better: Result, worse: Result, a: np.ndarray, b: np.ndarray) -> str:
+    return f"{median(better, a)} against {median(worse, b)}, p = {p_value(a, b):.2g}"

@@ -1,0 +1,109 @@
+"""An experiment's best robots: simulated again from their files, to see what is luck, and drawn.
+
+Gaits are chaotic: the best of thousands of lives is partly the luckiest. So each seed's best robot lives again several
+times: first from the same start, where only round-off can differ, then dropped from up to a millimetre higher.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from experiments.config import load_scene
+from experiments.files import without_nan, write_json
+from experiments.population import record_population, repeat
+from experiments.runs import Run
+from experiments.runs.meta import describe_start
+from vsr.drawing import Picture, stride
+from vsr.physics.model import Model, State
+from vsr.rollout import Trajectory
+from vsr.scene import Scene, precision
+from vsr.tasks import evaluate, move_rigidly
+
+HIGHER = 1e-3
+"""Largest difference in height between lives [m]."""
+MOMENTS, SPAN = 6, 1.0
+"""Frames of a strip, and the time from the first to the last [s]: a period of the drive."""
+
+
+def keep_best(run: Run, folder: Path, name: str, lives: int) -> None:
+    """Leave NAME.yaml, NAME.png and NAME.json in a folder: the best robot, its strip of frames, all seeds' lives.
+
+    What is there already and fits the run is kept.
+    """
+    if read_lives(run, folder, name) is not None:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    best = int(np.argmax(run.fitness[:, -1]))
+    measured: list[list[float]] = []
+    for i, seed in enumerate(run.experiment.seeds):
+        file = run.path / "best" / f"seed-{seed}.yaml"
+        if not file.exists():  # all of its robots failed
+            measured.append([float("nan")] * lives)
+            continue
+        scene = load_scene(file)
+        values, picture = live_again(scene, run.experiment.fitness.measure, lives, drawn=i == best)
+        measured.append(values)
+        if picture is not None:
+            shutil.copyfile(file, folder / f"{name}.yaml")
+            _draw(picture, folder / f"{name}.png")
+    told = {**_stamp(run), "best_seed": run.experiment.seeds[best], "lives": measured, "made": describe_start(0)}
+    write_json(folder / f"{name}.json", without_nan(told))
+
+
+def read_lives(run: Run, folder: Path, name: str) -> dict[str, Any] | None:
+    """What `keep_best` has found for this very run, or None."""
+    try:
+        told = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+        fits = {key: told[key] for key in ("generations", "final")} == without_nan(_stamp(run))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return {**told, "lives": np.array(told["lives"], dtype=float)} if fits else None
+
+
+def live_again(scene: Scene, measure: str, lives: int, *, drawn: bool) -> tuple[list[float], Picture | None]:
+    """The measure in each of several lives, not a number for a failure, and a picture of the first if asked."""
+    with precision(scene.physics.precision):
+        model, controller, environment, state = scene.build()
+        heights = jnp.linspace(0, HIGHER, lives, dtype=state.position.dtype)
+        states = jax.jit(jax.vmap(lambda height: _raised(model, state, height)))(heights)
+        episodes, trajectories = record_population(
+            repeat(model, lives), repeat(controller, lives), environment, states, scene.schedule()
+        )
+        values = jax.vmap(partial(evaluate, names=(measure,)))(episodes)[measure]
+        picture = _picture(scene, model, trajectories) if drawn else None
+    return [float(value) for value in values], picture
+
+
+def _picture(scene: Scene, model: Model, trajectories: Trajectory) -> Picture:
+    first = jax.device_get(jax.tree.map(lambda leaf: leaf[0], trajectories))
+    ground = None if scene.world.terrain is None else scene.world.terrain.points()
+    return Picture(model, first, ground)
+
+
+def _raised(model: Model, state: State, height: Array) -> State:
+    return move_rigidly(model, state, shift=jnp.stack([jnp.zeros_like(height), height]))
+
+
+def _stamp(run: Run) -> dict[str, Any]:
+    """What tells a run's state from any other."""
+    return {"generations": run.generations, "final": run.best[:, -1].tolist()}
+
+
+def _draw(picture: Picture, target: Path) -> None:
+    """A strip from the middle of the life."""
+    middle = picture.time[-1] / 2
+    partial_file = target.with_name(f".{target.stem}.partial{target.suffix}")
+    try:
+        stride(picture, partial_file, middle, min(middle + SPAN, picture.time[-1]), MOMENTS)
+        partial_file.replace(target)
+    finally:
+        partial_file.unlink(missing_ok=True)

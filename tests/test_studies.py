@@ -1,0 +1,280 @@
+"""Studies as a user meets them: the paper's are as the paper says, runs can be taken in pieces, claims are judged."""
+
+import csv
+import json
+import sys
+
+import numpy as np
+import pytest
+import yaml
+from click.testing import CliRunner
+from conftest import ROOT
+from PIL import Image
+
+import cli
+from experiments.checking import check_file
+from experiments.config import load_experiment
+from experiments.runs import read_run
+from experiments.studies import reproduce as reproduce_module
+from experiments.studies.claims import CLAIMS, Above, Gain, Result, Wider
+from experiments.studies.reading import SHIPPED, find_studies, load_study
+from vsr.sensors import Sense
+
+STUDIES = sorted(SHIPPED.glob("*.yaml"))
+GENES = {
+    "5x5": 80, "10x10": 80, "evolution": 44, "development": 132,
+    "worm_phases": 4, "biped_phases": 6, "tripod_phases": 8,
+    "worm_sensing": 104, "biped_sensing": 228, "tripod_sensing": 400,
+}  # fmt: skip
+
+
+@pytest.fixture
+def vsr():
+    return lambda *arguments: CliRunner().invoke(cli.main, list(map(str, arguments)))
+
+
+# the paper's studies
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
+def test_every_shipped_study_is_sound(path):
+    """Its experiments are traced as their files have them, and built on every scale."""
+    told = dict(check_file(str(path)))
+    study = load_study(path).study
+    assert {"smoke", "quick", "paper"} == set(study.scales)
+    assert all(name in told for name in study.experiments)
+
+
+def test_the_experiments_are_those_of_the_paper():
+    found = {}
+    for file in find_studies("all"):
+        named = {file.file(name).resolve() for name in file.study.experiments}
+        assert named == set((SHIPPED / file.name).glob("*.yaml"))
+        assert not file.scale("paper").set, "files hold the paper's own settings"
+        for name in file.study.experiments:
+            experiment = found[name] = file.experiment(name)
+            assert (experiment.ea.n_pop, experiment.ea.n_tour) == (250, 8)
+            assert (experiment.generations, len(experiment.seeds)) == (500, 10)
+            schedule = experiment.schedule()
+            assert schedule.duration == 60
+            assert schedule.steps_per_call * schedule.time_step == pytest.approx(1 / 15)
+            assert experiment.fitness.measure == "relative_velocity"
+            assert experiment.world.terrain.type == "flat"
+    assert {name: experiment.robot.gene_count for name, experiment in found.items()} == GENES
+    assert sum(len(e.seeds) * e.ea.n_pop * e.generations for e in found.values()) == 12_500_000
+    for name in ("worm", "biped", "tripod"):
+        controller = found[f"{name}_sensing"].robot.controller
+        assert set(controller.senses) == {
+            Sense(quantity=quantity, reading=reading, window=5)
+            for quantity in ("area_ratio", "rotated_velocity_x", "rotated_velocity_y")
+            for reading in ("mean", "difference")
+        }
+        assert not controller.legacy_angle
+        assert found[f"{name}_phases"].robot.body == found[f"{name}_sensing"].robot.body
+    assert found["5x5"].schedule().substeps > found["evolution"].schedule().substeps
+
+
+def test_smoke_of_the_body_study(vsr, tmp_path):
+    result = vsr("reproduce", "body", "--scale", "smoke", "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    home = tmp_path / "body"
+    assert {"figure8.png", "figure8.pdf", "curves.csv", "table.csv", "pairs.csv", "report.md", "best", "5x5"} == {
+        path.name for path in home.iterdir()
+    }
+    report = (home / "report.md").read_text()
+    assert "![](figure8.png)" in report
+    assert "10x10 missing | **not run**" in report
+    with Image.open(home / "best" / "5x5.png") as strip:
+        assert strip.width > 3 * strip.height
+    lives = json.loads((home / "best" / "5x5.json").read_text())["lives"]
+    np.testing.assert_allclose(np.array(lives)[:, 0], read_run(home / "5x5").best[:, -1], rtol=1e-3)
+
+
+# a study of one's own
+
+OWN_EXPERIMENT = """
+robot: {body: {shape: aa}, controller: phases}
+task: {duration: 0.6, placement: {clearance: 0.0}}
+ea: {n_pop: 6, n_tour: 2}
+generations: 3
+seeds: SEEDS
+checkpoint_seconds: 0
+"""
+OWN = """
+title: Two draws of the same
+experiments:
+  one: {file: one.yaml, label: seeds 0 and 1}
+  two: {file: two.yaml, label: seeds 2 and 3}
+figure: {panels: [{curves: [one, two]}]}
+scales:
+  tiny: {lives: 3}
+claims:
+  - {type: above, experiment: two, than: one, text: The second is better}
+"""
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "own.yaml").write_text(OWN)
+    for name, seeds in (("one", "[0, 1]"), ("two", "[2, 3]")):  # alike, so that they are compiled once
+        (folder / f"{name}.yaml").write_text(OWN_EXPERIMENT.replace("SEEDS", seeds))
+    return folder / "own.yaml"
+
+
+def test_a_study_is_run_in_pieces(vsr, own, tmp_path, monkeypatch):
+    """One experiment stopped after its first generation, then all of the rest; what is finished is not touched."""
+    command = ["reproduce", own, "--scale", "tiny", "--out", tmp_path]
+    first = vsr(*command, "--only", "one", "--set", "generations=1")
+    assert first.exit_code == 0, first.output
+    assert read_run(tmp_path / "own" / "one").generations == 1
+    refused = vsr(*command)
+    assert refused.exit_code == 2
+    assert "add --resume" in refused.output
+    rest = vsr(*command, "--resume")
+    assert rest.exit_code == 0, rest.output
+    assert "going on after generation 1" in rest.output
+    for name in ("one", "two"):
+        run = read_run(tmp_path / "own" / name)
+        assert run.generations == 3
+        assert run.experiment == load_experiment(own.parent / f"{name}.yaml").resolved()
+    report = (tmp_path / "own" / "report.md").read_text()
+    for words in ("The second is better", "in 3 lives", "**two**, seed", "cpu", "jax "):
+        assert words in report
+    rows = list(csv.DictReader((tmp_path / "own" / "curves.csv").open()))
+    assert len(rows) == 2 * 2 * 3
+    two = read_run(tmp_path / "own" / "two").best
+    assert float(rows[-1]["best"]) == two[1, 2]
+
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    monkeypatch.setattr(reproduce_module, "evolve", None)  # cannot be called
+    monkeypatch.setattr("experiments.studies.robots.live_again", None)
+    assert "already finished" in vsr(*command, "--resume").output
+    (tmp_path / "own" / "report.md").unlink()
+    again = vsr(*command, "--report")
+    assert again.exit_code == 0, again.output
+    changed = [path.name for path, content in before.items() if path.read_bytes() != content]
+    assert set(changed) <= {"figure.pdf"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["bodie"], "there is no study 'bodie'; did you mean 'body'?"),
+        (["body", "--scale", "papper"], "has no such scale; did you mean 'paper'?"),
+        (["body", "--only", "5x6"], "--only 5x6: there is no such experiment; did you mean '5x5'?"),
+        (["body", "--report", "--out", "nowhere"], "nowhere: there is no run in it"),
+        (["body", "--set", "ea.n_pup=3", "--out", "nowhere"], "ea.n_pup: unknown key; did you mean 'n_pop'?"),
+        (["nowhere.yaml"], "nowhere.yaml: there is no such file"),
+    ],
+)
+def test_what_cannot_be_done_is_told(vsr, monkeypatch, tmp_path, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    result = vsr("reproduce", *arguments)
+    assert result.exit_code == 2
+    assert message in result.output
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_study_with_faults_tells_all_of_them(vsr, tmp_path):
+    file = tmp_path / "own.yaml"
+    wrong = OWN.replace("curves: [one, two]", "curves: [one, tow]").replace("than: one", "than: none")
+    file.write_text(wrong + "  - {type: abov, text: x}\nclaim: []\n")
+    output = vsr("check", file).output
+    assert "claims.1.type: unknown type 'abov'; did you mean 'above'?" in output
+    assert "claim: unknown key; did you mean 'claims'?" in output
+    assert "there is no experiment 'tow'; there are one, two" in output
+
+
+# claims
+
+
+def test_claims_of_ones_own(vsr, own, tmp_path):
+    (tmp_path / "my_claims.py").write_text(
+        "from typing import Literal\n"
+        "from experiments.studies.claims import CLAIMS, Claim, Verdict\n"
+        "class Modest(Claim):\n"
+        '    """Nothing is promised."""\n'
+        "    type: Literal['modest'] = 'modest'\n"
+        "    @property\n"
+        "    def needs(self):\n"
+        "        return ('one',)\n"
+        "    def judge(self, results):\n"
+        "        return Verdict('yes', f'{len(results)} runs')\n"
+        "CLAIMS['modest'] = Modest\n"
+    )
+    file = tmp_path / "own.yaml"
+    text = OWN.replace("file: ", f"file: {own.parent}/") + "  - {type: modest, text: It is so}\nplugins: [my_claims]\n"
+    file.write_text(text)
+    try:
+        claim = load_study(file).study.claims[1]
+        assert claim.judge({}).evidence == "0 runs"
+        assert "Nothing is promised." in vsr("list", "claims").output
+    finally:
+        CLAIMS.pop("modest", None)
+        sys.modules.pop("my_claims", None)
+    result = vsr("check", file.write_text(OWN + "  - {type: modest, text: x}\n") and file)
+    assert "claims.1.type: unknown type 'modest'" in result.output
+
+
+@pytest.fixture
+def results(tmp_path):
+    """Results with given final values; the first generation has half of them."""
+
+    def make(**finals):
+        made = {}
+        for name, values in finals.items():
+            path = tmp_path / name
+            path.mkdir()
+            experiment = yaml.safe_load(OWN_EXPERIMENT.replace("SEEDS", "1"))
+            (path / "config.yaml").write_text(json.dumps(experiment | {"seeds": len(values), "generations": 2}))
+            (path / "meta.json").write_text("{}")
+            rows = [
+                {"generation": g, "seed": s, "best": None if v is None else v * (g + 1) / 2, "median": 0.0, "failed": 0}
+                for g in range(2)
+                for s, v in enumerate(values)
+            ]
+            (path / "statistics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+            made[name] = Result(name, name, read_run(path))
+        return made
+
+    return make
+
+
+def test_gains_are_judged_by_size_and_significance(results):
+    made = results(clear=[10, 11, 12, 13, 14], few=[10, 11], failed=[None, None, None])
+    holds = {
+        (name, about): Gain(text="", experiment=name, about=about).judge(made).holds
+        for name, about in (("clear", 2.0), ("clear", 2.5), ("clear", 3.0), ("few", 2.0), ("failed", 2.0))
+    }
+    assert list(holds.values()) == ["yes", "yes", "in part", "in part", "no"]
+
+
+def test_differences_are_judged_by_median_and_significance(results):
+    made = results(high=[6, 7, 8, 9, 10], low=[1, 2, 3, 4, 5], mixed=[0.5, 4.5, 5.5, 8.5, 11], half=[7, 9, None, None])
+
+    def holds(experiment, than, **options):
+        return Above(text="", experiment=experiment, than=than, **options).judge(made).holds
+
+    assert holds("high", "low") == "yes"
+    assert holds("low", "high") == "no"
+    assert holds("mixed", "low") == "in part"
+    assert holds("high", "low", during=(0.0, 0.1)) == "yes"
+    assert holds("half", "low") == "no"  # so many failed that its median has
+    assert Wider(text="", experiment="mixed", than="low").judge(made).holds == "in part"
+    assert Wider(text="", experiment="low", than="mixed").judge(made).holds == "no"
+
+
+def test_luck_is_told_beside_the_verdict(results):
+    made = results(lucky=[6, 7, 8, 9, 10], steady=[1, 2, 3, 4, 5])
+    lucky, steady = (
+        Result(name, name, made[name].run, np.full((5, 3), value)) for name, value in (("lucky", 0.5), ("steady", 3.0))
+    )
+    verdict = Above(text="", experiment="lucky", than="steady").judge({"lucky": lucky, "steady": steady})
+    assert verdict.holds == "yes"
+    assert "in the median of several lives 0.5 against 3" in verdict.evidence
+
+
+def test_configs_of_studies_are_named_by_one():
+    named = {file.file(name).resolve() for file in find_studies("all") for name in file.study.experiments}
+    assert named == set((ROOT / "configs" / "studies").glob("*/*.yaml"))
