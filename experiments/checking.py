@@ -8,6 +8,7 @@ from functools import partial
 import jax
 
 from experiments.config import load
+from experiments.devices import check_implementation
 from experiments.evolution import ask, evaluate_all, most_at_once, search_shapes, tell
 from experiments.experiment import Experiment
 from experiments.studies.reading import StudyFile, is_study, load_study
@@ -20,6 +21,7 @@ def check_file(path: str, settings: Sequence[str] = ()) -> list[tuple[str, str]]
     if is_study(path):
         return _check_study(load_study(path), settings)
     described = load(path, settings)
+    check_implementation(described.physics)
     with precision(described.physics.precision):
         return _check_experiment(described) if isinstance(described, Experiment) else _check_scene(described)
 

@@ -16,6 +16,7 @@ import jax
 
 from experiments.config.problems import UserError
 from experiments.hosts.launch import Launch, join
+from vsr.scene import Physics
 
 
 def prepare(device: str | None = None, launch: Launch | None = None) -> Any:
@@ -32,6 +33,14 @@ def prepare(device: str | None = None, launch: Launch | None = None) -> Any:
         reason = (str(error).splitlines() or ["jax found no such device"])[0]
         hint = "install jax with CUDA (pip install 'vsr[cuda]') or leave it out"
         raise UserError(f"{asked}: it cannot be used: {reason}; {hint}") from None
+
+
+def check_implementation(physics: Physics) -> None:
+    """Refuse what cannot run on the device; after `prepare`."""
+    try:
+        physics.check_device()
+    except ValueError as error:
+        raise UserError(f"physics.implementation: {error}") from None
 
 
 def _use_every_core() -> None:

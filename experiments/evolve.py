@@ -17,7 +17,7 @@ import numpy as np
 from experiments.config import load_experiment
 from experiments.config.plugins import digests, plugin_modules
 from experiments.config.problems import UserError
-from experiments.devices import prepare
+from experiments.devices import check_implementation, prepare
 from experiments.display import Display, Progress, open_display, say
 from experiments.evolution import Evolution, Report, Searches, compile_evolution, gathered, search_shapes
 from experiments.experiment import Experiment
@@ -129,6 +129,7 @@ def _config_file(order: Order) -> Path:
 
 
 def _evolve(experiment: Experiment, path: Path, resume: bool, leader: Leader | None = None) -> None:
+    check_implementation(experiment.physics)
     display = open_display(experiment, str(path))
     folder = RunFolder(path, experiment)
     began = time.monotonic()

@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 
 from experiments.config import UserError, load_scene
+from experiments.devices import check_implementation
 from experiments.files import target_file
 from vsr.scene import Outcome, Scene, simulate
 
@@ -17,6 +18,7 @@ def run(file: str, out: str | None) -> tuple[Scene, Outcome]:
     """Simulate a file's scene and, if asked, draw it."""
     target = None if out is None else target_file("--out", out, DRAWINGS)
     scene = load_scene(file)
+    check_implementation(scene.physics)
     outcome = simulate(scene, keep_trajectory=target is not None)
     if target is not None:
         draw(scene, outcome, target)

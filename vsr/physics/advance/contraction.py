@@ -60,11 +60,12 @@ def _evaluate(jaxpr: Jaxpr, constants: Any, arguments: Any) -> list[Any]:
 
     for equation in jaxpr.eqns:
         name, atoms, (result, *_) = equation.primitive.name, equation.invars, equation.outvars
-        inner, shape = _called(equation), result.aval.shape
+        kind: Any = result.aval
+        inner, shape = _called(equation), kind.shape
         if inner is not None:
             outcomes = _evaluate(inner.jaxpr, inner.consts, [value(atom) for atom in atoms])
             known.update(zip(equation.outvars, outcomes, strict=True))
-        elif shape != () and result.aval.dtype == jnp.float32 and name in _RULES and _applies(equation):
+        elif shape != () and kind.dtype == jnp.float32 and name in _RULES and _applies(equation):
             terms = [term(atom) for atom in atoms]
             if name not in ("add", "sub"):  # which alone make use of a product
                 terms = [

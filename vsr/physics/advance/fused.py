@@ -6,9 +6,8 @@ that the kernel reads (vsr.physics.advance.kernel), in its layout (vsr.physics.a
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -100,7 +99,8 @@ def _advance(
     robots = max(leaf.shape[0] for leaf in jax.tree.leaves((model, environment, state, controls)))
     (model,) = _same_robots(model)
     _, layers, *_ = model.cluster_mass.shape
-    layout = choose_layout(*model.present.shape[1:], layers, robots)
+    _, rows, columns = model.present.shape
+    layout = choose_layout(rows, columns, layers, robots)
     slots = assign_slots(layout, model)
     voxels = _voxel_numbers(layout, slots, model)
     clusters = _cluster_numbers(layout, slots, model, environment, substep)
@@ -234,11 +234,10 @@ def _ground_tables(layout: Layout, terrain: Terrain | None) -> tuple[tuple[Array
     """The terrain's arrays, (grounds, entries) each, and the terrain with their lengths in their place."""
     if terrain is None:
         return (), None
-    (terrain,) = _same_robots(terrain)
+    terrain = cast(Terrain, _same_robots(terrain)[0])
     grounds = terrain.slope.shape[0]
     if grounds > 1:  # the last program is filled up with copies of the last robot
         missing = layout.programs * layout.together - grounds
         terrain = jax.tree.map(lambda leaf: jnp.concatenate([leaf, leaf[-1:].repeat(missing, 0)]), terrain)
     tables = tuple(leaf.reshape(leaf.shape[0], -1) for leaf in jax.tree.leaves(terrain))
-    lengths = jax.tree.unflatten(jax.tree.structure(terrain), [table.shape[1] for table in tables])
-    return tables, replace(lengths, convex=terrain.convex)
+    return tables, jax.tree.unflatten(jax.tree.structure(terrain), [table.shape[1] for table in tables])
