@@ -176,8 +176,9 @@ def _live_by_the_clock(
 
 def _calls_at_once(calls: int) -> int:
     """As many as allowed; fewer if all parts are then alike, so that there is only one kernel."""
-    even = [count for count in range(MOST_CALLS_AT_ONCE // 4, MOST_CALLS_AT_ONCE + 1) if calls % count == 0]
-    return max(even, default=min(calls, MOST_CALLS_AT_ONCE))
+    most = min(calls, MOST_CALLS_AT_ONCE)
+    even = [count for count in range(math.ceil(most / 4), most + 1) if calls % count == 0]
+    return max(even, default=most)
 
 
 def _birth(model: Model, controller: Controller, state: State) -> _Life:

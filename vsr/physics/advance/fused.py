@@ -33,6 +33,7 @@ from vsr.physics.advance.watch import Watch, mass_sums
 from vsr.physics.contact import corners_on, mobility_of
 from vsr.physics.model import Environment, Model, State
 from vsr.physics.scaffolding import GROUPS
+from vsr.physics.springs import LIMIT_RATE, TINY
 from vsr.terrain.surface import Terrain
 
 FEWEST_CORNERS = 4
@@ -102,7 +103,7 @@ def _advance(
     _, rows, columns = model.present.shape
     layout = choose_layout(rows, columns, layers, robots)
     slots = assign_slots(layout, model)
-    voxels = _voxel_numbers(layout, slots, model)
+    voxels = _voxel_numbers(layout, slots, model, substep)
     clusters = _cluster_numbers(layout, slots, model, environment, substep)
     acting = in_voxel_slots(layout, slots, jnp.clip(controls, -1, 1))
     state = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (robots, *leaf.shape[1:])), state)
@@ -168,7 +169,7 @@ def _call(
     return state, watched
 
 
-def _voxel_numbers(layout: Layout, slots: Slots, model: Model) -> dict[str, Array]:
+def _voxel_numbers(layout: Layout, slots: Slots, model: Model, substep: float) -> dict[str, Array]:
     """What the kernel wants to know of each voxel."""
     put = partial(in_voxel_slots, layout, slots)
     stiffness = model.mass * model.angular_frequency**2 / 2
@@ -189,8 +190,9 @@ def _voxel_numbers(layout: Layout, slots: Slots, model: Model) -> dict[str, Arra
         numbers["max_force"] = put(model.max_force)
     for name, limit in (("lower", model.lower_limit), ("upper", model.upper_limit)):
         if limit is not None:
-            numbers[name] = put(limit)
-            numbers["limit_mass"] = put(model.mass * model.present / 2)
+            limit_2 = jnp.maximum(limit * limit, TINY)
+            numbers[name] = put(limit_2)
+            numbers[f"{name}_stiffness"] = put(model.present * model.mass * (LIMIT_RATE / substep) ** 2 / (4 * limit_2))
     return numbers
 
 

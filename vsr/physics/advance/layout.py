@@ -169,10 +169,10 @@ def assign_slots(layout: Layout, model: Model) -> Slots:
     second = jnp.stack([by_voxel(layout, model.in_second_layer[:, k]) for k in range(4)], 1) > 0
     voxel_order, cluster_order = (jnp.argsort(~there, axis=-1, stable=True) for there in (present, exists))
     voxel_place, cluster_place = (jnp.argsort(order, axis=-1) for order in (voxel_order, cluster_order))
-    to_clusters = _gather(cluster_place, _clusters_of_voxels(layout, second))
+    to_clusters = _gather(cluster_place[:, None], _clusters_of_voxels(layout, second))
     to_voxels = _voxels_of_clusters(layout, present, second)
     nothing = layout.force_slots - 1
-    to_voxels = jnp.where(to_voxels >= 0, _gather(voxel_place, jnp.maximum(to_voxels, 0)), nothing)
+    to_voxels = jnp.where(to_voxels >= 0, _gather(voxel_place[:, None], jnp.maximum(to_voxels, 0)), nothing)
     return Slots(
         voxel_order,
         cluster_order,

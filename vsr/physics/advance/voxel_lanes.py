@@ -145,23 +145,22 @@ def _add_central_springs(numbers: Numbers, masses: list[_Mass], lengths: list[Ar
 
 def _add_limits(numbers: Numbers, masses: list[_Mass], forces: _Forces, substep: float) -> None:
     """Distance limits between neighbouring masses, if a material has them."""
-    limits = [(name, sign) for name, sign in (("lower", -1), ("upper", +1)) if name in numbers]
-    rate = LIMIT_RATE / substep
+    limits = [(name, within) for name, within in (("lower", jnp.minimum), ("upper", jnp.maximum)) if name in numbers]
+    lag = 4 * LIMIT_DAMPING_RATIO / (LIMIT_RATE / substep)
     for k in range(4) if limits else ():
         following = (k + 1) % 4
         d = _difference(masses[following].center, masses[k].center)
-        d_rate = _difference(masses[following].velocity, masses[k].velocity)
+        rate = _difference(masses[following].velocity, masses[k].velocity)
         distance_2 = d[0] * d[0] + d[1] * d[1]
-        closing = d[0] * d_rate[0] + d[1] * d_rate[1]
-        tension = jnp.zeros_like(distance_2)
-        for name, sign in limits:
-            limit_2 = numbers[name] * numbers[name]
-            # An upper limit may be infinite, and is then never violated.
-            limit_2 = jnp.clip(limit_2, TINY, 1 / TINY)
-            excess = (distance_2 - limit_2) / (2 * limit_2)
-            pull = rate**2 * excess + 2 * LIMIT_DAMPING_RATIO * rate * closing / limit_2
-            pull = numbers["limit_mass"] * pull
-            tension = tension + jnp.where(sign * excess > 0, sign * jnp.maximum(sign * pull, 0), 0)
+        late = lag * (d[0] * rate[0] + d[1] * rate[1])
+        tension = None
+        for name, within in limits:
+            excess = distance_2 - numbers[name]
+            # The spring of a limit never pulls a lower one shut nor pushes an upper one open.
+            pull = within(numbers[f"{name}_stiffness"] * (excess + late), 0)
+            violated = excess < 0 if name == "lower" else excess > 0
+            tension = _plus(tension, jnp.where(violated, pull, 0))
+        assert tension is not None
         _pull_together(forces, k, following, tension, d)
 
 

@@ -1,0 +1,305 @@
+"""One contract for every implementation of `advance`: plain JAX, and the fused kernel, interpreted without a GPU."""
+
+from dataclasses import replace
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from vsr import MLP, Body, Material, Scene, Sense, Sine
+from vsr.body import assemble, assemble_body
+from vsr.body.material import MaterialTable
+from vsr.physics import Environment, advance
+from vsr.physics.advance import advance_through, chosen, contraction, fused, layout
+from vsr.physics.advance.layout import Layout, assign_slots, choose_layout
+from vsr.physics.geometry import center, mass_motion, momentum, rest_state
+from vsr.rollout import Schedule, rollout
+from vsr.tasks import Placement, place
+from vsr.terrain import Flat, Uneven
+
+ON_GPU = jax.default_backend() not in ("cpu", "tpu")
+KERNEL = "fused" if ON_GPU else "interpreted"
+SUBSTEP = 1 / 600
+MATERIALS = (
+    Material(),
+    Material(spring_frequency=5.0, scaffolding=("side_external", "central_cross"), actuation="force", max_force=60.0),
+    Material(mass=2.0, mass_side_ratio=0.2, friction=0.3, restitution=0.5, lower_limit=2.5, upper_limit=1.02),
+)
+ZOO = np.array(
+    [
+        [[0, -1, 1], [2, 0, 1]],
+        [[0, -1, 0], [-1, 2, -1]],  # two voxels that touch only at a corner: a second layer
+        [[-1, -1, -1], [-1, 1, -1]],
+        [[-1, -1, -1], [-1, -1, -1]],  # nothing
+        [[2, 2, 2], [0, 0, 0]],
+    ]
+)
+ROBOTS = len(ZOO)
+TERRAINS = {"flat": Flat(), "uneven": Uneven(roughness=1.5, length=100.0, seed=1), "free": None}
+
+
+def zoo(terrain, dtype=jnp.float32):
+    """Models of all bodies, an environment, states that lie in the ground and move, and controls of two intervals."""
+    table = MaterialTable.of(MATERIALS, dtype)
+    models = jax.vmap(lambda cells: assemble(cells, table, 3.0))(jnp.asarray(ZOO))
+    ground = None if terrain is None else terrain.build(dtype)
+    environment = Environment(gravity=jnp.asarray(9.8, dtype), terrain=ground)
+    random = np.random.default_rng(5)
+    exists = np.asarray(models.cluster_mass > 0)
+    states = jax.vmap(lambda model: place(model, ground, Placement()))(models)
+    angle = 0.2 * random.normal(size=exists.shape) * exists
+
+    def noise(size, shape):
+        return jnp.asarray(
+            size * random.normal(size=shape) * exists.reshape(*exists.shape, *(1,) * (len(shape) - 4)), dtype
+        )
+
+    states = replace(
+        states,
+        position=states.position + noise(0.1, states.position.shape) - jnp.array([0, 0.2], dtype) * exists[..., None],
+        rotation=jnp.asarray(np.stack([np.cos(angle), np.sin(angle)], -1), dtype),
+        velocity=noise(1.0, states.velocity.shape),
+        spin=noise(1.0, states.spin.shape),
+    )
+    controls = jnp.asarray(random.uniform(-1.2, 1.2, size=(ROBOTS, 2, *ZOO.shape[1:])), dtype)
+    return models, environment, states, controls
+
+
+def run(implementation, models, environment, states, controls, count=4):
+    """All robots at once; the environment is every robot's unless it has a leading axis."""
+    shared = environment.gravity.ndim == 0
+
+    @jax.jit
+    def work(models, environment, states, controls):
+        live = partial(advance_through, substep=SUBSTEP, count=count, implementation=implementation)
+        return jax.vmap(live, in_axes=(0, None if shared else 0, 0, 0))(models, environment, states, controls)
+
+    return work(models, environment, states, controls)
+
+
+def assert_same(got, expected, dtype):
+    tolerance = 2e-4 if dtype == jnp.float32 else 1e-10
+    for one, other in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
+
+
+@pytest.fixture
+def precise():
+    """float64 where the kernel is interpreted, so that the slightest difference shows."""
+    with jax.enable_x64(not ON_GPU):
+        yield jnp.float32 if ON_GPU else jnp.float64
+
+
+@pytest.mark.parametrize(("terrain", "together", "lanes"), [("flat", 2, 32), ("uneven", 1, 64), ("free", 5, 32)])
+def test_the_kernel_does_what_the_reference_does(monkeypatch, precise, terrain, together, lanes):
+    """Any body, all materials, both kinds of actuation, limits, contact; packed robots and spread ones."""
+    monkeypatch.setattr(fused, "choose_layout", lambda *shape: Layout(*shape, together, lanes))
+    fused._batched.cache_clear()
+    arguments = zoo(TERRAINS[terrain], precise)
+    got = run(KERNEL, *arguments)
+    assert_same(got, run("xla", *arguments), precise)
+    moved = np.abs(np.asarray(got[0].velocity - arguments[2].velocity)).max((1, 2, 3, 4))
+    assert (moved[[0, 1, 2, 4]] > 0.01).all()
+    assert moved[3] == 0
+    fused._batched.cache_clear()
+
+
+def test_every_robot_may_have_a_ground_a_gravity_and_a_load_of_its_own(precise):
+    models, environment, states, controls = zoo(Flat(), precise)
+    grounds = [Uneven(roughness=1.0, length=100.0, seed=seed).build(precise) for seed in range(ROBOTS)]
+    terrain = jax.tree.map(lambda *leaves: jnp.stack(leaves), *grounds)
+    gravity = jnp.linspace(1, 20, ROBOTS).astype(precise)
+    load = jnp.ones(states.position.shape, precise) * gravity[:, None, None, None, None]
+    environment = replace(environment, terrain=terrain, gravity=gravity, load=load)
+    arguments = models, environment, states, controls
+    assert_same(run(KERNEL, *arguments, count=2), run("xla", *arguments, count=2), precise)
+
+
+def test_one_robot_without_vmap_and_a_vmap_of_vmaps(precise):
+    models, environment, states, controls = zoo(Flat(), precise)
+    one, state = jax.tree.map(lambda leaf: leaf[0], (models, states))
+    live = partial(advance_through, one, environment, substep=SUBSTEP, count=2)
+    nested = controls.reshape(1, ROBOTS, *controls.shape[1:])
+    for call, arguments in (
+        (lambda f: f, (state, controls[0])),
+        (lambda f: jax.vmap(jax.vmap(f, in_axes=(None, 0)), in_axes=(None, 0)), (state, nested)),
+    ):
+        got, expected = (jax.jit(call(partial(live, implementation=name)))(*arguments) for name in (KERNEL, "xla"))
+        assert_same(got, expected, precise)
+
+
+@pytest.mark.parametrize("implementation", ["xla", KERNEL])
+def test_a_robot_in_free_space_keeps_its_momentum(implementation, disturbed):
+    model, state = disturbed()
+    environment = Environment(gravity=jnp.float32(0.0))
+    control = jnp.full(model.present.shape, 0.7)
+    after = jax.jit(partial(advance, substep=1 / 480, count=48, implementation=implementation))(
+        model, environment, state, control
+    )
+    for now, before in zip(momentum(model, after), momentum(model, state), strict=True):
+        np.testing.assert_allclose(now, before, atol=2e-4)
+    assert float(jnp.abs(after.position - state.position).max()) > 0.01
+
+
+@pytest.mark.parametrize("implementation", ["xla", KERNEL])
+def test_what_is_seen_tells_heights_and_explosions(implementation):
+    models, environment, states, controls = zoo(Flat())
+    broken = states.velocity.at[2].set(1e6)
+    _, seen = run(implementation, models, environment, replace(states, velocity=broken), controls, count=1)
+    assert np.asarray(seen.broken.any((1, 2, 3))).tolist() == [False, False, True, False, False]
+    moved, seen = run(implementation, models, environment, states, controls[:, :1], count=1)
+    masses = 4 * np.asarray(models.present.sum((1, 2)))
+    middle = jax.vmap(lambda model, state: center(model, mass_motion(model, state)))(models, moved)
+    there = masses > 0
+    np.testing.assert_allclose(
+        np.asarray(seen.height.sum((1, 2, 3)))[there] / masses[there], middle[there, 1], rtol=1e-5
+    )
+
+
+def test_anchored_clusters_stay(precise):
+    body = Body(shape=("aa",))
+    anchored = np.zeros((4, 1, 2), bool)
+    anchored[[0, 3], :, 0] = True
+    model = assemble_body(body, anchored=anchored, dtype=precise)
+    environment = Environment(gravity=jnp.asarray(9.8, precise), terrain=Flat().build(precise))
+    state = rest_state(model)
+    state = replace(state, position=state.position + jnp.array([50.0, -0.1], precise))
+    results = [
+        jax.jit(partial(advance, substep=SUBSTEP, count=20, implementation=name))(
+            model, environment, state, jnp.zeros((1, 2), precise)
+        )
+        for name in (KERNEL, "xla")
+    ]
+    assert_same(*results, precise)
+    np.testing.assert_array_equal(results[0].position[:, :, 0], state.position[:, :, 0])
+
+
+@pytest.mark.parametrize(
+    "controller",
+    [
+        Sine(frequency=2.0),
+        MLP(senses=(Sense(quantity="area_ratio"),), weights=(0.3, -0.4, 0.5, 0.2, 0.6, -0.7, 0.1, 0.9)),
+    ],
+)
+def test_a_life_is_the_same_by_either_implementation(monkeypatch, controller):
+    """Calls are made one at a time for a controller that feels, and many at once for one that does not."""
+    monkeypatch.setattr("vsr.rollout.MOST_CALLS_AT_ONCE", 2)
+    scene = Scene.model_validate({"robot": {"body": {"shape": ["aa"]}, "controller": controller.model_dump()}})
+    model, controller, environment, state = scene.build()
+    schedule = Schedule(duration=0.19, time_step=1 / 60, control_interval=1, substeps=4)  # six calls and no remainder
+    odd = replace(schedule, duration=0.18)  # five calls and one step
+    for each in (odd,) if controller.senses else (schedule, odd):
+        lives = [
+            jax.jit(partial(rollout, schedule=replace(each, implementation=name)))(
+                model, controller, environment, state
+            )
+            for name in (KERNEL, "xla")
+        ]
+        assert_same(*lives, jnp.float32)
+        assert float(lives[0].mean_squared_control) > 0.01
+
+
+# Which implementation
+
+
+def test_the_choice_is_by_device_and_precision_and_can_be_forced(monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "cpu")
+    assert chosen("auto") == "xla"
+    assert chosen("interpreted") == "interpreted"
+    with pytest.raises(
+        ValueError, match="'fused' cannot run here: it needs an NVIDIA GPU, and jax computes on the cpu"
+    ):
+        chosen("fused")
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert chosen("auto") == "fused"
+    assert chosen("xla") == "xla"
+    assert chosen("auto", jnp.float64) == "xla"
+    with pytest.raises(ValueError, match="it computes in float32, and float64 was asked for"):
+        chosen("fused", jnp.float64)
+
+
+# The kernel's parts
+
+
+@pytest.mark.parametrize("together", [1, 2, 3])
+def test_slots_hold_every_voxel_and_cluster_once_and_know_their_neighbours(together):
+    models, *_ = zoo(None)
+    shape = Layout(2, 3, 2, ROBOTS, together, 32)
+    slots = jax.tree.map(np.asarray, assign_slots(shape, models))
+    present, exists = np.asarray(models.present) > 0, np.asarray(models.cluster_mass) > 0
+    assert slots.counts[:, 0].sum() >= present.sum()
+    numbers = jnp.arange(1, 1 + exists.size, dtype=jnp.float32).reshape(exists.shape)
+    packed = np.asarray(layout.in_cluster_slots(shape, slots, numbers))
+    back = np.asarray(layout.out_of_cluster_slots(shape, slots, jnp.asarray(packed)))
+    np.testing.assert_array_equal(back, numbers)
+    for program, (voxels, clusters) in enumerate(slots.counts):
+        neighbours = slots.voxel_clusters[program][:, :voxels]
+        assert (neighbours < clusters).all()
+        for k in range(4):  # each corner's cluster names the voxel in turn
+            np.testing.assert_array_equal(slots.cluster_voxels[program][k, neighbours[k]], np.arange(voxels))
+        named = slots.cluster_voxels[program][:, :clusters]
+        assert (named < shape.force_slots - 1).sum() == 4 * voxels
+        assert (named[:, clusters:] == shape.force_slots - 1).all()
+
+
+@given(arrays(np.int64, (3, 4), elements=st.integers(-1, 2)))
+def test_clusters_have_at_least_the_corners_the_kernel_counts_on(cells):
+    model = _assembled(jnp.asarray(cells))
+    exists = np.asarray(model.cluster_mass > 0)
+    assert (np.asarray(model.contact_active)[: fused.FEWEST_CORNERS] == exists).all()
+
+
+_assembled = jax.jit(lambda cells: assemble(cells, MaterialTable.of(MATERIALS), 3.0))
+
+
+@pytest.mark.parametrize(
+    ("shape", "robots"),
+    [((4, 11, 1), 256), ((4, 11, 1), 4096), ((2, 4, 1), 250), ((10, 10, 2), 4096), ((60, 60, 1), 3)],
+)
+def test_a_layout_has_room_for_everything(shape, robots):
+    rows, columns, layers = shape
+    chosen_layout = choose_layout(*shape, robots)
+    assert chosen_layout.programs * chosen_layout.together >= robots
+    assert chosen_layout.voxel_slots >= chosen_layout.together * rows * columns
+    assert chosen_layout.cluster_slots >= chosen_layout.together * layers * (rows + 1) * (columns + 1)
+    assert chosen_layout.lanes & (chosen_layout.lanes - 1) == 0
+    assert chosen_layout.shares_memory or rows * columns > 500
+
+
+def test_contraction_changes_instructions_but_not_results(monkeypatch):
+    """Instructions are imitated; on a GPU the tests above run the real ones."""
+    used = []
+
+    def imitate(text, _, *values):
+        used.append(text)
+        one, *rest = values
+        one = -one if "neg.f32 n, $1" in text else one
+        if "fma" in text:
+            return one * rest[0] + (-rest[1] if "neg.f32 m, $3" in text else rest[1])
+        return one * rest[0]
+
+    monkeypatch.setattr(contraction, "instruction", imitate)
+    for name, imitation in {
+        "reciprocal": lambda x: 1 / x,
+        "inverse_root": jax.lax.rsqrt,
+        "root": jnp.sqrt,
+        "negative": lambda x: -x,
+    }.items():
+        monkeypatch.setattr(contraction, name, imitation)
+
+    def function(a, b, c):
+        d = a * b - c * a + 3.0
+        e = -(a * c) / (2 + b * b) - (-d) ** 2
+        f = jnp.where(a > 0, e - 2 * d, -e) + jnp.clip(-c, -0.5, 0.5)
+        return {"x": f * jax.lax.rsqrt(1 + d * d), "y": (-a) - (-b), "z": jnp.sqrt(1 + e * e), "w": -(a * b)}
+
+    values = jax.random.normal(jax.random.key(0), (3, 64))
+    got, expected = contraction.contracted(function)(*values), function(*values)
+    for name in expected:
+        np.testing.assert_allclose(got[name], expected[name], rtol=1e-5, atol=1e-5)
+    assert sum("fma" in text for text in used) == 6
