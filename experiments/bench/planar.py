@@ -62,13 +62,13 @@ SCENES = (
         "biped-mlp", {"shape": ["aaaa", "a..a"]}, 250, {"type": "mlp", "senses": SENSES}, 1 / 30, seconds=(6.0, 60.0)
     ),
     BenchScene("devo-11x4", _box(11, 4), 256, "development", seconds=(1.0, 10.0)),
-    BenchScene("devo-11x4", _box(11, 4), 4096, "development", seconds=(0.5, 2.0)),
-    BenchScene("box-10x10", _box(10, 10), 4096, seconds=(0.3, 1.0)),
+    BenchScene("devo-11x4", _box(11, 4), 4096, "development", seconds=(0.5, 10.0)),
+    BenchScene("box-10x10", _box(10, 10), 4096, seconds=(0.3, 5.0)),
     BenchScene(
         "random-10x10",
         {"type": "gaussian_mixture", "grid": [10, 10], "materials": {"a": {}, "b": {}}},
         4096,
-        seconds=(0.3, 1.0),
+        seconds=(0.3, 5.0),
     ),
 )
 

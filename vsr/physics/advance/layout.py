@@ -113,22 +113,25 @@ def _cycles(layout: Layout) -> float:
     """Estimated time of a substep of all robots, in cycles of a multiprocessor.
 
     Counted from the kernel's instructions for an H200 (docs/performance.md) and held against what was measured there:
-    a program alone needs two cycles an instruction, many share four schedulers at 0.65 instructions a cycle. Other
-    accelerators differ, and so then does the best layout, a little.
+    a program alone needs two cycles an instruction (four if it reads its numbers again and again), many share four
+    schedulers at 0.65 instructions a cycle. Other accelerators differ, and so then does the best layout, a little.
     """
     if layout.cluster_tiles == 1 and layout.voxel_tiles == 1:
-        instructions, registers = 1200, 224
+        instructions, registers, alone = 1200, 224, 2
     else:
-        near_ground = math.ceil(1.3 * layout.together * (layout.columns + 1) / layout.lanes)
-        near_ground = min(near_ground, layout.cluster_tiles)
-        cluster_tiles = math.ceil(layout.cluster_tiles / layout.layers)  # few clusters are in a second layer
-        instructions, registers = 820 * layout.voxel_tiles + 140 * cluster_tiles + 550 * near_ground, 128
+        # A grid with a second layer is for bodies that vary, and these leave about two fifths of it empty.
+        filled = 0.6 if layout.layers > 1 else 1.0
+        row = layout.together * (layout.columns + 1)
+        voxel_tiles = math.ceil(filled * layout.together * layout.rows * layout.columns / layout.lanes)
+        cluster_tiles = math.ceil(filled * row * (layout.rows + 1) / layout.lanes)
+        near_ground = min(math.ceil(1.3 * filled * row / layout.lanes), cluster_tiles)
+        instructions, registers, alone = 820 * voxel_tiles + 140 * cluster_tiles + 550 * near_ground, 128, 4
     waiting = math.ceil(layout.programs / MULTIPROCESSORS)
     resident = min(
         waiting, REGISTERS // (registers * layout.lanes), SHARED_IN_ALL // (layout.exchanged_bytes + SHARED_OVERHEAD)
     )
     warps = resident * layout.lanes / WARP
-    return math.ceil(waiting / resident) * instructions * max(2.0, warps / (4 * 0.65))
+    return waiting / resident * instructions * max(alone, warps / (4 * 0.65))
 
 
 def table(numbers: list[Array]) -> Array:
@@ -167,8 +170,8 @@ def assign_slots(layout: Layout, model: Model) -> Slots:
     present = by_voxel(layout, model.present) > 0
     exists = by_cluster(layout, model.cluster_mass) > 0
     second = jnp.stack([by_voxel(layout, model.in_second_layer[:, k]) for k in range(4)], 1) > 0
-    voxel_order, cluster_order = (jnp.argsort(~there, axis=-1, stable=True) for there in (present, exists))
-    voxel_place, cluster_place = (jnp.argsort(order, axis=-1) for order in (voxel_order, cluster_order))
+    voxel_place, cluster_place = _places(present), _places(exists)
+    voxel_order, cluster_order = _order(voxel_place), _order(cluster_place)
     to_clusters = _gather(cluster_place[:, None], _clusters_of_voxels(layout, second))
     to_voxels = _voxels_of_clusters(layout, present, second)
     nothing = layout.force_slots - 1
@@ -182,6 +185,20 @@ def assign_slots(layout: Layout, model: Model) -> Slots:
         _fill(_owner(layout, cluster_order)[:, None], layout.cluster_width, 0).astype(jnp.int32),
         jnp.stack([present.sum(-1), exists.sum(-1)], -1).astype(jnp.int32),
     )
+
+
+def _places(there: Array) -> Array:
+    """Slot of each thing: first those that are there, in their order, then the others."""
+    before = jnp.cumsum(there, -1, dtype=jnp.int32)
+    absent_before = jnp.cumsum(~there, -1, dtype=jnp.int32)
+    return jnp.where(there, before - 1, before[:, -1:] + absent_before - 1)
+
+
+def _order(places: Array) -> Array:
+    """The thing in each slot."""
+    programs = jnp.arange(places.shape[0])[:, None]
+    things = jnp.broadcast_to(jnp.arange(places.shape[1], dtype=jnp.int32), places.shape)
+    return jnp.zeros_like(places).at[programs, places].set(things, unique_indices=True)
 
 
 def by_voxel(layout: Layout, values: Array) -> Array:
