@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Literal
 
 import jax
@@ -24,6 +25,8 @@ def _obstacle(dtype: jnp.dtype) -> str | None:
     """Why the fused kernel cannot run, if so."""
     if jax.default_backend() not in ("gpu", "cuda"):
         return f"it needs an NVIDIA GPU, and jax computes on the {jax.default_backend()}"
+    if importlib.util.find_spec("jax.experimental.pallas.triton") is None:
+        return f"jax {jax.__version__} no longer has Pallas for Triton, which it is written in"
     if dtype != jnp.float32:
         return f"it computes in float32, and {dtype.name} was asked for"
     return None

@@ -112,12 +112,13 @@ def choose_layout(rows: int, columns: int, layers: int, robots: int) -> Layout:
 def _cycles(layout: Layout) -> float:
     """Estimated time of a substep of all robots, in cycles of a multiprocessor.
 
-    Counted from the kernel's instructions for an H200 (docs/performance.md) and held against what was measured there:
-    a program alone needs two cycles an instruction (four if it reads its numbers again and again), many share four
-    schedulers at 0.65 instructions a cycle. Other accelerators differ, and so then does the best layout, a little.
+    Counted from the kernel's instructions for an H200 (docs/performance.md) and held against what was measured there: a
+    warp alone needs two cycles an instruction, and many share four schedulers at 0.65 instructions a cycle; warps that
+    read their numbers again and again need five alone, but more of them fit, and reach 0.8. Other accelerators differ,
+    and so then does the best layout, a little.
     """
     if layout.cluster_tiles == 1 and layout.voxel_tiles == 1:
-        instructions, registers, alone = 1200, 224, 2
+        instructions, registers, alone, together = 1200, 224, 2, 0.65
     else:
         # A grid with a second layer is for bodies that vary, and these leave about two fifths of it empty.
         filled = 0.6 if layout.layers > 1 else 1.0
@@ -125,13 +126,14 @@ def _cycles(layout: Layout) -> float:
         voxel_tiles = math.ceil(filled * layout.together * layout.rows * layout.columns / layout.lanes)
         cluster_tiles = math.ceil(filled * row * (layout.rows + 1) / layout.lanes)
         near_ground = min(math.ceil(1.3 * filled * row / layout.lanes), cluster_tiles)
-        instructions, registers, alone = 820 * voxel_tiles + 140 * cluster_tiles + 550 * near_ground, 128, 4
+        instructions = 820 * voxel_tiles + 140 * cluster_tiles + 550 * near_ground
+        registers, alone, together = 128, 5, 0.8
     waiting = math.ceil(layout.programs / MULTIPROCESSORS)
     resident = min(
         waiting, REGISTERS // (registers * layout.lanes), SHARED_IN_ALL // (layout.exchanged_bytes + SHARED_OVERHEAD)
     )
     warps = resident * layout.lanes / WARP
-    return waiting / resident * instructions * max(alone, warps / (4 * 0.65))
+    return waiting / resident * instructions * max(alone, warps / (4 * together))
 
 
 def table(numbers: list[Array]) -> Array:
