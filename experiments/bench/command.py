@@ -1,4 +1,4 @@
-"""The work of `vsr bench`: run benchmarks, print their figures, write them if asked."""
+"""The work of `vsr bench`: run benchmarks, print their figures, write and draw them if asked."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiments.bench.evolve import bench_evolve
+from experiments.bench.growth import Series, bench_growth, device_series
 from experiments.bench.planar import SCENES, BenchScene, bench_scene
+from experiments.bench.plot import plot_growth
 from experiments.bench.timing import compiling_anew
-from experiments.bench.words import device_shown, evolve_rows, scene_row
+from experiments.bench.words import device_shown, evolve_rows, growth_rows, growth_title, scene_row
 from experiments.config.problems import UserError
+from experiments.curves import FORMATS
 from experiments.devices import prepare
 from experiments.files import target_file, write_json
 from experiments.runs.meta import describe_start
@@ -18,7 +21,7 @@ from experiments.terminal import show_pairs
 from vsr.physics.advance import Implementation, chosen
 from vsr.spec import suggest
 
-SUITES = ("2d", "evolve")
+SUITES = ("2d", "evolve", "growth")
 """What `all` runs."""
 
 
@@ -33,14 +36,16 @@ class BenchOrder:
     repeats: int = 3
     implementation: Implementation = "auto"
     json_file: str | None = None
+    plot: str | None = None
     device: str | None = None
 
 
-def bench(order: BenchOrder, scenes: Sequence[BenchScene] = SCENES) -> None:
-    """Run suites and tell the figures."""
+def bench(order: BenchOrder, scenes: Sequence[BenchScene] = SCENES, series: Sequence[Series] | None = None) -> None:
+    """Run suites and tell the figures; series: those of the growth suite, by default chosen for the device."""
     suites = _suites(order)
     wanted = _wanted(order, scenes)
     target = None if order.json_file is None else target_file("--json", order.json_file)
+    figure = None if order.plot is None else target_file("--plot", order.plot, FORMATS)
     prepare(order.device)
     _check_implementation(order)
     where = describe_start(0)
@@ -52,8 +57,12 @@ def bench(order: BenchOrder, scenes: Sequence[BenchScene] = SCENES) -> None:
         if "evolve" in suites:
             report |= bench_evolve(order.repeats, order.device, order.implementation)
             show_pairs(f"bench evolve {title}", evolve_rows(report))
+        if "growth" in suites:
+            report["growth"] = _tell_growth(series or device_series(), order, f"bench growth {title}")
     if target is not None:
         write_json(target, report)
+    if figure is not None:
+        plot_growth(report["growth"], f"How cost grows {title}", figure)
 
 
 def bench_scenes(
@@ -65,6 +74,16 @@ def bench_scenes(
         figures.append(bench_scene(scene, repeats, implementation))
         show_pairs(title if scene is scenes[0] else None, [scene_row(figures[-1])])
     return figures
+
+
+def _tell_growth(series: Sequence[Series], order: BenchOrder, title: str) -> list[dict[str, Any]]:
+    """Time all series, telling each as it is done."""
+    show_pairs(title, [])
+    growth = []
+    for figures in bench_growth(series, order.repeats, order.implementation):
+        show_pairs(growth_title(figures), growth_rows(figures))
+        growth.append(figures)
+    return growth
 
 
 def _suites(order: BenchOrder) -> tuple[str, ...]:
@@ -80,6 +99,9 @@ def _suites(order: BenchOrder) -> tuple[str, ...]:
                 f"--scene {order.scenes[0]}: bench {order.suite} has no scenes to choose from; bench 2d has"
             )
         suites = ("2d",)
+    if order.plot is not None and "growth" not in suites:
+        given = "--scene" if order.scenes else f"bench {order.suite}"
+        raise UserError(f"--plot {order.plot}: it draws how cost grows, which {given} leaves out; use bench growth")
     return suites
 
 

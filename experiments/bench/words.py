@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from experiments.bench.timing import bytes_shown, shown
@@ -34,9 +35,52 @@ def evolve_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
+def growth_rows(series: dict[str, Any]) -> list[tuple[str, str]]:
+    """A row per point, and the slopes."""
+    rows = []
+    columns = (series[name] for name in ("x", "s_per_simulated_s", "s_per_voxel_step", "svsps"))
+    for x, cost, step, svsps in zip(*columns, strict=True):
+        told = f"{duration(cost)} per simulated second, {duration(step)} per voxel step, {svsps:,.0f} SVSPS"
+        rows.append((f"{x:6,.4g} {series['over']}", told))
+    return [*rows, ("slope", slope_shown(series))]
+
+
+def growth_title(series: dict[str, Any]) -> str:
+    """Which number grows, and what stays."""
+    simulated = _once(series["simulated_s"])
+    return f"growth over {series['over']}: {fixed_shown(series)}, {simulated} s simulated, {series['implementation']}"
+
+
+def slope_shown(series: dict[str, Any]) -> str:
+    """Over all points, and of the two largest."""
+    return f"{series['slope']:.2f}, at the end {series['slope_at_end']:.2f}"
+
+
 def device_shown(where: dict[str, Any]) -> str:
     """What computed, from the description of a start."""
     platform, kind = where["device"].split(": ", 1)
     if platform == "cpu":
         return f"{where['devices']} CPU core{'s' if where['devices'] > 1 else ''} ({where['machine']})"
     return kind if where["devices"] == 1 else f"{where['devices']} x {kind}"
+
+
+def fixed_shown(series: dict[str, Any]) -> str:
+    """The numbers that stay the same in a series."""
+    words = {"voxels": "voxels each", "robots": "robots", "substeps": "substeps"}
+    counts = series["fixed"]
+    return ", ".join(
+        f"{counts[name]:,.4g} {words[name]}" for name in ("robots", "voxels", "substeps") if name in counts
+    )
+
+
+def duration(seconds: float) -> str:
+    """A time with three digits and a unit that suits it."""
+    units = ("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9)
+    unit, size = next((pair for pair in units if seconds >= pair[1]), units[-1])
+    return f"{seconds / size:#.3g}".rstrip(".") + f" {unit}"
+
+
+def _once(values: Sequence[float]) -> str:
+    """A number, or the range of several."""
+    low, high = min(values), max(values)
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
