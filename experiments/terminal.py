@@ -39,10 +39,11 @@ def show_outcome(name: str, scene: Scene, outcome: Outcome, out: str | None) -> 
         console.print(f"drawn in {out}", highlight=False, soft_wrap=True, markup=False)
 
 
-def show_pairs(title: str, pairs: Sequence[tuple[str, str]]) -> None:
-    """Names and values under a title."""
+def show_pairs(title: str | None, pairs: Sequence[tuple[str, str]]) -> None:
+    """Names and values, under a title if there is one."""
     console = _console()
-    console.print(title, highlight=False, soft_wrap=True, markup=False)
+    if title is not None:
+        console.print(title, highlight=False, soft_wrap=True, markup=False)
     table = Table(box=None, show_header=False)
     for name, value in pairs:
         table.add_row(name, escape(value))

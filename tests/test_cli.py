@@ -9,8 +9,6 @@ from conftest import DATA, ROOT
 from PIL import Image
 
 import cli
-from experiments.bench.command import bench_scenes
-from experiments.bench.planar import SCENES, BenchScene
 
 SHORT = "robot:\n  body: {shape: aa}\n  controller: sine\ntask: {duration: 0.6}\n"
 
@@ -126,16 +124,3 @@ def test_validate_writes_report_and_figures(vsr, tmp_path):
     report = json.loads((tmp_path / "report.json").read_text())
     assert set(report) == {"cantilever_static", "cantilever_dynamic"}
     assert sorted(path.name for path in (tmp_path / "plots").iterdir()) == ["figure5.png", "figure6.png"]
-
-
-def test_bench_tells_what_it_timed():
-    """Figures belong together: more voxels or robots are counted as such."""
-    scene = BenchScene("pair", {"shape": "aa"}, 3, seconds=(0.1, 0.1))
-    (figures,) = bench_scenes([scene], 2, "bench")
-    assert (figures["scene"], figures["robots"], figures["voxels"], figures["substeps"]) == ("pair", 3, 6, 6)
-    assert figures["svsps"] == pytest.approx(6 * 6 / figures["median_s"])
-    assert figures["spring_updates_per_s"] == pytest.approx(figures["svsps"] * 6 * 18)
-    assert figures["fastest_s"] <= figures["median_s"] <= figures["slowest_s"]
-    assert {"compile_s", "peak_bytes", "svsps_per_core"} <= set(figures)
-    for shipped in SCENES:
-        assert shipped.experiment(0.1).robot.gene_count > 0

@@ -1,63 +1,122 @@
-"""The work of `vsr bench`: run benchmarks, print their figures, write them if asked."""
+"""The work of `vsr bench`: run benchmarks, print their figures, write and draw them if asked."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from experiments.bench.evolve import bench_evolve
+from experiments.bench.growth import Series, bench_growth, device_series
 from experiments.bench.planar import SCENES, BenchScene, bench_scene
-from experiments.bench.timing import shown
+from experiments.bench.plot import plot_growth
+from experiments.bench.timing import compiling_anew
+from experiments.bench.words import device_shown, evolve_rows, growth_rows, growth_title, scene_row
+from experiments.config.problems import UserError
+from experiments.curves import FORMATS
 from experiments.devices import prepare
 from experiments.files import target_file, write_json
 from experiments.runs.meta import describe_start
 from experiments.terminal import show_pairs
+from vsr.physics.advance import Implementation, chosen
+from vsr.spec import suggest
+
+SUITES = ("2d", "evolve", "growth")
+"""What `all` runs."""
 
 
-def bench_command(suite: str, repeats: int, json_file: str | None, device: str | None) -> None:
-    """Run a suite and tell the figures."""
-    target = None if json_file is None else target_file("--json", json_file)
-    prepare(device)
+@dataclass(frozen=True)
+class BenchOrder:
+    """What a user asked for."""
+
+    suite: str = "all"
+    """one of SUITES, "3d" or "all" """
+    scenes: tuple[str, ...] = ()
+    """names; if any, only these scenes are timed"""
+    repeats: int = 3
+    implementation: Implementation = "auto"
+    json_file: str | None = None
+    plot: str | None = None
+    device: str | None = None
+
+
+def bench(order: BenchOrder, scenes: Sequence[BenchScene] = SCENES, series: Sequence[Series] | None = None) -> None:
+    """Run suites and tell the figures; series: those of the growth suite, by default chosen for the device."""
+    suites = _suites(order)
+    wanted = _wanted(order, scenes)
+    target = None if order.json_file is None else target_file("--json", order.json_file)
+    figure = None if order.plot is None else target_file("--plot", order.plot, FORMATS)
+    prepare(order.device)
+    _check_implementation(order)
     where = describe_start(0)
-    title = f"on {where['device']} x {where['devices']}, jax {where['packages']['jax']}"
+    title = f"on {device_shown(where)}, jax {where['packages']['jax']}"
     report: dict[str, Any] = {"machine": where}
-    if suite in ("2d", "all"):
-        report["scenes"] = bench_scenes(SCENES, repeats, f"bench 2d {title}")
-    if suite in ("evolve", "all"):
-        report |= bench_evolve(repeats, device)
-        show_pairs(f"bench evolve {title}", _rows(report))
+    with compiling_anew():
+        if "2d" in suites:
+            report["scenes"] = bench_scenes(wanted, order.repeats, f"bench 2d {title}", order.implementation)
+        if "evolve" in suites:
+            report |= bench_evolve(order.repeats, order.device, order.implementation)
+            show_pairs(f"bench evolve {title}", evolve_rows(report))
+        if "growth" in suites:
+            report["growth"] = _tell_growth(series or device_series(), order, f"bench growth {title}")
     if target is not None:
         write_json(target, report)
+    if figure is not None:
+        plot_growth(report["growth"], f"How cost grows {title}", figure)
 
 
-def bench_scenes(scenes: Sequence[BenchScene], repeats: int, title: str) -> list[dict[str, Any]]:
+def bench_scenes(
+    scenes: Sequence[BenchScene], repeats: int, title: str, implementation: Implementation = "auto"
+) -> list[dict[str, Any]]:
     """Time scenes one after the other, telling each as it is done."""
     figures = []
     for scene in scenes:
-        figures.append(bench_scene(scene, repeats))
-        show_pairs(title if scene is scenes[0] else "", [_scene_row(figures[-1])])
+        figures.append(bench_scene(scene, repeats, implementation))
+        show_pairs(title if scene is scenes[0] else None, [scene_row(figures[-1])])
     return figures
 
 
-def _scene_row(figures: dict[str, Any]) -> tuple[str, str]:
-    name = f"{figures['scene']:14} {figures['robots']:5} robots, {figures['simulated_s']:g} s x {figures['substeps']}"
-    per_core = f"{figures['svsps_per_core']:,.0f} a core, " if figures["svsps_per_core"] else ""
-    speed = f"{figures['svsps']:,.0f} SVSPS, {per_core}{figures['spring_updates_per_s']:.3g} springs/s"
-    return name, f"{speed}; {shown(figures)}; compile {figures['compile_s']:.1f} s"
+def _tell_growth(series: Sequence[Series], order: BenchOrder, title: str) -> list[dict[str, Any]]:
+    """Time all series, telling each as it is done."""
+    show_pairs(title, [])
+    growth = []
+    for figures in bench_growth(series, order.repeats, order.implementation):
+        show_pairs(growth_title(figures), growth_rows(figures))
+        growth.append(figures)
+    return growth
 
 
-def _rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
-    generation, search, start = figures["generation"], figures["search"], figures["start"]
-    life = f"{generation['simulated_s']:g} s at {generation['time_step_s']:.4g} s x {generation['substeps']} substeps"
-    memory = f"{generation['host_peak_bytes'] / 1e9:.2f} GB on the host"
-    if generation["device_peak_bytes"]:
-        memory += f", {generation['device_peak_bytes'] / 1e9:.2f} GB on the device"
-    return [
-        (f"{generation['robots']} bipeds, {life}", shown(generation)),
-        ("  simulated voxel steps per second", f"{generation['svsps']:,.0f}"),
-        ("  compile", f"{generation['compile_s']:.2f} s"),
-        ("  peak memory", memory),
-        (f"search alone, {search['individuals']} x {search['genes']} genes", shown(search)),
-        ("first start, nothing compiled before", f"{start['first_s']:.2f} s"),
-        ("second start", f"{start['second_s']:.2f} s, {start['ratio']:.1f} times quicker"),
-    ]
+def _suites(order: BenchOrder) -> tuple[str, ...]:
+    """What to run; raises UserError where it makes no sense."""
+    if order.suite == "3d":
+        raise UserError(
+            f"bench 3d: there is no 3-D simulation yet, so nothing to time; choose from {', '.join(SUITES)}"
+        )
+    suites = SUITES if order.suite == "all" else (order.suite,)
+    if order.scenes:
+        if "2d" not in suites:
+            raise UserError(
+                f"--scene {order.scenes[0]}: bench {order.suite} has no scenes to choose from; bench 2d has"
+            )
+        suites = ("2d",)
+    if order.plot is not None and "growth" not in suites:
+        given = "--scene" if order.scenes else f"bench {order.suite}"
+        raise UserError(f"--plot {order.plot}: it draws how cost grows, which {given} leaves out; use bench growth")
+    return suites
+
+
+def _wanted(order: BenchOrder, scenes: Sequence[BenchScene]) -> list[BenchScene]:
+    """Those that were named, or all; raises UserError for a name that there is not."""
+    names = list(dict.fromkeys(scene.name for scene in scenes))
+    for name in order.scenes:
+        if name not in names:
+            raise UserError(f"--scene {name}: there is no such scene{suggest(name, names)}")
+    return [scene for scene in scenes if not order.scenes or scene.name in order.scenes]
+
+
+def _check_implementation(order: BenchOrder) -> None:
+    """Refuse what cannot run on the device."""
+    try:
+        chosen(order.implementation)
+    except ValueError as error:
+        raise UserError(f"--implementation {order.implementation}: {error}") from None

@@ -15,13 +15,15 @@ from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from evo import MuPlusLambda
-from experiments.bench.timing import spread, timed
+from experiments.bench.timing import device_peak_bytes, spread, timed
 from experiments.config import parse_experiment
 from experiments.evolution import compile_evolution
 from experiments.experiment import Experiment
+from vsr.physics.advance import Implementation, chosen
 
 BIPEDS = """
 robot:
@@ -38,27 +40,28 @@ from experiments.bench.evolve import bipeds
 from experiments.devices import prepare
 from experiments.evolution import compile_evolution
 prepare(sys.argv[1] or None)
-evolution = compile_evolution(bipeds())
+evolution = compile_evolution(bipeds(sys.argv[2]))
 evolution.start()
 """
 """All that comes before the first generation."""
 
 
-def bipeds() -> Experiment:
+def bipeds(implementation: Implementation = "auto") -> Experiment:
     """The experiment that is timed."""
-    return parse_experiment(BIPEDS)
+    experiment = parse_experiment(BIPEDS)
+    physics = experiment.physics.model_copy(update={"implementation": implementation})
+    return experiment.model_copy(update={"physics": physics})
 
 
-def bench_evolve(repeats: int, device: str | None) -> dict[str, Any]:
+def bench_evolve(repeats: int, device: str | None, implementation: Implementation = "auto") -> dict[str, Any]:
     """All figures of this benchmark, times in seconds."""
-    starts = time_starts(device)
-    return {"generation": time_generation(repeats), "search": time_search(repeats), "start": starts}
+    starts = time_starts(device, implementation)
+    return {"generation": time_generation(repeats, implementation), "search": time_search(repeats), "start": starts}
 
 
-def time_generation(repeats: int) -> dict[str, Any]:
-    """One generation of bipeds, compiled anew."""
-    jax.config.update("jax_enable_compilation_cache", False)
-    experiment = bipeds()
+def time_generation(repeats: int, implementation: Implementation = "auto") -> dict[str, Any]:
+    """One generation of bipeds."""
+    experiment = bipeds(implementation)
     began = time.perf_counter()
     evolution = compile_evolution(experiment)
     compiled = time.perf_counter() - began
@@ -79,11 +82,12 @@ def time_generation(repeats: int) -> dict[str, Any]:
         "simulated_s": schedule.total_time,
         "time_step_s": schedule.time_step,
         "substeps": schedule.substeps,
+        "implementation": chosen(schedule.implementation, jnp.dtype(experiment.physics.precision)),
         "compile_s": compiled,
         **spread(seconds[1:]),
         "svsps": robots * voxels * schedule.steps / middle,
         "host_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-        "device_peak_bytes": (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use"),
+        "device_peak_bytes": device_peak_bytes(),
     }
 
 
@@ -103,7 +107,7 @@ def time_search(repeats: int, individuals: int = 250, genes: int = 400) -> dict[
     return {"individuals": individuals, "genes": genes, **timed(lambda: generation(search), max(20, repeats))}
 
 
-def time_starts(device: str | None) -> dict[str, Any]:
+def time_starts(device: str | None, implementation: Implementation) -> dict[str, Any]:
     """Everything before the first generation, in two fresh processes that share a store of compiled programs."""
     with tempfile.TemporaryDirectory() as store:
         environment = {**os.environ, "XDG_CACHE_HOME": store}
@@ -111,6 +115,6 @@ def time_starts(device: str | None) -> dict[str, Any]:
         seconds = []
         for _ in range(2):
             began = time.perf_counter()
-            subprocess.run([sys.executable, "-c", START, device or ""], env=environment, check=True)
+            subprocess.run([sys.executable, "-c", START, device or "", implementation], env=environment, check=True)
             seconds.append(time.perf_counter() - began)
     return {"first_s": seconds[0], "second_s": seconds[1], "ratio": seconds[0] / seconds[1]}

@@ -1,0 +1,205 @@
+"""Benchmarks: what they time, count and draw; never how quick it was."""
+
+import json
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import pytest
+from click.testing import CliRunner
+from PIL import Image
+
+import cli
+from experiments.bench.command import BenchOrder, bench
+from experiments.bench.evolve import bipeds
+from experiments.bench.growth import QUANTITIES, Series, series_for, slope, summarise
+from experiments.bench.planar import SCENES, BenchScene
+from experiments.bench.plot import plot_growth
+from experiments.bench.timing import compiling_anew, peak_bytes
+from experiments.bench.words import device_shown, duration
+from experiments.population import on_all_devices
+
+PAIR = BenchScene("pair", {"shape": "aa"}, 3, seconds=(0.1, 0.1))
+
+
+@pytest.fixture
+def vsr():
+    return lambda *arguments: CliRunner().invoke(cli.main, list(map(str, arguments)))
+
+
+def test_scenes_tell_what_was_timed(tmp_path, capsys):
+    """Figures belong together: more voxels or robots are counted as such."""
+    target = tmp_path / "figures.json"
+    other = replace(PAIR, name="other", body={"shape": "a"})
+    bench(BenchOrder("all", scenes=("pair",), repeats=2, json_file=str(target)), scenes=[other, PAIR])
+    report = json.loads(target.read_text())
+    assert set(report) == {"machine", "scenes"}  # a scene was named, so nothing else was timed
+    (figures,) = report["scenes"]
+    assert (figures["scene"], figures["robots"], figures["voxels"], figures["substeps"]) == ("pair", 3, 6, 6)
+    assert figures["simulated_s"] == pytest.approx(0.1)
+    assert figures["svsps"] == pytest.approx(6 * 6 / figures["median_s"])
+    assert figures["spring_updates_per_s"] == pytest.approx(figures["svsps"] * 6 * 18)
+    assert figures["fastest_s"] <= figures["median_s"] <= figures["slowest_s"]
+    assert figures["compile_s"] > 0
+    assert figures["peak_bytes"] > 0
+    assert figures["implementation"] in ("xla", "fused")
+    if jax.default_backend() == "cpu":
+        assert figures["svsps_per_core"] == pytest.approx(figures["svsps"] / jax.device_count())
+        assert figures["implementation"] == "xla"
+    told = capsys.readouterr().out
+    assert "pair" in told
+    assert "3 robots, 0.1 s x 6" in told
+    assert figures["implementation"] in told
+
+
+def test_growth_is_timed_and_drawn(tmp_path, capsys):
+    series = Series("robots", (replace(PAIR, robots=1, seconds=(0.2, 0.2)), PAIR))
+    json_file, plot = tmp_path / "figures.json", tmp_path / "growth.svg"
+    bench(BenchOrder("growth", repeats=1, json_file=str(json_file), plot=str(plot)), series=[series])
+    (figures,) = json.loads(json_file.read_text())["growth"]
+    assert (figures["over"], figures["x"]) == ("robots", [1, 3])
+    assert figures["fixed"] == {"voxels": 2, "substeps": 6}
+    assert figures["svsps"] == pytest.approx([2 * 12 / figures["median_s"][0], 6 * 6 / figures["median_s"][1]])
+    assert figures["s_per_simulated_s"] == pytest.approx(
+        [figures["median_s"][0] / 0.2, figures["median_s"][1] / 0.1], rel=1e-6
+    )
+    assert "growth over robots: 2 voxels each, 6 substeps" in capsys.readouterr().out
+    assert "<svg" in plot.read_text()
+
+
+@pytest.mark.parametrize("on_cpu", [True, False])
+def test_series_differ_in_one_number_that_grows(on_cpu):
+    """Every scene that is timed is sound, and all series meet in one."""
+    all_series = series_for(on_cpu)
+    assert tuple(series.over for series in all_series) == QUANTITIES
+    for series in all_series:
+        numbers = []
+        for scene in series.scenes:
+            experiment = scene.experiment(scene.seconds[0])
+            voxels = int(experiment.robot.body.possible.sum())
+            numbers.append({"voxels": voxels, "robots": scene.robots, "substeps": experiment.schedule().substeps})
+        for name in QUANTITIES:
+            values = [number[name] for number in numbers]
+            assert values == sorted(set(values)) if name == series.over else len(set(values)) == 1
+    assert [scene for scene in all_series[0].scenes if all(scene in series.scenes for series in all_series)]
+
+
+def test_scenes_of_the_paper_are_sound():
+    for scene in SCENES:
+        assert scene.experiment(0.1, "xla").robot.gene_count > 0
+    assert bipeds("xla").physics.implementation == "xla"
+
+
+def made_up(over, x, cost):
+    """A series as if it had taken so long per simulated second."""
+    points = []
+    for number, seconds in zip(x, cost, strict=True):
+        point = {"robots": 4, "substeps": 6, "simulated_s": 0.5, "implementation": "xla", "repeats": 3}
+        point |= {"voxels": 20 * point["robots"]} | {over: number}
+        if over == "voxels":
+            point["voxels"] *= point["robots"]
+        elif over == "robots":
+            point["voxels"] = 20 * number
+        median = seconds * point["simulated_s"]
+        point |= {"median_s": median, "fastest_s": 0.9 * median, "slowest_s": 1.2 * median, "peak_bytes": 1000}
+        points.append(point | {"svsps": point["voxels"] * 30 / median})
+    return summarise(over, points)
+
+
+def test_slopes_are_exponents():
+    assert slope([1, 2, 4, 8], [3, 6, 12, 24]) == pytest.approx(1)
+    assert slope([1, 10], [5, 5]) == pytest.approx(0, abs=1e-12)
+    assert slope([1, 3, 9], [2, 18, 162]) == pytest.approx(2)
+
+
+def test_growth_arithmetic():
+    figures = made_up("voxels", [2, 4, 8, 16], [0.1, 0.1, 0.1, 0.2])
+    assert figures["x"] == [2, 4, 8, 16]
+    assert figures["fixed"] == {"robots": 4, "substeps": 6}
+    assert figures["s_per_simulated_s"] == pytest.approx([0.1, 0.1, 0.1, 0.2])
+    assert figures["s_per_voxel_step"] == pytest.approx([0.1 / (4 * n * 60) for n in (2, 4, 8)] + [0.2 / (64 * 60)])
+    assert figures["slope_at_end"] == pytest.approx(1)
+    assert figures["slope"] == pytest.approx(0.3)  # by hand: deviations -1.5 to 1.5, of which only the last counts
+    assert made_up("robots", [1, 2], [0.1, 0.2])["fixed"] == {"voxels": 20, "substeps": 6}
+
+
+@pytest.mark.parametrize("suffix", ["png", "pdf", "svg"])
+def test_plots_of_growth(tmp_path, suffix):
+    growth = [made_up(name, [2, 8, 32], [0.1, 0.2, 0.7]) for name in QUANTITIES]
+    target = tmp_path / f"growth.{suffix}"
+    plot_growth(growth, "How cost grows", target)
+    assert target.stat().st_size > 5000
+    if suffix == "png":
+        with Image.open(target) as image:
+            assert len(image.convert("RGB").getcolors(1 << 24)) > 50
+
+
+def test_peak_memory_counts_all_devices():
+    """What the compiler tells is one device's share."""
+    count = 1024 * jax.device_count()
+    everyone = jnp.ones((count, 16))
+
+    def program(function):
+        return jax.jit(function).lower(everyone).compile()
+
+    shared = peak_bytes(program(lambda rows: on_all_devices(lambda row: row * 2, rows, 256)))
+    alone = peak_bytes(program(lambda rows: rows * 2))
+    both_ends = 2 * everyone.nbytes
+    assert shared is not None
+    assert both_ends <= shared < 3 * both_ends
+    assert alone == pytest.approx(both_ends, rel=0.01)
+
+
+def test_compiling_anew_leaves_the_stores_as_they_were():
+    before = jax.config.jax_enable_compilation_cache
+    with compiling_anew():
+        assert not jax.config.jax_enable_compilation_cache
+    assert jax.config.jax_enable_compilation_cache == before
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(2.0, "2.00 s"), (0.2264, "226 ms"), (3.6e-6, "3.60 µs"), (1.234e-8, "12.3 ns")]
+)
+def test_durations_have_three_digits(seconds, text):
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("device", "devices", "text"),
+    [
+        ("cpu: cpu", 2, "2 CPU cores (Linux x86_64)"),
+        ("gpu: NVIDIA H200", 1, "NVIDIA H200"),
+        ("gpu: NVIDIA H200", 4, "4 x NVIDIA H200"),
+    ],
+)
+def test_devices_are_named(device, devices, text):
+    assert device_shown({"device": device, "devices": devices, "machine": "Linux x86_64"}) == text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["3d"], "bench 3d: there is no 3-D simulation yet, so nothing to time; choose from 2d, evolve, growth"),
+        (["2d", "--scene", "worm-9x4"], "--scene worm-9x4: there is no such scene; did you mean 'worm-9x3'?"),
+        (["growth", "--scene", "worm-9x3"], "--scene worm-9x3: bench growth has no scenes to choose from"),
+        (["growth", "--plot", "growth.jpg"], "--plot growth.jpg: the name should end in .png or .pdf or .svg"),
+        (["2d", "--plot", "growth.png"], "--plot growth.png: it draws how cost grows, which bench 2d leaves out"),
+        (["--scene", "worm-9x3", "--plot", "g.png"], "--plot g.png: it draws how cost grows, which --scene leaves out"),
+        (["2d", "--json", "no/such/file.json"], "there is no folder"),
+    ],
+)
+def test_user_errors_are_one_line_and_exit_code_2(vsr, arguments, message):
+    result = vsr("bench", *arguments)
+    assert result.exit_code == 2
+    assert message in result.output
+    assert len(result.output.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("implementation", ["fused", "fusde"])
+def test_an_implementation_that_cannot_run_is_refused(vsr, implementation):
+    if implementation == "fused" and jax.default_backend() != "cpu":
+        pytest.skip("it can run here")
+    result = vsr("bench", "2d", "--implementation", implementation)
+    assert result.exit_code == 2
+    assert f"'{implementation}'" in result.output
+    assert "Traceback" not in result.output
