@@ -8,7 +8,7 @@ memory. Other backends make kernels with many results and do better without.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,7 @@ def settle(witness: Array, values: Tree) -> Tree:
     # A loop that never runs: no number is both positive and negative, but the compiler must prepare for one.
     number = witness.reshape(-1)[0]
     impossible = (number > 0) & (number < 0)
-    return jax.lax.while_loop(lambda _: impossible, lambda now: jax.tree.map(_changed, now), values)
+    return jax.lax.while_loop(lambda _: impossible, _exchanged, values)
 
 
 def iterate(count: int, change: Callable[[Tree], Tree], start: Tree) -> Tree:
@@ -37,6 +37,21 @@ def iterate(count: int, change: Callable[[Tree], Tree], start: Tree) -> Tree:
     for _ in range(count):
         start = change(start)
     return start
+
+
+def _exchanged(values: Tree) -> Tree:
+    """Each value in the place of another of its kind, which is quickly compiled, or changed if there is no other."""
+    leaves, structure = jax.tree.flatten(values)
+    kinds: dict[tuple[tuple[int, ...], Any], list[int]] = {}
+    for place, leaf in enumerate(leaves):
+        kinds.setdefault((leaf.shape, leaf.dtype), []).append(place)
+    for places in kinds.values():
+        moved = (
+            [leaves[place] for place in (*places[1:], places[0])] if len(places) > 1 else [_changed(leaves[places[0]])]
+        )
+        for place, value in zip(places, moved, strict=True):
+            leaves[place] = value
+    return structure.unflatten(leaves)
 
 
 def _changed(values: Array) -> Array:
