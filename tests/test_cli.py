@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import jax
 import pytest
 from click.testing import CliRunner
 from conftest import DATA, ROOT
@@ -110,6 +111,16 @@ def test_a_faulty_file_exits_with_2(vsr, tmp_path):
     assert result.exit_code == 2
     assert f"{bad}:2: robot.body" in result.output
     assert f"{bad}:3: physics.time_step" in result.output
+
+
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="the fused kernel runs on this device")
+@pytest.mark.parametrize("command", ["check", "evolve"])
+def test_an_implementation_that_cannot_run_here_is_refused(vsr, monkeypatch, tmp_path, command):
+    monkeypatch.chdir(tmp_path)
+    result = vsr(command, str(ROOT / "configs" / "quickstart.yaml"), "--set", "physics.implementation=fused")
+    assert result.exit_code == 2
+    assert result.output.startswith("physics.implementation: 'fused' cannot run here: it needs an NVIDIA GPU")
+    assert not list(tmp_path.iterdir())
 
 
 def test_validate_writes_report_and_figures(vsr, tmp_path):
