@@ -1,0 +1,88 @@
+"""Nodes against planes, spheres and the ground: no entering, Coulomb friction, restitution.
+
+After every step a node inside an obstacle is put back on its surface; the part of its velocity that leads inwards is
+taken away (or thrown back), and with it as much of the sliding as friction can hold. Nodes are points, so each is
+resolved exactly and alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+from vsr.lattice.integrators import Moving
+from vsr.lattice.model import Plane, Sphere, Surroundings
+from vsr.lattice.vector import Vector, dot, minus, plus, times
+from vsr.terrain.surface import Terrain, surface
+
+
+class Surface(NamedTuple):
+    """An obstacle as every node meets it."""
+
+    height: Array
+    """over the surface, negative inside [m]"""
+    normal: Vector
+    """out of the obstacle"""
+    friction: Array
+    restitution: Array
+
+
+def touch(
+    surroundings: Surroundings, moving: Moving, free: Array, grip: Array | None = None, bounce: Array | None = None
+) -> Moving:
+    """The motion after all obstacles have had their say.
+
+    free: whether a node can move; grip, bounce: the nodes' own friction and restitution coefficients. Friction is
+    then the geometric mean of both sides', restitution the larger; without, the obstacle's alone.
+    """
+    for obstacle in surfaces(surroundings, moving.position):
+        friction = obstacle.friction if grip is None else jnp.sqrt(grip * obstacle.friction)
+        restitution = obstacle.restitution if bounce is None else jnp.maximum(bounce, obstacle.restitution)
+        moving = _resolve(obstacle._replace(friction=friction, restitution=restitution), moving, free)
+    return moving
+
+
+def surfaces(surroundings: Surroundings, position: Vector) -> Iterator[Surface]:
+    """Every obstacle, seen from all nodes."""
+    for body in surroundings.bodies:
+        yield _plane(body, position) if isinstance(body, Plane) else _sphere(body, position)
+    if surroundings.terrain is not None:
+        yield ground(surroundings.terrain, position)
+
+
+def ground(terrain: Terrain, position: Vector) -> Surface:
+    """The terrain below every node; a line of ground is the same for all y."""
+    height, normal_x, normal_up = surface(terrain, position[0])
+    flat = tuple(jnp.zeros_like(part) for part in position[1:-1])
+    return Surface(
+        (position[-1] - height) * normal_up, (normal_x, *flat, normal_up), terrain.friction, terrain.restitution
+    )
+
+
+def _plane(plane: Plane, position: Vector) -> Surface:
+    normal = tuple(plane.normal)
+    height = dot(minus(position, tuple(plane.point)), normal)
+    return Surface(height, normal, plane.friction, plane.restitution)
+
+
+def _sphere(sphere: Sphere, position: Vector) -> Surface:
+    from_center = minus(position, tuple(sphere.center))
+    squared = dot(from_center, from_center)
+    distance = jnp.sqrt(jnp.maximum(squared, jnp.finfo(squared.dtype).tiny))
+    return Surface(distance - sphere.radius, times(1 / distance, from_center), sphere.friction, sphere.restitution)
+
+
+def _resolve(obstacle: Surface, moving: Moving, free: Array) -> Moving:
+    inside = (obstacle.height < 0) & free
+    speed = dot(moving.velocity, obstacle.normal)
+    blow = jnp.where(inside & (speed < 0), -(1 + obstacle.restitution) * speed, 0)
+    sliding = minus(moving.velocity, times(speed, obstacle.normal))
+    pace = jnp.sqrt(dot(sliding, sliding))
+    held = jnp.minimum(obstacle.friction * blow / jnp.maximum(pace, jnp.finfo(pace.dtype).tiny), 1)
+    return Moving(
+        plus(moving.position, times(jnp.where(inside, -obstacle.height, 0), obstacle.normal)),
+        plus(minus(moving.velocity, times(held, sliding)), times(blow, obstacle.normal)),
+    )

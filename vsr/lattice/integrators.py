@@ -1,0 +1,79 @@
+"""Ways to take one step in time. Each is a function of the acceleration and nothing else of the world.
+
+    semi_implicit_euler  order 1, symplectic, one evaluation; the default
+    explicit_euler       order 1, gains energy without damping, one evaluation; for comparison
+    verlet               order 2, symplectic, one evaluation (drift half a step, kick, drift)
+    rk4                  order 4, four evaluations
+
+Without damping and with ω the highest angular frequency, steps are stable up to 2/ω (semi-implicit Euler, Verlet) and
+2√2/ω (Runge-Kutta); explicit Euler has no such limit: it always gains energy, the slower the shorter the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from jax import Array
+
+from vsr.lattice.vector import Vector, plus, times
+
+
+class Moving(NamedTuple):
+    """Where all nodes are and how they move."""
+
+    position: Vector
+    velocity: Vector
+
+
+Acceleration = Callable[[Moving, Array], Vector]
+"""Of every node [m/s²], given its motion and the time [s]."""
+
+
+def semi_implicit_euler(acceleration: Acceleration, now: Moving, time: Array, step: float) -> Moving:
+    """New velocities first; they move the nodes."""
+    velocity = plus(now.velocity, times(step, acceleration(now, time)))
+    return Moving(plus(now.position, times(step, velocity)), velocity)
+
+
+def explicit_euler(acceleration: Acceleration, now: Moving, time: Array, step: float) -> Moving:
+    """Old velocities move the nodes."""
+    velocity = plus(now.velocity, times(step, acceleration(now, time)))
+    return Moving(plus(now.position, times(step, now.velocity)), velocity)
+
+
+def verlet(acceleration: Acceleration, now: Moving, time: Array, step: float) -> Moving:
+    """Half a step of motion, a whole one of forces, half a step of motion."""
+    middle = plus(now.position, times(0.5 * step, now.velocity))
+    velocity = plus(now.velocity, times(step, acceleration(Moving(middle, now.velocity), time + 0.5 * step)))
+    return Moving(plus(middle, times(0.5 * step, velocity)), velocity)
+
+
+def rk4(acceleration: Acceleration, now: Moving, time: Array, step: float) -> Moving:
+    """The classical Runge-Kutta method."""
+
+    def slope(moving: Moving, at: Array) -> Moving:
+        return Moving(moving.velocity, acceleration(moving, at))
+
+    def ahead(slopes: Moving, by: float) -> Moving:
+        return Moving(plus(now.position, times(by, slopes.position)), plus(now.velocity, times(by, slopes.velocity)))
+
+    first = slope(now, time)
+    second = slope(ahead(first, 0.5 * step), time + 0.5 * step)
+    third = slope(ahead(second, 0.5 * step), time + 0.5 * step)
+    fourth = slope(ahead(third, step), time + step)
+
+    def mean(a: Vector, b: Vector, c: Vector, d: Vector) -> Vector:
+        return tuple((w + 2 * x + 2 * y + z) / 6 for w, x, y, z in zip(a, b, c, d, strict=True))
+
+    slopes = Moving(*(mean(*parts) for parts in zip(first, second, third, fourth, strict=True)))
+    return ahead(slopes, step)
+
+
+INTEGRATORS: dict[str, Callable[[Acceleration, Moving, Array, float], Moving]] = {
+    function.__name__: function for function in (semi_implicit_euler, explicit_euler, verlet, rk4)
+}
+"""Every integrator by its name."""
+
+STABLE_UP_TO = {"semi_implicit_euler": 2.0, "explicit_euler": 2.0, "verlet": 2.0, "rk4": 2.0 * 2**0.5}
+"""Longest step times the highest angular frequency, without damping (explicit Euler: see above)."""

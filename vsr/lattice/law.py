@@ -1,0 +1,30 @@
+"""The force of one spring: Hooke's law along the line between its ends, and a damper beside it."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from vsr.lattice.vector import Vector, dot
+
+
+def pull(
+    stiffness: Array | float, rest_length: Array, damping: Array | float | None, between: Vector, parting: Vector
+) -> Array:
+    """Force that draws the ends together over their distance [N/m].
+
+    between: from the first end to the second [m]; parting: the second's velocity less the first's [m/s].
+    """
+    squared = dot(between, between)
+    inverse = jax.lax.rsqrt(jnp.maximum(squared, jnp.finfo(squared.dtype).tiny))
+    elastic = stiffness * (1 - rest_length * inverse)
+    return elastic if damping is None else elastic + damping * dot(between, parting) * inverse * inverse
+
+
+def resistance(constant: Array | float, between: Vector, stretch: Vector) -> Array:
+    """For small motions about a pose.
+
+    Force along the spring over its length, if its ends part by a stretch [m] or at a speed.
+    """
+    return constant * dot(between, stretch) / jnp.maximum(dot(between, between), jnp.finfo(between[0].dtype).tiny)

@@ -1,0 +1,181 @@
+"""A lattice in time: many steps at once, until a time or a condition, and the energies on the way.
+
+Nothing here waits for the device: arrays are returned at once while it computes, so the host is free to plan what
+comes next, and no state leaves the device between two stages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from vsr.lattice.contact import touch
+from vsr.lattice.integrators import INTEGRATORS, Moving
+from vsr.lattice.model import Lattice, State, Surroundings
+from vsr.lattice.springs import all_intact, break_overloaded, forces_on_nodes, potential_energy
+from vsr.lattice.vector import Vector, dot, join, split, times
+from vsr.spec import suggest
+
+
+def rest_state(lattice: Lattice, *, shift: Array | None = None, velocity: Array | None = None) -> State:
+    """The lattice as it was built, not moving at time 0; shift [m] and velocity [m/s] of all nodes, (dimension,)."""
+    position = lattice.rest_position if shift is None else lattice.rest_position + shift
+    moves = (
+        jnp.zeros_like(position)
+        if velocity is None
+        else jnp.broadcast_to(velocity, position.shape).astype(position.dtype)
+    )
+    there = jnp.expand_dims(lattice.inverse_mass > 0, lattice.node_axes)
+    return State(
+        position=position,
+        velocity=jnp.where(there, moves, 0),
+        time=jnp.zeros((), position.dtype),
+        intact=all_intact(lattice.springs, split(position, lattice.node_axes)),
+    )
+
+
+@partial(jax.jit, static_argnames=("step", "count", "integrator"))
+def advance(
+    lattice: Lattice,
+    surroundings: Surroundings,
+    state: State,
+    *,
+    step: float,
+    count: int,
+    integrator: str = "semi_implicit_euler",
+) -> State:
+    """The state `count` steps [s] later."""
+    one_step = stepper(lattice, surroundings, step, integrator)
+    start = _carry(lattice, state)
+    return _state(lattice, jax.lax.fori_loop(0, count, lambda _, now: one_step(now), start))
+
+
+@partial(jax.jit, static_argnames=("condition", "step", "check_every", "integrator"))
+def advance_until(
+    lattice: Lattice,
+    surroundings: Surroundings,
+    state: State,
+    condition: Callable[[State], Array] | None = None,
+    *,
+    time: Array | float,
+    step: float,
+    check_every: int = 1,
+    integrator: str = "semi_implicit_euler",
+) -> State:
+    """The state once a condition holds, or at a time [s] if that comes first.
+
+    condition: a function of the state that gives true or false, asked after every `check_every` steps. All of it runs
+    on the device.
+    """
+    one_step = stepper(lattice, surroundings, step, integrator)
+
+    def go_on(now: _Carry) -> Array:
+        # Half a step of tolerance: times are sums of steps, and sums are rounded.
+        early = now.time < time - 0.5 * step
+        return early if condition is None else early & ~condition(_state(lattice, now))
+
+    def several(now: _Carry) -> _Carry:
+        return jax.lax.fori_loop(0, check_every, lambda _, at: one_step(at), now)
+
+    return _state(lattice, jax.lax.while_loop(go_on, several, _carry(lattice, state)))
+
+
+class Energy(NamedTuple):
+    """[J], each ()."""
+
+    kinetic: Array
+    elastic: Array
+    gravitational: Array
+    """0 at height 0"""
+    load: Array
+    """of constant external forces, 0 at the origin"""
+
+    @property
+    def total(self) -> Array:
+        """All together; constant where nothing is damped, driven or touched."""
+        return self.kinetic + self.elastic + self.gravitational + self.load
+
+
+def energy(lattice: Lattice, surroundings: Surroundings, state: State) -> Energy:
+    """What a moving lattice holds."""
+    position, velocity = (split(part, lattice.node_axes) for part in (state.position, state.velocity))
+    pushed = jnp.zeros((), state.position.dtype)
+    if surroundings.load is not None:
+        pushed = -dot(split(surroundings.load, lattice.node_axes), position).sum()
+    return Energy(
+        kinetic=0.5 * (lattice.mass * dot(velocity, velocity)).sum(),
+        elastic=potential_energy(lattice.springs, position, state.time, state.intact),
+        gravitational=surroundings.gravity * (lattice.mass * position[-1]).sum(),
+        load=pushed,
+    )
+
+
+class _Carry(NamedTuple):
+    """A state by components."""
+
+    moving: Moving
+    time: Array
+    intact: Array | tuple[Array, ...] | None
+
+
+def stepper(lattice: Lattice, surroundings: Surroundings, step: float, integrator: str) -> Callable[[_Carry], _Carry]:
+    """One step as a function; raises ValueError for an unknown integrator."""
+    if integrator not in INTEGRATORS:
+        raise ValueError(f"unknown integrator '{integrator}'{suggest(integrator, INTEGRATORS)}")
+    integrate = INTEGRATORS[integrator]
+    obstacles = surroundings.bodies or surroundings.terrain is not None
+    decay = jnp.exp(-step * lattice.damping)
+
+    def one_step(now: _Carry) -> _Carry:
+        acceleration = _acceleration(lattice, surroundings, now.intact)
+        moving = integrate(acceleration, now.moving, now.time, step)
+        moving = moving._replace(velocity=times(decay, moving.velocity))
+        if obstacles:
+            moving = touch(surroundings, moving, lattice.inverse_mass > 0)
+        time = now.time + step
+        return _Carry(moving, time, break_overloaded(lattice.springs, moving.position, time, now.intact))
+
+    return one_step
+
+
+def _acceleration(
+    lattice: Lattice, surroundings: Surroundings, intact: Array | tuple[Array, ...] | None
+) -> Callable[[Moving, Array], Vector]:
+    axes = lattice.node_axes
+    load = None if surroundings.load is None else split(surroundings.load, axes)
+    fall = jnp.where(lattice.inverse_mass > 0, surroundings.gravity, 0)
+    freedom = None if lattice.freedom is None else [split(row, axes) for row in split(lattice.freedom, axes)]
+
+    def acceleration(moving: Moving, time: Array) -> Vector:
+        force = forces_on_nodes(lattice.springs, moving.position, moving.velocity, time, intact)
+        if load is not None:
+            force = tuple(a + b for a, b in zip(force, load, strict=True))
+        if surroundings.drag is not None:
+            speed = jnp.sqrt(dot(moving.velocity, moving.velocity))
+            force = tuple(a - surroundings.drag * speed * v for a, v in zip(force, moving.velocity, strict=True))
+        change = times(lattice.inverse_mass, force)
+        change = (*change[:-1], change[-1] - fall)
+        return change if freedom is None else tuple(dot(row, change) for row in freedom)
+
+    return acceleration
+
+
+def _carry(lattice: Lattice, state: State) -> _Carry:
+    position, velocity = (split(part, lattice.node_axes) for part in (state.position, state.velocity))
+    return _Carry(Moving(position, velocity), state.time, state.intact)
+
+
+def _state(lattice: Lattice, carry: _Carry) -> State:
+    axes = lattice.node_axes
+    return State(join(carry.moving.position, axes), join(carry.moving.velocity, axes), carry.time, carry.intact)
+
+
+def with_load(surroundings: Surroundings, load: Array | None) -> Surroundings:
+    """The same surroundings with other external forces [N], (*nodes, dimension)."""
+    return replace(surroundings, load=load)
