@@ -54,7 +54,7 @@ def pairs(results: Sequence[Result]) -> list[dict[str, Any]]:
 
 
 def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Rows with equal keys; numbers in full, nothing for what is no number."""
+    """Rows with equal keys; numbers to the seven digits that single precision has, nothing for what is no number."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()
@@ -106,4 +106,6 @@ def making(run: Path) -> Making:
 
 
 def _cell(value: Any) -> Any:
-    return "" if isinstance(value, float) and not np.isfinite(value) else value
+    if not isinstance(value, float):
+        return value
+    return f"{value:.7g}" if np.isfinite(value) else ""
