@@ -10,7 +10,7 @@ import jax
 from experiments.config import load
 from experiments.devices import check_implementation
 from experiments.evolution import ask, evaluate_all, most_at_once, search_shapes, tell
-from experiments.experiment import Experiment
+from experiments.experiment import Experiment, grid_name
 from experiments.studies.reading import StudyFile, is_study, load_study
 from vsr.rollout import rollout
 from vsr.scene import Scene, precision
@@ -48,10 +48,9 @@ def _check_experiment(experiment: Experiment) -> list[tuple[str, str]]:
     jax.eval_shape(partial(evaluate_all, experiment, most_at_once(experiment)), (asked.genes,) * len(experiment.seeds))
     robots = len(experiment.seeds) * experiment.ea.n_pop
     schedule = experiment.schedule()
-    rows, columns = experiment.robot.body.possible.shape
     return [
         ("experiment", f"{experiment.fitness.direction} {experiment.fitness.measure}"),
-        ("grid", f"{columns} x {rows} cells"),
+        ("grid", f"{grid_name(experiment)} cells of {experiment.robot.body.masses}"),
         ("genes", _genes(experiment)),
         ("robots in a generation", f"{robots} ({experiment.ea.n_pop} for each of {len(experiment.seeds)} seeds)"),
         ("generations", str(experiment.generations)),

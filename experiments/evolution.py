@@ -81,7 +81,9 @@ def fitness_of(experiment: Experiment) -> Callable[[Genes], Array]:
 
     def fitness(genes: Genes) -> Array:
         environment = experiment.world.build(dtype)
-        model, controller = experiment.robot.build(genes, experiment.task.duration, dtype)
+        model, controller = experiment.robot.build(
+            genes, experiment.task.duration, dtype, experiment.physics.integrator
+        )
         state = place(model, environment.terrain, experiment.task.placement)
         episode = rollout(model, controller, environment, state, schedule)
         return goal.sign * evaluate(episode, (goal.measure,))[goal.measure]

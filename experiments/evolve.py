@@ -20,7 +20,7 @@ from experiments.config.problems import UserError
 from experiments.devices import check_implementation, prepare
 from experiments.display import Display, Progress, open_display, say
 from experiments.evolution import Evolution, Report, Searches, compile_evolution, gathered, search_shapes
-from experiments.experiment import Experiment
+from experiments.experiment import Experiment, grid_name
 from experiments.hosts.crew import Leader, check_same_command, ending_together, follow
 from experiments.hosts.launch import Launch, find_launch
 from experiments.hosts.talk import noticing_loss
@@ -282,10 +282,9 @@ def _progress(experiment: Experiment, generation: int, report: Report, seconds: 
 
 def _describe(experiment: Experiment) -> str:
     robot, schedule = experiment.robot, experiment.schedule()
-    rows, columns = robot.body.possible.shape
     seeds = len(experiment.seeds)
     return (
-        f"{experiment.ea.n_pop} robots of {robot.gene_count} genes in a {columns}x{rows} grid, "
+        f"{experiment.ea.n_pop} robots of {robot.gene_count} genes in a {grid_name(experiment)} grid, "
         f"{experiment.generations} generations, {seeds} seed{'s' if seeds > 1 else ''}, "
         f"{schedule.total_time:g} s of {schedule.substeps} substeps per {schedule.time_step:.4g} s"
     )

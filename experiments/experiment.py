@@ -90,8 +90,8 @@ class Experiment(Spec):
     @model_validator(mode="after")
     def _possible(self) -> Experiment:
         body = self.robot.body
-        width = body.possible.shape[1] * body.voxel_side
-        complaints = check_life(body.materials.values(), width, self.world, self.task, self.physics)
+        width = body.possible.shape[-1] * body.voxel_side
+        complaints = check_life(body, body.materials.values(), width, self.world, self.task, self.physics)
         evaluations = self.ea.n_pop * self.generations
         if evaluations > MOST_EVALUATIONS:
             text = f"{evaluations:.3g} individuals in all for each seed; at most {MOST_EVALUATIONS:.3g}"
@@ -102,7 +102,8 @@ class Experiment(Spec):
 
     def schedule(self) -> Schedule:
         """How every life is cut into steps: short enough for any material a body may have."""
-        return plan(self.robot.body.materials.values(), self.task, self.physics)
+        body = self.robot.body
+        return plan(body, body.materials.values(), self.task, self.physics)
 
     def resolved(self) -> Experiment:
         """The same experiment with what it leaves to the program written out, so that a later version repeats it."""
@@ -117,3 +118,8 @@ class Experiment(Spec):
         # Left to itself, a body that lacks the stiffest material would get fewer substeps than when it evolved.
         physics = self.resolved().physics
         return Scene(plugins=self.plugins, robot=robot, world=self.world, task=self.task, physics=physics)
+
+
+def grid_name(experiment: Experiment) -> str:
+    """Cells along x, y (and z): '5x5'."""
+    return "x".join(map(str, experiment.robot.body.possible.shape[::-1]))

@@ -18,7 +18,8 @@ from jax import Array
 from jax.sharding import Mesh, PartitionSpec
 
 from vsr.controllers import Controller
-from vsr.physics.model import Environment, Model, State
+from vsr.physics.mechanics import AnyModel, AnyState
+from vsr.physics.model import Environment
 from vsr.rollout import Episode, Schedule, Trajectory, record, rollout
 
 Tree = TypeVar("Tree")
@@ -43,11 +44,11 @@ def repeat(tree: Any, count: int) -> Any:
 
 @partial(jax.jit, static_argnames="schedule")
 def rollout_population(
-    models: Model, controllers: Controller, environment: Environment, states: State, schedule: Schedule
+    models: AnyModel, controllers: Controller, environment: Environment, states: AnyState, schedule: Schedule
 ) -> Episode:
     """One life per robot. Leading axis (robots,) on models, controllers and states; one environment for all."""
 
-    def live(robot: tuple[Model, Controller, State]) -> Episode:
+    def live(robot: tuple[AnyModel, Controller, AnyState]) -> Episode:
         model, controller, state = robot
         return rollout(model, controller, environment, state, schedule)
 
@@ -57,11 +58,11 @@ def rollout_population(
 
 @partial(jax.jit, static_argnames="schedule")
 def record_population(
-    models: Model, controllers: Controller, environment: Environment, states: State, schedule: Schedule
+    models: AnyModel, controllers: Controller, environment: Environment, states: AnyState, schedule: Schedule
 ) -> tuple[Episode, Trajectory]:
     """The same with all states on the way, which for many robots take much memory."""
 
-    def live(robot: tuple[Model, Controller, State]) -> tuple[Episode, Trajectory]:
+    def live(robot: tuple[AnyModel, Controller, AnyState]) -> tuple[Episode, Trajectory]:
         model, controller, state = robot
         return record(model, controller, environment, state, schedule)
 

@@ -14,10 +14,9 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.controllers import Controller
-from vsr.physics.advance import Implementation, Watch, advance_through, chosen
-from vsr.physics.advance.watch import broken
-from vsr.physics.geometry import bounding_box, center, mass_motion
-from vsr.physics.model import Environment, Model, State
+from vsr.physics.advance import Implementation, Watch
+from vsr.physics.mechanics import AnyModel, AnyState, mechanics_of
+from vsr.physics.model import Environment
 from vsr.sensors import empty_memory, read
 
 MOST_CALLS_AT_ONCE = 128
@@ -66,11 +65,11 @@ class Episode:
     """What measures are made of."""
 
     start: Array
-    """centre at the start [m], (2,)"""
+    """centre at the start [m], (dimension,)"""
     end: Array
-    """centre at the end [m], (2,)"""
+    """centre at the end [m], (dimension,)"""
     box: Array
-    """width and height of the initial bounding box [m], (2,)"""
+    """sides of the initial bounding box [m], (dimension,)"""
     total_time: Array
     """[s], ()"""
     mean_height: Array
@@ -86,20 +85,20 @@ class Trajectory(NamedTuple):
 
     time: Array
     """[s]"""
-    state: State
+    state: AnyState
     control: Array
-    """values in force during the interval that ends here, (calls + 1, rows, columns)"""
+    """values in force during the interval that ends here, (calls + 1, *cells)"""
 
 
 def rollout(
-    model: Model, controller: Controller, environment: Environment, state: State, schedule: Schedule
+    model: AnyModel, controller: Controller, environment: Environment, state: AnyState, schedule: Schedule
 ) -> Episode:
     """The summary of a life that starts in the given state."""
     return _live(model, controller, environment, state, schedule, keep_frames=False)[0]
 
 
 def record(
-    model: Model, controller: Controller, environment: Environment, state: State, schedule: Schedule
+    model: AnyModel, controller: Controller, environment: Environment, state: AnyState, schedule: Schedule
 ) -> tuple[Episode, Trajectory]:
     """The summary and all states on the way."""
     episode, frames = _live(model, controller, environment, state, schedule, keep_frames=True)
@@ -112,7 +111,7 @@ def record(
 class _Life(NamedTuple):
     """What goes from one control call to the next."""
 
-    state: State
+    state: AnyState
     control: Array
     memory: Array
     """of the sensors"""
@@ -124,12 +123,17 @@ class _Life(NamedTuple):
 
 
 def _live(
-    model: Model, controller: Controller, environment: Environment, state: State, schedule: Schedule, keep_frames: bool
+    model: AnyModel,
+    controller: Controller,
+    environment: Environment,
+    state: AnyState,
+    schedule: Schedule,
+    keep_frames: bool,
 ) -> tuple[Episode, Any]:
     """The summary, and the states and controls of all intervals if they are to be kept."""
     calls, remainder = divmod(schedule.steps, schedule.steps_per_call)
     life = _birth(model, controller, state)
-    fused = chosen(schedule.implementation, model.mass.dtype) != "xla"
+    fused = mechanics_of(model).fuses(schedule.implementation, model.mass.dtype)
     if fused and calls and not controller.senses and not keep_frames:
         life, frames = _live_by_the_clock(model, controller, environment, life, schedule, calls), None
     else:
@@ -148,7 +152,7 @@ def _live(
 
 
 def _live_by_the_clock(
-    model: Model, controller: Controller, environment: Environment, life: _Life, schedule: Schedule, calls: int
+    model: AnyModel, controller: Controller, environment: Environment, life: _Life, schedule: Schedule, calls: int
 ) -> _Life:
     """All calls of a life whose controller feels nothing, so that control values of many calls can be made at once."""
     at_once = _calls_at_once(calls)
@@ -181,7 +185,7 @@ def _calls_at_once(calls: int) -> int:
     return max(even, default=most)
 
 
-def _birth(model: Model, controller: Controller, state: State) -> _Life:
+def _birth(model: AnyModel, controller: Controller, state: AnyState) -> _Life:
     zero = jnp.zeros((), model.mass.dtype)
     return _Life(
         state=state,
@@ -189,14 +193,14 @@ def _birth(model: Model, controller: Controller, state: State) -> _Life:
         memory=empty_memory(model, controller.senses) if controller.senses else zero,
         height=zero,
         effort=zero,
-        failed=broken(state).any() | (model.present.sum() == 0),
+        failed=mechanics_of(model).broken(state).any() | (model.present.sum() == 0),
     )
 
 
 def _move(
-    model: Model, environment: Environment, state: State, controls: Array, schedule: Schedule, steps: int
-) -> tuple[State, Watch]:
-    return advance_through(
+    model: AnyModel, environment: Environment, state: AnyState, controls: Array, schedule: Schedule, steps: int
+) -> tuple[AnyState, Watch]:
+    return mechanics_of(model).advance_through(
         model,
         environment,
         state,
@@ -208,7 +212,7 @@ def _move(
 
 
 def _call(
-    model: Model,
+    model: AnyModel,
     controller: Controller,
     environment: Environment,
     life: _Life,
@@ -238,25 +242,26 @@ def _call(
     )
 
 
-def _decide(model: Model, controller: Controller, time: Array, readings: Array | None) -> Array:
+def _decide(model: AnyModel, controller: Controller, time: Array, readings: Array | None) -> Array:
     return jnp.clip(controller.control(time, readings), -1, 1) * model.present
 
 
-def _effort(model: Model, control: Array) -> Array:
+def _effort(model: AnyModel, control: Array) -> Array:
     """Mean squared control over voxels."""
     return (control**2).sum() / jnp.maximum(model.present.sum(), 1)
 
 
-def _summarise(model: Model, start: State, life: _Life, total_time: float, calls: int) -> Episode:
-    motion = mass_motion(model, start)
-    low, high = bounding_box(model, motion)
-    masses = jnp.maximum(4 * model.present.sum(), 1)
+def _summarise(model: AnyModel, start: AnyState, life: _Life, total_time: float, calls: int) -> Episode:
+    mechanics = mechanics_of(model)
+    low, high = mechanics.bounding_box(model, start)
+    first = mechanics.center(model, start)
+    masses = jnp.maximum(2**model.present.ndim * model.present.sum(), 1)
     return Episode(
-        start=center(model, motion),
-        end=center(model, mass_motion(model, life.state)),
+        start=first,
+        end=mechanics.center(model, life.state),
         box=high - low,
         total_time=jnp.asarray(total_time, model.mass.dtype),
-        mean_height=life.height / (calls * masses) if calls else center(model, motion)[1],
+        mean_height=life.height / (calls * masses) if calls else first[-1],
         mean_squared_control=life.effort / max(calls, 1),
         failed=life.failed,
     )

@@ -6,19 +6,22 @@ import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from pydantic import Field, model_validator
 
-from vsr.body import Body, Material, assemble_body
+from vsr.body import Body, Material, assemble_body, assemble_point_body
+from vsr.body.shape import Masses
 from vsr.controllers import CONTROLLERS, Controller, ControllerSpec, Sine
 from vsr.controllers.base import misfit
 from vsr.physics.advance import chosen
-from vsr.physics.model import Environment, Model, State
-from vsr.physics.stability import choose_substeps
+from vsr.physics.mechanics import AnyModel, AnyState
+from vsr.physics.model import Environment
+from vsr.physics.points.stability import longest_point_substep
+from vsr.physics.stability import choose_substeps, longest_substep
 from vsr.rollout import Schedule, Trajectory, record, rollout
 from vsr.spec import Count, OneOf, Real, Seconds, Spec
 from vsr.tasks import TASKS, Locomotion, evaluate, place
@@ -73,35 +76,59 @@ class Physics(Spec):
     implementation: Literal["auto", "xla", "fused"] = "auto"
     """of the simulator's inner loop: plain JAX (xla), or one GPU kernel (fused), which auto takes where it can run"""
 
+    integrator: Literal["semi_implicit_euler", "explicit_euler", "verlet", "rk4"] = "semi_implicit_euler"
+    """how a substep is taken; bodies of square masses know only the first"""
+
     def check_device(self) -> None:
         """Raise ValueError if the implementation asked for cannot run on the device that jax computes on."""
         chosen(self.implementation, jnp.dtype(self.precision))
 
 
-def plan(materials: Iterable[Material], task: Locomotion, physics: Physics) -> Schedule:
+class Voxels(Protocol):
+    """What a body and a kind of body that evolves have in common."""
+
+    @property
+    def materials(self) -> dict[str, Material]: ...
+    @property
+    def voxel_side(self) -> float: ...
+    @property
+    def masses(self) -> Masses: ...
+    @property
+    def dimension(self) -> int: ...
+
+
+def plan(voxels: Voxels, materials: Iterable[Material], task: Locomotion, physics: Physics) -> Schedule:
     """How a life is cut into steps short enough for all materials; raises ValueError, with the bound, if impossible."""
+    longest = longest_substep
+    if voxels.masses == "points":
+        longest = partial(longest_point_substep, voxel_side=voxels.voxel_side, dimension=voxels.dimension)
     return Schedule(
         duration=task.duration,
         time_step=physics.time_step,
         control_interval=physics.control_interval,
-        substeps=choose_substeps(list(materials), physics.time_step, physics.substeps),
+        substeps=choose_substeps(list(materials), physics.time_step, physics.substeps, longest),
         implementation=physics.implementation,
     )
 
 
 def check_life(
-    materials: Iterable[Material], width: float, world: World, task: Locomotion, physics: Physics
+    voxels: Voxels, materials: Iterable[Material], width: float, world: World, task: Locomotion, physics: Physics
 ) -> list[tuple[tuple[str, ...], str]]:
     """Complaints (path and reason) about a life that cannot be simulated; width: of the robot [m]."""
     complaints = []
     try:
-        schedule = plan(materials, task, physics)
+        schedule = plan(voxels, materials, task, physics)
         total = schedule.steps * schedule.substeps
         if total > MOST_SUBSTEPS_IN_ALL:
             text = f"{total:.3g} substeps in all; at most {MOST_SUBSTEPS_IN_ALL:g}: shorten it"
             complaints.append((("task", "duration"), text))
     except ValueError as error:
         complaints.append((("physics", "substeps"), str(error)))
+    if voxels.masses == "squares" and physics.integrator != "semi_implicit_euler":
+        text = f"'{physics.integrator}' needs point masses; square masses are moved by semi_implicit_euler"
+        complaints.append((("physics", "integrator"), text))
+    if voxels.masses == "points" and physics.implementation == "fused":
+        complaints.append((("physics", "implementation"), "'fused' is for square masses; use 'auto' or 'xla'"))
     left = task.placement.left
     if left is not None and world.terrain is not None:
         x, _ = world.terrain.points()
@@ -124,24 +151,28 @@ class Scene(Spec):
     @model_validator(mode="after")
     def _possible(self) -> Scene:
         body = self.robot.body
-        width = body.cells.shape[1] * body.voxel_side
-        complaints = check_life(self._used_materials(), width, self.world, self.task, self.physics)
+        width = body.cells.shape[-1] * body.voxel_side
+        complaints = check_life(body, self._used_materials(), width, self.world, self.task, self.physics)
         if complaints:
             raise misfit(complaints)
         return self
 
     def schedule(self) -> Schedule:
         """How this life is cut into steps."""
-        return plan(self._used_materials(), self.task, self.physics)
+        return plan(self.robot.body, self._used_materials(), self.task, self.physics)
 
     def _used_materials(self) -> list[Material]:
         body = self.robot.body
         return [list(body.materials.values())[index] for index in np.unique(body.cells[body.present])]
 
-    def build(self) -> tuple[Model, Controller, Environment, State]:
+    def build(self) -> tuple[AnyModel, Controller, Environment, AnyState]:
         """All arrays of the first moment."""
         dtype = jnp.dtype(self.physics.precision)
-        model = assemble_body(self.robot.body, dtype=dtype)
+        body = self.robot.body
+        if body.masses == "points":
+            model = assemble_point_body(body, dtype=dtype, integrator=self.physics.integrator)
+        else:
+            model = assemble_body(body, dtype=dtype)
         environment = self.world.build(dtype)
         state = _place(model, environment.terrain, self.task.placement)
         return model, self.robot.controller.build(self.robot.body, dtype), environment, state
@@ -157,7 +188,7 @@ class Outcome:
     """whether the state stopped being finite or exploded"""
     schedule: Schedule
     trajectory: Trajectory | None = None
-    model: Model | None = None
+    model: AnyModel | None = None
 
 
 def simulate(scene: Scene, *, keep_trajectory: bool = False) -> Outcome:

@@ -19,7 +19,8 @@ from pydantic_core import PydanticCustomError
 
 from evo.operators import flat_draw
 from vsr.body import Body, Material
-from vsr.body.shape import EMPTY_SYMBOLS
+from vsr.body.points import most_layers
+from vsr.body.shape import Masses, drawing
 from vsr.controllers import Controller, ControllerSpec
 from vsr.spec import Real, Spec
 
@@ -43,20 +44,26 @@ FULL_TURN: tuple[float, float] = (-math.pi, math.pi)
 
 
 class BodyEncoding(ABC):
-    """From genes to a grid of materials. Mixed into a description that has the two fields below."""
+    """From genes to a grid of materials. Mixed into a description that has the fields below."""
 
     materials: dict[str, Material]
     voxel_side: float
+    masses: Masses
 
     @property
     @abstractmethod
     def possible(self) -> np.ndarray:
-        """True where some genes put a voxel, (rows, columns), bottom row first."""
+        """True where some genes put a voxel, (rows, columns) or (levels, rows, columns), the lowest first."""
+
+    @property
+    def dimension(self) -> int:
+        """2 or 3."""
+        return self.possible.ndim
 
     @property
     def layers(self) -> int:
-        """Layers that every body of this kind fits in (see vsr.body.assemble)."""
-        return 2
+        """Layers that every body of this kind fits in (see vsr.body.assemble and vsr.body.points)."""
+        return most_layers(self.dimension)
 
     @property
     @abstractmethod
@@ -69,18 +76,18 @@ class BodyEncoding(ABC):
 
     @abstractmethod
     def decode(self, genes: Array) -> Array:
-        """Material index of every cell, negative where empty, (rows, columns), bottom row first. Pure."""
+        """Material index of every cell, negative where empty, like `possible`. Pure."""
 
     def describe(self, genes: np.ndarray) -> Body | None:
         """The body as plain data on its whole grid, or None if it has no voxel."""
         cells = np.asarray(jax.jit(self.decode)(genes))
         if not (cells >= 0).any():
             return None
-        symbols = [*self.materials, EMPTY_SYMBOLS[0]]
         return Body(
-            shape=tuple("".join(symbols[index] for index in row) for row in cells[::-1].clip(-1)),
+            shape=drawing(cells, list(self.materials)),
             materials=self.materials,
             voxel_side=self.voxel_side,
+            masses=self.masses,
         )
 
 

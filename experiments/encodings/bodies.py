@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from experiments.encodings.base import BodyEncoding, Range, Symbol, uniform
 from experiments.encodings.connectivity import strongest_material
 from vsr.body import Body, Group, Material, layers_needed
-from vsr.body.shape import EMPTY_SYMBOLS
+from vsr.body.points import point_layers_needed
+from vsr.body.shape import EMPTY_SYMBOLS, Masses, misfits
 from vsr.spec import Count, Real, Spec
 
 Side = Annotated[Count, Field(ge=1, le=100)]
@@ -24,6 +25,8 @@ PASSIVE_AND_ACTIVE = {
     "b": Material(),
 }
 """The paper's four: hard, soft, and two that are driven apart by the controller (paper 004, section 3.1)."""
+OF_POINTS = {**PASSIVE_AND_ACTIVE, "s": Material(spring_frequency=5.0, scaffolding=(Group.edges, Group.face_diagonals))}
+"""The same four with springs between points."""
 
 
 class FixedBody(Body, BodyEncoding):
@@ -37,7 +40,7 @@ class FixedBody(Body, BodyEncoding):
 
     @property
     def layers(self) -> int:
-        return layers_needed(self.present)
+        return layers_needed(self.present) if self.masses == "squares" else point_layers_needed(self.present)
 
     @property
     def gene_count(self) -> int:
@@ -50,14 +53,16 @@ class FixedBody(Body, BodyEncoding):
         return jnp.asarray(self.cells)
 
     def describe(self, genes: np.ndarray) -> Body:
-        return Body(shape=self.shape, materials=self.materials, voxel_side=self.voxel_side)
+        return Body(**{name: getattr(self, name) for name in Body.model_fields})
 
 
 class _EvolvedBody(Spec, BodyEncoding):
     """What bodies that evolve inside a grid have in common."""
 
-    grid: tuple[Side, Side]
-    """columns and rows of the enclosing grid"""
+    grid: tuple[Side, Side] | tuple[Side, Side, Side]
+    """columns and rows, in space columns, rows and levels, of the enclosing grid"""
+    masses: Masses = "squares"
+    """squares that turn, or points; if absent, squares in the plane and points in space"""
     materials: dict[Symbol, Material] = Field(default=PASSIVE_AND_ACTIVE, min_length=1)
     """what a voxel can be made of; by default the paper's hard (h), soft (s) and two active ones (a, b)"""
     voxel_side: Annotated[Real, Field(gt=0)] = 3.0
@@ -65,12 +70,33 @@ class _EvolvedBody(Spec, BodyEncoding):
     initial: Range = (0.0, 1.0)
     """range of the first population's genes"""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _points_in_space(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        grid = data.get("grid")
+        in_space = isinstance(grid, list | tuple) and len(grid) == 3
+        masses = {"masses": "points"} if in_space and "masses" not in data else {}
+        if {**data, **masses}.get("masses") != "points":
+            return data
+        return {"materials": OF_POINTS, **data, **masses}
+
     @field_validator("materials")
     @classmethod
     def _symbols_usable(cls, materials: dict[str, Material]) -> dict[str, Material]:
         if set(materials) & set(EMPTY_SYMBOLS):
             raise ValueError("'.' and ' ' mean an empty cell and cannot stand for a material")
         return materials
+
+    @model_validator(mode="after")
+    def _fits(self) -> _EvolvedBody:
+        if len(self.grid) == 3 and self.masses == "squares":
+            raise ValueError("squares only exist in the plane: in space masses are points")
+        wrong = misfits(self.materials, self.masses)
+        if wrong:
+            raise ValueError("; ".join(wrong))
+        return self
 
     @property
     def possible(self) -> np.ndarray:
@@ -83,11 +109,13 @@ class _EvolvedBody(Spec, BodyEncoding):
 class GaussianMixture(_EvolvedBody):
     """Each material's strength is a sum of Gaussians over the grid; the strongest above a threshold fills a cell.
 
-    Four genes per Gaussian: centre x and y, standard deviation, weight, where the grid reaches from 0 to 1:
+    Per Gaussian a gene for every coordinate of its centre, one for its standard deviation and one for its weight; the
+    grid reaches from 0 to 1 along each axis:
 
-        strength(x, y) = sum of w / (σ sqrt(2π)) exp(-d² / (2σ²)),   d² = (x/columns - µx)² + (y/rows - µy)².
+        strength(x) = sum of w / (σ sqrt(2π)) exp(-d² / (2σ²)),   d² = sum over axes of (x / size - µ)².
 
-    A Gaussian whose σ is not positive adds nothing. Of the filled cells the largest side-connected part is the body.
+    A Gaussian whose σ is not positive adds nothing. Of the filled cells the largest part connected by sides is the
+    body.
     """
 
     type: Literal["gaussian_mixture"] = "gaussian_mixture"
@@ -98,25 +126,28 @@ class GaussianMixture(_EvolvedBody):
 
     @property
     def gene_count(self) -> int:
-        return len(self.materials) * self.gaussians * 4
+        return len(self.materials) * self.gaussians * (self.dimension + 2)
 
     def decode(self, genes: Array) -> Array:
-        mixture = genes.reshape(len(self.materials), self.gaussians, 4, 1, 1)
-        center_x, center_y, sigma, weight = (mixture[:, :, i] for i in range(4))
-        columns, rows = self.grid
-        x = jnp.arange(columns, dtype=genes.dtype) / columns
-        y = jnp.arange(rows, dtype=genes.dtype)[:, None] / rows
+        axes = self.dimension
+        mixture = genes.reshape(len(self.materials), self.gaussians, axes + 2, *(1,) * axes)
+        *center, sigma, weight = (mixture[:, :, i] for i in range(axes + 2))
         positive = sigma > 0
         spread = jnp.where(positive, sigma, 1)
-        squared = (x - center_x) ** 2 + (y - center_y) ** 2
+        squared = sum((self._places(axis, genes.dtype) - center[axis]) ** 2 for axis in range(axes))
         strength = weight / (spread * jnp.sqrt(2 * jnp.pi)) * jnp.exp(-squared / (2 * spread**2))
         return strongest_material(jnp.where(positive, strength, 0).sum(1), self.threshold)
+
+    def _places(self, axis: int, dtype: jnp.dtype) -> Array:
+        """Where cells lie along x, y or z in the unit cube, shaped to go with arrays of cells."""
+        size = self.grid[axis]
+        return (jnp.arange(size, dtype=dtype) / size).reshape(size, *(1,) * axis)
 
 
 class MaterialGrid(_EvolvedBody):
     """One gene per cell and material; the largest above a threshold fills the cell.
 
-    Of the filled cells the largest side-connected part is the body.
+    Of the filled cells the largest part connected by sides is the body.
     """
 
     type: Literal["material_grid"] = "material_grid"

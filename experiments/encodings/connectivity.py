@@ -8,10 +8,10 @@ from jax import Array
 
 
 def largest_component(present: Array) -> Array:
-    """True in the largest side-connected set of cells, (rows, columns).
+    """True in the largest set of cells that is connected by sides (in space: by faces), of any number of axes.
 
     Among sets of equal size the one with the first cell (row by row from the first, then by column) is taken.
-    present: True where there is a voxel, (rows, columns).
+    present: True where there is a voxel.
     """
     nobody = present.size
     own = jnp.where(present, jnp.arange(nobody, dtype=jnp.int32).reshape(present.shape), nobody)
@@ -19,10 +19,12 @@ def largest_component(present: Array) -> Array:
     def spread(carry: tuple[Array, Array]) -> tuple[Array, Array]:
         label, _ = carry
         padded = jnp.pad(label, 1, constant_values=nobody)
-        around = (padded[:-2, 1:-1], padded[2:, 1:-1], padded[1:-1, :-2], padded[1:-1, 2:])
         smallest = label
-        for neighbour in around:
-            smallest = jnp.minimum(smallest, neighbour)
+        for axis in range(label.ndim):
+            for side in (slice(None, -2), slice(2, None)):
+                place = [slice(1, -1)] * label.ndim
+                place[axis] = side
+                smallest = jnp.minimum(smallest, padded[tuple(place)])
         following = jnp.where(present, smallest, nobody)
         return following, (following != label).any()
 
@@ -34,8 +36,8 @@ def largest_component(present: Array) -> Array:
 def strongest_material(scores: Array, threshold: float) -> Array:
     """Each cell's material: the one with the largest score if that is above the threshold, else -1 (empty).
 
-    Only the largest side-connected part is kept. scores: (materials, rows, columns); a score that is not a number never
-    wins. Returns (rows, columns).
+    Only the largest connected part is kept. scores: (materials, *cells); a score that is not a number never wins.
+    Returns (*cells,).
     """
     known = jnp.where(jnp.isnan(scores), -jnp.inf, scores)
     kept = largest_component(known.max(0) > threshold)

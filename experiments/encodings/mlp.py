@@ -19,7 +19,7 @@ from experiments.encodings.base import (
     driven,
     uniform,
 )
-from vsr.controllers import MLP, Driving, Perceptron, spread_weights, wiring
+from vsr.controllers import MLP, Driving, Perceptron, check_senses, spread_weights, wiring
 from vsr.sensors import Sense
 from vsr.spec import Count, Switch
 
@@ -46,14 +46,7 @@ class MLPWeights(ControllerEncoding):
     """range of the first population's genes"""
 
     def check(self, body: BodyEncoding) -> Complaints:
-        rows, columns = body.possible.shape
-        complaints = check_symbols(self.passive, body, "passive")
-        for i, sense in enumerate(self.senses):
-            for column, row in sense.voxels or ():
-                if not (0 <= column < columns and 0 <= row < rows and body.possible[row, column]):
-                    where = ("senses", str(i), "voxels")
-                    complaints.append((where, f"there is no voxel in column {column}, row {row}"))
-        return complaints
+        return check_symbols(self.passive, body, "passive") + check_senses(self.senses, body.possible)
 
     def gene_count(self, body: BodyEncoding) -> int:
         inputs = int(wiring(self.senses, body.possible).sum()) + (self.driving is not None) + 1

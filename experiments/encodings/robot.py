@@ -12,11 +12,12 @@ from pydantic import model_validator
 
 from experiments.encodings.base import BodyEncoding, ControllerEncoding
 from experiments.encodings.registry import BODIES, CONTROLLERS
-from vsr.body import assemble
+from vsr.body import assemble, assemble_points
 from vsr.body.material import MaterialTable
+from vsr.body.points import PointTable
 from vsr.controllers import Controller
 from vsr.controllers.base import misfit
-from vsr.physics.model import Model
+from vsr.physics.mechanics import AnyModel
 from vsr.scene import Robot
 from vsr.spec import OneOf, Spec
 
@@ -54,13 +55,28 @@ class EvolvedRobot(Spec):
             "controller": self.controller.sample(of_controller, count, self.body),
         }
 
-    def build(self, genes: Genes, duration: float, dtype: jnp.dtype | type = jnp.float32) -> tuple[Model, Controller]:
-        """One individual as arrays. Pure; one compilation serves every body of the grid. duration: of its life [s]."""
+    def build(
+        self,
+        genes: Genes,
+        duration: float,
+        dtype: jnp.dtype | type = jnp.float32,
+        integrator: str = "semi_implicit_euler",
+    ) -> tuple[AnyModel, Controller]:
+        """One individual as arrays.
+
+        Pure; one compilation serves every body of the grid. duration: of its life [s].
+        """
         genes = jax.tree.map(lambda leaf: leaf.astype(dtype), genes)
         cells = self.body.decode(genes["body"])
         controller = self.controller.build(genes["controller"], cells, self.body, duration)
-        table = MaterialTable.of(list(self.body.materials.values()), dtype)
-        return assemble(cells, table, self.body.voxel_side, layers=self.body.layers), controller
+        return self._assemble(cells, dtype, integrator), controller
+
+    def _assemble(self, cells: Array, dtype: jnp.dtype | type, integrator: str) -> AnyModel:
+        body, materials = self.body, list(self.body.materials.values())
+        if body.masses == "squares":
+            return assemble(cells, MaterialTable.of(materials, dtype), body.voxel_side, layers=body.layers)
+        table = PointTable.of(materials, body.voxel_side, body.dimension, dtype)
+        return assemble_points(cells, table, body.voxel_side, layers=body.layers, integrator=integrator)
 
     def describe(self, genes: dict[str, np.ndarray], duration: float) -> Robot | None:
         """One individual as plain data, or None if its body has no voxel. duration: of its life [s]."""

@@ -154,7 +154,8 @@ class DevelopingPhases(_EvolvedTimeFunctions):
         )
 
 
-def drawn(grid: np.ndarray, cells: np.ndarray) -> tuple[tuple[float | None, ...], ...]:
-    """A grid of numbers as files have it: top row first, nothing in empty cells."""
-    rows = zip(grid[::-1].tolist(), cells[::-1] >= 0, strict=True)
-    return tuple(tuple(value if here else None for value, here in zip(*row, strict=True)) for row in rows)
+def drawn(grid: np.ndarray, cells: np.ndarray) -> tuple:
+    """A grid of numbers as files have it: top row (in space top level) first, nothing in empty cells."""
+    if cells.ndim == 1:
+        return tuple(value if index >= 0 else None for value, index in zip(grid.tolist(), cells, strict=True))
+    return tuple(drawn(*part) for part in zip(grid[::-1], cells[::-1], strict=True))

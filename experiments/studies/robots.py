@@ -23,7 +23,7 @@ from experiments.population import record_population, repeat
 from experiments.runs import Run
 from experiments.runs.meta import describe_start
 from vsr.drawing import Picture, stride
-from vsr.physics.model import Model, State
+from vsr.physics.mechanics import AnyModel, AnyState
 from vsr.rollout import Trajectory
 from vsr.scene import Scene, precision
 from vsr.tasks import evaluate, move_rigidly
@@ -83,14 +83,14 @@ def live_again(scene: Scene, measure: str, lives: int, *, drawn: bool) -> tuple[
     return [float(value) for value in values], picture
 
 
-def _picture(scene: Scene, model: Model, trajectories: Trajectory) -> Picture:
+def _picture(scene: Scene, model: AnyModel, trajectories: Trajectory) -> Picture:
     first = jax.device_get(jax.tree.map(lambda leaf: leaf[0], trajectories))
     ground = None if scene.world.terrain is None else scene.world.terrain.points()
     return Picture(model, first, ground)
 
 
-def _raised(model: Model, state: State, height: Array) -> State:
-    return move_rigidly(model, state, shift=jnp.stack([jnp.zeros_like(height), height]))
+def _raised(model: AnyModel, state: AnyState, height: Array) -> AnyState:
+    return move_rigidly(model, state, shift=jnp.zeros(state.position.shape[-1]).at[-1].set(height))
 
 
 def _stamp(run: Run) -> dict[str, Any]:

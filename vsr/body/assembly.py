@@ -25,7 +25,7 @@ CONTACT_POINTS = 5
 
 
 def assemble_body(body: Body, *, dtype: jnp.dtype | type = jnp.float32, anchored: np.ndarray | None = None) -> Model:
-    """The model of one described body, with a second layer only if its shape needs one."""
+    """The model of one described body of square masses, with a second layer only if its shape needs one."""
     layers = layers_needed(body.present)
     table = MaterialTable.of(list(body.materials.values()), dtype)
     return _compiled_assemble(jnp.asarray(body.cells), table, body.voxel_side, layers=layers, anchored=anchored)

@@ -1,4 +1,7 @@
-"""Material of a voxel: Table 1 of the 2D-VSR-Sim paper, with its domains, and its table form for arrays."""
+"""Material of a voxel: Table 1 of the 2D-VSR-Sim paper, with its domains, and its table form for arrays.
+
+One description serves square and point masses. What only one of them has is refused for the other where a body is made.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
-from vsr.physics.scaffolding import GROUPS, Group
+from vsr.physics.scaffolding import GROUPS, POINT_GROUPS, Group
 from vsr.spec import Real, Spec
 
 
@@ -20,13 +23,13 @@ class Material(Spec):
     """One kind of voxel. The side length belongs to the body, because all voxels of a robot share it."""
 
     mass_side_ratio: Annotated[Real, Field(gt=0, le=0.5)] = 0.3
-    """side of a mass over side of the voxel"""
+    """side of a mass over side of the voxel (square masses only)"""
     linear_damping: Annotated[Real, Field(ge=0)] = 1.0
     """decay rate of a mass's velocity [1/s]"""
     angular_damping: Annotated[Real, Field(ge=0)] = 1.0
-    """decay rate of a mass's spin [1/s]"""
+    """decay rate of a mass's spin [1/s] (square masses only)"""
     mass: Annotated[Real, Field(gt=0)] = 1.0
-    """mass of each of the four masses [kg]"""
+    """mass of each of the masses in a voxel's corners [kg]"""
     friction: Annotated[Real, Field(ge=0)] = 100.0
     """friction coefficient of a mass; contact uses the geometric mean with the ground's"""
     restitution: Annotated[Real, Field(gt=0)] = 0.1
@@ -38,19 +41,26 @@ class Material(Spec):
     max_force: Annotated[Real, Field(ge=0)] = 1000.0
     """force on each mass at full control, with force actuation [N]"""
     max_area_change: Annotated[Real, Field(ge=0, le=1)] = 0.2
-    """relative change of area at full control, with area actuation"""
-    scaffolding: tuple[Group, ...] = GROUPS
-    """groups of springs in the voxel"""
+    """relative change of area (in space: of volume) at full control, with area actuation"""
+    scaffolding: tuple[Group, ...] | None = None
+    """groups of springs in the voxel; all if absent"""
     actuation: Literal["area", "force"] = "area"
     """what a control value changes: the springs' rest lengths, or forces on the masses"""
     lower_limit: Annotated[Real, Field(ge=0)] = 1.0
-    """least distance between the centres of side-adjacent masses, in mass sides; 0 for none"""
+    """least distance between the centres of side-adjacent masses, in mass sides; 0 for none (square masses only)"""
     upper_limit: Annotated[Real, Field(ge=1)] | None = None
-    """greatest distance between the same centres, over their distance at rest (the paper's ropes); none if absent"""
+    """greatest distance between the same centres, over their distance at rest (the paper's ropes); none if absent
+    (square masses only)"""
+    young_modulus: Annotated[Real, Field(gt=0)] | None = None
+    """of the voxel [Pa], instead of spring_frequency; needs density (point masses only)"""
+    density: Annotated[Real, Field(gt=0)] | None = None
+    """of the voxel [kg/m³], in the plane [kg/m²], instead of mass; needs young_modulus (point masses only)"""
 
     @field_validator("scaffolding")
     @classmethod
-    def _holds_together(cls, groups: tuple[Group, ...]) -> tuple[Group, ...]:
+    def _holds_together(cls, groups: tuple[Group, ...] | None) -> tuple[Group, ...] | None:
+        if groups is None:
+            return None
         if not groups:
             raise ValueError("a voxel without springs falls apart: name at least one side group")
         if len(set(groups)) != len(groups):
@@ -60,7 +70,37 @@ class Material(Spec):
                 "central_cross alone leaves the two diagonals unconnected and the voxel falls apart: "
                 "add side_external, side_internal or side_cross"
             )
-        return tuple(group for group in GROUPS if group in groups)
+        if set(groups) & set(GROUPS) and set(groups) & set(POINT_GROUPS):
+            raise ValueError(
+                f"{', '.join(GROUPS)} are springs between square masses, {', '.join(POINT_GROUPS)} between point "
+                "masses: name one kind or the other"
+            )
+        if len(groups) == 1 and groups[0] in POINT_GROUPS[1:]:
+            raise ValueError(f"{groups[0]} alone leaves corners unconnected and the voxel falls apart: add edges")
+        return tuple(group for group in (*GROUPS, *POINT_GROUPS) if group in groups)
+
+    @model_validator(mode="after")
+    def _solid(self) -> Material:
+        if (self.young_modulus is None) != (self.density is None):
+            raise ValueError("young_modulus and density go together: give both or none")
+        return self
+
+    def has(self, group: Group) -> bool:
+        """Whether voxels of this material have a group of springs."""
+        return self.scaffolding is None or group in self.scaffolding
+
+    def misfit(self, masses: Literal["squares", "points"]) -> str | None:
+        """Why voxels with such masses cannot be of this material, if so."""
+        if masses == "squares":
+            groups, meaningless = GROUPS, ("young_modulus", "density")
+        else:
+            groups, meaningless = POINT_GROUPS, ("mass_side_ratio", "angular_damping", "lower_limit", "upper_limit")
+        wrong = [group for group in self.scaffolding or () if group not in groups]
+        if wrong:
+            return f"scaffolding: {', '.join(wrong)} cannot join {masses}; choose from {', '.join(groups)}"
+        fields = type(self).model_fields
+        given = [name for name in meaningless if getattr(self, name) != fields[name].default]
+        return f"{given[0]} has no meaning for {masses}: leave it out" if given else None
 
 
 @jax.tree_util.register_dataclass
@@ -106,7 +146,7 @@ class MaterialTable:
             **{name: column([getattr(material, name) for material in materials]) for name in plain},
             max_area_change=column([0.0 if f else m.max_area_change for m, f in zip(materials, by_force, strict=True)]),
             max_force=used([m.max_force if f else 0.0 for m, f in zip(materials, by_force, strict=True)], 0.0),
-            groups=jnp.asarray(np.array([[group in m.scaffolding for group in GROUPS] for m in materials]), dtype),
+            groups=jnp.asarray(np.array([[m.has(group) for group in GROUPS] for m in materials]), dtype),
             lower_limit=used([m.lower_limit for m in materials], 0.0),
             upper_limit=used([np.inf if m.upper_limit is None else m.upper_limit for m in materials], np.inf),
         )

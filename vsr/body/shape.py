@@ -1,8 +1,11 @@
-"""The body as a researcher draws it: rows of symbols, top row first, one material per symbol."""
+"""The body as a researcher draws it.
+
+Rows of symbols, top row first, one material per symbol; in space, level by level.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
@@ -11,38 +14,68 @@ from vsr.body.material import Material
 from vsr.spec import Real, Spec
 
 EMPTY_SYMBOLS = ". "
+Masses = Literal["squares", "points"]
+"""What lies in a voxel's corners: squares that turn, as in 2D-VSR-Sim, or points, in the plane and in space."""
+Symbols = dict[Annotated[str, Field(min_length=1, max_length=1)], Material]
+
+
+def misfits(materials: dict[str, Material], masses: Masses) -> list[str]:
+    """Why some materials cannot be those of voxels with such masses."""
+    found = ((symbol, material.misfit(masses)) for symbol, material in materials.items())
+    return [f"material {symbol!r}: {reason}" for symbol, reason in found if reason]
 
 
 class Body(Spec):
-    """A grid of voxels.
+    """A grid of voxels in the plane or in space.
 
-    shape: rows of symbols, the top row first, as they look; '.' is an empty cell.
+    shape: rows of symbols, the top row first, as they look; '.' is an empty cell. In space: the levels, the top one
+    first, each drawn as seen from above, x to the right and y upwards; in a text an empty line lies between two
+    levels.
     """
 
-    shape: tuple[str, ...]
-    """rows of material symbols, top row first; '.' is empty"""
-    materials: dict[Annotated[str, Field(min_length=1, max_length=1)], Material] = Field(
-        default_factory=lambda: {"a": Material()}
-    )
+    shape: tuple[str, ...] | tuple[tuple[str, ...], ...]
+    """rows of material symbols, top row first; in space levels of rows, top level first; '.' is empty"""
+    materials: Symbols = Field(default_factory=lambda: {"a": Material()})
     """the material behind each symbol"""
     voxel_side: Annotated[Real, Field(gt=0)] = 3.0
     """side length of every voxel at rest [m]"""
+    masses: Masses = "squares"
+    """squares that turn, or points; if absent, squares in the plane and points in space"""
 
-    @field_validator("shape", mode="before", json_schema_input_type=tuple[str, ...] | str)
+    @model_validator(mode="before")
+    @classmethod
+    def _points_in_space(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "masses" not in data and _has_levels(data.get("shape")):
+            return {**data, "masses": "points"}
+        return data
+
+    @field_validator("shape", mode="before", json_schema_input_type=tuple[str, ...] | tuple[tuple[str, ...], ...] | str)
     @classmethod
     def _read_drawing(cls, value: Any) -> Any:
         if isinstance(value, str):
-            value = value.strip("\n").split("\n")
-        if isinstance(value, list | tuple) and value and all(isinstance(row, str) for row in value):
-            width = max(len(row) for row in value)
-            return tuple(row.ljust(width).replace(" ", ".") for row in value)
-        return value
+            levels = [level.strip("\n").split("\n") for level in _levels_of_text(value)]
+            value = levels if len(levels) > 1 else levels[0]
+        if not isinstance(value, list | tuple) or not value:
+            return value
+        levels = [
+            row.strip("\n").split("\n") if isinstance(row, str) and "\n" in row.strip("\n") else row for row in value
+        ]
+        if all(isinstance(row, str) for row in levels):
+            return _evened([levels])[0]
+        levels = [[level] if isinstance(level, str) else level for level in levels]
+        if not all(
+            isinstance(level, list | tuple) and level and all(isinstance(row, str) for row in level) for level in levels
+        ):
+            return value
+        if len({len(level) for level in levels}) > 1:
+            raise ValueError(f"all levels need as many rows; the largest has {max(map(len, levels))}")
+        return _evened(levels)
 
     @model_validator(mode="after")
-    def _symbols_known(self) -> Body:
+    def _sound(self) -> Body:
         if set(self.materials) & set(EMPTY_SYMBOLS):
             raise ValueError("'.' and ' ' mean an empty cell and cannot stand for a material")
-        used = sorted({symbol for row in self.shape for symbol in row} - set(EMPTY_SYMBOLS))
+        used = sorted({symbol for row in self._rows() for symbol in row} - set(EMPTY_SYMBOLS))
         if not used:
             raise ValueError("the shape has no voxel")
         unknown = [symbol for symbol in used if symbol not in self.materials]
@@ -51,16 +84,71 @@ class Body(Spec):
                 f"the shape uses {', '.join(map(repr, unknown))} but the materials are "
                 f"{', '.join(map(repr, self.materials))}"
             )
+        if self.dimension == 3 and self.masses == "squares":
+            raise ValueError("squares only exist in the plane: in space masses are points")
+        wrong = misfits(self.materials, self.masses)
+        if wrong:
+            raise ValueError("; ".join(wrong))
         return self
+
+    def _rows(self) -> list[str]:
+        return [row for level in self.shape for row in ([level] if isinstance(level, str) else level)]
+
+    @property
+    def dimension(self) -> int:
+        """2 or 3."""
+        return 2 if isinstance(self.shape[0], str) else 3
 
     @property
     def cells(self) -> np.ndarray:
-        """Material index of every cell, -1 where empty, (rows, columns), BOTTOM row first."""
+        """Material index of every cell, -1 where empty, (rows, columns) or (levels, rows, columns), the LOWEST first.
+
+        In space rows go along y, the row of the smallest y first.
+        """
         symbols = list(self.materials)
-        rows = [[symbols.index(s) if s in self.materials else -1 for s in row] for row in reversed(self.shape)]
-        return np.array(rows, dtype=np.int32)
+
+        def indices(row: str) -> list[int]:
+            return [symbols.index(symbol) if symbol in self.materials else -1 for symbol in row]
+
+        levels: Any = [self.shape] if self.dimension == 2 else self.shape[::-1]
+        cells = np.array([[indices(row) for row in reversed(level)] for level in levels], dtype=np.int32)
+        return cells[0] if self.dimension == 2 else cells
 
     @property
     def present(self) -> np.ndarray:
-        """True where there is a voxel, (rows, columns), bottom row first."""
+        """True where there is a voxel, in the order of `cells`."""
         return self.cells >= 0
+
+
+def drawing(cells: np.ndarray, symbols: list[str]) -> tuple:
+    """Cells as a shape: what `Body.cells` undoes; cells: index of a symbol, -1 for an empty cell."""
+    if cells.ndim == 3:
+        return tuple(drawing(level, symbols) for level in cells[::-1])
+    names = [*symbols, EMPTY_SYMBOLS[0]]
+    return tuple("".join(names[index] for index in row) for row in cells[::-1].clip(-1))
+
+
+def _evened(levels: list[Any]) -> tuple[tuple[str, ...], ...]:
+    """Rows of one width, spaces as dots."""
+    width = max(len(row) for level in levels for row in level)
+    return tuple(tuple(row.ljust(width).replace(" ", ".") for row in level) for level in levels)
+
+
+def _has_levels(shape: Any) -> bool:
+    """Whether a drawing, as it was written, is one in space."""
+    if isinstance(shape, str):
+        return len(_levels_of_text(shape)) > 1
+    if not isinstance(shape, list | tuple):
+        return False
+    return any(isinstance(row, list | tuple) or (isinstance(row, str) and "\n" in row.strip("\n")) for row in shape)
+
+
+def _levels_of_text(text: str) -> list[str]:
+    """Parts of a text between empty lines."""
+    levels: list[list[str]] = [[]]
+    for line in text.strip("\n").split("\n"):
+        if line.strip():
+            levels[-1].append(line)
+        elif levels[-1]:
+            levels.append([])
+    return ["\n".join(level) for level in levels if level] or [""]

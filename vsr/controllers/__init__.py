@@ -1,7 +1,7 @@
 """How control values are made: functions of time, or networks of what the robot feels."""
 
 from vsr.controllers.base import Controller, ControllerSpec
-from vsr.controllers.mlp import MLP, Driving, Perceptron, spread_weights, wiring
+from vsr.controllers.mlp import MLP, Driving, Perceptron, check_senses, spread_weights, wiring
 from vsr.controllers.time_functions import Development, Sine, TimeFunctions
 
 CONTROLLERS: dict[str, type[ControllerSpec]] = {"sine": Sine, "development": Development, "mlp": MLP}
@@ -17,6 +17,7 @@ __all__ = [
     "Perceptron",
     "Sine",
     "TimeFunctions",
+    "check_senses",
     "spread_weights",
     "wiring",
 ]

@@ -34,7 +34,7 @@ class Controller(Protocol):
         ...
 
     def control(self, time: Array, readings: Array | None) -> Array:
-        """Control values at a time [s], (rows, columns); readings: (senses, rows, columns)."""
+        """Control values at a time [s], one per cell; readings: (senses, *cells)."""
         ...
 
 
@@ -51,7 +51,7 @@ class ControllerSpec(Spec):
 
 
 def _read_grid(value: Any) -> Any:
-    """Refuse what is neither a number nor rows of numbers with one message, not one per alternative."""
+    """Refuse what is neither a number nor rows (or levels of rows) with one message, not one per alternative."""
 
     def is_number(item: Any) -> bool:
         return isinstance(item, int | float) and not isinstance(item, bool) and math.isfinite(item)
@@ -59,38 +59,64 @@ def _read_grid(value: Any) -> Any:
     def is_row(item: Any) -> bool:
         return isinstance(item, list | tuple) and all(cell is None or is_number(cell) for cell in item)
 
-    if is_number(value) or (isinstance(value, list | tuple) and value and all(map(is_row, value))):
+    def is_level(item: Any) -> bool:
+        return isinstance(item, list | tuple) and bool(item) and all(map(is_row, item))
+
+    if is_number(value) or is_level(value) or (isinstance(value, list | tuple) and value and all(map(is_level, value))):
         return value
     raise PydanticCustomError("grid", "Input should be a finite number, or rows of them as the shape is drawn")
 
 
-PerVoxel = Annotated[Real | tuple[tuple[Real | None, ...], ...], BeforeValidator(_read_grid)]
-"""One number for all voxels, or rows of numbers as the shape is drawn (top row first; anything in empty cells)."""
+Rows = tuple[tuple[Real | None, ...], ...]
+PerVoxel = Annotated[Real | Rows | tuple[Rows, ...], BeforeValidator(_read_grid)]
+"""One number for all voxels, or rows of numbers as the shape is drawn (top row, in space top level, first.
+
+Anything in empty cells).
+"""
 
 
 def check_grid(name: str, value: PerVoxel, body: Body) -> list[tuple[tuple[str, ...], str]]:
     """Complaints about a PerVoxel value that does not fit the body."""
     if not isinstance(value, tuple):
         return []
-    rows, columns = body.cells.shape
-    if len(value) != rows or any(len(row) != columns for row in value):
-        given = f"{len(value)} rows of {', '.join(map(str, sorted({len(row) for row in value})))}"
-        return [((name,), f"{given} values given; the body has {rows} rows of {columns}")]
-    missing = [
-        (column, row)
-        for row in range(rows)
-        for column in range(columns)
-        if body.present[row, column] and value[rows - 1 - row][column] is None
-    ]
-    return [((name,), f"no value for the voxel in column {c}, row {r} (from the bottom)") for c, r in missing]
+    shape = body.cells.shape
+    given = _shape_of(value)
+    if given != shape:
+        text = "rows of unequal length" if given is None else _described(given)
+        return [((name,), f"{text} values given; the body has {_described(shape)}")]
+    numbers = _lowest_first(value, body.dimension)
+    missing = [place for place in zip(*np.nonzero(body.present), strict=True) if numbers[place] is None]
+    return [((name,), f"no value for the voxel in {place_name(place[::-1])} (from the bottom)") for place in missing]
 
 
 def grid_array(value: PerVoxel, body: Body, dtype: Any) -> Array:
-    """The array of a PerVoxel value, (rows, columns), bottom row first."""
+    """The array of a PerVoxel value, in the order of the body's cells."""
     if not isinstance(value, tuple):
         return jnp.full(body.cells.shape, value, dtype)
-    rows = [[0.0 if cell is None else cell for cell in row] for row in reversed(value)]
-    return jnp.asarray(np.array(rows), dtype)
+    numbers = _lowest_first(value, body.dimension)
+    return jnp.asarray(np.where(numbers == None, 0.0, numbers).astype(float), dtype)  # noqa: E711
+
+
+def place_name(place: tuple[int, ...]) -> str:
+    """'column 0, row 1' (and level)."""
+    return ", ".join(f"{name} {number}" for name, number in zip(("column", "row", "level"), place, strict=False))
+
+
+def _lowest_first(value: tuple, dimension: int) -> np.ndarray:
+    return np.array(value, dtype=object)[(slice(None, None, -1),) * (dimension - 1)]
+
+
+def _shape_of(value: Any) -> tuple[int, ...] | None:
+    """Of nested tuples; None if they are ragged."""
+    if not isinstance(value, tuple):
+        return ()
+    inner = {_shape_of(item) for item in value}
+    return None if len(inner) > 1 or None in inner else (len(value), *(inner.pop() or ()))
+
+
+def _described(shape: tuple[int, ...]) -> str:
+    *levels, rows, columns = (1, *shape) if len(shape) == 1 else shape
+    return f"{levels[0]} levels of {rows} rows of {columns}" if levels else f"{rows} rows of {columns}"
 
 
 def misfit(complaints: list[tuple[tuple[str, ...], str]]) -> PydanticCustomError:

@@ -1,8 +1,8 @@
 """The centralised sensing controller: one multilayer perceptron for the whole robot (paper, section 2.3).
 
-Inputs are the readings of all voxels (row by row from the bottom, left to right, each voxel's senses in their order),
-then the driving value if there is one, then 1 as bias; every layer is followed by tanh; outputs are the voxels' control
-values in the same order. The weights are flat: for each layer, for each input, for each output.
+Inputs are the readings of all voxels (level by level, row by row from the lowest, left to right, each voxel's senses
+in their order), then the driving value if there is one, then 1 as bias; every layer is followed by tanh; outputs are
+the voxels' control values in the same order. The weights are flat: for each layer, for each input, for each output.
 
 As arrays the network spans the whole grid: weights of absent voxels are zero. So one compilation serves every body.
 """
@@ -22,8 +22,9 @@ from jax import Array
 from pydantic import Field
 
 from vsr.body import Body
-from vsr.controllers.base import ControllerSpec
+from vsr.controllers.base import ControllerSpec, place_name
 from vsr.sensors import Sense
+from vsr.sensors.quantities import ONLY_IN_SPACE
 from vsr.spec import Count, Real, Spec, Switch
 
 
@@ -44,7 +45,7 @@ class Perceptron:
     """The network over a whole grid."""
 
     layers: tuple[Array, ...]
-    """weights, (inputs, outputs) each; the first has rows * columns * senses + 2 inputs (driving, bias)"""
+    """weights, (inputs, outputs) each; the first has cells * senses + 2 inputs (driving, bias)"""
     driving: Array
     """frequency [Hz], amplitude and phase [rad] of the driving sine, (3,)"""
     senses: tuple[Sense, ...] = field(metadata={"static": True})
@@ -52,7 +53,6 @@ class Perceptron:
 
     def control(self, time: Array, readings: Array | None) -> Array:
         assert readings is not None
-        rows, columns = readings.shape[1:]
         frequency, amplitude, phase = self.driving
         drive = amplitude * jnp.sin(2 * jnp.pi * frequency * time + phase)
         values = jnp.concatenate([jnp.moveaxis(readings, 0, -1).ravel(), jnp.stack([drive, jnp.ones_like(drive)])])
@@ -60,7 +60,7 @@ class Perceptron:
             # A sum of products rather than a matrix product: libraries choose algorithms for products by timing them,
             # so that two runs of one program could differ, and the layers are too small to gain from it.
             values = jnp.tanh((values[:, None] * weights).sum(0))
-        return values.reshape(rows, columns)
+        return values.reshape(readings.shape[1:])
 
 
 class MLP(ControllerSpec):
@@ -89,14 +89,7 @@ class MLP(ControllerSpec):
         return sum(a * b for a, b in pairwise(sizes))
 
     def check(self, body: Body) -> list[tuple[tuple[str, ...], str]]:
-        rows, columns = body.cells.shape
-        complaints = []
-        for i, sense in enumerate(self.senses):
-            for column, row in sense.voxels or ():
-                if not (0 <= column < columns and 0 <= row < rows and body.present[row, column]):
-                    complaints.append(
-                        (("senses", str(i), "voxels"), f"there is no voxel in column {column}, row {row}")
-                    )
+        complaints = check_senses(self.senses, body.present)
         needed = self.weight_count(body)
         if len(self.weights) != needed:
             sizes = " x ".join(map(str, self.sizes(body)))
@@ -121,17 +114,39 @@ class MLP(ControllerSpec):
         )
 
 
+def check_senses(senses: Sequence[Sense], present: np.ndarray) -> list[tuple[tuple[str, ...], str]]:
+    """Complaints about senses that voxels of this grid cannot have; present: True where a voxel is or may be."""
+    complaints = []
+    for i, sense in enumerate(senses):
+        if present.ndim == 2 and sense.quantity in ONLY_IN_SPACE:
+            text = f"{sense.quantity} is only felt in space, and this body is in the plane"
+            complaints.append((("senses", str(i), "quantity"), text))
+        for place in sense.voxels or ():
+            if not _is_there(place, present):
+                complaints.append((("senses", str(i), "voxels"), f"there is no voxel in {place_name(place)}"))
+    return complaints
+
+
 def wiring(senses: Sequence[Sense], present: np.ndarray) -> np.ndarray:
-    """True where a voxel has a sense, (rows, columns, senses); present: (rows, columns)."""
+    """True where a voxel has a sense, (*cells, senses); present: True where there is a voxel."""
     wired = np.repeat(present[..., None], len(senses), -1)
     for i, sense in enumerate(senses):
         if sense.voxels is not None:
             chosen = np.zeros_like(present)
-            for column, row in sense.voxels:
-                if 0 <= row < chosen.shape[0] and 0 <= column < chosen.shape[1]:
-                    chosen[row, column] = True
+            for place in sense.voxels:
+                if _is_there(place, present):
+                    chosen[place[::-1]] = True
             wired[..., i] &= chosen
     return wired
+
+
+def _is_there(place: tuple[int, ...], present: np.ndarray) -> bool:
+    """place: (column, row) or (column, row, level)."""
+    if len(place) != present.ndim or any(
+        not 0 <= at < size for at, size in zip(place[::-1], present.shape, strict=True)
+    ):
+        return False
+    return bool(present[place[::-1]])
 
 
 def spread_weights(
@@ -139,8 +154,8 @@ def spread_weights(
 ) -> tuple[Array, ...]:
     """Weights of one body's network, flat, as matrices over its whole grid.
 
-    wired: which voxels have which senses, (rows, columns, senses); present: (rows, columns). Both are known before
-    tracing; the weights may be traced.
+    wired: which voxels have which senses, (*cells, senses); present: (*cells,). Both are known before tracing; the
+    weights may be traced.
     """
     inputs = np.flatnonzero(np.concatenate([wired.ravel(), [driven, True]]))
     outputs = np.flatnonzero(present.ravel())

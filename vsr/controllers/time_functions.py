@@ -24,7 +24,7 @@ from vsr.spec import Seconds
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class TimeFunctions:
-    """One time function per voxel; all arrays (rows, columns) but the duration."""
+    """One time function per cell; all arrays of the grid's shape but the duration."""
 
     amplitude: Array
     """largest control value"""

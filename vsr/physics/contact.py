@@ -167,8 +167,8 @@ def resolve_contact(
 ) -> tuple[Motion, tuple[Array, Array]]:
     """Velocities that respect the ground, and the nudge out of it, x and y [m].
 
-    heights: of the corners over the ground [m]; motion: velocities after all other forces. Where all corners are above
-    the ground, nothing changes.
+    heights: of the corners over the ground [m]; motion: velocities after all other forces. Where all corners are
+    above the ground, nothing changes.
     """
     deepest, next_deepest = settle(pose.x, _deepest_corners(corners, pose, heights))
     first, second = settle(
@@ -235,12 +235,12 @@ def _speed(motion: Motion, direction: tuple[Array, Array, Array]) -> Array:
 def _solve(mobility: Mobility, first: _Constraint, second: _Constraint, motion: Motion) -> Motion:
     """Sequential impulses, a fixed number of passes over both corners, begun with sticking where friction can hold.
 
-    With much friction (over 4/3 for a square) a corner may have two ways on, to stick or to slip off, and both satisfy
-    Coulomb's law. The original's solver remembers impulses from step to step and so goes on sticking; trying to stick
-    first does the same without a memory.
+    With much friction (over 4/3 for a square) a corner may have two ways on, to stick or to slip off, and both
+    satisfy Coulomb's law. The original's solver remembers impulses from step to step and so goes on sticking; trying
+    to stick first does the same without a memory.
 
-    Speeds are linear in the impulses, so a pass need not know the velocities: every impulse in turn becomes what brings
-    its own corner to the wanted speed while the other three act.
+    Speeds are linear in the impulses, so a pass need not know the velocities: every impulse in turn becomes what
+    brings its own corner to the wanted speed while the other three act.
     """
     alone = _stick_on_one(mobility, first, motion)
     together = _stick_on_both(mobility, first, second, motion)

@@ -36,19 +36,19 @@ def clusters_of_masses(masses: Array, in_second_layer: Array, layers: int) -> Ar
 
     def total(corners: Array) -> Array:
         south_west, south_east, north_east, north_west = corners
-        upper, lower = _overlap(south_west, south_east, 1), _overlap(north_west, north_east, 1)
-        return _overlap(upper, lower, 0)
+        upper, lower = overlap(south_west, south_east, 1), overlap(north_west, north_east, 1)
+        return overlap(upper, lower, 0)
 
     if layers == 1:
         return total(masses)[None]
     return jnp.stack([total(masses * (1 - in_second_layer)), total(masses * in_second_layer)])
 
 
-def _overlap(starting: Array, ending: Array, axis: int) -> Array:
+def overlap(starting: Array, ending: Array, axis: int) -> Array:
     """What starts and what ends at each of n + 1 borders, added up.
 
-    starting, ending: of the n things between the borders, along the axis. Padding both with a zero would say the same,
-    but the CPU would then ask at every element whether it is one.
+    starting, ending: of the n things between the borders, along the axis. Padding both with a zero would say the
+    same, but the CPU would then ask at every element whether it is one.
     """
     first, later = jnp.split(starting, [1], axis)
     earlier, last = jnp.split(ending, [ending.shape[axis] - 1], axis)

@@ -31,15 +31,24 @@ SIDE_ALONG = np.array([(1, 0), (0, 1), (-1, 0), (0, -1)])
 
 
 class Group(StrEnum):
-    """A group of springs that a material may have."""
+    """A group of springs that a material may have.
+
+    The first four between square masses, the others between points.
+    """
 
     side_external = "side_external"
     side_internal = "side_internal"
     side_cross = "side_cross"
     central_cross = "central_cross"
+    edges = "edges"
+    face_diagonals = "face_diagonals"
+    space_diagonals = "space_diagonals"
 
 
-GROUPS = tuple(Group)
+GROUPS = (Group.side_external, Group.side_internal, Group.side_cross, Group.central_cross)
+"""Those between square masses."""
+POINT_GROUPS = (Group.edges, Group.face_diagonals, Group.space_diagonals)
+"""Those between point masses; there are no space diagonals in the plane."""
 
 SIDE_SPRINGS = (
     (-1, -1, GROUPS.index(Group.side_external), 0),

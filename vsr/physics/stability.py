@@ -3,8 +3,8 @@
 A mode of frequency ω with damping rate γ, integrated by semi-implicit Euler with explicit damping, is stable for a
 substep h while h² ω² + 2 h γ < 4. For a whole body that is: 4 M - 2 h C - h² K is positive definite. A body is an
 assembly of voxels whose welds only take freedom away, so the condition holds for the body if it holds for each voxel
-alone (a Rayleigh quotient of sums never exceeds the largest of the parts). A voxel's springs share one ω₀ and ζ, hence
-C = (2ζ/ω₀) K, and with κ the largest eigenvalue of M⁻¹K/ω₀² the bound is
+alone (a Rayleigh quotient of sums never exceeds the largest of the parts). A voxel's springs share one ω₀ and ζ,
+hence C = (2ζ/ω₀) K, and with κ the largest eigenvalue of M⁻¹K/ω₀² the bound is
 
     h < (sqrt(4ζ² + 4/κ) - 2ζ) / ω₀.
 
@@ -16,7 +16,7 @@ between a third and a fifth of the bound, and no more below (docs/physics.md).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 import numpy as np
@@ -32,18 +32,24 @@ MOST_SUBSTEPS = 100_000
 
 def longest_substep(material: Material) -> float:
     """The stability bound of a material [s]."""
-    kappa = _largest_eigenvalue(material.scaffolding, material.mass_side_ratio)
+    kappa = _largest_eigenvalue(tuple(group for group in GROUPS if material.has(group)), material.mass_side_ratio)
     omega = 2 * math.pi * material.spring_frequency
     zeta = material.spring_damping_ratio
     return (math.sqrt(4 * zeta**2 + 4 / kappa) - 2 * zeta) / omega
 
 
-def choose_substeps(materials: Iterable[Material], time_step: float, substeps: int | None = None) -> int:
+def choose_substeps(
+    materials: Iterable[Material],
+    time_step: float,
+    substeps: int | None = None,
+    longest: Callable[[Material], float] = longest_substep,
+) -> int:
     """Substeps per time step [s]: enough for the stiffest material, or the given number if it is stable.
 
-    Raises ValueError, with the bound, for a number that would blow up.
+    longest: the stability bound of a material [s]. Raises ValueError, with the bound, for a number that would blow
+    up.
     """
-    bound = min(longest_substep(material) for material in materials)
+    bound = min(longest(material) for material in materials)
     if substeps is None:
         needed = time_step * MARGIN / bound
         if needed > MOST_SUBSTEPS:
@@ -57,7 +63,7 @@ def choose_substeps(materials: Iterable[Material], time_step: float, substeps: i
             f"{substeps} substep{'s' if substeps > 1 else ''} of {1000 * time_step / substeps:.2f} ms would blow up: "
             f"the stiffest material is stable up to {1000 * bound:.2f} ms, "
             f"so use at least {math.ceil(time_step / bound)} (or leave it out: "
-            f"{choose_substeps(materials, time_step)} with margin)"
+            f"{choose_substeps(materials, time_step, longest=longest)} with margin)"
         )
     return substeps
 

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 from jax import Array
 from pydantic import Field, field_validator
 
-from vsr.physics.geometry import mass_motion
-from vsr.physics.model import Environment, Model, State
+from vsr.physics.mechanics import AnyModel, AnyState, mechanics_of
+from vsr.physics.model import Environment
 from vsr.sensors.quantities import QUANTITIES, View
 from vsr.spec import Count, Spec, unknown_names
 
@@ -28,8 +28,9 @@ class Sense(Spec):
     """the latest value, the mean of the last `window` values, or the latest minus the (window-1)-th before it"""
     window: Annotated[Count, Field(ge=1, le=1000)] = 5
     """number of control calls looked back on, counting the present one"""
-    voxels: tuple[tuple[Count, Count], ...] | None = None
-    """(column, row) of the voxels that have this sense, row 0 at the bottom; all if absent"""
+    voxels: tuple[tuple[Count, ...], ...] | None = None
+    """(column, row), in space (column, row, level), of the voxels that have this sense, counted from the lowest left
+    one; all if absent"""
 
     @field_validator("quantity")
     @classmethod
@@ -39,24 +40,24 @@ class Sense(Spec):
         return name
 
 
-def empty_memory(model: Model, senses: Sequence[Sense]) -> Array:
-    """Memory before the first call, (longest window, quantities, rows, columns)."""
+def empty_memory(model: AnyModel, senses: Sequence[Sense]) -> Array:
+    """Memory before the first call, (longest window, quantities, *cells)."""
     depth = max((sense.window for sense in senses if sense.reading != "current"), default=1)
     return jnp.zeros((depth, len(_quantities(senses)), *model.present.shape), model.present.dtype)
 
 
 def read(
     senses: Sequence[Sense],
-    model: Model,
+    model: AnyModel,
     environment: Environment,
-    state: State,
+    state: AnyState,
     memory: Array,
     first_call: Array,
     *,
     legacy_angle: bool = False,
 ) -> tuple[Array, Array]:
-    """All readings, 0 in empty cells, (senses, rows, columns), and the new memory."""
-    view = View(model, environment, mass_motion(model, state), legacy_angle)
+    """All readings, 0 in empty cells, (senses, *cells), and the new memory."""
+    view = View(mechanics_of(model).voxel_motion(model, environment, state), legacy_angle)
     names = _quantities(senses)
     values = jnp.stack([QUANTITIES[name](view) for name in names]) * model.present
     values = values.astype(memory.dtype)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import jax.numpy as jnp
 from jax import Array
 from pydantic import Field
 
-from vsr.physics.geometry import bounding_box, center, mass_motion, rest_state, turn
-from vsr.physics.model import Model, State
+from vsr.physics.mechanics import AnyModel, AnyState, mechanics_of
+from vsr.physics.model import State
+from vsr.physics.points.model import PointState
 from vsr.spec import Real, Spec
 from vsr.terrain import Terrain, highest_between
+
+S = TypeVar("S", bound=State | PointState)
 
 
 class Placement(Spec):
@@ -28,33 +31,39 @@ class Placement(Spec):
     """[m/s], right and up"""
 
 
-def place(model: Model, terrain: Terrain | None, placement: Placement) -> State:
-    """The robot at its start; without terrain the ground is y = 0."""
-    state = move_rigidly(model, rest_state(model), tilt=jnp.radians(placement.tilt))
-    low, high = bounding_box(model, mass_motion(model, state))
+def place(model: AnyModel, terrain: Terrain | None, placement: Placement) -> AnyState:
+    """The robot at its start.
+
+    Without terrain the ground is at height 0. In space the middle of its box is at y = 0.
+    """
+    mechanics = mechanics_of(model)
+    state = move_rigidly(model, mechanics.rest_state(model), tilt=jnp.radians(placement.tilt))
+    low, high = mechanics.bounding_box(model, state)
     if placement.left is not None:
         left = jnp.asarray(placement.left, low.dtype)
     else:
         left = jnp.zeros_like(low[0]) if terrain is None else terrain.vertex_x[1] + 1
     ground = jnp.zeros_like(left) if terrain is None else highest_between(terrain, left, left + high[0] - low[0])
-    shift = jnp.stack([left, ground + placement.clearance]) - low
+    aside = -0.5 * (high[1:-1] - low[1:-1])
+    shift = jnp.concatenate([left[None], aside, (ground + placement.clearance)[None]]) - low
     # A body without voxels has no box; it stays where it is, and rollout reports it as failed.
     shift = jnp.where(jnp.isfinite(shift), shift, 0)
-    return move_rigidly(model, state, shift=shift, velocity=jnp.asarray(placement.velocity, low.dtype))
+    right, up = placement.velocity
+    velocity = jnp.asarray([right, *(0.0,) * (low.size - 2), up], low.dtype)
+    return move_rigidly(model, state, shift=shift, velocity=velocity)
 
 
 def move_rigidly(
-    model: Model, state: State, *, tilt: Array | float = 0.0, shift: Array | None = None, velocity: Array | None = None
-) -> State:
-    """Turn about the robot's centre [rad], then shift [m], then add a velocity [m/s] to every cluster."""
-    pivot = center(model, mass_motion(model, state))
-    rotation = jnp.stack([jnp.cos(tilt), jnp.sin(tilt)]).astype(state.position.dtype)
-    moved = replace(
-        state,
-        position=pivot + turn(rotation, state.position - pivot),
-        rotation=turn(rotation, state.rotation),
-        velocity=turn(rotation, state.velocity),
-    )
+    model: AnyModel,
+    state: S,
+    *,
+    tilt: Array | float = 0.0,
+    shift: Array | None = None,
+    velocity: Array | None = None,
+) -> S:
+    """Turn about the robot's centre, from x to up [rad], then shift [m], then add a velocity [m/s] to every mass."""
+    mechanics = mechanics_of(model)
+    moved = mechanics.turned(state, mechanics.center(model, state), tilt)
     if shift is not None:
         moved = replace(moved, position=moved.position + shift)
     if velocity is not None:

@@ -1,7 +1,7 @@
 """`advance` in plain JAX: runs everywhere, in either precision. The reference for every other implementation.
 
 Callers treat one robot and use `vmap`; each `vmap` becomes one more axis at the END of every array (see
-vsr.physics.model), so that lattice neighbours are far apart and robots lie side by side in memory.
+vsr.physics.batching).
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.custom_batching import custom_vmap
 
 from vsr.physics.actuation import add_actuation_forces, rest_lengths
 from vsr.physics.advance.watch import Watch, look
+from vsr.physics.batching import robots_last
 from vsr.physics.contact import (
     Corners,
     Ground,
@@ -57,24 +57,10 @@ def advance_through(
 def _batched_advance(substep: float, count: int):
     """The compiled function of arrays for one choice of substeps, with its batching rule."""
 
-    @custom_vmap
     def function(model: Model, environment: Environment, state: State, control: Array) -> State:
         return _advance(model, environment, state, control, substep, count)
 
-    @function.def_vmap
-    def rule(axis_size, in_batched, *arguments):
-        def to_end(value: Array, batched: bool) -> Array:
-            return jnp.moveaxis(value, 0, -1) if batched else value[..., None]
-
-        result = function(*jax.tree.map(to_end, arguments, tuple(in_batched)))
-
-        def to_front(value: Array) -> Array:
-            full = jnp.broadcast_to(value, (*value.shape[:-1], axis_size))
-            return jnp.moveaxis(full, -1, 0)
-
-        return jax.tree.map(to_front, result), jax.tree.map(lambda _: True, result)
-
-    return jax.jit(function)
+    return robots_last(function)
 
 
 def _advance(model: Model, environment: Environment, state: State, control: Array, substep: float, count: int) -> State:

@@ -16,34 +16,27 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 from PIL import Image
 
-from vsr.physics.geometry import MassMotion, area_ratio, mass_corners, mass_motion, voxel_corners
-from vsr.physics.model import Model
+from vsr.drawing.outlines import RECEDES, Outlines, outlines
+from vsr.physics.mechanics import AnyModel
 from vsr.rollout import Trajectory
 
 AREA_COLOURS = LinearSegmentedColormap.from_list("area", ["#d7301f", "#74c476", "#ffe135"])
 """Shrunk red, at rest green, enlarged yellow, as the original draws them."""
 AREA_RANGE = Normalize(0.75, 1.25)
 GROUND_COLOUR = "#5a5a5a"
+GROUND_FROM_ABOVE = "#b8b8b8"
 FRAMES_PER_SECOND = 15
 
 
 class Picture:
-    """Polygons of every moment of a life, as numpy arrays."""
+    """Polygons of every moment of a life, as numpy arrays; robots in space are seen from the front, above and right."""
 
-    def __init__(self, model: Model, trajectory: Trajectory, ground: tuple[np.ndarray, np.ndarray] | None):
-        import jax
-
-        def polygons(state):
-            motion: MassMotion = mass_motion(model, state)
-            return voxel_corners(model, motion), mass_corners(model, motion), area_ratio(model, motion)
-
-        outline, masses, area = (np.asarray(part) for part in jax.jit(jax.vmap(polygons))(trajectory.state))
-        present = np.asarray(model.present) > 0
+    def __init__(self, model: AnyModel, trajectory: Trajectory, ground: tuple[np.ndarray, np.ndarray] | None):
         self.time = np.asarray(trajectory.time)
-        self.voxels = np.moveaxis(outline[:, :, present], 1, 2)
-        self.masses = np.moveaxis(masses[:, :, :, present], 1, 3).reshape(len(self.time), -1, 4, 2)
-        self.area = area[:, present]
         self.ground = ground
+        seen: Outlines = outlines(model, trajectory)
+        self.voxels, self.masses, self.area, self.shade = seen
+        self.in_space = model.present.ndim == 3
         self.center = self.voxels.mean((1, 2))
         low, high = self.voxels[0].min((0, 1)), self.voxels[0].max((0, 1))
         self.reach = float(max(high - low))
@@ -64,9 +57,13 @@ class Picture:
             x, y = self.ground
             window = np.unique(np.concatenate([x, np.linspace(middle[0] - half_width, middle[0] + half_width, 200)]))
             level = np.interp(window, x, y)
-            bottom = np.interp(middle[0], x, y) - 0.12 * height
-            axes.fill_between(window, level, level.min() - 1000, color=GROUND_COLOUR, lw=0)
+            bottom = np.interp(middle[0], x, y) - (0.3 if self.in_space else 0.12) * height
+            # In space the ground is seen from as far in front of the robot's middle as behind it.
+            slant = 0.6 * RECEDES[1] * self.reach if self.in_space else 0.0
+            axes.fill_between(window, level + slant, level - slant, color=GROUND_FROM_ABOVE, lw=0)
+            axes.fill_between(window, level - slant, level.min() - 1000, color=GROUND_COLOUR, lw=0)
         colours = AREA_COLOURS(AREA_RANGE(self.area[moment]))
+        colours[:, :3] *= self.shade[moment][:, None]
         axes.add_collection(
             PolyCollection(self.voxels[moment], facecolors=colours, edgecolors="#303030", linewidths=0.8)
         )

@@ -1,0 +1,136 @@
+"""Bodies of point masses in time: the contract of vsr.physics.advance.advance_through."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from vsr.lattice import grid
+from vsr.lattice.contact import touch
+from vsr.lattice.integrators import INTEGRATORS, Moving
+from vsr.lattice.model import Surroundings
+from vsr.lattice.vector import Vector, dot, join, minus, plus, split, times
+from vsr.physics.advance.watch import EXPLOSION_SPEED, Watch
+from vsr.physics.batching import robots_last
+from vsr.physics.model import Environment
+from vsr.physics.points.exchange import corners_of_nodes, nodes_of_corners
+from vsr.physics.points.model import PointModel, PointState
+from vsr.physics.settle import settle
+
+
+def advance_through(
+    model: PointModel, environment: Environment, state: PointState, controls: Array, *, substep: float, count: int
+) -> tuple[PointState, Watch]:
+    """The state after several intervals of `count` substeps each, and what was seen at their ends."""
+
+    def interval(state: PointState, control: Array) -> tuple[PointState, Watch]:
+        state = _batched_advance(substep, count)(model, environment, state, control)
+        return state, look(model, state)
+
+    if controls.shape[0] == 1:
+        return interval(state, controls[0])
+    state, seen = jax.lax.scan(interval, state, controls)
+    return state, Watch(seen.height.sum(0), seen.broken.any(0))
+
+
+def look(model: PointModel, state: PointState) -> Watch:
+    """Sum of the heights of every node's voxel corners [m], and what is broken, (layers, n)."""
+    corners = nodes_of_corners(jnp.broadcast_to(model.present, model.layer.shape[1:]), model.layer, model.dimension)
+    return Watch(corners * state.position[..., -1], broken(state))
+
+
+def broken(state: PointState) -> Array:
+    """True for nodes that are nowhere or have exploded, (layers, n)."""
+    finite = jnp.isfinite(state.position.sum(-1))
+    return ~(finite & ((state.velocity**2).sum(-1) < EXPLOSION_SPEED**2))
+
+
+@lru_cache(maxsize=64)
+def _batched_advance(substep: float, count: int):
+    def function(model: PointModel, environment: Environment, state: PointState, control: Array) -> PointState:
+        return _advance(model, environment, state, control, substep, count)
+
+    return robots_last(function)
+
+
+def _advance(
+    model: PointModel, environment: Environment, state: PointState, control: Array, substep: float, count: int
+) -> PointState:
+    control = jnp.clip(control, -1, 1)
+    axis = 1 + model.dimension  # of the vectors' components, after layers and nodes
+    acceleration = _acceleration(model, environment, control)
+    surroundings = Surroundings(terrain=environment.terrain)
+    decay = jnp.exp(-substep * model.linear_damping)
+    integrate = INTEGRATORS[model.integrator]
+    free = model.inverse_mass > 0
+
+    def body(_, moving: Moving) -> Moving:
+        moving = integrate(acceleration, moving, jnp.zeros(()), substep)
+        moving = moving._replace(velocity=times(decay, moving.velocity))
+        if environment.terrain is None:
+            return moving
+        return touch(surroundings, settle(moving.position[0], moving), free, model.friction, model.restitution)
+
+    batch_axes = control.ndim - model.dimension
+    batch = np.broadcast_shapes(
+        *(leaf.shape[leaf.ndim - batch_axes :] for leaf in jax.tree.leaves((model, environment, state, control)))
+    )
+
+    def whole(vector: Vector) -> Vector:
+        """With all axes of the result, because a loop's carry keeps its shape."""
+        return tuple(jnp.broadcast_to(part, (*part.shape[:axis], *batch)) for part in vector)
+
+    start = Moving(whole(split(state.position, axis)), whole(split(state.velocity, axis)))
+    moving = jax.lax.fori_loop(0, count, body, start)
+    return PointState(join(moving.position, axis), join(moving.velocity, axis))
+
+
+def _acceleration(model: PointModel, environment: Environment, control: Array):
+    """Of all nodes [m/s²], as a function of their motion; time plays no part between two control calls."""
+    dimension = model.dimension
+    kinds = [grid.kind(direction) for direction in grid.directions(dimension)]
+    size = 1 - jnp.maximum(control, 0) * (1 - model.stretch[0]) + jnp.maximum(-control, 0) * (model.stretch[1] - 1)
+
+    def of_springs(per_voxel: Array) -> Array:
+        """A voxel's number for its springs of one direction: a grid of two nodes a side has up to four of them."""
+        return per_voxel[(None,) * dimension]
+
+    stiffness = [of_springs(model.stiffness[kind]) for kind in kinds]
+    damping = [of_springs(model.damping[kind]) for kind in kinds]
+    rest_length = [of_springs(size * model.voxel_side * (kind + 1) ** 0.5) for kind in kinds]
+    load = None if environment.load is None else split(environment.load, 1 + dimension)
+    fall = jnp.where(model.inverse_mass > 0, environment.gravity, 0)
+
+    def acceleration(moving: Moving, time: Array) -> Vector:
+        def corners(vector: Vector) -> Vector:
+            seen = (corners_of_nodes(part, model.layer, dimension) for part in vector)
+            return tuple(part.reshape(*(2,) * dimension, *part.shape[1:]) for part in seen)
+
+        position, velocity = settle(moving.position[0], (corners(moving.position), corners(moving.velocity)))
+        force = grid.gather_forces(stiffness, rest_length, damping, position, velocity)
+        if model.max_force is not None:
+            force = plus(force, _actuation(control * model.max_force, position, dimension))
+        force = settle(moving.position[0], force)
+        force = tuple(
+            nodes_of_corners(part.reshape(2**dimension, *part.shape[dimension:]), model.layer, dimension)
+            for part in force
+        )
+        if load is not None:
+            force = plus(force, load)
+        change = times(model.inverse_mass, force)
+        return (*change[:-1], change[-1] - fall)
+
+    return acceleration
+
+
+def _actuation(strength: Array, position: Vector, dimension: int) -> Vector:
+    """Forces on a voxel's corners towards its centre [N]; strength: per voxel [N]."""
+    corner_axes = tuple(range(dimension))
+    middle = tuple(part.mean(corner_axes, keepdims=True) for part in position)
+    inward = minus(tuple(jnp.broadcast_to(part, position[0].shape) for part in middle), position)
+    distance = jnp.sqrt(dot(inward, inward) + 1e-12)
+    return times(strength / distance, inward)

@@ -1,0 +1,43 @@
+"""How long a substep of a body of point masses may be.
+
+As for square masses (vsr.physics.stability), a body is stable if each of its voxels is alone. With λ the largest
+eigenvalue of a free voxel's M⁻¹K and µ that of its M⁻¹C, semi-implicit Euler and Verlet are stable while h² λ + 2 h µ
+< 4.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from vsr.body.material import Material
+from vsr.body.points import corner_mass, spring_constants
+from vsr.lattice.grid import directions, kind
+from vsr.physics.points.exchange import corner_steps
+
+
+def longest_point_substep(material: Material, voxel_side: float, dimension: int) -> float:
+    """The stability bound of a material [s]."""
+    mass = corner_mass(material, voxel_side, dimension)
+    stiffness, damping = spring_constants(material, voxel_side, dimension)
+    stiff, viscous = (_largest_eigenvalue(tuple(constants), dimension) / mass for constants in (stiffness, damping))
+    return (-viscous + (viscous**2 + 4 * stiff) ** 0.5) / stiff
+
+
+@lru_cache(maxsize=256)
+def _largest_eigenvalue(constants: tuple[float, ...], dimension: int) -> float:
+    """Of the stiffness matrix of one voxel with these constants for its kinds of springs."""
+    corners = [np.array(steps[::-1]) for steps in corner_steps(dimension)]
+    index = {tuple(corner): number for number, corner in enumerate(corners)}
+    matrix = np.zeros((len(corners) * dimension,) * 2)
+    for corner in corners:
+        for direction in directions(dimension):
+            other = index.get(tuple(corner + direction))
+            if other is None:
+                continue
+            gradient = np.zeros((len(corners), dimension))
+            unit = np.array(direction) / np.linalg.norm(direction)
+            gradient[index[tuple(corner)]], gradient[other] = -unit, unit
+            matrix += constants[kind(direction)] * np.outer(gradient, gradient)
+    return float(np.linalg.eigvalsh(matrix)[-1])
