@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -24,6 +25,15 @@ DATA = ROOT / "tests" / "data" / "2d-vsr-sim"
 # Programs compiled once serve the processes that tests start, and the next run of the tests.
 os.environ.setdefault("XDG_CACHE_HOME", str(ROOT / ".cache"))
 prepare()  # as the command does, so that tests in this process and in others agree
+
+
+@pytest.fixture(scope="module")
+def quickly_compiled():
+    """Programs that XLA does not optimise: for tests of formulas, which spend their time on compiling."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+    jax.clear_caches()  # or else other tests would meet these programs, which may round differently
 
 
 @pytest.fixture(scope="session")
