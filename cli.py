@@ -33,6 +33,13 @@ class _Commands(click.Group):
 SETTINGS = click.option(
     "--set", "settings", metavar="PATH=VALUE", multiple=True, help="Change a value of the file; may be repeated."
 )
+SEEDS = click.option(
+    "--seeds", type=click.IntRange(1, 100_000), metavar="N", help="Repeat with seeds 0 to N-1, all at once."
+)
+SEED = click.option("--seed", type=click.IntRange(0, 2**32 - 1), metavar="S", help="Run just this seed.")
+DEVICE = click.option(
+    "--device", type=click.Choice(["cpu", "gpu"]), help="Where to compute; by default the best there is."
+)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -43,12 +50,12 @@ def main() -> None:
 
 @main.command()
 @click.argument("config", metavar="CONFIG.yaml|RUN")
-@click.option("--seeds", type=click.IntRange(1, 100_000), metavar="N", help="Repeat with seeds 0 to N-1, all at once.")
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), metavar="S", help="Run just this seed.")
+@SEEDS
+@SEED
 @SETTINGS
 @click.option("--out", metavar="DIR", help="The run folder; by default runs/ and the file's name.")
 @click.option("--resume", is_flag=True, help="Go on with a run that was stopped or killed.")
-@click.option("--device", type=click.Choice(["cpu", "gpu"]), help="Where to compute; by default the best there is.")
+@DEVICE
 @click.option("--coordinator", metavar="HOST:PORT", help="On several hosts: where process 0 listens; srun knows.")
 @click.option("--processes", type=click.IntRange(min=1), metavar="N", help="On several hosts: how many processes.")
 @click.option("--process", type=click.IntRange(min=0), metavar="I", help="On several hosts: which one this is, from 0.")
@@ -76,12 +83,12 @@ def evolve(
 @click.option(
     "--sweep", "sweeps", metavar="PATH=VALUE,VALUE", multiple=True, help="A value that varies; may be repeated."
 )
-@click.option("--seeds", type=click.IntRange(1, 100_000), metavar="N", help="Repeat every run with seeds 0 to N-1.")
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), metavar="S", help="Run just this seed.")
+@SEEDS
+@SEED
 @SETTINGS
 @click.option("--out", metavar="DIR", help="The sweep's folder; by default runs/, the file's name and -sweep.")
 @click.option("--resume", is_flag=True, help="Go on with a sweep: runs that are finished stay as they are.")
-@click.option("--device", type=click.Choice(["cpu", "gpu"]), help="Where to compute; by default the best there is.")
+@DEVICE
 @click.option(
     "--executor", type=click.Choice(["local", "slurm"]), default="local", help="Run here (default), or on a cluster."
 )
@@ -106,7 +113,7 @@ def sweep(
     from experiments.sweep.command import SweepOrder
     from experiments.sweep.command import sweep as work
 
-    work(SweepOrder(config, sweeps, settings, seeds, seed, out, resume, device, executor, jobs, slurm))
+    work(SweepOrder(config, settings, seeds, seed, out, resume, device, sweeps, executor, jobs, slurm))
 
 
 @main.command()
@@ -115,7 +122,7 @@ def sweep(
 @click.option("--only", multiple=True, metavar="EXPERIMENT", help="Run just this experiment; may be repeated.")
 @SETTINGS
 @click.option("--out", metavar="DIR", help="Where runs and reports go; by default runs/ and the scale.")
-@click.option("--device", type=click.Choice(["cpu", "gpu"]), help="Where to compute; by default the best there is.")
+@DEVICE
 @click.option("--resume", is_flag=True, help="Go on with what was stopped or killed; what is finished is kept.")
 @click.option(
     "--report", is_flag=True, help="Run nothing; write figures, tables and report of the runs that are there."
@@ -239,7 +246,7 @@ def schema(file: str) -> None:
 )
 @click.option("--json", "json_file", metavar="FILE", help="Write the figures as JSON.")
 @click.option("--plot", metavar="FILE.png|.pdf|.svg", help="Draw how cost grows (growth, all).")
-@click.option("--device", type=click.Choice(["cpu", "gpu"]), help="Where to compute; by default the best there is.")
+@DEVICE
 def bench(
     suite: str,
     scenes: tuple[str, ...],

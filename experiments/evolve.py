@@ -37,8 +37,8 @@ LOOK_AGAIN = 0.01
 
 
 @dataclass(frozen=True)
-class Order:
-    """What the command line asks for."""
+class EvolutionOrder:
+    """What the command line asks for, of one run or of several."""
 
     config: str
     settings: tuple[str, ...] = ()
@@ -47,6 +47,19 @@ class Order:
     out: str | None = None
     resume: bool = False
     device: str | None = None
+
+    def all_settings(self) -> list[str]:
+        """`--set`, and `--seeds` and `--seed` as further ones."""
+        if self.seeds is not None and self.seed is not None:
+            raise UserError("--seeds and --seed: give one of them; --seeds 10 means 0 to 9, --seed 3 just that one")
+        seeds = self.seeds if self.seed is None else [self.seed]
+        return [*self.settings, *([] if seeds is None else [f"seeds={seeds}"])]
+
+
+@dataclass(frozen=True)
+class Order(EvolutionOrder):
+    """One run, maybe on several hosts."""
+
     coordinator: str | None = None
     processes: int | None = None
     process: int | None = None
@@ -102,8 +115,7 @@ def _evolve_together(order: Order, launch: Launch) -> Path | None:
 def read_order(order: Order) -> tuple[Experiment, Path]:
     """The experiment with everything written out, and where its run goes; all that can be wrong is told here."""
     given = Path(order.config)
-    settings = [*order.settings, *seed_settings(order.seeds, order.seed)]
-    experiment = load_experiment(_config_file(order), settings).resolved()
+    experiment = load_experiment(_config_file(order), order.all_settings()).resolved()
     path = Path(order.out) if order.out else given if is_run(given) else Path("runs") / given.stem
     if is_run(path):
         if not order.resume:
@@ -112,15 +124,6 @@ def read_order(order: Order) -> tuple[Experiment, Path]:
     elif not is_free(path):
         raise UserError(f"{path}: it exists and is not a run folder; give another --out")
     return experiment, path
-
-
-def seed_settings(seeds: int | None, seed: int | None) -> list[str]:
-    """`--seeds` and `--seed` as settings."""
-    if seeds is not None and seed is not None:
-        raise UserError("--seeds and --seed: give one of them; --seeds 10 means 0 to 9, --seed 3 just that one")
-    if seeds is not None:
-        return [f"seeds={seeds}"]
-    return [] if seed is None else [f"seeds=[{seed}]"]
 
 
 def _config_file(order: Order) -> Path:

@@ -134,7 +134,9 @@ def test_names_are_safe_readable_and_different():
 
 
 def test_every_combination_is_an_experiment(tiny):
-    order = SweepOrder(str(tiny), ("ea.n_pop=5,6", "robot.body.shape=[aa],[aaa, a.a]"), ("task.duration=1",), seeds=3)
+    order = SweepOrder(
+        str(tiny), ("task.duration=1",), seeds=3, sweeps=("ea.n_pop=5,6", "robot.body.shape=[aa],[aaa, a.a]")
+    )
     plan = plan_sweep(order)
     assert [(e.ea.n_pop, e.robot.body.possible.shape) for e in plan.experiments] == [
         (5, (1, 2)), (5, (2, 3)), (6, (1, 2)), (6, (2, 3)),
@@ -344,7 +346,7 @@ def test_what_slurm_does_not_know_is_told(vsr, tiny, tmp_path, slurm):
 
 
 def begun(tiny, path, *values):
-    plan = plan_sweep(SweepOrder(str(tiny), values, out=str(path)))
+    plan = plan_sweep(SweepOrder(str(tiny), sweeps=values, out=str(path)))
     write_sweep(plan, str(tiny))
     return plan
 
@@ -386,6 +388,6 @@ def test_a_job_out_of_time_saves_and_goes_on(tiny, tmp_path, monkeypatch):
 
 def test_faults_of_a_sweep_have_their_own_words(tiny):
     with pytest.raises(ConfigError, match=r"--sweep ea\.n_pop=x: ea\.n_pop: 'x' given"):
-        plan_sweep(SweepOrder(str(tiny), ("ea.n_pop=x",)))
+        plan_sweep(SweepOrder(str(tiny), sweeps=("ea.n_pop=x",)))
     with pytest.raises(UserError, match="--set nothing: write it as path=value"):
-        plan_sweep(SweepOrder(str(tiny), ("ea.n_pop=5",), ("nothing",)))
+        plan_sweep(SweepOrder(str(tiny), ("nothing",), sweeps=("ea.n_pop=5",)))

@@ -10,7 +10,7 @@ from typing import Any
 from experiments.config import load_experiment
 from experiments.config.problems import ConfigError, Problem, UserError
 from experiments.display import say
-from experiments.evolve import seed_settings
+from experiments.evolve import EvolutionOrder
 from experiments.sweep.axes import combine, read_axes
 from experiments.sweep.cluster import read_parameters, slurm_executor, states_on_cluster, submit
 from experiments.sweep.folder import Sweep, check_place, is_sweep, read_jobs, read_sweep, write_sweep
@@ -20,17 +20,10 @@ from experiments.terminal import show_sweep
 
 
 @dataclass(frozen=True)
-class SweepOrder:
-    """What the command line asks for."""
+class SweepOrder(EvolutionOrder):
+    """Runs of several values, here or on a cluster."""
 
-    config: str
     sweeps: tuple[str, ...] = ()
-    settings: tuple[str, ...] = ()
-    seeds: int | None = None
-    seed: int | None = None
-    out: str | None = None
-    resume: bool = False
-    device: str | None = None
     executor: str = "local"
     jobs: int = 1
     slurm: tuple[str, ...] = ()
@@ -72,7 +65,7 @@ def sweep(order: SweepOrder) -> Path:
 
 def plan_sweep(order: SweepOrder) -> Sweep:
     """Every combination as an experiment; raises ConfigError with the faults of all of them."""
-    settings = [*order.settings, *seed_settings(order.seeds, order.seed)]
+    settings = order.all_settings()
     if not order.sweeps:
         raise UserError(
             "--sweep: missing; say what varies, for example --sweep ea.n_pop=50,100, or give the folder of a sweep"

@@ -16,6 +16,7 @@ from jax.custom_batching import custom_vmap
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
+from vsr.physics.advance.instructions import WARP
 from vsr.physics.advance.kernel import ACTUATION_FIELDS, FORCE_FIELDS, MOTION_FIELDS, WATCH_FIELDS, Kernel, Names
 from vsr.physics.advance.layout import (
     Layout,
@@ -60,9 +61,7 @@ def advance_through(
 def _batched(substep: float, count: int, interpret: bool):
     """The function of many robots, all arrays with a leading axis of 1 or their number, and its batching rule."""
 
-    @custom_vmap
-    def function(model: Model, environment: Environment, state: State, controls: Array) -> tuple[State, Watch]:
-        return _advance(model, environment, state, controls, substep, count, interpret)
+    function = custom_vmap(partial(_advance, substep=substep, count=count, interpret=interpret))
 
     @function.def_vmap
     def rule(axis_size, in_batched, *arguments):
@@ -162,7 +161,7 @@ def _call(
             space(ACTUATION_FIELDS, layout.voxel_width),
             space(FORCE_FIELDS, layout.force_slots),
         ),
-        compiler_params=triton.CompilerParams(num_warps=layout.lanes // 32, num_stages=1),
+        compiler_params=triton.CompilerParams(num_warps=layout.lanes // WARP, num_stages=1),
         interpret=interpret,
         name="advance",
     )(*tables, state, *ground)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import getitem
 from typing import Any
 
 import jax
@@ -97,7 +98,7 @@ class _Program:
             self.memory = SharedMemory((MOTION_FIELDS, FORCE_FIELDS), slots, self.lanes)
         # What a single tile of lanes needs again and again stays in registers.
         self.shared_ground = self.ground_tables[:1] and self.ground_tables[0].shape[0] == 1
-        self.ground_for_all = self.ground(self.lanes) if self.shared_ground else None
+        self.terrain_for_all = self.read_terrain(self.lanes) if self.shared_ground else None
         self.voxels = self.load_voxels(self.lanes) if self.layout.voxel_tiles == 1 else None
         self.clusters = self.load_clusters(self.lanes) if self.layout.cluster_tiles == 1 else None
 
@@ -247,7 +248,8 @@ class _Program:
         """Velocities and the nudge that the ground demands."""
         if self.kernel.ground is None:
             return motion, (0.0, 0.0)
-        ground = self.ground_for_all or self.ground(slots)
+        terrain = self.terrain_for_all or self.read_terrain(slots)
+        ground: Ground = partial(surface, terrain, look_up=getitem)
 
         def resolve() -> tuple[Motion, tuple[Array, Array]]:
             known = numbers if self.clusters else numbers | self.load_contact(slots)
@@ -264,34 +266,26 @@ class _Program:
 
         if self.clusters or not self.kernel.ground.convex:  # a robot has something in the ground most of the time
             return resolve()
-        height = self.quick(partial(least_height, ground.args[0]))(pose.x, pose.y)  # pyright: ignore
+        height = self.quick(partial(least_height, terrain))(pose.x, pose.y)
         return jax.lax.cond(jnp.min(height - numbers["reach"]) < 0, resolve, fly)
 
     def load_contact(self, slots: Array) -> Numbers:
         names = self.kernel.cluster_names
         return self.load_numbers(self.cluster_numbers, names, slots, lambda name: name.startswith(ONLY_IN_CONTACT))
 
-    def ground(self, slots: Array) -> Ground:
-        """Height and normal of the ground under each lane's robot."""
+    def read_terrain(self, slots: Array) -> Terrain:
+        """The ground under each lane's robot: lines of a convex one are read, those of others when they are needed."""
         lengths = self.kernel.ground
         assert lengths is not None
         own: Any = _index(0)
         if not self.shared_ground:
             own = self.number * self.layout.together + self.load(self.cluster_robot, 0, slots)
         tables = jax.tree.unflatten(jax.tree.structure(lengths), self.ground_tables)
-
-        def entry(table: Any, index: Any) -> Array:
-            return triton.load(table.at[own, _index(index)])
-
+        rows = jax.tree.map(partial(_Row, own), tables, lengths)
         if lengths.convex:
             lines = ("vertex_x", "vertex_y", "slope", "normal_x", "normal_y")
-            read = {
-                name: tuple(entry(getattr(tables, name), i) for i in range(getattr(lengths, name))) for name in lines
-            }
-            return partial(surface, replace(tables, **read))
-        cells = {name: entry(getattr(tables, name), 0) for name in ("cell_start", "cell_width")}
-        terrain = replace(jax.tree.map(_Sized, tables, lengths), **cells)
-        return partial(surface, terrain, look_up=lambda table, index: entry(table.reference, index))
+            return replace(rows, **{name: getattr(rows, name).entries() for name in lines})
+        return replace(rows, cell_start=rows.cell_start[0], cell_width=rows.cell_width[0])
 
     def watch(self, slots: Array, token: Array) -> Array:
         """Add up what is seen at the end of an interval."""
@@ -307,14 +301,20 @@ class _Program:
         return token
 
 
-class _Sized:
-    """A table of known length."""
+class _Row:
+    """A row, in each lane its own, of a table: entries are read when they are asked for."""
 
-    def __init__(self, reference: Any, length: int) -> None:
-        self.reference, self.length = reference, length
+    def __init__(self, row: Any, table: Any, length: int) -> None:
+        self.row, self.table, self.length = row, table, length
 
     def __len__(self) -> int:
         return self.length
+
+    def __getitem__(self, index: Any) -> Array:
+        return triton.load(self.table.at[self.row, _index(index)])
+
+    def entries(self) -> tuple[Array, ...]:
+        return tuple(self[i] for i in range(self.length))
 
 
 def _by_corner(numbers: Numbers, name: str) -> tuple[Array, ...]:

@@ -16,12 +16,11 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
+from vsr.physics.advance.instructions import WARP
 from vsr.physics.advance.memory import FLOAT_BYTES, SHARED_BYTES
 from vsr.physics.model import Model, State
 from vsr.physics.scaffolding import CORNER_CELLS
 
-WARP = 32
-"""Lanes that go together."""
 MOST_LANES = 256
 MOST_TOGETHER = 16
 """Robots packed into one program."""

@@ -56,11 +56,7 @@ def advance_through(
 @lru_cache(maxsize=64)
 def _batched_advance(substep: float, count: int):
     """The compiled function of arrays for one choice of substeps, with its batching rule."""
-
-    def function(model: Model, environment: Environment, state: State, control: Array) -> State:
-        return _advance(model, environment, state, control, substep, count)
-
-    return robots_last(function)
+    return robots_last(partial(_advance, substep=substep, count=count))
 
 
 def _advance(model: Model, environment: Environment, state: State, control: Array, substep: float, count: int) -> State:
