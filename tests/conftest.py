@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import settings
+from jax.experimental.compilation_cache import compilation_cache
 
 from experiments.devices import prepare
 from vsr.body import Body, Material, assemble_body
@@ -19,12 +20,46 @@ from vsr.physics.geometry import rest_state
 settings.register_profile("suite", deadline=None, max_examples=25, derandomize=True)
 settings.load_profile("suite")
 
+SLOWEST = ("evolve", "advance", "hosts", "validation", "motion", "studies", "rollout", "evo", "encodings", "contact")
+"""Files of tests that take longest; they are run first, so that no worker is left with one at the end."""
+
+
+def pytest_configure(config):
+    config.option.loadscopereorder = False  # or else xdist puts files with many tests first, however quick
+
+
+def pytest_collection_modifyitems(items):
+    place = {f"test_{name}": number for number, name in enumerate(SLOWEST)}
+    items.sort(key=lambda item: place.get(item.path.stem, len(place)))
+
+
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "tests" / "data" / "2d-vsr-sim"
 
 # Programs compiled once serve the processes that tests start, and the next run of the tests.
 os.environ.setdefault("XDG_CACHE_HOME", str(ROOT / ".cache"))
 prepare()  # as the command does, so that tests in this process and in others agree
+
+
+TINY = """
+robot: {body: {shape: aa}, controller: phases}
+task: {duration: 0.6, placement: {clearance: 0.0}}
+ea: {n_pop: 6, n_tour: 2}
+generations: 5
+seeds: 2
+checkpoint_seconds: 0
+"""
+"""An experiment for tests of runs: compiled by the first, in the store for all others with as many seeds."""
+
+
+@pytest.fixture(autouse=True)
+def _no_store_is_left():
+    """Commands that run in this process may turn on JAX's store, which would turn ours off for the tests to come."""
+    before = jax.config.jax_compilation_cache_dir
+    yield
+    if jax.config.jax_compilation_cache_dir != before:
+        jax.config.update("jax_compilation_cache_dir", before)
+        compilation_cache.reset_cache()
 
 
 @pytest.fixture(scope="module")

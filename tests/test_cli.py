@@ -1,12 +1,11 @@
 """The command as a user meets it."""
 
 import json
-import shutil
 
 import jax
 import pytest
 from click.testing import CliRunner
-from conftest import DATA, ROOT
+from conftest import ROOT
 from PIL import Image
 
 import cli
@@ -121,17 +120,3 @@ def test_an_implementation_that_cannot_run_here_is_refused(vsr, monkeypatch, tmp
     assert result.exit_code == 2
     assert result.output.startswith("physics.implementation: 'fused' cannot run here: it needs an NVIDIA GPU")
     assert not list(tmp_path.iterdir())
-
-
-def test_validate_writes_report_and_figures(vsr, tmp_path):
-    reference = tmp_path / "reference"
-    (reference / "cantilever").mkdir(parents=True)
-    shutil.copy(DATA / "cantilever" / "static.json", reference / "cantilever" / "any_name.json")
-    shutil.copy(DATA / "cantilever" / "dynamic.json", reference / "cantilever" / "another.json")
-    result = vsr(
-        "validate", "--reference", reference, "--json", tmp_path / "report.json", "--plots", tmp_path / "plots"
-    )
-    assert result.exit_code == 0
-    report = json.loads((tmp_path / "report.json").read_text())
-    assert set(report) == {"cantilever_static", "cantilever_dynamic"}
-    assert sorted(path.name for path in (tmp_path / "plots").iterdir()) == ["figure5.png", "figure6.png"]

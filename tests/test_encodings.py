@@ -17,6 +17,7 @@ from experiments.encodings.connectivity import largest_component
 from vsr.body import assemble
 from vsr.body.material import MaterialTable
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
 SENSES = [
     {"quantity": quantity, "reading": reading}
     for reading in ("mean", "difference")
@@ -139,8 +140,8 @@ def test_descriptions_are_the_same_robot_as_arrays(name):
     """What a file of the best robot holds is what was evaluated: same body, same control values."""
     body, controller = ROBOTS[name]
     robot = EvolvedRobot.model_validate({"body": body, "controller": controller})
-    many = robot.sample(jax.random.key(5), 30)
-    cells = np.asarray(jax.vmap(robot.body.decode)(many["body"]))
+    many = jax.jit(lambda key: robot.sample(key, 30))(jax.random.key(5))
+    cells = np.asarray(jax.jit(jax.vmap(robot.body.decode))(many["body"]))
     varied = np.array([len(np.unique(body)) for body in cells])
     genes = jax.tree.map(lambda leaf: leaf[varied.argmax()], many)
     model, built = jax.jit(lambda g: robot.build(g, 20.0))(genes)
@@ -151,10 +152,22 @@ def test_descriptions_are_the_same_robot_as_arrays(name):
     readings = jnp.asarray(np.random.default_rng(0).normal(size=(len(built.senses), *described.body.cells.shape)))
     readings = (readings * model.present).astype(jnp.float32)
     own = described.controller.build(described.body)
+    control = jax.jit(lambda controller, time: controller.control(time, readings) * model.present)
     for time in (0.3, 7.2):
-        values = [c.control(jnp.float32(time), readings) * model.present for c in (built, own)]
+        values = [control(controller, jnp.float32(time)) for controller in (built, own)]
         np.testing.assert_allclose(*values, atol=2e-6)
         assert np.abs(values[0]).max() > 0.01
+
+
+def built_at_random(robot, duration):
+    """The controller of random genes."""
+
+    @jax.jit
+    def build(key):
+        genes = jax.tree.map(lambda leaf: leaf[0], robot.sample(key, 1))
+        return robot.build(genes, duration)[1]
+
+    return build(jax.random.key(1))
 
 
 def test_passive_materials_are_not_driven():
@@ -162,8 +175,7 @@ def test_passive_materials_are_not_driven():
         robot = EvolvedRobot.model_validate(
             {"body": {"shape": "ab", "materials": {"a": {}, "b": {}}}, "controller": {**controller, "passive": ["b"]}}
         )
-        genes = jax.tree.map(lambda leaf: leaf[0], robot.sample(jax.random.key(1), 1))
-        _, built = robot.build(genes, 60.0)
+        built = built_at_random(robot, 60.0)
         control = np.asarray(built.control(jnp.float32(0.2), jnp.ones((len(built.senses), 1, 2))))
         assert control[0, 0] != 0
         assert control[0, 1] == 0
@@ -174,8 +186,7 @@ def test_development_lasts_as_long_as_the_task_unless_told():
         robot = EvolvedRobot.model_validate(
             {"body": {"shape": "a"}, "controller": {"type": "development", "duration": told}}
         )
-        genes = jax.tree.map(lambda leaf: leaf[0], robot.sample(jax.random.key(1), 1))
-        assert float(robot.build(genes, 20.0)[1].duration) == expected
+        assert float(built_at_random(robot, 20.0).duration) == expected
 
 
 def test_a_body_without_voxels_has_no_description():

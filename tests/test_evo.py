@@ -10,6 +10,7 @@ from evo.operators import extended_segment_crossover, fingerprints, gaussian_mut
 from evo.population import NOBODY, WORST, failures
 from evo.selection import tournament, truncation
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
 SIZE, GENES, GENERATIONS = 24, 6, 8
 
 
@@ -24,8 +25,8 @@ def fitness_of(genes):
     return jnp.where(genes["b"] > 1.5, jnp.nan, value)
 
 
-def history(optimiser, seed, generations=GENERATIONS):
-    """Every generation's asked individuals and survivors."""
+def history_of(optimiser):
+    """A function of a seed: every generation's asked individuals and survivors."""
 
     @jax.jit
     def run(key):
@@ -34,43 +35,52 @@ def history(optimiser, seed, generations=GENERATIONS):
             following = optimiser.tell(search, asked, fitness_of(asked.genes))
             return following, (asked, following.population)
 
-        return jax.lax.scan(generation, optimiser.start(key, sample), length=generations)[1]
+        return jax.lax.scan(generation, optimiser.start(key, sample), length=GENERATIONS)[1]
 
-    return jax.device_get(run(jax.random.key(seed)))
+    return lambda seed: jax.device_get(run(jax.random.key(seed)))
 
 
 @pytest.fixture(scope="module", params=OPTIMISERS)
-def run(request):
-    optimiser = OPTIMISERS[request.param](n_pop=SIZE)
-    return optimiser, *history(optimiser, 1)
+def optimiser(request):
+    return OPTIMISERS[request.param](n_pop=SIZE)
+
+
+@pytest.fixture(scope="module")
+def history(optimiser):
+    return history_of(optimiser)
+
+
+@pytest.fixture(scope="module")
+def run(history):
+    return history(1)
 
 
 def test_the_best_never_worsens(run):
-    _, _, survivors = run
+    _, survivors = run
     top = survivors.fitness.max(1)
     assert (np.diff(top) >= 0).all()
     assert top[-1] > top[0]
 
 
 def test_survivors_are_sorted_and_never_a_failure_while_others_live(run):
-    _, asked, survivors = run
+    asked, survivors = run
     assert not np.isnan(survivors.fitness).any()
     np.testing.assert_array_equal(survivors.fitness, -np.sort(-survivors.fitness, axis=1))
     assert (fitness_of(asked.genes) != fitness_of(asked.genes)).sum() > 0
     assert (survivors.fitness[-1] > WORST).all()
 
 
-def test_the_same_seed_gives_the_same_run_and_another_does_not(run):
-    optimiser, _, survivors = run
-    _, again = history(optimiser, 1)
-    _, other = history(optimiser, 2)
+def test_the_same_seed_gives_the_same_run_and_another_does_not(history, run):
+    _, survivors = run
+    _, again = history(1)
+    _, other = history(2)
     jax.tree.map(np.testing.assert_array_equal, again, survivors)
     assert not np.array_equal(other.genes["a"], survivors.genes["a"])
 
 
 def test_lineage_follows_genes(run):
     """Ids are unique and rise with birth; survivors have the genes they were asked with; parents were alive."""
-    _, asked, survivors = run
+    asked, survivors = run
     ids = asked.id.ravel()
     np.testing.assert_array_equal(np.sort(ids), np.arange(SIZE * GENERATIONS))
     genes = dict(zip(ids, asked.genes["a"].reshape(-1, GENES), strict=True))
@@ -82,9 +92,7 @@ def test_lineage_follows_genes(run):
         assert (asked.birth[generation] == generation).all()
 
 
-def test_seeds_batch_to_the_same_runs(run):
-    optimiser, _, _ = run
-
+def test_seeds_batch_to_the_same_runs(optimiser):
     def last(key):
         search = optimiser.start(key, sample)
         for _ in range(3):
@@ -102,12 +110,18 @@ def test_seeds_batch_to_the_same_runs(run):
 
 def test_a_generation_of_failures_is_survived():
     optimiser = MuPlusLambda(n_pop=6)
-    search = optimiser.start(jax.random.key(0), sample)
-    for _ in range(2):
-        asked = optimiser.ask(search, sample)
-        search = optimiser.tell(search, asked, jnp.full(6, jnp.nan))
-    assert int(failures(search.population)) == 6
-    assert best(search.population).size == 1
+
+    @jax.jit
+    def survivors(key):
+        search = optimiser.start(key, sample)
+        for _ in range(2):
+            asked = optimiser.ask(search, sample)
+            search = optimiser.tell(search, asked, jnp.full(6, jnp.nan))
+        return search.population
+
+    population = survivors(jax.random.key(0))
+    assert int(failures(population)) == 6
+    assert best(population).size == 1
 
 
 def test_mutation_has_its_spread():
@@ -127,12 +141,15 @@ def test_crossover_is_uniform_along_the_extended_segment():
     assert abs(np.corrcoef(child[:, 0], child[:, 1])[0, 1]) < 0.06
 
 
+def second_generation(optimiser, key):
+    search = optimiser.start(key, sample)
+    asked = optimiser.ask(search, sample)
+    return optimiser.tell(search, asked, fitness_of(asked.genes))
+
+
 def test_operators_are_chosen_at_their_rate():
     optimiser = MuPlusLambda(n_pop=4000, attempts=0)
-    search = optimiser.start(jax.random.key(0), sample)
-    asked = optimiser.ask(search, sample)
-    search = optimiser.tell(search, asked, fitness_of(asked.genes))
-    children = optimiser.ask(search, sample)
+    children = jax.jit(lambda key: optimiser.ask(second_generation(optimiser, key), sample))(jax.random.key(0))
     assert float((children.parents[:, 1] != NOBODY).mean()) == pytest.approx(0.8, abs=0.02)
 
 
@@ -165,12 +182,14 @@ def test_repeated_finds_copies_of_others_and_of_earlier_children():
 def test_children_that_exist_are_made_anew():
     """Two parents that are the same give themselves by crossover; with attempts no child is a copy."""
     optimiser = MuPlusLambda(n_pop=16, n_tour=8)
-    search = optimiser.start(jax.random.key(0), sample)
-    asked = optimiser.ask(search, sample)
-    search = optimiser.tell(search, asked, fitness_of(asked.genes))
-    copies = {}
-    for attempts in (0, 10):
-        children = optimiser.model_copy(update={"attempts": attempts}).ask(search, sample)
-        copies[attempts] = int(repeated(children.genes, search.population.genes).sum())
-    assert copies[0] > 0
-    assert copies[10] == 0
+
+    @jax.jit
+    def copies(key):
+        search = second_generation(optimiser, key)
+        choices = [optimiser.model_copy(update={"attempts": attempts}) for attempts in (0, 10)]
+        children = [choice.ask(search, sample) for choice in choices]
+        return [repeated(each.genes, search.population.genes).sum() for each in children]
+
+    without, with_attempts = copies(jax.random.key(0))
+    assert int(without) > 0
+    assert int(with_attempts) == 0

@@ -41,7 +41,7 @@ SHORT = Schedule(duration=0.5, time_step=1 / 60, control_interval=1, substeps=4)
 def scene(**changes):
     fields = {
         "robot": Robot(body=BIPED, controller=Sine(phase=((0.0, 1.0, 2.0, 3.0), (1.0, None, None, -2.0)))),
-        "task": Locomotion(duration=2.0),
+        "task": Locomotion(duration=0.5),
     }
     return Scene(**{**fields, **changes})
 
@@ -88,7 +88,7 @@ def test_average_squared_control_counts_clipped_values_of_voxels_only():
 
 
 def test_only_the_asked_measures_are_told():
-    asked = Locomotion(duration=0.2, measures=("average_height", "travel_velocity"))
+    asked = Locomotion(duration=0.5, measures=("average_height", "travel_velocity"))
     assert list(simulate(scene(task=asked)).measures) == ["average_height", "travel_velocity"]
 
 
@@ -97,8 +97,7 @@ def test_the_same_scene_gives_the_same_numbers():
 
 
 def test_float64_is_selectable_and_near_float32():
-    task = Locomotion(duration=0.5)
-    single, double = (simulate(scene(task=task, physics=Physics(precision=p))) for p in ("float32", "float64"))
+    single, double = (simulate(scene(physics=Physics(precision=p))) for p in ("float32", "float64"))
     assert double.measures["average_height"] == pytest.approx(single.measures["average_height"], abs=1e-3)
     assert double.measures != single.measures
     assert jnp.zeros(1).dtype == jnp.float32
@@ -106,15 +105,15 @@ def test_float64_is_selectable_and_near_float32():
 
 def test_a_state_that_is_not_finite_or_explodes_is_a_failure():
     model, controller, environment, state = scene().build()
-    run = jax.jit(rollout, static_argnames="schedule")
+    run, schedule = jax.jit(rollout, static_argnames="schedule"), scene().schedule()
     for broken in (
         replace(state, position=state.position.at[0, 0, 0, 0].set(jnp.nan)),
         replace(state, velocity=state.velocity + 1e4),
     ):
-        episode = run(model, controller, environment, broken, SHORT)
+        episode = run(model, controller, environment, broken, schedule)
         assert bool(episode.failed)
         assert np.isnan(float(evaluate(episode, ("travel_velocity",))["travel_velocity"]))
-    assert not bool(run(model, controller, environment, state, SHORT).failed)
+    assert not bool(run(model, controller, environment, state, schedule).failed)
 
 
 TABLE = MaterialTable.of([Material()])

@@ -11,6 +11,7 @@ import time
 import pytest
 from click.testing import CliRunner
 from conftest import ROOT
+from conftest import TINY as SHARED
 
 import cli
 from experiments.config import ConfigError, UserError, load_experiment
@@ -142,6 +143,8 @@ def test_every_combination_is_an_experiment(tiny):
         (5, (1, 2)), (5, (2, 3)), (6, (1, 2)), (6, (2, 3)),
     ]  # fmt: skip
     assert all(e.task.duration == 1 and e.seeds == (0, 1, 2) for e in plan.experiments)
+    plan = plan_sweep(SweepOrder(str(tiny), seed=4, sweeps=("ea.n_pop=5,6",)))
+    assert [e.seeds for e in plan.experiments] == [(4,), (4,)]
 
 
 def test_all_faults_of_all_combinations_are_told_and_nothing_is_written(vsr, tiny, tmp_path):
@@ -248,14 +251,15 @@ def test_a_damaged_sweep_is_told(vsr, tmp_path):
     assert "sweep.json: damaged" in result.output
 
 
-def test_runs_are_real_runs(vsr, tiny, tmp_path):
+def test_runs_are_real_runs(vsr, tmp_path):
     """The whole way once, with a program that both runs share."""
-    path = tmp_path / "sweep"
-    result = vsr("sweep", tiny, "--sweep", "generations=1,3", "--seed", 4, "--out", path)
+    shared, path = tmp_path / "shared.yaml", tmp_path / "sweep"
+    shared.write_text(SHARED)
+    result = vsr("sweep", shared, "--sweep", "generations=1,3", "--set", "seeds=[4, 5]", "--out", path)
     assert result.exit_code == 0, result.output
     runs = [path / f"generations={number}" for number in (1, 3)]
     assert [read_run(run).generations for run in runs] == [1, 3]
-    assert read_run(runs[0]).experiment.seeds == (4,)
+    assert read_run(runs[0]).experiment.seeds == (4, 5)
     assert vsr("compare", *runs).exit_code == 0
     assert vsr("plot", *runs, "--out", tmp_path / "curves.png").exit_code == 0
     again = vsr("sweep", path, "--resume")

@@ -1,8 +1,13 @@
 """Agreement with the original, on the small part of its data that is shipped; the whole is judged by `vsr validate`."""
 
+import json
+import shutil
+
 import pytest
+from click.testing import CliRunner
 from conftest import DATA
 
+import cli
 from experiments.validation.cantilever import validate_dynamic_fine
 from experiments.validation.original import control_of_note
 from experiments.validation.robots import correlation, ranks
@@ -44,6 +49,19 @@ def test_population(report):
     assert entry["failed"] == 0
     assert entry["spearman_fine"] > 0.7
     assert entry["pearson_fine"] > 0.9
+
+
+def test_the_command_writes_report_and_figures(report, tmp_path):
+    reference = tmp_path / "reference"
+    (reference / "cantilever").mkdir(parents=True)
+    shutil.copy(DATA / "cantilever" / "static.json", reference / "cantilever" / "any_name.json")
+    shutil.copy(DATA / "cantilever" / "dynamic.json", reference / "cantilever" / "another.json")
+    targets = ["--json", str(tmp_path / "report.json"), "--plots", str(tmp_path / "plots")]
+    result = CliRunner().invoke(cli.main, ["validate", "--reference", str(reference), *targets])
+    assert result.exit_code == 0
+    written = json.loads((tmp_path / "report.json").read_text())
+    assert written == {name: report[name] for name in ("cantilever_static", "cantilever_dynamic")}
+    assert sorted(path.name for path in (tmp_path / "plots").iterdir()) == ["figure5.png", "figure6.png"]
 
 
 def test_ranks_share_ties():
