@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -177,36 +178,38 @@ def most_layers(dimension: int) -> int:
 
 def point_layers_needed(present: np.ndarray) -> int:
     """Layers that a body needs; present: True where there is a voxel."""
-    return int(np.asarray(_parts_at_corners(jnp.asarray(present)))[:, present].max(initial=0)) + 1
+    return int(_parts_at_corners(present, np)[:, present].max(initial=0)) + 1
 
 
 def _layer_of_corners(present: Array, layers: int) -> Array:
     """1 for the layer of each corner's node, (layers, corners, *cells); corners of empty cells see the first."""
-    part = jnp.where(present, _parts_at_corners(present), 0)
+    part = jnp.where(present, _parts_at_corners(present, jnp), 0)
     return part[None] == jnp.arange(layers).reshape(-1, *(1,) * part.ndim)
 
 
-@partial(jax.jit)
-def _parts_at_corners(present: Array) -> Array:
-    """Which of the parts that meet at its vertex each voxel corner belongs to, counted from 0, (corners, *cells)."""
+def _parts_at_corners(present: Any, library: Any) -> Any:
+    """Which of the parts that meet at its vertex each voxel corner belongs to, counted from 0, (corners, *cells).
+
+    library: numpy, which also works while jax traces, or jax.numpy.
+    """
     dimension = present.ndim
     steps = corner_steps(dimension)
     corners = len(steps)
     # The voxel of which a vertex is corner k lies k's steps before it.
-    here = jnp.stack([jnp.pad(present, [(step, 1 - step) for step in corner]) for corner in steps])
+    here = library.stack([library.pad(present, [(step, 1 - step) for step in corner]) for corner in steps])
     nobody = corners
-    label = jnp.where(here, jnp.arange(corners).reshape(-1, *(1,) * dimension), nobody)
+    label = library.where(here, library.arange(corners).reshape(-1, *(1,) * dimension), nobody)
     for _ in range(corners - 1):  # a part's smallest number has gone round all of it after so many steps at most
         smallest = label
         for axis in range(dimension):
             neighbour = np.array([index ^ (1 << (dimension - 1 - axis)) for index in range(corners)])
-            smallest = jnp.minimum(smallest, label[neighbour])
-        label = jnp.where(here, smallest, nobody)
-    first = jnp.stack([here[k] & (label[k] == k) for k in range(corners)])
-    before = jnp.cumsum(first, 0) - first
-    part = jnp.take_along_axis(before, jnp.minimum(label, corners - 1), 0)
+            smallest = library.minimum(smallest, label[neighbour])
+        label = library.where(here, smallest, nobody)
+    first = library.stack([here[k] & (label[k] == k) for k in range(corners)])
+    before = library.cumsum(first, 0) - first
+    part = library.take_along_axis(before, library.minimum(label, corners - 1), 0)
     cells = present.shape
-    return jnp.stack(
+    return library.stack(
         [
             part[k][tuple(slice(step, step + size) for step, size in zip(corner, cells, strict=True))]
             for k, corner in enumerate(steps)

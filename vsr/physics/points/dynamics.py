@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.lattice import grid
 from vsr.lattice.contact import touch
 from vsr.lattice.integrators import INTEGRATORS, Moving
 from vsr.lattice.model import Surroundings
@@ -19,6 +18,7 @@ from vsr.physics.batching import robots_last
 from vsr.physics.model import Environment
 from vsr.physics.points.exchange import corners_of_nodes, nodes_of_corners
 from vsr.physics.points.model import PointModel, PointState
+from vsr.physics.points.springs import voxel_forces
 from vsr.physics.settle import settle
 
 
@@ -92,16 +92,8 @@ def _advance(
 def _acceleration(model: PointModel, environment: Environment, control: Array):
     """Of all nodes [m/s²], as a function of their motion; time plays no part between two control calls."""
     dimension = model.dimension
-    kinds = [grid.kind(direction) for direction in grid.directions(dimension)]
     size = 1 - jnp.maximum(control, 0) * (1 - model.stretch[0]) + jnp.maximum(-control, 0) * (model.stretch[1] - 1)
-
-    def of_springs(per_voxel: Array) -> Array:
-        """A voxel's number for its springs of one direction: a grid of two nodes a side has up to four of them."""
-        return per_voxel[(None,) * dimension]
-
-    stiffness = [of_springs(model.stiffness[kind]) for kind in kinds]
-    damping = [of_springs(model.damping[kind]) for kind in kinds]
-    rest_length = [of_springs(size * model.voxel_side * (kind + 1) ** 0.5) for kind in kinds]
+    side = size * model.voxel_side
     load = None if environment.load is None else split(environment.load, 1 + dimension)
     fall = jnp.where(model.inverse_mass > 0, environment.gravity, 0)
 
@@ -111,7 +103,7 @@ def _acceleration(model: PointModel, environment: Environment, control: Array):
             return tuple(part.reshape(*(2,) * dimension, *part.shape[1:]) for part in seen)
 
         position, velocity = settle(moving.position[0], (corners(moving.position), corners(moving.velocity)))
-        force = grid.gather_forces(stiffness, rest_length, damping, position, velocity)
+        force = voxel_forces(model.stiffness, model.damping, side, position, velocity)
         if model.max_force is not None:
             force = plus(force, _actuation(control * model.max_force, position, dimension))
         force = settle(moving.position[0], force)

@@ -1,0 +1,286 @@
+"""Voxels of point masses, in the plane and in space: joints, actuation, volumes, stability; lattices are the judge."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from vsr.body import Body, Material, assemble_point_body
+from vsr.body.points import PointTable, assemble_points, most_layers, point_layers_needed
+from vsr.lattice import INTEGRATORS, advance, isotropic, of_cells
+from vsr.lattice import rest_state as lattice_at_rest
+from vsr.lattice.model import Surroundings
+from vsr.physics.mechanics import mechanics_of
+from vsr.physics.model import Environment
+from vsr.physics.points.dynamics import advance_through
+from vsr.physics.points.exchange import nodes_of_corners
+from vsr.physics.points.geometry import center, rest_state, size, voxel_motion
+from vsr.physics.points.stability import longest_point_substep
+from vsr.sensors.quantities import QUANTITIES, View
+from vsr.tasks import Placement, move_rigidly, place
+from vsr.terrain import Flat
+
+UNDAMPED = {"linear_damping": 0.0, "spring_damping_ratio": 0.0}
+WEIGHTLESS = Environment(gravity=jnp.float32(0))
+SHAPES = {2: ("aa", "a."), 3: (("aa", "a."), ("a.", ".."))}
+dimensions = pytest.mark.parametrize("dimension", [2, 3])
+
+
+def body_of(dimension, **material):
+    return Body(shape=SHAPES[dimension], masses="points", materials={"a": Material(**material)})
+
+
+def shaken(model, seed=0, amount=0.1):
+    state = rest_state(model)
+    there = (model.inverse_mass > 0)[..., None]
+    random = np.random.default_rng(seed).normal(0, amount, (2, *state.position.shape)).astype(np.float32)
+    return replace(state, position=state.position + there * random[0], velocity=state.velocity + there * random[1])
+
+
+def run(model, state, *, time, substep, control=0.0, environment=WEIGHTLESS):
+    controls = jnp.full((1, *model.present.shape), control, model.mass.dtype)
+    return advance_through(model, environment, state, controls, substep=substep, count=round(time / substep))[0]
+
+
+@dimensions
+def test_voxels_move_like_the_lattice_of_the_same_solid(dimension):
+    """Voxel by voxel with shared corners, or spring by spring with shared stiffness: the same motion."""
+    modulus, density, side = 2e4, 30.0, 3.0
+    material = Material(young_modulus=modulus, density=density, **UNDAMPED)
+    shape = SHAPES[dimension]
+    body = Body(shape=shape, masses="points", materials={"a": material}, voxel_side=side)
+    model = assemble_point_body(body)
+    lattice = of_cells(body.present, side, isotropic(modulus, side, dimension), density)
+    state = shaken(model)
+    at_rest = lattice_at_rest(lattice)
+    other = replace(at_rest, position=state.position[0], velocity=state.velocity[0])
+    step, count = 0.3 * longest_point_substep(material, side, dimension), 40
+    ours = run(model, state, time=count * step, substep=step)
+    theirs = advance(lattice, Surroundings(gravity=0.0), other, step=step, count=count)
+    there = np.asarray(model.node_mass[0]) > 0
+    np.testing.assert_allclose(ours.position[0][there], theirs.position[there], atol=2e-4)
+    assert np.abs(np.asarray(ours.position - state.position)).max() > 0.05
+
+
+@pytest.mark.parametrize(
+    ("shape", "layers"),
+    [
+        (("a.", ".a"), 2),  # a corner in the plane
+        (("aa", ".a"), 1),
+        ((("a.", ".a"), ("..", "..")), 2),  # an edge in space
+        ((("a.", ".."), ("..", ".a")), 2),  # a corner in space
+        ((("a.", ".a"), (".a", "a.")), 4),  # four at one corner
+        ((("aa", ".a"), ("..", "..")), 1),
+    ],
+)
+def test_voxels_that_only_touch_are_not_joined(shape, layers):
+    model = assemble_point_body(Body(shape=shape, masses="points", materials={"a": Material(**UNDAMPED)}))
+    assert model.node_mass.shape[0] == layers
+    voxels = int(model.present.sum())
+    corners = 2**model.dimension
+    assert float(model.node_mass.sum()) == pytest.approx(voxels * corners)
+    # Push one voxel's corners: whatever is joined to it by faces follows, nothing else does.
+    first = tuple(np.argwhere(np.asarray(model.present) > 0)[0])
+    blow = jnp.zeros(model.layer.shape[1:]).at[(slice(None), *first)].set(1.0)
+    hit = nodes_of_corners(blow, model.layer, model.dimension) > 0
+    state = rest_state(model)
+    state = replace(state, velocity=jnp.where(hit[..., None], jnp.ones(model.dimension), 0.0))
+    moved = run(model, state, time=0.2, substep=1 / 500)
+    motion = voxel_motion(model, WEIGHTLESS, moved)
+    speed = np.abs(np.asarray(motion.velocity)).max(-1)[np.asarray(model.present) > 0]
+    assert (speed > 1e-3).sum() == (voxels if layers == 1 else 1)
+
+
+def test_layers_needed_are_never_more_than_the_most():
+    random = np.random.default_rng(1)
+    for dimension, grid in ((2, (4, 4)), (3, (3, 3, 3))):
+        found = {point_layers_needed(random.random(grid) < 0.5) for _ in range(40)}
+        assert max(found) == most_layers(dimension)
+        assert min(found) >= 1
+
+
+@dimensions
+def test_inner_forces_keep_momentum(dimension):
+    model = assemble_point_body(body_of(dimension, linear_damping=0.0))
+    state = shaken(model, amount=0.3)
+    later = run(model, state, time=0.5, substep=1 / 600, control=0.7)
+
+    def momenta(at):
+        mass = model.node_mass[..., None]
+        axes = tuple(range(dimension + 1))
+        turning = at.position[..., :, None] * (mass * at.velocity)[..., None, :]
+        return (mass * at.velocity).sum(axes), (turning - jnp.swapaxes(turning, -1, -2)).sum(axes)
+
+    for before, after in zip(momenta(state), momenta(later), strict=True):
+        np.testing.assert_allclose(after, before, atol=5e-3)
+    assert float(jnp.abs(later.position - state.position).max()) > 0.05
+
+
+@dimensions
+@pytest.mark.parametrize(("control", "ratio"), [(1.0, 0.8), (-1.0, 1.2), (0.0, 1.0)])
+def test_a_driven_voxel_takes_the_area_or_volume_asked_for(dimension, control, ratio):
+    shape = "a" if dimension == 2 else (("a",),)
+    model = assemble_point_body(Body(shape=shape, masses="points"))
+    end = run(model, rest_state(model), time=3.0, substep=1 / 300, control=control)
+    assert float(voxel_motion(model, WEIGHTLESS, end).size_ratio.squeeze()) == pytest.approx(ratio, abs=1e-4)
+
+
+@dimensions
+def test_force_actuation_draws_corners_in(dimension):
+    shape = "a" if dimension == 2 else (("a",),)
+    material = Material(actuation="force", max_force=500.0)
+    model = assemble_point_body(Body(shape=shape, masses="points", materials={"a": material}))
+    small, large = (run(model, rest_state(model), time=2.0, substep=1 / 300, control=value) for value in (1.0, -1.0))
+    ratios = [float(voxel_motion(model, WEIGHTLESS, end).size_ratio.squeeze()) for end in (small, large)]
+    assert ratios[0] < 0.99 < 1.01 < ratios[1]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_sizes_are_those_of_the_deformed_voxel(seed):
+    """A linear map of a square or cube changes its size by its determinant; a twist of two faces has a closed form."""
+    random = np.random.default_rng(seed)
+    for dimension in (2, 3):
+        bits = np.array([[(corner >> axis) & 1 for axis in range(dimension)] for corner in range(2**dimension)])
+        matrix = np.eye(dimension) + 0.2 * random.normal(size=(dimension, dimension))
+        corner = jnp.asarray(bits @ matrix.T, jnp.float32)
+        assert float(size(corner, dimension)) == pytest.approx(np.linalg.det(matrix), rel=1e-5)
+    angle = 0.5
+    bits = bits.astype(float) - [0.5, 0.5, 0]
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    bits[4:, :2] = bits[4:, :2] @ turn.T
+    # Cross sections of ruled sides are squares that shrink and grow again: the mean of |(1-s) + s e^{ia}|².
+    assert float(size(jnp.asarray(bits, jnp.float32), 3)) == pytest.approx((2 + np.cos(angle)) / 3, rel=1e-5)
+
+
+@dimensions
+@pytest.mark.parametrize(
+    "material", [{}, {"spring_frequency": 20.0, "spring_damping_ratio": 0.0}, {"young_modulus": 1e5, "density": 10.0}]
+)
+def test_substeps_are_stable_up_to_the_bound_and_not_beyond(dimension, material):
+    model = assemble_point_body(body_of(dimension, linear_damping=0.0, **material))
+    bound = longest_point_substep(Material(**material), 3.0, dimension)
+    alone = assemble_point_body(
+        Body(
+            shape="a" if dimension == 2 else (("a",),),
+            masses="points",
+            materials={"a": Material(linear_damping=0.0, **material)},
+        )
+    )
+
+    def excited(model, share):
+        state = shaken(model, amount=1e-4)
+        end = advance_through(
+            model, WEIGHTLESS, state, jnp.zeros((1, *model.present.shape)), substep=share * bound, count=400
+        )[0]
+        return float(jnp.abs(end.position - model.rest_position).max())
+
+    assert excited(model, 0.97) < 0.1
+    assert not excited(alone, 1.06) < 1.0
+
+
+@dimensions
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_every_integrator_lets_robots_fall_and_land(dimension, integrator):
+    model = assemble_point_body(body_of(dimension, linear_damping=3.0), integrator=integrator)
+    ground = Environment(gravity=jnp.float32(9.8), terrain=Flat().build())
+    start = place(model, ground.terrain, Placement(clearance=0.5))
+    falling = run(model, start, time=0.2, substep=1 / 1000, environment=ground)
+    drop = float((center(model, start) - center(model, falling))[-1])
+    assert drop == pytest.approx(9.8 / 3**2 * (3 * 0.2 - 1 + np.exp(-3 * 0.2)), rel=0.01)
+    landed = run(model, falling, time=4.0, substep=1 / 1000, environment=ground)
+    low, _ = mechanics_of(model).bounding_box(model, landed)
+    assert float(low[-1]) == pytest.approx(0.0, abs=1e-3)
+    felt = View(voxel_motion(model, ground, landed), False)
+    assert float(jnp.sqrt((felt.voxels.velocity**2).sum(-1)).max()) < 0.05
+    touching = np.asarray(QUANTITIES["touching"](felt)) * np.asarray(model.present)
+    assert touching[0].any()
+    assert not touching[1:].any()
+
+
+def test_what_voxels_feel_in_space():
+    model = assemble_point_body(body_of(3))
+    velocity = jnp.array([3.0, 1.0, -4.0])
+    state = move_rigidly(model, rest_state(model), tilt=0.4, shift=jnp.array([50.0, 0, 5]), velocity=velocity)
+    view = View(voxel_motion(model, WEIGHTLESS, state), False)
+    there = np.asarray(model.present) > 0
+    felt = {name: np.asarray(function(view))[there] for name, function in QUANTITIES.items()}
+    wanted = {
+        "area_ratio": 1.0,
+        "volume_ratio": 1.0,
+        "velocity_magnitude": np.sqrt(26),
+        "angle": 0.4,
+        "velocity_x": 3.0,
+        "velocity_y": 1.0,
+        "velocity_z": -4.0,
+        "rotated_velocity_x": 3 * np.cos(0.4) - 4 * np.sin(0.4),
+        "rotated_velocity_y": -4 * np.cos(0.4) - 3 * np.sin(0.4),
+        "touching": 0.0,
+    }
+    assert set(felt) == set(wanted)
+    for name, value in wanted.items():
+        np.testing.assert_allclose(felt[name], value, atol=1e-4, err_msg=name)
+
+
+@dimensions
+def test_a_placed_robot_stands_where_it_should(dimension):
+    model = assemble_point_body(body_of(dimension))
+    state = place(model, Flat().build(), Placement(clearance=0.5, velocity=(2.0, 1.0)))
+    low, high = mechanics_of(model).bounding_box(model, state)
+    np.testing.assert_allclose(low, [11.0, *([-3.0] if dimension == 3 else []), 0.5], atol=1e-5)
+    np.testing.assert_allclose(high - low, [6.0] * dimension, atol=1e-5)
+    moving = np.asarray(state.velocity)[np.asarray(model.node_mass) > 0]
+    np.testing.assert_allclose(moving, np.broadcast_to([2.0, *([0.0] if dimension == 3 else []), 1.0], moving.shape))
+
+
+def test_many_bodies_of_a_grid_are_the_same_as_each_alone():
+    """One compilation for all bodies; robots lie last in memory, and that changes nothing."""
+    random = np.random.default_rng(3)
+    cells = jnp.asarray(np.where(random.random((4, 2, 2, 3)) < 0.7, random.integers(0, 2, (4, 2, 2, 3)), -1))
+    table = PointTable.of([Material(), Material(spring_frequency=12.0)], 3.0, 3)
+    ground = Environment(gravity=jnp.float32(9.8), terrain=Flat().build())
+
+    def live(cells):
+        model = assemble_points(cells, table, 3.0, layers=most_layers(3))
+        state = place(model, ground.terrain, Placement(clearance=0.1))
+        return center(model, run(model, state, time=0.3, substep=1 / 300, control=0.5, environment=ground))
+
+    together = jax.jit(jax.vmap(live))(cells)
+    alone = jnp.stack([jax.jit(live)(one) for one in cells])
+    np.testing.assert_allclose(together, alone, atol=1e-4)
+    assert np.ptp(np.asarray(together), 0).max() > 0.1
+
+
+def test_drawings_in_space_are_read_and_written():
+    text = "aa\nb.\n\n..\nba"
+    body = Body(shape=text, materials={"a": Material(), "b": Material(mass=2.0)})
+    assert body.masses == "points"
+    assert body.shape == (("aa", "b."), ("..", "ba"))
+    assert body == Body.model_validate(body.model_dump(mode="json"))
+    np.testing.assert_array_equal(body.cells, [[[1, 0], [-1, -1]], [[1, -1], [0, 0]]])
+    assert Body(shape=[["aaa"]]).cells.shape == (1, 1, 3)
+    assert Body(shape=["aa\naa", "aa\naa"]).cells.shape == (2, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"shape": [["a"]], "masses": "squares"}, "squares only exist in the plane"),
+        ({"shape": [["a", "a"], ["a"]]}, "all levels need as many rows"),
+        (
+            {"shape": "a", "masses": "points", "materials": {"a": {"mass_side_ratio": 0.2}}},
+            "mass_side_ratio has no meaning",
+        ),
+        ({"shape": "a", "materials": {"a": {"young_modulus": 1e4, "density": 1}}}, "young_modulus has no meaning"),
+        ({"shape": "a", "materials": {"a": {"scaffolding": ["edges"]}}}, "edges cannot join squares"),
+        ({"shape": [["a"]], "materials": {"a": {"scaffolding": ["side_cross"]}}}, "side_cross cannot join points"),
+        ({"shape": "a", "materials": {"a": {"scaffolding": ["edges", "side_cross"]}}}, "one kind or the other"),
+        ({"shape": [["a"]], "materials": {"a": {"scaffolding": ["face_diagonals"]}}}, "falls apart"),
+        ({"shape": [["a"]], "materials": {"a": {"density": 1}}}, "go together"),
+    ],
+)
+def test_what_cannot_be_built_is_refused(wrong, told):
+    with pytest.raises(ValidationError, match=told):
+        Body.model_validate(wrong)

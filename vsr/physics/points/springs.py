@@ -1,0 +1,65 @@
+"""The springs of single voxels: every corner is joined to every other one.
+
+A voxel's corners lie along axes of length two. The corner that a spring leads to is found by turning some of these
+axes round: one for an edge, two for a face diagonal, three for a space diagonal. So all springs of all voxels take a
+few operations on whole arrays.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from vsr.lattice.law import pull
+from vsr.lattice.vector import Vector, minus
+from vsr.physics.settle import settle
+
+Axes = tuple[int, ...]
+
+
+def turns(dimension: int) -> list[Axes]:
+    """The axes to turn round for each class of springs: edges first, then face diagonals, then space diagonals."""
+    counts = range(1, dimension + 1)
+    return [axes for count in counts for axes in itertools.combinations(range(dimension), count)]
+
+
+def voxel_forces(stiffness: Array, damping: Array, side: Array, position: Vector, velocity: Vector) -> Vector:
+    """Force of a voxel's springs on its corners [N], (2, ..., 2, c, ...).
+
+    stiffness, damping: of its kinds of springs [N/m, N s/m], (kinds, c, ...); side: that it wants to have [m], (c,
+    ...); position and velocity: of its corners, (2, ..., 2, c, ...).
+    """
+    dimension = len(position)
+    witness = position[0]
+    pulls = []
+    for axes in turns(dimension):
+        kind = len(axes) - 1
+        between, parting = (_half(_across(field, axes), axes) for field in (position, velocity))
+        wide = (None,) * dimension
+        rest_length = side * (kind + 1) ** 0.5
+        pulls.append(pull(stiffness[kind][wide], rest_length[wide], damping[kind][wide], between, parting))
+    pulls = settle(witness, tuple(pulls))
+    whole = tuple(_whole(half, axes) for half, axes in zip(pulls, turns(dimension), strict=True))
+    whole = settle(witness, whole)
+    return tuple(
+        sum(strength * _across((part,), axes)[0] for strength, axes in zip(whole, turns(dimension), strict=True))  # pyright: ignore[reportReturnType]
+        for part in position
+    )
+
+
+def _across(field: Vector, axes: Axes) -> Vector:
+    """What the corner across has more than a corner."""
+    return minus(tuple(jax.lax.rev(part, axes) for part in field), field)
+
+
+def _half(field: Vector, axes: Axes) -> Vector:
+    """Each spring once: the half of the corners at which the springs begin."""
+    return tuple(jax.lax.slice_in_dim(part, 0, 1, axis=axes[0]) for part in field)
+
+
+def _whole(half: Array, axes: Axes) -> Array:
+    """A value per spring at both of its corners."""
+    return jnp.concatenate([half, jax.lax.rev(half, axes[1:]) if axes[1:] else half], axes[0])
