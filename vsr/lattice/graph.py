@@ -33,6 +33,8 @@ def resisting_forces(springs: GraphSprings, constants: Array, rest: Vector, shif
 
 def _sum_at_nodes(springs: GraphSprings, strength: Array, between: Vector) -> Vector:
     """Force on every node from pulls along the springs."""
+    if not strength.size:  # nodes without a single spring: there is nothing to gather from
+        return tuple(jnp.zeros(springs.incidence.shape[:1], part.dtype) for part in between)
     there = springs.incidence >= 0
     spring = jnp.maximum(springs.incidence, 0) // 2
     sign = jnp.where(there, 1 - 2 * (springs.incidence % 2), 0).astype(strength.dtype)
