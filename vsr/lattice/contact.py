@@ -1,13 +1,14 @@
 """Nodes against planes, spheres and the ground: no entering, Coulomb friction, restitution.
 
 After every step a node inside an obstacle is put back on its surface; the part of its velocity that leads inwards is
-taken away (or thrown back), and with it as much of the sliding as friction can hold. Nodes are points, so each is
-resolved exactly and alone.
+taken away (or thrown back), and with it as much of the sliding as friction can hold; what friction holds does not move
+in that step either, so a body at rest on a slope stays where it is. Nodes are points, so each is resolved exactly and
+alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -17,6 +18,9 @@ from vsr.lattice.integrators import Moving
 from vsr.lattice.model import Plane, Sphere, Surroundings
 from vsr.lattice.vector import Vector, dot, minus, plus, times
 from vsr.terrain.surface import Terrain, surface
+
+LEAST_SHARE = 1e-4
+"""Of a blow that a constrained node must feel; one that moves along a surface cannot be pushed off it."""
 
 
 class Surface(NamedTuple):
@@ -31,17 +35,26 @@ class Surface(NamedTuple):
 
 
 def touch(
-    surroundings: Surroundings, moving: Moving, free: Array, grip: Array | None = None, bounce: Array | None = None
+    surroundings: Surroundings,
+    moving: Moving,
+    free: Array,
+    grip: Array | None = None,
+    bounce: Array | None = None,
+    *,
+    before: Vector | None = None,
+    freedom: Sequence[Vector] | None = None,
 ) -> Moving:
     """The motion after all obstacles have had their say.
 
     free: whether a node can move; grip, bounce: the nodes' own friction and restitution coefficients. Friction is
-    then the geometric mean of both sides', restitution the larger; without, the obstacle's alone.
+    then the geometric mean of both sides', restitution the larger; without, the obstacle's alone. before: where the
+    nodes were before the step, so that friction holds them there; freedom: rows of projections onto the directions in
+    which they may move, None if all are free.
     """
     for obstacle in surfaces(surroundings, moving.position):
         friction = obstacle.friction if grip is None else jnp.sqrt(grip * obstacle.friction)
         restitution = obstacle.restitution if bounce is None else jnp.maximum(bounce, obstacle.restitution)
-        moving = _resolve(obstacle._replace(friction=friction, restitution=restitution), moving, free)
+        moving = _resolve(obstacle._replace(friction=friction, restitution=restitution), moving, free, before, freedom)
     return moving
 
 
@@ -75,14 +88,26 @@ def _sphere(sphere: Sphere, position: Vector) -> Surface:
     return Surface(distance - sphere.radius, times(1 / distance, from_center), sphere.friction, sphere.restitution)
 
 
-def _resolve(obstacle: Surface, moving: Moving, free: Array) -> Moving:
+def _resolve(
+    obstacle: Surface, moving: Moving, free: Array, before: Vector | None, freedom: Sequence[Vector] | None
+) -> Moving:
     inside = (obstacle.height < 0) & free
+    # `out` is how a node leaves per metre of height: along the normal, or as near to it as a constraint lets it. The
+    # constraint bears the rest, which presses on the surface too, so friction holds `pressing` times as much.
+    out, pressing = obstacle.normal, 1.0
+    if freedom is not None:
+        allowed = tuple(dot(row, obstacle.normal) for row in freedom)
+        share = dot(allowed, obstacle.normal)
+        inside = inside & (share > LEAST_SHARE)
+        pressing = 1 / jnp.maximum(share, LEAST_SHARE)
+        out = times(pressing, allowed)
     speed = dot(moving.velocity, obstacle.normal)
     blow = jnp.where(inside & (speed < 0), -(1 + obstacle.restitution) * speed, 0)
-    sliding = minus(moving.velocity, times(speed, obstacle.normal))
+    sliding = minus(moving.velocity, times(speed, out))
     pace = jnp.sqrt(dot(sliding, sliding))
-    held = jnp.minimum(obstacle.friction * blow / jnp.maximum(pace, jnp.finfo(pace.dtype).tiny), 1)
-    return Moving(
-        plus(moving.position, times(jnp.where(inside, -obstacle.height, 0), obstacle.normal)),
-        plus(minus(moving.velocity, times(held, sliding)), times(blow, obstacle.normal)),
-    )
+    held = jnp.minimum(obstacle.friction * pressing * blow / jnp.maximum(pace, jnp.finfo(pace.dtype).tiny), 1)
+    position = plus(moving.position, times(jnp.where(inside, -obstacle.height, 0), out))
+    if before is not None:
+        moved = minus(moving.position, before)
+        position = minus(position, times(held, minus(moved, times(dot(moved, obstacle.normal), out))))
+    return Moving(position, plus(minus(moving.velocity, times(held, sliding)), times(blow, out)))
