@@ -3,12 +3,17 @@
 Voxel robots of point masses are made of the same springs; here they are without cells, controllers and tasks.
 """
 
-from vsr.lattice.box import of_cells, of_pairs, peristaltic_wave, spring_count
+from vsr.lattice.box import of_cells, of_pairs, spring_count
+from vsr.lattice.breaking import breakable, broken, broken_count
+from vsr.lattice.constraints import anchor, keep_in_plane, keep_on_line, loads, release
+from vsr.lattice.graph_building import as_graph, count_springs, of_graph
 from vsr.lattice.integrators import INTEGRATORS
 from vsr.lattice.model import GraphSprings, GridSprings, Lattice, Plane, Sphere, State, Surroundings, Wave
 from vsr.lattice.moduli import Stiffness, isotropic, truss_stiffness, young_modulus
 from vsr.lattice.motion import Energy, advance, advance_until, energy, rest_state
+from vsr.lattice.obstacles import ball, floor, plane, slope
 from vsr.lattice.stability import choose_step, longest_step
+from vsr.lattice.wave import driven, peristaltic_wave
 
 __all__ = [
     "INTEGRATORS",
@@ -24,14 +29,30 @@ __all__ = [
     "Wave",
     "advance",
     "advance_until",
+    "anchor",
+    "as_graph",
+    "ball",
+    "breakable",
+    "broken",
+    "broken_count",
     "choose_step",
+    "count_springs",
+    "driven",
     "energy",
+    "floor",
     "isotropic",
+    "keep_in_plane",
+    "keep_on_line",
+    "loads",
     "longest_step",
     "of_cells",
+    "of_graph",
     "of_pairs",
     "peristaltic_wave",
+    "plane",
+    "release",
     "rest_state",
+    "slope",
     "spring_count",
     "truss_stiffness",
     "young_modulus",

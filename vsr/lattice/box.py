@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from vsr.lattice.grid import Direction, directions, kind, spring_shape
-from vsr.lattice.model import GridSprings, Lattice, Wave
+from vsr.lattice.model import GridSprings, Lattice
 from vsr.lattice.moduli import Stiffness
 
 
@@ -91,32 +91,6 @@ def grid_positions(nodes: Sequence[int], side: float) -> np.ndarray:
     """Of a block's nodes [m], (*nodes, dimension), from the origin."""
     axes = np.meshgrid(*(np.arange(size) * side for size in nodes), indexing="ij")
     return np.stack(axes[::-1], -1)
-
-
-def peristaltic_wave(
-    lattice: Lattice, amplitude: float, angular_frequency: float, period: float, speed: float = 1.0
-) -> Wave:
-    """Titan's drive of a worm: springs swing, later the further right they begin.
-
-    The delay of a spring is the smaller x of its ends, seen from the leftmost node, over the speed of the wave [m/s].
-    """
-    springs = lattice.springs
-    assert isinstance(springs, GridSprings)
-    x = np.asarray(lattice.rest_position)[..., 0]
-    dtype = lattice.mass.dtype
-
-    def delay(direction: Direction) -> np.ndarray:
-        from vsr.lattice.grid import first_ends, second_ends
-
-        ends = np.asarray(first_ends(x, direction)), np.asarray(second_ends(x, direction))  # pyright: ignore[reportArgumentType]
-        return (np.minimum(*ends) - x.min()) / speed
-
-    return Wave(
-        amplitude=tuple(jnp.full((1,) * lattice.dimension, amplitude, dtype) for _ in springs.stiffness),
-        angular_frequency=jnp.asarray(angular_frequency, dtype),
-        delay=tuple(jnp.asarray(delay(direction), dtype) for direction in directions(lattice.dimension)),
-        period=jnp.asarray(period, dtype),
-    )
 
 
 def _lattice(
