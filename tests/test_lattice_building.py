@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from dataclasses import replace
 
@@ -22,7 +23,6 @@ from vsr.lattice import (
     driven,
     isotropic,
     keep_in_plane,
-    loads,
     of_cells,
     of_graph,
     of_pairs,
@@ -50,7 +50,8 @@ def test_a_grid_as_a_graph_has_the_same_forces(shape):
     random = np.random.default_rng(0)
     present = random.random(shape) < 0.7
     lattice = of_cells(present, 0.5, Stiffness(3.0, 2.0, 1.0), 10.0, damping_time=0.1)
-    lattice = breakable(driven(lattice, peristaltic_wave(lattice, 0.2, 20.0, 1.0)), 100.0)
+    if len(shape) == 2:  # in space the program takes long enough to compile
+        lattice = breakable(driven(lattice, peristaltic_wave(lattice, 0.2, 20.0, 1.0)), 100.0)
     lattice = keep_in_plane(lattice, np.asarray(lattice.mass) > 0, [1.0] + [0.0] * (len(shape) - 1))
     graph = as_graph(lattice)
     size = (*lattice.mass.shape, lattice.dimension)
@@ -65,14 +66,8 @@ def test_a_grid_as_a_graph_has_the_same_forces(shape):
     assert as_graph(graph) is graph
 
 
-def test_grid_and_graph_move_alike():
+def test_springs_are_counted():
     assert count_springs(of_pairs((2, 3, 4), 1.0, Stiffness(1.0, 1.0, 1.0), 1.0)) == spring_count((2, 3, 4))
-    lattice = of_pairs((3, 2), 1.0, Stiffness(200.0, 100.0), 1.0)
-    graph = as_graph(lattice)
-    push = loads(lattice, np.asarray(lattice.rest_position)[..., 0] == 1, [1.0, 2.0])
-    here = advance(lattice, Surroundings(load=push), rest_state(lattice), step=1e-2, count=100)
-    there = advance(graph, Surroundings(load=push.reshape(-1, 2)), rest_state(graph), step=1e-2, count=100)
-    np.testing.assert_allclose(there.position, here.position.reshape(-1, 2), atol=1e-5)
 
 
 def test_rods_have_the_stiffness_and_mass_of_their_material():
@@ -114,6 +109,7 @@ def box_mesh(lowest=(0, 0, 0), highest=(1, 1, 1)) -> Mesh:
     return Mesh(np.asarray(trimesh.creation.box(bounds=[lowest, highest]).triangles, float))
 
 
+@functools.cache
 def ball_mesh(radius=1.0) -> Mesh:
     trimesh = pytest.importorskip("trimesh")
     return Mesh(np.asarray(trimesh.creation.icosphere(subdivisions=3, radius=radius).triangles, float))

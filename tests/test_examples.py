@@ -1,0 +1,71 @@
+"""Every example, small, keeps the promise that it makes."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import pytest
+from conftest import ROOT
+
+FOLDER = ROOT / "examples"
+
+
+@pytest.fixture(autouse=True)
+def _examples(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+
+
+def example(name: str):
+    return importlib.import_module(name).main
+
+
+def test_a_bouncing_lattice_gains_no_energy_and_comes_to_rest():
+    bouncing = example("bouncing_lattice")
+    free = bouncing(nodes=3, seconds=0.4, height=0.1, grid=False, samples=8)
+    assert free["largest gain [J]"] < 1e-4 * free["energy at first [J]"]
+    assert free["energy at last [J]"] < free["energy at first [J]"]
+    calm = bouncing(nodes=5, seconds=0.6, height=0.05, grid=False, samples=4, damping_time=0.01)
+    assert calm["kinetic energy at last [J]"] < 1e-4
+    assert calm["lowest node [m]"] == pytest.approx(0, abs=1e-5)
+    # So few nodes, and whole masses at the surface: 4 nodes a side are 63 % off, 5 are 30 %, 10 are 3 %.
+    assert calm["shorter by, at last [mm]"] == pytest.approx(calm["a block at rest: by [mm]"], rel=0.35)
+
+
+def test_the_worm_crawls_with_the_wave_but_not_without_friction():
+    crawl = example("worm")
+    speed = "speed after that [m/s]"
+    assert crawl(length=8, width=2, seconds=2.0, grid=False)[speed] > 0.05
+    assert abs(crawl(length=8, width=2, seconds=2.0, grid=False, friction=0.0)[speed]) < 1e-4
+    # All at once: nothing tells one end from the other.
+    assert abs(crawl(length=8, width=2, seconds=2.0, grid=False, wave_speed=1e9)[speed]) < 0.01
+
+
+def test_worms_differ_in_one_call():
+    numbers = example("hundred_worms")(worms=6, length=6, seconds=1.0)
+    assert numbers["mean speed with friction [m/s]"] > 0.02
+    assert numbers["largest speed without friction [m/s]"] < 1e-4
+
+
+def test_the_swarm_moves_and_stays_together():
+    numbers = example("swarm")(columns=3, rows=1, nodes=2, seconds=1.0)
+    assert numbers["the slowest cube moved [m]"] > 0.02
+    assert numbers["out of place [m]"] < 0.05
+
+
+def test_the_cantilever_loses_more_material_than_stiffness():
+    optimise = example("topology")
+    careful, careless = (
+        optimise(columns=9, rows=3, stages=4, share=0.06, chosen=how) for how in ("least stressed", "random")
+    )
+    assert careful["material saved"] > 0.15
+    assert careful["stiffness lost"] < 0.5 * careful["material saved"]
+    assert careful["stiffness lost"] < careless["stiffness lost"]
+    assert careful["tip hangs by [m]"] == pytest.approx(careful["by statics, if little [m]"], rel=0.02)
+    assert careful["edits refused"] == 0
+
+
+def test_every_example_is_tested():
+    scripts = {path.stem for path in FOLDER.glob("*.py")} - {"command_line"}
+    assert scripts == {"bouncing_lattice", "worm", "hundred_worms", "swarm", "topology"}
+    assert str(FOLDER) in sys.path
