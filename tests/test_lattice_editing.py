@@ -108,11 +108,14 @@ def numbers(body: Editable) -> tuple:
     return springs.first, springs.second, springs.stiffness, springs.rest_length, springs.damping
 
 
+def triangle() -> Editable:
+    lattice = of_graph([[0, 0], [1, 0], [0, 1]], [[0, 1]], stiffness=9.0, mass=1.0)
+    return editable(lattice, nodes=4, springs=3, degree=2)
+
+
 def test_edits_and_motion_are_compiled_once():
     functions = (add_node, add_spring, remove_spring, remove_node, advance)
-    body = editable(
-        of_graph([[0, 0], [1, 0], [0, 1]], [[0, 1], [1, 2]], stiffness=9.0, mass=1.0), nodes=6, springs=8, degree=5
-    )
+    body = triangle()
     before = [function._cache_size() for function in functions]
     for number in range(4):
         body, node = add_node(body, jnp.array([2.0, float(number)]), 1.0)
@@ -120,7 +123,8 @@ def test_edits_and_motion_are_compiled_once():
         body = remove_spring(body, spring)
         body = remove_node(body, node)
         body = replace(body, state=advance(body.lattice, Surroundings(), body.state, step=1e-2, count=3))
-    assert [function._cache_size() - size for function, size in zip(functions, before, strict=True)] == [1] * 5
+    # At most: another test may have needed the same program.
+    assert all(function._cache_size() - size <= 1 for function, size in zip(functions, before, strict=True))
     assert int(body.refused) == 0
 
 
@@ -133,25 +137,18 @@ def test_edits_and_motion_are_compiled_once():
         lambda body: remove_node(body, 1),
     ],
 )
-def test_edits_write_in_place_and_need_no_memory_that_grows(edit):
-    def memory(size: int):
-        chain = of_graph(
-            np.stack([np.arange(size), 0 * np.arange(size)], 1),
-            np.stack([np.arange(size - 1), np.arange(1, size)], 1),
-            stiffness=1.0,
-            mass=1.0,
-        )
-        body = editable(chain, nodes=2 * size, springs=2 * size, degree=6)
-        held = sum(part.nbytes for part in jax.tree.leaves(body))
-        return held, jax.jit(edit, donate_argnums=0).lower(body).compile().memory_analysis()
-
-    (small_size, small), (_, large) = memory(100), memory(1000)
-    assert small.alias_size_in_bytes >= 0.99 * small_size
-    assert large.temp_size_in_bytes <= small.temp_size_in_bytes + 1000
+def test_edits_write_in_place_and_copy_no_array(edit):
+    size = 1000
+    nodes = np.arange(size)
+    chain = of_graph(np.stack([nodes, 0 * nodes], 1), np.stack([nodes[:-1], nodes[1:]], 1), stiffness=1.0, mass=1.0)
+    body = editable(chain, nodes=2 * size, springs=2 * size, degree=6)
+    memory = jax.jit(edit, donate_argnums=0).lower(body).compile().memory_analysis()
+    assert memory.alias_size_in_bytes >= 0.99 * sum(part.nbytes for part in jax.tree.leaves(body))
+    assert memory.temp_size_in_bytes < 4 * size  # less than the smallest of its arrays
 
 
 def test_what_is_full_or_absent_is_refused():
-    body = editable(of_graph([[0, 0], [1, 0], [0, 1]], [[0, 1]], stiffness=9.0, mass=1.0), nodes=4, springs=3, degree=2)
+    body = triangle()
     before = jax.tree.map(np.asarray, body)
     body, slot = add_spring(body, 0, 0, 1.0)  # to itself
     assert int(slot) == -1
