@@ -206,3 +206,12 @@ def test_a_moving_body_is_taken_over_as_it_moves():
     same = advance(lattice, Surroundings(), state, step=1e-2, count=10)
     np.testing.assert_allclose(later.position[:4], same.position.reshape(-1, 2), atol=1e-5)
     assert (np.asarray(later.position[4:]) == 0).all()
+
+
+def test_many_bodies_are_edited_at_once():
+    bodies = jax.tree.map(lambda part: jnp.stack([part] * 3), triangle())
+    bodies, slots = jax.vmap(lambda body, node: add_spring(body, 0, node, 1.0))(bodies, jnp.array([2, 2, 3]))
+    assert np.asarray(slots).tolist() == [1, 1, -1]  # the third names a node that is not there
+    bodies = jax.vmap(remove_node)(bodies, jnp.array([0, 1, 2]))
+    assert np.asarray(bodies.refused).tolist() == [0, 0, 1]
+    assert np.asarray(bodies.free_spring_count).tolist() == [3, 2, 2]
