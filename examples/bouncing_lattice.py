@@ -49,10 +49,11 @@ def main(
     surroundings = Surroundings(gravity=GRAVITY, bodies=(floor(3, friction=0.5),))
     state = rest_state(cube, shift=jnp.array([0.0, 0.0, height]))
     count = round(seconds / STEP / samples)
-    energies = [energy(cube, surroundings, state)]
+    measure = jax.jit(energy)
+    energies = [measure(cube, surroundings, state)]
     for _ in range(samples):
         state = advance(cube, surroundings, state, step=STEP, count=count, integrator="verlet")
-        energies.append(energy(cube, surroundings, state))
+        energies.append(measure(cube, surroundings, state))
     total = np.array([float(sample.total) for sample in energies])
     top = float(state.position[..., 2].max())
     # A block under its own weight is shorter by ρ g H² / 2 E.
