@@ -105,24 +105,38 @@ def lengths(position: Vector) -> tuple[Array, ...]:
 
 
 def _sum_at_nodes(pulls: Sequence[Array], position: Vector) -> Vector:
-    """Force on every node from pulls along the springs."""
+    """Force on every node from pulls along the springs.
+
+    Around the grid a border of springs that do not pull is added once, so that the sum itself, the larger part of the
+    work, need not ask at every node which springs it has.
+    """
     steps = directions(len(position))
-    return tuple(
-        sum(_on_both_ends(strength, component, step) for strength, step in zip(pulls, steps, strict=True))  # pyright: ignore[reportReturnType]
-        for component in position
-    )
+    edged = tuple(_with_border(strength, step) for strength, step in zip(pulls, steps, strict=True))
+    around = tuple(_with_border(part, (1,) * len(position)) for part in position)
+    edged, around = settle(position[0], (edged, around))
+    nodes = position[0].shape[: len(position)]
+
+    def total(component: Array) -> Array:
+        own = _window(component, (1,) * len(steps[0]), nodes)
+        force = jnp.zeros_like(own)
+        for strength, step in zip(edged, steps, strict=True):
+            back = tuple(-part for part in step)
+            for way in (step, back):
+                # The border has moved all springs by one along the axes they step along.
+                start = tuple(int(part > 0) for part in way)
+                there = _window(component, tuple(1 + part for part in way), nodes)
+                force = force + _window(strength, start, nodes) * (there - own)
+        return force
+
+    return tuple(total(component) for component in around)
 
 
-def _on_both_ends(strength: Array, component: Array, direction: Direction) -> Array:
-    """Force along one axis on every node from the springs of one direction."""
-    force = strength * (second_ends(component, direction) - first_ends(component, direction))
-    return _spread(force, direction, first=True) - _spread(force, direction, first=False)
+def _with_border(values: Array, direction: Direction) -> Array:
+    """Zeros before and after along every axis that a direction steps along."""
+    widths = [(1, 1) if step else (0, 0) for step in reversed(direction)]
+    return jnp.pad(values, widths + [(0, 0)] * (values.ndim - len(direction)))
 
 
-def _spread(force: Array, direction: Direction, *, first: bool) -> Array:
-    """A value per spring at the node of one end, 0 at nodes without."""
-    widths = []
-    for step in reversed(direction):
-        after = (step > 0) == first
-        widths.append((0, 0) if step == 0 else ((0, 1) if after else (1, 0)))
-    return jnp.pad(force, widths + [(0, 0)] * (force.ndim - len(direction)))
+def _window(values: Array, start: Direction, nodes: Sequence[int]) -> Array:
+    """As many values as there are nodes; start: along x, y (and z)."""
+    return values[tuple(slice(first, first + size) for first, size in zip(reversed(start), nodes, strict=True))]
