@@ -234,7 +234,9 @@ def schema(file: str) -> None:
 
 @main.command()
 @click.argument("suite", type=click.Choice(["2d", "3d", "evolve", "growth", "all"]), default="all")
-@click.option("--scene", "scenes", metavar="NAME", multiple=True, help="Time only this 2-D scene; may be repeated.")
+@click.option(
+    "--scene", "scenes", metavar="NAME", multiple=True, help="Time only this scene of 2d or 3d; may be repeated."
+)
 @click.option(
     "--repeats", type=click.IntRange(min=1), default=3, help="Timed repetitions after a warm-up; 3 by default."
 )
@@ -256,10 +258,7 @@ def bench(
     plot: str | None,
     device: str | None,
 ) -> None:
-    """Time fixed 2-D scenes, a generation with its search and starts, and how cost grows; prints figures.
-
-    There is nothing to time in 3d yet: it is refused, and all leaves it out.
-    """
+    """Time fixed 2-D and 3-D scenes, a generation with its search and starts, and how cost grows; prints figures."""
     from experiments.bench.command import BenchOrder
     from experiments.bench.command import bench as work
 

@@ -179,7 +179,6 @@ def test_devices_are_named(device, devices, text):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["3d"], "bench 3d: there is no 3-D simulation yet, so nothing to time; choose from 2d, evolve, growth"),
         (["2d", "--scene", "worm-9x4"], "--scene worm-9x4: there is no such scene; did you mean 'worm-9x3'?"),
         (["growth", "--scene", "worm-9x3"], "--scene worm-9x3: bench growth has no scenes to choose from"),
         (["growth", "--plot", "growth.jpg"], "--plot growth.jpg: the name should end in .png or .pdf or .svg"),

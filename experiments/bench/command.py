@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from experiments.bench.evolve import bench_evolve
 from experiments.bench.growth import Series, bench_growth, device_series
+from experiments.bench.lattice import LATTICES, ROBOTS, BenchLattice, bench_lattice
 from experiments.bench.planar import SCENES, BenchScene, bench_scene
 from experiments.bench.plot import plot_growth
 from experiments.bench.timing import compiling_anew
-from experiments.bench.words import device_shown, evolve_rows, growth_rows, growth_title, scene_row
+from experiments.bench.words import device_shown, evolve_rows, growth_rows, growth_title, lattice_row, scene_row
 from experiments.config.problems import UserError
 from experiments.curves import FORMATS
 from experiments.devices import prepare
@@ -21,8 +22,11 @@ from experiments.terminal import show_pairs
 from vsr.physics.advance import Implementation, chosen
 from vsr.spec import suggest
 
-SUITES = ("2d", "evolve", "growth")
+SUITES = ("2d", "3d", "evolve", "growth")
 """What `all` runs."""
+
+
+Scene = TypeVar("Scene", BenchScene, BenchLattice)
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ class BenchOrder:
     """What a user asked for."""
 
     suite: str = "all"
-    """one of SUITES, "3d" or "all" """
+    """one of SUITES or "all" """
     scenes: tuple[str, ...] = ()
     """names; if any, only these scenes are timed"""
     repeats: int = 3
@@ -40,9 +44,16 @@ class BenchOrder:
     device: str | None = None
 
 
-def bench(order: BenchOrder, scenes: Sequence[BenchScene] = SCENES, series: Sequence[Series] | None = None) -> None:
+def bench(
+    order: BenchOrder,
+    scenes: Sequence[BenchScene] = SCENES,
+    series: Sequence[Series] | None = None,
+    lattices: Sequence[BenchLattice] = LATTICES,
+    robots: Sequence[BenchScene] = ROBOTS,
+) -> None:
     """Run suites and tell the figures; series: those of the growth suite, by default chosen for the device."""
     suites = _suites(order)
+    _check_names(order, [*(scenes if "2d" in suites else ()), *((*lattices, *robots) if "3d" in suites else ())])
     wanted = _wanted(order, scenes)
     target = None if order.json_file is None else target_file("--json", order.json_file)
     figure = None if order.plot is None else target_file("--plot", order.plot, FORMATS)
@@ -54,6 +65,8 @@ def bench(order: BenchOrder, scenes: Sequence[BenchScene] = SCENES, series: Sequ
     with compiling_anew():
         if "2d" in suites:
             report["scenes"] = bench_scenes(wanted, order.repeats, f"bench 2d {title}", order.implementation)
+        if "3d" in suites:
+            report |= _tell_space(order, lattices, robots, f"bench 3d {title}")
         if "evolve" in suites:
             report |= bench_evolve(order.repeats, order.device, order.implementation)
             show_pairs(f"bench evolve {title}", evolve_rows(report))
@@ -66,7 +79,7 @@ def bench(order: BenchOrder, scenes: Sequence[BenchScene] = SCENES, series: Sequ
 
 
 def bench_scenes(
-    scenes: Sequence[BenchScene], repeats: int, title: str, implementation: Implementation = "auto"
+    scenes: Sequence[BenchScene], repeats: int, title: str | None, implementation: Implementation = "auto"
 ) -> list[dict[str, Any]]:
     """Time scenes one after the other, telling each as it is done."""
     figures = []
@@ -74,6 +87,18 @@ def bench_scenes(
         figures.append(bench_scene(scene, repeats, implementation))
         show_pairs(title if scene is scenes[0] else None, [scene_row(figures[-1])])
     return figures
+
+
+def _tell_space(
+    order: BenchOrder, lattices: Sequence[BenchLattice], robots: Sequence[BenchScene], title: str
+) -> dict[str, Any]:
+    """Time lattices and robots in space, telling each as it is done."""
+    show_pairs(title, [])
+    found = []
+    for scene in _wanted(order, lattices):
+        found.append(bench_lattice(scene, order.repeats))
+        show_pairs(None, [lattice_row(found[-1])])
+    return {"lattices": found, "robots_in_space": bench_scenes(_wanted(order, robots), order.repeats, None, "xla")}
 
 
 def _tell_growth(series: Sequence[Series], order: BenchOrder, title: str) -> list[dict[str, Any]]:
@@ -88,29 +113,29 @@ def _tell_growth(series: Sequence[Series], order: BenchOrder, title: str) -> lis
 
 def _suites(order: BenchOrder) -> tuple[str, ...]:
     """What to run; raises UserError where it makes no sense."""
-    if order.suite == "3d":
-        raise UserError(
-            f"bench 3d: there is no 3-D simulation yet, so nothing to time; choose from {', '.join(SUITES)}"
-        )
     suites = SUITES if order.suite == "all" else (order.suite,)
     if order.scenes:
-        if "2d" not in suites:
+        suites = tuple(suite for suite in suites if suite in ("2d", "3d"))
+        if not suites:
             raise UserError(
-                f"--scene {order.scenes[0]}: bench {order.suite} has no scenes to choose from; bench 2d has"
+                f"--scene {order.scenes[0]}: bench {order.suite} has no scenes to choose from; bench 2d and 3d have"
             )
-        suites = ("2d",)
     if order.plot is not None and "growth" not in suites:
         given = "--scene" if order.scenes else f"bench {order.suite}"
         raise UserError(f"--plot {order.plot}: it draws how cost grows, which {given} leaves out; use bench growth")
     return suites
 
 
-def _wanted(order: BenchOrder, scenes: Sequence[BenchScene]) -> list[BenchScene]:
-    """Those that were named, or all; raises UserError for a name that there is not."""
+def _check_names(order: BenchOrder, scenes: Sequence[BenchScene | BenchLattice]) -> None:
+    """Raise UserError for a name that there is not."""
     names = list(dict.fromkeys(scene.name for scene in scenes))
     for name in order.scenes:
         if name not in names:
             raise UserError(f"--scene {name}: there is no such scene{suggest(name, names)}")
+
+
+def _wanted(order: BenchOrder, scenes: Sequence[Scene]) -> list[Scene]:
+    """Those that were named, or all."""
     return [scene for scene in scenes if not order.scenes or scene.name in order.scenes]
 
 

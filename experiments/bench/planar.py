@@ -22,7 +22,7 @@ from experiments.population import on_all_devices
 from vsr.physics.advance import Implementation, chosen
 from vsr.physics.scaffolding import SIDE_SPRINGS
 
-SPRINGS_PER_VOXEL = 4 * len(SIDE_SPRINGS) + 2
+SPRINGS_PER_VOXEL = {("squares", 2): 4 * len(SIDE_SPRINGS) + 2, ("points", 2): 6, ("points", 3): 28}
 SENSES = tuple(
     {"quantity": quantity, "reading": reading}
     for reading in ("mean", "difference")
@@ -118,7 +118,7 @@ def time_scene(compiled: CompiledScene, repeats: int) -> dict[str, Any]:
     """All figures of a scene."""
     scene, experiment, genes = compiled.scene, compiled.experiment, compiled.genes
     figures = timed(lambda: compiled.program(genes), repeats)
-    schedule = experiment.schedule()
+    schedule, body = experiment.schedule(), experiment.robot.body
     voxels = int((np.asarray(jax.jit(jax.vmap(experiment.robot.body.decode))(genes["body"])) >= 0).sum())
     svsps = voxels * schedule.steps / figures["median_s"]
     return {
@@ -130,7 +130,7 @@ def time_scene(compiled: CompiledScene, repeats: int) -> dict[str, Any]:
         "implementation": chosen(schedule.implementation, jnp.dtype(experiment.physics.precision)),
         "svsps": svsps,
         "svsps_per_core": svsps / jax.device_count() if jax.default_backend() == "cpu" else None,
-        "spring_updates_per_s": svsps * schedule.substeps * SPRINGS_PER_VOXEL,
+        "spring_updates_per_s": svsps * schedule.substeps * SPRINGS_PER_VOXEL[body.masses, body.dimension],
         "compile_s": compiled.compile_s,
         "peak_bytes": peak_bytes(compiled.program),
         "device_peak_bytes": device_peak_bytes(),
