@@ -20,6 +20,7 @@ from vsr.lattice.integrators import INTEGRATORS, Moving
 from vsr.lattice.model import Lattice, State, Surroundings
 from vsr.lattice.springs import all_intact, break_overloaded, forces_on_nodes, potential_energy
 from vsr.lattice.vector import Vector, dot, join, split, times
+from vsr.physics.settle import settle
 from vsr.spec import suggest
 
 
@@ -170,7 +171,8 @@ def _acceleration(
         if surroundings.drag is not None:
             speed = jnp.sqrt(dot(moving.velocity, moving.velocity))
             force = tuple(a - surroundings.drag * speed * v for a, v in zip(force, moving.velocity, strict=True))
-        change = times(lattice.inverse_mass, force)
+        # Settled, because new velocities and positions, and the stages of Runge-Kutta, use it several times.
+        change = times(lattice.inverse_mass, settle(force[0], force))
         change = (*change[:-1], change[-1] - fall)
         return change if freedom is None else tuple(dot(row, change) for row in freedom)
 
