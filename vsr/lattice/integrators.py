@@ -17,6 +17,7 @@ from typing import NamedTuple
 from jax import Array
 
 from vsr.lattice.vector import Vector, plus, times
+from vsr.physics.settle import settle
 
 
 class Moving(NamedTuple):
@@ -56,7 +57,8 @@ def rk4(acceleration: Acceleration, now: Moving, time: Array, step: float) -> Mo
         return Moving(moving.velocity, acceleration(moving, at))
 
     def ahead(slopes: Moving, by: float) -> Moving:
-        return Moving(plus(now.position, times(by, slopes.position)), plus(now.velocity, times(by, slopes.velocity)))
+        there = plus(now.position, times(by, slopes.position)), plus(now.velocity, times(by, slopes.velocity))
+        return Moving(*settle(now.position[0], there))
 
     first = slope(now, time)
     second = slope(ahead(first, 0.5 * step), time + 0.5 * step)
