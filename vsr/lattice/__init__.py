@@ -10,7 +10,7 @@ from vsr.lattice.graph_building import as_graph, count_springs, of_graph
 from vsr.lattice.integrators import INTEGRATORS
 from vsr.lattice.model import GraphSprings, GridSprings, Lattice, Plane, Sphere, State, Surroundings, Wave
 from vsr.lattice.moduli import Stiffness, isotropic, truss_stiffness, young_modulus
-from vsr.lattice.motion import Energy, advance, advance_until, energy, rest_state
+from vsr.lattice.motion import Energy, advance, advance_until, energy, record, rest_state
 from vsr.lattice.obstacles import ball, floor, plane, slope
 from vsr.lattice.stability import choose_step, longest_step
 from vsr.lattice.wave import driven, peristaltic_wave
@@ -50,6 +50,7 @@ __all__ = [
     "of_pairs",
     "peristaltic_wave",
     "plane",
+    "record",
     "release",
     "rest_state",
     "slope",

@@ -31,32 +31,32 @@ Acceleration = Callable[[Moving, Array], Vector]
 """Of every node [m/s²], given its motion and the time [s]."""
 
 
-def semi_implicit_euler(acceleration: Acceleration, now: Moving, time: Array, step: float) -> Moving:
+def semi_implicit_euler(acceleration: Acceleration, now: Moving, time: Array, step: Array | float) -> Moving:
     """New velocities first; they move the nodes."""
     velocity = plus(now.velocity, times(step, acceleration(now, time)))
     return Moving(plus(now.position, times(step, velocity)), velocity)
 
 
-def explicit_euler(acceleration: Acceleration, now: Moving, time: Array, step: float) -> Moving:
+def explicit_euler(acceleration: Acceleration, now: Moving, time: Array, step: Array | float) -> Moving:
     """Old velocities move the nodes."""
     velocity = plus(now.velocity, times(step, acceleration(now, time)))
     return Moving(plus(now.position, times(step, now.velocity)), velocity)
 
 
-def verlet(acceleration: Acceleration, now: Moving, time: Array, step: float) -> Moving:
+def verlet(acceleration: Acceleration, now: Moving, time: Array, step: Array | float) -> Moving:
     """Half a step of motion, a whole one of forces, half a step of motion."""
     middle = plus(now.position, times(0.5 * step, now.velocity))
     velocity = plus(now.velocity, times(step, acceleration(Moving(middle, now.velocity), time + 0.5 * step)))
     return Moving(plus(middle, times(0.5 * step, velocity)), velocity)
 
 
-def rk4(acceleration: Acceleration, now: Moving, time: Array, step: float) -> Moving:
+def rk4(acceleration: Acceleration, now: Moving, time: Array, step: Array | float) -> Moving:
     """The classical Runge-Kutta method."""
 
     def slope(moving: Moving, at: Array) -> Moving:
         return Moving(moving.velocity, acceleration(moving, at))
 
-    def ahead(slopes: Moving, by: float) -> Moving:
+    def ahead(slopes: Moving, by: Array | float) -> Moving:
         there = plus(now.position, times(by, slopes.position)), plus(now.velocity, times(by, slopes.velocity))
         return Moving(*settle(now.position[0], there))
 
@@ -72,7 +72,7 @@ def rk4(acceleration: Acceleration, now: Moving, time: Array, step: float) -> Mo
     return ahead(slopes, step)
 
 
-INTEGRATORS: dict[str, Callable[[Acceleration, Moving, Array, float], Moving]] = {
+INTEGRATORS: dict[str, Callable[[Acceleration, Moving, Array, Array | float], Moving]] = {
     function.__name__: function for function in (semi_implicit_euler, explicit_euler, verlet, rk4)
 }
 """Every integrator by its name."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -94,6 +94,33 @@ def advance_until(
     return _state(lattice, jax.lax.while_loop(go_on, several, start)[1])
 
 
+@partial(jax.jit, static_argnames=("measure", "samples", "integrator"))
+def record(
+    lattice: Lattice,
+    surroundings: Surroundings,
+    state: State,
+    measure: Callable[[Lattice, Surroundings, State], Any],
+    *,
+    step: Array | float,
+    every: Array | int,
+    samples: int,
+    integrator: str = "semi_implicit_euler",
+) -> tuple[State, Any]:
+    """The state `samples * every` steps [s] later, and a measure of it after every `every` steps, (samples, ...).
+
+    Steps of any length and number share one compilation.
+    """
+    one_step = stepper(lattice, surroundings, step, integrator)
+
+    def sample(now: _Carry, _: None) -> tuple[_Carry, Any]:
+        now = jax.lax.fori_loop(0, every, lambda _, at: one_step(at), now)
+        return now, measure(lattice, surroundings, _state(lattice, now))
+
+    start = _carry(lattice, state)
+    end, measures = jax.lax.scan(sample, start, length=samples)
+    return _state(lattice, end), measures
+
+
 class Energy(NamedTuple):
     """[J], each ()."""
 
@@ -132,7 +159,9 @@ class _Carry(NamedTuple):
     intact: Array | tuple[Array, ...] | None
 
 
-def stepper(lattice: Lattice, surroundings: Surroundings, step: float, integrator: str) -> Callable[[_Carry], _Carry]:
+def stepper(
+    lattice: Lattice, surroundings: Surroundings, step: Array | float, integrator: str
+) -> Callable[[_Carry], _Carry]:
     """One step as a function; raises ValueError for an unknown integrator."""
     if integrator not in INTEGRATORS:
         raise ValueError(f"unknown integrator '{integrator}'{suggest(integrator, INTEGRATORS)}")
