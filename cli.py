@@ -266,16 +266,29 @@ def bench(
 
 
 @main.command()
-@click.option("--reference", metavar="DIR", help="Folder of reference data; without it, the small set that is shipped.")
+@click.option(
+    "--suite",
+    type=click.Choice(["2d", "lattice"]),
+    default="2d",
+    show_default=True,
+    help="Voxel robots against the original simulator's data, or mass-spring lattices against theory and measurement.",
+)
+@click.option(
+    "--reference",
+    metavar="DIR",
+    help="Folder of reference data for the 2d suite; without it, the small set that is shipped.",
+)
 @click.option("--json", "json_file", metavar="FILE", help="Write the report as JSON.")
-@click.option("--plots", metavar="DIR", help="Redraw Figures 5 and 6 of the paper, with the original's points.")
-def validate(reference: str | None, json_file: str | None, plots: str | None) -> None:
-    """Compare the physics with data of the original simulator."""
+@click.option(
+    "--plots", metavar="DIR", help="Draw the figures: 2d has Figures 5 and 6 of the paper, with the original's points."
+)
+def validate(suite: str, reference: str | None, json_file: str | None, plots: str | None) -> None:
+    """Compare the physics with data of the original simulator, or lattices with theory and measurement."""
     from experiments.devices import prepare
     from experiments.validation import validate_command
 
     prepare()
-    validate_command(reference, json_file, plots)
+    validate_command(suite, reference, json_file, plots)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Proof by numbers: our physics against data of the original simulator."""
+"""Proof by numbers: our physics against data of the original simulator, lattices against theory and measurement."""
 
 from __future__ import annotations
 
@@ -15,10 +15,17 @@ SHIPPED = Path(__file__).resolve().parents[2] / "tests" / "data" / "2d-vsr-sim"
 __all__ = ["SHIPPED", "Report", "validate", "validate_command"]
 
 
-def validate_command(reference: str | None, json_file: str | None, plots: str | None) -> None:
+def validate_command(suite: str, reference: str | None, json_file: str | None, plots: str | None) -> None:
     """The work of `vsr validate`."""
     from rich.console import Console
 
+    if suite == "lattice":
+        if reference is not None:
+            raise UserError("--reference: the lattice suite has no data of another simulator; leave it out")
+        from experiments.validation.lattice import validate_lattice_command
+
+        _check_targets(json_file, plots)
+        return validate_lattice_command(json_file, plots)
     folder = SHIPPED if reference is None else Path(reference)
     _check_targets(json_file, plots)
     console = Console()

@@ -42,34 +42,47 @@ class Ends(NamedTuple):
 
 
 def natural_modes(lattice: Lattice, count: int, *, position: np.ndarray | None = None) -> Modes:
-    """The modes of lowest frequency, at most one less than there are ways to move.
+    """The modes of lowest frequency, fewer than there are ways to move.
 
     position: of the nodes in a pose of equilibrium [m], (*nodes, dimension); if absent, undeformed. Damping, contact
     and whatever swings or breaks is left out.
     """
     basis = free_directions(lattice)
-    stiffness = (basis.T @ stiffness_matrix(lattice, position=position) @ basis).tocsc()
+    stiffness, mass = _matrices(lattice, basis, position)
+    shift = SHIFT * float((np.asarray(stiffness.diagonal(), float) / np.asarray(mass.diagonal(), float)).max())
+    return _modes(lattice, basis, *eigsh(stiffness, count, mass, sigma=shift, which="LM"))
+
+
+def highest_mode(lattice: Lattice) -> Modes:
+    """The one mode of highest frequency about the undeformed pose, which limits the step."""
+    basis = free_directions(lattice)
+    stiffness, mass = _matrices(lattice, basis, None)
+    # The mass matrix is diagonal, so its root makes an ordinary problem of the generalised one.
+    root = sparse.diags_array(1 / np.sqrt(mass.diagonal()))
+    squared, vectors = eigsh(root @ stiffness @ root, 1, which="LM")
+    return _modes(lattice, basis, squared, root @ vectors)
+
+
+def _matrices(
+    lattice: Lattice, basis: sparse.csc_array, position: np.ndarray | None
+) -> tuple[sparse.csc_array, sparse.csc_array]:
+    """Stiffness and mass in the ways the nodes can move."""
     masses = np.repeat(np.asarray(lattice.mass, float).reshape(-1), lattice.dimension)
-    mass = (basis.T @ sparse.diags(masses) @ basis).tocsc()
-    shift = SHIFT * float((stiffness.diagonal() / mass.diagonal()).max())
-    squared, vectors = eigsh(stiffness, count, mass, sigma=shift, which="LM")
+    stiffness = stiffness_matrix(lattice, position=position)
+    mass = sparse.diags_array(masses)
+    return sparse.csc_array(basis.T @ stiffness @ basis), sparse.csc_array(basis.T @ mass @ basis)
+
+
+def _modes(lattice: Lattice, basis: sparse.csc_array, squared: np.ndarray, vectors: np.ndarray) -> Modes:
+    """In order and scaled; squared: angular frequencies [1/s²], vectors: in the basis, one a column."""
     order = np.argsort(squared)
-    shape = (basis @ vectors[:, order]).T.reshape(count, *lattice.rest_position.shape)
-    largest = np.linalg.norm(shape, axis=-1).reshape(count, -1).max(1)
+    shape = (basis @ vectors[:, order]).T.reshape(len(order), *lattice.rest_position.shape)
+    largest = np.linalg.norm(shape, axis=-1).reshape(len(order), -1).max(1)
     shape = shape / largest.reshape(-1, *(1,) * (shape.ndim - 1))
     return Modes(np.sqrt(np.maximum(squared[order], 0)) / (2 * np.pi), shape)
 
 
-def highest_frequency(lattice: Lattice) -> float:
-    """Of all modes about rest [Hz]."""
-    basis = free_directions(lattice)
-    masses = np.repeat(np.asarray(lattice.mass, float).reshape(-1), lattice.dimension)
-    root = sparse.diags(1 / np.sqrt((basis.T @ sparse.diags(masses) @ basis).diagonal()))
-    scaled = root @ basis.T @ stiffness_matrix(lattice) @ basis @ root
-    return float(np.sqrt(eigsh(scaled, 1, which="LM", return_eigenvectors=False)[0])) / (2 * np.pi)
-
-
-def stiffness_matrix(lattice: Lattice, *, position: np.ndarray | None = None) -> sparse.csr_matrix:
+def stiffness_matrix(lattice: Lattice, *, position: np.ndarray | None = None) -> sparse.csr_array:
     """Second derivative of the springs' energy by all coordinates [N/m], (nodes * dimension,) * 2, anchored or not."""
     ends = springs_of(lattice.springs, lattice.mass.shape)
     dimension = lattice.dimension
@@ -95,7 +108,7 @@ def stiffness_matrix(lattice: Lattice, *, position: np.ndarray | None = None) ->
         values.append(sign * block)
     size = points.size
     flat = [np.concatenate([part.reshape(-1) for part in parts]) for parts in (values, rows, columns)]
-    return sparse.coo_matrix((flat[0], (flat[1], flat[2])), shape=(size, size)).tocsr()
+    return sparse.coo_array((flat[0], (flat[1], flat[2])), shape=(size, size)).tocsr()
 
 
 def springs_of(springs: Springs, nodes: tuple[int, ...]) -> Ends:
@@ -119,18 +132,15 @@ def springs_of(springs: Springs, nodes: tuple[int, ...]) -> Ends:
     return Ends(first[there], second[there], stiffness[there].astype(float), rest_length[there].astype(float))
 
 
-def free_directions(lattice: Lattice) -> sparse.csc_matrix:
+def free_directions(lattice: Lattice) -> sparse.csc_array:
     """Every way in which a node can move as one column, orthonormal, (nodes * dimension, ways)."""
     dimension = lattice.dimension
     mobile = np.flatnonzero(np.asarray(lattice.inverse_mass).reshape(-1) > 0)
-    if lattice.freedom is None:
-        entries = (mobile[:, None] * dimension + np.arange(dimension)).reshape(-1)
-        return sparse.identity(lattice.mass.size * dimension, format="csc")[:, entries]
-    projections = np.asarray(lattice.freedom, float).reshape(-1, dimension, dimension)[mobile]
-    lengths, vectors = np.linalg.eigh(projections)
+    freedom = np.eye(dimension) if lattice.freedom is None else np.asarray(lattice.freedom, float)
+    projections = np.broadcast_to(freedom, (*lattice.mass.shape, dimension, dimension))
+    lengths, vectors = np.linalg.eigh(projections.reshape(-1, dimension, dimension)[mobile])
     node, which = np.nonzero(lengths > 0.5)
     rows = mobile[node][:, None] * dimension + np.arange(dimension)
     columns = np.broadcast_to(np.arange(len(node))[:, None], rows.shape)
-    values = vectors[node, :, which]
-    shape = (lattice.mass.size * dimension, len(node))
-    return sparse.coo_matrix((values.reshape(-1), (rows.reshape(-1), columns.reshape(-1))), shape=shape).tocsc()
+    entries = vectors[node, :, which].reshape(-1), (rows.reshape(-1), columns.reshape(-1))
+    return sparse.coo_array(entries, shape=(lattice.mass.size * dimension, len(node))).tocsc()

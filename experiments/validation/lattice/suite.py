@@ -1,0 +1,106 @@
+"""All checks of the lattice, two or more at a time, and how they are told.
+
+A section is a function that returns its findings. Sections share nothing, so each runs in a thread with a device of its
+own: small lattices keep one core busy, and compiling does too.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import jax
+from rich.table import Table
+
+from experiments.validation.lattice.beams import INTEGRATORS, check_beams, check_thin_beams
+from experiments.validation.lattice.cylinder import check_cylinder
+from experiments.validation.lattice.elastica import check_elastica
+from experiments.validation.lattice.energy import check_energy
+from experiments.validation.lattice.integrators import check_integrators
+from experiments.validation.lattice.modes import check_modes
+from experiments.validation.lattice.rows import Findings, Row
+from experiments.validation.lattice.stretch import check_moduli
+from vsr.scene import precision
+
+SECTIONS: dict[str, Callable[[], Findings]] = {
+    "moduli": check_moduli,
+    "integrators": check_integrators,
+    **{f"beams, {integrator}": partial(check_beams, integrator) for integrator in INTEGRATORS},
+    "beams, two cells": check_thin_beams,
+    "energy": check_energy,
+    "modes": check_modes,
+    "elastica": check_elastica,
+    "cylinder": check_cylinder,
+}
+"""By name, in the order they are told."""
+LONGEST_FIRST = ("beams, rk4", "cylinder", "beams, verlet", "beams, semi_implicit_euler", "elastica")
+"""Begun before the others, so that no core waits for a long one at the end."""
+
+
+def validate_lattice(tell: Callable[[str, Findings], None] = lambda name, findings: None) -> dict[str, Any]:
+    """Run every section; tell: called with each as its turn comes. Returns what `--json` writes."""
+    began = time.perf_counter()
+    devices = jax.devices()
+    free: queue.SimpleQueue = queue.SimpleQueue()
+    for device in devices:
+        free.put(device)
+
+    def run(section: Callable[[], Findings]) -> Findings:
+        device = free.get()
+        try:
+            # Both belong to the thread that opens them.
+            with precision("float64"), jax.default_device(device):
+                return section()
+        finally:
+            free.put(device)
+
+    with ThreadPoolExecutor(len(devices)) as pool:
+        order = sorted(SECTIONS, key=lambda name: LONGEST_FIRST.index(name) if name in LONGEST_FIRST else 99)
+        pending: dict[str, Future[Findings]] = {name: pool.submit(run, SECTIONS[name]) for name in order}
+        found = {}
+        for name in SECTIONS:
+            found[name] = pending[name].result()
+            tell(name, found[name])
+    return report_of(found, time.perf_counter() - began)
+
+
+def report_of(found: dict[str, Findings], seconds: float) -> dict[str, Any]:
+    """All rows, how many passed, which did not, and the curves."""
+    rows = [{"section": section, **row.as_dict()} for section, findings in found.items() for row in findings.rows]
+    judged = [row for row in rows if row["passed"] is not None]
+    return {
+        "suite": "lattice",
+        "seconds": round(seconds, 1),
+        "judged": len(judged),
+        "passed": sum(row["passed"] for row in judged),
+        "missed": [f"{row['section']}: {row['name']}" for row in judged if not row["passed"]],
+        "rows": rows,
+        "series": {name: curve for findings in found.values() for name, curve in findings.series.items()},
+    }
+
+
+def table_of(name: str, findings: Findings) -> Table:
+    """A section as the user sees it."""
+    table = Table(title=name, title_justify="left", title_style="bold")
+    table.add_column("check", no_wrap=True)
+    for column in ("measured", "expected", "error", "allowed"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("")
+    table.add_column("note")
+    for row in findings.rows:
+        verdict = {True: "[green]passed[/green]", False: "[red]MISSED[/red]", None: "told"}[row.passed]
+        table.add_row(row.name, *_figures(row), verdict, row.note)
+    return table
+
+
+def _figures(row: Row) -> tuple[str, str, str, str]:
+    unit = f" {row.unit}" if row.unit and row.unit != "relative" else ""
+    if row.error_unit == "relative" and row.unit != "relative":
+        error, allowed = f"{100 * row.error:+.2f} %", "" if row.tolerance is None else f"{100 * row.tolerance:g} %"
+    else:
+        error, allowed = f"{row.error:+.3g}{unit}", "" if row.tolerance is None else f"{row.tolerance:g}{unit}"
+    return f"{row.measured:.5g}{unit}", f"{row.expected:.5g}{unit}", error, allowed
