@@ -39,6 +39,8 @@ class Bar:
     """[Pa]"""
     density: float = 1000.0
     """[kg/m³]"""
+    room: tuple[int, int, int] | None = None
+    """of the grid it lies in, at the right end: height, width, length [cells]; equal rooms share compilations"""
 
     @property
     def name(self) -> str:
@@ -67,15 +69,17 @@ class Bar:
 
     def lattice(self, springs: Stiffness | None = None) -> Lattice:
         """Undamped; springs: other than the isotropic ones."""
-        cells = np.ones((self.height, self.width, self.length), bool)
+        size = self.height, self.width, self.length
+        spare = [(room - own, 0) for room, own in zip(self.room or size, size, strict=True)]
+        cells = np.pad(np.ones(size, bool), spare)
         chosen = isotropic(self.young_modulus, self.side, 3) if springs is None else springs
         return clamped(cells, self.side, chosen, self.density)
 
 
 def clamped(cells: np.ndarray, side: float, springs: Stiffness, density: float) -> Lattice:
-    """Any cells whose leftmost plane is held."""
+    """Any cells; the leftmost plane that has some is held."""
     anchored = np.zeros([size + 1 for size in cells.shape], bool)
-    anchored[..., 0] = True
+    anchored[..., np.flatnonzero(cells.any((0, 1)))[0]] = True
     return of_cells(cells, side, springs, density, anchored=anchored, dtype=jnp.float64)
 
 
@@ -87,14 +91,16 @@ def end_load(lattice: Lattice, force: tuple[float, float, float]) -> Array:
     return jnp.asarray(share[..., None] / share.sum() * np.asarray(force))
 
 
-def tip_of(position: Array) -> Array:
-    """Mean position of the right end's nodes [m], (3,)."""
-    return position[..., -1, :].mean(tuple(range(position.ndim - 2)))
+def tip_of(lattice: Lattice, position: Array) -> Array:
+    """Middle of the right end [m], (3,)."""
+    share = lattice.mass[..., -1, None]
+    axes = tuple(range(lattice.node_axes - 1))
+    return (share * position[..., -1, :]).sum(axes) / share.sum()
 
 
 def tip_and_energy(lattice: Lattice, surroundings: Surroundings, state: State) -> tuple[Array, Array]:
     """Position of the tip [m], (3,), and kinetic, elastic, gravitational and load's energy [J], (4,)."""
-    return tip_of(state.position), jnp.stack(energy(lattice, surroundings, state))
+    return tip_of(lattice, state.position), jnp.stack(energy(lattice, surroundings, state))
 
 
 class Swing(NamedTuple):
@@ -123,7 +129,7 @@ def swing(
     integrator: str = "semi_implicit_euler",
     gravity: float = 0.0,
     damped_periods: int = 2,
-    free_periods: int = 4,
+    free_periods: int = 3,
     samples: int = SAMPLES,
     share_of_bound: float = SHARE_OF_BOUND,
 ) -> Swing:
@@ -147,7 +153,9 @@ def swing(
         tips.append(np.asarray(tip))
         energies.append(np.asarray(held))
     time = (np.arange(1, len(tips) * samples + 1) - damped_periods * samples) * every * step
-    return Swing(time, np.concatenate(tips) - np.asarray(tip_of(lattice.rest_position)), np.concatenate(energies), step)
+    return Swing(
+        time, np.concatenate(tips) - np.asarray(tip_of(lattice, lattice.rest_position)), np.concatenate(energies), step
+    )
 
 
 def resting(lattice: Lattice) -> State:

@@ -21,11 +21,10 @@ from vsr.lattice.modes import natural_modes
 INTEGRATORS = ("semi_implicit_euler", "verlet", "rk4")
 DEFLECTION = 2e-4
 """of the tip under its load [m]"""
-BASE = Bar(height=4, width=4, length=24)
-LENGTHS = tuple(Bar(height=4, width=4, length=length) for length in (20, 24, 32))
-WIDTHS = tuple(Bar(height=4, width=width, length=24) for width in (4, 6, 8))
-HEIGHTS = tuple(Bar(height=height, width=4, length=24) for height in (4, 5, 6))
-THIN = Bar(height=2, width=2, length=20)
+LENGTHS = tuple(Bar(height=4, width=4, length=length, room=(4, 4, 32)) for length in (20, 24, 28, 32))
+WIDTHS = tuple(Bar(height=4, width=width, length=24, room=(4, 8, 24)) for width in (4, 6, 8))
+HEIGHTS = tuple(Bar(height=height, width=4, length=24, room=(6, 4, 24)) for height in (4, 5, 6))
+THIN = Bar(height=2, width=2, length=20, room=(4, 4, 20))
 FOUR_ACROSS, TWO_ACROSS = 0.05, 0.12
 
 
@@ -43,7 +42,7 @@ def exponent(over: list[float], frequencies: list[float]) -> float:
 
 def check_beams(integrator: str) -> Findings:
     """Every beam with one integrator, the exponents of length, width and height, and a beam of two cells across."""
-    bars = list(dict.fromkeys((*LENGTHS, *WIDTHS, *HEIGHTS)))
+    bars = (*LENGTHS, *WIDTHS, *HEIGHTS)
     found = {bar: measured_frequency(bar, integrator) for bar in bars}
     rows = [
         relative(

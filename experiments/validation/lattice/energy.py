@@ -12,7 +12,7 @@ import numpy as np
 from experiments.validation.lattice.bar import Bar, Swing, swing
 from experiments.validation.lattice.rows import Findings, absolute
 
-BAR = Bar(height=4, width=4, length=20)
+BAR = Bar(height=4, width=4, length=20, room=(4, 4, 20))
 DEFLECTION = 0.01
 """of the tip under its load [m]"""
 SHARE_OF_BOUND = 0.5

@@ -13,7 +13,7 @@ from experiments.validation.lattice.spectrum import amplitudes, frequency_of_pea
 from vsr.lattice import Lattice
 from vsr.lattice.modes import Modes, natural_modes
 
-BAR = Bar(height=4, width=3, length=20)
+BAR = Bar(height=4, width=3, length=20, room=(4, 4, 20))
 AXES = {"sideways": 1, "up and down": 2}
 SMALL, LARGE = 2e-4, 0.08
 """deflection of the tip under its load, if it were proportional [m]"""
