@@ -165,7 +165,8 @@ def resting(lattice: Lattice) -> State:
 
 def with_damping(lattice: Lattice, rate: float) -> Lattice:
     """All velocities decay at a rate [1/s]."""
-    return replace(lattice, damping=jnp.asarray(rate))
+    # Of the same type as before, or all would be compiled once more.
+    return replace(lattice, damping=jnp.asarray(rate, lattice.damping.dtype))
 
 
 def fastest(lattice: Lattice, surroundings: Surroundings, state: State) -> Array:

@@ -97,7 +97,7 @@ def check_elastica(cells: tuple[int, ...] = CELLS) -> Findings:
             f"{mine[-1]:.3f} for {right[-1]:.3f}"
             for mine, right in zip((shape.reach, shape.drop), (theory.reach, theory.drop), strict=True)
         )
-        note = f"reach {reach}, drop {drop} L; speed left {speed:.0e} L/T"
+        note = f"{bar.name}: reach {reach}, drop {drop} L; speed left {speed:.0e} L/T"
         tolerance = TOLERANCE if across == max(cells) else None
         findings.rows.append(absolute(f"tip of {bar.name}", 100 * off, 0, tolerance, "% of L", note))
         findings.series[f"elastica_{across}"] = {"reach": shape.reach.tolist(), "drop": shape.drop.tolist()}

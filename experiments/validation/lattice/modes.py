@@ -49,7 +49,12 @@ def check_modes(bar: Bar = BAR) -> Findings:
                 measured = frequency_of_peak(time, tip[:, axis], expected)
                 findings.rows.append(
                     relative(
-                        f"mode {number} {way}, {size}", measured, expected, tolerance, "Hz", f"{bar.name}, {reach}"
+                        f"mode {number} {way}, {size}",
+                        measured,
+                        expected,
+                        tolerance,
+                        "Hz",
+                        f"{size}: {bar.name}, {reach}",
                     )
                 )
             frequency, strength = amplitudes(time, tip[:, axis])

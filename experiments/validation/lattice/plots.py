@@ -50,7 +50,7 @@ def _frequencies(series: Series) -> Figure:
             if f"beams_{integrator}" in series:
                 swung = [point["measured"] for point in series[f"beams_{integrator}"][axis]]
                 axes.plot(100 * size, swung, MARKS[integrator], mfc="none", color=f"C{number}", label=NAMES[integrator])
-        axes.set(xlabel=f"{axis} [cm]", ylim=(0, None))
+        axes.set(xlabel=f"{axis} [cm]", ylim=(0, 1.15 * expected.max()))
     panels[0].set_ylabel("lowest frequency [Hz]")
     panels[0].legend()
     return figure
@@ -61,21 +61,23 @@ def _energy(series: Series) -> Figure:
     figure = Figure(figsize=(9, 3), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     time, energy = (np.array(series["energy_verlet"][key]) for key in ("time", "energy"))
-    energy = 1e3 * (energy - [0, 0, energy[-1, 2], 0])
+    released = int(np.flatnonzero(time > 0)[0]) - 1
+    energy = 1e3 * (energy - [0, 0, energy[released, 2], 0])
     shown = time < 0.4
-    for column, label in enumerate(("kinetic", "elastic", "gravitational (from an instant after)")):
+    for column, label in enumerate(("kinetic", "elastic", "gravitational, from the release")):
         left.plot(time[shown], energy[shown, column], label=label)
     left.plot(time[shown], energy[shown, :3].sum(1), color="k", label="total without the load's")
     left.axvline(0, color="0.6", lw=0.8)
     left.set(xlabel="time since release [s]", ylabel="energy [mJ]", title="Verlet: damped until 0, then free")
-    left.legend(fontsize=7)
+    left.set_ylim(None, 1.45 * energy[shown, :3].max())
+    left.legend(ncols=2, loc="upper left")
     for number, integrator in enumerate(("semi_implicit_euler", "verlet")):
         time, energy = (np.array(series[f"energy_{integrator}"][key]) for key in ("time", "energy"))
         free = time > 0
         total, scale = energy[free].sum(1), energy[free, 0].max()
         right.plot(time[free], 100 * (total - total.mean()) / scale, color=f"C{number}", label=NAMES[integrator])
-    right.set(xlabel="time since release [s]", ylabel="total - mean [% of largest kinetic]")
-    right.legend()
+    right.set(xlabel="time since release [s]", ylabel="total - mean [% of largest kinetic]", ylim=(-0.3, 0.45))
+    right.legend(loc="upper left", ncols=2)
     return figure
 
 

@@ -14,6 +14,8 @@ from functools import partial
 from typing import Any
 
 import jax
+from rich.box import SIMPLE
+from rich.markup import escape
 from rich.table import Table
 
 from experiments.validation.lattice.beams import INTEGRATORS, check_beams, check_thin_beams
@@ -84,23 +86,24 @@ def report_of(found: dict[str, Findings], seconds: float) -> dict[str, Any]:
 
 
 def table_of(name: str, findings: Findings) -> Table:
-    """A section as the user sees it."""
-    table = Table(title=name, title_justify="left", title_style="bold")
-    table.add_column("check", no_wrap=True)
-    for column in ("measured", "expected", "error", "allowed"):
+    """A section as the user sees it, in 80 columns."""
+    notes = list(dict.fromkeys(row.note for row in findings.rows if row.note))
+    table = Table(
+        title=name, title_justify="left", title_style="bold", caption=escape("\n".join(notes)), caption_justify="left"
+    )
+    table.box = SIMPLE
+    table.add_column("check", overflow="fold")
+    for column in ("measured", "expected", "error", "allowed", ""):
         table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("")
-    table.add_column("note")
     for row in findings.rows:
         verdict = {True: "[green]passed[/green]", False: "[red]MISSED[/red]", None: "told"}[row.passed]
-        table.add_row(row.name, *_figures(row), verdict, row.note)
+        unit = f" [{row.unit}]" if row.unit else ""
+        table.add_row(escape(row.name + unit), *_figures(row), verdict)
     return table
 
 
 def _figures(row: Row) -> tuple[str, str, str, str]:
-    unit = f" {row.unit}" if row.unit and row.unit != "relative" else ""
-    if row.error_unit == "relative" and row.unit != "relative":
-        error, allowed = f"{100 * row.error:+.2f} %", "" if row.tolerance is None else f"{100 * row.tolerance:g} %"
-    else:
-        error, allowed = f"{row.error:+.3g}{unit}", "" if row.tolerance is None else f"{row.tolerance:g}{unit}"
-    return f"{row.measured:.5g}{unit}", f"{row.expected:.5g}{unit}", error, allowed
+    share = row.error_unit == "relative"
+    error = f"{100 * row.error:+.2f} %" if share else f"{row.error:+.2g}"
+    allowed = "" if row.tolerance is None else f"{100 * row.tolerance:g} %" if share else f"{row.tolerance:g}"
+    return f"{row.measured:.5g}", f"{row.expected:.5g}", error, allowed
