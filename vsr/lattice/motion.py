@@ -113,7 +113,7 @@ def record(
     one_step = stepper(lattice, surroundings, step, integrator)
 
     def sample(now: _Carry, _: None) -> tuple[_Carry, Any]:
-        now = jax.lax.fori_loop(0, every, lambda _, at: one_step(at), now)
+        now = jax.lax.fori_loop(0, every, _timed(one_step, now.time, step), now)
         return now, measure(lattice, surroundings, _state(lattice, now))
 
     start = _carry(lattice, state)
@@ -208,7 +208,9 @@ def _acceleration(
     return acceleration
 
 
-def _timed(one_step: Callable[[_Carry], _Carry], start: Array, step: float) -> Callable[[Array | int, _Carry], _Carry]:
+def _timed(
+    one_step: Callable[[_Carry], _Carry], start: Array, step: Array | float
+) -> Callable[[Array | int, _Carry], _Carry]:
     """A step that tells the time from the number of steps: thousands of short steps added up would drift."""
     return lambda done, now: one_step(now)._replace(time=start + step * (done + 1))
 
