@@ -13,6 +13,7 @@ import cli
 from experiments.bench.command import BenchOrder, bench
 from experiments.bench.evolve import bipeds
 from experiments.bench.growth import QUANTITIES, Series, series_for, slope, summarise
+from experiments.bench.lattice import BenchLattice
 from experiments.bench.planar import SCENES, BenchScene
 from experiments.bench.plot import plot_growth
 from experiments.bench.timing import compiling_anew, peak_bytes
@@ -50,6 +51,23 @@ def test_scenes_tell_what_was_timed(tmp_path, capsys):
     assert "pair" in told
     assert "3 robots, 0.1 s x 6" in told
     assert figures["implementation"] in told
+
+
+def test_lattices_and_robots_in_space_are_timed(tmp_path, capsys):
+    target = tmp_path / "figures.json"
+    lattices = [BenchLattice(2, steps=(3, 3)), BenchLattice(2, 2, steps=(3, 3))]
+    robot = replace(PAIR, name="cubes", body={"shape": [["aa"]]})
+    bench(BenchOrder("3d", repeats=1, json_file=str(target)), lattices=lattices, robots=[robot])
+    report = json.loads(target.read_text())
+    for figures, springs in zip(report["lattices"], (28, 56), strict=True):
+        assert (figures["springs"], figures["steps"]) == (springs, 3)
+        assert figures["spring_updates_per_s"] == pytest.approx(springs * 3 / figures["median_s"])
+    (figures,) = report["robots_in_space"]
+    assert (figures["voxels"], figures["substeps"]) == (6, 7)
+    assert figures["spring_updates_per_s"] == pytest.approx(figures["svsps"] * 7 * 28)
+    told = capsys.readouterr().out
+    assert "bounce-2-x2" in told
+    assert "cubes" in told
 
 
 def test_growth_is_timed_and_drawn(tmp_path, capsys):

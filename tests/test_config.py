@@ -27,7 +27,7 @@ from experiments.config.yaml_reader import parse_yaml, read_yaml
 from experiments.experiment import Experiment
 from vsr import MLP, Body, Development, Material, Polyline, Robot, Scene, Sense, Sine, Steppy, World
 
-CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
+CONFIGS = sorted((ROOT / "configs").glob("*.yaml")) + sorted((ROOT / "configs" / "3d").glob("*.yaml"))
 SCENE_FILES = [path for path in CONFIGS if isinstance(load(path), Scene)]
 
 

@@ -23,6 +23,7 @@ from vsr.sensors.quantities import QUANTITIES, View
 from vsr.tasks import Placement, move_rigidly, place
 from vsr.terrain import Flat
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
 UNDAMPED = {"linear_damping": 0.0, "spring_damping_ratio": 0.0}
 WEIGHTLESS = Environment(gravity=jnp.float32(0))
 SHAPES = {2: ("aa", "a."), 3: (("aa", "a."), ("a.", ".."))}

@@ -29,6 +29,7 @@ _HOME = {
     "Uphill": "vsr.terrain",
     "Downhill": "vsr.terrain",
     "Polyline": "vsr.terrain",
+    "Bumpy": "vsr.terrain",
 }
 
 __all__ = list(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]

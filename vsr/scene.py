@@ -129,6 +129,10 @@ def check_life(
         complaints.append((("physics", "integrator"), text))
     if voxels.masses == "points" and physics.implementation == "fused":
         complaints.append((("physics", "implementation"), "'fused' is for square masses; use 'auto' or 'xla'"))
+    if world.terrain is not None and world.terrain.in_space and voxels.dimension == 2:
+        complaints.append(
+            (("world", "terrain"), "its height changes along y; a robot in the plane needs a line of ground")
+        )
     left = task.placement.left
     if left is not None and world.terrain is not None:
         x, _ = world.terrain.points()

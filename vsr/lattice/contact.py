@@ -17,6 +17,7 @@ from jax import Array
 from vsr.lattice.integrators import Moving
 from vsr.lattice.model import Plane, Sphere, Surroundings
 from vsr.lattice.vector import Vector, dot, minus, plus, times
+from vsr.terrain.field import HeightField, field_surface
 from vsr.terrain.surface import Terrain, surface
 
 LEAST_SHARE = 1e-4
@@ -66,13 +67,14 @@ def surfaces(surroundings: Surroundings, position: Vector) -> Iterator[Surface]:
         yield ground(surroundings.terrain, position)
 
 
-def ground(terrain: Terrain, position: Vector) -> Surface:
+def ground(terrain: Terrain | HeightField, position: Vector) -> Surface:
     """The terrain below every node; a line of ground is the same for all y."""
-    height, normal_x, normal_up = surface(terrain, position[0])
-    flat = tuple(jnp.zeros_like(part) for part in position[1:-1])
-    return Surface(
-        (position[-1] - height) * normal_up, (normal_x, *flat, normal_up), terrain.friction, terrain.restitution
-    )
+    if isinstance(terrain, HeightField):
+        height, normal = field_surface(terrain, position[0], position[1])
+    else:
+        height, normal_x, normal_up = surface(terrain, position[0])
+        normal = (normal_x, *(jnp.zeros_like(part) for part in position[1:-1]), normal_up)
+    return Surface((position[-1] - height) * normal[-1], normal, terrain.friction, terrain.restitution)
 
 
 def _plane(plane: Plane, position: Vector) -> Surface:

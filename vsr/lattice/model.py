@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import jax
 from jax import Array
 
+from vsr.terrain.field import HeightField
 from vsr.terrain.surface import Terrain
 
 
@@ -169,5 +170,5 @@ class Surroundings:
     """external force on each node [N], (*nodes, dimension)"""
     bodies: tuple[Plane | Sphere, ...] = ()
     """obstacles"""
-    terrain: Terrain | None = None
+    terrain: Terrain | HeightField | None = None
     """ground with friction and restitution; a line is the same for all y"""

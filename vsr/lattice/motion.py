@@ -176,6 +176,7 @@ def stepper(
         moving = integrate(acceleration, now.moving, now.time, step)
         moving = moving._replace(velocity=times(decay, moving.velocity))
         if obstacles:
+            moving = settle(now.moving.position[0], moving)
             moving = touch(
                 surroundings, moving, lattice.inverse_mass > 0, before=now.moving.position, freedom=_freedom(lattice)
             )

@@ -83,9 +83,9 @@ class _Squares:
     def voxel_motion(self, model: Model, environment: Environment, state: State) -> VoxelMotion:
         motion = geometry.mass_motion(model, state)
         touching = jnp.zeros_like(model.present)
-        if environment.terrain is not None:
+        if environment.line is not None:
             corner = geometry.mass_corners(model, motion)
-            height = heights_over_ground(environment.terrain, corner[..., 0], corner[..., 1])
+            height = heights_over_ground(environment.line, corner[..., 0], corner[..., 1])
             touching = (height < 0).any((0, 1)).astype(model.present.dtype)
         return VoxelMotion(
             corner=motion.center[jnp.array(BITWISE)],

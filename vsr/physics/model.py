@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import jax
 from jax import Array
 
+from vsr.terrain.field import HeightField
 from vsr.terrain.surface import Terrain
 
 
@@ -103,7 +104,14 @@ class Environment:
 
     gravity: Array
     """downward acceleration [m/s²], ()"""
-    terrain: Terrain | None = None
+    terrain: Terrain | HeightField | None = None
     """the ground, or None for free space"""
     load: Array | None = None
     """external force on each cluster's centre [N], (layers, rows+1, columns+1, 2)"""
+
+    @property
+    def line(self) -> Terrain | None:
+        """The ground as a line, the only kind that square masses know; raises TypeError for another."""
+        if isinstance(self.terrain, HeightField):
+            raise TypeError("square masses move in the plane, where the ground is a line; this is a height field")
+        return self.terrain

@@ -13,7 +13,7 @@ from vsr.physics.mechanics import AnyModel, AnyState, mechanics_of
 from vsr.physics.model import State
 from vsr.physics.points.model import PointState
 from vsr.spec import Real, Spec
-from vsr.terrain import Terrain, highest_between
+from vsr.terrain import HeightField, Terrain, highest_between, highest_of_field
 
 S = TypeVar("S", bound=State | PointState)
 
@@ -31,7 +31,7 @@ class Placement(Spec):
     """[m/s], right and up"""
 
 
-def place(model: AnyModel, terrain: Terrain | None, placement: Placement) -> AnyState:
+def place(model: AnyModel, terrain: Terrain | HeightField | None, placement: Placement) -> AnyState:
     """The robot at its start.
 
     Without terrain the ground is at height 0. In space the middle of its box is at y = 0.
@@ -42,15 +42,29 @@ def place(model: AnyModel, terrain: Terrain | None, placement: Placement) -> Any
     if placement.left is not None:
         left = jnp.asarray(placement.left, low.dtype)
     else:
-        left = jnp.zeros_like(low[0]) if terrain is None else terrain.vertex_x[1] + 1
-    ground = jnp.zeros_like(left) if terrain is None else highest_between(terrain, left, left + high[0] - low[0])
+        left = jnp.zeros_like(low[0]) if terrain is None else _begin(terrain) + 1
     aside = -0.5 * (high[1:-1] - low[1:-1])
+    ground = _highest(terrain, jnp.concatenate([left[None], aside]), (high - low)[:-1])
     shift = jnp.concatenate([left[None], aside, (ground + placement.clearance)[None]]) - low
     # A body without voxels has no box; it stays where it is, and rollout reports it as failed.
     shift = jnp.where(jnp.isfinite(shift), shift, 0)
     right, up = placement.velocity
     velocity = jnp.asarray([right, *(0.0,) * (low.size - 2), up], low.dtype)
     return move_rigidly(model, state, shift=shift, velocity=velocity)
+
+
+def _begin(terrain: Terrain | HeightField) -> Array:
+    """Where the left wall ends [m]."""
+    return terrain.start[0] + terrain.spacing[0] if isinstance(terrain, HeightField) else terrain.vertex_x[1]
+
+
+def _highest(terrain: Terrain | HeightField | None, low: Array, size: Array) -> Array:
+    """The highest ground below a box [m]; low, size: without the vertical, (dimension - 1,)."""
+    if terrain is None:
+        return jnp.zeros_like(low[0])
+    if isinstance(terrain, HeightField):
+        return highest_of_field(terrain, low, low + size)
+    return highest_between(terrain, low[0], low[0] + size[0])
 
 
 def move_rigidly(

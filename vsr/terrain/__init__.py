@@ -1,7 +1,9 @@
 """The ground: described shapes and the array form that physics asks for height and normal."""
 
+from vsr.terrain.field import HeightField, field_surface, highest_of_field
 from vsr.terrain.shapes import (
     TERRAINS,
+    Bumpy,
     Downhill,
     Flat,
     Ground,
@@ -15,15 +17,19 @@ from vsr.terrain.surface import Terrain, highest_between, surface
 
 __all__ = [
     "TERRAINS",
+    "Bumpy",
     "Downhill",
     "Flat",
     "Ground",
+    "HeightField",
     "Hilly",
     "Polyline",
     "Steppy",
     "Terrain",
     "Uneven",
     "Uphill",
+    "field_surface",
     "highest_between",
+    "highest_of_field",
     "surface",
 ]

@@ -6,13 +6,14 @@ All start and end with a steep wall, so that no robot leaves the world, and begi
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import jax.numpy as jnp
 import numpy as np
 from pydantic import Field, model_validator
 
 from vsr.spec import Count, Real, Spec
+from vsr.terrain.field import HeightField
 from vsr.terrain.surface import Terrain
 
 Positive = Annotated[Real, Field(gt=0)]
@@ -34,6 +35,8 @@ class Ground(Spec):
     """friction coefficient of the ground"""
     restitution: Annotated[Real, Field(ge=0)] = 0.0
     """restitution coefficient of the ground"""
+    in_space: ClassVar[bool] = False
+    """whether its height changes along y, so that robots in the plane cannot use it"""
 
     @abstractmethod
     def profile(self) -> tuple[np.ndarray, np.ndarray]:
@@ -62,7 +65,7 @@ class Ground(Spec):
             )
         return self
 
-    def build(self, dtype: jnp.dtype | type = jnp.float32) -> Terrain:
+    def build(self, dtype: jnp.dtype | type = jnp.float32) -> Terrain | HeightField:
         """The array form."""
         x, y = self.points()
         return Terrain.of(x, y, friction=self.friction, restitution=self.restitution, dtype=dtype)
@@ -184,8 +187,57 @@ class Polyline(Ground):
         return np.array(self.x, float), np.array(self.y, float)
 
 
+class Bumpy(Ground):
+    """Ground in space with bumps and hollows both ways; walls at both ends of x, none along y."""
+
+    type: Literal["bumpy"] = "bumpy"
+    length: Annotated[Real, Field(gt=40, le=5000)] = 400.0
+    """from end to end along x, walls included [m]"""
+    breadth: Annotated[Real, Field(gt=0, le=5000)] = 200.0
+    """along y, half of it on either side of y = 0 [m]; beyond, the border's height goes on"""
+    height: Annotated[Real, Field(ge=0)] = 0.5
+    """standard deviation of the heights [m]"""
+    width: Annotated[Real, Field(ge=0.5)] = 5.0
+    """distance of the points whose heights are drawn [m]; each wall is as wide"""
+    seed: Seed = 0
+    """of the heights"""
+    in_space: ClassVar[bool] = True
+
+    def heights(self) -> np.ndarray:
+        """At all points [m], (points along y, points along x), walls included; the lowest between the walls is 0."""
+        columns, rows = (max(2, round(size / self.width) + 1) for size in (self.length, self.breadth))
+        inner = np.random.default_rng(self.seed).normal(0, 1, (rows, columns)) * self.height
+        inner -= inner[:, 1:-1].min()
+        inner[:, [0, -1]] = inner[:, [1, -2]] + self.wall_height
+        return inner
+
+    def profile(self) -> tuple[np.ndarray, np.ndarray]:
+        x, y = self.points()
+        return x[1:-1], y[1:-1]
+
+    def points(self) -> tuple[np.ndarray, np.ndarray]:
+        """The line at y = 0."""
+        heights = self.heights()
+        middle = (len(heights) - 1) / 2
+        below = int(middle)
+        line = heights[below] + (middle - below) * (heights[min(below + 1, len(heights) - 1)] - heights[below])
+        return np.arange(heights.shape[1]) * self.width, line
+
+    def build(self, dtype: jnp.dtype | type = jnp.float32) -> HeightField:
+        heights = self.heights()
+        start = 0.0, -self.width * (len(heights) - 1) / 2
+        return HeightField.of(
+            heights,
+            start,
+            (self.width, self.width),
+            friction=self.friction,
+            restitution=self.restitution,
+            dtype=dtype,
+        )
+
+
 TERRAINS = {
-    kind.model_fields["type"].default: kind for kind in (Flat, Uneven, Hilly, Steppy, Uphill, Downhill, Polyline)
+    kind.model_fields["type"].default: kind for kind in (Flat, Uneven, Hilly, Steppy, Uphill, Downhill, Polyline, Bumpy)
 }
 """Every described terrain by its name."""
 

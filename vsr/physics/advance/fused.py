@@ -109,7 +109,7 @@ def _advance(
     packed, watched = _call(
         layout,
         (tuple(voxels), tuple(clusters)),
-        environment.terrain,
+        environment.line,
         (
             table(list(voxels.values())),
             slots.voxel_clusters,
@@ -213,11 +213,11 @@ def _cluster_numbers(
     }
     if environment.load is not None:
         numbers |= {f"load_{axis}": put(environment.load[..., i]) for i, axis in enumerate("xy")}
-    if environment.terrain is not None:
+    if environment.line is not None:
         mobility = jax.vmap(mobility_of)(model)
         numbers |= {name: put(values) for name, values in mobility._asdict().items()}
         numbers["reach"] = put(jnp.sqrt((model.contact_offset**2).sum(-1).max(1)))
-        corners = jax.vmap(corners_on)(*_same_robots(model, environment.terrain))
+        corners = jax.vmap(corners_on)(*_same_robots(model, environment.line))
         for field, points in corners._asdict().items():
             # Every cluster has at least so many corners, and only what may be missing needs a lift.
             first = FEWEST_CORNERS if field == "lift" else 0

@@ -62,7 +62,7 @@ def _batched_advance(substep: float, count: int):
 def _advance(model: Model, environment: Environment, state: State, control: Array, substep: float, count: int) -> State:
     control = jnp.clip(control, -1, 1)
     rest_length = rest_lengths(model, control)
-    terrain = environment.terrain
+    terrain = environment.line
     contact = None if terrain is None else (partial(surface, terrain), mobility_of(model), corners_on(model, terrain))
     load = None if environment.load is None else (environment.load[:, :, :, 0], environment.load[:, :, :, 1])
     fall = jnp.where(model.inverse_mass > 0, environment.gravity, 0)

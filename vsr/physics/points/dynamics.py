@@ -68,12 +68,13 @@ def _advance(
     integrate = INTEGRATORS[model.integrator]
     free = model.inverse_mass > 0
 
-    def body(_, moving: Moving) -> Moving:
-        moving = integrate(acceleration, moving, jnp.zeros(()), substep)
+    def body(_, now: Moving) -> Moving:
+        moving = integrate(acceleration, now, jnp.zeros(()), substep)
         moving = moving._replace(velocity=times(decay, moving.velocity))
         if environment.terrain is None:
             return moving
-        return touch(surroundings, settle(moving.position[0], moving), free, model.friction, model.restitution)
+        moving = settle(now.position[0], moving)
+        return touch(surroundings, moving, free, model.friction, model.restitution, before=now.position)
 
     batch_axes = control.ndim - model.dimension
     batch = np.broadcast_shapes(
@@ -113,7 +114,7 @@ def _acceleration(model: PointModel, environment: Environment, control: Array):
         )
         if load is not None:
             force = plus(force, load)
-        change = times(model.inverse_mass, force)
+        change = times(model.inverse_mass, settle(moving.position[0], force))
         return (*change[:-1], change[-1] - fall)
 
     return acceleration

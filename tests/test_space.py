@@ -1,0 +1,184 @@
+"""Robots in space from end to end: ground of any height, bodies from genes, senses, evolution, drawings."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import cli
+from experiments.config import load_scene
+from experiments.encodings.bodies import GaussianMixture
+from experiments.encodings.connectivity import largest_component
+from experiments.experiment import Experiment
+from experiments.runs import read_run
+from vsr.body import Body, assemble_point_body
+from vsr.drawing.outlines import outlines
+from vsr.physics.mechanics import mechanics_of
+from vsr.physics.model import Environment
+from vsr.physics.points.dynamics import advance_through
+from vsr.physics.points.geometry import rest_state
+from vsr.rollout import Trajectory
+from vsr.scene import simulate
+from vsr.tasks import Placement, place
+from vsr.terrain import Bumpy, HeightField, field_surface, highest_of_field
+
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+QUADRUPED = [["aaaa", "aaaa", "aaaa"], ["a..a", "....", "a..a"]]
+
+
+def test_fields_are_bilinear_between_their_points():
+    random = np.random.default_rng(0)
+    heights = random.normal(size=(4, 5))
+    field = HeightField.of(heights, (1.0, -2.0), (0.5, 2.0))
+    x, y = 1.0 + 0.5 * np.arange(5), -2.0 + 2.0 * np.arange(4)
+    at_points, _ = field_surface(field, *(jnp.asarray(part) for part in np.meshgrid(x, y)))
+    np.testing.assert_allclose(at_points, heights, atol=1e-6)
+    middle, _ = field_surface(field, jnp.asarray(x[:-1] + 0.25), jnp.full(4, -1.0))
+    np.testing.assert_allclose(
+        middle, (heights[0, :-1] + heights[0, 1:] + heights[1, :-1] + heights[1, 1:]) / 4, atol=1e-6
+    )
+
+
+def test_normals_stand_on_the_surface():
+    field = Bumpy(height=1.0, width=3.0).build()
+    random = np.random.default_rng(1)
+    x, y = (jnp.asarray(random.uniform(*span, 200), jnp.float32) for span in ((20, 380), (-90, 90)))
+    step = 1e-2
+    _, normal = field_surface(field, x, y)
+    slopes = [
+        (field_surface(field, x + dx, y + dy)[0] - field_surface(field, x - dx, y - dy)[0]) / (2 * step)
+        for dx, dy in ((step, 0.0), (0.0, step))
+    ]
+    steep = jnp.sqrt(1 + slopes[0] ** 2 + slopes[1] ** 2)
+    # Differences across a fold between two cells lie between both slopes; few points are that near to one.
+    close = np.abs(np.stack([normal[0] + slopes[0] / steep, normal[1] + slopes[1] / steep])).max(0) < 5e-3
+    assert close.mean() > 0.95
+    np.testing.assert_allclose(sum(part**2 for part in normal), 1, atol=1e-5)
+
+
+def test_beyond_its_borders_a_field_goes_on_level():
+    field = HeightField.of(np.array([[0.0, 1.0], [2.0, 4.0]]), (0.0, 0.0), (1.0, 1.0))
+    height, normal = field_surface(field, jnp.array([5.0, -3.0, 0.5]), jnp.array([9.0, -1.0, 7.0]))
+    np.testing.assert_allclose(height, [4.0, 0.0, 3.0], atol=1e-6)
+    np.testing.assert_allclose(normal[2][:2], 1.0, atol=1e-6)
+    assert float(normal[0][2]) < -0.5
+    assert float(normal[1][2]) == 0
+    nowhere, _ = field_surface(field, jnp.array([jnp.nan]), jnp.array([jnp.nan]))
+    assert np.isfinite(np.asarray(nowhere)).all()
+
+
+def test_the_highest_ground_below_a_robot_is_found():
+    field = HeightField.of(np.array([[0.0, 1.0, 7.0], [2.0, 4.0, 0.0]]), (0.0, 0.0), (1.0, 1.0))
+    assert float(highest_of_field(field, jnp.array([0.2, 0.2]), jnp.array([0.7, 0.8]))) == 4.0
+    assert float(highest_of_field(field, jnp.array([0.2, 0.2]), jnp.array([1.7, 0.8]))) == 7.0
+
+
+def test_a_quadruped_lands_on_bumpy_ground_and_stays_above_it():
+    model = assemble_point_body(Body(shape=QUADRUPED))
+    ground = Environment(gravity=jnp.float32(9.8), terrain=Bumpy(height=0.6, width=2.0, seed=3).build())
+    start = place(model, ground.terrain, Placement(clearance=0.2))
+    controls = jnp.zeros((1, *model.present.shape))
+
+    def height(state):
+        above, _ = field_surface(ground.terrain, state.position[..., 0], state.position[..., 1])
+        return float((state.position[..., 2] - above)[np.asarray(model.node_mass) > 0].min())
+
+    assert height(start) >= 0.2 - 1e-5
+    landed, seen = advance_through(model, ground, start, controls, substep=1 / 420, count=1200)
+    assert not bool(seen.broken.any())
+    assert -5e-3 < height(landed) < 1e-3
+
+
+def test_bumpy_ground_needs_a_robot_in_space():
+    wrong = {"robot": {"body": {"shape": "aa"}, "controller": "phases"}, "world": {"terrain": "bumpy"}}
+    with pytest.raises(ValueError, match="a robot in the plane needs a line of ground"):
+        Experiment.model_validate(wrong)
+
+
+def test_components_hang_together_by_faces():
+    cells = np.zeros((3, 3, 3), bool)
+    cells[0, 0, :2] = cells[1, 0, 1] = True  # three in a row round a corner
+    cells[2, 1, 1] = cells[2, 2, 2] = True  # each only touches what is there
+    wanted = np.zeros_like(cells)
+    wanted[0, 0, :2] = wanted[1, 0, 1] = True
+    np.testing.assert_array_equal(largest_component(jnp.asarray(cells)), wanted)
+
+
+def test_mixtures_fill_balls_in_space():
+    body = GaussianMixture(grid=(5, 5, 4), gaussians=1, materials={"a": {}})
+    assert body.gene_count == 5
+    assert body.masses == "points"
+    assert body.layers == 4
+    cells = np.asarray(jax.jit(body.decode)(jnp.array([0.4, 0.6, 0.25, 0.2, 1.0])))
+    assert cells.shape == (4, 5, 5)
+    z, y, x = np.indices(cells.shape)
+    squared = (x / 5 - 0.4) ** 2 + (y / 5 - 0.6) ** 2 + (z / 4 - 0.25) ** 2
+    strength = np.exp(-squared / (2 * 0.2**2)) / (0.2 * np.sqrt(2 * np.pi))
+    np.testing.assert_array_equal(cells >= 0, strength > 1)
+
+
+def test_senses_that_the_plane_does_not_have_are_refused_there():
+    robot = {"body": {"shape": "aa"}, "controller": {"type": "mlp", "senses": [{"quantity": "velocity_z"}]}}
+    with pytest.raises(ValueError, match="velocity_z is only felt in space"):
+        Experiment.model_validate({"robot": robot})
+    in_space = Experiment.model_validate({"robot": {**robot, "body": {"shape": QUADRUPED}}})
+    assert in_space.robot.gene_count == (16 + 2) * 16
+
+
+@pytest.mark.parametrize(
+    ("physics", "told"),
+    [
+        ({"implementation": "fused"}, "'fused' is for square masses"),
+        ({"substeps": 1}, "substep of 16.67 ms would blow up"),
+    ],
+)
+def test_physics_that_points_do_not_have_is_refused(physics, told):
+    with pytest.raises(ValueError, match=told):
+        Experiment.model_validate({"robot": {"body": {"shape": [["aa"]]}, "controller": "phases"}, "physics": physics})
+
+
+def test_squares_know_one_integrator():
+    robot = {"body": {"shape": "aa"}, "controller": "phases"}
+    with pytest.raises(ValueError, match="'verlet' needs point masses"):
+        Experiment.model_validate({"robot": robot, "physics": {"integrator": "verlet"}})
+
+
+def test_bodies_evolve_in_space_and_their_files_live_the_same_life(tmp_path):
+    """Genes to robot to fitness, to a file, to a robot, to the same fitness; senses and all."""
+    config = tmp_path / "space.yaml"
+    config.write_text("""
+robot:
+  body: {type: gaussian_mixture, grid: [2, 2, 2], gaussians: 2, materials: {a: {}, h: {spring_frequency: 12}}}
+  controller:
+    type: mlp
+    senses: [{quantity: volume_ratio}, {quantity: velocity_z, reading: mean, window: 2}]
+    passive: [h]
+task: {duration: 0.5}
+ea: {n_pop: 4, n_tour: 2}
+generations: 2
+""")
+    run = tmp_path / "run"
+    result = CliRunner().invoke(cli.main, ["evolve", str(config), "--out", str(run)])
+    assert result.exit_code == 0, result.output
+    best = read_run(run).best[0, -1]
+    assert np.isfinite(best)
+    scene = load_scene(run / "best" / "seed-0.yaml")
+    assert scene.robot.body.dimension == 3
+    assert simulate(scene).measures["relative_velocity"] == pytest.approx(best, abs=1e-5)
+
+
+def test_outer_faces_are_drawn():
+    for shape, faces in (([["a"]], 6), ([["aa"]], 10), (QUADRUPED, 2 * 12 + 14 + 4 * 4)):
+        model = assemble_point_body(Body(shape=shape))
+        state = rest_state(model)
+        life = Trajectory(
+            jnp.zeros(1), jax.tree.map(lambda leaf: leaf[None], state), jnp.zeros((1, *model.present.shape))
+        )
+        seen = outlines(model, life)
+        assert seen.voxels.shape == (1, faces, 4, 2)
+        assert (seen.area == 1).all()
+        low, high = mechanics_of(model).bounding_box(model, state)
+        assert np.ptp(seen.voxels[..., 0]) == pytest.approx(
+            float(high[0] - low[0] + 0.45 * (high[1] - low[1])), rel=1e-5
+        )

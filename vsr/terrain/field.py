@@ -1,0 +1,93 @@
+"""Ground in space: a height over every point of a plane, bilinear between the points of a regular grid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class HeightField:
+    """Ground as arrays. Beyond its borders the height of the nearest border point goes on."""
+
+    height: Array
+    """[m], (points along y, points along x)"""
+    start: Array
+    """x and y of the first point [m], (2,)"""
+    spacing: Array
+    """of the points along x and y [m], (2,)"""
+    friction: Array
+    """coefficient, ()"""
+    restitution: Array
+    """coefficient, ()"""
+
+    @staticmethod
+    def of(
+        height: np.ndarray,
+        start: tuple[float, float],
+        spacing: tuple[float, float],
+        *,
+        friction: float = 0.2,
+        restitution: float = 0.0,
+        dtype: jnp.dtype | type = jnp.float32,
+    ) -> HeightField:
+        """Ground through heights [m], (points along y, points along x)."""
+        height = np.asarray(height, float)
+        if height.ndim != 2 or min(height.shape) < 2:
+            raise ValueError(f"a height field needs at least two points each way; its shape is {height.shape}")
+        if min(spacing) <= 0:
+            raise ValueError(f"the points of a height field need a distance; {spacing} was given")
+        numbers = {"start": start, "spacing": spacing, "friction": friction, "restitution": restitution}
+        return HeightField(
+            height=jnp.asarray(height, dtype), **{name: jnp.asarray(value, dtype) for name, value in numbers.items()}
+        )
+
+
+def field_surface(field: HeightField, x: Array, y: Array) -> tuple[Array, tuple[Array, Array, Array]]:
+    """Height [m] and upward unit normal of the ground at points, any shape.
+
+    The field is one for all robots; x and y may have any number of axes.
+    """
+    height = field.height.reshape(field.height.shape[:2])
+    rows, columns = height.shape
+    row, along_y, inside_y = _cell(y, field.start[1], field.spacing[1], rows)
+    column, along_x, inside_x = _cell(x, field.start[0], field.spacing[0], columns)
+    flat = height.ravel()
+    corner = row * columns + column
+    low_left, low_right, high_left, high_right = (flat[corner + step] for step in (0, 1, columns, columns + 1))
+    low = low_left + along_x * (low_right - low_left)
+    high = high_left + along_x * (high_right - high_left)
+    left = low_left + along_y * (high_left - low_left)
+    right = low_right + along_y * (high_right - low_right)
+    slope_x = inside_x * (right - left) / field.spacing[0]
+    slope_y = inside_y * (high - low) / field.spacing[1]
+    up = jax.lax.rsqrt(1 + slope_x**2 + slope_y**2)
+    return low + along_y * (high - low), (-slope_x * up, -slope_y * up, up)
+
+
+def highest_of_field(field: HeightField, low: Array, high: Array) -> Array:
+    """The highest ground over a rectangle [m]; low, high: its corners, (2,) each.
+
+    Between two points the field is nowhere higher than at one of them, so the points in and next to it are looked at.
+    """
+    rows, columns = field.height.shape
+    x = field.start[0] + field.spacing[0] * jnp.arange(columns)
+    y = field.start[1] + field.spacing[1] * jnp.arange(rows)
+    near_x = (x > low[0] - field.spacing[0]) & (x < high[0] + field.spacing[0])
+    near_y = (y > low[1] - field.spacing[1]) & (y < high[1] + field.spacing[1])
+    return jnp.where(near_y[:, None] & near_x, field.height, -jnp.inf).max()
+
+
+def _cell(value: Array, start: Array, spacing: Array, points: int) -> tuple[Array, Array, Array]:
+    """The cell below, how far into it, and 1 inside the field, 0 beyond its borders."""
+    place = (value - start) / spacing
+    # A failed robot may be anywhere, even nowhere: NaN must not become an index.
+    inside = (place >= 0) & (place <= points - 1)
+    place = jnp.where(jnp.isfinite(place), jnp.clip(place, 0, points - 1), 0)
+    cell = jnp.minimum(place.astype(jnp.int32), points - 2)
+    return cell, place - cell, inside.astype(place.dtype)
