@@ -178,8 +178,9 @@ def test_substeps_are_stable_up_to_the_bound_and_not_beyond(dimension, material)
         )[0]
         return float(jnp.abs(end.position - model.rest_position).max())
 
-    assert excited(model, 0.97) < 0.1
-    assert not excited(alone, 1.06) < 1.0
+    # Beyond, the shake of 0.1 mm grows until large deformations hold it, or for ever.
+    assert excited(model, 0.97) < 0.005
+    assert not excited(alone, 1.06) < 0.05
 
 
 @dimensions

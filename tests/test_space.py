@@ -149,7 +149,7 @@ def test_bodies_evolve_in_space_and_their_files_live_the_same_life(tmp_path):
     config = tmp_path / "space.yaml"
     config.write_text("""
 robot:
-  body: {type: gaussian_mixture, grid: [2, 2, 2], gaussians: 2, materials: {a: {}, h: {spring_frequency: 12}}}
+  body: {type: gaussian_mixture, grid: [2, 2, 2], gaussians: 2, threshold: 0.4, materials: {a: {}, h: {}}}
   controller:
     type: mlp
     senses: [{quantity: volume_ratio}, {quantity: velocity_z, reading: mean, window: 2}]
