@@ -14,6 +14,7 @@ from vsr.body.material import MaterialTable
 from vsr.physics.geometry import bounding_box, center, mass_corners, mass_motion, rest_state
 
 ROWS, COLUMNS = 3, 4
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
 TABLE = MaterialTable.of([Material(), Material(mass=2.0, mass_side_ratio=0.2)])
 assemble_any = jax.jit(assemble)
 cells = arrays(np.int32, (ROWS, COLUMNS), elements=st.integers(-1, 1))

@@ -13,6 +13,7 @@ from vsr.physics import Environment, advance
 from vsr.physics.geometry import area_ratio, center, kinetic_energy, mass_motion, momentum, rest_state, turn
 from vsr.tasks import move_rigidly
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
 FREE = Environment(gravity=jnp.float32(0.0))
 PIECE = 8
 

@@ -34,6 +34,7 @@ from vsr.physics import Environment
 from vsr.rollout import Schedule, record, rollout
 from vsr.tasks import evaluate, place
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
 BIPED = Body(shape=("aaaa", "a..a"))
 SHORT = Schedule(duration=0.5, time_step=1 / 60, control_interval=1, substeps=4)
 

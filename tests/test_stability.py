@@ -11,6 +11,7 @@ from vsr.physics import Environment, advance
 from vsr.physics.geometry import kinetic_energy, rest_state
 from vsr.physics.stability import MARGIN, choose_substeps, longest_substep
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
 SOFT = {"scaffolding": ("side_external", "central_cross")}
 
 

@@ -63,10 +63,11 @@ def bench(
     title = f"on {device_shown(where)}, jax {where['packages']['jax']}"
     report: dict[str, Any] = {"machine": where}
     with compiling_anew():
-        if "2d" in suites:
+        if "2d" in suites and wanted:
             report["scenes"] = bench_scenes(wanted, order.repeats, f"bench 2d {title}", order.implementation)
-        if "3d" in suites:
-            report |= _tell_space(order, lattices, robots, f"bench 3d {title}")
+        in_space = _wanted(order, lattices), _wanted(order, robots)
+        if "3d" in suites and any(in_space):
+            report |= _tell_space(order, *in_space, f"bench 3d {title}")
         if "evolve" in suites:
             report |= bench_evolve(order.repeats, order.device, order.implementation)
             show_pairs(f"bench evolve {title}", evolve_rows(report))
@@ -95,10 +96,10 @@ def _tell_space(
     """Time lattices and robots in space, telling each as it is done."""
     show_pairs(title, [])
     found = []
-    for scene in _wanted(order, lattices):
+    for scene in lattices:
         found.append(bench_lattice(scene, order.repeats))
         show_pairs(None, [lattice_row(found[-1])])
-    return {"lattices": found, "robots_in_space": bench_scenes(_wanted(order, robots), order.repeats, None, "xla")}
+    return {"lattices": found, "robots_in_space": bench_scenes(robots, order.repeats, None, "xla")}
 
 
 def _tell_growth(series: Sequence[Series], order: BenchOrder, title: str) -> list[dict[str, Any]]:

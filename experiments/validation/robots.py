@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from experiments.population import repeat, rollout_population, stack
 from experiments.validation.original import body_of, controller_of, placed_low_left, terrain_of
@@ -52,26 +53,30 @@ class Case:
 
     def at(self, left: float, bottom: float) -> State:
         """The upright body with its box's lower left corner there [m]."""
-        low, _ = bounding_box(self.model, mass_motion(self.model, rest_state(self.model)))
-        return move_rigidly(self.model, rest_state(self.model), shift=jnp.asarray([left, bottom]) - low)
+        return _upright(self.model, jnp.asarray([left, bottom]))
+
+
+@jax.jit
+def _upright(model: Model, corner: Array) -> State:
+    """At rest, its box's lower left corner there [m], (2,)."""
+    low, _ = bounding_box(model, mass_motion(model, rest_state(model)))
+    return move_rigidly(model, rest_state(model), shift=corner - low)
+
+
+@jax.jit
+def _thrown(model: Model, tilt: Array, middle: Array, velocity: Array) -> State:
+    """Tilted [rad], its centre there [m], moving [m/s]; each (2,) but the tilt."""
+    tilted = move_rigidly(model, rest_state(model), tilt=tilt)
+    now = center(model, mass_motion(model, tilted))
+    return move_rigidly(model, tilted, shift=middle - now, velocity=velocity)
 
 
 def validate_landing(name: str, data: dict[str, Any]) -> dict[str, Any]:
     """Height of the centre at the end of a landing; at rest only for a passive robot."""
     case = Case(data["input"])
     path = np.array(data["com_every_step_[t,x,y]"])
-    tilted = move_rigidly(
-        case.model,
-        rest_state(case.model),
-        tilt=np.radians(data["tilt_deg"]),
-    )
-    middle = center(case.model, mass_motion(case.model, tilted))
-    start = move_rigidly(
-        case.model,
-        tilted,
-        shift=jnp.asarray(path[0, 1:], jnp.float32) - middle,
-        velocity=jnp.asarray([data["vx"], 0.0], jnp.float32),
-    )
+    tilt, velocity = jnp.float32(np.radians(data["tilt_deg"])), jnp.asarray([data["vx"], 0.0], jnp.float32)
+    start = _thrown(case.model, tilt, jnp.asarray(path[0, 1:], jnp.float32), velocity)
     episode = case.run([controller_of(data["input"])], [start])
     return {
         "name": name,

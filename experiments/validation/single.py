@@ -67,7 +67,7 @@ def validate_single(name: str, case: dict[str, Any]) -> dict[str, Any]:
     model = assemble_body(body)
     center_x, center_y = case["initial_center"]
     half = body.voxel_side / 2
-    state = place(model, None, Placement(left=center_x - half, clearance=center_y - half))
+    state = _place(model, None, Placement(left=center_x - half, clearance=center_y - half))
     ours = np.asarray(_areas(model, controller, environment, state, schedule))[1 : len(path) + 1]
     error = ours - path[:, 3]
     window = max(1, round(WINDOW / dt))
@@ -99,3 +99,6 @@ def first_effective_call(start: float, time_step: float, steps_per_call: int) ->
 def _areas(model, controller, environment, state, schedule):
     _, trajectory = record(model, controller, environment, state, schedule)
     return jax.vmap(lambda moment: area_ratio(model, mass_motion(model, moment))[0, 0])(trajectory.state)
+
+
+_place = partial(jax.jit, static_argnames="placement")(place)
