@@ -17,6 +17,7 @@ from jax import Array
 from vsr.lattice.integrators import Moving
 from vsr.lattice.model import Plane, Sphere, Surroundings
 from vsr.lattice.vector import Vector, dot, minus, plus, times
+from vsr.physics.settle import settle
 from vsr.terrain.field import HeightField, field_surface
 from vsr.terrain.surface import Terrain, surface
 
@@ -108,7 +109,10 @@ def _resolve(
     sliding = minus(moving.velocity, times(speed, out))
     pace = jnp.sqrt(dot(sliding, sliding))
     held = jnp.minimum(obstacle.friction * pressing * blow / jnp.maximum(pace, jnp.finfo(pace.dtype).tiny), 1)
-    position = plus(moving.position, times(jnp.where(inside, -obstacle.height, 0), out))
+    lift = jnp.where(inside, -obstacle.height, 0)
+    held, blow, lift, speed = settle(moving.position[0], (held, blow, lift, speed))
+    sliding = minus(moving.velocity, times(speed, out))
+    position = plus(moving.position, times(lift, out))
     if before is not None:
         moved = minus(moving.position, before)
         position = minus(position, times(held, minus(moved, times(dot(moved, obstacle.normal), out))))
