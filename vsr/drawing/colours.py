@@ -1,0 +1,65 @@
+"""How voxels are coloured: by area or volume, control value, strain or material.
+
+The original draws shrunk voxels red, those at rest green and enlarged ones yellow. The other palette, `safe`, can be
+told apart by lightness alone, so that colour-blind readers and grey printers lose nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+Quantity = Literal["area", "control", "strain", "material"]
+Palette = Literal["original", "safe"]
+QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
+PALETTES: tuple[Palette, ...] = get_args(Palette)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Colours for a range of values, straight lines between them."""
+
+    name: str
+    """what is shown"""
+    ends: tuple[float, float]
+    """values of the first and the last colour; values beyond get these"""
+    stops: tuple[str, ...]
+    """colours, equally apart, as #rrggbb"""
+
+    def colours(self, values: np.ndarray) -> np.ndarray:
+        """Red, green and blue from 0 to 255, (..., 3)."""
+        low, high = self.ends
+        place = np.clip((np.asarray(values, float) - low) / (high - low), 0, 1) * (len(self.stops) - 1)
+        table = rgb(self.stops)
+        return (
+            np.stack([np.interp(place, np.arange(len(table)), table[:, i]) for i in range(3)], -1).round().astype(int)
+        )
+
+
+_CONTROL = Scale("control value (+ shrinks)", (-1.0, 1.0), ("#0072b2", "#f4f4f0", "#d55e00"))
+_STRAIN = Scale("largest strain of an edge", (0.0, 0.4), ("#440154", "#31688e", "#35b779", "#fde725"))
+SCALES: dict[Palette, dict[str, Scale]] = {
+    "original": {
+        "area": Scale("area over area at rest", (0.75, 1.25), ("#d7301f", "#74c476", "#ffe135")),
+        "control": _CONTROL,
+        "strain": _STRAIN,
+    },
+    "safe": {
+        "area": Scale("area over area at rest", (0.75, 1.25), ("#00224e", "#7d8290", "#fee838")),
+        "control": Scale(_CONTROL.name, _CONTROL.ends, ("#0b2a5b", "#8a8f9c", "#ffd9a0")),
+        "strain": _STRAIN,
+    },
+}
+"""Of every palette, for everything that has a range; the lightness of `safe` only rises."""
+MATERIALS: dict[Palette, tuple[str, ...]] = {
+    "original": ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999"),
+    "safe": ("#12345c", "#f0e442", "#a65a2a", "#8fc7ea", "#3b3b3b", "#d8d8d8", "#5a7f3a", "#e6a8c8"),
+}
+"""One after the other, then again from the first; the first from Okabe and Ito, for all eyes."""
+
+
+def rgb(colours: tuple[str, ...]) -> np.ndarray:
+    """#rrggbb as numbers from 0 to 255, (colours, 3)."""
+    return np.array([[int(colour[i : i + 2], 16) for i in (1, 3, 5)] for colour in colours])

@@ -1,0 +1,348 @@
+"""Pictures of a life, fast: one panel per robot, painted with Pillow, without a display.
+
+In the plane voxels are filled by colour, with their masses and springs over them; in space outer faces are seen from
+the front, above and right. The camera follows the robot. Overlays can be switched on: control values, touching,
+velocities, the path of the centre.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, get_args
+
+import matplotlib
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from vsr.drawing.colours import MATERIALS, SCALES, Palette, Quantity, rgb
+from vsr.drawing.outlines import BRIGHTNESS, FACES, RECEDES, ROUND_A_SQUARE
+from vsr.drawing.recording import CORNER_WAYS, Recording, edges
+from vsr.physics.scaffolding import CORNER_SIGNS, SIDE_ALONG, SIDE_SPRINGS
+
+Overlay = Literal["control", "touching", "velocity", "path"]
+OVERLAYS: tuple[Overlay, ...] = get_args(Overlay)
+FINER = 2
+"""Pictures are painted so many times larger and then made smaller, which smooths edges."""
+LEFT, TOP, RIGHT, BOTTOM = 46, 26, 8, 36
+"""Margins of a panel around the view [pixels]."""
+PAPER, INK, FAINT = "#ffffff", "#222222", "#e4e4e4"
+GROUND, GROUND_FROM_ABOVE = "#6b6b6b", "#b8b8b8"
+TOUCHING, VELOCITY, PATH = "#d40078", "#0050c8", "#222222"
+ARROW_SECONDS = 0.3
+"""An arrow reaches as far as the voxel would get in this time."""
+SMOOTH_SECONDS = 1.0
+"""Over which the camera's motion is averaged."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a picture shows."""
+
+    colour_by: Quantity = "area"
+    palette: Palette = "original"
+    overlays: frozenset[Overlay] = frozenset()
+
+
+class Painter:
+    """One robot's panel."""
+
+    def __init__(
+        self,
+        recording: Recording,
+        ground: tuple[np.ndarray, np.ndarray] | None,
+        look: Look,
+        *,
+        title: str,
+        size: tuple[int, int] = (640, 420),
+    ):
+        """ground: x and y of its line [m], in space where y is 0; size: of the panel [pixels]."""
+        self.recording, self.ground, self.look, self.title, self.size = recording, ground, look, title, size
+        self.in_space = recording.dimension == 3
+        self.center = _flat(recording.center)
+        self.camera = _smoothed(self.center, recording.time)
+        self.colours = _fill_colours(recording, look)
+        self.faces = _outer_faces(recording) if self.in_space else None
+        seen = _flat(recording.corners)
+        extent = float((seen.max((1, 2)) - seen.min((1, 2))).max())
+        view = np.array([size[0] - LEFT - RIGHT, size[1] - TOP - BOTTOM]) * FINER
+        self.pixels_per_metre = float(min(view[0] / (1.7 * extent), view[1] / (1.35 * extent)))
+        self.view = view
+        self.springs = None if self.in_space else _spring_ends(recording)
+
+    def paint(self, moment: int) -> Image.Image:
+        """One moment."""
+        image = Image.new("RGB", tuple(self.view), PAPER)
+        draw = ImageDraw.Draw(image)
+        low = self.camera[moment] - self.view * [0.5, 0.4] / self.pixels_per_metre
+        self._paint_grid(draw, low)
+        self._paint_ground(draw, low)
+        (self._paint_cubes if self.in_space else self._paint_squares)(draw, low, moment)
+        self._paint_overlays(draw, low, moment)
+        return self._framed(image.reduce(FINER), low, moment)
+
+    def _points(self, points: np.ndarray, low: np.ndarray) -> list[float]:
+        """Metres to pixels, all in one row as Pillow wants them; points: (..., 2)."""
+        return self._pixels(points, low).reshape(-1).tolist()
+
+    def _pixels(self, points: np.ndarray, low: np.ndarray) -> np.ndarray:
+        placed = (points - low) * self.pixels_per_metre
+        return np.stack([placed[..., 0], self.view[1] - placed[..., 1]], -1)
+
+    def _ticks(self, low: np.ndarray, axis: int, room: float) -> np.ndarray:
+        """Round values in view; room: pixels of the finished picture that a tick needs."""
+        length = self.view[axis] / self.pixels_per_metre
+        step = round_step(length * room * FINER / self.view[axis])
+        return np.arange(np.ceil(low[axis] / step), np.floor((low[axis] + length) / step) + 1) * step + 0.0
+
+    def _paint_grid(self, draw: ImageDraw.ImageDraw, low: np.ndarray) -> None:
+        width, height = self.view
+        for x in self._ticks(low, 0, 70):
+            place = (x - low[0]) * self.pixels_per_metre
+            draw.line([place, 0, place, height], fill=FAINT, width=FINER)
+        for y in self._ticks(low, 1, 50):
+            place = height - (y - low[1]) * self.pixels_per_metre
+            draw.line([0, place, width, place], fill=FAINT, width=FINER)
+
+    def _paint_ground(self, draw: ImageDraw.ImageDraw, low: np.ndarray) -> None:
+        if self.ground is None:
+            return
+        x, y = self.ground
+        ends = low[0], low[0] + self.view[0] / self.pixels_per_metre
+        inside = x[(x > ends[0]) & (x < ends[1])]
+        window = np.concatenate([[ends[0]], inside, [ends[1]]])
+        level = np.interp(window, x, y)
+        slant = 0.0
+        if self.in_space:  # the ground is seen from as far in front of the robot's middle as behind it
+            slant = float(2 * RECEDES[1] * self.recording.voxel_side)
+            middle = float(RECEDES[1] * self.recording.center[:, 1].mean())
+            level = level + middle
+            band = np.concatenate([np.stack([window, level + slant], -1), np.stack([window, level - slant], -1)[::-1]])
+            draw.polygon(self._points(band, low), fill=GROUND_FROM_ABOVE)
+        bottom = low[1] - 1
+        outline = np.concatenate([np.stack([window, level - slant], -1), [[ends[1], bottom], [ends[0], bottom]]])
+        draw.polygon(self._points(outline, low), fill=GROUND)
+
+    def _paint_squares(self, draw: ImageDraw.ImageDraw, low: np.ndarray, moment: int) -> None:
+        recording = self.recording
+        outline = self._pixels(recording.corners[moment][:, list(ROUND_A_SQUARE)], low)
+        for polygon, fill in zip(
+            outline.reshape(len(outline), -1).tolist(), self.colours[moment].tolist(), strict=True
+        ):
+            draw.polygon(polygon, fill=tuple(fill), outline="#404040", width=FINER)
+        first, second = self.springs  # pyright: ignore[reportGeneralTypeIssues]
+        for line in self._pixels(np.stack([first(moment), second(moment)], 1), low).reshape(-1, 4).tolist():
+            draw.line(line, fill="#5c5c5c", width=1)
+        if recording.angle is not None:
+            masses = self._pixels(recording.mass_corners[moment][:, :, list(ROUND_A_SQUARE)], low).reshape(-1, 8)
+            for polygon in masses.tolist():
+                draw.polygon(polygon, outline="#202020", width=1)
+        else:
+            for x, y in self._pixels(recording.position[moment], low).tolist():
+                draw.ellipse([x - 4, y - 4, x + 4, y + 4], fill="#202020")
+
+    def _paint_cubes(self, draw: ImageDraw.ImageDraw, low: np.ndarray, moment: int) -> None:
+        assert self.faces is not None
+        voxel, corner, shade = self.faces
+        polygon = self.recording.corners[moment][voxel[:, None], corner]
+        middle = polygon.mean(1)
+        order = np.argsort(0.5 * middle[:, 0] - middle[:, 1] + 0.5 * middle[:, 2])
+        fills = (self.colours[moment][voxel] * shade[:, None]).astype(int)[order].tolist()
+        placed = self._pixels(_flat(polygon[order]), low).reshape(len(order), -1).tolist()
+        for outline, fill in zip(placed, fills, strict=True):
+            draw.polygon(outline, fill=tuple(fill), outline="#303030", width=FINER)
+
+    def _paint_overlays(self, draw: ImageDraw.ImageDraw, low: np.ndarray, moment: int) -> None:
+        recording, overlays = self.recording, self.look.overlays
+        middle = self._pixels(_flat(recording.masses[moment].mean(1)), low)
+        unit = self.pixels_per_metre * recording.voxel_side
+        if "path" in overlays and moment > 0:
+            draw.line(self._points(self.center[: moment + 1], low), fill=PATH, width=FINER + 1)
+        if "control" in overlays:
+            for (x, y), value in zip(middle.tolist(), recording.control[moment].tolist(), strict=True):
+                end = y - 0.35 * unit * value
+                draw.rectangle(
+                    [x - 0.13 * unit, y - 0.37 * unit, x + 0.13 * unit, y + 0.37 * unit], fill=PAPER, outline=INK
+                )
+                fill = SCALES["original"]["control"].stops[2 if value > 0 else 0]
+                draw.rectangle([x - 0.11 * unit, min(y, end), x + 0.11 * unit, max(y, end)], fill=fill)
+        if "touching" in overlays:
+            dot = 0.13 * unit
+            for x, y in (middle[recording.touching[moment]] + [0.3 * unit, 0]).tolist():
+                draw.ellipse([x - dot, y - dot, x + dot, y + dot], fill=TOUCHING, outline=PAPER, width=FINER)
+        if "velocity" in overlays:
+            reach = _flat(recording.velocity[moment]) * [1, -1] * self.pixels_per_metre * ARROW_SECONDS
+            for start, arrow in zip(middle.tolist(), reach.tolist(), strict=True):
+                _paint_arrow(draw, start, arrow)
+
+    def _framed(self, view: Image.Image, low: np.ndarray, moment: int) -> Image.Image:
+        """The view with its title, axes and units."""
+        image = Image.new("RGB", self.size, PAPER)
+        image.paste(view, (LEFT, TOP))
+        draw = ImageDraw.Draw(image)
+        width, height = self.view // FINER
+        draw.rectangle([LEFT - 1, TOP - 1, LEFT + width, TOP + height], outline=INK)
+        scale, small = self.pixels_per_metre / FINER, font(12)
+        for x in self._ticks(low, 0, 70):
+            place = LEFT + (x - low[0]) * scale
+            draw.line([place, TOP + height, place, TOP + height + 4], fill=INK)
+            if LEFT + 10 < place < LEFT + width - 46:
+                draw.text((place, TOP + height + 5), f"{x:g}", fill=INK, font=small, anchor="ma")
+        for y in self._ticks(low, 1, 50):
+            place = TOP + height - (y - low[1]) * scale
+            draw.line([LEFT - 5, place, LEFT, place], fill=INK)
+            if place > TOP + 20:
+                draw.text((LEFT - 7, place), f"{y:g}", fill=INK, font=small, anchor="rm")
+        draw.text((LEFT + width, TOP + height + 5), "x [m]", fill=INK, font=small, anchor="ra")
+        draw.text((LEFT - 7, TOP), "z [m]" if self.in_space else "y [m]", fill=INK, font=small, anchor="ra")
+        told = f"t = {self.recording.time[moment]:.2f} s   x = {self.recording.center[moment, 0]:.1f} m"
+        if self.recording.failed and moment == len(self.recording.time) - 1:
+            told += "   failed"
+        draw.text((LEFT + width, TOP - 6), told, fill=INK, font=small, anchor="rs")
+        room = width - small.getlength(told) - 12
+        draw.text((LEFT, TOP - 6), _cut(self.title, room, font(13)), fill=INK, font=font(13), anchor="ls")
+        return image
+
+
+def legend(look: Look, width: int, symbols: tuple[str, ...], height: int = 34) -> Image.Image:
+    """What the colours mean, as a strip; symbols: of the materials."""
+    image = Image.new("RGB", (width, height), PAPER)
+    draw, small = ImageDraw.Draw(image), font(12)
+    if look.colour_by == "material":
+        place = LEFT
+        for index, symbol in enumerate(symbols):
+            draw.rectangle([place, 8, place + 16, 24], fill=MATERIALS[look.palette][index % 8], outline=INK)
+            draw.text((place + 22, 16), symbol, fill=INK, font=small, anchor="lm")
+            place += 36 + int(small.getlength(symbol))
+        return image
+    scale = SCALES[look.palette][look.colour_by]
+    length = min(150, width // 3)
+    ramp = scale.colours(np.linspace(*scale.ends, length)).astype(np.uint8)
+    image.paste(Image.fromarray(np.repeat(ramp[None], 12, 0)), (LEFT, 4))
+    for share in (0.0, 0.5, 1.0):
+        value = scale.ends[0] + share * (scale.ends[1] - scale.ends[0])
+        draw.text((LEFT + share * length, 18), f"{value:g}", fill=INK, font=small, anchor="ma")
+    draw.text(
+        (LEFT + length + 24, 10), _cut(scale.name, width - length - LEFT - 30, small), fill=INK, font=small, anchor="lm"
+    )
+    return image
+
+
+@lru_cache
+def font(size: int) -> ImageFont.FreeTypeFont:
+    """The one that comes with matplotlib, so that pictures are the same everywhere."""
+    return ImageFont.truetype(f"{matplotlib.get_data_path()}/fonts/ttf/DejaVuSans.ttf", size)
+
+
+def round_step(least: float) -> float:
+    """The smallest of 1, 2 and 5 times a power of ten that is not below this."""
+    power = 10.0 ** np.floor(np.log10(least))
+    return float(next(step * power for step in (1, 2, 5, 10) if step * power >= least * (1 - 1e-9)))
+
+
+def _cut(text: str, room: float, kind: ImageFont.FreeTypeFont) -> str:
+    if kind.getlength(text) <= room:
+        return text
+    while text and kind.getlength(text + "…") > room:
+        text = text[:-1]
+    return text + "…" if text else ""
+
+
+def _paint_arrow(draw: ImageDraw.ImageDraw, start: list[float], arrow: list[float]) -> None:
+    length = math.hypot(*arrow)
+    if length < 3 * FINER:
+        return
+    end = start[0] + arrow[0], start[1] + arrow[1]
+    draw.line([*start, *end], fill=VELOCITY, width=FINER + 1)
+    along = np.array(arrow) / length * 5 * FINER
+    side = np.array([-along[1], along[0]]) * 0.5
+    back = np.array(end) - along
+    draw.polygon([*end, *(back + side), *(back - side)], fill=VELOCITY)
+
+
+def _flat(points: np.ndarray) -> np.ndarray:
+    """As seen on paper: points of the plane as they are, those in space from the front, above and right."""
+    return points if points.shape[-1] == 2 else points[..., [0, 2]] + RECEDES * points[..., 1:2]
+
+
+def _smoothed(path: np.ndarray, time: np.ndarray) -> np.ndarray:
+    """A moving average, over fewer moments near the ends."""
+    if len(time) < 2:
+        return path
+    reach = max(1, round(0.5 * SMOOTH_SECONDS / (time[1] - time[0])))
+    total = np.concatenate([np.zeros((1, 2)), path.cumsum(0)])
+    index = np.arange(len(path))
+    near = np.minimum(reach, np.minimum(index, len(path) - 1 - index))
+    return (total[index + near + 1] - total[index - near]) / (2 * near + 1)[:, None]
+
+
+def _fill_colours(recording: Recording, look: Look) -> np.ndarray:
+    """(moments, voxels, 3)."""
+    if look.colour_by == "material":
+        table = rgb(MATERIALS[look.palette])
+        return np.broadcast_to(table[recording.material % len(table)], (*recording.ratio.shape, 3))
+    values = {"area": recording.ratio, "control": recording.control}.get(look.colour_by)
+    return SCALES[look.palette][look.colour_by].colours(recording.strain if values is None else values)
+
+
+def _outer_faces(recording: Recording) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Voxel, corners in the order of an outline, and brightness of every face without a neighbour."""
+    taken = {tuple(place): None for place in recording.place.tolist()}
+    voxel, corner, shade = [], [], []
+    for (axis, side), corners in FACES.items():
+        for index, place in enumerate(recording.place.tolist()):
+            place[axis] += side
+            if tuple(place) not in taken:
+                voxel.append(index)
+                corner.append(corners)
+                shade.append(BRIGHTNESS[axis])
+    return np.array(voxel), np.array(corner), np.array(shade)
+
+
+def _spring_ends(recording: Recording):
+    """Two functions of the moment: where all springs begin and end [m], (springs, 2) each."""
+    if recording.angle is None:
+        kinds = [edges(2), [(0, 3), (1, 2)]]
+        pairs = [
+            (voxel, first, second)
+            for voxel, groups in enumerate(recording.springs)
+            for kind, has in zip(kinds, groups, strict=True)
+            if has
+            for first, second in kind
+        ]
+        voxel, first, second = np.array(pairs, int).reshape(-1, 3).T
+        return (lambda moment: recording.masses[moment, voxel, first]), (
+            lambda moment: recording.masses[moment, voxel, second]
+        )
+    joined = square_springs()
+    has = recording.springs
+    rows = np.array([(v, *ends) for v in range(len(has)) for group, *ends in joined if has[v, group]], int).reshape(
+        -1, 5
+    )
+    voxel, mass_a, corner_a, mass_b, corner_b = rows.T
+
+    def ends(mass: np.ndarray, corner: np.ndarray):
+        centre = (corner < 0)[:, None]
+        return lambda moment: np.where(
+            centre, recording.masses[moment, voxel, mass], recording.mass_corners[moment, voxel, mass, corner]
+        )
+
+    return ends(mass_a, corner_a), ends(mass_b, corner_b)
+
+
+def square_springs() -> list[tuple[int, int, int, int, int]]:
+    """Springs of a voxel of square masses: group, mass and its corner, mass and its corner; corner -1 is the centre."""
+
+    def by_bits(way: np.ndarray) -> int:
+        return int((way == CORNER_WAYS).all(1).argmax())
+
+    found = [(3, 0, -1, 3, -1), (3, 1, -1, 2, -1)]
+    for side, along in enumerate(SIDE_ALONG):
+        inward = np.array([-along[1], along[0]])
+        first, second = (by_bits(CORNER_SIGNS[corner % 4]) for corner in (side, side + 1))
+        for sign_first, sign_second, group, _ in SIDE_SPRINGS:
+            found.append(
+                (group, first, by_bits(along + sign_first * inward), second, by_bits(-along + sign_second * inward))
+            )
+    return found

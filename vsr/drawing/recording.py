@@ -1,0 +1,203 @@
+"""A recorded life as small numpy arrays: what painters and viewers need, whatever the robot's masses are.
+
+A robot is made of rigid *parts* (clusters of square masses, or points). Every corner of a voxel is fastened to a part
+at an offset that turns with it; so a few numbers per part and moment tell where everything is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import jax
+import numpy as np
+
+from vsr.physics.mechanics import BITWISE, AnyModel, mechanics_of
+from vsr.physics.model import Environment, Model
+from vsr.physics.points.exchange import corner_steps
+from vsr.physics.points.model import PointModel
+from vsr.physics.scaffolding import CORNER_CELLS, CORNER_SIGNS
+from vsr.rollout import Trajectory
+
+CORNER_WAYS = CORNER_SIGNS[list(BITWISE)]
+"""Where the corners of a square lie from its centre, counted by their bits, (4, 2)."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One life. Moments are equally far apart; a life that failed ends with its last sound moment. SI units."""
+
+    time: np.ndarray
+    """[s], (moments,)"""
+    position: np.ndarray
+    """of the parts [m], (moments, parts, dimension)"""
+    angle: np.ndarray | None
+    """of the parts, without jumps [rad], (moments, parts); None for points"""
+    ratio: np.ndarray
+    """area or volume of the voxels over that at rest, (moments, voxels)"""
+    control: np.ndarray
+    """values in force, (moments, voxels)"""
+    touching: np.ndarray
+    """whether a voxel touches the ground, (moments, voxels)"""
+    velocity: np.ndarray
+    """of the voxels [m/s], (moments, voxels, dimension)"""
+    part: np.ndarray
+    """to which each corner of a voxel is fastened, (voxels, corners); corners counted by their bits: x, y, z"""
+    offset: np.ndarray
+    """of a corner's mass from its part's centre [m], (voxels, corners, dimension)"""
+    half_side: np.ndarray
+    """half the side of a voxel's masses [m], 0 for points, (voxels,)"""
+    springs: np.ndarray
+    """which groups of springs a voxel has, (voxels, groups), as in GROUPS or POINT_GROUPS"""
+    material: np.ndarray
+    """index of the voxel's material, (voxels,)"""
+    place: np.ndarray
+    """of the voxels in the grid, x first, (voxels, dimension)"""
+    voxel_side: float
+    """at rest [m]"""
+    failed: bool
+    """whether it ended before its time"""
+
+    @property
+    def dimension(self) -> int:
+        return self.position.shape[-1]
+
+    @cached_property
+    def masses(self) -> np.ndarray:
+        """Centres of the masses in all corners [m], (moments, voxels, corners, dimension)."""
+        center = self.position[:, self.part]
+        return center if self.angle is None else center + _turned(self.offset, self.angle[:, self.part])
+
+    @cached_property
+    def corners(self) -> np.ndarray:
+        """Outer corners of the voxels [m], (moments, voxels, corners, dimension)."""
+        if self.angle is None:
+            return self.masses
+        return self.masses + _turned(CORNER_WAYS * self.half_side[:, None, None], self.angle[:, self.part])
+
+    @cached_property
+    def mass_corners(self) -> np.ndarray:
+        """Corners of the square masses [m], (moments, voxels, masses, corners, 2)."""
+        assert self.angle is not None, "points have no corners"
+        arms = CORNER_WAYS * self.half_side[:, None, None, None]
+        return self.masses[..., None, :] + _turned(arms, self.angle[:, self.part][..., None])
+
+    @cached_property
+    def center(self) -> np.ndarray:
+        """Of the robot: mean of its voxels' masses [m], (moments, dimension)."""
+        return self.masses.mean((1, 2))
+
+    @cached_property
+    def strain(self) -> np.ndarray:
+        """Largest relative change of the length of a voxel's edges, (moments, voxels)."""
+        first, second = np.array(edges(self.dimension)).T
+        length = np.linalg.norm(self.corners[:, :, second] - self.corners[:, :, first], axis=-1)
+        return np.abs(length / self.voxel_side - 1).max(-1)
+
+    def at(self, times: np.ndarray) -> Recording:
+        """The same life at other moments [s], by linear interpolation; still before its start and after its end."""
+        place = np.interp(times, self.time, np.arange(len(self.time)))
+        before = np.minimum(place.astype(int), max(len(self.time) - 2, 0))
+        after, share = np.minimum(before + 1, len(self.time) - 1), place - before
+
+        def between(values: np.ndarray) -> np.ndarray:
+            weight = share.reshape(-1, *(1,) * (values.ndim - 1))
+            return (1 - weight) * values[before] + weight * values[after]
+
+        return replace(
+            self,
+            time=np.asarray(times, float),
+            position=between(self.position),
+            angle=None if self.angle is None else between(self.angle),
+            ratio=between(self.ratio),
+            velocity=between(self.velocity),
+            # A control value is in force until the moment at which it is recorded.
+            control=self.control[np.where(share > 0, after, before)],
+            touching=self.touching[np.where(share > 0.5, after, before)],
+        )
+
+
+def edges(dimension: int) -> list[tuple[int, int]]:
+    """Pairs of corners that an edge joins."""
+    return [
+        (corner, corner | 1 << axis)
+        for axis in range(dimension)
+        for corner in range(2**dimension)
+        if not corner >> axis & 1
+    ]
+
+
+def watch(model: AnyModel, trajectory: Trajectory, environment: Environment, cells: np.ndarray) -> Recording:
+    """What can be seen of a life. cells: material index of every cell, -1 where empty, as `Body.cells` has them."""
+    present = np.asarray(model.present) > 0
+    mechanics = mechanics_of(model)
+
+    def look(state):
+        seen = mechanics.voxel_motion(model, environment, state)
+        return seen.velocity, seen.size_ratio, seen.touching, mechanics.broken(state).any()
+
+    velocity, ratio, touching, broken = map(np.asarray, jax.jit(jax.vmap(look))(trajectory.state))
+    sound = max(int(np.argmax(broken)), 1) if broken.any() else len(broken)
+    slot, offset = _squares_slots(model, present) if isinstance(model, Model) else _points_slots(model, present)
+    used, part = np.unique(slot, return_inverse=True)
+    state = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64)[:sound], trajectory.state)
+    dimension = present.ndim
+
+    def parts(values: np.ndarray) -> np.ndarray:
+        return values.reshape(sound, -1, dimension)[:, used]
+
+    angle, half_side, springs = None, np.zeros(len(slot)), model.stiffness if isinstance(model, PointModel) else None
+    if isinstance(model, Model):
+        rotation = parts(state.rotation)
+        angle = np.unwrap(np.arctan2(rotation[..., 1], rotation[..., 0]), axis=0)
+        half_side, springs = np.asarray(model.half_side, np.float64)[present], model.groups
+    return Recording(
+        time=np.asarray(trajectory.time, np.float64)[:sound],
+        position=parts(state.position),
+        angle=angle,
+        ratio=ratio[:sound, present].astype(float),
+        control=np.asarray(trajectory.control)[:sound, present].astype(float),
+        touching=touching[:sound, present] > 0,
+        velocity=velocity[:sound, present].astype(float),
+        part=part.reshape(slot.shape),
+        offset=offset,
+        half_side=half_side,
+        springs=np.asarray(springs)[:, present].T > 0,
+        material=np.asarray(cells)[present],
+        place=np.argwhere(present)[:, ::-1],
+        voxel_side=float(model.voxel_side),
+        failed=bool(broken.any()),
+    )
+
+
+def _squares_slots(model: Model, present: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Place in the flattened array of clusters of every corner, and the mass's offset from its cluster."""
+    row, column = np.nonzero(present)
+    layer = np.asarray(model.in_second_layer)[:, present].astype(int)
+    rows, columns = (size + 1 for size in present.shape)
+    slots = [
+        (layer[corner] * rows + row + CORNER_CELLS[corner][0]) * columns + column + CORNER_CELLS[corner][1]
+        for corner in BITWISE
+    ]
+    offset = np.moveaxis(np.asarray(model.mass_offset, np.float64)[:, present], 0, 1)[:, list(BITWISE)]
+    return np.stack(slots, 1), offset
+
+
+def _points_slots(model: PointModel, present: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Place in the flattened array of nodes of every corner; points have no offset."""
+    layer = np.asarray(model.layer)[:, :, present].argmax(0)
+    nodes = tuple(size + 1 for size in present.shape)
+    cells = np.nonzero(present)
+    slots = [
+        layer[corner] * np.prod(nodes)
+        + np.ravel_multi_index([cell + step for cell, step in zip(cells, steps, strict=True)], nodes)
+        for corner, steps in enumerate(corner_steps(present.ndim))
+    ]
+    slot = np.stack(slots, 1).astype(int)
+    return slot, np.zeros((*slot.shape, present.ndim))
+
+
+def _turned(vector: np.ndarray, angle: np.ndarray) -> np.ndarray:
+    cosine, sine = np.cos(angle), np.sin(angle)
+    x, y = vector[..., 0], vector[..., 1]
+    return np.stack([cosine * x - sine * y, sine * x + cosine * y], -1)
