@@ -164,6 +164,67 @@ def simulate(robot: str, as_json: bool, out: str | None) -> None:
 
 
 @main.command()
+@click.argument("given", metavar="ROBOT.yaml|RUN...", nargs=-1, required=True)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0, min_open=True, max=3600),
+    default=20.0,
+    show_default=True,
+    metavar="S",
+    help="How long the robots live, whatever their tasks say.",
+)
+@click.option(
+    "--out",
+    metavar="FILE.html|.mp4|.gif|.png",
+    help="A page, a film, or a strip of frames; by default a page named after the robot.",
+)
+@click.option(
+    "--show",
+    "overlays",
+    type=click.Choice(["control", "touching", "velocity", "path"]),
+    multiple=True,
+    help="Draw this over the robots; may be repeated.",
+)
+@click.option(
+    "--colour",
+    type=click.Choice(["area", "control", "strain", "material"]),
+    default="area",
+    show_default=True,
+    help="What voxels are coloured by; area is the volume's ratio in space.",
+)
+@click.option(
+    "--palette",
+    type=click.Choice(["original", "safe"]),
+    default="original",
+    show_default=True,
+    help="The original simulator's colours, or such that lightness tells everything.",
+)
+@click.option("--seed", type=click.IntRange(min=0), metavar="S", help="Of a run: this seed's best, not the run's.")
+@click.option(
+    "--generation", type=click.IntRange(min=0), metavar="G", help="Of a run: the best so far at a generation."
+)
+def play(
+    given: tuple[str, ...],
+    seconds: float,
+    out: str | None,
+    overlays: tuple[str, ...],
+    colour: str,
+    palette: str,
+    seed: int | None,
+    generation: int | None,
+) -> None:
+    """Show robots, and the best of runs: a page for any browser, a film, or a strip of frames."""
+    from experiments.devices import keep_compiled_programs, prepare
+    from experiments.viewing.command import PlayOrder
+    from experiments.viewing.command import play as work
+
+    prepare()
+    keep_compiled_programs()
+    target = work(PlayOrder(given, seconds, out, colour, palette, overlays, seed, generation))
+    click.echo(f"drawn in {target}")
+
+
+@main.command()
 @click.argument("config", metavar="FILE.yaml")
 @SETTINGS
 def check(config: str, settings: tuple[str, ...]) -> None:

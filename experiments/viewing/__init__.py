@@ -1,0 +1,1 @@
+"""Looking at robots: pages for a browser, films and strips of frames."""

@@ -1,0 +1,196 @@
+// Where everything is at a time: parts, masses, corners, and how voxels are filled.
+"use strict";
+
+const ROUND = [0, 1, 3, 2]; // corners of a square, counted by their bits, in the order of an outline
+const WAYS = [[-1, -1], [1, -1], [-1, 1], [1, 1]];
+
+function edgesOf(dimension) {
+  const found = [];
+  for (let axis = 0; axis < dimension; axis++)
+    for (let corner = 0; corner < 1 << dimension; corner++)
+      if (!((corner >> axis) & 1)) found.push([corner, corner | (1 << axis)]);
+  return found;
+}
+
+class Life {
+  constructor(data, streams) {
+    Object.assign(this, data);
+    this.streams = streams;
+    this.moments = data.packed.moments;
+    this.end = (this.moments - 1) * this.interval;
+    this.voxels = data.part.length;
+    this.cornerCount = 1 << this.dimension;
+    this.edges = edgesOf(this.dimension);
+    this.centers = this._centers();
+    this.camera = this._smooth(this.centers);
+    this.extent = this._extent();
+  }
+
+  value(name, series, place) {
+    const at = this.streams[name], first = series * this.moments, before = Math.floor(place);
+    const low = at[first + before];
+    return before + 1 < this.moments ? low + (place - before) * (at[first + before + 1] - low) : low;
+  }
+
+  // All that is drawn at a time [s]. masses and corners: one array per voxel of one point per corner.
+  pose(time) {
+    const place = Math.min(Math.max(time / this.interval, 0), this.moments - 1);
+    const dimension = this.dimension, masses = [], corners = [], turns = [], flat = this.streams.angle !== undefined;
+    for (let voxel = 0; voxel < this.voxels; voxel++) {
+      const centre = [], outer = [], turn = [];
+      for (let corner = 0; corner < this.cornerCount; corner++) {
+        const part = this.part[voxel][corner], point = [];
+        for (let axis = 0; axis < dimension; axis++) point.push(this.value("position", part * dimension + axis, place));
+        if (flat) {
+          const angle = this.value("angle", part, place), c = Math.cos(angle), s = Math.sin(angle);
+          const [x, y] = this.offset[voxel][corner], half = this.half[voxel], [u, v] = WAYS[corner];
+          point[0] += c * x - s * y;
+          point[1] += s * x + c * y;
+          outer.push([point[0] + half * (c * u - s * v), point[1] + half * (s * u + c * v)]);
+          turn.push([c, s]);
+        } else outer.push(point);
+        centre.push(point);
+      }
+      masses.push(centre);
+      corners.push(outer);
+      turns.push(turn);
+    }
+    return { place, masses, corners, turns, middle: masses.map(mean), center: mean(masses.map(mean)) };
+  }
+
+  massCorner(pose, voxel, mass, corner) {
+    const [x, y] = pose.masses[voxel][mass];
+    if (corner < 0) return [x, y];
+    const [c, s] = pose.turns[voxel][mass], half = this.half[voxel], [u, v] = WAYS[corner];
+    return [x + half * (c * u - s * v), y + half * (s * u + c * v)];
+  }
+
+  // Pairs of points that springs join.
+  springEnds(pose, squareSprings) {
+    const found = [];
+    for (let voxel = 0; voxel < this.voxels; voxel++) {
+      const has = this.springs[voxel], points = pose.masses[voxel];
+      if (this.streams.angle) {
+        for (const [group, a, ca, b, cb] of squareSprings)
+          if (has[group]) found.push([this.massCorner(pose, voxel, a, ca), this.massCorner(pose, voxel, b, cb)]);
+      } else {
+        for (let a = 0; a < this.cornerCount; a++)
+          for (let b = a + 1; b < this.cornerCount; b++) {
+            const bits = a ^ b, kind = (bits & 1) + ((bits >> 1) & 1) + ((bits >> 2) & 1) - 1;
+            if (has[kind]) found.push([points[a], points[b]]);
+          }
+      }
+    }
+    return found;
+  }
+
+  controlAt(pose, voxel) {
+    return this.streams.control[voxel * this.moments + Math.ceil(pose.place - 1e-9)];
+  }
+
+  touchingAt(pose, voxel) {
+    return this.streams.touching[voxel * this.moments + Math.round(pose.place)] > 0.5;
+  }
+
+  velocityAt(pose, voxel) {
+    const before = Math.min(Math.floor(pose.place), this.moments - 2);
+    if (before < 0) return new Array(this.dimension).fill(0);
+    const found = [];
+    for (let axis = 0; axis < this.dimension; axis++) {
+      let change = 0;
+      for (const part of this.part[voxel]) {
+        const first = (part * this.dimension + axis) * this.moments + before;
+        change += this.streams.position[first + 1] - this.streams.position[first];
+      }
+      found.push(change / this.cornerCount / this.interval);
+    }
+    return found;
+  }
+
+  // What a voxel is coloured by.
+  quantity(name, pose, voxel) {
+    if (name === "area") return this.value("ratio", voxel, pose.place);
+    if (name === "control") return this.controlAt(pose, voxel);
+    if (name === "material") return this.material[voxel];
+    const points = pose.corners[voxel];
+    return Math.max(...this.edges.map(([a, b]) => Math.abs(distance(points[a], points[b]) / this.side - 1)));
+  }
+
+  _centers() {
+    const found = [];
+    for (let moment = 0; moment < this.moments; moment++) found.push(this.pose(moment * this.interval).center);
+    return found;
+  }
+
+  // Averaged over a second, so that the camera does not tremble.
+  _smooth(path) {
+    const reach = Math.max(1, Math.round(0.5 / this.interval));
+    return path.map((_, i) => {
+      const near = Math.min(reach, i, path.length - 1 - i);
+      return mean(path.slice(i - near, i + near + 1));
+    });
+  }
+
+  cameraAt(time) {
+    const place = Math.min(Math.max(time / this.interval, 0), this.moments - 1), before = Math.floor(place);
+    const after = Math.min(before + 1, this.moments - 1);
+    return this.camera[before].map((x, i) => x + (place - before) * (this.camera[after][i] - x));
+  }
+
+  // The largest side of the box around the robot, over its life [m].
+  _extent() {
+    let largest = 0;
+    const step = Math.max(1, Math.floor(this.moments / 40));
+    for (let moment = 0; moment < this.moments; moment += step) {
+      const points = this.pose(moment * this.interval).corners.flat();
+      for (let axis = 0; axis < this.dimension; axis++) {
+        const values = points.map((point) => point[axis]);
+        largest = Math.max(largest, Math.max(...values) - Math.min(...values));
+      }
+    }
+    return largest;
+  }
+}
+
+function mean(points) {
+  const total = points[0].map(() => 0);
+  for (const point of points) for (let i = 0; i < total.length; i++) total[i] += point[i];
+  return total.map((x) => x / points.length);
+}
+
+function distance(a, b) {
+  return Math.hypot(...a.map((x, i) => x - b[i]));
+}
+
+function heightAt(ground, x) {
+  const xs = ground.x, ys = ground.y;
+  if (x <= xs[0]) return ys[0];
+  for (let i = 1; i < xs.length; i++)
+    if (x <= xs[i]) return ys[i - 1] + ((x - xs[i - 1]) / (xs[i] - xs[i - 1])) * (ys[i] - ys[i - 1]);
+  return ys[ys.length - 1];
+}
+
+// Red, green, blue from 0 to 255.
+function colourOf(shared, look, value) {
+  if (look.colourBy === "material") {
+    const table = shared.materials[look.palette];
+    return rgb(table[value % table.length]);
+  }
+  const scale = shared.scales[look.palette][look.colourBy], [low, high] = scale.ends, stops = scale.stops;
+  const place = Math.min(Math.max((value - low) / (high - low), 0), 1) * (stops.length - 1);
+  const before = Math.min(Math.floor(place), stops.length - 2), a = rgb(stops[before]), b = rgb(stops[before + 1]);
+  return a.map((x, i) => Math.round(x + (place - before) * (b[i] - x)));
+}
+
+const known = new Map();
+function rgb(text) {
+  if (!known.has(text)) known.set(text, [1, 3, 5].map((i) => parseInt(text.slice(i, i + 2), 16)));
+  return known.get(text);
+}
+
+function roundStep(least) {
+  const power = 10 ** Math.floor(Math.log10(least));
+  return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= least * (1 - 1e-9));
+}
+
+if (typeof module !== "undefined") module.exports = { Life, colourOf, roundStep };

@@ -1,0 +1,204 @@
+// Draws a robot of the plane, and over robots of both kinds what can be switched on.
+"use strict";
+
+const MARGIN = { left: 44, top: 24, right: 8, bottom: 34 };
+const TOUCHING = "#d40078", ARROW_SECONDS = 0.3;
+
+function drawPlane(g, rect, life, pose, shared, look, theme, time) {
+  const view = {
+    left: rect.left + MARGIN.left, top: rect.top + MARGIN.top,
+    width: rect.width - MARGIN.left - MARGIN.right, height: rect.height - MARGIN.top - MARGIN.bottom,
+  };
+  const scale = Math.min(view.width / (1.7 * life.extent), view.height / (1.35 * life.extent)) * look.zoom;
+  const camera = look.follow ? life.cameraAt(time) : life.camera[0];
+  const low = [camera[0] - (0.5 * view.width) / scale, camera[1] - (0.4 * view.height) / scale];
+  const at = ([x, y]) => [view.left + (x - low[0]) * scale, view.top + view.height - (y - low[1]) * scale];
+  g.save();
+  g.beginPath();
+  g.rect(view.left, view.top, view.width, view.height);
+  g.fillStyle = theme.paper;
+  g.fill();
+  g.clip();
+  const ticks = [ticksBetween(low[0], view.width / scale, 70 / scale), ticksBetween(low[1], view.height / scale, 45 / scale)];
+  g.strokeStyle = theme.faint;
+  g.lineWidth = 1;
+  g.beginPath();
+  for (const x of ticks[0]) line(g, [at([x, 0])[0], view.top], [at([x, 0])[0], view.top + view.height]);
+  for (const y of ticks[1]) line(g, [view.left, at([0, y])[1]], [view.left + view.width, at([0, y])[1]]);
+  g.stroke();
+  drawGroundLine(g, view, life.ground, low, scale, at, theme);
+  drawVoxels(g, life, pose, shared, look, at);
+  drawOverlays(g, life, pose, look, theme, (point) => [...at(point), scale * life.side], time);
+  g.restore();
+  drawFrame(g, view, ticks, at, theme);
+  drawTitle(g, rect, view, life, pose, theme, time);
+}
+
+function ticksBetween(low, length, room) {
+  const step = roundStep(room), found = [];
+  for (let i = Math.ceil(low / step); i * step <= low + length; i++) found.push(+(i * step).toPrecision(12) + 0);
+  return found;
+}
+
+function line(g, a, b) {
+  g.moveTo(a[0], a[1]);
+  g.lineTo(b[0], b[1]);
+}
+
+function outline(g, points) {
+  g.beginPath();
+  points.forEach(([x, y], i) => (i ? g.lineTo(x, y) : g.moveTo(x, y)));
+  g.closePath();
+}
+
+function drawGroundLine(g, view, ground, low, scale, at, theme) {
+  if (!ground) return;
+  const ends = [low[0], low[0] + view.width / scale];
+  const inside = ground.x.filter((x) => x > ends[0] && x < ends[1]);
+  const top = [ends[0], ...inside, ends[1]].map((x) => at([x, heightAt(ground, x)]));
+  const bottom = view.top + view.height + 2;
+  outline(g, [...top, [view.left + view.width, bottom], [view.left, bottom]]);
+  g.fillStyle = theme.ground;
+  g.fill();
+}
+
+function drawVoxels(g, life, pose, shared, look, at) {
+  g.lineJoin = "round";
+  for (let voxel = 0; voxel < life.voxels; voxel++) {
+    const [r, green, b] = colourOf(shared, look, life.quantity(look.colourBy, pose, voxel));
+    outline(g, ROUND.map((corner) => at(pose.corners[voxel][corner])));
+    g.fillStyle = `rgb(${r},${green},${b})`;
+    g.fill();
+    g.strokeStyle = "#404040";
+    g.lineWidth = 1;
+    g.stroke();
+  }
+  if (look.springs) {
+    g.beginPath();
+    for (const [a, b] of life.springEnds(pose, shared.squareSprings)) line(g, at(a), at(b));
+    g.strokeStyle = "rgba(40,40,40,0.6)";
+    g.lineWidth = 0.6;
+    g.stroke();
+  }
+  if (!look.masses) return;
+  g.strokeStyle = g.fillStyle = "#202020";
+  g.lineWidth = 0.7;
+  for (let voxel = 0; voxel < life.voxels; voxel++)
+    for (let mass = 0; mass < 4; mass++)
+      if (life.streams.angle) {
+        outline(g, ROUND.map((corner) => at(life.massCorner(pose, voxel, mass, corner))));
+        g.stroke();
+      } else {
+        g.beginPath();
+        g.arc(...at(pose.masses[voxel][mass]), 2.5, 0, 7);
+        g.fill();
+      }
+}
+
+// place: from metres to pixels and the length of a voxel's side there, or null for what is behind the camera.
+function drawOverlays(g, life, pose, look, theme, place, time) {
+  if (look.path) {
+    g.beginPath();
+    const last = Math.floor(pose.place), step = Math.max(1, Math.floor(last / 2000));
+    const points = [];
+    for (let moment = 0; moment <= last; moment += step) points.push(life.centers[moment]);
+    points.push(pose.center);
+    let drawing = false;
+    for (const point of points) {
+      const spot = place(point);
+      if (spot) drawing ? g.lineTo(spot[0], spot[1]) : g.moveTo(spot[0], spot[1]);
+      drawing = spot !== null;
+    }
+    g.strokeStyle = theme.ink;
+    g.lineWidth = 1.5;
+    g.stroke();
+  }
+  for (let voxel = 0; voxel < life.voxels; voxel++) {
+    const spot = place(pose.middle[voxel]);
+    if (!spot) continue;
+    const [x, y] = spot, unit = spot[2] * (life.dimension === 3 ? 0.6 : 1);
+    if (look.control) {
+      const value = life.controlAt(pose, voxel), end = y - 0.35 * unit * value;
+      g.fillStyle = "#ffffff";
+      g.strokeStyle = "#222222";
+      g.lineWidth = 1;
+      g.fillRect(x - 0.13 * unit, y - 0.37 * unit, 0.26 * unit, 0.74 * unit);
+      g.strokeRect(x - 0.13 * unit, y - 0.37 * unit, 0.26 * unit, 0.74 * unit);
+      g.fillStyle = value > 0 ? "#d55e00" : "#0072b2";
+      g.fillRect(x - 0.11 * unit, Math.min(y, end), 0.22 * unit, Math.abs(end - y));
+    }
+    if (look.touching && life.touchingAt(pose, voxel)) {
+      g.beginPath();
+      g.arc(x + 0.3 * unit, y, 0.13 * unit, 0, 7);
+      g.fillStyle = TOUCHING;
+      g.strokeStyle = "#ffffff";
+      g.lineWidth = 1.5;
+      g.fill();
+      g.stroke();
+    }
+    if (look.velocity) {
+      const velocity = life.velocityAt(pose, voxel);
+      const tip = place(pose.middle[voxel].map((at, i) => at + velocity[i] * ARROW_SECONDS));
+      if (tip) drawArrow(g, [x, y], tip);
+    }
+  }
+}
+
+function drawArrow(g, start, tip) {
+  const dx = tip[0] - start[0], dy = tip[1] - start[1], length = Math.hypot(dx, dy);
+  if (length < 4) return;
+  const ax = (dx / length) * 6, ay = (dy / length) * 6;
+  g.beginPath();
+  line(g, start, tip);
+  g.moveTo(tip[0], tip[1]);
+  g.lineTo(tip[0] - ax - ay * 0.5, tip[1] - ay + ax * 0.5);
+  g.moveTo(tip[0], tip[1]);
+  g.lineTo(tip[0] - ax + ay * 0.5, tip[1] - ay - ax * 0.5);
+  for (const [colour, width] of [["#ffffff", 3.5], ["#0050c8", 1.6]]) {
+    g.strokeStyle = colour;
+    g.lineWidth = width;
+    g.stroke();
+  }
+}
+
+function drawFrame(g, view, ticks, at, theme) {
+  g.strokeStyle = g.fillStyle = theme.ink;
+  g.lineWidth = 1;
+  g.strokeRect(view.left, view.top, view.width, view.height);
+  g.font = "12px system-ui, sans-serif";
+  const bottom = view.top + view.height, right = view.left + view.width;
+  g.beginPath();
+  g.textAlign = "center";
+  g.textBaseline = "top";
+  for (const x of ticks[0]) {
+    const [px] = at([x, 0]);
+    line(g, [px, bottom], [px, bottom + 4]);
+    if (px > view.left + 10 && px < right - 52) g.fillText(`${x}`, px, bottom + 6);
+  }
+  g.textAlign = "right";
+  g.fillText("x [m]", right, bottom + 6);
+  g.fillText("y [m]", view.left - 7, view.top);
+  g.textBaseline = "middle";
+  for (const y of ticks[1]) {
+    const [, py] = at([0, y]);
+    line(g, [view.left - 4, py], [view.left, py]);
+    if (py > view.top + 22) g.fillText(`${y}`, view.left - 7, py);
+  }
+  g.stroke();
+}
+
+function drawTitle(g, rect, view, life, pose, theme, time) {
+  const failed = life.failed && time >= life.end;
+  const told = `x = ${pose.center[0].toFixed(1)} m` + (failed ? "  failed" : "");
+  g.fillStyle = theme.ink;
+  g.textBaseline = "alphabetic";
+  g.textAlign = "right";
+  g.font = "12px system-ui, sans-serif";
+  g.fillText(told, view.left + view.width, rect.top + 17);
+  const room = view.width - g.measureText(told).width - 12;
+  g.textAlign = "left";
+  g.font = "600 13px system-ui, sans-serif";
+  let name = life.name;
+  while (name && g.measureText(name).width > room) name = name.slice(0, -2) + (name.length > 2 ? "…" : "");
+  g.fillText(name, view.left, rect.top + 17);
+}

@@ -1,0 +1,228 @@
+// Play, pause, scrub, speed, views. Everything on the page comes from the data in it.
+"use strict";
+
+const SPEEDS = [0.1, 0.25, 0.5, 1, 2, 4];
+const find = (id) => document.getElementById(id);
+
+async function start() {
+  const shared = JSON.parse(find("lives").textContent);
+  if (typeof DecompressionStream === "undefined") throw new Error("this browser is too old: it lacks DecompressionStream");
+  const lives = [];
+  for (const data of shared.lives) lives.push(new Life(data, await unpack(data.packed)));
+  new Player(lives, shared).run();
+}
+
+class Player {
+  constructor(lives, shared) {
+    this.lives = lives;
+    this.shared = shared;
+    this.end = Math.max(...lives.map((life) => life.end), 1e-9);
+    this.step = Math.min(...lives.map((life) => life.interval));
+    this.time = 0;
+    this.speed = 1;
+    this.playing = true;
+    this.dirty = true;
+    this.look = { zoom: 1, orbit: { azimuth: 0.6, elevation: 0.42 }, follow: true, ...shared.look };
+    this.flat = find("flat");
+    this.inSpace = lives.some((life) => life.dimension === 3);
+    if (this.inSpace) this.openSpace();
+    this.bindControls();
+    this.bindKeys();
+    this.bindPointer();
+    this.readTheme();
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.readTheme());
+    new ResizeObserver(() => (this.dirty = true)).observe(find("stage"));
+  }
+
+  openSpace() {
+    try {
+      this.space = new SpaceView(find("space"));
+    } catch (error) {
+      this.note = "Robots in space need WebGL, which this browser does not offer.";
+    }
+  }
+
+  bindControls() {
+    const change = (id, event, action) => find(id).addEventListener(event, (e) => { action(e.target); this.dirty = true; });
+    find("play").addEventListener("click", () => this.toggle());
+    find("scrub").max = this.end;
+    find("scrub").step = this.end / 2000;
+    change("scrub", "input", (input) => { this.playing = false; this.time = +input.value; });
+    for (const speed of SPEEDS) find("speed").add(new Option(`${speed}×`, speed, speed === 1, speed === 1));
+    change("speed", "change", (select) => (this.speed = +select.value));
+    for (const [id, key] of [["colour", "colourBy"], ["palette", "palette"]]) {
+      find(id).value = this.look[key];
+      change(id, "change", (select) => { this.look[key] = select.value; this.showLegend(); });
+    }
+    for (const box of document.querySelectorAll("[data-look]")) {
+      box.checked = this.look[box.dataset.look];
+      box.addEventListener("change", () => { this.look[box.dataset.look] = box.checked; this.dirty = true; });
+    }
+    this.showLegend();
+  }
+
+  bindKeys() {
+    const actions = {
+      " ": () => this.toggle(),
+      ArrowLeft: (e) => this.jump(e.shiftKey ? -1 : -this.step),
+      ArrowRight: (e) => this.jump(e.shiftKey ? 1 : this.step),
+      ArrowUp: () => this.changeSpeed(1),
+      ArrowDown: () => this.changeSpeed(-1),
+      Home: () => this.jump(-this.end),
+      End: () => this.jump(this.end),
+    };
+    addEventListener("keydown", (event) => {
+      const action = actions[event.key];
+      if (!action || event.target.tagName === "SELECT" || event.ctrlKey || event.metaKey || event.altKey) return;
+      event.preventDefault();
+      if (event.target.blur && event.target !== document.body) event.target.blur();
+      action(event);
+    });
+  }
+
+  bindPointer() {
+    const stage = find("stage"), down = new Map();
+    const spread = () => { const [a, b] = [...down.values()]; return Math.hypot(a.x - b.x, a.y - b.y); };
+    stage.addEventListener("pointerdown", (e) => { stage.setPointerCapture(e.pointerId); down.set(e.pointerId, { x: e.clientX, y: e.clientY }); });
+    for (const name of ["pointerup", "pointercancel"]) stage.addEventListener(name, (e) => down.delete(e.pointerId));
+    stage.addEventListener("pointermove", (e) => {
+      const last = down.get(e.pointerId);
+      if (!last) return;
+      const before = down.size === 2 ? spread() : 0;
+      const dx = e.clientX - last.x, dy = e.clientY - last.y;
+      down.set(e.pointerId, { x: e.clientX, y: e.clientY });
+      if (down.size === 2) this.zoom(spread() / Math.max(before, 1));
+      else if (down.size === 1) {
+        const orbit = this.look.orbit;
+        orbit.azimuth -= dx * 0.008;
+        orbit.elevation = Math.min(Math.max(orbit.elevation + dy * 0.006, -0.1), 1.55);
+      }
+      this.dirty = true;
+    });
+    stage.addEventListener("wheel", (e) => { e.preventDefault(); this.zoom(Math.exp(-e.deltaY * 0.0012)); }, { passive: false });
+    stage.addEventListener("dblclick", () => { Object.assign(this.look, { zoom: 1, orbit: { azimuth: 0.6, elevation: 0.42 } }); this.dirty = true; });
+  }
+
+  zoom(factor) {
+    this.look.zoom = Math.min(Math.max(this.look.zoom * factor, 0.1), 12);
+    this.dirty = true;
+  }
+
+  toggle() {
+    this.playing = !this.playing;
+    if (this.playing && this.time >= this.end) this.time = 0;
+    this.dirty = true;
+  }
+
+  jump(seconds) {
+    this.playing = false;
+    this.time = Math.min(Math.max(this.time + seconds, 0), this.end);
+    this.dirty = true;
+  }
+
+  changeSpeed(way) {
+    const next = Math.min(Math.max(SPEEDS.indexOf(this.speed) + way, 0), SPEEDS.length - 1);
+    this.speed = SPEEDS[next];
+    find("speed").value = this.speed;
+  }
+
+  readTheme() {
+    const style = getComputedStyle(document.documentElement);
+    const read = (name) => style.getPropertyValue(`--${name}`).trim();
+    this.theme = Object.fromEntries(["paper", "ink", "faint", "ground", "floor", "grid"].map((name) => [name, read(name)]));
+    this.theme.dark = matchMedia("(prefers-color-scheme: dark)").matches;
+    this.dirty = true;
+  }
+
+  showLegend() {
+    const { colourBy, palette } = this.look, bar = find("bar"), words = find("words");
+    bar.replaceChildren();
+    words.replaceChildren();
+    const add = (owner, text, style) => { const span = document.createElement("span"); span.textContent = text; Object.assign(span.style, style || {}); owner.append(span); };
+    if (colourBy === "material") {
+      bar.style.display = "none";
+      const symbols = [...new Set(this.lives.flatMap((life) => life.symbols.map((symbol, i) => `${i}:${symbol}`)))];
+      const table = this.shared.materials[palette];
+      for (const entry of symbols) {
+        const [index, symbol] = [parseInt(entry), entry.slice(entry.indexOf(":") + 1)];
+        add(words, "", { background: table[index % table.length], width: "14px", height: "14px", border: "1px solid currentColor" });
+        add(words, symbol);
+      }
+      words.style.justifyContent = "flex-start";
+      find("meaning").textContent = "material";
+      return;
+    }
+    const scale = this.shared.scales[palette][colourBy];
+    bar.style.display = "";
+    bar.style.background = `linear-gradient(to right, ${scale.stops.join(",")})`;
+    words.style.justifyContent = "space-between";
+    for (const share of [0, 0.5, 1]) add(words, `${+(scale.ends[0] + share * (scale.ends[1] - scale.ends[0])).toPrecision(3)}`);
+    const volume = colourBy === "area" && this.lives.every((life) => life.dimension === 3);
+    find("meaning").textContent = volume ? scale.name.replaceAll("area", "volume") : scale.name;
+  }
+
+  // As many columns as make the panels largest; the stage grows where they would be too small.
+  layout() {
+    const stage = find("stage"), count = this.lives.length, width = stage.clientWidth;
+    stage.style.minHeight = "";
+    let best = { size: 0, columns: 1 };
+    for (let columns = 1; columns <= count; columns++) {
+      const rows = Math.ceil(count / columns), size = Math.min(width / columns, (1.5 * stage.clientHeight) / rows);
+      if (size > best.size + 1e-6 && (columns === 1 || width / columns >= 260)) best = { size, columns };
+    }
+    const rows = Math.ceil(count / best.columns);
+    if (stage.clientHeight / rows < 200) stage.style.minHeight = `${rows * 220}px`;
+    const height = stage.clientHeight, cell = { width: width / best.columns, height: height / rows };
+    const ratio = Math.min(devicePixelRatio || 1, 2);
+    if (this.flat.width !== Math.round(width * ratio) || this.flat.height !== Math.round(height * ratio)) {
+      this.flat.width = Math.round(width * ratio);
+      this.flat.height = Math.round(height * ratio);
+      if (this.space) this.space.resize(width, height, ratio);
+    }
+    this.ratio = ratio;
+    return this.lives.map((_, i) => ({
+      left: (i % best.columns) * cell.width, top: Math.floor(i / best.columns) * cell.height, width: cell.width, height: cell.height,
+    }));
+  }
+
+  draw() {
+    const rects = this.layout(), g = this.flat.getContext("2d");
+    g.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    g.clearRect(0, 0, this.flat.width, this.flat.height);
+    if (this.space) this.space.begin();
+    this.lives.forEach((life, i) => {
+      const time = Math.min(this.time, life.end), pose = life.pose(time);
+      if (life.dimension === 2) drawPlane(g, rects[i], life, pose, this.shared, this.look, this.theme, time);
+      else if (this.space) this.space.draw(g, rects[i], life, pose, this.shared, this.look, this.theme, time);
+      else {
+        g.fillStyle = this.theme.ink;
+        g.fillText(this.note, rects[i].left + 12, rects[i].top + 30);
+      }
+    });
+    find("scrub").value = this.time;
+    find("time").textContent = `${this.time.toFixed(2)} of ${this.end.toFixed(1)} s`;
+    find("play").textContent = this.playing ? "Pause" : "Play";
+  }
+
+  run() {
+    let last = null;
+    const frame = (now) => {
+      if (this.playing && last !== null) {
+        this.time += ((now - last) / 1000) * this.speed;
+        if (this.time >= this.end) { this.time = this.end; this.playing = false; }
+        this.dirty = true;
+      }
+      last = now;
+      if (this.dirty) { this.dirty = false; this.draw(); }
+      requestAnimationFrame(frame);
+    };
+    window.player = this;
+    requestAnimationFrame(frame);
+  }
+}
+
+start().catch((error) => {
+  find("problem").textContent = `This page cannot be played: ${error.message}`;
+  find("problem").hidden = false;
+  throw error;
+});

@@ -1,0 +1,100 @@
+"""The work of `vsr play`: simulate robots and show them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from experiments.config.problems import UserError
+from experiments.files import target_file, write_text
+from experiments.viewing.film import (
+    GIF_RATE,
+    MP4_RATE,
+    STRIP_MOMENTS,
+    Film,
+    require_ffmpeg,
+    write_gif,
+    write_mp4,
+    write_strip,
+)
+from experiments.viewing.lives import Life, live
+from experiments.viewing.page import page
+from experiments.viewing.sources import read_source
+from vsr.drawing.painter import Look
+
+FORMATS = (".html", ".mp4", ".gif", ".png")
+
+
+@dataclass(frozen=True)
+class PlayOrder:
+    """What was asked for."""
+
+    given: tuple[str, ...]
+    """robots' files and run folders"""
+    seconds: float
+    """how long they live [s]"""
+    out: str | None
+    colour: str = "area"
+    palette: str = "original"
+    overlays: tuple[str, ...] = ()
+    seed: int | None = None
+    generation: int | None = None
+
+
+def play(order: PlayOrder) -> Path:
+    """Simulate all robots and write the file; returns where it is."""
+    target = target_file("--out", order.out or _default_name(order.given), FORMATS)
+    suffix = target.suffix.lower()
+    if suffix == ".mp4":
+        require_ffmpeg(target)
+    look = Look(order.colour, order.palette, frozenset(order.overlays))  # pyright: ignore[reportArgumentType]
+    sources = [read_source(given, seed=order.seed, generation=order.generation) for given in order.given]
+    console = Console(stderr=True)
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        simulating = progress.add_task("simulating", total=len(sources))
+        lives = []
+        for source in sources:
+            lives.append(live(source, order.seconds))
+            progress.advance(simulating)
+        _write(lives, look, target, suffix, progress)
+    return target
+
+
+def _write(lives: Sequence[Life], look: Look, target: Path, suffix: str, progress: Progress) -> None:
+    with _replacing(target) as partial:
+        if suffix == ".html":
+            write_text(partial, page(lives, look))
+        elif suffix == ".png":
+            task = progress.add_task("painting", total=STRIP_MOMENTS * len(lives))
+            write_strip(lives, look, partial, lambda: progress.advance(task))
+        else:
+            film = Film(lives, look, GIF_RATE if suffix == ".gif" else MP4_RATE)
+            task = progress.add_task("painting", total=film.moments)
+            (write_gif if suffix == ".gif" else write_mp4)(film, partial, lambda: progress.advance(task))
+
+
+@contextlib.contextmanager
+def _replacing(target: Path) -> Iterator[Path]:
+    """Another name to write under; the file gets its own when it is whole."""
+    partial = target.with_name(f".{target.stem}.partial{target.suffix}")
+    try:
+        yield partial
+        partial.replace(target)
+    except OSError as error:
+        raise UserError(f"{target}: cannot be written: {error.strerror or error}") from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _default_name(given: Sequence[str]) -> str:
+    """A page in the current folder, named after the robot."""
+    if len(given) > 1:
+        return "robots.html"
+    path = Path(given[0])
+    return f"{path.resolve().name if path.is_dir() else path.stem}.html"

@@ -1,0 +1,48 @@
+"""Simulates what is to be looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+
+from experiments.devices import check_implementation
+from experiments.viewing.sources import Source
+from vsr.drawing.recording import Recording, watch
+from vsr.scene import Scene, precision, simulate
+
+
+@dataclass(frozen=True)
+class Life:
+    """One robot's life, ready to be shown."""
+
+    name: str
+    scene: Scene
+    recording: Recording
+    measures: dict[str, float]
+
+    @property
+    def ground(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Its line [m], in space where y is 0; None for free space."""
+        terrain = self.scene.world.terrain
+        return None if terrain is None else terrain.points()
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """Of the materials."""
+        return tuple(self.scene.robot.body.materials)
+
+
+def live(source: Source, seconds: float) -> Life:
+    """Simulate a robot for so long, whatever its task says, and keep what can be seen."""
+    task = source.scene.task.model_copy(update={"duration": seconds})
+    scene = source.scene.model_copy(update={"task": task})
+    check_implementation(scene.physics)
+    outcome = simulate(scene, keep_trajectory=True)
+    assert outcome.model is not None
+    assert outcome.trajectory is not None
+    with precision(scene.physics.precision):
+        environment = scene.world.build(np.dtype(scene.physics.precision))
+        recording = watch(outcome.model, outcome.trajectory, environment, scene.robot.body.cells)
+    return Life(source.name, scene, jax.device_get(recording), outcome.measures)

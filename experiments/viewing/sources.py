@@ -1,0 +1,75 @@
+"""What can be looked at: robots in files, and the best robots of runs, now or of any generation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from experiments.config import UserError, load, load_scene
+from experiments.experiment import Experiment
+from experiments.runs import Run, read_run
+from vsr.scene import Scene
+
+
+@dataclass(frozen=True)
+class Source:
+    """A robot in its world, with what to call it."""
+
+    name: str
+    scene: Scene
+
+
+def read_source(given: str, *, seed: int | None = None, generation: int | None = None) -> Source:
+    """The robot of a file, or a run's best; seed: by default that of the run's best; generation: from 0."""
+    path = Path(given)
+    if path.is_dir():
+        return _of_run(read_run(path), seed, generation)
+    if seed is not None or generation is not None:
+        raise UserError(f"{given}: --seed and --generation choose among a run's robots; this is no run folder")
+    scene = load(path)
+    if isinstance(scene, Experiment):
+        raise UserError(
+            f"{given}: its robot is still to evolve; give vsr evolve this file, then vsr play the run folder"
+        )
+    return Source(path.stem, scene)
+
+
+def _of_run(run: Run, seed: int | None, generation: int | None) -> Source:
+    seeds = run.experiment.seeds
+    if seed is not None and seed not in seeds:
+        raise UserError(f"{run.path}: there is no seed {seed}; its seeds are {', '.join(map(str, seeds))}")
+    last = run.generations - 1 if generation is None else generation
+    if not 0 <= last < run.generations:
+        raise UserError(f"{run.path}: there is no generation {last}; it has 0 to {run.generations - 1}")
+    index = int(np.argmax(run.fitness[:, last])) if seed is None else seeds.index(seed)
+    chosen = seeds[index]
+    if not np.isfinite(run.fitness[index, last]):
+        raise UserError(f"{run.path}: seed {chosen} has no best robot: all of them failed")
+    if generation is not None:
+        return Source(f"{run.name}, seed {chosen}, generation {generation}", _of_generation(run, index, generation))
+    file = run.path / "best" / f"seed-{chosen}.yaml"
+    if not file.is_file():
+        raise UserError(f"{run.path}: seed {chosen} has no best robot yet: there is no {file.relative_to(run.path)}")
+    return Source(f"{run.name}, seed {chosen}", load_scene(file))
+
+
+def _of_generation(run: Run, index: int, generation: int) -> Scene:
+    """The best robot so far at a generation, from its genes."""
+    pieces = sorted(piece for piece in (run.path / "lineage").glob("*.npz") if piece.stem.isdigit())
+    before = [piece for piece in pieces if int(piece.stem) <= generation]
+    genes = None
+    if before:
+        place = generation - int(before[-1].stem)
+        try:
+            with np.load(before[-1], allow_pickle=False) as stored:
+                parts = [name for name in stored.files if name.startswith("best_genes.")]
+                if parts and place < stored[parts[0]].shape[1]:
+                    genes = {name.removeprefix("best_genes."): stored[name][index, place] for name in parts}
+        except (OSError, ValueError, KeyError, EOFError) as error:
+            raise UserError(f"{before[-1]}: cannot be read: {error}") from None
+    scene = None if genes is None else run.experiment.scene(genes)
+    if scene is None:
+        raise UserError(f"{run.path}: the robot of generation {generation} is not kept in lineage/")
+    return scene

@@ -1,0 +1,442 @@
+"""What `vsr play` shows: recorded lives, packed for pages, painted for films; and what it refuses."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from conftest import TINY
+from PIL import Image
+
+import cli
+from experiments.config import parse_scene
+from experiments.files import write_text
+from experiments.viewing.lives import live
+from experiments.viewing.packing import Stream, pack, streams_of, unpack
+from experiments.viewing.page import ASSETS, page
+from experiments.viewing.sources import Source
+from vsr.drawing.colours import PALETTES, SCALES
+from vsr.drawing.outlines import outlines
+from vsr.drawing.painter import OVERLAYS, TOUCHING, VELOCITY, Look, Painter, round_step
+from vsr.drawing.recording import Recording, watch
+from vsr.scene import simulate
+
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
+SQUARES = """
+robot:
+  body: {shape: ["aa", "b."], materials: {a: {}, b: {scaffolding: [side_external, central_cross]}}}
+  controller: sine
+task: {placement: {clearance: 0.0}}
+"""
+POINTS = "robot: {body: {shape: [aa], masses: points}, controller: sine}\ntask: {placement: {clearance: 0.0}}\n"
+SPACE = """
+robot: {body: {shape: [[aa]]}, controller: sine}
+world: {terrain: {type: bumpy, height: 0.2}}
+task: {placement: {clearance: 0.0}}
+"""
+SECONDS = 0.8
+
+
+@pytest.fixture(scope="module")
+def lives(quickly_compiled):
+    texts = {"squares": SQUARES, "points": POINTS, "space": SPACE}
+    return {name: live(Source(name, parse_scene(text)), SECONDS) for name, text in texts.items()}
+
+
+@pytest.fixture
+def vsr(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return lambda *arguments: CliRunner().invoke(cli.main, ["play", *map(str, arguments)])
+
+
+@pytest.fixture
+def robot(tmp_path):
+    (tmp_path / "robot.yaml").write_text(SQUARES)
+    return tmp_path / "robot.yaml"
+
+
+def embedded(text):
+    return json.loads(re.search(r'<script type="application/json" id="lives">(.*?)</script>', text, re.S).group(1))
+
+
+def still(moments=2, voxels=6, seconds=1.0):
+    """A row of voxels of point masses that does nothing, without any simulation."""
+    x = np.arange(voxels + 1) * 3.0
+    position = np.broadcast_to(
+        np.stack([np.tile(x, 2), np.repeat([0.0, 3.0], voxels + 1)], -1), (moments, 2 * voxels + 2, 2)
+    )
+    part = np.array([[i, i + 1, i + voxels + 1, i + voxels + 2] for i in range(voxels)])
+    return Recording(
+        time=np.linspace(0, seconds, moments),
+        position=position,
+        angle=None,
+        ratio=np.ones((moments, voxels)),
+        control=np.zeros((moments, voxels)),
+        touching=np.zeros((moments, voxels), bool),
+        velocity=np.zeros((moments, voxels, 2)),
+        part=part,
+        offset=np.zeros((voxels, 4, 2)),
+        half_side=np.zeros(voxels),
+        springs=np.ones((voxels, 2), bool),
+        material=np.arange(voxels) % 2,
+        place=np.stack([np.arange(voxels), np.zeros(voxels, int)], -1),
+        voxel_side=3.0,
+        failed=False,
+    )
+
+
+# What is recorded
+
+
+@pytest.mark.parametrize(("name", "text"), [("squares", SQUARES), ("points", POINTS)], ids=["squares", "points"])
+def test_a_recording_is_where_the_physics_says(lives, name, text):
+    scene = parse_scene(text)
+    scene = scene.model_copy(update={"task": scene.task.model_copy(update={"duration": SECONDS})})
+    outcome = simulate(scene, keep_trajectory=True)
+    assert outcome.model is not None
+    assert outcome.trajectory is not None
+    drawn, recording = outlines(outcome.model, outcome.trajectory), lives[name].recording
+    np.testing.assert_allclose(recording.corners[:, :, [0, 1, 3, 2]], drawn.voxels, atol=1e-4)
+    np.testing.assert_allclose(recording.ratio, drawn.area, atol=1e-5)
+    if recording.angle is not None:
+        ours = recording.mass_corners[:, :, :, [0, 1, 3, 2]]
+        middle = np.sort(ours.reshape(len(drawn.masses), -1, 4, 2).mean(2), axis=1)
+        np.testing.assert_allclose(middle, np.sort(drawn.masses.mean(2), axis=1), atol=1e-4)
+
+
+def test_touching_and_strain_are_seen(lives):
+    for life in lives.values():
+        recording = life.recording
+        assert recording.touching.any()
+        assert recording.strain[0].max() < 1e-4
+        assert recording.strain.max() > 0.01
+
+
+def test_moments_between_lie_between(lives):
+    recording = lives["squares"].recording
+    middle = 0.5 * (recording.time[3] + recording.time[4])
+    found = recording.at(np.array([recording.time[3], middle, 1e6]))
+    np.testing.assert_allclose(found.position[0], recording.position[3])
+    np.testing.assert_allclose(found.position[1], 0.5 * (recording.position[3] + recording.position[4]))
+    np.testing.assert_allclose(found.control[1], recording.control[4])  # in force until then
+    np.testing.assert_allclose(found.position[2], recording.position[-1])
+
+
+def test_a_life_that_breaks_ends_there():
+    scene = parse_scene(SQUARES)
+    scene = scene.model_copy(update={"task": scene.task.model_copy(update={"duration": SECONDS})})
+    outcome = simulate(scene, keep_trajectory=True)
+    trajectory, model = outcome.trajectory, outcome.model
+    assert trajectory is not None
+    assert model is not None
+    state = replace(trajectory.state, position=trajectory.state.position.at[5:].set(np.nan))
+    found = watch(model, trajectory._replace(state=state), scene.world.build(), scene.robot.body.cells)
+    assert found.failed
+    assert len(found.time) == 5
+    assert np.isfinite(found.corners).all()
+
+
+# Packing
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_packed_values_come_back_to_within_half_a_quantum(seed):
+    random = np.random.default_rng(seed)
+    sizes = 10.0 ** random.integers(-3, 6, 7)
+    streams = [
+        Stream("walk", 0.001, (random.normal(size=(40, 7)) * sizes).cumsum(0)),
+        Stream("none", 1.0, np.zeros((40, 3))),
+        Stream("flags", 1.0, random.integers(0, 2, (40, 2)).astype(float)),
+    ]
+    found = unpack(json.loads(json.dumps(pack(streams))))
+    for stream in streams:
+        np.testing.assert_allclose(found[stream.name], stream.values, rtol=0, atol=0.5 * stream.quantum * (1 + 1e-6))
+
+
+@pytest.mark.parametrize("moments", [1, 2])
+def test_shortest_lives_are_packed(moments):
+    values = np.array([[3.0, -300.0]] * moments)
+    np.testing.assert_array_equal(unpack(pack([Stream("a", 1.0, values)]))["a"], values)
+
+
+def test_the_page_unpacks_as_python_does(lives, tmp_path):
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed, so the page's decoder cannot be run")
+    packed = pack(streams_of(lives["squares"].recording))
+    (tmp_path / "packed.json").write_text(json.dumps(packed))
+    decoder, data = json.dumps(str(ASSETS / "decode.js")), json.dumps(str(tmp_path / "packed.json"))
+    code = (
+        f"require({decoder}).unpack(require({data})).then((found) => console.log(JSON.stringify("
+        "Object.fromEntries(Object.entries(found).map(([name, values]) => [name, [...values]])))))"
+    )
+    told = json.loads(subprocess.run([node, "-e", code], capture_output=True, text=True, check=True).stdout)
+    for name, values in unpack(packed).items():
+        np.testing.assert_allclose(np.array(told[name]).reshape(values.shape[1], -1).T, values, atol=1e-9)
+
+
+def test_the_page_finds_everything_where_python_does(lives, tmp_path):
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed, so the page's geometry cannot be run")
+    for name in ("squares", "space"):
+        recording = lives[name].recording
+        (tmp_path / "lives.json").write_text(json.dumps(embedded(page([lives[name]], Look()))))
+        write_text(
+            tmp_path / "run.js",
+            f"""
+            const {{ unpack }} = require({json.dumps(str(ASSETS / "decode.js"))});
+            const {{ Life, colourOf }} = require({json.dumps(str(ASSETS / "motion.js"))});
+            const shared = require("./lives.json");
+            unpack(shared.lives[0].packed).then((streams) => {{
+              const life = new Life(shared.lives[0], streams), pose = life.pose(7.5 * life.interval);
+              const strain = pose.corners.map((_, voxel) => life.quantity("strain", pose, voxel));
+              const red = colourOf(shared, {{ colourBy: "area", palette: "original" }}, 0.7);
+              console.log(JSON.stringify({{ corners: pose.corners, center: pose.center, strain, red }}));
+            }});
+            """,
+        )
+        told = json.loads(
+            subprocess.run([node, tmp_path / "run.js"], capture_output=True, text=True, check=True).stdout
+        )
+        here = recording.at(np.array([0.5 * (recording.time[7] + recording.time[8])]))
+        np.testing.assert_allclose(told["corners"], here.corners[0], atol=3e-3)
+        np.testing.assert_allclose(told["center"], here.center[0], atol=2e-3)
+        np.testing.assert_allclose(told["strain"], here.strain[0], atol=2e-3)
+        assert told["red"] == SCALES["original"]["area"].colours(np.array(0.7)).tolist()
+
+
+# Pages
+
+
+def test_a_page_holds_the_life_and_loads_nothing(lives):
+    for name, life in lives.items():
+        text = page([life], Look(overlays=frozenset({"path"})))
+        data = embedded(text)
+        assert [told["name"] for told in data["lives"]] == [name]
+        assert data["look"]["path"] is True
+        assert data["look"]["velocity"] is False
+        moved = unpack(data["lives"][0]["packed"])["position"]
+        np.testing.assert_allclose(moved, life.recording.position.reshape(len(moved), -1), atol=0.51 * 3 / 2000)
+        assert "default-src 'none'" in text  # the browser itself refuses to load anything
+        code = re.sub(r"<script>\s*/\*\s*three\.js.*?</script>", "", text, flags=re.S)
+        assert not re.findall(r"https?://", code)
+        assert not re.findall(r"""(?:src|href)\s*=\s*["'](?!data:)""", text)
+        assert ("three.js authors" in text) == (name == "space")
+
+
+def test_names_cannot_break_a_page(lives):
+    life = replace(lives["points"], name="</script><b>@@DATA@@")
+    text = page([life], Look())
+    assert embedded(text)["lives"][0]["name"] == life.name
+    assert "<b>" not in text
+
+
+def test_a_minute_of_a_biped_is_small(lives):
+    """As many numbers as a biped of square masses has, none of them easy to guess."""
+    random, moments = np.random.default_rng(0), 60 * 30 + 1
+    time = np.linspace(0, 60, moments)[:, None]
+    gait = np.sin(2 * np.pi * time + random.uniform(0, 6, 14 * 3)) + random.normal(size=(moments, 14 * 3)) * 0.02
+    few = streams_of(lives["squares"].recording)
+    streams = [
+        Stream("position", few[0].quantum, gait[:, :28] + 0.5 * time),
+        Stream("angle", few[1].quantum, 0.3 * gait[:, 28:]),
+        Stream("ratio", few[2].quantum, 1 + 0.2 * gait[:, :6]),
+        Stream("control", few[3].quantum, np.sin(2 * np.pi * time + random.uniform(0, 6, 6))),
+        Stream("touching", 1.0, random.integers(0, 2, (moments, 6)).astype(float)),
+    ]
+    assert len(pack(streams)["data"]) + len(page([lives["squares"]], Look())) < 400_000  # and so far below 2 MB
+
+
+def test_ground_in_view_is_all_there(lives):
+    for life in lives.values():
+        ground = embedded(page([life], Look()))["lives"][0]["ground"]
+        seen = life.recording.corners[..., 0]
+        assert ground["x"][0] <= max(seen.min() - 50, 0)
+        assert ground["x"][-1] >= seen.max() + 50
+        assert ("field" in ground) == (life.name == "space")
+
+
+# Pictures
+
+
+def painted(recording, moment=-1, **look):
+    ground = np.array([0.0, 100.0]), np.array([-0.5, -0.5])
+    painter = Painter(recording, ground, Look(**look), title="robot", size=(320, 240))
+    return np.asarray(painter.paint(moment % len(recording.time))).astype(int)
+
+
+def has(image, colour):
+    wanted = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+    return (np.abs(image - wanted).max(-1) < 12).sum()
+
+
+def test_fill_tells_the_area():
+    """The middle of a voxel of each area has the colour of the scale."""
+    row = still()
+    for palette in PALETTES:
+        scale = SCALES[palette]["area"]
+        for ratio, stop in ((0.5, 0), (1.0, 1), (1.5, 2)):
+            image = painted(replace(row, ratio=np.full_like(row.ratio, ratio)), palette=palette)
+            assert has(image, scale.stops[stop]) > 500
+            assert all(has(image, other) < 100 for other in scale.stops if other != scale.stops[stop])
+
+
+def test_lightness_alone_tells_values_of_the_safe_palette():
+    for scale in SCALES["safe"].values():
+        light = scale.colours(np.linspace(*scale.ends, 50)) @ [0.2126, 0.7152, 0.0722]
+        assert (np.diff(light) > 0).all()
+        assert light[-1] - light[0] > 100
+
+
+def test_overlays_appear_only_when_asked_for():
+    row = still()
+    plain = painted(row)
+    assert (painted(row) == plain).all()
+    busy = replace(
+        row,
+        touching=np.ones_like(row.touching),
+        velocity=np.full_like(row.velocity, 8.0),
+        control=np.full_like(row.control, 0.9),
+        position=row.position + np.linspace(0, 5, len(row.time))[:, None, None] * [1.0, 0.0],
+    )
+    without = painted(busy)
+    assert has(without, TOUCHING) == has(without, VELOCITY) == 0
+    assert has(painted(busy, overlays=frozenset({"touching"})), TOUCHING) > 20
+    assert has(painted(busy, overlays=frozenset({"velocity"})), VELOCITY) > 20
+    assert has(painted(busy, overlays=frozenset({"control"})), "#d55e00") > 50
+    for overlay in OVERLAYS:
+        assert (painted(busy, overlays=frozenset({overlay})) != without).any()
+
+
+@pytest.mark.parametrize("colour", ["control", "strain", "material"])
+def test_every_quantity_colours_voxels(colour):
+    row = still()
+    stretched = replace(row, control=np.linspace(-1, 1, 6) * np.ones((2, 1)), position=row.position * [1.3, 1.0])
+    assert len(np.unique(painted(stretched, colour_by=colour).reshape(-1, 3), axis=0)) > 10
+    assert (painted(stretched, colour_by=colour) != painted(stretched)).any()
+
+
+def test_ticks_are_round():
+    assert [round_step(x) for x in (0.011, 1.0, 1.1, 3, 6, 70)] == pytest.approx([0.02, 1, 2, 5, 10, 100])
+
+
+# The command
+
+
+@pytest.mark.parametrize("suffix", ["gif", "png", "html"])
+def test_play_writes_one_file(vsr, robot, tmp_path, suffix):
+    target = tmp_path / f"motion.{suffix}"
+    result = vsr(robot, robot, "--seconds", SECONDS, "--out", target)
+    assert result.exit_code == 0, result.output
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["robot.yaml", target.name])
+    if suffix == "html":
+        assert len(embedded(target.read_text())["lives"]) == 2
+        return
+    with Image.open(target) as image:
+        if suffix == "gif":
+            assert getattr(image, "n_frames", 1) > 8
+            frames = []
+            for moment in (0, 8):
+                image.seek(moment)
+                frames.append(np.asarray(image.convert("RGB")).astype(int))
+        else:
+            sheet = np.asarray(image.convert("RGB")).astype(int)
+            frames = [sheet[:230, :300], sheet[:230, 300:600]]
+            assert (sheet[230:460, :300] == sheet[:230, :300]).all()  # the same robot below
+        assert (frames[0] != frames[1]).any(-1).mean() > 0.002
+
+
+def test_without_out_a_page_is_named_after_the_robot(vsr, robot, tmp_path):
+    assert vsr(robot, "--seconds", SECONDS).exit_code == 0
+    assert (tmp_path / "robot.html").stat().st_size > 10_000
+
+
+def test_mp4_needs_ffmpeg_and_says_how_to_get_it(vsr, robot, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    result = vsr(robot, "--out", "film.mp4")
+    assert result.exit_code == 2
+    assert "pip install 'vsr[video]'" in result.output
+    assert [path.name for path in tmp_path.iterdir()] == ["robot.yaml"]
+
+
+def test_mp4(vsr, robot, tmp_path):
+    pytest.importorskip("imageio_ffmpeg")
+    assert vsr(robot, "--seconds", SECONDS, "--out", "film.mp4").exit_code == 0
+    assert (tmp_path / "film.mp4").read_bytes()[4:8] == b"ftyp"
+
+
+def make_run(folder, best="0.5", robot=SQUARES):
+    """A finished run as `vsr evolve` leaves it, without having evolved; two seeds, the second the better."""
+    for name in ("best", "lineage"):
+        (folder / name).mkdir(parents=True)
+    (folder / "config.yaml").write_text(TINY)
+    (folder / "meta.json").write_text("{}")
+    rows = [
+        {"generation": g, "seed": s, "best": None if best is None else s + 0.1 * g, "median": None, "failed": 0}
+        for g in range(2)
+        for s in range(2)
+    ]
+    (folder / "statistics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    genes = np.arange(8.0).reshape(2, 2, 2)
+    np.savez(folder / "lineage" / "00000000.npz", **{"best_genes.body": genes[..., :0], "best_genes.controller": genes})
+    for seed in (0, 1) if best is not None else ():
+        (folder / "best" / f"seed-{seed}.yaml").write_text(robot)
+    return folder
+
+
+def test_the_best_of_a_run_and_of_its_generations(tmp_path):
+    from experiments.viewing.sources import read_source
+
+    run = make_run(tmp_path / "walk")
+    assert read_source(str(run)).name == "walk, seed 1"
+    assert read_source(str(run), seed=0).name == "walk, seed 0"
+    early = read_source(str(run), seed=1, generation=0)
+    assert early.name == "walk, seed 1, generation 0"
+    assert early.scene.robot.controller.to_plain()["phase"] == [[4.0, 5.0]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("robot.yaml", "--out", "motion.avi"), "the name should end in .html or .mp4 or .gif or .png"),
+        (("robot.yaml", "--out", "nowhere/motion.gif"), "there is no folder nowhere"),
+        (("absent.yaml",), "absent.yaml"),
+        (("empty",), "not a run folder"),
+        (("failed",), "has no best robot"),
+        (("lost",), "has no best robot"),
+        (("walk", "--seed", "7"), "there is no seed 7"),
+        (("walk", "--generation", "9"), "there is no generation 9"),
+        (("robot.yaml", "--seed", "0"), "this is no run folder"),
+        (("evolving.yaml",), "still to evolve"),
+    ],
+)
+def test_faults_are_told_in_a_line_and_leave_nothing(vsr, robot, tmp_path, arguments, told):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "evolving.yaml").write_text(TINY)
+    make_run(tmp_path / "walk")
+    make_run(tmp_path / "failed", best=None)
+    (make_run(tmp_path / "lost") / "best" / "seed-1.yaml").unlink()
+    before = sorted(tmp_path.rglob("*"))
+    result = vsr(*arguments, "--seconds", SECONDS)
+    assert result.exit_code == 2
+    assert told in result.output
+    assert len(result.output.strip().splitlines()) == 1
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_painter_that_breaks_leaves_nothing(vsr, robot, tmp_path, monkeypatch):
+    def break_down(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Image.Image, "save", break_down)
+    result = vsr(robot, "--seconds", SECONDS, "--out", "motion.png")
+    assert result.exit_code == 2
+    assert "motion.png: cannot be written: No space left on device" in result.output
+    assert [path.name for path in tmp_path.iterdir()] == ["robot.yaml"]
