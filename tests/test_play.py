@@ -212,6 +212,54 @@ def test_the_page_finds_everything_where_python_does(lives, tmp_path):
         assert told["red"] == SCALES["original"]["area"].colours(np.array(0.7)).tolist()
 
 
+@pytest.mark.parametrize("name", ["squares", "points"])
+def test_the_page_draws_overlays_only_when_asked_for(lives, tmp_path, name):
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed, so the page cannot be drawn")
+    (tmp_path / "lives.json").write_text(json.dumps(embedded(page([lives[name]], Look()))))
+    scripts = json.dumps([str(ASSETS / script) for script in ("decode.js", "motion.js", "plane.js")])
+    write_text(
+        tmp_path / "run.js",
+        """
+        const fs = require("fs"), vm = require("vm"), shared = require("./lives.json");
+        for (const file of SCRIPTS) vm.runInThisContext(fs.readFileSync(file, "utf8"));
+        const draw = vm.runInThisContext("(streams, shared, look, g) => {"
+          + "const life = new Life(shared.lives[0], streams);"
+          + "const time = life.end / 2; const rect = { left: 0, top: 0, width: 400, height: 300 };"
+          + "drawPlane(g, rect, life, life.pose(time), shared, look, { ink: 'ink' }, time); }");
+        vm.runInThisContext("unpack")(shared.lives[0].packed).then((streams) => {
+          const told = {};
+          const numbers = (values) => values.every((value) => typeof value !== "number" || Number.isFinite(value));
+          for (const overlay of ["none", "masses", "springs", "control", "touching", "velocity", "path"]) {
+            const calls = [];
+            const g = new Proxy({ measureText: () => ({ width: 10 }) }, {
+              get: (known, key) => known[key] ?? ((...values) => calls.push([key, values])),
+              set: (known, key, value) => (calls.push([key, [value]]), true),
+            });
+            draw(streams, shared, { colourBy: "area", palette: "original", zoom: 1, follow: true, [overlay]: true }, g);
+            told[overlay] = { calls: calls.length, sound: calls.every(([, values]) => numbers(values)) };
+          }
+          console.log(JSON.stringify(told));
+        });
+        """.replace("SCRIPTS", scripts),
+    )
+    told = json.loads(subprocess.run([node, tmp_path / "run.js"], capture_output=True, text=True, check=True).stdout)
+    assert all(drawn["sound"] for drawn in told.values())
+    plain = told.pop("none")["calls"]
+    shown = {overlay for overlay, drawn in told.items() if drawn["calls"] > plain}
+    middle = lives[name].recording.at(np.array([0.5 * lives[name].recording.time[-1]]))
+    assert shown == set(told) - (set() if middle.touching.any() else {"touching"})
+
+
+@pytest.mark.parametrize("script", sorted(path.name for path in ASSETS.glob("*.js")))
+def test_scripts_are_sound(script):
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed, so scripts cannot be checked")
+    assert subprocess.run([node, "--check", ASSETS / script]).returncode == 0
+
+
 # Pages
 
 

@@ -13,6 +13,7 @@ from PIL import Image
 from experiments.config.problems import UserError
 from experiments.viewing.lives import Life
 from vsr.drawing.painter import PAPER, Look, Painter, legend
+from vsr.drawing.recording import size_word
 
 GIF_RATE, MP4_RATE = 20, 30
 """Frames per second; a GIF counts in hundredths of a second."""
@@ -34,7 +35,7 @@ class Film:
         self.moments = len(times)
         self.painters = _painters(lives, look, times, self.panel)
         self.columns = math.ceil(math.sqrt(len(lives)))
-        self.key = legend(look, self.columns * self.panel[0], _symbols(lives))
+        self.key = _legend(lives, look, self.columns * self.panel[0])
         rows = math.ceil(len(lives) / self.columns)
         width, height = self.columns * self.panel[0], rows * self.panel[1] + self.key.height
         self.size = width + width % 2, height + height % 2  # what video codecs want
@@ -95,7 +96,7 @@ def require_ffmpeg(path: Path):
 def write_strip(lives: Sequence[Life], look: Look, path: Path, tick: Tick) -> None:
     """A row of moments for every robot, equally apart from the first to the last."""
     width, height = STRIP_PANEL
-    key = legend(look, STRIP_MOMENTS * width, _symbols(lives))
+    key = _legend(lives, look, STRIP_MOMENTS * width)
     sheet = Image.new("RGB", (STRIP_MOMENTS * width, len(lives) * height + key.height), PAPER)
     for row, life in enumerate(lives):
         times = np.linspace(0, life.recording.time[-1], STRIP_MOMENTS)
@@ -111,6 +112,10 @@ def write_strip(lives: Sequence[Life], look: Look, path: Path, tick: Tick) -> No
 
 def _painters(lives: Sequence[Life], look: Look, times: np.ndarray, panel: tuple[int, int]) -> list[Painter]:
     return [Painter(life.recording.at(times), life.ground, look, title=life.name, size=panel) for life in lives]
+
+
+def _legend(lives: Sequence[Life], look: Look, width: int) -> Image.Image:
+    return legend(look, width, _symbols(lives), size=size_word(life.recording for life in lives))
 
 
 def _symbols(lives: Sequence[Life]) -> tuple[str, ...]:

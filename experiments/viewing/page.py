@@ -17,7 +17,7 @@ from experiments.viewing.packing import pack, streams_of
 from vsr.drawing.colours import MATERIALS, SCALES
 from vsr.drawing.outlines import FACES
 from vsr.drawing.painter import OVERLAYS, Look, square_springs
-from vsr.drawing.recording import Recording
+from vsr.drawing.recording import Recording, size_word
 from vsr.physics.model import Environment
 from vsr.terrain import HeightField
 
@@ -31,6 +31,7 @@ GROUND_AROUND = 100.0
 def page(lives: Sequence[Life], look: Look) -> str:
     """The whole file."""
     in_space = [life.recording.dimension == 3 for life in lives]
+    size = size_word([life.recording for life in lives])
     data = {
         "lives": [_life(life) for life in lives],
         "scales": {
@@ -39,6 +40,7 @@ def page(lives: Sequence[Life], look: Look) -> str:
         "materials": MATERIALS,
         "squareSprings": square_springs(),
         "faces": [{"axis": axis, "side": side, "corners": corners} for (axis, side), corners in FACES.items()],
+        "size": size,
         "look": {
             "colourBy": look.colour_by,
             "palette": look.palette,
@@ -54,7 +56,7 @@ def page(lives: Sequence[Life], look: Look) -> str:
     fields = {
         "TITLE": html.escape(", ".join(life.name for life in lives)),
         "STYLE": _asset("style.css"),
-        "SIZE": "volume" if all(in_space) else "area or volume" if any(in_space) else "area",
+        "SIZE": size if len(set(in_space)) == 1 else "size",
         "HINT": "; drag: turn" if any(in_space) else "",
         "DATA": json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
         "SCRIPTS": "\n".join(f"<script>\n{script}</script>" for script in scripts),

@@ -42,12 +42,12 @@ _CONTROL = Scale("control value (+ shrinks)", (-1.0, 1.0), ("#0072b2", "#f4f4f0"
 _STRAIN = Scale("largest strain of an edge", (0.0, 0.4), ("#440154", "#31688e", "#35b779", "#fde725"))
 SCALES: dict[Palette, dict[str, Scale]] = {
     "original": {
-        "area": Scale("area over area at rest", (0.75, 1.25), ("#d7301f", "#74c476", "#ffe135")),
+        "area": Scale("area over that at rest", (0.75, 1.25), ("#d7301f", "#74c476", "#ffe135")),
         "control": _CONTROL,
         "strain": _STRAIN,
     },
     "safe": {
-        "area": Scale("area over area at rest", (0.75, 1.25), ("#00224e", "#7d8290", "#fee838")),
+        "area": Scale("area over that at rest", (0.75, 1.25), ("#00224e", "#7d8290", "#fee838")),
         "control": Scale(_CONTROL.name, _CONTROL.ends, ("#0b2a5b", "#8a8f9c", "#ffd9a0")),
         "strain": _STRAIN,
     },

@@ -205,8 +205,8 @@ class Painter:
         return image
 
 
-def legend(look: Look, width: int, symbols: tuple[str, ...], height: int = 34) -> Image.Image:
-    """What the colours mean, as a strip; symbols: of the materials."""
+def legend(look: Look, width: int, symbols: tuple[str, ...], *, size: str = "area", height: int = 34) -> Image.Image:
+    """What the colours mean, as a strip; symbols: of the materials; size: what voxels have, see `size_word`."""
     image = Image.new("RGB", (width, height), PAPER)
     draw, small = ImageDraw.Draw(image), font(12)
     if look.colour_by == "material":
@@ -217,6 +217,7 @@ def legend(look: Look, width: int, symbols: tuple[str, ...], height: int = 34) -
             place += 36 + int(small.getlength(symbol))
         return image
     scale = SCALES[look.palette][look.colour_by]
+    name = f"{size} over that at rest" if look.colour_by == "area" else scale.name
     length = min(150, width // 3)
     ramp = scale.colours(np.linspace(*scale.ends, length)).astype(np.uint8)
     image.paste(Image.fromarray(np.repeat(ramp[None], 12, 0)), (LEFT, 4))
@@ -224,7 +225,7 @@ def legend(look: Look, width: int, symbols: tuple[str, ...], height: int = 34) -
         value = scale.ends[0] + share * (scale.ends[1] - scale.ends[0])
         draw.text((LEFT + share * length, 18), f"{value:g}", fill=INK, font=small, anchor="ma")
     draw.text(
-        (LEFT + length + 24, 10), _cut(scale.name, width - length - LEFT - 30, small), fill=INK, font=small, anchor="lm"
+        (LEFT + length + 24, 10), _cut(name, width - length - LEFT - 30, small), fill=INK, font=small, anchor="lm"
     )
     return image
 

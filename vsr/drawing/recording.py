@@ -6,6 +6,7 @@ at an offset that turns with it; so a few numbers per part and moment tell where
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -125,6 +126,12 @@ def edges(dimension: int) -> list[tuple[int, int]]:
         for corner in range(2**dimension)
         if not corner >> axis & 1
     ]
+
+
+def size_word(recordings: Iterable[Recording]) -> str:
+    """What the ratios of these robots are of."""
+    dimensions = {recording.dimension for recording in recordings}
+    return {frozenset({2}): "area", frozenset({3}): "volume"}.get(frozenset(dimensions), "area or volume")
 
 
 def watch(model: AnyModel, trajectory: Trajectory, environment: Environment, cells: np.ndarray) -> Recording:

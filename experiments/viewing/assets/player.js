@@ -20,7 +20,7 @@ class Player {
     this.step = Math.min(...lives.map((life) => life.interval));
     this.time = 0;
     this.speed = 1;
-    this.playing = true;
+    this.playing = !matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.dirty = true;
     this.look = { zoom: 1, orbit: { azimuth: 0.6, elevation: 0.42 }, follow: true, ...shared.look };
     this.flat = find("flat");
@@ -31,7 +31,7 @@ class Player {
     this.bindPointer();
     this.readTheme();
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.readTheme());
-    new ResizeObserver(() => (this.dirty = true)).observe(find("stage"));
+    new ResizeObserver(() => (this.dirty = true)).observe(find("scroll"));
   }
 
   openSpace() {
@@ -99,7 +99,11 @@ class Player {
       }
       this.dirty = true;
     });
-    stage.addEventListener("wheel", (e) => { e.preventDefault(); this.zoom(Math.exp(-e.deltaY * 0.0012)); }, { passive: false });
+    stage.addEventListener("wheel", (e) => {
+      if (this.crowded && !e.ctrlKey) return; // the wheel scrolls
+      e.preventDefault();
+      this.zoom(Math.exp(-e.deltaY * 0.0012));
+    }, { passive: false });
     stage.addEventListener("dblclick", () => { Object.assign(this.look, { zoom: 1, orbit: { azimuth: 0.6, elevation: 0.42 } }); this.dirty = true; });
   }
 
@@ -149,7 +153,7 @@ class Player {
         add(words, symbol);
       }
       words.style.justifyContent = "flex-start";
-      find("meaning").textContent = "material";
+      find("meaning").textContent = "material of a voxel";
       return;
     }
     const scale = this.shared.scales[palette][colourBy];
@@ -157,31 +161,33 @@ class Player {
     bar.style.background = `linear-gradient(to right, ${scale.stops.join(",")})`;
     words.style.justifyContent = "space-between";
     for (const share of [0, 0.5, 1]) add(words, `${+(scale.ends[0] + share * (scale.ends[1] - scale.ends[0])).toPrecision(3)}`);
-    const volume = colourBy === "area" && this.lives.every((life) => life.dimension === 3);
-    find("meaning").textContent = volume ? scale.name.replaceAll("area", "volume") : scale.name;
+    find("meaning").textContent = colourBy === "area" ? `${this.shared.size} over that at rest` : scale.name;
   }
 
   // As many columns as make the panels largest; the stage grows where they would be too small.
   layout() {
-    const stage = find("stage"), count = this.lives.length, width = stage.clientWidth;
-    stage.style.minHeight = "";
+    const stage = find("stage"), room = find("scroll"), count = this.lives.length;
     let best = { size: 0, columns: 1 };
     for (let columns = 1; columns <= count; columns++) {
-      const rows = Math.ceil(count / columns), size = Math.min(width / columns, (1.5 * stage.clientHeight) / rows);
-      if (size > best.size + 1e-6 && (columns === 1 || width / columns >= 260)) best = { size, columns };
+      const rows = Math.ceil(count / columns), wide = room.clientWidth / columns;
+      const size = Math.min(wide, (1.5 * room.clientHeight) / rows);
+      if (size > best.size + 1e-6 && (columns === 1 || wide >= 260)) best = { size, columns };
     }
     const rows = Math.ceil(count / best.columns);
-    if (stage.clientHeight / rows < 200) stage.style.minHeight = `${rows * 220}px`;
-    const height = stage.clientHeight, cell = { width: width / best.columns, height: height / rows };
-    const ratio = Math.min(devicePixelRatio || 1, 2);
+    this.crowded = room.clientHeight / rows < 200;
+    const tall = this.crowded ? `${rows * 220}px` : "100%";
+    if (stage.style.height !== tall) stage.style.height = tall;
+    stage.style.touchAction = this.crowded ? "pan-y" : "none"; // fingers must be able to reach the panels further down
+    const width = stage.clientWidth, height = stage.clientHeight, ratio = Math.min(devicePixelRatio || 1, 2);
     if (this.flat.width !== Math.round(width * ratio) || this.flat.height !== Math.round(height * ratio)) {
       this.flat.width = Math.round(width * ratio);
       this.flat.height = Math.round(height * ratio);
       if (this.space) this.space.resize(width, height, ratio);
     }
     this.ratio = ratio;
+    const cell = { width: width / best.columns, height: height / rows };
     return this.lives.map((_, i) => ({
-      left: (i % best.columns) * cell.width, top: Math.floor(i / best.columns) * cell.height, width: cell.width, height: cell.height,
+      left: (i % best.columns) * cell.width, top: Math.floor(i / best.columns) * cell.height, ...cell,
     }));
   }
 

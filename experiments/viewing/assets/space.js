@@ -77,8 +77,12 @@ class SpaceView {
     g.fillStyle = theme.ink;
     const step = world.step;
     const near = (value) => Math.round(value / step) * step;
+    const written = [];
     const write = (text, spot) => {
-      if (!spot || spot[1] > view.top + view.height - 26 || Math.abs(spot[0] - view.left - view.width / 2) > view.width / 2 - 30) return;
+      if (!spot || spot[1] > view.top + view.height - 26) return;
+      if (Math.abs(spot[0] - view.left - view.width / 2) > view.width / 2 - 30) return;
+      if (written.some(([x, y]) => Math.abs(x - spot[0]) < 52 && Math.abs(y - spot[1]) < 16)) return;
+      written.push(spot);
       g.strokeText(text, spot[0], spot[1]);
       g.fillText(text, spot[0], spot[1]);
     };
