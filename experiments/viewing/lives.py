@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import jax
 import numpy as np
 
 from experiments.devices import check_implementation
@@ -45,4 +44,4 @@ def live(source: Source, seconds: float) -> Life:
     with precision(scene.physics.precision):
         environment = scene.world.build(np.dtype(scene.physics.precision))
         recording = watch(outcome.model, outcome.trajectory, environment, scene.robot.body.cells)
-    return Life(source.name, scene, jax.device_get(recording), outcome.measures)
+    return Life(source.name, scene, recording, outcome.measures)
