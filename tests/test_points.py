@@ -281,6 +281,14 @@ def test_drawings_in_space_are_read_and_written():
         ({"shape": "a", "materials": {"a": {"scaffolding": ["edges", "side_cross"]}}}, "one kind or the other"),
         ({"shape": [["a"]], "materials": {"a": {"scaffolding": ["face_diagonals"]}}}, "falls apart"),
         ({"shape": [["a"]], "materials": {"a": {"density": 1}}}, "go together"),
+        (
+            {"shape": [["a"]], "materials": {"a": {"density": 1, "young_modulus": 1e4, "mass": 2}}},
+            "take the place of spring_frequency and mass",
+        ),
+        (
+            {"shape": "a", "masses": "points", "materials": {"a": {"scaffolding": ["edges", "space_diagonals"]}}},
+            "space_diagonals cannot join points",
+        ),
     ],
 )
 def test_what_cannot_be_built_is_refused(wrong, told):

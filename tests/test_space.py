@@ -90,6 +90,33 @@ def test_a_quadruped_lands_on_bumpy_ground_and_stays_above_it():
     assert -5e-3 < height(landed) < 1e-3
 
 
+def test_robots_may_stand_on_different_fields():
+    model = assemble_point_body(Body(shape=[["aa"]]))
+    fields = [Bumpy(height=1.0, width=4.0, length=60.0, breadth=20.0, seed=seed).build() for seed in (1, 2)]
+
+    def land(field):
+        ground = Environment(gravity=jnp.float32(9.8), terrain=field)
+        start = place(model, field, Placement(clearance=0.1))
+        controls = jnp.zeros((1, *model.present.shape))
+        return advance_through(model, ground, start, controls, substep=1 / 420, count=100)[0].position
+
+    together = jax.vmap(land)(jax.tree.map(lambda *leaves: jnp.stack(leaves), *fields))
+    np.testing.assert_allclose(together, jnp.stack([land(field) for field in fields]), atol=1e-4)
+    assert float(jnp.abs(together[0] - together[1]).max()) > 0.01
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"width": 50.0, "length": 41.0}, "leaves no ground between walls"),
+        ({"width": 0.5, "length": 5000.0, "breadth": 5000.0}, "too many"),
+    ],
+)
+def test_fields_that_cannot_be_are_refused(wrong, told):
+    with pytest.raises(ValueError, match=told):
+        Bumpy(**wrong)
+
+
 def test_bumpy_ground_needs_a_robot_in_space():
     wrong = {"robot": {"body": {"shape": "aa"}, "controller": "phases"}, "world": {"terrain": "bumpy"}}
     with pytest.raises(ValueError, match="a robot in the plane needs a line of ground"):

@@ -101,7 +101,12 @@ def plan(voxels: Voxels, materials: Iterable[Material], task: Locomotion, physic
     """How a life is cut into steps short enough for all materials; raises ValueError, with the bound, if impossible."""
     longest = longest_substep
     if voxels.masses == "points":
-        longest = partial(longest_point_substep, voxel_side=voxels.voxel_side, dimension=voxels.dimension)
+        longest = partial(
+            longest_point_substep,
+            voxel_side=voxels.voxel_side,
+            dimension=voxels.dimension,
+            integrator=physics.integrator,
+        )
     return Schedule(
         duration=task.duration,
         time_step=physics.time_step,

@@ -93,7 +93,7 @@ class _EvolvedBody(Spec, BodyEncoding):
     def _fits(self) -> _EvolvedBody:
         if len(self.grid) == 3 and self.masses == "squares":
             raise ValueError("squares only exist in the plane: in space masses are points")
-        wrong = misfits(self.materials, self.masses)
+        wrong = misfits(self.materials, self.masses, len(self.grid))
         if wrong:
             raise ValueError("; ".join(wrong))
         return self

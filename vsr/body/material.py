@@ -83,18 +83,24 @@ class Material(Spec):
     def _solid(self) -> Material:
         if (self.young_modulus is None) != (self.density is None):
             raise ValueError("young_modulus and density go together: give both or none")
+        fields = type(self).model_fields
+        if self.density is not None and any(
+            getattr(self, name) != fields[name].default for name in ("mass", "spring_frequency")
+        ):
+            raise ValueError("young_modulus and density take the place of spring_frequency and mass: give one pair")
         return self
 
     def has(self, group: Group) -> bool:
         """Whether voxels of this material have a group of springs."""
         return self.scaffolding is None or group in self.scaffolding
 
-    def misfit(self, masses: Literal["squares", "points"]) -> str | None:
+    def misfit(self, masses: Literal["squares", "points"], dimension: int) -> str | None:
         """Why voxels with such masses cannot be of this material, if so."""
         if masses == "squares":
             groups, meaningless = GROUPS, ("young_modulus", "density")
         else:
-            groups, meaningless = POINT_GROUPS, ("mass_side_ratio", "angular_damping", "lower_limit", "upper_limit")
+            groups = POINT_GROUPS[:dimension]
+            meaningless = ("mass_side_ratio", "angular_damping", "lower_limit", "upper_limit")
         wrong = [group for group in self.scaffolding or () if group not in groups]
         if wrong:
             return f"scaffolding: {', '.join(wrong)} cannot join {masses}; choose from {', '.join(groups)}"

@@ -19,9 +19,9 @@ Masses = Literal["squares", "points"]
 Symbols = dict[Annotated[str, Field(min_length=1, max_length=1)], Material]
 
 
-def misfits(materials: dict[str, Material], masses: Masses) -> list[str]:
+def misfits(materials: dict[str, Material], masses: Masses, dimension: int) -> list[str]:
     """Why some materials cannot be those of voxels with such masses."""
-    found = ((symbol, material.misfit(masses)) for symbol, material in materials.items())
+    found = ((symbol, material.misfit(masses, dimension)) for symbol, material in materials.items())
     return [f"material {symbol!r}: {reason}" for symbol, reason in found if reason]
 
 
@@ -86,7 +86,7 @@ class Body(Spec):
             )
         if self.dimension == 3 and self.masses == "squares":
             raise ValueError("squares only exist in the plane: in space masses are points")
-        wrong = misfits(self.materials, self.masses)
+        wrong = misfits(self.materials, self.masses, self.dimension)
         if wrong:
             raise ValueError("; ".join(wrong))
         return self

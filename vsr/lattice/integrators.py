@@ -18,6 +18,7 @@ from jax import Array
 
 from vsr.lattice.vector import Vector, plus, times
 from vsr.physics.settle import settle
+from vsr.spec import suggest
 
 
 class Moving(NamedTuple):
@@ -77,5 +78,13 @@ INTEGRATORS: dict[str, Callable[[Acceleration, Moving, Array, Array | float], Mo
 }
 """Every integrator by its name."""
 
-STABLE_UP_TO = {"semi_implicit_euler": 2.0, "explicit_euler": 2.0, "verlet": 2.0, "rk4": 2.0 * 2**0.5}
-"""Longest step times the highest angular frequency, without damping (explicit Euler: see above)."""
+STABLE_UP_TO = {"semi_implicit_euler": 2.0, "verlet": 2.0, "rk4": 2.0 * 2**0.5}
+"""Longest step times the highest angular frequency, without damping (explicit Euler has none)."""
+
+NEEDS_DAMPING = "explicit_euler gains energy unless every spring is damped; damp the springs or use another integrator"
+
+
+def check_integrator(name: str) -> None:
+    """Raise ValueError for an unknown integrator."""
+    if name not in INTEGRATORS:
+        raise ValueError(f"unknown integrator '{name}'{suggest(name, INTEGRATORS)}")

@@ -7,7 +7,6 @@ comes next, and no state leaves the device between two stages.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,12 +15,11 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.lattice.contact import touch
-from vsr.lattice.integrators import INTEGRATORS, Moving
+from vsr.lattice.integrators import INTEGRATORS, Moving, check_integrator
 from vsr.lattice.model import Lattice, State, Surroundings
 from vsr.lattice.springs import all_intact, break_overloaded, forces_on_nodes, potential_energy
 from vsr.lattice.vector import Vector, dot, join, split, times
 from vsr.physics.settle import settle
-from vsr.spec import suggest
 
 
 def rest_state(lattice: Lattice, *, shift: Array | None = None, velocity: Array | None = None) -> State:
@@ -163,8 +161,7 @@ def stepper(
     lattice: Lattice, surroundings: Surroundings, step: Array | float, integrator: str
 ) -> Callable[[_Carry], _Carry]:
     """One step as a function; raises ValueError for an unknown integrator."""
-    if integrator not in INTEGRATORS:
-        raise ValueError(f"unknown integrator '{integrator}'{suggest(integrator, INTEGRATORS)}")
+    check_integrator(integrator)
     integrate = INTEGRATORS[integrator]
     dtype = lattice.mass.dtype
     surroundings = jax.tree.map(lambda value: _as_exact(value, dtype), surroundings)
@@ -236,8 +233,3 @@ def _carry(lattice: Lattice, state: State) -> _Carry:
 def _state(lattice: Lattice, carry: _Carry) -> State:
     axes = lattice.node_axes
     return State(join(carry.moving.position, axes), join(carry.moving.velocity, axes), carry.time, carry.intact)
-
-
-def with_load(surroundings: Surroundings, load: Array | None) -> Surroundings:
-    """The same surroundings with other external forces [N], (*nodes, dimension)."""
-    return replace(surroundings, load=load)

@@ -1,8 +1,9 @@
 """How long a step of a lattice may be: from the highest frequency of small motions about rest.
 
 The largest eigenvalue of M⁻¹K comes from power iteration on the springs themselves (no matrix is built), that of M⁻¹C
-likewise. With λ and µ the two, semi-implicit Euler and Verlet with explicit damping are stable while h² λ + 2 h µ <
-4, Runge-Kutta while h² λ < 8 and h µ < 2.8.
+likewise. With λ and µ the two, semi-implicit Euler and Verlet with explicit damping are stable while h² λ + 2 h µ < 4.
+Runge-Kutta is so too, and undamped while h² λ < 8. Explicit Euler needs h K < C, so h less than damping over stiffness
+of every spring, and h µ < 2.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.lattice import graph, grid
-from vsr.lattice.integrators import STABLE_UP_TO
+from vsr.lattice.integrators import NEEDS_DAMPING, STABLE_UP_TO, check_integrator
 from vsr.lattice.model import GraphSprings, Lattice
 from vsr.lattice.vector import Vector, split, times
 
@@ -25,31 +26,55 @@ SHARE_OF_BOUND = 0.5
 """Of the default step: large deformations are stiffer than small ones."""
 
 
-def longest_step(lattice: Lattice, integrator: str = "semi_implicit_euler") -> float:
-    """The stability bound [s]."""
-    stiff, viscous = (CAUTION * float(value) for value in _largest_eigenvalues(lattice))
+def stable_step(stiff: float, viscous: float, relaxation: float, integrator: str) -> float:
+    """The longest stable step [s], 0 if there is none.
+
+    stiff, viscous: largest eigenvalues of M⁻¹K [1/s²] and M⁻¹C [1/s]; relaxation: the least damping over stiffness of
+    any spring [s], on which explicit Euler lives.
+    """
     if stiff <= 0:
         return float("inf")
-    if integrator == "rk4":
-        limits = [STABLE_UP_TO["rk4"] / stiff**0.5, 2.8 / viscous if viscous > 0 else float("inf")]
-        return min(limits)
+    if integrator == "explicit_euler":
+        return min(relaxation, 2 / viscous if viscous > 0 else float("inf"))
+    if integrator == "rk4" and viscous == 0:
+        return STABLE_UP_TO["rk4"] / stiff**0.5
     return (-viscous + (viscous**2 + 4 * stiff) ** 0.5) / stiff
+
+
+def longest_step(lattice: Lattice, integrator: str = "semi_implicit_euler") -> float:
+    """The stability bound [s], 0 if no step is stable; raises ValueError for an unknown integrator."""
+    check_integrator(integrator)
+    stiff, viscous = (CAUTION * float(value) for value in _largest_eigenvalues(lattice))
+    return stable_step(stiff, viscous, _least_relaxation(lattice), integrator)
 
 
 def choose_step(lattice: Lattice, integrator: str = "semi_implicit_euler", step: float | None = None) -> float:
     """A stable step [s]: the given one if it is, or half the bound.
 
-    Raises ValueError, with the bound, for a step that would blow up.
+    Raises ValueError, with the bound, for a step that would blow up, and where there is nothing to choose from.
     """
     bound = longest_step(lattice, integrator)
+    if bound <= 0:
+        raise ValueError(f"no step is stable: {NEEDS_DAMPING}")
     if step is None:
+        if bound == float("inf"):
+            raise ValueError("this lattice has no springs, so any step is stable: give one")
         return SHARE_OF_BOUND * bound
-    if step > bound:
+    if not 0 < step <= bound:
         raise ValueError(
             f"a step of {step:.3g} s would blow up: with {integrator} this lattice is stable up to {bound:.3g} s; "
-            f"use less (or leave it out: {SHARE_OF_BOUND * bound:.3g} s)"
+            f"use less, but more than 0 (or leave it out: {SHARE_OF_BOUND * bound:.3g} s)"
         )
     return step
+
+
+def _least_relaxation(lattice: Lattice) -> float:
+    """Least damping over stiffness of all springs [s]."""
+    springs = lattice.springs
+    if springs.damping is None:
+        return 0.0
+    pairs = zip(jax.tree.leaves(springs.damping), jax.tree.leaves(springs.stiffness), strict=True)
+    return min(float(jnp.where(k > 0, c / jnp.where(k > 0, k, 1), jnp.inf).min()) for c, k in pairs)
 
 
 @jax.jit

@@ -22,6 +22,7 @@ from functools import lru_cache
 import numpy as np
 
 from vsr.body.material import Material
+from vsr.lattice.integrators import NEEDS_DAMPING
 from vsr.physics.scaffolding import CORNER_SIGNS, GROUPS, SIDE_ALONG, SIDE_SPRINGS, Group
 
 MARGIN = 4.5
@@ -50,6 +51,8 @@ def choose_substeps(
     up.
     """
     bound = min(longest(material) for material in materials)
+    if bound <= 0:
+        raise ValueError(f"no substep is stable: {NEEDS_DAMPING}")
     if substeps is None:
         needed = time_step * MARGIN / bound
         if needed > MOST_SUBSTEPS:

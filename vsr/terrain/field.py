@@ -51,15 +51,14 @@ class HeightField:
 def field_surface(field: HeightField, x: Array, y: Array) -> tuple[Array, tuple[Array, Array, Array]]:
     """Height [m] and upward unit normal of the ground at points, any shape.
 
-    The field is one for all robots; x and y may have any number of axes.
+    Fields of the terrain may carry further axes at the end, matching the last axes of x and y.
     """
-    height = field.height.reshape(field.height.shape[:2])
-    rows, columns = height.shape
+    rows, columns = field.height.shape[:2]
     row, along_y, inside_y = _cell(y, field.start[1], field.spacing[1], rows)
     column, along_x, inside_x = _cell(x, field.start[0], field.spacing[0], columns)
-    flat = height.ravel()
-    corner = row * columns + column
-    low_left, low_right, high_left, high_right = (flat[corner + step] for step in (0, 1, columns, columns + 1))
+    low_left, low_right, high_left, high_right = (
+        _look_up(field.height, row + up, column + right) for up, right in ((0, 0), (0, 1), (1, 0), (1, 1))
+    )
     low = low_left + along_x * (low_right - low_left)
     high = high_left + along_x * (high_right - high_left)
     left = low_left + along_y * (high_left - low_left)
@@ -81,6 +80,14 @@ def highest_of_field(field: HeightField, low: Array, high: Array) -> Array:
     near_x = (x > low[0] - field.spacing[0]) & (x < high[0] + field.spacing[0])
     near_y = (y > low[1] - field.spacing[1]) & (y < high[1] + field.spacing[1])
     return jnp.where(near_y[:, None] & near_x, field.height, -jnp.inf).max()
+
+
+def _look_up(height: Array, row: Array, column: Array) -> Array:
+    """height[row, column]; further axes of the table go with the last axes of the indices."""
+    batch = height.shape[2:]
+    if all(size == 1 for size in batch):
+        return height.reshape(height.shape[:2])[row, column]
+    return height[(row, column, *(jax.lax.broadcasted_iota(jnp.int32, batch, axis) for axis in range(len(batch))))]
 
 
 def _cell(value: Array, start: Array, spacing: Array, points: int) -> tuple[Array, Array, Array]:

@@ -6,7 +6,7 @@ All start and end with a steep wall, so that no robot leaves the world, and begi
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import jax.numpy as jnp
 import numpy as np
@@ -202,6 +202,25 @@ class Bumpy(Ground):
     seed: Seed = 0
     """of the heights"""
     in_space: ClassVar[bool] = True
+
+    @model_validator(mode="before")
+    @classmethod
+    def _countable(cls, data: Any) -> Any:
+        """Told here, because the line at y = 0 is drawn before any other check."""
+        if not isinstance(data, dict):
+            return data
+        given = {name: data.get(name, cls.model_fields[name].default) for name in ("length", "breadth", "width")}
+        if all(isinstance(value, int | float) and value > 0 for value in given.values()):
+            columns, rows = (given[name] / given["width"] + 1 for name in ("length", "breadth"))
+            if columns < 5:
+                raise ValueError(
+                    f"a length of {given['length']:g} m leaves no ground between walls of {given['width']:g} m"
+                )
+            if columns * rows > MOST_CELLS:
+                raise ValueError(
+                    f"{columns * rows:.3g} points are too many; at most {MOST_CELLS:,}: make them wider apart"
+                )
+        return data
 
     def heights(self) -> np.ndarray:
         """At all points [m], (points along y, points along x), walls included; the lowest between the walls is 0."""

@@ -1,8 +1,7 @@
 """How long a substep of a body of point masses may be.
 
-As for square masses (vsr.physics.stability), a body is stable if each of its voxels is alone. With λ the largest
-eigenvalue of a free voxel's M⁻¹K and µ that of its M⁻¹C, semi-implicit Euler and Verlet are stable while h² λ + 2 h µ
-< 4.
+As for square masses (vsr.physics.stability), a body is stable if each of its voxels is alone. The bound
+itself is that of lattices (vsr.lattice.stability).
 """
 
 from __future__ import annotations
@@ -14,15 +13,19 @@ import numpy as np
 from vsr.body.material import Material
 from vsr.body.points import corner_mass, spring_constants
 from vsr.lattice.grid import directions, kind
+from vsr.lattice.stability import stable_step
 from vsr.physics.points.exchange import corner_steps
 
 
-def longest_point_substep(material: Material, voxel_side: float, dimension: int) -> float:
-    """The stability bound of a material [s]."""
+def longest_point_substep(
+    material: Material, voxel_side: float, dimension: int, integrator: str = "semi_implicit_euler"
+) -> float:
+    """The stability bound of a material [s], 0 if no substep is stable."""
     mass = corner_mass(material, voxel_side, dimension)
     stiffness, damping = spring_constants(material, voxel_side, dimension)
     stiff, viscous = (_largest_eigenvalue(tuple(constants), dimension) / mass for constants in (stiffness, damping))
-    return (-viscous + (viscous**2 + 4 * stiff) ** 0.5) / stiff
+    relaxation = min(c / k for c, k in zip(damping, stiffness, strict=True) if k > 0)
+    return stable_step(stiff, viscous, relaxation, integrator)
 
 
 @lru_cache(maxsize=256)
