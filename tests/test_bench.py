@@ -20,6 +20,7 @@ from experiments.bench.timing import compiling_anew, peak_bytes
 from experiments.bench.words import device_shown, duration
 from experiments.population import on_all_devices
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
 PAIR = BenchScene("pair", {"shape": "aa"}, 3, seconds=(0.1, 0.1))
 
 

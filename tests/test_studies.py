@@ -20,6 +20,7 @@ from experiments.studies.claims import CLAIMS, Above, Gain, Result, Wider
 from experiments.studies.reading import SHIPPED, find_studies, load_study
 from vsr.sensors import Sense
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
 STUDIES = sorted(SHIPPED.glob("*.yaml"))
 GENES = {
     "5x5": 80, "10x10": 80, "evolution": 44, "development": 132,
