@@ -57,12 +57,6 @@ def poisson_ratio(springs: Stiffness, side: float, dimension: int) -> float:
     return c12 / c11 if dimension == 2 else c12 / (c11 + c12)
 
 
-def anisotropy(springs: Stiffness, side: float, dimension: int) -> float:
-    """Zener's ratio, 1 for an isotropic lattice."""
-    c11, c12, c44 = elastic_constants(springs, side, dimension)
-    return 2 * c44 / (c11 - c12)
-
-
 def truss_stiffness(young_modulus: float, area: float, length: float) -> float:
     """Spring constant of a rod, k = E A / L [N/m]; area: of its cross section [m²]."""
     return young_modulus * area / length

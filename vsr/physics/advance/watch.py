@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -21,6 +23,17 @@ class Watch(NamedTuple):
     """sum over intervals and the cluster's masses of the height of their centres [m]"""
     broken: Array
     """True if the cluster ever was nowhere or exploded"""
+
+
+S = TypeVar("S")
+
+
+def through_intervals(interval: Callable[[S, Array], tuple[S, Watch]], state: S, controls: Array) -> tuple[S, Watch]:
+    """The state after one interval per control, and all that was seen; controls: (intervals, ...)."""
+    if controls.shape[0] == 1:
+        return interval(state, controls[0])
+    state, seen = jax.lax.scan(interval, state, controls)
+    return state, Watch(seen.height.sum(0), seen.broken.any(0))
 
 
 class MassSums(NamedTuple):

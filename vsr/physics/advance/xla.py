@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 
 from vsr.physics.actuation import add_actuation_forces, rest_lengths
-from vsr.physics.advance.watch import Watch, look
+from vsr.physics.advance.watch import Watch, look, through_intervals
 from vsr.physics.batching import robots_last
 from vsr.physics.contact import (
     Corners,
@@ -47,10 +47,7 @@ def advance_through(
         state = _batched_advance(substep, count)(model, environment, state, control)
         return state, look(model, state)
 
-    if controls.shape[0] == 1:
-        return interval(state, controls[0])
-    state, seen = jax.lax.scan(interval, state, controls)
-    return state, Watch(seen.height.sum(0), seen.broken.any(0))
+    return through_intervals(interval, state, controls)
 
 
 @lru_cache(maxsize=64)

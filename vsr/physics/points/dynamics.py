@@ -13,7 +13,7 @@ from vsr.lattice.contact import touch
 from vsr.lattice.integrators import INTEGRATORS, Moving
 from vsr.lattice.model import Surroundings
 from vsr.lattice.vector import Vector, dot, join, minus, plus, split, times
-from vsr.physics.advance.watch import EXPLOSION_SPEED, Watch
+from vsr.physics.advance.watch import EXPLOSION_SPEED, Watch, through_intervals
 from vsr.physics.batching import robots_last
 from vsr.physics.model import Environment
 from vsr.physics.points.exchange import corners_of_nodes, nodes_of_corners
@@ -31,10 +31,7 @@ def advance_through(
         state = _batched_advance(substep, count)(model, environment, state, control)
         return state, look(model, state)
 
-    if controls.shape[0] == 1:
-        return interval(state, controls[0])
-    state, seen = jax.lax.scan(interval, state, controls)
-    return state, Watch(seen.height.sum(0), seen.broken.any(0))
+    return through_intervals(interval, state, controls)
 
 
 def look(model: PointModel, state: PointState) -> Watch:
