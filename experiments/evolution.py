@@ -21,8 +21,11 @@ from jax import Array
 from jax.sharding import NamedSharding, PartitionSpec
 
 from evo import Search, best
+from evo.diversity import distinct, gene_spread
 from evo.population import WORST, Population, evaluated, failures
 from experiments.encodings import Genes
+from experiments.encodings.base import BodyEncoding
+from experiments.encodings.connectivity import in_the_corner
 from experiments.experiment import Experiment
 from experiments.hosts.talk import hand_out, noticing_loss
 from experiments.population import device_mesh, on_all_devices, robots_at_once
@@ -55,6 +58,10 @@ class Report:
     """their parents' ids, (n_pop, 2)"""
     fitness: Array
     """their fitness, WORST for a failure, (n_pop,)"""
+    spread: Array
+    """standard deviation of a gene over the survivors, averaged over all genes"""
+    bodies: Array
+    """how many different bodies the survivors have"""
 
 
 Searches = tuple[Search, ...]
@@ -123,7 +130,16 @@ def tell(experiment: Experiment, search: Search, asked: Population, fitness: Arr
         id=asked.id,
         parents=asked.parents,
         fitness=asked.fitness,
+        spread=gene_spread(told.population.genes),
+        bodies=body_count(experiment.robot.body, told.population.genes["body"]),
     )
+
+
+def body_count(encoding: BodyEncoding, genes: Array) -> Array:
+    """How many different bodies genes make, wherever they lie in the grid, (); genes: (size, ...). Pure."""
+    if not encoding.gene_count:
+        return jnp.int32(1)
+    return distinct(jax.vmap(lambda own: in_the_corner(encoding.decode(own)))(genes))
 
 
 def gathered(reports: tuple[Report, ...]) -> Report:

@@ -13,7 +13,8 @@ from pydantic import ValidationError
 
 from experiments.encodings import EvolvedRobot
 from experiments.encodings.bodies import GaussianMixture, MaterialGrid
-from experiments.encodings.connectivity import largest_component
+from experiments.encodings.connectivity import in_the_corner, largest_component
+from experiments.evolution import body_count
 from vsr.body import assemble
 from vsr.body.material import MaterialTable
 
@@ -79,6 +80,15 @@ def test_a_long_snake_is_one_component():
     snake[::2] = True
     snake[1, -1] = snake[3, 0] = True
     np.testing.assert_array_equal(component(snake), snake)
+
+
+def test_a_body_is_the_same_wherever_it_lies():
+    ell = np.array([[0, 1, -1], [2, -1, -1], [-1, -1, -1]])
+    for shift in ((0, 0), (1, 0), (0, 1), (1, 1)):
+        np.testing.assert_array_equal(in_the_corner(jnp.asarray(np.roll(ell, shift, (0, 1)))), ell)
+    body = MaterialGrid(grid=(3, 1), materials={"a": {}}, threshold=0.5)
+    genes = jnp.array([[1.0, 0, 0], [0, 0, 1.0], [1.0, 1.0, 0], [0, 0, 0]])
+    assert int(body_count(body, genes)) == 3
 
 
 @given(st.integers(0, 10_000))

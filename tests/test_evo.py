@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from evo import OPTIMISERS, MuPlusLambda, best
+from evo.diversity import distinct, gene_spread
 from evo.operators import extended_segment_crossover, fingerprints, gaussian_mutation, repeated
 from evo.population import NOBODY, WORST, failures
 from evo.selection import tournament, truncation
@@ -193,3 +194,14 @@ def test_children_that_exist_are_made_anew():
     without, with_attempts = copies(jax.random.key(0))
     assert int(without) > 0
     assert int(with_attempts) == 0
+
+
+def test_spread_is_the_mean_over_genes_of_their_standard_deviations():
+    genes = {"a": jnp.array([[0.0, 5.0], [2.0, 5.0]]), "b": jnp.array([1.0, 7.0]), "c": jnp.zeros((2, 0))}
+    assert float(gene_spread(genes)) == pytest.approx((1 + 0 + 3) / 3)
+
+
+def test_distinct_counts_what_differs_in_any_part():
+    things = {"a": jnp.array([[1, 2], [2, 1], [1, 2], [1, 2]]), "b": jnp.array([0.0, 0.0, -0.0, 1.0])}
+    assert int(distinct(things)) == 3
+    assert int(distinct(jnp.zeros((1, 4)))) == 1

@@ -124,6 +124,9 @@ def test_a_run_explains_itself(whole, tiny):
         best = [row["best"] for row in rows if row["seed"] == seed]
         assert best == sorted(best)
     assert rows[-1]["evaluations"] == 30
+    for row, genes in zip(rows[-2:], final_population(whole)["population.genes.controller"], strict=True):
+        assert row["spread"] == pytest.approx(genes.std(0).mean(), rel=1e-5)
+        assert row["bodies"] == 1
     meta = json.loads((whole / "meta.json").read_text())
     assert meta["seeds"] == [0, 1]
     assert meta["starts"][0]["packages"]["jax"] == jax.__version__

@@ -1,4 +1,4 @@
-"""The largest part of a body that hangs together by sides, inside `jit`."""
+"""The largest part of a body that hangs together by sides, and where it lies in its grid, inside `jit`."""
 
 from __future__ import annotations
 
@@ -42,3 +42,13 @@ def strongest_material(scores: Array, threshold: float) -> Array:
     known = jnp.where(jnp.isnan(scores), -jnp.inf, scores)
     kept = largest_component(known.max(0) > threshold)
     return jnp.where(kept, jnp.argmax(known, axis=0), -1).astype(jnp.int32)
+
+
+def in_the_corner(cells: Array) -> Array:
+    """The same body moved as far as it can be towards the first cell; cells: negative where empty, of any number of
+    axes."""
+    present = cells >= 0
+    for axis in range(cells.ndim):
+        others = tuple(other for other in range(cells.ndim) if other != axis)
+        cells = jnp.roll(cells, -jnp.argmax(present.any(others)), axis)
+    return cells

@@ -124,6 +124,8 @@ class RunFolder:
                 "failed": int(report.failed[i]),
                 "evaluations": (generation + 1) * self.experiment.ea.n_pop,
                 "best_id": int(report.best_id[i]),
+                "spread": _finite(report.spread[i]),
+                "bodies": int(report.bodies[i]),
                 "seconds": round(seconds, 4),
             }
             for i, seed in enumerate(self.experiment.seeds)
@@ -231,7 +233,8 @@ def is_free(path: Path) -> bool:
 def is_statistics(row: dict[str, Any]) -> bool:
     """Whether a line has what plots and resuming need."""
     whole = all(type(row.get(name)) is int for name in ("seed", "generation", "failed"))
-    return whole and all(isinstance(row.get(name, ""), float | int | None) for name in ("best", "median"))
+    told = all(isinstance(row.get(name, ""), float | int | None) for name in ("best", "median"))
+    return whole and told and all(isinstance(row.get(name), float | int | None) for name in ("spread", "bodies"))
 
 
 def check_same_experiment(path: Path, experiment: Experiment) -> None:

@@ -26,6 +26,11 @@ class Run:
     """the measure's median over the population, (seeds, generations)"""
     failed: np.ndarray
     """failed robots, (seeds, generations)"""
+    spread: np.ndarray
+    """standard deviation of a gene over the population, averaged over genes; not a number where it was not written
+    down, as in runs of older versions, (seeds, generations)"""
+    bodies: np.ndarray
+    """different bodies in the population; not a number where it was not written down, (seeds, generations)"""
     warnings: tuple[str, ...] = ()
     """lines that could not be read"""
 
@@ -67,7 +72,16 @@ def read_run(path: str | Path) -> Run:
     sign = experiment.fitness.sign
 
     def collect(name: str) -> np.ndarray:
-        table = [[rows[seed, generation][name] for generation in range(length)] for seed in experiment.seeds]
+        table = [[rows[seed, generation].get(name) for generation in range(length)] for seed in experiment.seeds]
         return np.array(table, dtype=float)  # null becomes not a number
 
-    return Run(path, experiment, sign * collect("best"), sign * collect("median"), collect("failed"), tuple(warnings))
+    return Run(
+        path,
+        experiment,
+        best=sign * collect("best"),
+        median=sign * collect("median"),
+        failed=collect("failed"),
+        spread=collect("spread"),
+        bodies=collect("bodies"),
+        warnings=tuple(warnings),
+    )

@@ -1,0 +1,27 @@
+"""How different the individuals of a population are from each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from evo.operators import fingerprints
+
+
+def gene_spread(genes: Any) -> Array:
+    """Standard deviation of a gene over the population, averaged over all genes, (); 0 if all are the same.
+
+    genes: any pytree of arrays, (size, ...), with at least one gene.
+    """
+    spreads = [leaf.std(0).ravel() for leaf in jax.tree.leaves(genes)]
+    return jnp.concatenate(spreads).mean()
+
+
+def distinct(things: Any) -> Array:
+    """How many different ones there are, (); things: any pytree of arrays of numbers, (size, ...)."""
+    marks = fingerprints(things)
+    same = (marks[:, None] == marks[None]).all(-1)
+    return (~jnp.tril(same, k=-1).any(1)).sum()
