@@ -247,11 +247,12 @@ def check(config: str, settings: tuple[str, ...]) -> None:
 def plot(runs: tuple[str, ...], out: str, band: str) -> None:
     """Plot the best fitness per generation, one curve per run."""
     from experiments import curves
+    from experiments.figures import FORMATS
     from experiments.files import target_file
     from experiments.runs import read_run
     from experiments.terminal import warn
 
-    target = target_file("--out", out, curves.FORMATS)
+    target = target_file("--out", out, FORMATS)
     read = [read_run(run) for run in runs]
     warn([warning for run in read for warning in run.warnings])
     curves.plot_runs(read, target, band)  # pyright: ignore[reportArgumentType]

@@ -83,16 +83,20 @@ def draw(frames: list[State], path: Path) -> None:
     """The worm from the side, one strip per moment; the colour is the height over the ground."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9, 1.4 * len(frames)), layout="constrained")
-    for row, state in enumerate(frames):
-        axes = figure.add_subplot(len(frames), 1, row + 1)
-        x, _, z = np.asarray(state.position).reshape(-1, 3).T
-        axes.scatter(x, z, c=z, s=14, cmap="viridis")
-        axes.axhline(0, color="black", linewidth=0.8)
-        start = np.asarray(frames[0].position)[..., 0]
-        axes.set(aspect="equal", ylabel=f"{float(state.time):.1f} s", ylim=(-0.05, 0.5))
-        axes.set_xlim(start.min() - 0.3, start.max() + 1.0)
-    figure.savefig(path, dpi=110)
+    from experiments.figures import paper_style
+
+    with paper_style():
+        figure = Figure(figsize=(9, 1.4 * len(frames)), layout="constrained")
+        for row, state in enumerate(frames):
+            axes = figure.add_subplot(len(frames), 1, row + 1)
+            x, _, z = np.asarray(state.position).reshape(-1, 3).T
+            axes.scatter(x, z, c=z, s=14, cmap="viridis")
+            axes.axhline(0, color="black", linewidth=0.8)
+            start = np.asarray(frames[0].position)[..., 0]
+            axes.set(aspect="equal", ylabel=f"{float(state.time):.1f} s\nz [m]", ylim=(-0.05, 0.5))
+            axes.set_xlim(start.min() - 0.3, start.max() + 1.0)
+        figure.axes[-1].set_xlabel("x [m]")
+        figure.savefig(path)
 
 
 if __name__ == "__main__":

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.config.problems import UserError
-from experiments.files import write_atomically
+from experiments.figures import paper_style, save_figure, with_unit
 from experiments.runs import Run
 from experiments.runs.ranks import middle, quantile
-from experiments.units import UNITS
 
-FORMATS = (".png", ".pdf", ".svg")
 Band = Literal["sigma", "quartiles"]
 BAND_NAMES = {"sigma": "one standard deviation", "quartiles": "quartiles"}
 
@@ -54,23 +49,9 @@ def draw_curves(axes: Axes, runs: Sequence[Run], names: Sequence[str], band: Ban
         axes.legend()
 
 
-def save_figure(figure: Figure, target: Path) -> None:
-    """A whole PNG, PDF or SVG, or nothing."""
-    kind = target.suffix[1:].lower()
-    try:
-        write_atomically(target, lambda file: figure.savefig(file, format=kind, metadata=_without_date(kind)))
-    except OSError as error:
-        raise UserError(f"{target}: cannot be written: {error.strerror or error}") from None
-
-
-def paper_style() -> AbstractContextManager[None]:
-    """While it is open, figures look as they should in print."""
-    return mpl.rc_context(fname=str(files("experiments") / "paper.mplstyle"))
-
-
 def goal(run: Run) -> str:
     """What curves show, for people."""
-    return f"best {_with_unit(run.experiment.fitness.measure)}"
+    return f"best {with_unit(run.experiment.fitness.measure)}"
 
 
 def spread(run: Run, band: Band) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -104,13 +85,3 @@ def _draw(axes: Axes, run: Run, label: str, band: Band) -> None:
     (line,) = axes.plot(generation, center, label=label)
     if run.best.shape[0] > 1:
         axes.fill_between(generation, low, high, color=line.get_color(), alpha=0.2, lw=0)
-
-
-def _with_unit(measure: str) -> str:
-    unit = UNITS.get(measure, "")
-    return measure.replace("_", " ") + (f" [{unit}]" if unit else "")
-
-
-def _without_date(kind: str) -> dict[str, None]:
-    """The same curves give the same file."""
-    return {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind, {})

@@ -14,8 +14,8 @@ from experiments.bench.plot import plot_growth
 from experiments.bench.timing import compiling_anew
 from experiments.bench.words import device_shown, evolve_rows, growth_rows, growth_title, lattice_row, scene_row
 from experiments.config.problems import UserError
-from experiments.curves import FORMATS
 from experiments.devices import prepare
+from experiments.figures import FORMATS
 from experiments.files import target_file, write_json
 from experiments.runs.meta import describe_start
 from experiments.terminal import show_pairs

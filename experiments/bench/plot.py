@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from experiments.bench.words import duration, fixed_shown, slope_shown
-from experiments.curves import paper_style, save_figure
+from experiments.figures import paper_style, save_figure
 
 LABELS = {"voxels": "voxels per robot", "robots": "robots", "substeps": "substeps per time step"}
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from experiments.curves import draw_curves, goal, paper_style, save_figure
+from experiments.curves import draw_curves, goal
 from experiments.display import clock
+from experiments.figures import paper_style, save_figure, with_unit
 from experiments.files import write_text
 from experiments.runs.ranks import middle
 from experiments.studies.claims import Claim, Result, Verdict, judge, number
@@ -18,7 +19,6 @@ from experiments.studies.reading import StudyFile
 from experiments.studies.robots import HIGHER
 from experiments.studies.study import Panel
 from experiments.studies.tables import Making, curves, making, pairs, table, write_csv
-from experiments.units import UNITS
 
 REPORT, BEST = "report.md", "best"
 
@@ -108,9 +108,7 @@ def _claims(verdicts: Sequence[tuple[Claim, Verdict]]) -> Iterator[str]:
 def _results(
     file: StudyFile, rows: Sequence[dict[str, Any]], compared: Sequence[dict[str, Any]], first: Result
 ) -> Iterator[str]:
-    measure = first.run.experiment.fitness.measure
-    unit = UNITS.get(measure, "")
-    named = measure.replace("_", " ") + (f" [{unit}]" if unit else "")
+    named = with_unit(first.run.experiment.fitness.measure)
     yield from ("## Results", "", f"![]({file.study.figure.name}.png)", "")
     yield f"Best {named} so far: median over seeds, band of one standard deviation. Every curve is in `curves.csv`."
     yield from ("", "All values are medians over seeds; the table is also in `table.csv`.", "")

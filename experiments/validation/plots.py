@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from experiments.figures import paper_style
 from experiments.validation.suite import Report, cantilever_cases
 
-STYLE = Path(__file__).resolve().parents[1] / "paper.mplstyle"
 SCAFFOLDINGS = ("E+C", "E+I+C", "E+I+X", "All")
 DEFAULT_FREQUENCY = 8.0
 
@@ -20,7 +19,7 @@ def draw_figures(reference: Path, report: Report, folder: Path) -> list[Path]:
     """Every figure the report has data for."""
     folder.mkdir(exist_ok=True)
     drawn = []
-    with matplotlib.rc_context(fname=STYLE):
+    with paper_style():
         if "cantilever_static" in report:
             cases = cantilever_cases(reference, "final_dy_mean_rightmost_voxels")
             drawn.append(_figure_5(cases, report["cantilever_static"]["cases"], folder / "figure5.png"))

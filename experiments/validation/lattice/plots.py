@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments.validation.plots import STYLE
+from experiments.figures import paper_style
 
 Series = dict[str, Any]
 NAMES = {"semi_implicit_euler": "semi-implicit Euler", "verlet": "Verlet", "rk4": "Runge-Kutta 4"}
@@ -20,7 +19,7 @@ def draw_figures(series: Series, folder: Path) -> list[Path]:
     """Every figure there are curves for; named lattice_*.png."""
     folder.mkdir(exist_ok=True)
     drawn = []
-    with matplotlib.rc_context(fname=STYLE):
+    with paper_style():
         for name, draw, needed in (
             ("frequencies", _frequencies, "beams_verlet"),
             ("energy", _energy, "energy_verlet"),
