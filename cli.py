@@ -273,6 +273,22 @@ def compare(runs: tuple[str, ...], as_json: bool) -> None:
     show_comparison(work(read), as_json)
 
 
+@main.command()
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@click.option("--out", metavar="FILE.html", help="The page; by default report.html, of one run in its folder.")
+def report(runs: tuple[str, ...], out: str | None) -> None:
+    """Write a page about runs: curves, seeds, bodies, the best robot moving, diversity, lineage, settings."""
+    from experiments.devices import keep_compiled_programs, prepare
+    from experiments.reporting.command import report as work
+    from experiments.terminal import warn
+
+    prepare()
+    keep_compiled_programs()
+    target, warnings = work(runs, out)
+    warn(warnings)
+    click.echo(f"written to {target}")
+
+
 @main.command(name="list")
 @click.argument("kind", required=False)
 @click.option("--plugin", "plugins", multiple=True, metavar="MODULE", help="Import a module of your own first.")

@@ -19,8 +19,10 @@ FORMATS = (".png", ".pdf", ".svg")
 
 def paper_style(changes: dict[str, Any] | None = None) -> AbstractContextManager[None]:
     """While it is open, figures look as they should in print; changes: settings of matplotlib that go before."""
-    style = matplotlib.rc_params_from_file(str(files("experiments") / "paper.mplstyle"), use_default_template=False)
-    return matplotlib.rc_context({**style, **(changes or {})})
+    file = str(files("experiments") / "paper.mplstyle")
+    settings: Any = matplotlib.rc_params_from_file(file, use_default_template=False)
+    settings.update(changes or {})
+    return matplotlib.rc_context(settings)
 
 
 def save_figure(figure: Figure, target: Path) -> None:

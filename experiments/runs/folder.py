@@ -222,6 +222,18 @@ def is_run(path: Path) -> bool:
     return (path / CONFIG).is_file() and (path / META).is_file()
 
 
+def is_being_written(path: Path) -> bool:
+    """Whether a process is at work on a run."""
+    try:
+        with (path / LOCK).open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)  # given back when the file is closed
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def is_free(path: Path) -> bool:
     """Whether a new run may be made here: nothing is there, or only what a run that died at once has left."""
     if not path.exists():

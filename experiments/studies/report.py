@@ -13,12 +13,13 @@ from experiments.curves import draw_curves, goal
 from experiments.display import clock
 from experiments.figures import paper_style, save_figure, with_unit
 from experiments.files import write_text
+from experiments.runs.making import Making, making
 from experiments.runs.ranks import middle
 from experiments.studies.claims import Claim, Result, Verdict, judge, number
 from experiments.studies.reading import StudyFile
 from experiments.studies.robots import HIGHER
 from experiments.studies.study import Panel
-from experiments.studies.tables import Making, curves, making, pairs, table, write_csv
+from experiments.studies.tables import curves, pairs, table, write_csv
 
 REPORT, BEST = "report.md", "best"
 

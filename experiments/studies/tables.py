@@ -1,20 +1,18 @@
-"""A study's numbers: the table of its experiments, all curves as CSV, and what each experiment took."""
+"""A study's numbers: the table of its experiments, and all curves as CSV."""
 
 from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from experiments.comparison import compare
-from experiments.files import read_json_lines, write_text
-from experiments.runs.folder import META, STATISTICS
+from experiments.files import write_text
 from experiments.runs.ranks import middle, quantile
 from experiments.studies.claims import Result, gain
 
@@ -78,31 +76,6 @@ def curves(results: Sequence[Result]) -> list[dict[str, Any]]:
         for i, seed in enumerate(result.run.experiment.seeds)
         for generation in range(result.run.generations)
     ]
-
-
-@dataclass(frozen=True)
-class Making:
-    """How a run was made."""
-
-    starts: tuple[dict[str, Any], ...]
-    """as the run folder tells them"""
-    seconds: float
-    """all generations together, without compiling and without what was lost in kills [s]"""
-
-    @property
-    def compiling(self) -> float:
-        """All starts together [s]; a start that was killed while it compiled is not counted."""
-        return sum(start.get("compile_seconds", 0.0) for start in self.starts)
-
-
-def making(run: Path) -> Making:
-    """What a run folder tells about how it was made."""
-    try:
-        starts = json.loads((run / META).read_text(encoding="utf-8"))["starts"]
-    except (ValueError, KeyError, TypeError):
-        starts = []
-    seconds = {row["generation"]: row.get("seconds", 0.0) for _, row in read_json_lines(run / STATISTICS) if row}
-    return Making(tuple(starts), float(sum(seconds.values())))
 
 
 def _cell(value: Any) -> Any:

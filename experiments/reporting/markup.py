@@ -1,0 +1,64 @@
+"""HTML from Python: what is not markup already is escaped."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+
+
+class Markup(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+Content = Markup | str | None
+"""Markup as it is, text to be escaped, or nothing."""
+
+VOID = ("img", "br", "meta")
+
+
+def tag(name: str, *content: Content, **attributes: str | int | bool | None) -> Markup:
+    """An element. Of attributes, a trailing _ is dropped and other _ become -; True stands alone, None is left out."""
+    told = "".join(
+        f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{html.escape(str(value))}"')
+        for key, value in attributes.items()
+        if value is not None and value is not False
+    )
+    return Markup(f"<{name}{told}>" if name in VOID else f"<{name}{told}>{joined(content)}</{name}>")
+
+
+def joined(content: Iterable[Content], between: str = "") -> Markup:
+    """Pieces one after the other."""
+    pieces = (piece if isinstance(piece, Markup) else html.escape(piece) for piece in content if piece is not None)
+    return Markup(between.join(pieces))
+
+
+def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Content]], *, marked: int | None = None) -> Markup:
+    """A table whose first column names the rows; it scrolls where it is too wide. marked: index of a row."""
+    body = [
+        tag(
+            "tr",
+            tag("th", row[0], scope="row"),
+            *(tag("td", cell) for cell in row[1:]),
+            class_="marked" if index == marked else None,
+        )
+        for index, row in enumerate(rows)
+    ]
+    whole = tag(
+        "table",
+        tag("caption", caption),
+        tag("thead", tag("tr", *(tag("th", name, scope="col") for name in head))),
+        tag("tbody", *body),
+    )
+    return tag("div", whole, class_="wide", tabindex=0, role="region", aria_label=caption)
+
+
+def facts(pairs: Iterable[tuple[str, Content]]) -> Markup:
+    """Names and what is told of them."""
+    return tag("dl", *(tag("div", tag("dt", name), tag("dd", told)) for name, told in pairs), class_="facts")
+
+
+def code(lines: Iterable[str]) -> Markup:
+    """Commands or a file, as they are."""
+    return tag("pre", tag("code", "\n".join(lines)), tabindex=0)

@@ -1,0 +1,37 @@
+"""How a run was made: all its starts, and the time they took."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from experiments.files import read_json_lines
+from experiments.runs.folder import META, STATISTICS, is_statistics
+
+
+@dataclass(frozen=True)
+class Making:
+    """How a run was made."""
+
+    starts: tuple[dict[str, Any], ...]
+    """as the run folder tells them"""
+    seconds: float
+    """all generations together, without compiling and without what was lost in kills [s]"""
+
+    @property
+    def compiling(self) -> float:
+        """All starts together [s]; a start that was killed while it compiled is not counted."""
+        return sum(start.get("compile_seconds", 0.0) for start in self.starts)
+
+
+def making(run: Path) -> Making:
+    """What a run folder tells about how it was made."""
+    try:
+        starts = [start for start in json.loads((run / META).read_text("utf-8"))["starts"] if isinstance(start, dict)]
+    except (ValueError, KeyError, TypeError):
+        starts = []
+    rows = [row for _, row in read_json_lines(run / STATISTICS) if row and is_statistics(row)]
+    seconds = {row["generation"]: row.get("seconds", 0.0) for row in rows}
+    return Making(tuple(starts), float(sum(seconds.values())))
