@@ -56,6 +56,7 @@ def main() -> None:
 @click.option("--out", metavar="DIR", help="The run folder; by default runs/ and the file's name.")
 @click.option("--resume", is_flag=True, help="Go on with a run that was stopped or killed.")
 @DEVICE
+@click.option("--report/--no-report", default=True, help="At the end, write report.html into the folder, or not.")
 @click.option("--coordinator", metavar="HOST:PORT", help="On several hosts: where process 0 listens; srun knows.")
 @click.option("--processes", type=click.IntRange(min=1), metavar="N", help="On several hosts: how many processes.")
 @click.option("--process", type=click.IntRange(min=0), metavar="I", help="On several hosts: which one this is, from 0.")
@@ -67,6 +68,7 @@ def evolve(
     out: str | None,
     resume: bool,
     device: str | None,
+    report: bool,
     coordinator: str | None,
     processes: int | None,
     process: int | None,
@@ -75,7 +77,7 @@ def evolve(
     from experiments.evolve import Order
     from experiments.evolve import evolve as work
 
-    work(Order(config, settings, seeds, seed, out, resume, device, coordinator, processes, process))
+    work(Order(config, settings, seeds, seed, out, resume, device, coordinator, processes, process, report))
 
 
 @main.command()

@@ -9,10 +9,12 @@ import contextlib
 import hashlib
 import os
 import platform
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jax
+from jax.experimental.compilation_cache import compilation_cache
 
 from experiments.config.problems import UserError
 from experiments.hosts.launch import Launch, join
@@ -71,6 +73,25 @@ def keep_compiled_programs() -> None:
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+@contextlib.contextmanager
+def keeping_compiled_programs() -> Iterator[None]:
+    """The same for a while, after which evolution's own store is as before."""
+    names = (
+        "jax_compilation_cache_dir",
+        "jax_persistent_cache_min_compile_time_secs",
+        "jax_persistent_cache_min_entry_size_bytes",
+    )
+    before = {name: getattr(jax.config, name) for name in names}
+    keep_compiled_programs()
+    compilation_cache.reset_cache()  # or else JAX would not look at where it is to be
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            jax.config.update(name, value)
+        compilation_cache.reset_cache()
 
 
 def cache_folder() -> Path:

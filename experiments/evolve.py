@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import shlex
 import shutil
 import threading
 import time
@@ -17,7 +18,7 @@ import numpy as np
 from experiments.config import load_experiment
 from experiments.config.plugins import digests, plugin_modules
 from experiments.config.problems import UserError
-from experiments.devices import check_implementation, prepare
+from experiments.devices import check_implementation, keeping_compiled_programs, prepare
 from experiments.display import Display, Progress, open_display, say
 from experiments.evolution import Evolution, Report, Searches, compile_evolution, gathered, search_shapes
 from experiments.experiment import Experiment, grid_name
@@ -63,6 +64,8 @@ class Order(EvolutionOrder):
     coordinator: str | None = None
     processes: int | None = None
     process: int | None = None
+    report: bool = False
+    """whether to write a page about the run at its end"""
 
 
 class _Stop(Exception):
@@ -86,7 +89,7 @@ def evolve(order: Order) -> Path | None:
     else:
         path = _evolve_together(order, launch)
     if path is not None:
-        _conclude(path)
+        _conclude(path, order.report)
     return path
 
 
@@ -293,17 +296,36 @@ def _describe(experiment: Experiment) -> str:
     )
 
 
-def _conclude(path: Path) -> None:
-    """Draw the fitness curve and say how much was gained."""
+def _conclude(path: Path, report: bool) -> None:
+    """Draw the fitness curve, write the report if it is wanted, and say how much was gained and how to look at it."""
     from experiments.curves import plot_runs
 
     run = read_run(path)
     plot_runs([run], path / CURVE)
     say(_gain(run))
     say(f"fitness curve: {path / CURVE}")
-    robot = path / "best" / f"seed-{run.experiment.seeds[int(np.argmax(run.fitness[:, -1]))]}.yaml"
-    if robot.exists():
-        say(f"watch the best: vsr simulate {robot} --out best.gif")
+    if report:
+        _report(run)
+    if any(path.glob("best/seed-*.yaml")):
+        say(f"watch the best: vsr play {shlex.quote(str(path))}")
+
+
+def _report(run: Run) -> None:
+    """Write the page about a run; whatever goes wrong with it costs the page only."""
+    from experiments.reporting.command import REPORT, write_report
+
+    target, began = run.path / REPORT, time.monotonic()
+    again = f"vsr report {shlex.quote(str(run.path))}"
+    try:
+        with keeping_compiled_programs():
+            write_report([run], target)
+    except KeyboardInterrupt:
+        say(f"the run is whole, its report was left out; to write it: {again}")
+    except Exception as error:  # the run itself is whole and must not seem to have failed
+        told = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+        say(f"warning: the report could not be written: {told}; to try again: {again}")
+    else:
+        say(f"report: {target} (written in {time.monotonic() - began:.1f} s)")
 
 
 def _gain(run: Run) -> str:

@@ -64,7 +64,7 @@ def crew():
 
     def start_two(*arguments, before=(), more=((), ()), code=COMMAND):
         where = ("--coordinator", f"localhost:{free_port()}", "--processes", 2)
-        every = [(*before, "evolve", *arguments, *more[i], *where, "--process", i) for i in (0, 1)]
+        every = [(*before, "evolve", "--no-report", *arguments, *more[i], *where, "--process", i) for i in (0, 1)]
         started.extend(start(*words, code=code) for words in every)
         return started[-2:]
 
@@ -99,7 +99,7 @@ def stopped(tiny, tmp_path_factory):
     """Where a run of two processes is that was stopped by a signal to the second, and what they said."""
     path = tmp_path_factory.mktemp("runs") / "two"
     where = ("--coordinator", f"localhost:{free_port()}", "--processes", 2)
-    processes = [start("evolve", tiny, "--out", path, *where, "--process", i) for i in (0, 1)]
+    processes = [start("evolve", "--no-report", tiny, "--out", path, *where, "--process", i) for i in (0, 1)]
     try:
         wait_for_generations(path, 2)
         processes[1].send_signal(signal.SIGTERM)
@@ -152,7 +152,9 @@ def test_whatever_befalls_two_processes_they_go_on_to_the_same_population_as_one
     codes, outputs = ends(crew(path, "--resume", "--set", generations))
     assert codes == [0, 0], outputs
     assert "fitness curve" in outputs[0]
-    codes, outputs = ends([start("evolve", tiny, "--out", tmp_path / "one", "--set", generations, devices=2)])
+    codes, outputs = ends(
+        [start("evolve", "--no-report", tiny, "--out", tmp_path / "one", "--set", generations, devices=2)]
+    )
     assert codes == [0], outputs
     one, two = last_checkpoint(tmp_path / "one"), last_checkpoint(path)
     assert set(one) == set(two)

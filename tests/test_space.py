@@ -186,7 +186,7 @@ ea: {n_pop: 4, n_tour: 2}
 generations: 2
 """)
     run = tmp_path / "run"
-    result = CliRunner().invoke(cli.main, ["evolve", str(config), "--out", str(run)])
+    result = CliRunner().invoke(cli.main, ["evolve", str(config), "--out", str(run), "--no-report"])
     assert result.exit_code == 0, result.output
     best = read_run(run).best[0, -1]
     assert np.isfinite(best)

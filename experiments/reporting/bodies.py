@@ -31,7 +31,9 @@ def draw_body(body: Body, meaning: str, room: tuple[float, float]) -> Markup:
         for polygon, material, bright in polygons
     ]
     box = f"0 0 {width:.3f} {height:.3f}"
-    return tag("svg", *drawn, viewBox=box, role="img", aria_label=meaning, class_="body")
+    return tag(
+        "svg", *drawn, viewBox=box, preserveAspectRatio="xMinYMax", role="img", aria_label=meaning, class_="body"
+    )
 
 
 def room_for(bodies: Iterable[Body]) -> tuple[float, float]:

@@ -103,7 +103,7 @@ def descent_chart(run: Run, seed: int, descent: Descent, name: str) -> Markup:
                     y[own],
                     mark,
                     color=DESCENT,
-                    ms=4,
+                    ms=5,
                     mec="none",
                     label=f"by {kind}" if kind != "founder" else kind,
                 )
@@ -149,4 +149,4 @@ def _finish(axes: Axes, generations: int) -> None:
     if axes.get_legend_handles_labels()[0]:  # above the chart, where it hides nothing
         figure = axes.get_figure(root=True)
         assert figure is not None
-        figure.legend(loc="outside upper left", ncols=2, fontsize="small", borderaxespad=0.2)
+        figure.legend(loc="outside upper left", ncols=2, fontsize=8.5, borderaxespad=0.2)

@@ -47,11 +47,11 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Content]], 
     ]
     whole = tag(
         "table",
-        tag("caption", caption),
         tag("thead", tag("tr", *(tag("th", name, scope="col") for name in head))),
         tag("tbody", *body),
     )
-    return tag("div", whole, class_="wide", tabindex=0, role="region", aria_label=caption)
+    scrolled = tag("div", whole, class_="wide", tabindex=0, role="region", aria_label=caption)
+    return tag("figure", tag("figcaption", caption), scrolled, class_="table")
 
 
 def facts(pairs: Iterable[tuple[str, Content]]) -> Markup:

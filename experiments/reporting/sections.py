@@ -99,8 +99,11 @@ def _seeds(found: Findings) -> Markup:
             )
         )
     unit = UNITS.get(experiment.fitness.measure, "")
-    head = ("seed", "first best", "final best", "last gain in generation", "final median", "voxels", "failed robots")
-    told = f"Seeds, the best first{f'; measures in {unit}' if unit else ''}"
+    head = ("seed", "first best", "final best", "last gain", "median", "voxels", "failed")
+    told = (
+        f"Seeds, the best first{f', measures in {unit}' if unit else ''}. Last gain: the generation that brought it; "
+        "median: of the last population; failed: robots of all generations"
+    )
     return table(told, head, rows, marked=0 if len(rows) > 1 else None)
 
 
@@ -213,8 +216,11 @@ def _gains(
     ]
     count = f"The {len(rows)} largest gains" if len(better) > len(rows) else "All gains"
     unit = UNITS.get(found.experiment.fitness.measure, "")
-    caption = f"{count} on this line{f', in {unit}' if unit else ''}; steps back are not shown"
-    return table(caption, ("generation", "made by", "parent", "child", "of the whole gain"), rows)
+    caption = (
+        f"{count} on this line{f', in {unit}' if unit else ''}. Share: of the way from founder to best; "
+        "steps back are not shown"
+    )
+    return table(caption, ("generation", "made by", "parent", "child", "share"), rows)
 
 
 def failures(found: Findings, name: str) -> Markup:

@@ -33,7 +33,9 @@ def page_style() -> AbstractContextManager[None]:
         ),
         INK,
     )
-    return paper_style({**ink, "svg.fonttype": "none", "svg.hashsalt": "vsr", "figure.figsize": SIZE})
+    return paper_style(
+        {**ink, "svg.fonttype": "none", "svg.hashsalt": "vsr", "grid.alpha": 0.16, "figure.figsize": SIZE}
+    )
 
 
 def inline(figure: Figure, name: str, meaning: str) -> Markup:

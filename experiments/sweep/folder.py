@@ -143,4 +143,4 @@ def write_jobs(path: Path, jobs: dict[str, str]) -> None:
 def evolve_arguments(sweep: Sweep, name: str, more: Sequence[str]) -> list[str]:
     """The command line of a run, which begins it or goes on with it."""
     config, run = sweep.config(name).resolve(), sweep.run(name).resolve()
-    return ["evolve", str(config), "--out", str(run), "--resume", *more]
+    return ["evolve", str(config), "--out", str(run), "--resume", "--no-report", *more]

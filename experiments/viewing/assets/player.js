@@ -3,6 +3,7 @@
 
 const SPEEDS = [0.1, 0.25, 0.5, 1, 2, 4];
 const find = (id) => document.getElementById(id);
+const FRAMED = window.parent !== window; // in a larger page, which wheel and fingers scroll
 
 async function start() {
   const shared = JSON.parse(find("lives").textContent);
@@ -26,6 +27,7 @@ class Player {
     this.flat = find("flat");
     this.inSpace = lives.some((life) => life.dimension === 3);
     if (this.inSpace) this.openSpace();
+    if (FRAMED) find("hint").textContent = find("hint").textContent.replace("wheel", "Ctrl and wheel");
     this.bindControls();
     this.bindKeys();
     this.bindPointer();
@@ -100,7 +102,7 @@ class Player {
       this.dirty = true;
     });
     stage.addEventListener("wheel", (e) => {
-      if (this.crowded && !e.ctrlKey) return; // the wheel scrolls
+      if ((this.crowded || FRAMED) && !e.ctrlKey) return; // the wheel scrolls
       e.preventDefault();
       this.zoom(Math.exp(-e.deltaY * 0.0012));
     }, { passive: false });
@@ -177,7 +179,7 @@ class Player {
     this.crowded = room.clientHeight / rows < 200;
     const tall = this.crowded ? `${rows * 220}px` : "100%";
     if (stage.style.height !== tall) stage.style.height = tall;
-    stage.style.touchAction = this.crowded ? "pan-y" : "none"; // fingers must be able to reach the panels further down
+    stage.style.touchAction = this.crowded || FRAMED ? "pan-y" : "none"; // fingers must be able to reach what is further down
     const width = stage.clientWidth, height = stage.clientHeight, ratio = Math.min(devicePixelRatio || 1, 2);
     if (this.flat.width !== Math.round(width * ratio) || this.flat.height !== Math.round(height * ratio)) {
       this.flat.width = Math.round(width * ratio);
