@@ -667,6 +667,38 @@ def test_a_run_of_failures_says_so(whole, tmp_path, monkeypatch):
     assert not any("vsr play" in line for line in said)
 
 
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (None, "report: {path}/report.html (written in "),
+        (UserError("no room"), "warning: the report could not be written: no room; to try again: vsr report {path}"),
+        (ZeroDivisionError("by 0"), "warning: the report could not be written: ZeroDivisionError: by 0; to try again"),
+        (KeyboardInterrupt(), "the run is whole, its report was left out; to write it: vsr report {path}"),
+    ],
+)
+def test_a_report_ends_a_run_and_never_harms_it(vsr, whole, tmp_path, monkeypatch, fault, told):
+    def page(runs):
+        assert [found.run.generations for found in runs] == [5]
+        if fault is not None:
+            raise fault
+        return "the page"
+
+    path = tmp_path / "run"
+    shutil.copytree(whole, path)
+    monkeypatch.setattr("experiments.reporting.command.report_page", page)
+    stores = jax.config.jax_compilation_cache_dir
+    result = vsr("evolve", path, "--resume")
+    assert result.exit_code == 0, result.output
+    assert told.format(path=path) in result.output
+    assert f"watch the best: vsr play {path}" in result.output
+    assert (path / "report.html").exists() == (fault is None)
+    assert jax.config.jax_compilation_cache_dir == stores
+    if fault is None:
+        (path / "report.html").unlink()
+        assert "report.html" not in vsr("evolve", path, "--resume", "--no-report").output
+        assert not (path / "report.html").exists()
+
+
 def test_names_are_not_taken_for_markup(tmp_path):
     console = Console(force_terminal=True, width=80, file=io.StringIO())
     experiment = Experiment.model_validate(yaml.safe_load(TINY))
