@@ -149,7 +149,7 @@ def reproduce(
 @main.command()
 @click.argument("robot", metavar="ROBOT.yaml")
 @click.option("--json", "as_json", is_flag=True, help="Print the measures as JSON.")
-@click.option("--out", metavar="FILE.gif|.png", help="Draw the motion: a GIF, or a PNG strip of five moments.")
+@click.option("--out", metavar="FILE.gif|.png", help="Draw the motion: a GIF, or a PNG strip of six moments.")
 def simulate(robot: str, as_json: bool, out: str | None) -> None:
     """Simulate one robot in its world and print how it did."""
     from experiments import simulate as work

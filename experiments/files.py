@@ -46,6 +46,22 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:
     _sync_folder(path.parent)
 
 
+@contextlib.contextmanager
+def replacing(target: Path) -> Iterator[Path]:
+    """Another name to write under, with the same ending; the file gets its own when it is whole.
+
+    For what others write; raises UserError if the disk is full or may not be written to.
+    """
+    partial = target.with_name(f".{target.stem}.partial{target.suffix}")
+    try:
+        yield partial
+        partial.replace(target)
+    except OSError as error:
+        raise UserError(f"{target}: cannot be written: {error.strerror or error}") from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
 def write_text(path: Path, text: str) -> None:
     """A whole text, or nothing."""
     write_atomically(path, lambda file: _put(file, text.encode()))

@@ -6,9 +6,9 @@ import json
 import math
 from pathlib import Path
 
-from experiments.config import UserError, load_scene
+from experiments.config import load_scene
 from experiments.devices import check_implementation
-from experiments.files import target_file
+from experiments.files import replacing, target_file
 from vsr.scene import Outcome, Scene, simulate
 
 DRAWINGS = (".gif", ".png")
@@ -21,7 +21,7 @@ def run(file: str, out: str | None) -> tuple[Scene, Outcome]:
     check_implementation(scene.physics)
     outcome = simulate(scene, keep_trajectory=target is not None)
     if target is not None:
-        draw(scene, outcome, target)
+        draw(Path(file).stem, scene, outcome, target)
     return scene, outcome
 
 
@@ -42,19 +42,17 @@ def as_json(scene: Scene, outcome: Outcome) -> str:
     )
 
 
-def draw(scene: Scene, outcome: Outcome, target: Path) -> None:
-    """A GIF of the whole life, or a PNG strip of five moments."""
-    from vsr.drawing import Picture, animate, strip
+def draw(name: str, scene: Scene, outcome: Outcome, target: Path) -> None:
+    """A GIF of the whole life, or a PNG strip of a few moments, as `vsr play` draws them."""
+    from experiments.viewing.film import GIF_RATE, Film, write_gif, write_strip
+    from experiments.viewing.lives import life_of
+    from vsr.drawing.painter import Look
 
     assert outcome.model is not None
     assert outcome.trajectory is not None
-    ground = None if scene.world.terrain is None else scene.world.terrain.points()
-    picture = Picture(outcome.model, outcome.trajectory, ground)
-    partial = target.with_name(f".{target.stem}.partial{target.suffix}")
-    try:
-        (animate if target.suffix == ".gif" else strip)(picture, partial)
-        partial.replace(target)
-    except OSError as error:
-        raise UserError(f"{target}: cannot be written: {error.strerror or error}") from None
-    finally:
-        partial.unlink(missing_ok=True)
+    life = life_of(name, scene, outcome.model, outcome.trajectory)
+    with replacing(target) as partial:
+        if target.suffix.lower() == ".gif":
+            write_gif(Film([life], Look(), GIF_RATE), partial, lambda: None)
+        else:
+            write_strip([life], Look(), partial, lambda: None)

@@ -52,7 +52,7 @@ def test_simulate_draws(vsr, short, tmp_path, suffix):
     with Image.open(target) as image:
         assert len(image.convert("RGB").getcolors(1 << 24)) > 5
         # A GIF keeps equal neighbours as one longer frame.
-        assert getattr(image, "n_frames", 1) in (range(7, 11) if suffix == "gif" else (1,))
+        assert getattr(image, "n_frames", 1) in (range(9, 14) if suffix == "gif" else (1,))
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["short.yaml", target.name])
 
 

@@ -13,7 +13,8 @@ from experiments.encodings.connectivity import largest_component
 from experiments.experiment import Experiment
 from experiments.runs import read_run
 from vsr.body import Body, assemble_point_body
-from vsr.drawing.outlines import outlines
+from vsr.drawing.painter import outer_faces
+from vsr.drawing.recording import watch
 from vsr.physics.mechanics import mechanics_of
 from vsr.physics.model import Environment
 from vsr.physics.points.dynamics import advance_through
@@ -202,10 +203,10 @@ def test_outer_faces_are_drawn():
         life = Trajectory(
             jnp.zeros(1), jax.tree.map(lambda leaf: leaf[None], state), jnp.zeros((1, *model.present.shape))
         )
-        seen = outlines(model, life)
-        assert seen.voxels.shape == (1, faces, 4, 2)
-        assert (seen.area == 1).all()
+        recording = watch(model, life, Environment(gravity=9.8), np.asarray(Body(shape=shape).cells))
+        voxel, corner, _ = outer_faces(recording)
+        assert corner.shape == (faces, 4)
+        assert (recording.ratio == 1).all()
+        seen = recording.corners[0][voxel[:, None], corner].reshape(-1, 3)
         low, high = mechanics_of(model).bounding_box(model, state)
-        assert np.ptp(seen.voxels[..., 0]) == pytest.approx(
-            float(high[0] - low[0] + 0.45 * (high[1] - low[1])), rel=1e-5
-        )
+        np.testing.assert_allclose([seen.min(0), seen.max(0)], [low, high], rtol=1e-5, atol=1e-5)

@@ -18,20 +18,21 @@ import numpy as np
 from jax import Array
 
 from experiments.config import load_scene
-from experiments.files import without_nan, write_json
+from experiments.files import replacing, without_nan, write_json
 from experiments.population import record_population, repeat
 from experiments.runs import Run
 from experiments.runs.meta import describe_start
-from vsr.drawing import Picture, stride
+from experiments.viewing.film import write_strip
+from experiments.viewing.lives import Life, life_of
+from vsr.drawing.painter import Look
 from vsr.physics.mechanics import AnyModel, AnyState
-from vsr.rollout import Trajectory
 from vsr.scene import Scene, precision
 from vsr.tasks import evaluate, move_rigidly
 
 HIGHER = 1e-3
 """Largest difference in height between lives [m]."""
-MOMENTS, SPAN = 6, 1.0
-"""Frames of a strip, and the time from the first to the last [s]: a period of the drive."""
+SPAN = 1.0
+"""Time from the first to the last frame of a strip [s]: a period of the drive."""
 
 
 def keep_best(run: Run, folder: Path, name: str, lives: int) -> None:
@@ -50,11 +51,12 @@ def keep_best(run: Run, folder: Path, name: str, lives: int) -> None:
             measured.append([float("nan")] * lives)
             continue
         scene = load_scene(file)
-        values, picture = live_again(scene, run.experiment.fitness.measure, lives, drawn=i == best)
+        shown = f"{name}, seed {seed}" if i == best else None
+        values, life = live_again(scene, run.experiment.fitness.measure, lives, shown)
         measured.append(values)
-        if picture is not None:
+        if life is not None:
             shutil.copyfile(file, folder / f"{name}.yaml")
-            _draw(picture, folder / f"{name}.png")
+            _draw(life, folder / f"{name}.png")
     told = {**_stamp(run), "best_seed": run.experiment.seeds[best], "lives": measured, "made": describe_start(0)}
     write_json(folder / f"{name}.json", without_nan(told))
 
@@ -69,8 +71,11 @@ def read_lives(run: Run, folder: Path, name: str) -> dict[str, Any] | None:
     return {**told, "lives": np.array(told["lives"], dtype=float)} if fits else None
 
 
-def live_again(scene: Scene, measure: str, lives: int, *, drawn: bool) -> tuple[list[float], Picture | None]:
-    """The measure in each of several lives, not a number for a failure, and a picture of the first if asked."""
+def live_again(scene: Scene, measure: str, lives: int, shown: str | None) -> tuple[list[float], Life | None]:
+    """The measure in each of several lives, not a number for a failure, and the first of them if it is to be shown.
+
+    shown: what to call it.
+    """
     with precision(scene.physics.precision):
         model, controller, environment, state = scene.build()
         heights = jnp.linspace(0, HIGHER, lives, dtype=state.position.dtype)
@@ -79,14 +84,9 @@ def live_again(scene: Scene, measure: str, lives: int, *, drawn: bool) -> tuple[
             repeat(model, lives), repeat(controller, lives), environment, states, scene.schedule()
         )
         values = jax.vmap(partial(evaluate, names=(measure,)))(episodes)[measure]
-        picture = _picture(scene, model, trajectories) if drawn else None
-    return [float(value) for value in values], picture
-
-
-def _picture(scene: Scene, model: AnyModel, trajectories: Trajectory) -> Picture:
-    first = jax.device_get(jax.tree.map(lambda leaf: leaf[0], trajectories))
-    ground = None if scene.world.terrain is None else scene.world.terrain.points()
-    return Picture(model, first, ground)
+        first = jax.device_get(jax.tree.map(lambda leaf: leaf[0], trajectories))
+        life = life_of(shown, scene, model, first) if shown else None
+    return [float(value) for value in values], life
 
 
 def _raised(model: AnyModel, state: AnyState, height: Array) -> AnyState:
@@ -98,12 +98,8 @@ def _stamp(run: Run) -> dict[str, Any]:
     return {"generations": run.generations, "final": run.best[:, -1].tolist()}
 
 
-def _draw(picture: Picture, target: Path) -> None:
+def _draw(life: Life, target: Path) -> None:
     """A strip from the middle of the life."""
-    middle = picture.time[-1] / 2
-    partial_file = target.with_name(f".{target.stem}.partial{target.suffix}")
-    try:
-        stride(picture, partial_file, middle, min(middle + SPAN, picture.time[-1]), MOMENTS)
-        partial_file.replace(target)
-    finally:
-        partial_file.unlink(missing_ok=True)
+    end = float(life.recording.time[-1])
+    with replacing(target) as partial_file:
+        write_strip([life], Look(), partial_file, lambda: None, (end / 2, min(end / 2 + SPAN, end)))

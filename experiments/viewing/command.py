@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from experiments.config.problems import UserError
-from experiments.files import target_file, write_text
+from experiments.files import replacing, target_file, write_text
 from experiments.viewing.film import (
     GIF_RATE,
     MP4_RATE,
@@ -67,7 +65,7 @@ def play(order: PlayOrder) -> Path:
 
 
 def _write(lives: Sequence[Life], look: Look, target: Path, suffix: str, progress: Progress) -> None:
-    with _replacing(target) as partial:
+    with replacing(target) as partial:
         if suffix == ".html":
             write_text(partial, page(lives, look))
         elif suffix == ".png":
@@ -77,19 +75,6 @@ def _write(lives: Sequence[Life], look: Look, target: Path, suffix: str, progres
             film = Film(lives, look, GIF_RATE if suffix == ".gif" else MP4_RATE)
             task = progress.add_task("painting", total=film.moments)
             (write_gif if suffix == ".gif" else write_mp4)(film, partial, lambda: progress.advance(task))
-
-
-@contextlib.contextmanager
-def _replacing(target: Path) -> Iterator[Path]:
-    """Another name to write under; the file gets its own when it is whole."""
-    partial = target.with_name(f".{target.stem}.partial{target.suffix}")
-    try:
-        yield partial
-        partial.replace(target)
-    except OSError as error:
-        raise UserError(f"{target}: cannot be written: {error.strerror or error}") from None
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _default_name(given: Sequence[str]) -> str:

@@ -93,13 +93,15 @@ def require_ffmpeg(path: Path):
     return imageio_ffmpeg
 
 
-def write_strip(lives: Sequence[Life], look: Look, path: Path, tick: Tick) -> None:
-    """A row of moments for every robot, equally apart from the first to the last."""
+def write_strip(
+    lives: Sequence[Life], look: Look, path: Path, tick: Tick, span: tuple[float, float] | None = None
+) -> None:
+    """A row of moments for every robot, equally apart from the first to the last; span: only between these [s]."""
     width, height = STRIP_PANEL
     key = _legend(lives, look, STRIP_MOMENTS * width)
     sheet = Image.new("RGB", (STRIP_MOMENTS * width, len(lives) * height + key.height), PAPER)
     for row, life in enumerate(lives):
-        times = np.linspace(0, life.recording.time[-1], STRIP_MOMENTS)
+        times = np.linspace(*(span or (0, life.recording.time[-1])), STRIP_MOMENTS)
         # The camera and the path need the moments between.
         fine = np.unique(np.concatenate([life.recording.time, times]))
         painter = _painters([life], look, fine, STRIP_PANEL)[0]

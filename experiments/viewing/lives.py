@@ -9,6 +9,8 @@ import numpy as np
 from experiments.devices import check_implementation
 from experiments.viewing.sources import Source
 from vsr.drawing.recording import Recording, watch
+from vsr.physics.mechanics import AnyModel
+from vsr.rollout import Trajectory
 from vsr.scene import Scene, precision, simulate
 
 
@@ -41,7 +43,14 @@ def live(source: Source, seconds: float) -> Life:
     outcome = simulate(scene, keep_trajectory=True)
     assert outcome.model is not None
     assert outcome.trajectory is not None
+    return life_of(source.name, scene, outcome.model, outcome.trajectory, outcome.measures)
+
+
+def life_of(
+    name: str, scene: Scene, model: AnyModel, trajectory: Trajectory, measures: dict[str, float] | None = None
+) -> Life:
+    """What can be seen of a life that was simulated already."""
     with precision(scene.physics.precision):
         environment = scene.world.build(np.dtype(scene.physics.precision))
-        recording = watch(outcome.model, outcome.trajectory, environment, scene.robot.body.cells)
-    return Life(source.name, scene, recording, outcome.measures)
+        recording = watch(model, trajectory, environment, scene.robot.body.cells)
+    return Life(name, scene, recording, measures or {})

@@ -63,7 +63,7 @@ class Painter:
         self.center = _flat(recording.center)
         self.camera = _smoothed(self.center, recording.time)
         self.colours = _fill_colours(recording, look)
-        self.faces = _outer_faces(recording) if self.in_space else None
+        self.faces = outer_faces(recording) if self.in_space else None
         seen = _flat(recording.corners)
         extent = float((seen.max((1, 2)) - seen.min((1, 2))).max())
         view = np.array([size[0] - LEFT - RIGHT, size[1] - TOP - BOTTOM]) * FINER
@@ -287,7 +287,7 @@ def _fill_colours(recording: Recording, look: Look) -> np.ndarray:
     return SCALES[look.palette][look.colour_by].colours(recording.strain if values is None else values)
 
 
-def _outer_faces(recording: Recording) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def outer_faces(recording: Recording) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Voxel, corners in the order of an outline, and brightness of every face without a neighbour."""
     taken = {tuple(place): None for place in recording.place.tolist()}
     voxel, corner, shade = [], [], []
