@@ -132,8 +132,9 @@ def _over_seeds(axes: Axes, values: np.ndarray, color: str) -> None:
 
 
 def _seeds(axes: Axes, values: np.ndarray, color: str) -> None:
+    label = "each seed" if len(values) <= MOST_SEEDS else f"each of {MOST_SEEDS} seeds"
     for number, line in enumerate(values[:MOST_SEEDS]):
-        axes.plot(line, color=color, lw=0.7, alpha=0.4, label="each seed" if number == 0 else None)
+        axes.plot(line, color=color, lw=0.7, alpha=0.4, label=label if number == 0 else None)
 
 
 def _known(values: np.ndarray) -> np.ndarray:
