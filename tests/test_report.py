@@ -154,7 +154,7 @@ def test_every_part_is_there(written):
     assert "vsr evolve &#x27;" in written  # a name with blanks, quoted for a shell
     assert "git checkout 0123456789abcdef0123\n" in written
     assert "0123456789+" in written
-    assert "12 of 36 robots" not in written
+    assert "The source had been changed since that commit" in written
     assert "6 of 36 robots failed (17 %)" in written
     assert "placement:" in written
 
@@ -204,7 +204,7 @@ def test_what_is_not_there_is_told(vsr, tmp_path):
     assert "made before diversity was written down" in text
     assert "No lineage is kept" in text
     assert ">failed<" in text
-    assert "nan" not in text.lower().replace("finance", "")
+    assert not re.search(r"\bnan\b", text, re.I)
 
 
 def test_damaged_files_are_told(vsr, tmp_path, unmoving):
@@ -248,7 +248,6 @@ def test_several_runs_are_compared_first(vsr, tmp_path, unmoving):
         "two",
     ]
     assert seen.headings.count("Failures") == 2
-    assert "<td>2.75</td>" not in text
     assert "<td>-2.75</td>" in text  # between 0.95 and 3.7, the medians over seeds
     assert "2 robots" in text
 

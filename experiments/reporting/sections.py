@@ -312,11 +312,14 @@ def reproduce(found: Findings) -> Markup:
     before = "".join(f"{name}={shlex.quote(str(value))} " for name, value in flags.items()) if flags else ""
     lines.append(f"{before}vsr evolve {run}/config.yaml --out again")
     lines.append(f"vsr compare {run} again")
+    changed = str(first.get("commit") or "").endswith("+")
+    warning = "The source had been changed since that commit, which alone may not give the same run."
     told = [str(start["command"]) for start in starts if start.get("command")]
     return joined(
         [
             tag("p", "The same run once more; it is the same bit for bit on the same device with the same versions:"),
             code(lines),
+            tag("p", warning, class_="note") if changed else None,
             joined([tag("p", "It was made by:"), code(told)]) if told else None,
             tag("p", "More of it:"),
             code([f"vsr play {run}", f"vsr plot {run} --out curves.pdf", f"vsr report {run}"]),
