@@ -1,0 +1,211 @@
+"""Pages in a real browser: they play, obey, show something that changes, report no error and ask for nothing."""
+
+import itertools
+import time
+
+import numpy as np
+import pytest
+from browser import changed, colours, open_browser
+from moving import moving_life
+
+from experiments.files import write_text
+from experiments.viewing.page import page as viewer
+from vsr.drawing.painter import Look
+
+pytestmark = pytest.mark.browser
+
+SPACE_BAR, END, HOME, LEFT, UP, RIGHT, DOWN = 32, 35, 36, 37, 38, 39, 40
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with open_browser(tmp_path_factory.mktemp("browser")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Pages as `vsr play` writes them, by what they show."""
+    folder = tmp_path_factory.mktemp("pages")
+    plane = moving_life("of the plane", squares=True)
+    space = moving_life("in space", dimension=3)
+    points = moving_life("points", seconds=2.0)
+    for name, lives in {"plane": [plane], "space": [space], "many": [plane, space, points] * 2}.items():
+        write_text(folder / f"{name}.html", viewer(lives, Look()))
+    return folder
+
+
+@pytest.fixture
+def show(browser, files):
+    """Open a page by its name, wait until it plays; at the end, hold it against what pages may do."""
+    opened = []
+
+    def work(name, **window):
+        page = browser.open((files / f"{name}.html").as_uri(), **window)
+        opened.append(page)
+        page.wait_for("window.player && player.time > 0")
+        return page
+
+    yield work
+    for page in opened:
+        page.check()
+        page.close()
+
+
+def settle(page):
+    """Wait until what was asked for is drawn."""
+    page.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def look(page):
+    settle(page)
+    return page.picture()
+
+
+def stage_of(page):
+    """The rows of pixels that robots are drawn in."""
+    return slice(0, int(page.run("document.getElementById('stage').clientHeight")))
+
+
+def pause(page):
+    page.click("#play")
+    page.wait_for("!player.playing")
+    settle(page)
+
+
+@pytest.mark.parametrize("name", ["plane", "space", "many"])
+def test_a_page_plays_and_pauses(show, name):
+    page = show(name)
+    first, began = look(page), page.run("player.time")
+    page.wait_for(f"player.time > {began} + 0.1")
+    second = look(page)
+    assert min(colours(first), colours(second)) > 50
+    assert changed(first, second) > 0.002
+    pause(page)
+    assert page.run("document.getElementById('play').textContent") == "Play"
+    still = look(page)
+    time.sleep(0.15)  # frames go by, and none may differ
+    assert changed(still, look(page)) == 0
+    page.click("#play")
+    page.wait_for(f"player.playing && player.time > {began}")
+
+
+@pytest.mark.parametrize("name", ["plane", "space"])
+def test_time_is_scrubbed_and_stepped(show, name):
+    page = show(name)
+    pause(page)
+    start = look(page)
+    page.drag("#scrub", (120, 0))
+    there = page.run("player.time")
+    assert there > 2.0
+    assert page.run("document.getElementById('time').textContent").startswith(f"{there:.2f} of 4.0 s")
+    assert changed(start, look(page)) > 0.002
+    before = look(page)
+    page.press("ArrowRight", code=RIGHT)
+    assert page.run("player.time") == pytest.approx(there + 1 / 30, abs=1e-6)
+    assert changed(before, look(page)) > 0
+    page.press("ArrowLeft", code=LEFT, shift=True)
+    assert page.run("player.time") == pytest.approx(there + 1 / 30 - 1, abs=1e-6)
+    page.press("End", code=END)
+    assert page.run("player.time") == pytest.approx(4.0)
+    page.press("Home", code=HOME)
+    assert page.run("player.time") == 0
+    page.press("ArrowUp", code=UP)
+    assert page.run("[player.speed, document.getElementById('speed').value]") == [2, "2"]
+    page.press("ArrowDown", code=DOWN)
+    page.press(" ", code=SPACE_BAR)
+    page.wait_for("player.playing && player.time > 0")
+
+
+@pytest.mark.parametrize("name", ["plane", "space"])
+def test_overlays_are_switched(show, name):
+    page = show(name)
+    page.press("End", code=END)
+    before, stage = look(page), stage_of(page)
+    for overlay in ("masses", "springs", "control", "touching", "velocity", "path"):
+        page.click(f"[data-look={overlay}]")
+        assert changed(before[stage], look(page)[stage]) > 0.0002, overlay
+        page.click(f"[data-look={overlay}]")
+        assert changed(before[stage], look(page)[stage]) == 0, overlay
+
+
+@pytest.mark.parametrize("name", ["plane", "space"])
+def test_colours_are_chosen(show, name):
+    page = show(name)
+    page.press("End", code=END)
+    seen = [look(page)]
+    for selector, value in [
+        ("#colour", "control"),
+        ("#colour", "strain"),
+        ("#colour", "material"),
+        ("#palette", "safe"),
+    ]:
+        page.choose(selector, value)
+        seen.append(look(page))
+    stage = stage_of(page)
+    for before, after in itertools.pairwise(seen):
+        assert changed(before[stage], after[stage]) > 0.002
+    assert page.run("document.getElementById('words').textContent") == "ab"
+
+
+def test_robots_in_space_are_turned_and_come_near(show):
+    page = show("space")
+    page.press("Home", code=HOME)
+    first, azimuth = look(page), page.run("player.look.orbit.azimuth")
+    page.drag("#stage", (120, 40))
+    assert page.run("player.look.orbit.azimuth") == pytest.approx(azimuth - 120 * 0.008)
+    turned = look(page)
+    assert changed(first, turned) > 0.02
+    page.wheel("#stage", -400)
+    page.wait_for("player.look.zoom > 1.2")
+    assert changed(turned, look(page)) > 0.02
+    page.click("#stage", times=2)
+    page.wait_for("player.look.zoom === 1")
+    assert changed(first, look(page)) == 0
+
+
+def test_robots_of_the_plane_come_near(show):
+    page = show("plane")
+    page.press("Home", code=HOME)
+    first = look(page)
+    page.wheel("#stage", 400)
+    page.wait_for("player.look.zoom < 0.8")
+    assert changed(first, look(page)) > 0.02
+
+
+@pytest.mark.parametrize("name", ["plane", "space", "many"])
+def test_pages_fit_phones_and_follow_the_scheme(show, name):
+    page = show(name, width=390, height=760)
+    pause(page)
+    light = look(page)
+    assert page.run("document.documentElement.scrollWidth") <= 390
+    rights = (
+        "[...document.querySelectorAll('button, select, input, label')].map((e) => e.getBoundingClientRect().right)"
+    )
+    assert max(page.run(rights)) <= 390
+    assert page.run("document.getElementById('scroll').clientHeight") > 300  # the robot has most of the room
+    assert colours(light) > 50
+    page.prefer("dark")
+    dark = look(page)
+    assert light[-1].min() > 200  # the panel of controls
+    assert dark[-1].max() < 60
+    assert np.mean(light) - np.mean(dark) > 40
+    assert colours(dark) > 50
+
+
+def test_what_a_page_must_not_do_is_noticed(browser, tmp_path):
+    """The checks themselves can fail."""
+    fetching = "<img src='http://vsr.invalid/spy.png'>"
+    write_text(tmp_path / "fetch.html", f"<title>x</title>{fetching}<script>console.error('no')</script>")
+    page = browser.open((tmp_path / "fetch.html").as_uri())
+    page.wait_for("document.images[0].complete")
+    with pytest.raises(AssertionError, match="no"):
+        page.check()
+    page.errors.clear()
+    with pytest.raises(AssertionError, match=r"spy\.png"):
+        page.check()
+    write_text(tmp_path / "frame.html", f'<iframe sandbox="allow-scripts" srcdoc="{fetching}"></iframe>')
+    page = browser.open((tmp_path / "frame.html").as_uri())
+    page.errors.clear()
+    with pytest.raises(AssertionError, match=r"spy\.png|NOT_RESOLVED"):
+        page.check()
