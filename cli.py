@@ -227,6 +227,29 @@ def play(
 
 
 @main.command()
+@click.argument("run", metavar="RUN")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8017, show_default=True, help="Of 127.0.0.1; 0 for any free one."
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0, min_open=True, max=3600),
+    default=10.0,
+    show_default=True,
+    metavar="S",
+    help="How long the best robot lives on the page.",
+)
+@click.option("--open/--no-open", "open_page", default=False, help="Open the page in a browser, or not (default).")
+@click.option("--wait", is_flag=True, help="Wait for a run folder that is not there yet.")
+def watch(run: str, port: int, seconds: float, open_page: bool, wait: bool) -> None:
+    """Follow a run on a local page: live curve, speed, and the best robot so far in motion."""
+    from experiments.watching.command import WatchOrder
+    from experiments.watching.command import watch as work
+
+    work(WatchOrder(run, port, seconds, open_page, wait))
+
+
+@main.command()
 @click.argument("config", metavar="FILE.yaml")
 @SETTINGS
 def check(config: str, settings: tuple[str, ...]) -> None:

@@ -1,15 +1,20 @@
 """Pages in a real browser: they play, obey, show something that changes, report no error and ask for nothing."""
 
 import itertools
+import threading
 import time
 
 import numpy as np
 import pytest
 from browser import changed, colours, open_browser
+from growing import add_generation, begin_run, put_best
 from moving import moving_life
 
 from experiments.files import write_text
 from experiments.viewing.page import page as viewer
+from experiments.watching.following import Follower
+from experiments.watching.portrait import Portrait
+from experiments.watching.server import open_server
 from vsr.drawing.painter import Look
 
 pytestmark = pytest.mark.browser
@@ -193,8 +198,85 @@ def test_pages_fit_phones_and_follow_the_scheme(show, name):
     assert colours(dark) > 50
 
 
+# Following a run
+
+
+@pytest.fixture
+def served(tmp_path):
+    """A run that has begun, followed by a server."""
+    follower = Follower(begin_run(tmp_path / "walk"))
+    portrait = Portrait(follower, 1.0, simulate=lambda source, _: moving_life(source.name, squares=True))
+    with open_server(0, follower, portrait) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+TEXT = "document.getElementById('{}').textContent"
+ROBOT_PLAYS = "(window[0]?.player?.time > 0) && document.querySelectorAll('iframe').length === 1"
+
+
+def test_the_watch_page_follows_a_run(browser, served):
+    run = served.follower.path
+    page = browser.open(served.address, width=1000, height=760)
+    page.wait_for(f"{TEXT.format('state')} === 'waiting for the first generation'")
+    empty = look(page)
+    for generation in range(3):
+        add_generation(run, generation)
+    page.wait_for(f"{TEXT.format('generation')}.startsWith('3 of 5')")
+    assert page.run(TEXT.format("best")).startswith("1.3 1/s")
+    assert page.run(TEXT.format("speed")) == "2414.4 robot-seconds/s"  # of 24 evaluations, of 0.6 s each
+    curve = look(page)
+    assert changed(empty, curve) > 0.01
+    assert colours(curve) > 50
+    put_best(run, 1, 4)
+    assert served.portrait.look()
+    page.wait_for(ROBOT_PLAYS)
+    robot = page.run(
+        "(() => { const b = document.getElementById('robot').getBoundingClientRect(); "
+        "return [b.x, b.y, b.right, b.bottom].map(Math.round); })()"
+    )
+    left, top, right, bottom = robot
+    first, began = look(page), page.run("window[0].player.time")
+    page.wait_for(f"Math.abs(window[0].player.time - {began}) > 0.1")
+    assert changed(first[top:bottom, left:right], look(page)[top:bottom, left:right]) > 0.002
+    put_best(run, 1, 7)
+    assert served.portrait.look()
+    page.wait_for(f"{TEXT.format('caption')}.includes('individual 7')")
+    page.wait_for(f"{ROBOT_PLAYS} && document.querySelector('iframe').src.endsWith('version=2')")
+    add_generation(run, 3)
+    add_generation(run, 4)
+    page.wait_for(f"{TEXT.format('state')} === 'finished'")
+    assert changed(curve[:, :left], look(page)[:, :left]) > 0.005
+    page.check(lambda address: address.startswith(served.address))
+    page.close()
+
+
+def test_the_watch_page_fits_phones_and_tells_when_it_is_alone(browser, served):
+    for generation in range(3):
+        add_generation(served.follower.path, generation)
+    page = browser.open(served.address, width=390, height=760)
+    page.wait_for("watch.curve.told")
+    light = look(page)
+    assert page.run("document.documentElement.scrollWidth") <= 390
+    page.click("#curve")
+    assert page.run(TEXT.format("readout")).startswith("generation 1: best 0.7 (0.2 to 1.2)")
+    page.prefer("dark")
+    dark = look(page)
+    assert np.mean(light) > 200
+    assert np.mean(dark) < 60
+    page.check(lambda address: address.startswith(served.address))
+    served.shutdown()
+    served.server_close()
+    page.wait_for(f"{TEXT.format('state')} === 'no connection'")
+    assert "does not answer" in page.run(TEXT.format("note"))
+    page.close()
+
+
+# The checks themselves
+
+
 def test_what_a_page_must_not_do_is_noticed(browser, tmp_path):
-    """The checks themselves can fail."""
     fetching = "<img src='http://vsr.invalid/spy.png'>"
     write_text(tmp_path / "fetch.html", f"<title>x</title>{fetching}<script>console.error('no')</script>")
     page = browser.open((tmp_path / "fetch.html").as_uri())

@@ -44,6 +44,9 @@ from experiments.files import (
 from experiments.runs.checkpoints import checkpoint_files, load_checkpoint, save_checkpoint
 
 CONFIG, META, STATISTICS, LOCK = "config.yaml", "meta.json", "statistics.jsonl", "lock"
+LOCKS = Path("/proc/locks")
+"""Linux lists the locks of this computer here, so that the run's need not be touched: a run that starts in the moment
+in which another process tries its lock would be refused."""
 FOLDERS = ("lineage", "checkpoints", "best")
 MAY_CHANGE = ("generations", "checkpoint_seconds")
 """What may differ when a run goes on."""
@@ -223,15 +226,34 @@ def is_run(path: Path) -> bool:
 
 
 def is_being_written(path: Path) -> bool:
-    """Whether a process is at work on a run."""
+    """Whether a process of this computer is at work on a run; False also where that cannot be told."""
     try:
-        with (path / LOCK).open() as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)  # given back when the file is closed
-    except BlockingIOError:
-        return True
+        return _is_listed(path / LOCK) if LOCKS.exists() else _is_held(path / LOCK)
     except OSError:
         return False
+
+
+def _is_listed(lock: Path) -> bool:
+    stat = lock.stat()
+    file = f"{os.major(stat.st_dev):02x}:{os.minor(stat.st_dev):02x}:{stat.st_ino}"
+    return any(file in line.split() for line in LOCKS.read_text().splitlines() if "FLOCK" in line)
+
+
+def _is_held(lock: Path) -> bool:
+    with lock.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # given back when the file is closed
+        except BlockingIOError:
+            return True
     return False
+
+
+def check_run(path: Path) -> None:
+    """Raise UserError if there is no run here."""
+    if not path.is_dir():
+        raise UserError(f"{path}: there is no such run folder")
+    if not is_run(path):
+        raise UserError(f"{path}: this is not a run folder: it has no {CONFIG} or no {META}")
 
 
 def is_free(path: Path) -> bool:

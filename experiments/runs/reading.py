@@ -11,7 +11,7 @@ from experiments.config import load_experiment
 from experiments.config.problems import UserError
 from experiments.experiment import Experiment
 from experiments.files import read_json_lines
-from experiments.runs.folder import CONFIG, META, STATISTICS, is_run, is_statistics
+from experiments.runs.folder import CONFIG, STATISTICS, check_run, is_statistics
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,7 @@ class Run:
 def read_run(path: str | Path) -> Run:
     """Read a run's statistics; generations that some seed lacks are left out."""
     path = Path(path)
-    if not path.is_dir():
-        raise UserError(f"{path}: there is no such run folder")
-    if not is_run(path):
-        raise UserError(f"{path}: this is not a run folder: it has no {CONFIG} or no {META}")
+    check_run(path)
     experiment = load_experiment(path / CONFIG)
     rows: dict[tuple[int, int], dict] = {}
     warnings = []

@@ -28,8 +28,8 @@ GROUND_AROUND = 100.0
 """Ground is kept so far beyond where the robot gets [m]."""
 
 
-def page(lives: Sequence[Life], look: Look) -> str:
-    """The whole file."""
+def page(lives: Sequence[Life], look: Look, *, repeat: bool = False) -> str:
+    """The whole file. repeat: whether it begins anew at the end."""
     in_space = [life.recording.dimension == 3 for life in lives]
     size = size_word([life.recording for life in lives])
     data = {
@@ -46,6 +46,7 @@ def page(lives: Sequence[Life], look: Look) -> str:
             "palette": look.palette,
             "masses": not any(in_space),
             "springs": not any(in_space),
+            "repeat": repeat,
             **{overlay: overlay in look.overlays for overlay in OVERLAYS},
         },
     }

@@ -217,7 +217,8 @@ class Player {
     const frame = (now) => {
       if (this.playing && last !== null) {
         this.time += ((now - last) / 1000) * this.speed;
-        if (this.time >= this.end) { this.time = this.end; this.playing = false; }
+        if (this.time >= this.end && this.look.repeat) this.time %= this.end;
+        else if (this.time >= this.end) { this.time = this.end; this.playing = false; }
         this.dirty = true;
       }
       last = now;

@@ -1,0 +1,61 @@
+"""A run's statistics as they grow: each look reads only what is new, and whole lines only."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from experiments.runs.folder import is_statistics
+
+
+class GrowingStatistics:
+    """The lines of a run's statistics by seed. Opened for reading alone, and only for the length of a look."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.rows: dict[int, list[dict[str, Any]]] = {}
+        """by seed, a line per generation from 0"""
+        self.beginnings = 0
+        """how often the file was read from its start: a run that goes on rewrites it"""
+        self._inode, self._place = -1, 0
+
+    def look(self) -> None:
+        """Take in what was written since the last time."""
+        try:
+            with self.path.open("rb") as file:
+                self._read(file)
+        except FileNotFoundError:
+            if self._inode != -1:
+                self._begin(-1)
+
+    def _read(self, file: Any) -> None:
+
+        stat = os.fstat(file.fileno())
+        if stat.st_ino != self._inode or stat.st_size < self._place:
+            self._begin(stat.st_ino)
+        file.seek(self._place)
+        text = file.read()
+        whole = text.rfind(b"\n") + 1  # what follows is still being written
+        self._place += whole
+        for line in text[:whole].splitlines():
+            self._take(line)
+
+    def _begin(self, inode: int) -> None:
+        self.rows, self._inode, self._place = {}, inode, 0
+        self.beginnings += 1
+
+    def _take(self, line: bytes) -> None:
+        """Add one line; a damaged one, and what comes after a gap, is left out as `read_run` does."""
+        try:
+            row = json.loads(line)
+        except ValueError:
+            return
+        if not isinstance(row, dict) or not is_statistics(row):
+            return
+        known = self.rows.setdefault(row["seed"], [])
+        if row["generation"] == len(known):
+            known.append(row)
+        elif 0 <= row["generation"] < len(known):
+            known[row["generation"]] = row

@@ -1,0 +1,330 @@
+"""`vsr watch`: what it tells of a run that grows, who may ask, and how it ends."""
+
+import fcntl
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import urllib.request
+
+import pytest
+from click.testing import CliRunner
+from conftest import ROOT, TINY
+from growing import ROBOT, add_generation, begin_run, put_best, statistics
+from moving import moving_life
+
+import cli
+from experiments.runs import folder
+from experiments.watching import following
+from experiments.watching.following import Follower
+from experiments.watching.portrait import Portrait
+from experiments.watching.server import open_server
+
+
+@pytest.fixture
+def run(tmp_path):
+    return begin_run(tmp_path / "walk")
+
+
+def old(run):
+    """Let the run look as if nothing had been written for a day."""
+    for path in run.iterdir():
+        os.utime(path, (path.stat().st_atime - 86400,) * 2)
+
+
+# What is told
+
+
+def test_a_run_is_followed_from_its_start_to_its_end(run):
+    follower = Follower(run)
+    told = follower.look()
+    assert (told["state"], told["generations"], told["of"], "curves" in told) == ("starting", 0, 5, False)
+    assert follower.leader() is None
+    add_generation(run, 0)
+    told = follower.look()
+    assert told["state"] == "running"
+    assert told["curves"]["best"] == [[0.1], [1.1]]
+    assert told["curves"]["bestMiddle"] == pytest.approx([0.6])
+    assert (told["best"], told["bestSeed"], told["median"]) == pytest.approx((1.1, 1, 0.3))
+    assert told["evaluationsPerSecond"] == pytest.approx(2 * 6 / 0.5)
+    assert told["robotSecondsPerSecond"] == pytest.approx(2 * 6 / 0.5 * 0.6)
+    assert told["secondsLeft"] == pytest.approx(4 * 0.5)
+    assert follower.leader() == 1
+    assert "curves" not in follower.look(told["version"])  # nothing is told twice
+    for generation in range(1, 5):
+        add_generation(run, generation)
+    told = follower.look(told["version"])
+    assert (told["state"], told["generations"]) == ("finished", 5)
+    assert told["curves"]["generation"] == [0, 1, 2, 3, 4]
+    assert told["curves"]["best"][0] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
+
+
+def test_a_line_that_is_being_written_is_left_for_later(run):
+    follower = Follower(run)
+    text = statistics(0) + statistics(1)
+    for end in range(0, len(text) + 1, 7):
+        with (run / "statistics.jsonl").open("a") as file:
+            file.write(text[max(end - 7, 0) : end])
+        assert follower.look()["generations"] == text[:end].count("\n") // 2
+
+
+def test_damaged_lines_are_left_out(run):
+    (run / "statistics.jsonl").write_text('{"seed": 0, "gen\n' + statistics(0) + 'no line\n[]\n{"seed": 0}\n')
+    assert Follower(run).look()["generations"] == 1
+
+
+def test_a_run_that_goes_on_may_take_lines_back(run):
+    follower = Follower(run)
+    for generation in range(3):
+        add_generation(run, generation)
+    before = follower.look()
+    (run / "rewritten").write_text(statistics(0) + statistics(1, best=[0.7, 0.8]))
+    (run / "rewritten").replace(run / "statistics.jsonl")
+    after = follower.look(before["version"])
+    assert after["generations"] == 2
+    assert after["curves"]["best"] == [[0.1, 0.7], [1.1, 0.8]]
+
+
+def test_failures_and_measures_to_minimise(tmp_path):
+    run = begin_run(tmp_path / "walk", TINY + "fitness: {measure: average_height, direction: minimise}\n")
+    add_generation(run, 0, best=[-0.4, None], failed=6)
+    told = Follower(run).look()
+    assert (told["best"], told["unit"], told["failed"], told["failedInAll"]) == (0.4, "m", 12, 12)
+    assert told["curves"]["best"] == [[0.4], [None]]
+    assert told["curves"]["bestMiddle"] == [None]  # of two seeds one failed, and a failure is worse than any value
+    json.dumps(told, allow_nan=False)
+
+
+def test_long_runs_are_told_with_fewer_generations(run, monkeypatch):
+    monkeypatch.setattr(following, "MOST_NUMBERS", 10)
+    (run / "statistics.jsonl").write_text("".join(statistics(generation) for generation in range(1000)))
+    told = Follower(run).look()["curves"]["generation"]
+    assert len(told) == 100
+    assert (told[0], told[-1]) == (0, 999)
+
+
+def test_a_lock_tells_whether_a_run_goes_on(run):
+    add_generation(run, 0)
+    with (run / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.is_being_written(run):
+            pytest.skip("this computer does not list its locks")
+        old(run)
+        follower = Follower(run)
+        assert follower.look()["state"] == "running"
+    add_generation(run, 1)  # just written, but nobody writes any more
+    told = follower.look()
+    assert told["state"] == "stopped"
+    assert told["resume"] == f"vsr evolve {run} --resume"
+
+
+def test_without_a_lock_silence_tells_it(run):
+    add_generation(run, 0)
+    follower = Follower(run)
+    assert follower.look()["state"] == "running"
+    old(run)
+    assert follower.look()["state"] == "stopped"
+    add_generation(run, 1)
+    assert follower.look()["state"] == "running"
+
+
+def test_looking_changes_nothing_and_takes_no_lock(run, monkeypatch):
+    add_generation(run, 0)
+    put_best(run, 1, 4)
+    monkeypatch.setattr(fcntl, "flock", lambda *_: pytest.fail("the lock was taken"))
+    before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
+    follower = Follower(run)
+    follower.look()
+    follower.look()
+    assert {path: path.stat().st_mtime_ns for path in run.rglob("*")} == before
+
+
+# The robot
+
+
+def portrait_of(run, **more):
+    follower = Follower(run)
+    follower.look()
+    return follower, Portrait(follower, 1.0, **more)
+
+
+def test_a_robot_is_simulated_when_it_is_new_and_someone_watches(run):
+    lives = []
+
+    def simulate(source, seconds):
+        lives.append((source.name, seconds, source.scene.physics.implementation))
+        return moving_life(source.name)
+
+    add_generation(run, 0)
+    follower, portrait = portrait_of(run, simulate=simulate)
+    put_best(run, 0, 3)
+    put_best(run, 1, 4)
+    assert not portrait.look()  # nobody watches
+    portrait.want()
+    assert portrait.look()
+    assert lives == [("walk, seed 1", 1.0, "auto")]
+    assert portrait.version == 1
+    assert portrait.caption == "best of seed 1: individual 4, relative velocity 0.5"
+    assert '"repeat":true' in portrait.text
+    put_best(run, 0, 9)
+    assert not portrait.look()  # not the best seed's
+    add_generation(run, 1, best=[5.0, 1.2])
+    follower.look()
+    assert portrait.look()
+    assert lives[1][0] == "walk, seed 0"
+    put_best(run, 0, 10, ROBOT + "physics: {implementation: fused}\n")
+    assert portrait.look()
+    assert lives[2][2] == "auto"  # the GPU is the run's
+    put_best(run, 0, 11, "robot: 3\n")
+    assert portrait.look()
+    assert portrait.version == 3
+    assert "robot" in portrait.trouble
+    put_best(run, 0, 12)
+    assert portrait.look()
+    assert (portrait.version, portrait.trouble) == (4, "")
+
+
+# The server
+
+
+@pytest.fixture
+def served(run):
+    add_generation(run, 0)
+    put_best(run, 1, 4)
+    follower, portrait = portrait_of(run, simulate=lambda source, _: moving_life(source.name))
+    with open_server(0, follower, portrait) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+def ask(server, path, method="GET", host=None):
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    connection.request(method, path, headers={"Host": host} if host else {})
+    answer = connection.getresponse()
+    content = answer.read()
+    connection.close()
+    return answer, content
+
+
+def test_known_paths_are_served_and_nothing_else(served):
+    assert served.server_address[0] == "127.0.0.1"
+    for path, kind in {"/": "text/html", "/watch.js": "text/javascript", "/watch.css": "text/css"}.items():
+        answer, content = ask(served, path)
+        assert (answer.status, answer.getheader("Content-Type").partition(";")[0]) == (200, kind)
+        assert answer.getheader("Cache-Control") == "no-store"
+        assert "default-src 'none'" in answer.getheader("Content-Security-Policy")
+        head, nothing = ask(served, path, "HEAD")
+        assert (head.status, head.getheader("Content-Length"), nothing) == (200, str(len(content)), b"")
+    for path in ("/config.yaml", "/../config.yaml", "/assets/", "/watch.html", "//etc/passwd", "/robot.html"):
+        assert ask(served, path)[0].status == 404
+    for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+        answer, _ = ask(served, "/", method)
+        assert (answer.status, answer.getheader("Allow")) == (405, "GET, HEAD")
+
+
+def test_the_state_and_the_robot_are_served(served):
+    told = json.loads(ask(served, "/state.json")[1])
+    assert (told["generations"], told["robot"]["version"]) == (1, 0)
+    assert served.portrait.look()
+    told = json.loads(ask(served, f"/state.json?known={told['version']}")[1])
+    assert told["robot"]["version"] == 1
+    assert "curves" not in told
+    answer, content = ask(served, "/robot.html?version=1")
+    assert answer.status == 200
+    assert b"walk, seed 1" in content
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1", 200),
+        ("localhost:9999", 200),
+        ("LocalHost", 200),
+        ("evil.example", 403),
+        ("localhost.evil.example:8017", 403),
+        ("127.0.0.1.evil.example", 403),
+        ("127.0.0.1:8017@evil.example", 403),
+    ],
+)
+def test_other_names_for_this_computer_are_refused(served, host, status):
+    answer, content = ask(served, "/state.json", host=host)
+    assert answer.status == status
+    assert (b"curves" in content) == (status == 200)
+
+
+# The command
+
+
+def vsr(*arguments):
+    return CliRunner().invoke(cli.main, ["watch", *map(str, arguments)])
+
+
+def test_a_port_in_use_is_told_with_a_free_one(run):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        result = vsr(run, "--port", port)
+    assert result.exit_code == 2
+    found = re.fullmatch(
+        rf"--port {port}: it is in use; instead: vsr watch {re.escape(str(run))} --port (\d+)\n", result.output
+    )
+    assert found is not None, result.output
+    assert int(found[1]) > port
+    with open_server(int(found[1]), *portrait_of(run)):
+        pass  # it is free indeed
+
+
+@pytest.mark.parametrize(
+    ("name", "wait", "told"),
+    [
+        ("absent", False, "there is no such run folder"),
+        ("empty", False, "this is not a run folder: it has no config.yaml or no meta.json"),
+        ("other", True, "this is not a run folder: it has no config.yaml or no meta.json"),
+        ("broken", False, "config.yaml"),
+    ],
+)
+def test_what_is_no_run_is_refused(tmp_path, name, wait, told):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").write_text("")
+    begin_run(tmp_path / "broken", "robot: 3\n")
+    result = vsr(tmp_path / name, *(["--wait"] if wait else []))
+    assert result.exit_code == 2
+    assert told in result.output
+
+
+def test_waiting_for_a_run(tmp_path):
+    follower = Follower(tmp_path / "walk")
+    assert follower.look() == {"name": "walk", "state": "waiting"}
+    run = begin_run(tmp_path / "walk")
+    assert follower.look()["state"] == "starting"
+    (run / "config.yaml").unlink()
+    assert follower.look()["state"] == "gone"
+
+
+def test_it_ends_cleanly_when_told_to(run):
+    """The whole command in a process of its own, told to end while it simulates a robot."""
+    add_generation(run, 0)
+    put_best(run, 1, 4)
+    command = [sys.executable, ROOT / "cli.py", "watch", run, "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        address = re.search(r"http://127\.0\.0\.1:\d+/", process.stdout.readline())
+        assert address is not None
+        robot = {"busy": False, "version": 0}
+        while not (robot["busy"] or robot["version"]):
+            with urllib.request.urlopen(f"{address[0]}state.json") as answer:
+                robot = json.load(answer)["robot"]
+            assert not robot["trouble"]
+        process.send_signal(signal.SIGTERM)
+        output, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert output.endswith("stopped watching\n")
+    assert "Traceback" not in errors
