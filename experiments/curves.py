@@ -28,15 +28,20 @@ def check_one_goal(runs: Sequence[Run]) -> None:
 
 def plot_runs(runs: Sequence[Run], target: Path, band: Band = "sigma") -> None:
     """Draw one curve per run into a PNG, PDF or SVG."""
-    check_one_goal(runs)
     with paper_style():
-        figure = Figure(figsize=(5.2, 3.4), layout="constrained")
-        axes = figure.subplots()
-        draw_curves(axes, runs, labels(runs), band)
-        axes.set_ylabel(goal(runs[0]))
-        if any(len(run.experiment.seeds) > 1 for run in runs):
-            axes.set_title(f"median over seeds and {BAND_NAMES[band]}", fontsize="small", loc="left")
-        save_figure(figure, target)
+        save_figure(curve_figure(runs, band), target)
+
+
+def curve_figure(runs: Sequence[Run], band: Band = "sigma") -> Figure:
+    """One curve per run; to be made and saved in the style of figures."""
+    check_one_goal(runs)
+    figure = Figure(figsize=(5.2, 3.4), layout="constrained")
+    axes = figure.subplots()
+    draw_curves(axes, runs, labels(runs), band)
+    axes.set_ylabel(goal(runs[0]))
+    if any(len(run.experiment.seeds) > 1 for run in runs):
+        axes.set_title(f"median over seeds and {BAND_NAMES[band]}", fontsize="small", loc="left")
+    return figure
 
 
 def draw_curves(axes: Axes, runs: Sequence[Run], names: Sequence[str], band: Band = "sigma") -> None:

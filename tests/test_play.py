@@ -102,6 +102,7 @@ def test_a_recording_is_where_the_physics_says(lives, name, text):
     scene = parse_scene(text)
     scene = scene.model_copy(update={"task": scene.task.model_copy(update={"duration": SECONDS})})
     outcome = simulate(scene, keep_trajectory=True)
+    assert outcome.scene == scene
     assert outcome.model is not None
     assert outcome.trajectory is not None
     model, recording = outcome.model, lives[name].recording

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Annotated, Literal, Protocol
 
 import jax
@@ -44,6 +44,15 @@ class Robot(Spec):
         if complaints:
             raise misfit([(("controller", *path), reason) for path, reason in complaints])
         return self
+
+    def _repr_png_(self) -> bytes | None:
+        """For notebooks."""
+        return self.body._repr_png_()
+
+    def _repr_html_(self) -> str | None:
+        from vsr.drawing import notebook
+
+        return notebook.attempt(notebook.robot_html, self)
 
 
 class World(Spec):
@@ -186,6 +195,15 @@ class Scene(Spec):
         state = _place(model, environment.terrain, self.task.placement)
         return model, self.robot.controller.build(self.robot.body, dtype), environment, state
 
+    def _repr_png_(self) -> bytes | None:
+        """For notebooks."""
+        return self.robot._repr_png_()
+
+    def _repr_html_(self) -> str | None:
+        from vsr.drawing import notebook
+
+        return notebook.attempt(notebook.scene_html, self)
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -198,6 +216,24 @@ class Outcome:
     schedule: Schedule
     trajectory: Trajectory | None = None
     model: AnyModel | None = None
+    scene: Scene | None = None
+    """what was simulated"""
+
+    @cached_property
+    def _picture(self) -> bytes | None:
+        """Made once, as notebooks ask for it twice."""
+        from vsr.drawing import notebook
+
+        return notebook.attempt(notebook.outcome_png, self)
+
+    def _repr_png_(self) -> bytes | None:
+        """For notebooks."""
+        return self._picture
+
+    def _repr_html_(self) -> str | None:
+        from vsr.drawing import notebook
+
+        return notebook.attempt(lambda outcome: notebook.outcome_html(outcome, outcome._picture), self)
 
 
 def simulate(scene: Scene, *, keep_trajectory: bool = False) -> Outcome:
@@ -216,6 +252,7 @@ def simulate(scene: Scene, *, keep_trajectory: bool = False) -> Outcome:
             schedule=schedule,
             trajectory=trajectory,
             model=model if keep_trajectory else None,
+            scene=scene,
         )
 
 

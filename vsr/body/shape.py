@@ -119,6 +119,12 @@ class Body(Spec):
         """True where there is a voxel, in the order of `cells`."""
         return self.cells >= 0
 
+    def _repr_png_(self) -> bytes | None:
+        """For notebooks."""
+        from vsr.drawing import notebook
+
+        return notebook.attempt(notebook.body_png, self)
+
 
 def drawing(cells: np.ndarray, symbols: list[str]) -> tuple:
     """Cells as a shape: what `Body.cells` undoes; cells: index of a symbol, -1 for an empty cell."""

@@ -56,8 +56,11 @@ class Painter:
         *,
         title: str,
         size: tuple[int, int] = (640, 420),
+        timed: bool = True,
     ):
-        """ground: x and y of its line [m], in space where y is 0; size: of the panel [pixels]."""
+        """ground: x and y of its line [m], in space where y is 0; size: of the panel [pixels]; timed: whether the
+        moment and the place are told above it."""
+        self.timed = timed
         self.recording, self.ground, self.look, self.title, self.size = recording, ground, look, title, size
         self.in_space = recording.dimension == 3
         self.center = _flat(recording.center)
@@ -197,6 +200,7 @@ class Painter:
         draw.text((LEFT + width, TOP + height + 5), "x [m]", fill=INK, font=small, anchor="ra")
         draw.text((LEFT - 7, TOP), "z [m]" if self.in_space else "y [m]", fill=INK, font=small, anchor="ra")
         told = f"t = {self.recording.time[moment]:.2f} s   x = {self.recording.center[moment, 0]:.1f} m"
+        told = told if self.timed else ""
         if self.recording.failed and moment == len(self.recording.time) - 1:
             told += "   failed"
         draw.text((LEFT + width, TOP - 6), told, fill=INK, font=small, anchor="rs")

@@ -1,0 +1,121 @@
+"""What notebooks show of robots, scenes, outcomes and runs; and that nothing there can break one."""
+
+import io
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from growing import add_generation, begin_run
+from PIL import Image
+
+import vsr
+from experiments.config import parse_scene
+from experiments.runs import read_run
+from vsr.drawing.colours import MATERIALS
+from vsr.drawing.recording import watch
+from vsr.drawing.rest import at_rest
+from vsr.rollout import Trajectory
+from vsr.scene import Outcome
+
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
+PLANE = """
+robot: {body: {shape: ["ab", "a."], materials: {a: {}, b: {scaffolding: [side_external]}}}, controller: sine}
+task: {duration: 0.4, placement: {clearance: 0.0}}
+"""
+SPACE = "robot: {body: {shape: [[ab], [a.]], materials: {a: {}, b: {}}}, controller: sine}\n"
+
+
+@pytest.fixture(scope="module")
+def outcome(quickly_compiled):
+    """As `simulate` makes it, of a robot that slides a metre; compiling a real life takes long."""
+    scene = parse_scene(PLANE)
+    model, _, _, state = scene.build()
+    later = replace(state, position=state.position + jnp.array([1.0, 0.0]))
+    states = jax.tree.map(lambda *moments: jnp.stack(moments), state, later)
+    trajectory = Trajectory(jnp.array([0.0, 0.4]), states, jnp.zeros((2, *model.present.shape)))
+    return Outcome({"travel_velocity": 2.5}, False, scene.schedule(), trajectory, model, scene)
+
+
+def picture(data):
+    image = Image.open(io.BytesIO(data))
+    assert image.format == "PNG"
+    return np.asarray(image.convert("RGB")).astype(int)
+
+
+def pixels(image, colour):
+    wanted = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+    return (np.abs(image - wanted).max(-1) < 8).sum()
+
+
+@pytest.mark.parametrize("text", [PLANE, SPACE], ids=["plane", "space"])
+def test_robots_are_drawn_in_the_colours_of_their_materials(text):
+    scene = parse_scene(text)
+    image = picture(scene.robot.body._repr_png_())
+    assert all(pixels(image, colour) > 100 for colour in MATERIALS["original"][:2])
+    assert pixels(image, MATERIALS["original"][2]) == 0
+    assert scene.robot._repr_png_() == scene._repr_png_() == scene.robot.body._repr_png_()
+    assert "<th" in scene.robot._repr_html_()
+    assert "data:image/png;base64," in scene._repr_html_()
+    assert "sine" in scene._repr_html_()
+    assert "flat" in scene._repr_html_()
+
+
+def test_a_body_at_rest_is_where_its_life_begins(outcome):
+    """Up to where it is put, and without any simulation."""
+    scene = outcome.scene
+    begun = watch(outcome.model, outcome.trajectory, scene.world.build(), scene.robot.body.cells)
+    rest = at_rest(scene.robot.body)
+    np.testing.assert_allclose(
+        rest.corners[0] - rest.corners[0].min((0, 1)), begun.corners[0] - begun.corners[0].min((0, 1)), atol=1e-4
+    )
+    assert (rest.springs == begun.springs).all()
+    assert (rest.place == begun.place).all()
+    assert (rest.material == begun.material).all()
+    np.testing.assert_allclose(rest.half_side, begun.half_side, rtol=1e-6)
+
+
+def test_outcomes_show_moments_if_they_were_kept(outcome):
+    image = picture(outcome._repr_png_())
+    first, last = image[:200, :260], image[:200, -260:]
+    assert (first != last).any(-1).mean() > 0.005
+    text = outcome._repr_html_()
+    assert "data:image/png;base64," in text
+    assert "travel_velocity" in text
+    assert "[m/s]" in text
+
+
+def test_outcomes_without_a_life_show_numbers(outcome):
+    bare = replace(outcome, trajectory=None, model=None, failed=True)
+    assert bare._repr_png_() is None
+    text = bare._repr_html_()
+    assert "data:image" not in text
+    assert ">2.5<" in text
+    assert "stopped being finite" in text
+
+
+def test_runs_show_their_curve(tmp_path):
+    path = begin_run(tmp_path / "walk & <run>")
+    for generation in range(3):
+        add_generation(path, generation)
+    run = read_run(path)
+    image = picture(run._repr_png_())
+    assert len(np.unique(image @ [65536, 256, 1])) > 20
+    text = run._repr_html_()
+    assert "3 of 5" in text
+    assert "1.3 (seed 1)" in text
+    assert "best relative velocity [1/s]" in text
+    assert "walk &amp; &lt;run&gt;" in text
+
+
+def test_what_cannot_be_drawn_leaves_the_text(outcome, tmp_path):
+    path = begin_run(tmp_path / "walk")
+    add_generation(path, 0, best=[None, None], failed=6)
+    assert "none (seed 0)" in read_run(path)._repr_html_()  # a run whose robots all failed
+    broken = replace(outcome, model="no model")
+    assert broken._repr_png_() is None
+    assert "travel_velocity" in broken._repr_html_()
+    assert replace(outcome, measures=None)._repr_html_() is None
+    assert vsr.Body.model_construct(shape=None)._repr_png_() is None

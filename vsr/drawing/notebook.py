@@ -1,0 +1,153 @@
+"""What notebooks show of robots, scenes and outcomes: pictures as PNG, and small tables with them as HTML."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+from PIL import Image
+
+from vsr.body import Body
+from vsr.drawing.painter import PAPER, Look, Painter, legend
+from vsr.drawing.recording import size_word, watch
+from vsr.drawing.rest import at_rest
+from vsr.spec import Spec
+from vsr.tasks import MEASURES
+
+if TYPE_CHECKING:
+    from vsr.scene import Outcome, Robot, Scene
+
+BODY_PANEL, MOMENT_PANEL = (420, 280), (260, 200)
+"""Sizes of a body's picture, and of one moment of a life [pixels]."""
+MOMENTS = 4
+Rows = Sequence[tuple[str, ...]]
+Given = TypeVar("Given")
+Made = TypeVar("Made")
+
+
+def attempt(show: Callable[[Given], Made], thing: Given) -> Made | None:
+    """What a notebook is to show, or None, which lets it fall back on text.
+
+    Nothing that goes wrong in a picture may keep people from their results, so that all of it is caught here.
+    """
+    try:
+        return show(thing)
+    except Exception:
+        logging.getLogger(__name__).debug("cannot be shown", exc_info=True)
+        return None
+
+
+def body_png(body: Body) -> bytes:
+    """At rest, a colour per material."""
+    look = Look(colour_by="material")
+    count = int(body.present.sum())
+    size = " x ".join(map(str, body.cells.shape[::-1]))
+    title = f"{count} voxel{'s' if count > 1 else ''} in {size}"
+    panel = Painter(at_rest(body), None, look, title=title, size=BODY_PANEL, timed=False).paint(0)
+    return png([[panel], [legend(look, BODY_PANEL[0], tuple(body.materials))]])
+
+
+def robot_html(robot: Robot) -> str:
+    """Its body, and what it is made of."""
+    return figure(body_png(robot.body), _about_robot(robot))
+
+
+def scene_html(scene: Scene) -> str:
+    """Its robot, and where it lives."""
+    terrain = scene.world.terrain
+    about = [
+        *_about_robot(scene.robot),
+        ("ground", "none" if terrain is None else _kind(terrain)),
+        ("task", f"{_kind(scene.task)}, {scene.task.duration:g} s"),
+        ("time step", f"{scene.physics.time_step:.4g} s, {scene.schedule().substeps} substeps"),
+    ]
+    return figure(body_png(scene.robot.body), about)
+
+
+def outcome_png(outcome: Outcome) -> bytes | None:
+    """Some moments of the life, if its trajectory was kept."""
+    scene, model, trajectory = outcome.scene, outcome.model, outcome.trajectory
+    if scene is None or model is None or trajectory is None:
+        return None
+    from vsr.scene import precision
+
+    with precision(scene.physics.precision):
+        environment = scene.world.build(np.dtype(scene.physics.precision))
+        recording = watch(model, trajectory, environment, scene.robot.body.cells)
+    terrain, look = scene.world.terrain, Look()
+    ground = None if terrain is None else terrain.points()
+    painter = Painter(recording, ground, look, title="", size=MOMENT_PANEL)
+    chosen = np.linspace(0, len(recording.time) - 1, MOMENTS).round().astype(int)
+    panels = [painter.paint(int(moment)) for moment in chosen]
+    key = legend(look, MOMENTS * MOMENT_PANEL[0], tuple(scene.robot.body.materials), size=size_word([recording]))
+    return png([panels, [key]])
+
+
+def outcome_html(outcome: Outcome, picture: bytes | None) -> str:
+    """The measures with what they mean, and a picture where there is one."""
+    rows = [(name, f"{value:.6g}", _meaning(name)) for name, value in outcome.measures.items()]
+    if outcome.failed:
+        rows.append(("failed", "", "The state stopped being finite or exploded."))
+    return figure(picture, rows)
+
+
+def figure(picture: bytes | None, rows: Rows) -> str:
+    """A picture and below it a table without a head; the first column names."""
+    drawn = ""
+    if picture is not None:
+        data = base64.b64encode(picture).decode()
+        drawn = f'<img alt="" style="max-width:100%" src="data:image/png;base64,{data}">'
+    return f"<div>{drawn}{table(rows)}</div>"
+
+
+def table(rows: Rows) -> str:
+    """Rows of text; the first column names the row."""
+    lines = (
+        f'<tr><th style="text-align:left">{html.escape(first)}</th>'
+        + "".join(f'<td style="text-align:left">{html.escape(cell)}</td>' for cell in cells)
+        + "</tr>"
+        for first, *cells in rows
+    )
+    return f"<table>{''.join(lines)}</table>"
+
+
+def png(rows: Sequence[Sequence[Image.Image]]) -> bytes:
+    """Pictures side by side and below each other."""
+    width = max(sum(image.width for image in row) for row in rows)
+    heights = [max(image.height for image in row) for row in rows]
+    sheet = Image.new("RGB", (width, sum(heights)), PAPER)
+    top = 0
+    for row, height in zip(rows, heights, strict=True):
+        left = 0
+        for image in row:
+            sheet.paste(image, (left, top))
+            left += image.width
+        top += height
+    file = io.BytesIO()
+    sheet.save(file, format="png", optimize=True)
+    return file.getvalue()
+
+
+def _about_robot(robot: Robot) -> list[tuple[str, str]]:
+    body = robot.body
+    return [
+        ("voxels", f"{int(body.present.sum())} of {body.voxel_side:g} m"),
+        ("materials", ", ".join(body.materials)),
+        ("controller", _kind(robot.controller)),
+    ]
+
+
+def _kind(spec: Spec) -> str:
+    """The name it has in files."""
+    return str(spec.to_plain().get("type", type(spec).__name__))
+
+
+def _meaning(measure: str) -> str:
+    """From the measure's own words; those of plugins may have none."""
+    words = (getattr(MEASURES.get(measure), "__doc__", None) or "").strip()
+    return words.partition("\n")[0]

@@ -1,0 +1,42 @@
+"""A body before its life begins, as a recording of one moment: drawn without any simulation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vsr.body.shape import Body
+from vsr.drawing.recording import Recording
+from vsr.physics.scaffolding import GROUPS, POINT_GROUPS
+
+
+def at_rest(body: Body) -> Recording:
+    """The body as it is drawn in its file; every corner of a voxel is a part of its own."""
+    dimension, side = body.dimension, body.voxel_side
+    cells, present = body.cells, body.present
+    material = cells[present]
+    kinds = [list(body.materials.values())[index] for index in material]
+    place = np.argwhere(present)[:, ::-1]
+    voxels, corners = len(place), 2**dimension
+    bits = np.array([[corner >> axis & 1 for axis in range(dimension)] for corner in range(corners)])
+    squares = body.masses == "squares"
+    half_side = np.array([0.5 * kind.mass_side_ratio * side if squares else 0.0 for kind in kinds])
+    groups = GROUPS if squares else POINT_GROUPS[:dimension]
+    # A square mass lies inside the corner, a point on it.
+    masses = side * (place[:, None] + bits) - (2 * bits - 1) * half_side[:, None, None]
+    return Recording(
+        time=np.zeros(1),
+        position=masses.reshape(1, -1, dimension),
+        angle=np.zeros((1, voxels * corners)) if squares else None,
+        ratio=np.ones((1, voxels)),
+        control=np.zeros((1, voxels)),
+        touching=np.zeros((1, voxels), bool),
+        velocity=np.zeros((1, voxels, dimension)),
+        part=np.arange(voxels * corners).reshape(voxels, corners),
+        offset=np.zeros((voxels, corners, dimension)),
+        half_side=half_side,
+        springs=np.array([[kind.has(group) for group in groups] for kind in kinds]),
+        material=material,
+        place=place,
+        voxel_side=side,
+        failed=False,
+    )
