@@ -237,7 +237,10 @@ class Page:
 
     def click(self, selector: str, times: int = 1) -> None:
         """With the mouse, where the element is."""
-        x, y = self.middle_of(selector)
+        self.click_at(*self.middle_of(selector), times)
+
+    def click_at(self, x: float, y: float, times: int = 1) -> None:
+        """With the mouse, at a place of the window [pixels]."""
         for count in range(1, times + 1):
             self._mouse("mousePressed", x, y, button="left", buttons=1, clickCount=count)
             self._mouse("mouseReleased", x, y, button="left", clickCount=count)

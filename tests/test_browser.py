@@ -9,8 +9,12 @@ import pytest
 from browser import changed, colours, open_browser
 from growing import add_generation, begin_run, put_best
 from moving import moving_life
+from test_report import make_run
 
 from experiments.files import write_text
+from experiments.reporting import page as reports
+from experiments.reporting.command import write_report
+from experiments.runs import read_run
 from experiments.viewing.page import page as viewer
 from experiments.watching.following import Follower
 from experiments.watching.portrait import Portrait
@@ -19,6 +23,8 @@ from vsr.drawing.painter import Look
 
 pytestmark = pytest.mark.browser
 
+SECONDS = 30.0
+"""Long enough that no life ends while a slow computer takes pictures of it."""
 SPACE_BAR, END, HOME, LEFT, UP, RIGHT, DOWN = 32, 35, 36, 37, 38, 39, 40
 
 
@@ -32,8 +38,8 @@ def browser(tmp_path_factory):
 def files(tmp_path_factory):
     """Pages as `vsr play` writes them, by what they show."""
     folder = tmp_path_factory.mktemp("pages")
-    plane = moving_life("of the plane", squares=True)
-    space = moving_life("in space", dimension=3)
+    plane = moving_life("of the plane", squares=True, seconds=SECONDS)
+    space = moving_life("in space", dimension=3, seconds=SECONDS)
     points = moving_life("points", seconds=2.0)
     for name, lives in {"plane": [plane], "space": [space], "many": [plane, space, points] * 2}.items():
         write_text(folder / f"{name}.html", viewer(lives, Look()))
@@ -103,7 +109,7 @@ def test_time_is_scrubbed_and_stepped(show, name):
     page.drag("#scrub", (120, 0))
     there = page.run("player.time")
     assert there > 2.0
-    assert page.run("document.getElementById('time').textContent").startswith(f"{there:.2f} of 4.0 s")
+    assert page.run("document.getElementById('time').textContent").startswith(f"{there:.2f} of {SECONDS:.1f} s")
     assert changed(start, look(page)) > 0.002
     before = look(page)
     page.press("ArrowRight", code=RIGHT)
@@ -112,7 +118,7 @@ def test_time_is_scrubbed_and_stepped(show, name):
     page.press("ArrowLeft", code=LEFT, shift=True)
     assert page.run("player.time") == pytest.approx(there + 1 / 30 - 1, abs=1e-6)
     page.press("End", code=END)
-    assert page.run("player.time") == pytest.approx(4.0)
+    assert page.run("player.time") == pytest.approx(SECONDS)
     page.press("Home", code=HOME)
     assert page.run("player.time") == 0
     page.press("ArrowUp", code=UP)
@@ -269,7 +275,46 @@ def test_the_watch_page_fits_phones_and_tells_when_it_is_alone(browser, served):
     served.shutdown()
     served.server_close()
     page.wait_for(f"{TEXT.format('state')} === 'no connection'")
-    assert "does not answer" in page.run(TEXT.format("note"))
+    assert "cannot tell" in page.run(TEXT.format("note"))
+    page.close()
+
+
+# Reports
+
+
+@pytest.mark.parametrize("runs", [1, 2], ids=["one run", "two runs"])
+def test_reports_are_read_wide_and_narrow_in_light_and_dark(browser, tmp_path, monkeypatch, runs):
+    monkeypatch.setattr(reports, "live", lambda source, _: moving_life(source.name, squares=True, seconds=SECONDS))
+    folders = [make_run(tmp_path / f"walk-{number}") for number in range(runs)]
+    write_report([read_run(folder) for folder in folders], tmp_path / "report.html")
+    page = browser.open((tmp_path / "report.html").as_uri(), width=1000, height=700)
+    light = look(page)
+    assert colours(light) > 50
+    assert page.run("document.documentElement.scrollWidth") <= 1000
+    page.run("document.querySelector('iframe').scrollIntoView({ block: 'center' })")
+    page.wait_for("window[0]?.player?.time > 0")
+    first, began = look(page), page.run("window[0].player.time")
+    page.wait_for(f"window[0].player.time > {began} + 0.1")
+    assert changed(first, look(page)) > 0.001
+    box = page.run(
+        "(() => { const b = document.querySelector('iframe').getBoundingClientRect(); return [b.x, b.y]; })()"
+    )
+    button = page.run("(() => { const b = window[0].play.getBoundingClientRect(); return [b.x + 9, b.y + 9]; })()")
+    page.click_at(box[0] + button[0], box[1] + button[1])
+    page.wait_for("!window[0].player.playing")
+    settle(page)
+    still = look(page)
+    assert changed(still, look(page)) == 0
+    page.resize(390, 760)
+    page.run("scrollTo(0, 0)")
+    narrow = look(page)
+    assert page.run("document.documentElement.scrollWidth") <= 390
+    page.prefer("dark")
+    dark = look(page)
+    assert np.mean(narrow) > 200
+    assert np.mean(dark) < 80
+    assert colours(dark) > 50
+    page.check()
     page.close()
 
 

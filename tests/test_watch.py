@@ -240,6 +240,17 @@ def test_the_state_and_the_robot_are_served(served):
     assert b"walk, seed 1" in content
 
 
+def test_a_run_that_cannot_be_read_is_told(tmp_path):
+    follower = Follower(tmp_path / "walk")
+    with open_server(0, follower, Portrait(follower, 1.0)) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        begin_run(tmp_path / "walk", "robot: 3\n")
+        answer, content = ask(server, "/state.json")
+        server.shutdown()
+    assert answer.status == 500
+    assert b"config.yaml" in content
+
+
 @pytest.mark.parametrize(
     ("host", "status"),
     [

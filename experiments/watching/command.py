@@ -11,7 +11,6 @@ import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.config.problems import UserError
 from experiments.devices import keep_compiled_programs, prepare
 from experiments.display import say
 from experiments.runs.folder import check_run, is_free
@@ -57,7 +56,7 @@ def watch(order: WatchOrder) -> None:
         say(f"watching {path} at {server.address} (Ctrl-C stops)")
         sys.stdout.flush()
         if order.open_page and not webbrowser.open(server.address):
-            raise UserError(f"--open: there is no browser to open; go to {server.address}")
+            say("--open: there is no browser to open here")
         while not stop:
             time.sleep(LOOK_AGAIN)
         server.shutdown()

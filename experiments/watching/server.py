@@ -125,7 +125,11 @@ class _Handler(BaseHTTPRequestHandler):
         known = parse_qs(urlsplit(self.path).query).get("known", [""])[0]
         portrait = self.server.portrait
         portrait.want()
-        told = self.server.follower.look(known) | {
+        try:
+            stands = self.server.follower.look(known)
+        except (UserError, OSError) as error:
+            return HTTPStatus.INTERNAL_SERVER_ERROR, *_words(str(error))
+        told = stands | {
             "robot": {
                 "version": portrait.version,
                 "caption": portrait.caption,

@@ -20,13 +20,13 @@ class Watch {
       let pause = LATER;
       try {
         const answer = await fetch(`state.json?known=${encodeURIComponent(this.version)}`, { cache: "no-store" });
-        if (!answer.ok) throw new Error(`the server answers ${answer.status}`);
+        if (!answer.ok) throw new Error((await answer.text()).trim());
         const told = await answer.json();
         this.show(told);
         if (told.state === "running" || told.state === "starting" || told.state === "waiting") pause = SOON;
       } catch (error) {
         this.showState("lost");
-        this.note(`vsr watch does not answer (${error.message}). What is shown may be out of date; the run itself is not affected.`);
+        this.note(`vsr watch cannot tell how the run stands (${error.message}). What is shown may be out of date; the run itself is not affected.`);
       }
       await new Promise((done) => setTimeout(done, pause));
     }
