@@ -4,6 +4,10 @@ After every step a node inside an obstacle is put back on its surface; the part 
 taken away (or thrown back), and with it as much of the sliding as friction can hold; what friction holds does not move
 in that step either, so a body at rest on a slope stays where it is. Nodes are points, so each is resolved exactly and
 alone.
+
+A node that bounces had met the surface earlier, and was sped up (or slowed) inside by whatever pulls it. It leaves with
+e times the speed that keeps its energy, e being the restitution, and so with e = 1 a bounce keeps energy to first
+order in the step; with e = 0 nothing of this matters.
 """
 
 from __future__ import annotations
@@ -36,6 +40,15 @@ class Surface(NamedTuple):
     restitution: Array
 
 
+class _Step(NamedTuple):
+    """What is known of the step that ends: see `touch`."""
+
+    before: Vector | None
+    freedom: Sequence[Vector] | None
+    acceleration: Vector | None
+    lag: Array | float
+
+
 def touch(
     surroundings: Surroundings,
     moving: Moving,
@@ -45,18 +58,22 @@ def touch(
     *,
     before: Vector | None = None,
     freedom: Sequence[Vector] | None = None,
+    acceleration: Vector | None = None,
+    lag: Array | float = 0.0,
 ) -> Moving:
     """The motion after all obstacles have had their say.
 
     free: whether a node can move; grip, bounce: the nodes' own friction and restitution coefficients. Friction is
     then the geometric mean of both sides', restitution the larger; without, the obstacle's alone. before: where the
     nodes were before the step, so that friction holds them there; freedom: rows of projections onto the directions in
-    which they may move, None if all are free.
+    which they may move, None if all are free; acceleration: mean of the step [m/s²], so that bounces keep energy; lag:
+    by how much velocities are older than positions [s] (vsr.lattice.integrators.LAG).
     """
+    step = _Step(before, freedom, acceleration, lag)
     for obstacle in surfaces(surroundings, moving.position):
         friction = obstacle.friction if grip is None else jnp.sqrt(grip * obstacle.friction)
         restitution = obstacle.restitution if bounce is None else jnp.maximum(bounce, obstacle.restitution)
-        moving = _resolve(obstacle._replace(friction=friction, restitution=restitution), moving, free, before, freedom)
+        moving = _resolve(obstacle._replace(friction=friction, restitution=restitution), moving, free, step)
     return moving
 
 
@@ -91,29 +108,46 @@ def _sphere(sphere: Sphere, position: Vector) -> Surface:
     return Surface(distance - sphere.radius, times(1 / distance, from_center), sphere.friction, sphere.restitution)
 
 
-def _resolve(
-    obstacle: Surface, moving: Moving, free: Array, before: Vector | None, freedom: Sequence[Vector] | None
-) -> Moving:
+def _resolve(obstacle: Surface, moving: Moving, free: Array, step: _Step) -> Moving:
     inside = (obstacle.height < 0) & free
     # `out` is how a node leaves per metre of height: along the normal, or as near to it as a constraint lets it. The
     # constraint bears the rest, which presses on the surface too, so friction holds `pressing` times as much.
     out, pressing = obstacle.normal, 1.0
-    if freedom is not None:
-        allowed = tuple(dot(row, obstacle.normal) for row in freedom)
+    if step.freedom is not None:
+        allowed = tuple(dot(row, obstacle.normal) for row in step.freedom)
         share = dot(allowed, obstacle.normal)
         inside = inside & (share > LEAST_SHARE)
         pressing = 1 / jnp.maximum(share, LEAST_SHARE)
         out = times(pressing, allowed)
     speed = dot(moving.velocity, obstacle.normal)
-    blow = jnp.where(inside & (speed < 0), -(1 + obstacle.restitution) * speed, 0)
+    hits = inside & (speed < 0)
+    rise, rebound = _bounce(obstacle, speed, step)
+    blow = jnp.where(hits, obstacle.restitution * rebound - speed, 0)
     sliding = minus(moving.velocity, times(speed, out))
     pace = jnp.sqrt(dot(sliding, sliding))
     held = jnp.minimum(obstacle.friction * pressing * blow / jnp.maximum(pace, jnp.finfo(pace.dtype).tiny), 1)
-    lift = jnp.where(inside, -obstacle.height, 0)
+    lift = jnp.where(inside, jnp.where(hits, obstacle.restitution * rise, 0) - obstacle.height, 0)
     held, blow, lift, speed = settle(moving.position[0], (held, blow, lift, speed))
     sliding = minus(moving.velocity, times(speed, out))
     position = plus(moving.position, times(lift, out))
-    if before is not None:
-        moved = minus(moving.position, before)
+    if step.before is not None:
+        moved = minus(moving.position, step.before)
         position = minus(position, times(held, minus(moved, times(dot(moved, obstacle.normal), out))))
     return Moving(position, plus(minus(moving.velocity, times(held, sliding)), times(blow, out)))
+
+
+def _bounce(obstacle: Surface, speed: Array, step: _Step) -> tuple[Array, Array]:
+    """Height [m] and speed out of the surface [m/s] after a bounce that loses nothing; speed: as it came.
+
+    The node has the same energy outside as inside, the step's acceleration being the same for both. Any height would
+    do for that; at half of the depth, what springs change meanwhile cancels on average. A node that cannot rise so high
+    is put on the surface.
+    """
+    depth = -obstacle.height
+    if step.acceleration is None:
+        return depth, -speed
+    pull = dot(step.acceleration, obstacle.normal)
+    squared = (speed + step.lag * pull) ** 2 + 2 * pull * depth
+    higher = squared + pull * depth
+    leaves = jnp.sqrt(jnp.maximum(jnp.where(higher > 0, higher, squared), 0))
+    return jnp.where(higher > 0, 0.5 * depth, 0), jnp.maximum(leaves - step.lag * pull, 0)

@@ -15,10 +15,10 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.lattice.contact import touch
-from vsr.lattice.integrators import INTEGRATORS, Moving, check_integrator
+from vsr.lattice.integrators import INTEGRATORS, LAG, Moving, check_integrator
 from vsr.lattice.model import Lattice, State, Surroundings
 from vsr.lattice.springs import all_intact, break_overloaded, forces_on_nodes, potential_energy
-from vsr.lattice.vector import Vector, dot, join, split, times
+from vsr.lattice.vector import Vector, dot, join, minus, split, times
 from vsr.physics.settle import settle
 
 
@@ -175,7 +175,13 @@ def stepper(
         if obstacles:
             moving = settle(now.moving.position[0], moving)
             moving = touch(
-                surroundings, moving, lattice.inverse_mass > 0, before=now.moving.position, freedom=_freedom(lattice)
+                surroundings,
+                moving,
+                lattice.inverse_mass > 0,
+                before=now.moving.position,
+                freedom=_freedom(lattice),
+                acceleration=times(1 / step, minus(moving.velocity, now.moving.velocity)),
+                lag=LAG[integrator] * step,
             )
         time = now.time + step
         return _Carry(moving, time, break_overloaded(lattice.springs, moving.position, time, now.intact))

@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 
 from vsr.lattice.contact import touch
-from vsr.lattice.integrators import INTEGRATORS, Moving
+from vsr.lattice.integrators import INTEGRATORS, LAG, Moving
 from vsr.lattice.model import Surroundings
 from vsr.lattice.vector import Vector, dot, join, minus, plus, split, times
 from vsr.physics.advance.watch import EXPLOSION_SPEED, Watch, through_intervals
@@ -71,7 +71,16 @@ def _advance(
         if environment.terrain is None:
             return moving
         moving = settle(now.position[0], moving)
-        return touch(surroundings, moving, free, model.friction, model.restitution, before=now.position)
+        return touch(
+            surroundings,
+            moving,
+            free,
+            model.friction,
+            model.restitution,
+            before=now.position,
+            acceleration=times(1 / substep, minus(moving.velocity, now.velocity)),
+            lag=LAG[model.integrator] * substep,
+        )
 
     batch_axes = control.ndim - model.dimension
     batch = np.broadcast_shapes(
