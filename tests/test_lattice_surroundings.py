@@ -101,11 +101,43 @@ def test_constraints_name_what_is_wrong():
         keep_on_line(lattice, [True, False], [1.0, 0.0])
 
 
-def test_drag_reaches_the_terminal_velocity():
-    mass, drag = 2.0, 0.5
-    lattice = dust([[0, 0, 100]], mass)
-    end = advance(lattice, Surroundings(drag=drag), rest_state(lattice), step=1e-2, count=1000)
-    assert -float(end.velocity[0, 2]) == pytest.approx((mass * GRAVITY / drag) ** 0.5, rel=1e-4)
+@pytest.mark.parametrize("integrator", list(INTEGRATORS))
+def test_drag_reaches_the_terminal_velocity_and_never_turns_a_node_round(integrator):
+    """However strong: at first, 5000 N s²/m² would take 2500 times the velocity away in an explicit step."""
+    mass, step = 2.0, 1e-2
+    lattice = dust([[0, 0, 0]], mass)
+
+    def speeds(drag, gravity, start, samples):
+        state = rest_state(lattice, velocity=jnp.array([0.0, 0.0, -start]))
+        options = {"step": step, "every": 1, "samples": samples, "integrator": integrator}
+        return np.asarray(record(lattice, Surroundings(gravity=gravity, drag=drag), state, speed_down, **options)[1])
+
+    for drag in (0.5, 5000.0):
+        falling = speeds(jnp.float32(drag), jnp.float32(GRAVITY), jnp.float32(0.0), 1000)
+        assert falling[-1] == pytest.approx((mass * GRAVITY / drag) ** 0.5, rel=1e-3)
+        stopping = speeds(jnp.float32(drag), jnp.float32(0.0), jnp.float32(100.0), 1000)
+        assert (np.diff(stopping) < 0).all()
+        assert (stopping > 0).all()
+        # dv/dt = -drag v²/m for ten seconds
+        assert stopping[-1] == pytest.approx(1 / (1 / 100 + 10 * drag / mass), rel=0.02)
+
+
+def speed_down(lattice, surroundings, state):
+    return -state.velocity[0, 2]
+
+
+def test_drag_leaves_runge_kutta_its_order():
+    lattice = dust([[0, 0, 0]], 1.0)
+    exact = float(np.sqrt(GRAVITY / 0.5) * np.tanh(np.sqrt(GRAVITY * 0.5)))
+    with jax.enable_x64(True):
+        lattice = jax.tree.map(lambda leaf: leaf.astype(float) if leaf.dtype == jnp.float32 else leaf, lattice)
+        errors = [
+            float(record(lattice, Surroundings(drag=0.5), rest_state(lattice), speed_down, **options)[1][-1]) - exact
+            for options in (
+                {"step": 1 / count, "every": count, "samples": 1, "integrator": "rk4"} for count in (20, 40)
+            )
+        ]
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(4, abs=0.2)
 
 
 def test_loads_are_shared_and_accelerate():

@@ -78,6 +78,9 @@ INTEGRATORS: dict[str, Callable[[Acceleration, Moving, Array, Array | float], Mo
 }
 """Every integrator by its name."""
 
+ORDER_IN_VELOCITY = {"semi_implicit_euler": 1, "explicit_euler": 1, "verlet": 1, "rk4": 4}
+"""Order for forces that depend on velocity, which all but Runge-Kutta take from the start of the step."""
+
 LAG = {"semi_implicit_euler": 0.5, "explicit_euler": -0.5, "verlet": 0.0, "rk4": 0.0}
 """By which share of a step velocities are older than positions: Euler's steps move nodes with one velocity from end to
 end, which is that of the middle."""

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.lattice.contact import touch
-from vsr.lattice.integrators import INTEGRATORS, LAG, Moving, check_integrator
+from vsr.lattice.integrators import INTEGRATORS, LAG, ORDER_IN_VELOCITY, Moving, check_integrator
 from vsr.lattice.model import Lattice, State, Surroundings
 from vsr.lattice.springs import all_intact, break_overloaded, forces_on_nodes, potential_energy
 from vsr.lattice.vector import Vector, dot, join, minus, split, times
@@ -169,7 +169,7 @@ def stepper(
     decay = jnp.exp(-step * lattice.damping)
 
     def one_step(now: _Carry) -> _Carry:
-        acceleration = _acceleration(lattice, surroundings, now.intact)
+        acceleration = _acceleration(lattice, surroundings, now.intact, step=step, order=ORDER_IN_VELOCITY[integrator])
         moving = integrate(acceleration, now.moving, now.time, step)
         moving = moving._replace(velocity=times(decay, moving.velocity))
         if obstacles:
@@ -190,8 +190,14 @@ def stepper(
 
 
 def _acceleration(
-    lattice: Lattice, surroundings: Surroundings, intact: Array | tuple[Array, ...] | None
+    lattice: Lattice,
+    surroundings: Surroundings,
+    intact: Array | tuple[Array, ...] | None,
+    *,
+    step: Array | float = 0.0,
+    order: int = 1,
 ) -> Callable[[Moving, Array], Vector]:
+    """Of all nodes [m/s²]; step and order: of the integrator, for drag."""
     axes = lattice.node_axes
     load = None if surroundings.load is None else split(surroundings.load, axes)
     fall = jnp.where(lattice.inverse_mass > 0, surroundings.gravity, 0)
@@ -201,15 +207,28 @@ def _acceleration(
         force = forces_on_nodes(lattice.springs, moving.position, moving.velocity, time, intact)
         if load is not None:
             force = tuple(a + b for a, b in zip(force, load, strict=True))
-        if surroundings.drag is not None:
-            speed = jnp.sqrt(dot(moving.velocity, moving.velocity))
-            force = tuple(a - surroundings.drag * speed * v for a, v in zip(force, moving.velocity, strict=True))
         # Settled, because new velocities and positions, and the stages of Runge-Kutta, use it several times.
         change = times(lattice.inverse_mass, settle(force[0], force))
         change = (*change[:-1], change[-1] - fall)
+        if surroundings.drag is not None:
+            change = _dragged(change, moving.velocity, surroundings.drag * lattice.inverse_mass, step, order)
         return change if freedom is None else tuple(dot(row, change) for row in freedom)
 
     return acceleration
+
+
+def _dragged(change: Vector, velocity: Vector, drag: Array, step: Array | float, order: int) -> Vector:
+    """The acceleration [m/s²] with drag over mass [1/m], made so that no drag is too strong for the step.
+
+    With x the step times the rate at which drag takes velocity away, everything is divided by (1 + xᵖ)^(1/p), p being
+    the integrator's order. For p = 1 this is the linearly implicit Euler step, exact where nothing else acts; in
+    general it leaves the order and the terminal velocity as they are, and keeps drag from turning a velocity round.
+    """
+    rate = drag * jnp.sqrt(dot(velocity, velocity))
+    x = step * rate
+    larger = jnp.maximum(x, 1)
+    slower = larger * (1 + (jnp.minimum(x, 1) / larger) ** order) ** (1 / order)
+    return tuple((a - rate * v) / slower for a, v in zip(change, velocity, strict=True))
 
 
 def _timed(
