@@ -199,7 +199,7 @@ SCENES = [
 
 
 @pytest.mark.parametrize(
-    "scene", [*SCENES, *map(load_scene, SCENE_FILES)], ids=lambda scene: "".join(scene.robot.body.shape)
+    "scene", [*SCENES, *map(load_scene, SCENE_FILES)], ids=lambda scene: "".join(map("".join, scene.robot.body.shape))
 )
 def test_scenes_round_trip(scene):
     assert parse_scene(dump_yaml(scene)) == scene
