@@ -9,10 +9,9 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from evo import OPTIMISERS, Optimiser
 from experiments.encodings import EvolvedRobot
-from vsr.controllers.base import misfit
 from vsr.rollout import Schedule
 from vsr.scene import Physics, Scene, World, check_life, plan
-from vsr.spec import Count, OneOf, Real, Spec, unknown_names
+from vsr.spec import Count, OneOf, Real, Spec, misfit, unknown_names
 from vsr.tasks import MEASURES, TASKS, Locomotion
 
 MOST_SEEDS = 100_000

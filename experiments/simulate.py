@@ -26,12 +26,13 @@ def run(file: str, out: str | None) -> tuple[Scene, Outcome]:
 
 
 def as_json(scene: Scene, outcome: Outcome) -> str:
-    """Measures and how they were got; a failed life's measures are null."""
+    """Measures and how they were got; a failed life's measures are null, as are broken springs where none can."""
     schedule = outcome.schedule
     return json.dumps(
         {
             "measures": {name: value if math.isfinite(value) else None for name, value in outcome.measures.items()},
             "failed": outcome.failed,
+            "broken_springs": outcome.broken_springs,
             "voxels": int(scene.robot.body.present.sum()),
             "duration_s": schedule.total_time,
             "time_step_s": schedule.time_step,

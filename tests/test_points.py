@@ -1,5 +1,6 @@
 """Voxels of point masses, in the plane and in space: joints, actuation, volumes, stability; lattices are the judge."""
 
+import json
 from dataclasses import replace
 
 import jax
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from experiments.simulate import as_json
 from vsr.body import Body, Material, assemble_point_body
 from vsr.body.points import PointTable, assemble_points, most_layers, point_layers_needed
 from vsr.lattice import INTEGRATORS, advance, isotropic, of_cells
@@ -15,10 +17,12 @@ from vsr.lattice import rest_state as lattice_at_rest
 from vsr.lattice.model import Surroundings
 from vsr.physics.mechanics import mechanics_of
 from vsr.physics.model import Environment
+from vsr.physics.points.breaking import broken_springs
 from vsr.physics.points.dynamics import advance_through
 from vsr.physics.points.exchange import nodes_of_corners
 from vsr.physics.points.geometry import center, rest_state, size, voxel_motion
 from vsr.physics.points.stability import longest_point_substep
+from vsr.scene import Scene, simulate
 from vsr.sensors.quantities import QUANTITIES, View
 from vsr.tasks import Placement, move_rigidly, place
 from vsr.terrain import Flat
@@ -273,9 +277,13 @@ def test_drawings_in_space_are_read_and_written():
         ({"shape": [["a", "a"], ["a"]]}, "all levels need as many rows"),
         (
             {"shape": "a", "masses": "points", "materials": {"a": {"mass_side_ratio": 0.2}}},
-            "mass_side_ratio has no meaning",
+            "mass_side_ratio: it has no meaning",
         ),
-        ({"shape": "a", "materials": {"a": {"young_modulus": 1e4, "density": 1}}}, "young_modulus has no meaning"),
+        ({"shape": "a", "materials": {"a": {"young_modulus": 1e4, "density": 1}}}, "young_modulus: it has no meaning"),
+        (
+            {"shape": "a", "materials": {"a": {"yield_force": 10}}},
+            "materials.a.yield_force: it has no meaning for squares",
+        ),
         ({"shape": "a", "materials": {"a": {"scaffolding": ["edges"]}}}, "edges cannot join squares"),
         ({"shape": [["a"]], "materials": {"a": {"scaffolding": ["side_cross"]}}}, "side_cross cannot join points"),
         ({"shape": "a", "materials": {"a": {"scaffolding": ["edges", "side_cross"]}}}, "one kind or the other"),
@@ -294,3 +302,56 @@ def test_drawings_in_space_are_read_and_written():
 def test_what_cannot_be_built_is_refused(wrong, told):
     with pytest.raises(ValidationError, match=told):
         Body.model_validate(wrong)
+
+
+@dimensions
+def test_springs_break_beyond_their_yield_force_and_stay_broken(dimension):
+    """Voxels hung by their upper corners, at rest under their weight: each vertical edge bears one corner's."""
+    weight = 9.8
+    shape = ("aa",) if dimension == 2 else (("aa",),)
+    materials = {"a": Material(scaffolding=["edges"], spring_damping_ratio=1.0, yield_force=1.0)}
+    body = Body(shape=shape, masses="points", materials=materials)
+    upper = np.zeros((2**dimension, *body.present.shape), bool)
+    upper[2 ** (dimension - 1) :] = True
+    model = assemble_point_body(body, anchored=upper)
+    start = rest_state(model)
+    sag = weight / float(model.stiffness[0].max())
+    low = (jnp.arange(start.position.shape[1]) == 0).reshape(-1, *(1,) * dimension)
+    hung = replace(start, position=start.position.at[..., -1].add(-sag * low[..., 0]))
+
+    def lose(share):
+        """With voxels of different strength: one share of the weight and another."""
+        limited = replace(model, yield_force=weight * jnp.asarray(share).reshape(model.present.shape))
+        controls = jnp.zeros((1, *model.present.shape))
+        options = {"substep": 1 / 600, "count": 60}
+        end, _ = advance_through(limited, Environment(gravity=jnp.float32(weight)), hung, controls, **options)
+        again, _ = advance_through(limited, WEIGHTLESS, end, controls, **options)
+        return broken_springs(limited, end).reshape(-1), broken_springs(limited, again).reshape(-1), end.position
+
+    holds, breaks = jnp.array([1.02, 1.02]), jnp.array([0.98, 20.0])
+    (held, lost), (_, still_lost), position = jax.vmap(lose)(jnp.stack([holds, breaks]))
+    upright = 2 ** (dimension - 1)
+    assert held.tolist() == [0, 0]
+    assert lost.tolist() == [upright, 0]  # the weak voxel's alone
+    assert still_lost.tolist() == lost.tolist()
+    np.testing.assert_allclose(position[0], hung.position, atol=1e-4)
+    assert float((hung.position - position[1])[..., -1].max()) > 0.02  # what hung on the weak voxel alone falls
+
+
+def test_what_cannot_break_has_no_state_for_it():
+    model = assemble_point_body(body_of(2))
+    assert model.yield_force is None
+    assert rest_state(model).intact is None
+    strong = assemble_point_body(body_of(2, yield_force=1e9))
+    ends = [run(each, shaken(each), time=0.05, substep=1 / 600) for each in (model, strong)]
+    np.testing.assert_allclose(ends[0].position, ends[1].position, atol=1e-5)
+    assert int(broken_springs(strong, ends[1]).sum()) == 0
+
+
+def test_broken_springs_are_told():
+    body = {"shape": "a", "masses": "points", "materials": {"a": {"yield_force": 20.0}}}
+    scene = {"robot": {"body": body}, "task": {"duration": 1.0, "placement": {"clearance": 3.0}}}
+    outcome = simulate(Scene.model_validate(scene))
+    assert outcome.broken_springs
+    assert not outcome.failed
+    assert json.loads(as_json(Scene.model_validate(scene), outcome))["broken_springs"] == outcome.broken_springs

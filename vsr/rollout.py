@@ -78,6 +78,8 @@ class Episode:
     """mean over control calls and voxels of the squared control value, ()"""
     failed: Array
     """True if the state ever was not finite or exploded, or there is no voxel, ()"""
+    broken_springs: Array | None = None
+    """how many springs broke, (); None if none can"""
 
 
 class Trajectory(NamedTuple):
@@ -264,4 +266,5 @@ def _summarise(model: AnyModel, start: AnyState, life: _Life, total_time: float,
         mean_height=life.height / (calls * masses) if calls else first[-1],
         mean_squared_control=life.effort / max(calls, 1),
         failed=life.failed,
+        broken_springs=mechanics.broken_springs(model, life.state),
     )

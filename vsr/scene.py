@@ -16,14 +16,13 @@ from pydantic import Field, model_validator
 from vsr.body import Body, Material, assemble_body, assemble_point_body
 from vsr.body.shape import Masses
 from vsr.controllers import CONTROLLERS, Controller, ControllerSpec, Sine
-from vsr.controllers.base import misfit
 from vsr.physics.advance import chosen
 from vsr.physics.mechanics import AnyModel, AnyState
 from vsr.physics.model import Environment
 from vsr.physics.points.stability import longest_point_substep
 from vsr.physics.stability import choose_substeps, longest_substep
 from vsr.rollout import Schedule, Trajectory, record, rollout
-from vsr.spec import Count, OneOf, Real, Seconds, Spec
+from vsr.spec import Count, OneOf, Real, Seconds, Spec, misfit
 from vsr.tasks import TASKS, Locomotion, evaluate, place
 from vsr.terrain import TERRAINS, Flat, Ground
 
@@ -214,6 +213,8 @@ class Outcome:
     failed: bool
     """whether the state stopped being finite or exploded"""
     schedule: Schedule
+    broken_springs: int | None = None
+    """how many springs broke; None if no material has a yield force"""
     trajectory: Trajectory | None = None
     model: AnyModel | None = None
     scene: Scene | None = None
@@ -250,6 +251,7 @@ def simulate(scene: Scene, *, keep_trajectory: bool = False) -> Outcome:
             measures=measures,
             failed=bool(episode.failed),
             schedule=schedule,
+            broken_springs=None if episode.broken_springs is None else int(episode.broken_springs),
             trajectory=trajectory,
             model=model if keep_trajectory else None,
             scene=scene,

@@ -8,7 +8,7 @@ job of the module that owns the mathematics.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Annotated, Any
 
@@ -82,6 +82,12 @@ def unknown_names(names: Iterable[str], known: Iterable[str], what: str) -> Pyda
     known = list(known)
     text = "; ".join(f"unknown {what} '{name}'{suggest(name, known)}" for name in names)
     return PydanticCustomError("unknown_name", "{text}", {"text": text})
+
+
+def misfit(complaints: Sequence[tuple[tuple[str, ...], str]]) -> PydanticCustomError:
+    """One error that carries every complaint (where and why) about parts that do not fit together."""
+    text = "; ".join(f"{'.'.join(path)}: {reason}" for path, reason in complaints)
+    return PydanticCustomError("misfit", "{text}", {"text": text, "complaints": complaints})
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

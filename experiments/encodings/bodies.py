@@ -14,7 +14,7 @@ from experiments.encodings.connectivity import strongest_material
 from vsr.body import Body, Group, Material, layers_needed
 from vsr.body.points import point_layers_needed
 from vsr.body.shape import EMPTY_SYMBOLS, Masses, misfits
-from vsr.spec import Count, Real, Spec
+from vsr.spec import Count, Real, Spec, misfit
 
 Side = Annotated[Count, Field(ge=1, le=100)]
 
@@ -95,7 +95,7 @@ class _EvolvedBody(Spec, BodyEncoding):
             raise ValueError("squares only exist in the plane: in space masses are points")
         wrong = misfits(self.materials, self.masses, len(self.grid))
         if wrong:
-            raise ValueError("; ".join(wrong))
+            raise misfit(wrong)
         return self
 
     @property

@@ -16,10 +16,9 @@ from vsr.body import assemble, assemble_points
 from vsr.body.material import MaterialTable
 from vsr.body.points import PointTable
 from vsr.controllers import Controller
-from vsr.controllers.base import misfit
 from vsr.physics.mechanics import AnyModel
 from vsr.scene import Robot
-from vsr.spec import OneOf, Spec
+from vsr.spec import OneOf, Spec, misfit
 
 Genes = dict[str, Array]
 """An individual's genes: one vector for the body and one for the controller."""

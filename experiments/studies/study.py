@@ -8,8 +8,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from experiments.studies.claims import CLAIMS, Claim
-from vsr.controllers.base import misfit
-from vsr.spec import Count, OneOf, Spec
+from vsr.spec import Count, OneOf, Spec, misfit
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 """What may also be the name of a folder."""

@@ -56,6 +56,9 @@ class Material(Spec):
     density: Annotated[Real, Field(gt=0)] | None = None
     """of the voxel [kg/m³], in the plane [kg/m²], instead of mass; needs young_modulus (point masses only)"""
 
+    yield_force: Annotated[Real, Field(gt=0)] | None = None
+    """elastic force, pull or push, beyond which a spring breaks for good [N]; never if absent (point masses only)"""
+
     @field_validator("scaffolding")
     @classmethod
     def _holds_together(cls, groups: tuple[Group, ...] | None) -> tuple[Group, ...] | None:
@@ -94,19 +97,19 @@ class Material(Spec):
         """Whether voxels of this material have a group of springs."""
         return self.scaffolding is None or group in self.scaffolding
 
-    def misfit(self, masses: Literal["squares", "points"], dimension: int) -> str | None:
-        """Why voxels with such masses cannot be of this material, if so."""
+    def misfit(self, masses: Literal["squares", "points"], dimension: int) -> tuple[str, str] | None:
+        """If voxels with such masses cannot be of this material, the field to blame and why."""
         if masses == "squares":
-            groups, meaningless = GROUPS, ("young_modulus", "density")
+            groups, meaningless = GROUPS, ("young_modulus", "density", "yield_force")
         else:
             groups = POINT_GROUPS[:dimension]
             meaningless = ("mass_side_ratio", "angular_damping", "lower_limit", "upper_limit")
         wrong = [group for group in self.scaffolding or () if group not in groups]
         if wrong:
-            return f"scaffolding: {', '.join(wrong)} cannot join {masses}; choose from {', '.join(groups)}"
+            return "scaffolding", f"{', '.join(wrong)} cannot join {masses}; choose from {', '.join(groups)}"
         fields = type(self).model_fields
         given = [name for name in meaningless if getattr(self, name) != fields[name].default]
-        return f"{given[0]} has no meaning for {masses}: leave it out" if given else None
+        return (given[0], f"it has no meaning for {masses}: leave it out") if given else None
 
 
 @jax.tree_util.register_dataclass

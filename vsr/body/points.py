@@ -46,6 +46,8 @@ class PointTable:
     linear_damping: Array
     friction: Array
     restitution: Array
+    yield_force: Array | None
+    """infinite for a material whose springs never break; None if no material's do"""
 
     @staticmethod
     def of(
@@ -59,12 +61,14 @@ class PointTable:
         constants = [spring_constants(material, voxel_side, dimension) for material in materials]
         forces = [material.max_force if material.actuation == "force" else 0.0 for material in materials]
         changes = [0.0 if material.actuation == "force" else material.max_area_change for material in materials]
+        limits = [np.inf if material.yield_force is None else material.yield_force for material in materials]
         return PointTable(
             mass=column([corner_mass(material, voxel_side, dimension) for material in materials]),
             stiffness=column([stiffness for stiffness, _ in constants]),
             damping=column([damping for _, damping in constants]),
             stretch=column([[(1 + sign * change) ** (1 / dimension) for sign in (-1, 1)] for change in changes]),
             max_force=column(forces) if any(forces) else None,
+            yield_force=column(limits) if np.isfinite(limits).any() else None,
             **{
                 name: column([getattr(material, name) for material in materials])
                 for name in ("linear_damping", "friction", "restitution")
@@ -144,6 +148,7 @@ def assemble_points(
         linear_damping=add_up(voxel.mass * voxel.linear_damping) / safe,
         friction=add_up(voxel.mass * voxel.friction) / safe,
         restitution=add_up(voxel.mass * voxel.restitution) / safe,
+        yield_force=voxel.yield_force,
         dimension=dimension,
         integrator=integrator,
     )

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from vsr.body.material import Material
-from vsr.spec import Real, Spec
+from vsr.spec import Real, Spec, misfit
 
 EMPTY_SYMBOLS = ". "
 Masses = Literal["squares", "points"]
@@ -19,10 +19,10 @@ Masses = Literal["squares", "points"]
 Symbols = dict[Annotated[str, Field(min_length=1, max_length=1)], Material]
 
 
-def misfits(materials: dict[str, Material], masses: Masses, dimension: int) -> list[str]:
-    """Why some materials cannot be those of voxels with such masses."""
+def misfits(materials: dict[str, Material], masses: Masses, dimension: int) -> list[tuple[tuple[str, str, str], str]]:
+    """Where and why materials cannot be those of voxels with such masses."""
     found = ((symbol, material.misfit(masses, dimension)) for symbol, material in materials.items())
-    return [f"material {symbol!r}: {reason}" for symbol, reason in found if reason]
+    return [(("materials", symbol, complaint[0]), complaint[1]) for symbol, complaint in found if complaint]
 
 
 class Body(Spec):
@@ -88,7 +88,7 @@ class Body(Spec):
             raise ValueError("squares only exist in the plane: in space masses are points")
         wrong = misfits(self.materials, self.masses, self.dimension)
         if wrong:
-            raise ValueError("; ".join(wrong))
+            raise misfit(wrong)
         return self
 
     def _rows(self) -> list[str]:

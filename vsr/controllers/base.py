@@ -117,9 +117,3 @@ def _shape_of(value: Any) -> tuple[int, ...] | None:
 def _described(shape: tuple[int, ...]) -> str:
     *levels, rows, columns = (1, *shape) if len(shape) == 1 else shape
     return f"{levels[0]} levels of {rows} rows of {columns}" if levels else f"{rows} rows of {columns}"
-
-
-def misfit(complaints: list[tuple[tuple[str, ...], str]]) -> PydanticCustomError:
-    """One error that carries every complaint about a controller and its body."""
-    text = "; ".join(f"{'.'.join(path)}: {reason}" for path, reason in complaints)
-    return PydanticCustomError("misfit", "{text}", {"text": text, "complaints": complaints})

@@ -6,6 +6,7 @@ the model.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Protocol
 
 import jax.numpy as jnp
@@ -18,6 +19,7 @@ from vsr.physics.contact import heights_over_ground
 from vsr.physics.model import Environment, Model, State
 from vsr.physics.points import dynamics as point_dynamics
 from vsr.physics.points import geometry as point_geometry
+from vsr.physics.points.breaking import broken_springs
 from vsr.physics.points.model import PointModel, PointState
 from vsr.physics.voxels import VoxelMotion
 
@@ -52,6 +54,10 @@ class Mechanics(Protocol):
 
     def broken(self, state: Any) -> Array:
         """True for parts that are nowhere or have exploded."""
+        ...
+
+    def broken_springs(self, model: Any, state: Any) -> Array | None:
+        """How many springs have broken, (); None if none can."""
         ...
 
     def turned(self, state: Any, pivot: Array, angle: Array | float) -> Any:
@@ -103,6 +109,9 @@ class _Squares:
     def broken(self, state: State) -> Array:
         return broken(state)
 
+    def broken_springs(self, model: Model, state: State) -> Array | None:
+        return None
+
     def turned(self, state: State, pivot: Array, angle: Array | float) -> State:
         rotation = _rotation(angle, state.position.dtype)
         return State(
@@ -147,6 +156,9 @@ class _Points:
     def broken(self, state: PointState) -> Array:
         return point_dynamics.broken(state)
 
+    def broken_springs(self, model: PointModel, state: PointState) -> Array | None:
+        return None if state.intact is None else broken_springs(model, state).sum()
+
     def turned(self, state: PointState, pivot: Array, angle: Array | float) -> PointState:
         rotation = _rotation(angle, state.position.dtype)
 
@@ -154,7 +166,7 @@ class _Points:
             turned = geometry.turn(rotation, vector[..., jnp.array([0, -1])])
             return jnp.concatenate([turned[..., :1], vector[..., 1:-1], turned[..., 1:]], -1)
 
-        return PointState(position=pivot + turn(state.position - pivot), velocity=turn(state.velocity))
+        return replace(state, position=pivot + turn(state.position - pivot), velocity=turn(state.velocity))
 
     def advance_through(
         self,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +17,7 @@ from vsr.lattice.vector import Vector, dot, join, minus, plus, split, times
 from vsr.physics.advance.watch import EXPLOSION_SPEED, Watch, through_intervals
 from vsr.physics.batching import robots_last
 from vsr.physics.model import Environment
+from vsr.physics.points.breaking import break_overloaded, by_class, of_classes
 from vsr.physics.points.exchange import corners_of_nodes, nodes_of_corners
 from vsr.physics.points.model import PointModel, PointState
 from vsr.physics.points.springs import voxel_forces
@@ -57,60 +59,94 @@ def _batched_advance(substep: float, count: int):
 def _advance(
     model: PointModel, environment: Environment, state: PointState, control: Array, substep: float, count: int
 ) -> PointState:
-    control = jnp.clip(control, -1, 1)
     axis = 1 + model.dimension  # of the vectors' components, after layers and nodes
-    acceleration = _acceleration(model, environment, control)
+    control = jnp.clip(control, -1, 1)
+    side = _wanted_side(model, control)
+    acceleration = _acceleration(model, environment, control, side)
     surroundings = Surroundings(terrain=environment.terrain)
     decay = jnp.exp(-substep * model.linear_damping)
     integrate = INTEGRATORS[model.integrator]
     free = model.inverse_mass > 0
 
-    def body(_, now: Moving) -> Moving:
-        moving = integrate(acceleration, now, jnp.zeros(()), substep)
+    def body(_, now: _Carry) -> _Carry:
+        moving = integrate(partial(acceleration, now.intact), now.moving, jnp.zeros(()), substep)
         moving = moving._replace(velocity=times(decay, moving.velocity))
-        if environment.terrain is None:
-            return moving
-        moving = settle(now.position[0], moving)
-        return touch(
-            surroundings,
-            moving,
-            free,
-            model.friction,
-            model.restitution,
-            before=now.position,
-            acceleration=times(1 / substep, minus(moving.velocity, now.velocity)),
-            lag=LAG[model.integrator] * substep,
-        )
+        if environment.terrain is not None:
+            moving = settle(now.moving.position[0], moving)
+            moving = touch(
+                surroundings,
+                moving,
+                free,
+                model.friction,
+                model.restitution,
+                before=now.moving.position,
+                acceleration=times(1 / substep, minus(moving.velocity, now.moving.velocity)),
+                lag=LAG[model.integrator] * substep,
+            )
+        return _Carry(moving, _still_intact(model, side, moving, now.intact))
 
     batch_axes = control.ndim - model.dimension
     batch = np.broadcast_shapes(
         *(leaf.shape[leaf.ndim - batch_axes :] for leaf in jax.tree.leaves((model, environment, state, control)))
     )
 
-    def whole(vector: Vector) -> Vector:
+    def whole(value: Array) -> Array:
         """With all axes of the result, because a loop's carry keeps its shape."""
-        return tuple(jnp.broadcast_to(part, (*part.shape[:axis], *batch)) for part in vector)
+        return jnp.broadcast_to(value, (*value.shape[:axis], *batch))
 
-    start = Moving(whole(split(state.position, axis)), whole(split(state.velocity, axis)))
-    moving = jax.lax.fori_loop(0, count, body, start)
-    return PointState(join(moving.position, axis), join(moving.velocity, axis))
+    moving = Moving(*(tuple(map(whole, split(part, axis))) for part in (state.position, state.velocity)))
+    intact = None if state.intact is None else by_class(whole(state.intact), model.dimension)
+    end = jax.lax.fori_loop(0, count, body, _Carry(moving, intact))
+    return PointState(
+        position=join(end.moving.position, axis),
+        velocity=join(end.moving.velocity, axis),
+        intact=None if end.intact is None else of_classes(end.intact, model.dimension),
+    )
 
 
-def _acceleration(model: PointModel, environment: Environment, control: Array):
-    """Of all nodes [m/s²], as a function of their motion; time plays no part between two control calls."""
-    dimension = model.dimension
+class _Carry(NamedTuple):
+    """What goes from one substep to the next."""
+
+    moving: Moving
+    intact: tuple[Array, ...] | None
+    """by classes of springs; None if none can break"""
+
+
+def _wanted_side(model: PointModel, control: Array) -> Array:
+    """Of every voxel under control values [m], c."""
     size = 1 - jnp.maximum(control, 0) * (1 - model.stretch[0]) + jnp.maximum(-control, 0) * (model.stretch[1] - 1)
-    side = size * model.voxel_side
+    return size * model.voxel_side
+
+
+def _corners(model: PointModel, vector: Vector) -> Vector:
+    """Each voxel's view of its corners, (2, ..., 2, c)."""
+    dimension = model.dimension
+    seen = (corners_of_nodes(part, model.layer, dimension) for part in vector)
+    return tuple(part.reshape(*(2,) * dimension, *part.shape[1:]) for part in seen)
+
+
+def _still_intact(
+    model: PointModel, side: Array, moving: Moving, intact: tuple[Array, ...] | None
+) -> tuple[Array, ...] | None:
+    if model.yield_force is None or intact is None:
+        return None
+    return break_overloaded(model, model.yield_force, side, _corners(model, moving.position), intact)
+
+
+def _acceleration(model: PointModel, environment: Environment, control: Array, side: Array):
+    """Of all nodes [m/s²], as a function of what is intact and of their motion.
+
+    Time plays no part between two control calls.
+    """
+    dimension = model.dimension
     load = None if environment.load is None else split(environment.load, 1 + dimension)
     fall = jnp.where(model.inverse_mass > 0, environment.gravity, 0)
 
-    def acceleration(moving: Moving, time: Array) -> Vector:
-        def corners(vector: Vector) -> Vector:
-            seen = (corners_of_nodes(part, model.layer, dimension) for part in vector)
-            return tuple(part.reshape(*(2,) * dimension, *part.shape[1:]) for part in seen)
-
-        position, velocity = settle(moving.position[0], (corners(moving.position), corners(moving.velocity)))
-        force = voxel_forces(model.stiffness, model.damping, side, position, velocity)
+    def acceleration(intact: tuple[Array, ...] | None, moving: Moving, time: Array) -> Vector:
+        position, velocity = settle(
+            moving.position[0], (_corners(model, moving.position), _corners(model, moving.velocity))
+        )
+        force = voxel_forces(model.stiffness, model.damping, side, position, velocity, intact)
         if model.max_force is not None:
             force = plus(force, _actuation(control * model.max_force, position, dimension))
         force = settle(moving.position[0], force)

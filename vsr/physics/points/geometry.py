@@ -8,6 +8,7 @@ from jax import Array
 from vsr.lattice.contact import ground
 from vsr.lattice.vector import split
 from vsr.physics.model import Environment
+from vsr.physics.points.breaking import all_intact
 from vsr.physics.points.exchange import corners_of_nodes
 from vsr.physics.points.model import PointModel, PointState
 from vsr.physics.voxels import VoxelMotion
@@ -16,7 +17,7 @@ from vsr.physics.voxels import VoxelMotion
 def rest_state(model: PointModel) -> PointState:
     """The undeformed body, not moving, its grid's lowest left corner at the origin."""
     position = jnp.broadcast_to(model.rest_position, (*model.node_mass.shape, model.dimension))
-    return PointState(position=position, velocity=jnp.zeros_like(position))
+    return PointState(position=position, velocity=jnp.zeros_like(position), intact=all_intact(model))
 
 
 def voxel_motion(model: PointModel, environment: Environment, state: PointState) -> VoxelMotion:

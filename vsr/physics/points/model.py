@@ -49,6 +49,8 @@ class PointModel:
     """coefficient, (layers, n)"""
     restitution: Array
     """coefficient, (layers, n)"""
+    yield_force: Array | None
+    """a larger force, either way, breaks a voxel's spring [N], infinite where none does, c; None if none can break"""
     dimension: int = field(metadata={"static": True})
     """2 or 3"""
     integrator: str = field(default="semi_implicit_euler", metadata={"static": True})
@@ -64,3 +66,5 @@ class PointState:
     """[m], (layers, n, dimension)"""
     velocity: Array
     """[m/s], (layers, n, dimension)"""
+    intact: Array | None = None
+    """False for springs that broke, (springs of a voxel, c), see vsr.physics.points.breaking; None if none can break"""

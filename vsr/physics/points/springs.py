@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.lattice.law import pull
-from vsr.lattice.vector import Vector, minus
+from vsr.lattice.vector import Vector, dot, minus
 from vsr.physics.settle import settle
 
 Axes = tuple[int, ...]
@@ -26,21 +26,32 @@ def turns(dimension: int) -> list[Axes]:
     return [axes for count in counts for axes in itertools.combinations(range(dimension), count)]
 
 
-def voxel_forces(stiffness: Array, damping: Array, side: Array, position: Vector, velocity: Vector) -> Vector:
+def voxel_forces(
+    stiffness: Array,
+    damping: Array,
+    side: Array,
+    position: Vector,
+    velocity: Vector,
+    intact: tuple[Array, ...] | None = None,
+) -> Vector:
     """Force of a voxel's springs on its corners [N], (2, ..., 2, c, ...).
 
     stiffness, damping: of its kinds of springs [N/m, N s/m], (kinds, c, ...); side: that it wants to have [m], (c,
-    ...); position and velocity: of its corners, (2, ..., 2, c, ...).
+    ...); position and velocity: of its corners, (2, ..., 2, c, ...); intact: of each class of springs, in the order of
+    `turns`, False for those that broke (see vsr.physics.points.breaking), None if none can.
     """
     dimension = len(position)
     witness = position[0]
     pulls = []
-    for axes in turns(dimension):
+    for number, axes in enumerate(turns(dimension)):
         kind = len(axes) - 1
         between, parting = (_half(_across(field, axes), axes) for field in (position, velocity))
         wide = (None,) * dimension
         rest_length = side * (kind + 1) ** 0.5
-        pulls.append(pull(stiffness[kind][wide], rest_length[wide], damping[kind][wide], between, parting))
+        constants = stiffness[kind][wide], damping[kind][wide]
+        if intact is not None:
+            constants = constants[0] * intact[number], constants[1] * intact[number]
+        pulls.append(pull(constants[0], rest_length[wide], constants[1], between, parting))
     pulls = settle(witness, tuple(pulls))
     whole = tuple(_whole(half, axes) for half, axes in zip(pulls, turns(dimension), strict=True))
     whole = settle(witness, whole)
@@ -48,6 +59,22 @@ def voxel_forces(stiffness: Array, damping: Array, side: Array, position: Vector
         sum(strength * _across((part,), axes)[0] for strength, axes in zip(whole, turns(dimension), strict=True))  # pyright: ignore[reportReturnType]
         for part in position
     )
+
+
+def voxel_tensions(stiffness: Array, side: Array, position: Vector) -> tuple[Array, ...]:
+    """Elastic force of a voxel's springs [N], positive if stretched, for each class in the order of `turns`.
+
+    Shapes as for `voxel_forces`; a class of springs has length one along the first axis it turns round.
+    """
+    dimension = len(position)
+    wide = (None,) * dimension
+    tensions = []
+    for axes in turns(dimension):
+        kind = len(axes) - 1
+        between = _half(_across(position, axes), axes)
+        length = jnp.sqrt(dot(between, between))
+        tensions.append(stiffness[kind][wide] * (length - (side * (kind + 1) ** 0.5)[wide]))
+    return tuple(tensions)
 
 
 def _across(field: Vector, axes: Axes) -> Vector:
