@@ -85,6 +85,9 @@ LAG = {"semi_implicit_euler": 0.5, "explicit_euler": -0.5, "verlet": 0.0, "rk4":
 """By which share of a step velocities are older than positions: Euler's steps move nodes with one velocity from end to
 end, which is that of the middle."""
 
+FELT_AHEAD = {"semi_implicit_euler": 0.0, "explicit_euler": 0.0, "verlet": 0.5}
+"""Those that ask for forces once in a step: how many steps ahead of the positions before it."""
+
 STABLE_UP_TO = {"semi_implicit_euler": 2.0, "verlet": 2.0, "rk4": 2.0 * 2**0.5}
 """Longest step times the highest angular frequency, without damping (explicit Euler has none)."""
 

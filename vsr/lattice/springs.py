@@ -20,7 +20,7 @@ def forces_on_nodes(
     springs: Springs, position: Vector, velocity: Vector, time: Array, intact: PerSpring | None
 ) -> Vector:
     """Force of all springs on every node [N]."""
-    stiffness, rest_length, damping = _as_they_are(springs, time, intact)
+    stiffness, rest_length, damping = springs_at(springs, time, intact)
     if isinstance(springs, GraphSprings):
         return graph.gather_forces(springs, stiffness, rest_length, damping, position, velocity)  # pyright: ignore[reportArgumentType]
     return grid.gather_forces(stiffness, rest_length, damping, position, velocity)  # pyright: ignore[reportArgumentType]
@@ -28,7 +28,7 @@ def forces_on_nodes(
 
 def tensions(springs: Springs, position: Vector, time: Array, intact: PerSpring | None = None) -> PerSpring:
     """Elastic force of every spring [N], positive if it is stretched."""
-    stiffness, rest_length, _ = _as_they_are(springs, time, intact)
+    stiffness, rest_length, _ = springs_at(springs, time, intact)
     return jax.tree.map(
         lambda k, rest, length: k * (length - rest), stiffness, rest_length, spring_lengths(springs, position)
     )
@@ -36,7 +36,7 @@ def tensions(springs: Springs, position: Vector, time: Array, intact: PerSpring 
 
 def potential_energy(springs: Springs, position: Vector, time: Array, intact: PerSpring | None = None) -> Array:
     """Held by all springs [J], ()."""
-    stiffness, rest_length, _ = _as_they_are(springs, time, intact)
+    stiffness, rest_length, _ = springs_at(springs, time, intact)
     lengths = spring_lengths(springs, position)
     parts = jax.tree.map(
         lambda k, rest, length: (0.5 * k * (length - rest) ** 2).sum(), stiffness, rest_length, lengths
@@ -67,8 +67,8 @@ def all_intact(springs: Springs, position: Vector) -> PerSpring | None:
     return jax.tree.map(lambda length: jnp.ones(length.shape, bool), spring_lengths(springs, position))
 
 
-def _as_they_are(springs: Springs, time: Array, intact: PerSpring | None) -> tuple[Any, Any, Any]:
-    """Stiffness, rest length and damping at this time; nothing of springs that broke."""
+def springs_at(springs: Springs, time: Array, intact: PerSpring | None) -> tuple[Any, Any, Any]:
+    """Stiffness, rest length and damping at a time [s]; nothing of springs that broke."""
     stiffness, damping = springs.stiffness, springs.damping
     if intact is not None:
         stiffness = jax.tree.map(lambda value, whole: value * whole, stiffness, intact)

@@ -11,9 +11,16 @@ import jax.numpy as jnp
 Implementation = Literal["auto", "xla", "fused", "interpreted"]
 
 
-def chosen(implementation: Implementation, dtype: jnp.dtype | type = jnp.float32) -> Implementation:
-    """The implementation to use; raises ValueError if the one asked for cannot run here."""
-    obstacle = _obstacle(jnp.dtype(dtype))
+def chosen(
+    implementation: Implementation, dtype: jnp.dtype | type = jnp.float32, obstacle: str | None = None
+) -> Implementation:
+    """The implementation to use; raises ValueError if the one asked for cannot run here.
+
+    obstacle: why the kernel cannot do what is asked of it, wherever it runs.
+    """
+    if implementation == "interpreted" and obstacle:
+        raise ValueError(f"'interpreted' cannot run: {obstacle}; use 'auto' or 'xla'")
+    obstacle = obstacle or _obstacle(jnp.dtype(dtype))
     if implementation == "auto":
         return "xla" if obstacle else "fused"
     if implementation == "fused" and obstacle:
