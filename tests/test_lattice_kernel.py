@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -31,8 +32,7 @@ from vsr.lattice import (
     slope,
 )
 from vsr.lattice.grid import directions, spring_shape
-from vsr.lattice.integrators import Moving
-from vsr.lattice.stepping import Carry, Stepper
+from vsr.lattice.loops import repeat
 from vsr.terrain import Hilly
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -184,19 +184,14 @@ def test_springs_neither_gain_nor_lose_momentum():
     np.testing.assert_allclose(after, before, atol=2e-6)
 
 
-def test_steps_go_together_and_are_counted():
-    """Several launches in a turn of a loop, and what is left over one by one, from any number on."""
-
-    def grow(now: Carry) -> Carry:
-        return now._replace(moving=jax.tree.map(lambda part: 2 * part + now.time, now.moving))
-
-    start, ends = Carry(Moving((jnp.asarray(1.0),), (jnp.asarray(0.5),)), jnp.asarray(0.0), None), []
-    for together in (1, 4):
-        steps = Stepper(grow, 0.5, together)
-        middle = steps.repeat(6, start)
-        ends.append(jax.jit(steps.repeat)(jnp.asarray(17), middle, jnp.asarray(6), start.time))
-    assert ends[0] == ends[1]
-    assert ends[0].time == 8.5
+def test_launches_go_together_and_are_counted():
+    """Several in a turn of a loop, and what is left over one by one, from any number on."""
+    for first, last in ((0, 3), (2, 31), (5, 5)):
+        numbers = sum(3**power * number for power, number in enumerate(reversed(range(first, last)))) % 2**32
+        together = repeat(lambda number, now: 3 * now + number, first, last, jnp.uint32(0), together=4)
+        counted = jax.jit(partial(repeat, lambda number, now: 3 * now + jnp.asarray(number, jnp.uint32), together=4))
+        assert int(together) == numbers
+        assert int(counted(jnp.asarray(first), jnp.asarray(last), jnp.uint32(0))) == numbers
 
 
 def test_what_the_kernel_cannot_do_is_refused():

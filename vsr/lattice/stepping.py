@@ -7,7 +7,7 @@ and is the reference; `fused` is one GPU kernel a step, for regular grids. `inte
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -15,14 +15,12 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.lattice.integrators import FELT_AHEAD, Moving, check_integrator
+from vsr.lattice.loops import repeat
 from vsr.lattice.model import GridSprings, Lattice, Springs, State, Surroundings
 from vsr.lattice.springs import PerSpring, break_overloaded, forces_on_nodes, springs_at
-from vsr.lattice.step import Acting, acting_on, meet_obstacles, move
+from vsr.lattice.step import Acting, acting_on, move
 from vsr.lattice.vector import Vector, join, split
 from vsr.physics.advance.choice import Implementation, chosen
-
-LAUNCHES_PER_TURN = 8
-"""Steps of the kernel in one turn of a loop: a turn costs the GPU about as much as a step of a small lattice."""
 
 
 class Carry(NamedTuple):
@@ -41,8 +39,8 @@ class Stepper:
     """a single step"""
     step: Array | float
     """[s]"""
-    together: int
-    """in one turn of a loop"""
+    on_chip: bool
+    """whether each is one launch of a kernel"""
 
     def repeat(self, count: Array | int, start: Carry, done: Array | int = 0, since: Array | None = None) -> Carry:
         """So many steps, of which some are done already.
@@ -55,15 +53,9 @@ class Stepper:
         def one(number: Array | int, now: Carry) -> Carry:
             return self.one(now)._replace(time=since + self.step * (number + 1))
 
-        def turn(number: Array | int, now: Carry) -> Carry:
-            for further in range(self.together):
-                now = one(done + number * self.together + further, now)
-            return now
-
-        if self.together == 1:
-            return jax.lax.fori_loop(done, count, one, start)
-        turns = (count - done) // self.together
-        return jax.lax.fori_loop(done + turns * self.together, count, one, jax.lax.fori_loop(0, turns, turn, start))
+        if self.on_chip:
+            return repeat(one, done, count, start)
+        return jax.lax.fori_loop(done, count, one, start)
 
 
 def stepper(
@@ -86,7 +78,7 @@ def stepper(
         moving, time = moved(now), now.time + step
         return Carry(moving, time, break_overloaded(lattice.springs, moving.position, time, now.intact))
 
-    return Stepper(one, step, LAUNCHES_PER_TURN if implementation == "fused" else 1)
+    return Stepper(one, step, on_chip=implementation == "fused")
 
 
 def as_carry(lattice: Lattice, state: State) -> Carry:
@@ -121,26 +113,29 @@ def _plainly(springs: Springs, acting: Acting, step: Array | float, integrator: 
 
 
 def _on_chip(
-    springs: Springs, acting: Acting, step: Array | float, integrator: str, *, interpret: bool
+    springs: Any, acting: Acting, step: Array | float, integrator: str, *, interpret: bool
 ) -> Callable[[Carry], Moving]:
-    from vsr.lattice.kernel import SpringNumbers, gather_known, move_on_chip
+    # Only here, because importing Pallas takes time.
+    from vsr.lattice.kernel import GridNeighbourhood, SpringNumbers
+    from vsr.lattice.launch import Known, Launcher
 
-    # Lanes cannot look up the height of the ground; where there is some, obstacles are met after the kernel.
-    grounded = acting.surroundings.terrain is not None
-    in_kernel = (
-        acting._replace(surroundings=replace(acting.surroundings, bodies=(), terrain=None)) if grounded else acting
+    launcher = Launcher(
+        GridNeighbourhood(acting.inverse_mass.shape),
+        acting,
+        step,
+        integrator,
+        by_velocity=springs.damping is not None,
+        interpret=interpret,
     )
 
-    def known_at(time: Array, intact: PerSpring | None) -> Any:
-        return gather_known(SpringNumbers(*springs_at(springs, time, intact)), in_kernel, step)
+    def known_at(time: Array, intact: PerSpring | None) -> Known:
+        return launcher.known(SpringNumbers(*springs_at(springs, time, intact)))
 
     # What never changes is gathered once, before any loop.
     steady = springs.wave is None and springs.yield_force is None
     always = known_at(jnp.zeros((), acting.inverse_mass.dtype), None) if steady else None
 
     def moved(now: Carry) -> Moving:
-        known = always or known_at(now.time + FELT_AHEAD[integrator] * step, now.intact)
-        moving = move_on_chip(known, now.moving, integrator=integrator, interpret=interpret)
-        return meet_obstacles(acting, moving, now.moving, step, integrator) if grounded else moving
+        return launcher.move(always or known_at(now.time + FELT_AHEAD[integrator] * step, now.intact), now.moving)
 
     return moved
