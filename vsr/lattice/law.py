@@ -22,6 +22,16 @@ def pull(
     return elastic if damping is None else elastic + damping * dot(between, parting) * inverse * inverse
 
 
+def joint_pull(stiffness: Array, tension: Array, damping: Array, between: Vector, parting: Vector) -> Array:
+    """The pull [N/m] of several springs between the same ends, all added up.
+
+    tension: sum of stiffness times rest length [N].
+    """
+    squared = dot(between, between)
+    inverse = jax.lax.rsqrt(jnp.maximum(squared, jnp.finfo(squared.dtype).tiny))
+    return stiffness - (tension - damping * dot(between, parting) * inverse) * inverse
+
+
 def resistance(constant: Array | float, between: Vector, stretch: Vector) -> Array:
     """For small motions about a pose.
 

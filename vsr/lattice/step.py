@@ -36,6 +36,10 @@ class Acting(NamedTuple):
     """rows of the projections onto the directions in which nodes may move"""
     surroundings: Surroundings
     """without its load; points and normals of bodies are tuples of numbers"""
+    grip: Array | None = None
+    """the nodes' own friction coefficients; None if only the obstacles' matter"""
+    bounce: Array | None = None
+    """the nodes' own restitution coefficients"""
 
 
 def acting_on(lattice: Lattice, surroundings: Surroundings, step: Array | float) -> Acting:
@@ -74,6 +78,8 @@ def meet_obstacles(acting: Acting, flown: Moving, before: Moving, step: Array | 
         around,
         flown,
         acting.inverse_mass > 0,
+        acting.grip,
+        acting.bounce,
         before=before.position,
         freedom=acting.freedom,
         acceleration=times(1 / step, minus(flown.velocity, before.velocity)),

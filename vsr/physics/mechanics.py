@@ -179,7 +179,9 @@ class _Points:
         count: int,
         implementation: Implementation,
     ) -> tuple[PointState, Watch]:
-        return point_dynamics.advance_through(model, environment, state, controls, substep=substep, count=count)
+        return point_dynamics.advance_through(
+            model, environment, state, controls, substep=substep, count=count, implementation=implementation
+        )
 
 
 _SQUARES, _POINTS = _Squares(), _Points()

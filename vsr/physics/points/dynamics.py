@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 import jax
@@ -10,10 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.lattice.contact import touch
-from vsr.lattice.integrators import INTEGRATORS, LAG, Moving
+from vsr.lattice.integrators import FELT_AHEAD, Moving
 from vsr.lattice.model import Surroundings
+from vsr.lattice.step import Acting, move
 from vsr.lattice.vector import Vector, dot, join, minus, plus, split, times
+from vsr.physics.advance.choice import Implementation, chosen
 from vsr.physics.advance.watch import EXPLOSION_SPEED, Watch, through_intervals
 from vsr.physics.batching import robots_last
 from vsr.physics.model import Environment
@@ -25,12 +27,20 @@ from vsr.physics.settle import settle
 
 
 def advance_through(
-    model: PointModel, environment: Environment, state: PointState, controls: Array, *, substep: float, count: int
+    model: PointModel,
+    environment: Environment,
+    state: PointState,
+    controls: Array,
+    *,
+    substep: float,
+    count: int,
+    implementation: Implementation = "auto",
 ) -> tuple[PointState, Watch]:
     """The state after several intervals of `count` substeps each, and what was seen at their ends."""
+    advance = _implementation(chosen(implementation, model.mass.dtype, beyond_kernel(model)), substep, count)
 
     def interval(state: PointState, control: Array) -> tuple[PointState, Watch]:
-        state = _batched_advance(substep, count)(model, environment, state, control)
+        state = advance(model, environment, state, control)
         return state, look(model, state)
 
     return through_intervals(interval, state, controls)
@@ -48,6 +58,29 @@ def broken(state: PointState) -> Array:
     return ~(finite & ((state.velocity**2).sum(-1) < EXPLOSION_SPEED**2))
 
 
+def beyond_kernel(model: PointModel) -> str | None:
+    """Why the kernel cannot move a body, if so."""
+    if model.integrator not in FELT_AHEAD:
+        return f"it knows the integrators {', '.join(FELT_AHEAD)}, and {model.integrator} was asked for"
+    if model.yield_force is not None:
+        return "springs do not break in it, and a material has a yield_force"
+    return None
+
+
+def _implementation(name: Implementation, substep: float, count: int) -> Callable[..., PointState]:
+    if name == "xla":
+        return _batched_advance(substep, count)
+    # Only here, because importing Pallas takes time.
+    from vsr.physics.points import kernel
+
+    def advance(model: PointModel, environment: Environment, state: PointState, control: Array) -> PointState:
+        control = jnp.clip(control, -1, 1)
+        side, acting = _wanted_side(model, control), _acting(model, environment, substep)
+        return kernel.advance(model, acting, state, control, side, substep, count, interpret=name == "interpreted")
+
+    return advance
+
+
 @lru_cache(maxsize=64)
 def _batched_advance(substep: float, count: int):
     def function(model: PointModel, environment: Environment, state: PointState, control: Array) -> PointState:
@@ -62,27 +95,14 @@ def _advance(
     axis = 1 + model.dimension  # of the vectors' components, after layers and nodes
     control = jnp.clip(control, -1, 1)
     side = _wanted_side(model, control)
-    acceleration = _acceleration(model, environment, control, side)
-    surroundings = Surroundings(terrain=environment.terrain)
-    decay = jnp.exp(-substep * model.linear_damping)
-    integrate = INTEGRATORS[model.integrator]
-    free = model.inverse_mass > 0
+    acting = _acting(model, environment, substep)
 
     def body(_, now: _Carry) -> _Carry:
-        moving = integrate(partial(acceleration, now.intact), now.moving, jnp.zeros(()), substep)
-        moving = moving._replace(velocity=times(decay, moving.velocity))
-        if environment.terrain is not None:
-            moving = settle(now.moving.position[0], moving)
-            moving = touch(
-                surroundings,
-                moving,
-                free,
-                model.friction,
-                model.restitution,
-                before=now.moving.position,
-                acceleration=times(1 / substep, minus(moving.velocity, now.moving.velocity)),
-                lag=LAG[model.integrator] * substep,
-            )
+        def forces(moving: Moving, time: Array) -> Vector:
+            return _forces(model, control, side, now.intact, moving)
+
+        # Time plays no part between two control calls.
+        moving = move(acting, forces, now.moving, jnp.zeros(()), substep, model.integrator)
         return _Carry(moving, _still_intact(model, side, moving, now.intact))
 
     batch_axes = control.ndim - model.dimension
@@ -133,33 +153,32 @@ def _still_intact(
     return break_overloaded(model, model.yield_force, side, _corners(model, moving.position), intact)
 
 
-def _acceleration(model: PointModel, environment: Environment, control: Array, side: Array):
-    """Of all nodes [m/s²], as a function of what is intact and of their motion.
+def _acting(model: PointModel, environment: Environment, substep: float) -> Acting:
+    """What acts on the nodes besides springs."""
+    return Acting(
+        inverse_mass=model.inverse_mass,
+        decay=jnp.exp(-substep * model.linear_damping),
+        load=None if environment.load is None else split(environment.load, 1 + model.dimension),
+        freedom=None,
+        surroundings=Surroundings(gravity=environment.gravity, terrain=environment.terrain),
+        grip=model.friction,
+        bounce=model.restitution,
+    )
 
-    Time plays no part between two control calls.
-    """
+
+def _forces(model: PointModel, control: Array, side: Array, intact: tuple[Array, ...] | None, moving: Moving) -> Vector:
+    """Of all voxels on the nodes [N]; side: that they want to have [m], c."""
     dimension = model.dimension
-    load = None if environment.load is None else split(environment.load, 1 + dimension)
-    fall = jnp.where(model.inverse_mass > 0, environment.gravity, 0)
-
-    def acceleration(intact: tuple[Array, ...] | None, moving: Moving, time: Array) -> Vector:
-        position, velocity = settle(
-            moving.position[0], (_corners(model, moving.position), _corners(model, moving.velocity))
-        )
-        force = voxel_forces(model.stiffness, model.damping, side, position, velocity, intact)
-        if model.max_force is not None:
-            force = plus(force, _actuation(control * model.max_force, position, dimension))
-        force = settle(moving.position[0], force)
-        force = tuple(
-            nodes_of_corners(part.reshape(2**dimension, *part.shape[dimension:]), model.layer, dimension)
-            for part in force
-        )
-        if load is not None:
-            force = plus(force, load)
-        change = times(model.inverse_mass, settle(moving.position[0], force))
-        return (*change[:-1], change[-1] - fall)
-
-    return acceleration
+    position, velocity = settle(
+        moving.position[0], (_corners(model, moving.position), _corners(model, moving.velocity))
+    )
+    force = voxel_forces(model.stiffness, model.damping, side, position, velocity, intact)
+    if model.max_force is not None:
+        force = plus(force, _actuation(control * model.max_force, position, dimension))
+    force = settle(moving.position[0], force)
+    return tuple(
+        nodes_of_corners(part.reshape(2**dimension, *part.shape[dimension:]), model.layer, dimension) for part in force
+    )
 
 
 def _actuation(strength: Array, position: Vector, dimension: int) -> Vector:
