@@ -68,6 +68,6 @@ def test_many_robots_at_once_are_each_alone():
 
 
 def test_what_the_kernel_cannot_do_is_refused():
-    model = assemble_point_body(Body(shape=JOINED[2], masses="points"), integrator="rk4")
+    model = assemble_point_body(Body(shape=JOINED[2], masses="points", materials=MATERIALS), integrator="rk4")
     with pytest.raises(ValueError, match="rk4 was asked for"):
         moved(KERNEL, model, ground(Flat()), shaken(model), controls_for(model))

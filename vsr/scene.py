@@ -19,6 +19,7 @@ from vsr.controllers import CONTROLLERS, Controller, ControllerSpec, Sine
 from vsr.physics.advance import chosen
 from vsr.physics.mechanics import AnyModel, AnyState
 from vsr.physics.model import Environment
+from vsr.physics.points.dynamics import beyond_kernel
 from vsr.physics.points.stability import longest_point_substep
 from vsr.physics.stability import choose_substeps, longest_substep
 from vsr.rollout import Schedule, Trajectory, record, rollout
@@ -128,7 +129,7 @@ def check_life(
     voxels: Voxels, materials: Iterable[Material], width: float, world: World, task: Locomotion, physics: Physics
 ) -> list[tuple[tuple[str, ...], str]]:
     """Complaints (path and reason) about a life that cannot be simulated; width: of the robot [m]."""
-    complaints = []
+    complaints, materials = [], list(materials)
     try:
         schedule = plan(voxels, materials, task, physics)
         total = schedule.steps * schedule.substeps
@@ -141,7 +142,10 @@ def check_life(
         text = f"'{physics.integrator}' needs point masses; square masses are moved by semi_implicit_euler"
         complaints.append((("physics", "integrator"), text))
     if voxels.masses == "points" and physics.implementation == "fused":
-        complaints.append((("physics", "implementation"), "'fused' is for square masses; use 'auto' or 'xla'"))
+        obstacle = beyond_kernel(physics.integrator, any(m.yield_force is not None for m in materials))
+        if obstacle:
+            text = f"'fused' cannot move this body: {obstacle}; use 'auto' or 'xla'"
+            complaints.append((("physics", "implementation"), text))
     if world.terrain is not None and world.terrain.in_space and voxels.dimension == 2:
         complaints.append(
             (("world", "terrain"), "its height changes along y; a robot in the plane needs a line of ground")

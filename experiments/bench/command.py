@@ -97,9 +97,9 @@ def _tell_space(
     show_pairs(title, [])
     found = []
     for scene in lattices:
-        found.append(bench_lattice(scene, order.repeats))
+        found.append(bench_lattice(scene, order.repeats, order.implementation))
         show_pairs(None, [lattice_row(found[-1])])
-    return {"lattices": found, "robots_in_space": bench_scenes(robots, order.repeats, None, "xla")}
+    return {"lattices": found, "robots_in_space": bench_scenes(robots, order.repeats, None, order.implementation)}
 
 
 def _tell_growth(series: Sequence[Series], order: BenchOrder, title: str) -> list[dict[str, Any]]:

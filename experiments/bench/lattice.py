@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from experiments.bench.planar import BenchScene
 from experiments.bench.timing import device_peak_bytes, peak_bytes, timed
 from vsr.lattice import Lattice, Plane, State, Stiffness, Surroundings, advance, of_pairs, rest_state, spring_count
+from vsr.physics.advance import Implementation, chosen
 
 SIDE, STIFFNESS, MASS, STEP = 5.0, 1e4, 0.1, 1e-4
 
@@ -52,17 +53,18 @@ _BOX = {"shape": [["aaaa"] * 4] * 3}
 ROBOTS = (
     BenchScene("quadruped", _QUADRUPED, 256, seconds=(1.0, 10.0)),
     BenchScene("box-4x4x3", _BOX, 256, seconds=(0.5, 10.0)),
+    BenchScene("box-4x4x3", _BOX, 4096, seconds=(0.1, 10.0)),
 )
 """Voxel robots with phases, as `vsr evolve` runs them."""
 
 
-def bench_lattice(scene: BenchLattice, repeats: int) -> dict[str, Any]:
+def bench_lattice(scene: BenchLattice, repeats: int, implementation: Implementation = "auto") -> dict[str, Any]:
     """Compile and time one scene; times in seconds."""
     steps = scene.steps[0 if jax.default_backend() == "cpu" else 1]
     lattice, surroundings, states = bouncing(scene)
 
     def bounce(states: State) -> State:
-        one = partial(advance, lattice, surroundings, step=STEP, count=steps)
+        one = partial(advance, lattice, surroundings, step=STEP, count=steps, implementation=implementation)
         return one(states) if scene.copies == 1 else jax.vmap(one)(states)
 
     began = time.perf_counter()
@@ -75,6 +77,7 @@ def bench_lattice(scene: BenchLattice, repeats: int) -> dict[str, Any]:
         "lattices": scene.copies,
         "springs": springs,
         "steps": steps,
+        "implementation": chosen(implementation, jnp.float32),
         "spring_updates_per_s": springs * steps / figures["median_s"],
         "compile_s": compile_s,
         "peak_bytes": peak_bytes(program),

@@ -96,9 +96,9 @@ def as_state(lattice: Lattice, carry: Carry) -> State:
 def _beyond_kernel(lattice: Lattice, integrator: str) -> str | None:
     """Why the kernel cannot move a lattice, if so."""
     if not isinstance(lattice.springs, GridSprings):
-        return "it moves regular grids, and these springs are a graph"
+        return "the kernel moves regular grids, and these springs are a graph"
     if integrator not in FELT_AHEAD:
-        return f"it knows the integrators {', '.join(FELT_AHEAD)}, and {integrator} was asked for"
+        return f"the kernel knows the integrators {', '.join(FELT_AHEAD)}, and {integrator} was asked for"
     return None
 
 

@@ -37,7 +37,8 @@ def advance_through(
     implementation: Implementation = "auto",
 ) -> tuple[PointState, Watch]:
     """The state after several intervals of `count` substeps each, and what was seen at their ends."""
-    advance = _implementation(chosen(implementation, model.mass.dtype, beyond_kernel(model)), substep, count)
+    obstacle = beyond_kernel(model.integrator, model.yield_force is not None)
+    advance = _implementation(chosen(implementation, model.mass.dtype, obstacle), substep, count)
 
     def interval(state: PointState, control: Array) -> tuple[PointState, Watch]:
         state = advance(model, environment, state, control)
@@ -58,12 +59,12 @@ def broken(state: PointState) -> Array:
     return ~(finite & ((state.velocity**2).sum(-1) < EXPLOSION_SPEED**2))
 
 
-def beyond_kernel(model: PointModel) -> str | None:
-    """Why the kernel cannot move a body, if so."""
-    if model.integrator not in FELT_AHEAD:
-        return f"it knows the integrators {', '.join(FELT_AHEAD)}, and {model.integrator} was asked for"
-    if model.yield_force is not None:
-        return "springs do not break in it, and a material has a yield_force"
+def beyond_kernel(integrator: str, breaks: bool) -> str | None:
+    """Why the kernel cannot move a body, if so; breaks: whether springs can."""
+    if integrator not in FELT_AHEAD:
+        return f"the kernel knows the integrators {', '.join(FELT_AHEAD)}, and {integrator} was asked for"
+    if breaks:
+        return "springs do not break in the kernel, and a material has a yield_force"
     return None
 
 
