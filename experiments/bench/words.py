@@ -22,7 +22,7 @@ def lattice_row(figures: dict[str, Any]) -> tuple[str, str]:
     name = f"{figures['scene']:16} {figures['springs']:,} springs x {figures['steps']} steps"
     memory = f", {bytes_shown(figures['peak_bytes'])}" if figures["peak_bytes"] else ""
     speed = f"{figures['spring_updates_per_s']:.3g} springs/s"
-    return name, f"{speed}; {shown(figures)}; compile {figures['compile_s']:.1f} s{memory}"
+    return name, f"{speed}; {shown(figures)}; compile {figures['compile_s']:.1f} s{memory}; {figures['implementation']}"
 
 
 def evolve_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
