@@ -217,12 +217,12 @@ class Outcome:
     failed: bool
     """whether the state stopped being finite or exploded"""
     schedule: Schedule
-    broken_springs: int | None = None
-    """how many springs broke; None if no material has a yield force"""
     trajectory: Trajectory | None = None
     model: AnyModel | None = None
     scene: Scene | None = None
     """what was simulated"""
+    broken_springs: int | None = None
+    """how many springs broke; None if no material has a yield force"""
 
     @cached_property
     def _picture(self) -> bytes | None:
