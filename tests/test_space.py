@@ -22,7 +22,7 @@ from vsr.physics.points.geometry import rest_state
 from vsr.rollout import Trajectory
 from vsr.scene import simulate
 from vsr.tasks import Placement, place
-from vsr.terrain import Bumpy, HeightField, field_surface, highest_of_field
+from vsr.terrain import Bumpy, HeightField, Heights, field_surface, highest_of_field
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 QUADRUPED = [["aaaa", "aaaa", "aaaa"], ["a..a", "....", "a..a"]]
@@ -73,6 +73,9 @@ def test_the_highest_ground_below_a_robot_is_found():
     field = HeightField.of(np.array([[0.0, 1.0, 7.0], [2.0, 4.0, 0.0]]), (0.0, 0.0), (1.0, 1.0))
     assert float(highest_of_field(field, jnp.array([0.2, 0.2]), jnp.array([0.7, 0.8]))) == 4.0
     assert float(highest_of_field(field, jnp.array([0.2, 0.2]), jnp.array([1.7, 0.8]))) == 7.0
+    # Beyond a border the ground is as high as the border.
+    assert float(highest_of_field(field, jnp.array([5.0, 9.0]), jnp.array([6.0, 9.5]))) == 0.0
+    assert float(highest_of_field(field, jnp.array([-6.0, -9.0]), jnp.array([-5.0, 9.5]))) == 2.0
 
 
 def test_a_quadruped_lands_on_bumpy_ground_and_stays_above_it():
@@ -104,6 +107,57 @@ def test_robots_may_stand_on_different_fields():
     together = jax.vmap(land)(jax.tree.map(lambda *leaves: jnp.stack(leaves), *fields))
     np.testing.assert_allclose(together, jnp.stack([land(field) for field in fields]), atol=1e-4)
     assert float(jnp.abs(together[0] - together[1]).max()) > 0.01
+
+
+def test_walls_of_bumpy_ground_are_as_wide_as_told():
+    for width, wall_width, wall in ((5.0, 5.0, 5.0), (5.0, 21.0, 20.0), (2.0, 0.1, 2.0)):
+        ground = Bumpy(width=width, wall_width=wall_width, wall_height=50.0, height=0.1)
+        _, height = ground.points()
+        assert (np.flatnonzero(height < 1)[[0, -1]] * width).tolist() == [wall, ground.length - wall]
+        np.testing.assert_allclose(-np.diff(height[: round(wall / width) + 1]), 50 * width / wall, atol=1e-6)
+        assert float(ground.build().begin) == wall
+
+
+def test_given_heights_are_the_ground():
+    heights = [[0.0, 1.0, 3.0], [2.0, 4.0, 0.0], [1.0, 1.0, 1.0], [5.0, 0.0, 0.0]]
+    ground = Heights(heights=heights, spacing=(2.0, 0.5), start=(10.0, -0.25), friction=0.7)
+    field = ground.build()
+    x, y = np.meshgrid(10 + 2.0 * np.arange(3), -0.25 + 0.5 * np.arange(4))
+    np.testing.assert_allclose(field_surface(field, jnp.asarray(x), jnp.asarray(y))[0], heights, atol=1e-6)
+    assert float(field.friction) == pytest.approx(0.7)
+    along, line = ground.points()  # at y = 0, halfway between the first two rows
+    np.testing.assert_allclose(along, [10, 12, 14])
+    np.testing.assert_allclose(line, [1, 2.5, 1.5])
+    centred = Heights(heights=heights, spacing=3)
+    np.testing.assert_allclose(centred.build().start, [0.0, -4.5])
+    far = Heights(heights=heights, start=(0.0, 40.0))
+    np.testing.assert_allclose(far.points()[1], heights[0])  # y = 0 lies beyond its border
+
+
+def test_robots_stand_on_given_heights_and_beyond_them():
+    ground = Heights(heights=[[0.0, 0.0, 2.0], [0.0, 0.0, 2.0]], spacing=4.0)
+    model = assemble_point_body(Body(shape=[["aa"]]))
+    for left, height in ((None, 2.0), (30.0, 2.0), (-9.0, 0.0)):
+        low, _ = mechanics_of(model).bounding_box(model, place(model, ground.build(), Placement(left=left)))
+        np.testing.assert_allclose(low[jnp.array([0, 2])], [1.0 if left is None else left, height + 1], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"heights": [[0, 1], [0, 1, 2]]}, "row 2 has 3 heights, row 1 has 2"),
+        ({"heights": [[0, 1]]}, "1 x 2 heights are no surface"),
+        ({"heights": [[], []]}, "2 x 0 heights are no surface"),
+        ({"heights": []}, "0 x 0 heights are no surface"),
+        ({"heights": [[0, 1], [0, float("nan")]]}, "finite"),
+        ({"heights": [[0, 1], [0, 1]], "spacing": 0}, "greater than 0"),
+        ({"heights": [[0, 1], [0, 1]], "spacing": [1, -1]}, "greater than 0"),
+        ({}, "heights"),
+    ],
+)
+def test_heights_that_are_no_ground_are_refused(wrong, told):
+    with pytest.raises(ValueError, match=told):
+        Heights.model_validate(wrong)
 
 
 @pytest.mark.parametrize(

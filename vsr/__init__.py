@@ -30,6 +30,7 @@ _HOME = {
     "Downhill": "vsr.terrain",
     "Polyline": "vsr.terrain",
     "Bumpy": "vsr.terrain",
+    "Heights": "vsr.terrain",
 }
 
 __all__ = list(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]

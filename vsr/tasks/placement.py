@@ -55,7 +55,7 @@ def place(model: AnyModel, terrain: Terrain | HeightField | None, placement: Pla
 
 def _begin(terrain: Terrain | HeightField) -> Array:
     """Where the left wall ends [m]."""
-    return terrain.start[0] + terrain.spacing[0] if isinstance(terrain, HeightField) else terrain.vertex_x[1]
+    return terrain.begin if isinstance(terrain, HeightField) else terrain.vertex_x[1]
 
 
 def _highest(terrain: Terrain | HeightField | None, low: Array, size: Array) -> Array:

@@ -25,6 +25,8 @@ class HeightField:
     """coefficient, ()"""
     restitution: Array
     """coefficient, ()"""
+    begin: Array
+    """x at which robots can stand, right of a wall if there is one [m], ()"""
 
     @staticmethod
     def of(
@@ -34,15 +36,17 @@ class HeightField:
         *,
         friction: float = 0.2,
         restitution: float = 0.0,
+        begin: float | None = None,
         dtype: jnp.dtype | type = jnp.float32,
     ) -> HeightField:
-        """Ground through heights [m], (points along y, points along x)."""
+        """Ground through heights [m], (points along y, points along x); begin: at the first point if absent."""
         height = np.asarray(height, float)
         if height.ndim != 2 or min(height.shape) < 2:
             raise ValueError(f"a height field needs at least two points each way; its shape is {height.shape}")
         if min(spacing) <= 0:
             raise ValueError(f"the points of a height field need a distance; {spacing} was given")
-        numbers = {"start": start, "spacing": spacing, "friction": friction, "restitution": restitution}
+        begin = start[0] if begin is None else begin
+        numbers = {"start": start, "spacing": spacing, "begin": begin, "friction": friction, "restitution": restitution}
         return HeightField(
             height=jnp.asarray(height, dtype), **{name: jnp.asarray(value, dtype) for name, value in numbers.items()}
         )
@@ -72,14 +76,17 @@ def field_surface(field: HeightField, x: Array, y: Array) -> tuple[Array, tuple[
 def highest_of_field(field: HeightField, low: Array, high: Array) -> Array:
     """The highest ground over a rectangle [m]; low, high: its corners, (2,) each.
 
-    Between two points the field is nowhere higher than at one of them, so the points in and next to it are looked at.
+    Between two points the field is nowhere higher than at one of them, so the points in and next to it are looked at;
+    what lies beyond the border is as high as the nearest part of it.
     """
+
+    def near(axis: int, points: int) -> Array:
+        place = field.start[axis] + field.spacing[axis] * jnp.arange(points)
+        first, last = (jnp.clip(end[axis], place[0], place[-1]) for end in (low, high))
+        return (place > first - field.spacing[axis]) & (place < last + field.spacing[axis])
+
     rows, columns = field.height.shape
-    x = field.start[0] + field.spacing[0] * jnp.arange(columns)
-    y = field.start[1] + field.spacing[1] * jnp.arange(rows)
-    near_x = (x > low[0] - field.spacing[0]) & (x < high[0] + field.spacing[0])
-    near_y = (y > low[1] - field.spacing[1]) & (y < high[1] + field.spacing[1])
-    return jnp.where(near_y[:, None] & near_x, field.height, -jnp.inf).max()
+    return jnp.where(near(1, rows)[:, None] & near(0, columns), field.height, -jnp.inf).max()
 
 
 def _look_up(height: Array, row: Array, column: Array) -> Array:

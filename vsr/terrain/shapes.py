@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import jax.numpy as jnp
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from vsr.spec import Count, Real, Spec
 from vsr.terrain.field import HeightField
@@ -198,7 +198,9 @@ class Bumpy(Ground):
     height: Annotated[Real, Field(ge=0)] = 0.5
     """standard deviation of the heights [m]"""
     width: Annotated[Real, Field(ge=0.5)] = 5.0
-    """distance of the points whose heights are drawn [m]; each wall is as wide"""
+    """distance of the points whose heights are drawn [m]"""
+    wall_width: Positive = 5.0
+    """horizontal width of each wall [m], rounded to a whole number of distances, at least one"""
     seed: Seed = 0
     """of the heights"""
     in_space: ClassVar[bool] = True
@@ -209,12 +211,14 @@ class Bumpy(Ground):
         """Told here, because the line at y = 0 is drawn before any other check."""
         if not isinstance(data, dict):
             return data
-        given = {name: data.get(name, cls.model_fields[name].default) for name in ("length", "breadth", "width")}
+        names = ("length", "breadth", "width", "wall_width")
+        given = {name: data.get(name, cls.model_fields[name].default) for name in names}
         if all(isinstance(value, int | float) and value > 0 for value in given.values()):
             columns, rows = (given[name] / given["width"] + 1 for name in ("length", "breadth"))
-            if columns < 5:
+            wall = _wall_cells(given["wall_width"], given["width"])
+            if columns < 2 * wall + 3:
                 raise ValueError(
-                    f"a length of {given['length']:g} m leaves no ground between walls of {given['width']:g} m"
+                    f"a length of {given['length']:g} m leaves no ground between walls of {wall * given['width']:g} m"
                 )
             if columns * rows > MOST_CELLS:
                 raise ValueError(
@@ -225,9 +229,12 @@ class Bumpy(Ground):
     def heights(self) -> np.ndarray:
         """At all points [m], (points along y, points along x), walls included; the lowest between the walls is 0."""
         columns, rows = (max(2, round(size / self.width) + 1) for size in (self.length, self.breadth))
+        wall = _wall_cells(self.wall_width, self.width)
         inner = np.random.default_rng(self.seed).normal(0, 1, (rows, columns)) * self.height
-        inner -= inner[:, 1:-1].min()
-        inner[:, [0, -1]] = inner[:, [1, -2]] + self.wall_height
+        inner -= inner[:, wall:-wall].min()
+        ramp = self.wall_height * np.arange(wall, 0, -1) / wall
+        inner[:, :wall] = inner[:, [wall]] + ramp
+        inner[:, -wall:] = inner[:, [-wall - 1]] + ramp[::-1]
         return inner
 
     def profile(self) -> tuple[np.ndarray, np.ndarray]:
@@ -237,10 +244,7 @@ class Bumpy(Ground):
     def points(self) -> tuple[np.ndarray, np.ndarray]:
         """The line at y = 0."""
         heights = self.heights()
-        middle = (len(heights) - 1) / 2
-        below = int(middle)
-        line = heights[below] + (middle - below) * (heights[min(below + 1, len(heights) - 1)] - heights[below])
-        return np.arange(heights.shape[1]) * self.width, line
+        return np.arange(heights.shape[1]) * self.width, _row_at(heights, (len(heights) - 1) / 2)
 
     def build(self, dtype: jnp.dtype | type = jnp.float32) -> HeightField:
         heights = self.heights()
@@ -251,12 +255,69 @@ class Bumpy(Ground):
             (self.width, self.width),
             friction=self.friction,
             restitution=self.restitution,
+            begin=_wall_cells(self.wall_width, self.width) * self.width,
+            dtype=dtype,
+        )
+
+
+class Heights(Ground):
+    """Ground in space through given heights, walls and all; beyond its borders it goes on level."""
+
+    type: Literal["heights"] = "heights"
+    heights: tuple[tuple[Real, ...], ...]
+    """rows of heights [m]: each row along x, one row after the other along y; at least 2 x 2"""
+    spacing: tuple[Positive, Positive] = (1.0, 1.0)
+    """of the points along x and along y [m]; one number for both"""
+    start: tuple[Real, Real] | None = None
+    """x and y of the first row's first height [m]; if absent, x = 0 and half of the rows on either side of y = 0"""
+    in_space: ClassVar[bool] = True
+
+    @field_validator("heights")
+    @classmethod
+    def _rectangular(cls, heights: tuple[tuple[float, ...], ...]) -> tuple[tuple[float, ...], ...]:
+        rows, columns = len(heights), min(map(len, heights), default=0)
+        for number, row in enumerate(heights, 1):
+            if len(row) != len(heights[0]):
+                raise ValueError(
+                    f"row {number} has {len(row)} heights, row 1 has {len(heights[0])}: give as many in each"
+                )
+        if min(rows, columns) < 2:
+            raise ValueError(f"{rows} x {columns} heights are no surface: give 2 rows of 2 or more")
+        if rows * columns > MOST_CELLS:
+            raise ValueError(f"{rows} x {columns} heights are too many: at most {MOST_CELLS:,}")
+        return heights
+
+    @field_validator("spacing", mode="before", json_schema_input_type=tuple[Positive, Positive] | Positive)
+    @classmethod
+    def _both_ways(cls, value: Any) -> Any:
+        return (value, value) if isinstance(value, int | float) else value
+
+    def first(self) -> tuple[float, float]:
+        """x and y of the first point [m]."""
+        return (0.0, -self.spacing[1] * (len(self.heights) - 1) / 2) if self.start is None else self.start
+
+    def profile(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.points()
+
+    def points(self) -> tuple[np.ndarray, np.ndarray]:
+        """The line at y = 0, or at the border nearest to it."""
+        (x, y), heights = self.first(), np.array(self.heights, float)
+        return x + self.spacing[0] * np.arange(heights.shape[1]), _row_at(heights, -y / self.spacing[1])
+
+    def build(self, dtype: jnp.dtype | type = jnp.float32) -> HeightField:
+        return HeightField.of(
+            np.array(self.heights, float),
+            self.first(),
+            self.spacing,
+            friction=self.friction,
+            restitution=self.restitution,
             dtype=dtype,
         )
 
 
 TERRAINS = {
-    kind.model_fields["type"].default: kind for kind in (Flat, Uneven, Hilly, Steppy, Uphill, Downhill, Polyline, Bumpy)
+    kind.model_fields["type"].default: kind
+    for kind in (Flat, Uneven, Hilly, Steppy, Uphill, Downhill, Polyline, Bumpy, Heights)
 }
 """Every described terrain by its name."""
 
@@ -283,3 +344,15 @@ def _random_points(seed: int, width: float, height: float, left: float, right: f
     inside = x[x <= right - 0.25 * width]
     y = random.normal(0, height, x.size)[: inside.size + 1] if height > 0 else np.zeros(inside.size + 1)
     return np.append(inside, right), y - y.min()
+
+
+def _wall_cells(wall_width: float, width: float) -> int:
+    """Cells of a field that a wall takes."""
+    return max(1, round(wall_width / width))
+
+
+def _row_at(heights: np.ndarray, place: float) -> np.ndarray:
+    """Heights at a place between two rows, counted from the first; the nearest row's beyond them."""
+    place = min(max(place, 0.0), len(heights) - 1.0)
+    below = min(int(place), len(heights) - 2)
+    return heights[below] + (place - below) * (heights[below + 1] - heights[below])
