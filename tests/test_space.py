@@ -172,6 +172,42 @@ def test_fields_that_cannot_be_are_refused(wrong, told):
         Bumpy(**wrong)
 
 
+def test_robots_in_space_are_placed_aside_and_turned():
+    model = assemble_point_body(Body(shape=[["aaa", "a.."]]))
+    straight, quarter, back = (
+        place(model, None, Placement(left=5.0, y=7.0, yaw=yaw, velocity=(1.0, 0.0))) for yaw in (0.0, 90.0, 180.0)
+    )
+    there = np.asarray(model.node_mass) > 0
+    for state, sides in ((straight, (9, 6, 3)), (quarter, (6, 9, 3)), (back, (9, 6, 3))):
+        low, high = mechanics_of(model).bounding_box(model, state)
+        np.testing.assert_allclose(high - low, sides, atol=1e-5)
+        np.testing.assert_allclose([low[0], (low + high)[1] / 2, low[2]], [5, 7, 1], atol=1e-5)
+        np.testing.assert_allclose(state.velocity[there], [[1.0, 0.0, 0.0]] * there.sum(), atol=1e-6)
+    # From x towards y: what is further along x is now further along y, and what is further along y less far along x.
+    moved = np.asarray(straight.position)[there]
+    turned = np.asarray(quarter.position)[there]
+    offset = turned - np.stack([-moved[:, 1], moved[:, 0], moved[:, 2]], -1)
+    np.testing.assert_allclose(offset, offset[:1].repeat(len(offset), 0), atol=1e-5)
+
+
+def test_a_robot_aside_stands_on_the_ground_there():
+    ground = Heights(heights=[[0.0, 0.0], [0.0, 0.0], [5.0, 5.0]], spacing=20.0, start=(0.0, -20.0))
+    model = assemble_point_body(Body(shape=[["a"]]))
+    for y, height in ((-10.0, 0.0), (20.0, 5.0), (90.0, 5.0)):
+        low, _ = mechanics_of(model).bounding_box(model, place(model, ground.build(), Placement(y=y)))
+        assert float(low[2]) == pytest.approx(height + 1, abs=1e-5)
+        np.testing.assert_allclose(ground.line_at(y)[1], height)
+
+
+@pytest.mark.parametrize("field", ["y", "yaw"])
+def test_places_that_the_plane_does_not_have_are_refused_there(field, tmp_path):
+    path = tmp_path / "aside.yaml"
+    path.write_text(f"robot: {{body: {{shape: aa}}}}\ntask:\n  placement:\n    {field}: 3\n")
+    result = CliRunner().invoke(cli.main, ["check", str(path)])
+    assert result.exit_code == 2
+    assert f"aside.yaml:4: task.placement.{field}: it is for robots in space" in result.output
+
+
 def test_bumpy_ground_needs_a_robot_in_space():
     wrong = {"robot": {"body": {"shape": "aa"}, "controller": "phases"}, "world": {"terrain": "bumpy"}}
     with pytest.raises(ValueError, match="a robot in the plane needs a line of ground"):

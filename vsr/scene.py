@@ -150,6 +150,9 @@ def check_life(
         complaints.append(
             (("world", "terrain"), "its height changes along y; a robot in the plane needs a line of ground")
         )
+    unplaceable = task.placement.misfit(voxels.dimension)
+    if unplaceable is not None:
+        complaints.append((("task", "placement", unplaceable[0]), unplaceable[1]))
     left = task.placement.left
     if left is not None and world.terrain is not None:
         x, _ = world.terrain.points()

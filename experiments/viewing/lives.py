@@ -25,9 +25,9 @@ class Life:
 
     @property
     def ground(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Its line [m], in space where y is 0; None for free space."""
+        """Its line [m], in space at the y where the robot starts; None for free space."""
         terrain = self.scene.world.terrain
-        return None if terrain is None else terrain.points()
+        return None if terrain is None else terrain.line_at(self.scene.task.placement.y)
 
     @property
     def symbols(self) -> tuple[str, ...]:

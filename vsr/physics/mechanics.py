@@ -25,6 +25,8 @@ from vsr.physics.voxels import VoxelMotion
 
 AnyModel = Model | PointModel
 AnyState = State | PointState
+X_AND_UP = (0, -1)
+"""Axes of the plane in which a robot of the plane lives, and one in space tilts."""
 BITWISE = (0, 1, 3, 2)
 """Corners of a square, counted round it, in the order of their bits."""
 
@@ -60,8 +62,8 @@ class Mechanics(Protocol):
         """How many springs have broken, (); None if none can."""
         ...
 
-    def turned(self, state: Any, pivot: Array, angle: Array | float) -> Any:
-        """Turned as a whole about a point, in the plane of x and up [rad]."""
+    def turned(self, state: Any, pivot: Array, angle: Array | float, plane: tuple[int, int] = X_AND_UP) -> Any:
+        """Turned as a whole about a point [rad], in the plane of two axes, from the first to the second."""
         ...
 
     def advance_through(
@@ -112,7 +114,9 @@ class _Squares:
     def broken_springs(self, model: Model, state: State) -> Array | None:
         return None
 
-    def turned(self, state: State, pivot: Array, angle: Array | float) -> State:
+    def turned(self, state: State, pivot: Array, angle: Array | float, plane: tuple[int, int] = X_AND_UP) -> State:
+        if plane != X_AND_UP:
+            raise ValueError(f"squares only turn in their plane, {X_AND_UP}; {plane} given")
         rotation = _rotation(angle, state.position.dtype)
         return State(
             position=pivot + geometry.turn(rotation, state.position - pivot),
@@ -159,12 +163,14 @@ class _Points:
     def broken_springs(self, model: PointModel, state: PointState) -> Array | None:
         return None if state.intact is None else broken_springs(model, state).sum()
 
-    def turned(self, state: PointState, pivot: Array, angle: Array | float) -> PointState:
+    def turned(
+        self, state: PointState, pivot: Array, angle: Array | float, plane: tuple[int, int] = X_AND_UP
+    ) -> PointState:
         rotation = _rotation(angle, state.position.dtype)
 
         def turn(vector: Array) -> Array:
-            turned = geometry.turn(rotation, vector[..., jnp.array([0, -1])])
-            return jnp.concatenate([turned[..., :1], vector[..., 1:-1], turned[..., 1:]], -1)
+            axes = jnp.array(plane)
+            return vector.at[..., axes].set(geometry.turn(rotation, vector[..., axes]))
 
         return replace(state, position=pivot + turn(state.position - pivot), velocity=turn(state.velocity))
 

@@ -27,23 +27,35 @@ class Placement(Spec):
     """from the highest ground below it to its lowest corner [m]"""
     tilt: Real = 0.0
     """turned about its centre [degrees], counter-clockwise"""
+    y: Real = 0.0
+    """middle of its bounding box along y [m] (in space only)"""
+    yaw: Real = 0.0
+    """turned about the vertical through its centre, after tilting [degrees], from x towards y (in space only)"""
     velocity: tuple[Real, Real] = (0.0, 0.0)
     """[m/s], right and up"""
+
+    def misfit(self, dimension: int) -> tuple[str, str] | None:
+        """If robots of this dimension cannot be placed so, the field to blame and why."""
+        given = [name for name in ("y", "yaw") if getattr(self, name) != 0]
+        if dimension == 3 or not given:
+            return None
+        return given[0], "it is for robots in space; a robot in the plane has x and a tilt: leave it out"
 
 
 def place(model: AnyModel, terrain: Terrain | HeightField | None, placement: Placement) -> AnyState:
     """The robot at its start.
 
-    Without terrain the ground is at height 0. In space the middle of its box is at y = 0.
+    Without terrain the ground is at height 0.
     """
     mechanics = mechanics_of(model)
-    state = move_rigidly(model, mechanics.rest_state(model), tilt=jnp.radians(placement.tilt))
+    turns = {"tilt": jnp.radians(placement.tilt), "yaw": jnp.radians(placement.yaw) if placement.yaw else None}
+    state = move_rigidly(model, mechanics.rest_state(model), **turns)
     low, high = mechanics.bounding_box(model, state)
     if placement.left is not None:
         left = jnp.asarray(placement.left, low.dtype)
     else:
         left = jnp.zeros_like(low[0]) if terrain is None else _begin(terrain) + 1
-    aside = -0.5 * (high[1:-1] - low[1:-1])
+    aside = placement.y - 0.5 * (high[1:-1] - low[1:-1])
     ground = _highest(terrain, jnp.concatenate([left[None], aside]), (high - low)[:-1])
     shift = jnp.concatenate([left[None], aside, (ground + placement.clearance)[None]]) - low
     # A body without voxels has no box; it stays where it is, and rollout reports it as failed.
@@ -72,12 +84,19 @@ def move_rigidly(
     state: S,
     *,
     tilt: Array | float = 0.0,
+    yaw: Array | float | None = None,
     shift: Array | None = None,
     velocity: Array | None = None,
 ) -> S:
-    """Turn about the robot's centre, from x to up [rad], then shift [m], then add a velocity [m/s] to every mass."""
+    """Turn about the robot's centre, from x to up and then, in space, from x to y [rad].
+
+    Then shift it [m], then add a velocity [m/s] to every mass.
+    """
     mechanics = mechanics_of(model)
-    moved = mechanics.turned(state, mechanics.center(model, state), tilt)
+    pivot = mechanics.center(model, state)
+    moved = mechanics.turned(state, pivot, tilt)
+    if yaw is not None:
+        moved = mechanics.turned(moved, pivot, yaw, (0, 1))
     if shift is not None:
         moved = replace(moved, position=moved.position + shift)
     if velocity is not None:

@@ -50,6 +50,10 @@ class Ground(Spec):
             np.concatenate([[y[0] + self.wall_height], y, [y[-1] + self.wall_height]]),
         )
 
+    def line_at(self, y: float) -> tuple[np.ndarray, np.ndarray]:
+        """The line above a given y in space: x and height [m]. Most grounds are the same for all y."""
+        return self.points()
+
     @model_validator(mode="after")
     def _is_a_line(self) -> Ground:
         if self.length <= 2 * self.wall_width + 10:
@@ -243,8 +247,11 @@ class Bumpy(Ground):
 
     def points(self) -> tuple[np.ndarray, np.ndarray]:
         """The line at y = 0."""
+        return self.line_at(0.0)
+
+    def line_at(self, y: float) -> tuple[np.ndarray, np.ndarray]:
         heights = self.heights()
-        return np.arange(heights.shape[1]) * self.width, _row_at(heights, (len(heights) - 1) / 2)
+        return np.arange(heights.shape[1]) * self.width, _row_at(heights, (len(heights) - 1) / 2 + y / self.width)
 
     def build(self, dtype: jnp.dtype | type = jnp.float32) -> HeightField:
         heights = self.heights()
@@ -301,8 +308,12 @@ class Heights(Ground):
 
     def points(self) -> tuple[np.ndarray, np.ndarray]:
         """The line at y = 0, or at the border nearest to it."""
-        (x, y), heights = self.first(), np.array(self.heights, float)
-        return x + self.spacing[0] * np.arange(heights.shape[1]), _row_at(heights, -y / self.spacing[1])
+        return self.line_at(0.0)
+
+    def line_at(self, y: float) -> tuple[np.ndarray, np.ndarray]:
+        first, heights = self.first(), np.array(self.heights, float)
+        x = first[0] + self.spacing[0] * np.arange(heights.shape[1])
+        return x, _row_at(heights, (y - first[1]) / self.spacing[1])
 
     def build(self, dtype: jnp.dtype | type = jnp.float32) -> HeightField:
         return HeightField.of(
