@@ -383,7 +383,10 @@ def bench(
 )
 @click.option("--json", "json_file", metavar="FILE", help="Write the report as JSON.")
 @click.option(
-    "--plots", metavar="DIR", help="Draw the figures: 2d has Figures 5 and 6 of the paper, with the original's points."
+    "--plots",
+    metavar="DIR",
+    help="Draw the figures: of 2d, Figures 5 and 6 of the paper with the original's points, and how random robots "
+    "travel; of lattice, frequencies, energies, spectra, the heavy elastica and the silicone cylinder.",
 )
 def validate(suite: str, reference: str | None, json_file: str | None, plots: str | None) -> None:
     """Compare the physics with data of the original simulator, or lattices with theory and measurement."""

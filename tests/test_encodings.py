@@ -215,6 +215,8 @@ def test_a_body_without_voxels_has_no_description():
         ({"shape": "a"}, {"type": "phases", "initial": [1, 1]}, "the smaller first"),
         ({"shape": "aa"}, {"type": "mlp", "senses": [{"quantity": "angle", "voxels": [[5, 0]]}]}, "no voxel in column 5"),
         ({"type": "gaussian_mixture", "grid": [0, 2]}, "phases", "greater than or equal to 1"),
+        ({"type": "gaussian_mixture", "grid": [5]}, "phases", "(?s)1 validation error.*at least 2 items"),
+        ({"type": "gaussian_mixture", "grid": [5, 5, 5, 5]}, "phases", "(?s)1 validation error.*at most 3 items"),
         ({"type": "material_grid", "grid": [2, 2], "materials": {".": {}}}, "phases", "cannot stand for a material"),
     ],
 )  # fmt: skip

@@ -207,6 +207,15 @@ def test_neighbours_are_mutual_and_all_connected():
         neighbours(far_apart)
 
 
+def test_points_at_the_same_place_are_not_their_own_neighbours():
+    twice = np.random.default_rng(0).random((6, 3)).repeat(3, 0)
+    for count in (1, 2, 5):
+        pairs = neighbours(twice, count=count)
+        assert (pairs[:, 0] < pairs[:, 1]).all()
+        assert (np.bincount(pairs.ravel(), minlength=18) >= count).all()
+    assert neighbours(twice[:1], count=3).shape == (0, 2)
+
+
 def test_best_candidates_are_of_those_drawn():
     random = np.random.default_rng(0)
     points = best_candidates(lambda count: random.random((count, 2)), 20)

@@ -59,7 +59,7 @@ class FixedBody(Body, BodyEncoding):
 class _EvolvedBody(Spec, BodyEncoding):
     """What bodies that evolve inside a grid have in common."""
 
-    grid: tuple[Side, Side] | tuple[Side, Side, Side]
+    grid: tuple[Side, ...] = Field(min_length=2, max_length=3)
     """columns and rows, in space columns, rows and levels, of the enclosing grid"""
     masses: Masses = "squares"
     """squares that turn, or points; if absent, squares in the plane and points in space"""

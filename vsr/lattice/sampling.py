@@ -66,8 +66,12 @@ def neighbours(position: np.ndarray, *, count: int | None = None, radius: float 
         pairs = tree.query_pairs(radius, output_type="ndarray")
     else:
         assert count is not None
-        near = np.asarray(tree.query(position, min(count, len(position) - 1) + 1)[1])
-        pairs = np.stack([np.repeat(np.arange(len(position)), near.shape[1] - 1), near[:, 1:].ravel()], 1)
+        points = np.arange(len(position))
+        near = np.asarray(tree.query(position, min(count, len(position) - 1) + 1)[1]).reshape(len(position), -1)
+        # A point is its own nearest, but not always the first named if others lie at the same place.
+        others_first = np.argsort(near == points[:, None], axis=1, kind="stable")[:, :-1]
+        near = np.take_along_axis(near, others_first, 1)
+        pairs = np.stack([points.repeat(near.shape[1]), near.ravel()], 1)
     pairs = np.unique(np.sort(pairs.reshape(-1, 2), 1), axis=0)
     return _joined(position, pairs)
 
