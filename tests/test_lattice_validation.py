@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import cli
 from experiments.validation.lattice import suite
-from experiments.validation.lattice.bar import Bar, Swing, resting, swing
+from experiments.validation.lattice.bar import Bar, Swing, resting, step_bound, swing
 from experiments.validation.lattice.beams import exponent, measured_frequency
 from experiments.validation.lattice.cylinder import arc_lengths, differences, model_of, scanned
 from experiments.validation.lattice.elastica import WEIGHT, heavy_bar, heavy_elastica, sag
@@ -26,7 +26,8 @@ from experiments.validation.lattice.integrators import (
 from experiments.validation.lattice.modes import bending_modes, pull_and_release
 from experiments.validation.lattice.rows import Findings, absolute, relative
 from experiments.validation.lattice.spectrum import frequency_of_crossings, frequency_of_peak
-from vsr.lattice import GraphSprings, GridSprings, Surroundings, isotropic, longest_step, of_cells
+from experiments.validation.lattice.thin_beams import bending_excess, expected_frequency, solved_frequency
+from vsr.lattice import GraphSprings, GridSprings, Stiffness, Surroundings, isotropic, longest_step, of_cells
 from vsr.lattice.graph import incidence_of
 from vsr.lattice.modes import highest_mode, natural_modes, springs_of, stiffness_matrix
 from vsr.lattice.motion import potential_energy
@@ -88,6 +89,22 @@ def test_motion_has_the_frequencies_of_the_eigenvalue_problem():
 def test_a_beam_swings_as_euler_and_bernoulli_say():
     # Two cells across are too stiff: 13 % in frequency, of which short beams lose some to shear.
     assert measured_frequency(SMALL, "verlet") == pytest.approx(SMALL.frequency, rel=0.12)
+
+
+@pytest.mark.parametrize(
+    ("springs", "excess"),
+    [(Stiffness(2.0, 1.0, 3 / 8), 1.15), (Stiffness(1.0, 1.0), 0.95), (Stiffness(1.0, 1.0, 1.0), 0.717)],
+)
+def test_few_cells_bend_as_stiffly_as_theory_says(springs, excess):
+    """Solved bars of two cells, too long for shear to matter, against the sum over springs."""
+    assert bending_excess(springs) == pytest.approx(excess, abs=1e-3)
+    bar = Bar(height=2, width=2, length=40)
+    assert solved_frequency(bar, springs) == pytest.approx(expected_frequency(bar, springs), rel=0.006)
+
+
+def test_explicit_euler_is_traced_with_the_others_steps():
+    lattice = SMALL.lattice()
+    assert step_bound(lattice, "explicit_euler") == step_bound(lattice, "verlet") > 0
 
 
 def test_frequency_goes_with_height_over_squared_length():

@@ -137,7 +137,7 @@ def swing(
 
     frequency: of the lowest mode, near enough [Hz]; damping is critical for it. samples: per period.
     """
-    every = int(np.ceil(1 / (frequency * samples * share_of_bound * longest_step(lattice, integrator))))
+    every = int(np.ceil(1 / (frequency * samples * share_of_bound * step_bound(lattice, integrator))))
     step = 1 / (frequency * samples * every)
     damped = with_damping(lattice, 4 * np.pi * frequency)
     load = end_load(lattice, force)
@@ -156,6 +156,11 @@ def swing(
     return Swing(
         time, np.concatenate(tips) - np.asarray(tip_of(lattice, lattice.rest_position)), np.concatenate(energies), step
     )
+
+
+def step_bound(lattice: Lattice, integrator: str) -> float:
+    """The longest stable step [s]; the others' for explicit Euler, for which none is while nothing is damped."""
+    return longest_step(lattice, integrator) or longest_step(lattice)
 
 
 def resting(lattice: Lattice) -> State:

@@ -18,7 +18,7 @@ from rich.box import SIMPLE
 from rich.markup import escape
 from rich.table import Table
 
-from experiments.validation.lattice.beams import INTEGRATORS, check_beams, check_thin_beams
+from experiments.validation.lattice.beams import INTEGRATORS, check_beams
 from experiments.validation.lattice.cylinder import check_cylinder
 from experiments.validation.lattice.elastica import check_elastica
 from experiments.validation.lattice.energy import check_energy
@@ -26,6 +26,7 @@ from experiments.validation.lattice.integrators import check_integrators
 from experiments.validation.lattice.modes import check_modes
 from experiments.validation.lattice.rows import Findings, Row
 from experiments.validation.lattice.stretch import check_moduli
+from experiments.validation.lattice.thin_beams import check_thin_beams
 from vsr.scene import precision
 
 SECTIONS: dict[str, Callable[[], Findings]] = {
