@@ -10,6 +10,7 @@ import hashlib
 import os
 import platform
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,15 @@ from experiments.config.problems import UserError
 from experiments.hosts.launch import Launch, join
 from vsr.scene import Physics
 
+GENERATOR_FLAG = "xla_cpu_use_fusion_emitters"
+
 
 def prepare(device: str | None = None, launch: Launch | None = None) -> Any:
     """Choose the device: "cpu" or "gpu"; by default the best there is. launch: to compute with other processes."""
     if device == "cpu":
         jax.config.update("jax_platforms", "cpu")
     _use_every_core()
+    _generate_quick_code()
     if launch is not None:
         join(launch)
     try:
@@ -52,6 +56,17 @@ def _use_every_core() -> None:
         return  # the user has chosen
     with contextlib.suppress(RuntimeError):  # jax has begun to compute, and it is too late
         jax.config.update("jax_num_cpu_devices", _cores())
+
+
+def _generate_quick_code() -> None:
+    """Let XLA generate code for processors as it used to: compiled sooner, and 4 to 11 % quicker with robots.
+
+    jaxlib 0.10 has two generators of code for fused loops and takes the newer one unless told; 0.11 has one, and ends
+    processes that name the flag.
+    """
+    flags = os.environ.get("XLA_FLAGS", "")
+    if version("jaxlib").startswith("0.10.") and GENERATOR_FLAG not in flags:
+        os.environ["XLA_FLAGS"] = f"{flags} --{GENERATOR_FLAG}=false".strip()
 
 
 def _cores() -> int:
