@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -147,7 +148,14 @@ def _bounce(obstacle: Surface, speed: Array, step: _Step) -> tuple[Array, Array]
     if step.acceleration is None:
         return depth, -speed
     pull = dot(step.acceleration, obstacle.normal)
-    squared = (speed + step.lag * pull) ** 2 + 2 * pull * depth
-    higher = squared + pull * depth
-    leaves = jnp.sqrt(jnp.maximum(jnp.where(higher > 0, higher, squared), 0))
-    return jnp.where(higher > 0, 0.5 * depth, 0), jnp.maximum(leaves - step.lag * pull, 0)
+
+    def work() -> tuple[Array, Array]:
+        squared = (speed + step.lag * pull) ** 2 + 2 * pull * depth
+        higher = squared + pull * depth
+        leaves = jnp.sqrt(jnp.maximum(jnp.where(higher > 0, higher, squared), 0))
+        return jnp.where(higher > 0, 0.5 * depth, 0), jnp.maximum(leaves - step.lag * pull, 0)
+
+    if jax.default_backend() != "cpu":
+        return work()
+    # Most obstacles throw nothing back, and then it is not worth the time.
+    return jax.lax.cond(jnp.any(obstacle.restitution > 0), work, lambda: (jnp.zeros_like(speed),) * 2)
