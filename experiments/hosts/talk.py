@@ -50,9 +50,12 @@ def exchange(*numbers: int) -> np.ndarray:
 
 def hand_out(tree: Any) -> Any:
     """Process 0's arrays, on every device; the others bring arrays of the same shapes."""
-    brought = jax.tree.map(_brought, tree)
+    leaves, structure = jax.tree.flatten(tree)
+    # What holds nothing need not be told, and jaxlib 0.11 dies of compiling it.
+    brought = [_brought(leaf) for leaf in leaves if leaf.size]
     with noticing_loss():
-        return _spread()(brought)
+        told = iter(_spread()(brought))
+    return structure.unflatten([next(told) if leaf.size else _nothing(leaf) for leaf in leaves])
 
 
 def hand_out_text(text: str, length: int) -> str:
@@ -67,6 +70,12 @@ def _brought(leaf: Any) -> jax.Array:
     sharding = NamedSharding(device_mesh(), SHARED_OUT)
     pieces = [jax.device_put(leaf[None], device) for device in jax.local_devices()]
     return jax.make_array_from_single_device_arrays((device_mesh().size, *leaf.shape), sharding, pieces)
+
+
+def _nothing(leaf: Any) -> jax.Array:
+    """An empty array on every device."""
+    pieces = [jax.device_put(leaf, device) for device in jax.local_devices()]
+    return jax.make_array_from_single_device_arrays(leaf.shape, _everywhere(), pieces)
 
 
 @cache
