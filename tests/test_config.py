@@ -194,6 +194,7 @@ SCENES = [
         ),
         world=World(terrain=None),
     ),
+    Scene(robot=Robot(body=Body(shape=("...", "aaa")), controller=Sine())),
     Scene(robot=Robot(body=Body(shape="no", materials={"n": Material(), "o": Material()}), controller=Sine())),
 ]
 

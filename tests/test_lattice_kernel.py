@@ -141,6 +141,13 @@ def test_springs_that_break():
     assert 5 < broken_count(lattice, end) < 60
 
 
+@pytest.mark.parametrize("nodes", [(1, 6), (3, 1)])
+def test_a_grid_one_node_thick(nodes):
+    """Some directions have no springs at all."""
+    lattice = breakable(of_pairs(nodes, 0.1, Stiffness(500.0, 300.0, 200.0), 0.1), 1e3)
+    assert_same(lattice, Surroundings())
+
+
 @pytest.mark.parametrize("integrator", ["semi_implicit_euler", "verlet"])
 def test_springs_that_swing(integrator):
     lattice = uneven(2)
@@ -204,7 +211,7 @@ def test_what_the_kernel_cannot_do_is_refused():
             advance(
                 body,
                 Surroundings(),
-                rest_state(body),
+                rest_state(lattice),
                 step=STEP,
                 count=1,
                 integrator=integrator,

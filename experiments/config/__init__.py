@@ -94,8 +94,17 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
-    plain = parse_yaml(value).data if value.strip() == value and "\n" not in value else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=None if plain == value else "'")
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=None if _reads_back(value) else "'")
+
+
+def _reads_back(value: str) -> bool:
+    """Whether the reader takes a text without quotes for itself; the row `...` of an empty body ends a document."""
+    if value.strip() != value or "\n" in value:
+        return False
+    try:
+        return parse_yaml(value).data == value
+    except UserError:
+        return False
 
 
 _Dumper.add_representer(str, _text)

@@ -80,7 +80,7 @@ def outcome_png(outcome: Outcome) -> bytes | None:
         environment = scene.world.build(np.dtype(scene.physics.precision))
         recording = watch(model, trajectory, environment, scene.robot.body.cells)
     terrain, look = scene.world.terrain, Look()
-    ground = None if terrain is None else terrain.points()
+    ground = None if terrain is None else terrain.line_at(scene.task.placement.y)
     painter = Painter(recording, ground, look, title="", size=MOMENT_PANEL)
     chosen = np.linspace(0, len(recording.time) - 1, MOMENTS).round().astype(int)
     panels = [painter.paint(int(moment)) for moment in chosen]

@@ -8,7 +8,7 @@ velocities, the path of the centre.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, get_args
 
@@ -61,8 +61,11 @@ class Painter:
         """ground: x and y of its line [m], in space where y is 0; size: of the panel [pixels]; timed: whether the
         moment and the place are told above it."""
         self.timed = timed
-        self.recording, self.ground, self.look, self.title, self.size = recording, ground, look, title, size
         self.in_space = recording.dimension == 3
+        if self.in_space:  # seen from in front of where it is, so that axes and ground are right there
+            aside = np.array([0, recording.center[:, 1].mean(), 0], recording.position.dtype)
+            recording = replace(recording, position=recording.position - aside)
+        self.recording, self.ground, self.look, self.title, self.size = recording, ground, look, title, size
         self.center = _flat(recording.center)
         self.camera = _smoothed(self.center, recording.time)
         self.colours = _fill_colours(recording, look)
@@ -119,8 +122,6 @@ class Painter:
         slant = 0.0
         if self.in_space:  # the ground is seen from as far in front of the robot's middle as behind it
             slant = float(2 * RECEDES[1] * self.recording.voxel_side)
-            middle = float(RECEDES[1] * self.recording.center[:, 1].mean())
-            level = level + middle
             band = np.concatenate([np.stack([window, level + slant], -1), np.stack([window, level - slant], -1)[::-1]])
             draw.polygon(self._points(band, low), fill=GROUND_FROM_ABOVE)
         bottom = low[1] - 1

@@ -54,6 +54,8 @@ class GridNeighbourhood:
         place = places_of(node, self.shape)
         found = []
         for number, direction in enumerate(directions(len(self.shape))):
+            if 0 in spring_shape(self.shape, direction):  # a grid one node thick has no springs across
+                continue
             for end in (0, 1):
                 there, spring = self._across(node, place, direction, end)
                 numbers: list[Any] = [None if part is None else look_up(part[number], spring) for part in springs]

@@ -84,6 +84,8 @@ def gather_known(springs: Any, acting: Acting, step: Array | float) -> Known:
         if leaf.size == 1:
             numbers.append(leaf.reshape(-1))
             places.append(-len(numbers))
+        elif leaf.size == 0:  # springs that a thin grid does not have; nobody looks them up
+            places.append(0)
         else:
             tables.append(leaf.reshape(-1))
             places.append(len(tables) - 1)

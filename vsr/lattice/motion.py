@@ -23,7 +23,9 @@ from vsr.physics.advance.choice import Implementation
 
 def rest_state(lattice: Lattice, *, shift: Array | None = None, velocity: Array | None = None) -> State:
     """The lattice as it was built, not moving at time 0; shift [m] and velocity [m/s] of all nodes, (dimension,)."""
-    position = lattice.rest_position if shift is None else lattice.rest_position + shift
+    position = lattice.rest_position
+    if shift is not None:
+        position = (position + shift).astype(position.dtype)
     moves = (
         jnp.zeros_like(position)
         if velocity is None

@@ -97,6 +97,8 @@ def _beyond_kernel(lattice: Lattice, integrator: str) -> str | None:
     """Why the kernel cannot move a lattice, if so."""
     if not isinstance(lattice.springs, GridSprings):
         return "the kernel moves regular grids, and these springs are a graph"
+    if lattice.mass.ndim > lattice.node_axes:
+        return "the kernel takes many lattices by vmap, and these have an axis of their own at the end"
     if integrator not in FELT_AHEAD:
         return f"the kernel knows the integrators {', '.join(FELT_AHEAD)}, and {integrator} was asked for"
     return None
