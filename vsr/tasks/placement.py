@@ -27,8 +27,8 @@ class Placement(Spec):
     """from the highest ground below it to its lowest corner [m]"""
     tilt: Real = 0.0
     """turned about its centre [degrees], counter-clockwise"""
-    y: Real = 0.0
-    """middle of its bounding box along y [m] (in space only)"""
+    y: Annotated[Real, Field(ge=-10_000, le=10_000)] = 0.0
+    """middle of its bounding box along y [m] (in space only); farther out float32 is too coarse"""
     yaw: Real = 0.0
     """turned about the vertical through its centre, after tilting [degrees], from x towards y (in space only)"""
     velocity: tuple[Real, Real] = (0.0, 0.0)
