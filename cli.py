@@ -203,7 +203,12 @@ def simulate(robot: str, as_json: bool, out: str | None) -> None:
 )
 @click.option("--seed", type=click.IntRange(min=0), metavar="S", help="Of a run: this seed's best, not the run's.")
 @click.option(
-    "--generation", type=click.IntRange(min=0), metavar="G", help="Of a run: the best so far at a generation."
+    "--generation",
+    "generations",
+    type=click.IntRange(min=0),
+    multiple=True,
+    metavar="G",
+    help="Of a run: the best so far at a generation; may be repeated, to see them side by side.",
 )
 def play(
     given: tuple[str, ...],
@@ -213,7 +218,7 @@ def play(
     colour: str,
     palette: str,
     seed: int | None,
-    generation: int | None,
+    generations: tuple[int, ...],
 ) -> None:
     """Show robots, and the best of runs: a page for any browser, a film, or a strip of frames."""
     from experiments.devices import keep_compiled_programs, prepare
@@ -222,7 +227,7 @@ def play(
 
     prepare()
     keep_compiled_programs()
-    target = work(PlayOrder(given, seconds, out, colour, palette, overlays, seed, generation))
+    target = work(PlayOrder(given, seconds, out, colour, palette, overlays, seed, generations))
     click.echo(f"drawn in {target}")
 
 

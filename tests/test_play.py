@@ -455,12 +455,16 @@ def make_run(folder, best="0.5", robot=SQUARES):
 
 
 def test_the_best_of_a_run_and_of_its_generations(tmp_path):
-    from experiments.viewing.sources import read_source
+    from experiments.viewing.sources import read_sources
 
     run = make_run(tmp_path / "walk")
-    assert read_source(str(run)).name == "walk, seed 1"
-    assert read_source(str(run), seed=0).name == "walk, seed 0"
-    early = read_source(str(run), seed=1, generation=0)
+    (tmp_path / "other.yaml").write_text(SQUARES)
+    assert [source.name for source in read_sources([str(run)])] == ["walk, seed 1"]
+    assert [source.name for source in read_sources([str(run)], seed=0)] == ["walk, seed 0"]
+    given = [str(run), str(tmp_path / "other.yaml")]
+    early, late, other = read_sources(given, seed=1, generations=(0, 1, 0))
+    assert (late.name, other.name) == ("walk, seed 1, generation 1", "other")
+    assert late.scene.robot.controller.to_plain()["phase"] == [[6.0, 7.0]]
     assert early.name == "walk, seed 1, generation 0"
     assert early.scene.robot.controller.to_plain()["phase"] == [[4.0, 5.0]]
 
@@ -476,7 +480,9 @@ def test_the_best_of_a_run_and_of_its_generations(tmp_path):
         (("lost",), "has no best robot"),
         (("walk", "--seed", "7"), "there is no seed 7"),
         (("walk", "--generation", "9"), "there is no generation 9"),
+        (("walk", "--generation", "0", "--generation", "9"), "there is no generation 9"),
         (("robot.yaml", "--seed", "0"), "this is no run folder"),
+        (("robot.yaml", "robot.yaml", "--generation", "0"), "this is no run folder"),
         (("evolving.yaml",), "still to evolve"),
     ],
 )

@@ -22,7 +22,7 @@ from experiments.viewing.film import (
 )
 from experiments.viewing.lives import Life, live
 from experiments.viewing.page import page
-from experiments.viewing.sources import read_source
+from experiments.viewing.sources import read_sources
 from vsr.drawing.painter import Look
 
 FORMATS = (".html", ".mp4", ".gif", ".png")
@@ -41,7 +41,8 @@ class PlayOrder:
     palette: str = "original"
     overlays: tuple[str, ...] = ()
     seed: int | None = None
-    generation: int | None = None
+    generations: tuple[int, ...] = ()
+    """of runs, each shown; by default the best kept"""
 
 
 def play(order: PlayOrder) -> Path:
@@ -51,7 +52,7 @@ def play(order: PlayOrder) -> Path:
     if suffix == ".mp4":
         require_ffmpeg(target)
     look = Look(order.colour, order.palette, frozenset(order.overlays))  # pyright: ignore[reportArgumentType]
-    sources = [read_source(given, seed=order.seed, generation=order.generation) for given in order.given]
+    sources = read_sources(order.given, seed=order.seed, generations=order.generations)
     console = Console(stderr=True)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:

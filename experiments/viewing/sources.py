@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,17 +22,30 @@ class Source:
     scene: Scene
 
 
-def read_source(given: str, *, seed: int | None = None, generation: int | None = None) -> Source:
-    """The robot of a file, or a run's best; seed: by default that of the run's best; generation: from 0."""
-    path = Path(given)
-    if path.is_dir():
-        return _of_run(read_run(path), seed, generation)
-    if seed is not None or generation is not None:
-        raise UserError(f"{given}: --seed and --generation choose among a run's robots; this is no run folder")
+def read_sources(given: Sequence[str], *, seed: int | None = None, generations: Sequence[int] = ()) -> list[Source]:
+    """The robots of files, and of each run one per generation, or its best if none is named.
+
+    seed: of the runs, by default that with the best robot (of the generation); generations: from 0.
+    """
+    if (seed is not None or generations) and not any(Path(name).is_dir() for name in given):
+        raise UserError(
+            f"{', '.join(given)}: --seed and --generation choose among a run's robots; this is no run folder"
+        )
+    sources = []
+    for path in map(Path, given):
+        if path.is_dir():
+            run = read_run(path)
+            sources += [_of_run(run, seed, generation) for generation in dict.fromkeys(generations) or (None,)]
+        else:
+            sources.append(_of_file(path))
+    return sources
+
+
+def _of_file(path: Path) -> Source:
     scene = load(path)
     if isinstance(scene, Experiment):
         raise UserError(
-            f"{given}: its robot is still to evolve; give vsr evolve this file, then vsr play the run folder"
+            f"{path}: its robot is still to evolve; give vsr evolve this file, then vsr play the run folder"
         )
     return Source(path.stem, scene)
 
