@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,8 +15,10 @@ from conftest import TINY
 
 import cli
 from experiments.reporting import page as page_module
+from experiments.reporting import sections
 from experiments.reporting.bodies import draw_body, room_for
 from experiments.reporting.charts import descent_chart
+from experiments.reporting.findings import find_out
 from experiments.reporting.markup import table, tag
 from experiments.reporting.svg import SERIES
 from experiments.runs import read_run
@@ -326,3 +329,20 @@ def test_nothing_of_a_report_is_left_when_the_disk_is_full(vsr, tmp_path, unmovi
     assert "report.html: cannot be written: No space left on device" in result.output
     assert sorted(run.rglob("*")) == before
     shutil.rmtree(run)
+
+
+def test_a_kept_robot_stands_beside_its_own_fitness(tmp_path):
+    run = make_run(tmp_path / "walk")
+    for seed, value in ((0, "0.45"), (1, "1.35")):  # seed 1 has reached 1.45 since
+        title = f"# best of seed {seed}: individual 7, relative_velocity {value}\n"
+        (run / "best" / f"seed-{seed}.yaml").write_text(title + ROBOT)
+    found = find_out(read_run(run), "walk")
+    assert [found.is_surpassed(index) for index in range(2)] == [False, True]
+    assert '<th scope="col">best kept</th>' in sections.fitness(found, "c")
+    life = SimpleNamespace(name="walk", measures={"relative_velocity": 1.3}, recording=SimpleNamespace(time=[0.0, 2.0]))
+    told = page_module._told_again([found], [life])
+    assert "walk: 1.35" in told
+    assert "the best kept; the run has since reached 1.45" in told
+    (run / "best" / "seed-1.yaml").write_text(ROBOT)
+    found = find_out(read_run(run), "walk")
+    assert "best kept" not in sections.fitness(found, "c") + page_module._told_again([found], [life])

@@ -158,10 +158,12 @@ def _told_again(shown: Sequence[Findings], lives: Sequence[Life]) -> Markup:
         if again is None:
             continue
         seconds = float(life.recording.time[-1])
-        evolved = sections.measured(found, float(found.run.best[found.best, -1]))
+        evolved = sections.measured(found, found.kept[found.best])
+        last = sections.measured(found, float(found.run.best[found.best, -1]))
+        kept = f" It is the best kept; the run has since reached {last}." if found.is_surpassed(found.best) else ""
         lines.append(
             f"{life.name}: {evolved} as evolved over {found.experiment.schedule().total_time:g} s, "
-            f"{sections.measured(found, again)} here over {seconds:.3g} s."
+            f"{sections.measured(found, again)} here over {seconds:.3g} s.{kept}"
         )
     left = len(shown) - len(lives)
     if left:

@@ -81,6 +81,7 @@ def _direction(found: Findings) -> str:
 def _seeds(found: Findings) -> Markup:
     run, experiment = found.run, found.experiment
     order = np.argsort(-run.fitness[:, -1], kind="stable").tolist()
+    surpassed = any(found.is_surpassed(index) for index in order)
     rows = []
     for index in order:
         curve = run.fitness[index]
@@ -94,15 +95,26 @@ def _seeds(found: Findings) -> Markup:
                 *values,
                 str(last),
                 number(float(run.median[index, -1])) if np.isfinite(run.median[index, -1]) else "",
+                *((number(found.kept[index]) if index in found.kept else "",) if surpassed else ()),
                 voxels,
                 str(int(run.failed[index].sum())),
             )
         )
     unit = UNITS.get(experiment.fitness.measure, "")
-    head = ("seed", "first best", "final best", "last gain", "median", "voxels", "failed")
+    head = (
+        "seed",
+        "first best",
+        "final best",
+        "last gain",
+        "median",
+        *(("best kept",) if surpassed else ()),
+        "voxels",
+        "failed",
+    )
     told = (
         f"Seeds, the best first{f', measures in {unit}' if unit else ''}. Last gain: the generation that brought it; "
         "median: of the last population; failed: robots of all generations"
+        + ("; best kept: at the last checkpoint, whose robot has the voxels" if surpassed else "")
     )
     return table(told, head, rows, marked=0 if len(rows) > 1 else None)
 
@@ -118,7 +130,8 @@ def bodies(found: Findings) -> Markup:
     drawn = []
     for index in shown:
         body = found.robots[index].robot.body
-        seed, value = found.experiment.seeds[index], measured(found, float(found.run.best[index, -1]))
+        seed, value = found.experiment.seeds[index], measured(found, found.kept[index])
+        value += " (best kept)" if found.is_surpassed(index) else ""
         told = (
             f"{int(body.present.sum())} voxels" if fixed else f"seed {seed}: {value}, {int(body.present.sum())} voxels"
         )
