@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 
@@ -28,6 +29,19 @@ class _Commands(click.Group):
                 sys.stdout.flush()
                 os._exit(getattr(error, "exit_code", 2))
             ctx.exit(getattr(error, "exit_code", 2))
+
+
+class _Seconds(click.FloatRange):
+    """How long a robot lives [s]: more than 0, at most an hour."""
+
+    def __init__(self):
+        super().__init__(min=0, min_open=True, max=3600)
+
+    def convert(self, value, param, ctx):
+        seconds = super().convert(value, param, ctx)
+        if math.isnan(seconds):  # which is neither below nor above anything
+            self.fail(f"{value} is not in the range 0<x<=3600.", param, ctx)
+        return seconds
 
 
 SETTINGS = click.option(
@@ -169,7 +183,7 @@ def simulate(robot: str, as_json: bool, out: str | None) -> None:
 @click.argument("given", metavar="ROBOT.yaml|RUN...", nargs=-1, required=True)
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0, min_open=True, max=3600),
+    type=_Seconds(),
     default=20.0,
     show_default=True,
     metavar="S",
@@ -238,7 +252,7 @@ def play(
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0, min_open=True, max=3600),
+    type=_Seconds(),
     default=10.0,
     show_default=True,
     metavar="S",

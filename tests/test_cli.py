@@ -32,6 +32,14 @@ def test_simulate_tells_the_measures(vsr, short):
     assert "2 voxels" in result.output
 
 
+@pytest.mark.parametrize("command", ["play", "watch"])
+@pytest.mark.parametrize("seconds", ["nan", "0", "inf"])
+def test_lives_last_a_while(vsr, command, seconds):
+    result = vsr(command, "absent", "--seconds", seconds)
+    assert result.exit_code == 2
+    assert "is not in the range 0<x<=3600" in result.output
+
+
 def test_simulate_as_json(vsr, short):
     result = vsr("simulate", short, "--json")
     told = json.loads(result.output)
