@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -23,7 +24,7 @@ from experiments.runs import folder
 from experiments.watching import following
 from experiments.watching.following import Follower
 from experiments.watching.portrait import Portrait
-from experiments.watching.server import open_server
+from experiments.watching.server import ASSETS, open_server
 
 
 @pytest.fixture
@@ -230,14 +231,36 @@ def test_known_paths_are_served_and_nothing_else(served):
 
 def test_the_state_and_the_robot_are_served(served):
     told = json.loads(ask(served, "/state.json")[1])
-    assert (told["generations"], told["robot"]["version"]) == (1, 0)
+    assert (told["generations"], told["robot"]["version"], told["robot"]["coming"]) == (1, 0, True)
     assert served.portrait.look()
     told = json.loads(ask(served, f"/state.json?known={told['version']}")[1])
-    assert told["robot"]["version"] == 1
+    assert (told["robot"]["version"], told["robot"]["coming"]) == (1, False)
     assert "curves" not in told
     answer, content = ask(served, "/robot.html?version=1")
     assert answer.status == 200
     assert b"walk, seed 1" in content
+
+
+@pytest.mark.parametrize(
+    ("coming", "state", "caption"),
+    [
+        (True, "finished", "The best robot is about to be simulated."),
+        (False, "finished", "There is no best robot."),
+        (False, "running", "The first checkpoint brings the first robot."),
+    ],
+)
+def test_the_page_says_what_becomes_of_the_robot(coming, state, caption):
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed, so the page cannot be asked")
+    script = (ASSETS / "watch.js").read_text(encoding="utf-8").partition("window.watch")[0]
+    robot = json.dumps({"coming": coming, "version": 0, "caption": "", "busy": False, "trouble": ""})
+    asked = (
+        "const part = {}; globalThis.document = { getElementById: () => part };"
+        f"Watch.prototype.showRobot.call({{ robotVersion: 0 }}, {robot}, '{state}'); console.log(part.textContent);"
+    )
+    told = subprocess.run([node, "-e", script + asked], capture_output=True, text=True, check=True).stdout
+    assert told.strip() == caption
 
 
 def test_a_run_that_cannot_be_read_is_told(tmp_path):

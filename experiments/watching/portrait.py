@@ -59,26 +59,37 @@ class Portrait:
         """Make a page if there is a robot that was not shown yet and someone is watching; whether one was tried."""
         if time.monotonic() - self._wanted > UNWATCHED:
             return False
-        seed = self.follower.leader()
-        if seed is None:
+        found = self._next()
+        if found is None:
             return False
-        file = self.follower.path / "best" / f"seed-{seed}.yaml"
+        seed, stamp = found
+        self.busy, self._shown = True, stamp
         try:
-            stat = file.stat()
-        except OSError:
-            return False  # the first checkpoint brings the first robot
-        stamp = file, stat.st_mtime_ns, stat.st_size
-        if stamp == self._shown:
-            return False
-        self._shown, self.busy = stamp, True
-        try:
-            self._make(file, seed)
+            self._make(stamp[0], seed)
             self.trouble = ""
         except (UserError, ValueError, RuntimeError, OSError) as error:
             self.trouble = (str(error).splitlines() or [type(error).__name__])[0]
         finally:
             self.busy = False
         return True
+
+    @property
+    def is_coming(self) -> bool:
+        """Whether there is a robot whose page is still to be begun."""
+        return self._next() is not None
+
+    def _next(self) -> tuple[int, tuple[Path, int, int]] | None:
+        """Seed and file, with time and size, of a best robot that was not shown yet."""
+        seed = self.follower.leader()
+        if seed is None:
+            return None
+        file = self.follower.path / "best" / f"seed-{seed}.yaml"
+        try:
+            stat = file.stat()
+        except OSError:
+            return None  # the first checkpoint brings the first robot
+        stamp = file, stat.st_mtime_ns, stat.st_size
+        return None if stamp == self._shown else (seed, stamp)
 
     def _make(self, file: Path, seed: int) -> None:
         title = file.read_text(encoding="utf-8").partition("\n")[0]

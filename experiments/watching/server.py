@@ -131,6 +131,7 @@ class _Handler(BaseHTTPRequestHandler):
             return HTTPStatus.INTERNAL_SERVER_ERROR, *_words(str(error))
         told = stands | {
             "robot": {
+                "coming": portrait.is_coming,
                 "version": portrait.version,
                 "caption": portrait.caption,
                 "busy": portrait.busy,

@@ -90,6 +90,7 @@ class Watch {
     if (robot.trouble) words.push(`The best robot cannot be shown: ${robot.trouble}.`);
     if (robot.busy) words.push(`${robot.version ? "A better" : "The best"} robot is being simulated.`);
     if (robot.version) words.push(robot.caption);
+    if (!words.length && robot.coming) words.push("The best robot is about to be simulated.");
     if (!words.length) words.push(over ? "There is no best robot." : "The first checkpoint brings the first robot.");
     find("caption").textContent = words.join(" ");
     if (robot.version === this.robotVersion) return;
