@@ -294,6 +294,20 @@ def test_a_page_holds_the_life_and_loads_nothing(lives):
         assert ("three.js authors" in text) == (name == "space")
 
 
+def test_masses_and_springs_are_drawn_in_the_plane(lives):
+    look = {name: embedded(page([lives[name]], Look()))["look"] for name in ("squares", "space")}
+    assert [look[name]["masses"] for name in look] == [True, False]
+    mixed = embedded(page([lives["squares"], lives["space"]], Look()))["look"]
+    assert (mixed["masses"], mixed["springs"]) == ("plane", "plane")
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed, so the page cannot be asked")
+    asked = f"console.log(JSON.stringify([2, 3].map((dimension) => lookOf({{ dimension }}, {json.dumps(mixed)}))))"
+    script = (ASSETS / "motion.js").read_text(encoding="utf-8") + asked
+    told = json.loads(subprocess.run([node, "-e", script], capture_output=True, text=True, check=True).stdout)
+    assert told == [mixed | {"masses": True, "springs": True}, mixed | {"masses": False, "springs": False}]
+
+
 def test_names_cannot_break_a_page(lives):
     life = replace(lives["points"], name="</script><b>@@DATA@@")
     text = page([life], Look())

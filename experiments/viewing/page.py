@@ -31,6 +31,7 @@ GROUND_AROUND = 100.0
 def page(lives: Sequence[Life], look: Look, *, repeat: bool = False) -> str:
     """The whole file. repeat: whether it begins anew at the end."""
     in_space = [life.recording.dimension == 3 for life in lives]
+    inner = "plane" if len(set(in_space)) == 2 else not any(in_space)
     size = size_word([life.recording for life in lives])
     data = {
         "lives": [_life(life) for life in lives],
@@ -44,8 +45,8 @@ def page(lives: Sequence[Life], look: Look, *, repeat: bool = False) -> str:
         "look": {
             "colourBy": look.colour_by,
             "palette": look.palette,
-            "masses": not any(in_space),
-            "springs": not any(in_space),
+            "masses": inner,
+            "springs": inner,
             "repeat": repeat,
             **{overlay: overlay in look.overlays for overlay in OVERLAYS},
         },

@@ -194,3 +194,9 @@ function roundStep(least) {
 }
 
 if (typeof module !== "undefined") module.exports = { Life, colourOf, roundStep };
+
+// What of a look is meant for a life: masses and springs may be those of robots of the plane alone ("plane").
+function lookOf(life, look) {
+  const here = (wish) => (wish === "plane" ? life.dimension === 2 : wish);
+  return { ...look, masses: here(look.masses), springs: here(look.springs) };
+}

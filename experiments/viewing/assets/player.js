@@ -57,7 +57,8 @@ class Player {
       change(id, "change", (select) => { this.look[key] = select.value; this.showLegend(); });
     }
     for (const box of document.querySelectorAll("[data-look]")) {
-      box.checked = this.look[box.dataset.look];
+      box.checked = this.look[box.dataset.look] === true;
+      box.indeterminate = this.look[box.dataset.look] === "plane"; // a click is then meant for all robots
       box.addEventListener("change", () => { this.look[box.dataset.look] = box.checked; this.dirty = true; });
     }
     this.showLegend();
@@ -200,8 +201,9 @@ class Player {
     if (this.space) this.space.begin();
     this.lives.forEach((life, i) => {
       const time = Math.min(this.time, life.end), pose = life.pose(time);
-      if (life.dimension === 2) drawPlane(g, rects[i], life, pose, this.shared, this.look, this.theme, time);
-      else if (this.space) this.space.draw(g, rects[i], life, pose, this.shared, this.look, this.theme, time);
+      const look = lookOf(life, this.look);
+      if (life.dimension === 2) drawPlane(g, rects[i], life, pose, this.shared, look, this.theme, time);
+      else if (this.space) this.space.draw(g, rects[i], life, pose, this.shared, look, this.theme, time);
       else {
         g.fillStyle = this.theme.ink;
         g.fillText(this.note, rects[i].left + 12, rects[i].top + 30);
