@@ -130,7 +130,7 @@ def viewer(runs: Sequence[Findings]) -> Markup:
     """The best robots, simulated anew, in a frame that holds its own page."""
     shown = [found for found in runs if found.scene is not None]
     if not shown:
-        return tag("p", "There is no best robot to show: none is kept yet, or all failed.")
+        return tag("p", "There is no best robot to show: the run's folder holds none, or all failed.")
     lives = [_life(found) for found in shown[:MOST_ROBOTS]]
     looks = Look(palette="original")
     frame = tag(

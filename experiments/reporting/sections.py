@@ -122,7 +122,9 @@ def _seeds(found: Findings) -> Markup:
 def bodies(found: Findings) -> Markup:
     """Each seed's best body, at rest."""
     if not found.robots:
-        return tag("p", "No best robot is kept yet." if np.isfinite(found.run.best[:, -1]).any() else "All failed.")
+        return tag(
+            "p", "The run's folder holds no best robot." if np.isfinite(found.run.best[:, -1]).any() else "All failed."
+        )
     order = [index for index in np.argsort(-found.run.fitness[:, -1], kind="stable").tolist() if index in found.robots]
     fixed = not found.experiment.robot.body.gene_count
     shown = order[: 1 if fixed else MOST_BODIES]
