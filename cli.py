@@ -197,7 +197,7 @@ def simulate(robot: str, as_json: bool, out: str | None) -> None:
 @click.option(
     "--show",
     "overlays",
-    type=click.Choice(["control", "touching", "velocity", "path"]),
+    type=click.Choice(["control", "touching", "velocity", "sensors", "path"]),
     multiple=True,
     help="Draw this over the robots; may be repeated.",
 )

@@ -4,7 +4,7 @@ import numpy as np
 
 from experiments.config import parse_scene
 from experiments.viewing.lives import Life
-from vsr.drawing.recording import Recording
+from vsr.drawing.recording import Felt, Recording
 
 SIDE, VOXELS = 3.0, 3
 
@@ -37,6 +37,10 @@ def moving_life(name="mover", *, dimension=2, squares=False, seconds=4.0):
         place=np.arange(VOXELS)[:, None] * np.eye(dimension, dtype=int)[0],
         voxel_side=SIDE,
         failed=False,
+        felt=(
+            Felt("area ratio", "", 1.0, 1 + 0.2 * swing[:, :VOXELS], np.ones(VOXELS, bool)),
+            Felt("velocity x", "m/s", 0.0, -swing[:, :VOXELS], np.arange(VOXELS) > 0),
+        ),
     )
     shape = "[[aba]]" if dimension == 3 else "[aba]"
     masses = "" if squares else ", masses: points"

@@ -132,12 +132,35 @@ def test_time_is_scrubbed_and_stepped(show, name):
 def test_overlays_are_switched(show, name):
     page = show(name)
     page.press("End", code=END)
+    page.run("document.getElementById('marks').style.display = 'none'")  # which would take room from the robots
     before, stage = look(page), stage_of(page)
-    for overlay in ("masses", "springs", "control", "touching", "velocity", "path"):
+    for overlay in ("masses", "springs", "control", "touching", "velocity", "sensors", "path"):
         page.click(f"[data-look={overlay}]")
         assert changed(before[stage], look(page)[stage]) > 0.0002, overlay
         page.click(f"[data-look={overlay}]")
         assert changed(before[stage], look(page)[stage]) == 0, overlay
+
+
+def test_overlays_are_explained(show):
+    page = show("plane")
+    shown = "document.getElementById('marks').textContent"
+    assert page.run(shown) == ""
+    page.click("[data-look=touching]")
+    assert page.run(shown) == "● touches the ground"
+    page.click("[data-look=sensors]")
+    assert page.run(shown).endswith("▮ area ratio: 1 ± 0.2▮ velocity x: ±1 m/s")
+
+
+def test_masses_of_the_plane_alone_can_be_had_again(show):
+    """On a page with robots of both kinds: those of the plane, all, none, and those of the plane again."""
+    page = show("many")
+    box = "(({ checked, indeterminate }) => [checked, indeterminate])(document.querySelector('[data-look=masses]'))"
+    told = [(page.run("player.look.masses"), page.run(box))]
+    for _ in range(3):
+        page.click("[data-look=masses]")
+        told.append((page.run("player.look.masses"), page.run(box)))
+    half = ("plane", [False, True])
+    assert told == [half, (True, [True, False]), (False, [False, False]), half]
 
 
 @pytest.mark.parametrize("name", ["plane", "space"])

@@ -23,8 +23,10 @@ from experiments.viewing.packing import Stream, pack, streams_of, unpack
 from experiments.viewing.page import ASSETS, page
 from experiments.viewing.sources import Source
 from vsr.drawing.colours import PALETTES, SCALES
-from vsr.drawing.painter import OVERLAYS, TOUCHING, VELOCITY, Look, Painter, round_step
-from vsr.drawing.recording import Recording, watch
+from vsr.drawing.legend import legend
+from vsr.drawing.overlays import OVERLAYS, SENSES, TOUCHING, VELOCITY, sense_marks
+from vsr.drawing.painter import Look, Painter, round_step
+from vsr.drawing.recording import Felt, Recording, watch
 from vsr.physics.geometry import mass_corners, mass_motion, voxel_corners
 from vsr.physics.mechanics import mechanics_of
 from vsr.scene import simulate
@@ -37,7 +39,15 @@ robot:
   controller: sine
 task: {placement: {clearance: 0.0}}
 """
-POINTS = "robot: {body: {shape: [aa], masses: points}, controller: sine}\ntask: {placement: {clearance: 0.0}}\n"
+POINTS = """
+robot:
+  body: {shape: [aa], masses: points}
+  controller:
+    type: mlp
+    senses: [{quantity: area_ratio}, {quantity: velocity_y, reading: mean, window: 3, voxels: [[0, 0]]}]
+    weights: [0.4, -0.3, 0.2, 0.6, -0.5, 0.1, 1.2, -0.9, 0.1, 0.2]
+task: {placement: {clearance: 0.0}}
+"""
 SPACE = """
 robot: {body: {shape: [[aa]]}, controller: sine}
 world: {terrain: {type: bumpy, height: 0.2}}
@@ -95,6 +105,27 @@ def still(moments=2, voxels=6, seconds=1.0):
 
 
 # What is recorded
+
+
+def test_a_recording_has_what_the_controller_read(lives):
+    """The readings of every moment make the control values of the next interval."""
+    life = lives["points"]
+    recording = life.recording
+    controller = life.scene.robot.controller.build(life.scene.robot.body)
+    assert [sense.label for sense in recording.felt] == ["area ratio", "velocity y, mean of 3 calls"]
+    assert [sense.unit for sense in recording.felt] == ["", "m/s"]
+    assert [sense.has.tolist() for sense in recording.felt] == [[True, True], [True, False]]
+    values = np.stack([sense.value for sense in recording.felt], 1)[:, :, None]
+    decide = jax.vmap(controller.control)
+    made = decide(jnp.asarray(recording.time[1:-1]), jnp.asarray(values[1:-1], jnp.float32))
+    np.testing.assert_allclose(made[:, 0], recording.control[2:], atol=1e-5)
+    assert recording.felt[1].reach > 0.1
+    later = recording.at(recording.time[3:4] + 0.9 * recording.time[1])
+    assert (later.felt[0].value == recording.felt[0].value[3]).all()  # the latest reading, not one to come
+
+
+def test_controllers_without_senses_read_nothing(lives):
+    assert lives["squares"].recording.felt == ()
 
 
 @pytest.mark.parametrize(("name", "text"), [("squares", SQUARES), ("points", POINTS)], ids=["squares", "points"])
@@ -200,7 +231,7 @@ def test_the_page_finds_everything_where_python_does(lives, tmp_path):
     node = shutil.which("node")
     if node is None:
         pytest.skip("node is not installed, so the page's geometry cannot be run")
-    for name in ("squares", "space"):
+    for name in ("squares", "points", "space"):
         recording = lives[name].recording
         (tmp_path / "lives.json").write_text(json.dumps(embedded(page([lives[name]], Look()))))
         write_text(
@@ -212,8 +243,9 @@ def test_the_page_finds_everything_where_python_does(lives, tmp_path):
             unpack(shared.lives[0].packed).then((streams) => {{
               const life = new Life(shared.lives[0], streams), pose = life.pose(7.5 * life.interval);
               const strain = pose.corners.map((_, voxel) => life.quantity("strain", pose, voxel));
+              const felt = life.felt.map((_, sense) => pose.corners.map((_, voxel) => life.feltAt(pose, voxel, sense)));
               const red = colourOf(shared, {{ colourBy: "area", palette: "original" }}, 0.7);
-              console.log(JSON.stringify({{ corners: pose.corners, center: pose.center, strain, red }}));
+              console.log(JSON.stringify({{ corners: pose.corners, center: pose.center, strain, felt, red }}));
             }});
             """,
         )
@@ -224,6 +256,10 @@ def test_the_page_finds_everything_where_python_does(lives, tmp_path):
         np.testing.assert_allclose(told["corners"], here.corners[0], atol=3e-3)
         np.testing.assert_allclose(told["center"], here.center[0], atol=2e-3)
         np.testing.assert_allclose(told["strain"], here.strain[0], atol=2e-3)
+        for values, sense in zip(told["felt"], here.felt, strict=True):
+            assert [value is not None for value in values] == sense.has.tolist()
+            found = np.array([value for value in values if value is not None])
+            np.testing.assert_allclose(found, sense.value[0, sense.has], atol=0.02 * sense.reach)
         assert told["red"] == SCALES["original"]["area"].colours(np.array(0.7)).tolist()
 
 
@@ -233,7 +269,7 @@ def test_the_page_draws_overlays_only_when_asked_for(lives, tmp_path, name):
     if node is None:
         pytest.skip("node is not installed, so the page cannot be drawn")
     (tmp_path / "lives.json").write_text(json.dumps(embedded(page([lives[name]], Look()))))
-    scripts = json.dumps([str(ASSETS / script) for script in ("decode.js", "motion.js", "plane.js")])
+    scripts = json.dumps([str(ASSETS / script) for script in ("decode.js", "motion.js", "overlays.js", "plane.js")])
     write_text(
         tmp_path / "run.js",
         """
@@ -246,7 +282,7 @@ def test_the_page_draws_overlays_only_when_asked_for(lives, tmp_path, name):
         vm.runInThisContext("unpack")(shared.lives[0].packed).then((streams) => {
           const told = {};
           const numbers = (values) => values.every((value) => typeof value !== "number" || Number.isFinite(value));
-          for (const overlay of ["none", "masses", "springs", "control", "touching", "velocity", "path"]) {
+          for (const overlay of ["none", "masses", "springs", "control", "touching", "velocity", "sensors", "path"]) {
             const calls = [];
             const g = new Proxy({ measureText: () => ({ width: 10 }) }, {
               get: (known, key) => known[key] ?? ((...values) => calls.push([key, values])),
@@ -264,7 +300,8 @@ def test_the_page_draws_overlays_only_when_asked_for(lives, tmp_path, name):
     plain = told.pop("none")["calls"]
     shown = {overlay for overlay, drawn in told.items() if drawn["calls"] > plain}
     middle = lives[name].recording.at(np.array([0.5 * lives[name].recording.time[-1]]))
-    assert shown == set(told) - (set() if middle.touching.any() else {"touching"})
+    absent = (set() if middle.touching.any() else {"touching"}) | (set() if middle.felt else {"sensors"})
+    assert shown == set(told) - absent
 
 
 @pytest.mark.parametrize("script", sorted(ASSETS.parents[1].glob("*/assets/*.js")), ids=lambda path: path.name)
@@ -382,14 +419,64 @@ def test_overlays_appear_only_when_asked_for():
         velocity=np.full_like(row.velocity, 8.0),
         control=np.full_like(row.control, 0.9),
         position=row.position + np.linspace(0, 5, len(row.time))[:, None, None] * [1.0, 0.0],
+        felt=(Felt("speed", "m/s", 0.0, np.tile([0.0, 1.0, 2.0, -2.0, 2.0, 0.0], (2, 1)), np.arange(6) < 5),),
     )
     without = painted(busy)
     assert has(without, TOUCHING) == has(without, VELOCITY) == 0
     assert has(painted(busy, overlays=frozenset({"touching"})), TOUCHING) > 20
     assert has(painted(busy, overlays=frozenset({"velocity"})), VELOCITY) > 20
     assert has(painted(busy, overlays=frozenset({"control"})), "#d55e00") > 50
+    assert has(painted(busy, overlays=frozenset({"sensors"})), SENSES[0]) > 20
     for overlay in OVERLAYS:
         assert (painted(busy, overlays=frozenset({overlay})) != without).any()
+
+
+def test_bars_of_sensor_values_are_as_high_as_the_values():
+    """Up from the middle of the panel in one voxel, half as far down in the next, and none in the last."""
+    row = still(voxels=3)
+    value = np.broadcast_to([4.0, -2.0, 4.0], row.control.shape)
+    image = painted(
+        replace(row, felt=(Felt("speed", "m/s", 0.0, value, np.array([True, True, False])),)),
+        overlays=frozenset({"sensors"}),
+    )
+    blue = (np.abs(image - [0x00, 0x72, 0xB2]).max(-1) < 12).sum(0)
+    columns = np.flatnonzero(blue)
+    left, right = np.split(blue[columns], [np.argmax(np.diff(columns)) + 1])
+    assert left.max() == pytest.approx(2 * right.max(), abs=2)
+
+
+def test_bars_of_robots_side_by_side_are_comparable():
+    row = still()
+    small, large = (
+        replace(row, felt=(Felt("speed", "m/s", 0.0, np.full_like(row.control, value), np.ones(6, bool)),))
+        for value in (1.0, 5.0)
+    )
+    other = replace(row, felt=(Felt("area ratio", "", 1.0, np.full_like(row.control, 1.25), np.ones(6, bool)),))
+    marks = sense_marks([small, large, other, row])
+    assert [mark.words for mark in marks] == ["speed: ±5 m/s", "area ratio: 1 ± 0.25"]
+    assert len({mark.colour for mark in marks}) == 2
+
+
+def test_what_overlays_mean_is_told_below():
+    marks = sense_marks([replace(still(), felt=(Felt("speed", "m/s", 0.0, np.ones((2, 6)), np.ones(6, bool)),))])
+    plain, some = (legend(Look(overlays=frozenset(chosen)), 320, ("a",)) for chosen in ((), ("touching", "velocity")))
+    every = legend(Look(overlays=frozenset(OVERLAYS)), 320, ("a",), marks=marks)
+    assert plain.height < some.height < every.height  # rows are added as they are needed
+    assert has(np.asarray(plain).astype(int), TOUCHING) == 0
+    assert has(np.asarray(some).astype(int), TOUCHING) > 20
+    assert has(np.asarray(every).astype(int), SENSES[0]) > 20
+
+
+def test_springs_can_be_seen_on_dark_voxels():
+    """The first material of the safe palette is dark blue, the second yellow."""
+    row = replace(still(), springs=np.ones((6, 2), bool))
+    bare = replace(row, springs=np.zeros((6, 2), bool))
+    look = {"colour_by": "material", "palette": "safe"}
+    for material, lighter in ((0, True), (1, False)):
+        alike = np.full(6, material)
+        difference = painted(replace(row, material=alike), **look) - painted(replace(bare, material=alike), **look)
+        assert (difference.max() > 40) == lighter
+        assert (difference.min() < -40) != lighter
 
 
 @pytest.mark.parametrize("colour", ["control", "strain", "material"])
@@ -405,6 +492,13 @@ def test_ticks_are_round():
 
 
 # The command
+
+
+def test_sensor_values_of_robots_without_senses_are_refused(vsr, robot, tmp_path):
+    result = vsr(robot, "--seconds", SECONDS, "--show", "sensors", "--out", tmp_path / "film.gif")
+    assert result.exit_code == 2
+    assert "--show sensors: this robot's controller reads none" in result.stderr
+    assert not (tmp_path / "film.gif").exists()
 
 
 @pytest.mark.parametrize("suffix", ["gif", "png", "html"])

@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from experiments.config.problems import UserError
 from experiments.files import replacing, target_file, write_text
 from experiments.viewing.film import (
     GIF_RATE,
@@ -61,6 +62,7 @@ def play(order: PlayOrder) -> Path:
         for source in sources:
             lives.append(live(source, order.seconds))
             progress.advance(simulating)
+        _require_senses(lives, look)
         _write(lives, look, target, suffix, progress)
     return target
 
@@ -76,6 +78,19 @@ def _write(lives: Sequence[Life], look: Look, target: Path, suffix: str, progres
             film = Film(lives, look, GIF_RATE if suffix == ".gif" else MP4_RATE)
             task = progress.add_task("painting", total=film.moments)
             (write_gif if suffix == ".gif" else write_mp4)(film, partial, lambda: progress.advance(task))
+
+
+def _require_senses(lives: Sequence[Life], look: Look) -> None:
+    if "sensors" in look.overlays and not any(life.recording.felt for life in lives):
+        raise UserError(
+            "--show sensors: "
+            + (
+                "this robot's controller reads none"
+                if len(lives) == 1
+                else "none of these robots' controllers reads any"
+            )
+            + "; show a robot whose controller has senses (type: mlp), or leave it out"
+        )
 
 
 def _default_name(given: Sequence[str]) -> str:

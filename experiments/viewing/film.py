@@ -12,7 +12,9 @@ from PIL import Image
 
 from experiments.config.problems import UserError
 from experiments.viewing.lives import Life
-from vsr.drawing.painter import PAPER, Look, Painter, legend
+from vsr.drawing.legend import legend
+from vsr.drawing.overlays import PAPER, SenseMark, sense_marks
+from vsr.drawing.painter import Look, Painter
 from vsr.drawing.recording import size_word
 
 GIF_RATE, MP4_RATE = 20, 30
@@ -33,7 +35,7 @@ class Film:
         end = max(float(life.recording.time[-1]) for life in lives)
         times = np.arange(round(end * rate) + 1) / rate
         self.moments = len(times)
-        self.painters = _painters(lives, look, times, self.panel)
+        self.painters = _painters(lives, look, times, self.panel, _marks(lives))
         self.columns = math.ceil(math.sqrt(len(lives)))
         self.key = _legend(lives, look, self.columns * self.panel[0])
         rows = math.ceil(len(lives) / self.columns)
@@ -68,7 +70,14 @@ def write_mp4(film: Film, path: Path, tick: Tick) -> None:
     """H.264 that plays everywhere; needs imageio-ffmpeg."""
     ffmpeg = require_ffmpeg(path)
     writer = ffmpeg.write_frames(
-        str(path), film.size, fps=MP4_RATE, codec="libx264", quality=6, macro_block_size=2, ffmpeg_log_level="error"
+        str(path),
+        film.size,
+        fps=MP4_RATE,
+        codec="libx264",
+        quality=6,
+        macro_block_size=2,
+        ffmpeg_log_level="error",
+        output_params=["-preset", "veryfast"],  # half the time; flat colours lose nothing
     )
     with warnings.catch_warnings():
         # JAX warns of forks because of its threads; this one becomes ffmpeg at once.
@@ -98,13 +107,13 @@ def write_strip(
 ) -> None:
     """A row of moments for every robot, equally apart from the first to the last; span: only between these [s]."""
     width, height = STRIP_PANEL
-    key = _legend(lives, look, STRIP_MOMENTS * width)
+    key, marks = _legend(lives, look, STRIP_MOMENTS * width), _marks(lives)
     sheet = Image.new("RGB", (STRIP_MOMENTS * width, len(lives) * height + key.height), PAPER)
     for row, life in enumerate(lives):
         times = np.linspace(*(span or (0, life.recording.time[-1])), STRIP_MOMENTS)
         # The camera and the path need the moments between.
         fine = np.unique(np.concatenate([life.recording.time, times]))
-        painter = _painters([life], look, fine, STRIP_PANEL)[0]
+        painter = _painters([life], look, fine, STRIP_PANEL, marks)[0]
         for column, moment in enumerate(np.searchsorted(fine, times)):
             sheet.paste(painter.paint(int(moment)), (column * width, row * height))
             tick()
@@ -112,12 +121,21 @@ def write_strip(
     sheet.save(path)
 
 
-def _painters(lives: Sequence[Life], look: Look, times: np.ndarray, panel: tuple[int, int]) -> list[Painter]:
-    return [Painter(life.recording.at(times), life.ground, look, title=life.name, size=panel) for life in lives]
+def _painters(
+    lives: Sequence[Life], look: Look, times: np.ndarray, panel: tuple[int, int], marks: Sequence[SenseMark]
+) -> list[Painter]:
+    return [
+        Painter(life.recording.at(times), life.ground, look, title=life.name, size=panel, marks=marks) for life in lives
+    ]
+
+
+def _marks(lives: Sequence[Life]) -> tuple[SenseMark, ...]:
+    return sense_marks(life.recording for life in lives)
 
 
 def _legend(lives: Sequence[Life], look: Look, width: int) -> Image.Image:
-    return legend(look, width, _symbols(lives), size=size_word(life.recording for life in lives))
+    size = size_word(life.recording for life in lives)
+    return legend(look, width, _symbols(lives), size=size, marks=_marks(lives))
 
 
 def _symbols(lives: Sequence[Life]) -> tuple[str, ...]:

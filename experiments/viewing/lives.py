@@ -51,6 +51,8 @@ def life_of(
 ) -> Life:
     """What can be seen of a life that was simulated already."""
     with precision(scene.physics.precision):
-        environment = scene.world.build(np.dtype(scene.physics.precision))
-        recording = watch(model, trajectory, environment, scene.robot.body.cells)
+        body, dtype = scene.robot.body, np.dtype(scene.physics.precision)
+        environment = scene.world.build(dtype)
+        controller = scene.robot.controller.build(body, dtype)
+        recording = watch(model, trajectory, environment, body.cells, controller)
     return Life(name, scene, recording, measures or {})

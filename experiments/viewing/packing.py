@@ -18,6 +18,8 @@ from vsr.drawing.recording import Recording
 
 ORDER = 2
 """How many times differences are taken."""
+FELT_STEPS = 50
+"""Steps of a sensor value from that at rest to the farthest; bars are not much longer in pixels."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,10 @@ def streams_of(recording: Recording) -> list[Stream]:
         Stream("ratio", 0.005, series(recording.ratio)),
         Stream("control", 0.01, series(recording.control)),
         Stream("touching", 1.0, series(recording.touching)),
+        *(
+            Stream(f"felt{index}", (sense.reach or 1.0) / FELT_STEPS, series(sense.value * sense.has))
+            for index, sense in enumerate(recording.felt)
+        ),
     ]
     return streams
 

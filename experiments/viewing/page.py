@@ -14,9 +14,10 @@ import numpy as np
 
 from experiments.viewing.lives import Life
 from experiments.viewing.packing import pack, streams_of
-from vsr.drawing.colours import MATERIALS, SCALES
+from vsr.drawing.colours import DARK, LIGHTNESS, MATERIALS, SCALES
 from vsr.drawing.outlines import FACES
-from vsr.drawing.painter import OVERLAYS, Look, square_springs
+from vsr.drawing.overlays import OVERLAYS, description, sense_marks
+from vsr.drawing.painter import Look, square_springs
 from vsr.drawing.recording import Recording, size_word
 from vsr.physics.model import Environment
 from vsr.terrain import HeightField
@@ -33,12 +34,16 @@ def page(lives: Sequence[Life], look: Look, *, repeat: bool = False) -> str:
     in_space = [life.recording.dimension == 3 for life in lives]
     inner = "plane" if len(set(in_space)) == 2 else not any(in_space)
     size = size_word([life.recording for life in lives])
+    marks = sense_marks(life.recording for life in lives)
     data = {
         "lives": [_life(life) for life in lives],
+        "overlays": description(),
+        "senses": [{**asdict(mark), "words": mark.words} for mark in marks],
         "scales": {
             palette: {name: asdict(scale) for name, scale in scales.items()} for palette, scales in SCALES.items()
         },
         "materials": MATERIALS,
+        "lines": {"lightness": LIGHTNESS.tolist(), "dark": DARK},
         "squareSprings": square_springs(),
         "faces": [{"axis": axis, "side": side, "corners": corners} for (axis, side), corners in FACES.items()],
         "size": size,
@@ -51,7 +56,7 @@ def page(lives: Sequence[Life], look: Look, *, repeat: bool = False) -> str:
             **{overlay: overlay in look.overlays for overlay in OVERLAYS},
         },
     }
-    scripts = [_asset("decode.js"), _asset("motion.js"), _asset("plane.js")]
+    scripts = [_asset("decode.js"), _asset("motion.js"), _asset("overlays.js"), _asset("plane.js")]
     if any(in_space):
         scripts += [f"/*\n{_asset('three.LICENSE')}*/\n{_asset('three.min.js')}", _asset("space.js")]
     scripts.append(_asset("player.js"))
@@ -83,6 +88,7 @@ def _life(life: Life) -> dict[str, Any]:
         "material": recording.material.tolist(),
         "place": recording.place.tolist(),
         "symbols": life.symbols,
+        "felt": [{"label": sense.label, "has": sense.has.astype(int).tolist()} for sense in recording.felt],
         "ground": _ground(life, recording),
         "packed": pack(streams_of(recording)),
     }

@@ -13,6 +13,10 @@ import numpy as np
 
 Quantity = Literal["area", "control", "strain", "material"]
 Palette = Literal["original", "safe"]
+LIGHTNESS = np.array([0.2126, 0.7152, 0.0722])
+"""Share of red, green and blue."""
+DARK = 70.0
+"""Of 255: dark lines cannot be told from less."""
 QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
 PALETTES: tuple[Palette, ...] = get_args(Palette)
 
@@ -58,6 +62,11 @@ MATERIALS: dict[Palette, tuple[str, ...]] = {
     "safe": ("#12345c", "#f0e442", "#a65a2a", "#8fc7ea", "#3b3b3b", "#d8d8d8", "#5a7f3a", "#e6a8c8"),
 }
 """One after the other, then again from the first; the first from Okabe and Ito, for all eyes."""
+
+
+def is_dark(colours: np.ndarray) -> np.ndarray:
+    """Whether dark lines are lost on them; colours: red, green and blue from 0 to 255, (..., 3)."""
+    return colours @ LIGHTNESS < DARK
 
 
 def rgb(colours: tuple[str, ...]) -> np.ndarray:

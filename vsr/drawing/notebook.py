@@ -13,7 +13,9 @@ import numpy as np
 from PIL import Image
 
 from vsr.body import Body
-from vsr.drawing.painter import PAPER, Look, Painter, legend
+from vsr.drawing.legend import legend
+from vsr.drawing.overlays import PAPER
+from vsr.drawing.painter import Look, Painter
 from vsr.drawing.recording import size_word, watch
 from vsr.drawing.rest import at_rest
 from vsr.spec import Spec

@@ -1,37 +1,31 @@
 """Pictures of a life, fast: one panel per robot, painted with Pillow, without a display.
 
 In the plane voxels are filled by colour, with their masses and springs over them; in space outer faces are seen from
-the front, above and right. The camera follows the robot. Overlays can be switched on: control values, touching,
-velocities, the path of the centre.
+the front, above and right. The camera follows the robot. Overlays (`vsr.drawing.overlays`) can be switched on.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal, get_args
 
 import matplotlib
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from vsr.drawing.colours import MATERIALS, SCALES, Palette, Quantity, rgb
+from vsr.drawing.colours import MATERIALS, SCALES, Palette, Quantity, is_dark, rgb
 from vsr.drawing.outlines import BRIGHTNESS, FACES, RECEDES, ROUND_A_SQUARE
+from vsr.drawing.overlays import ARROW_SECONDS, IN_SPACE, INK, PAPER, PATH, Overlay, SenseMark, VoxelPen, sense_marks
 from vsr.drawing.recording import CORNER_WAYS, Recording, edges
 from vsr.physics.scaffolding import CORNER_SIGNS, SIDE_ALONG, SIDE_SPRINGS
 
-Overlay = Literal["control", "touching", "velocity", "path"]
-OVERLAYS: tuple[Overlay, ...] = get_args(Overlay)
 FINER = 2
 """Pictures are painted so many times larger and then made smaller, which smooths edges."""
 LEFT, TOP, RIGHT, BOTTOM = 46, 26, 8, 36
 """Margins of a panel around the view [pixels]."""
-PAPER, INK, FAINT = "#ffffff", "#222222", "#e4e4e4"
+FAINT = "#e4e4e4"
 GROUND, GROUND_FROM_ABOVE = "#6b6b6b", "#b8b8b8"
-TOUCHING, VELOCITY, PATH = "#d40078", "#0050c8", "#222222"
-ARROW_SECONDS = 0.3
-"""An arrow reaches as far as the voxel would get in this time."""
 SMOOTH_SECONDS = 1.0
 """Over which the camera's motion is averaged."""
 
@@ -57,10 +51,12 @@ class Painter:
         title: str,
         size: tuple[int, int] = (640, 420),
         timed: bool = True,
+        marks: Sequence[SenseMark] | None = None,
     ):
         """ground: x and y of its line [m], in space where y is 0; size: of the panel [pixels]; timed: whether the
-        moment and the place are told above it."""
+        moment and the place are told above it; marks: how sensor values are drawn, if not for this robot alone."""
         self.timed = timed
+        self.marks = sense_marks([recording]) if marks is None else marks
         self.in_space = recording.dimension == 3
         if self.in_space:  # seen from in front of where it is, so that axes and ground are right there
             aside = np.array([0, recording.center[:, 1].mean(), 0], recording.position.dtype)
@@ -97,8 +93,9 @@ class Painter:
         return np.stack([placed[..., 0], self.view[1] - placed[..., 1]], -1)
 
     def _ticks(self, low: np.ndarray, axis: int, room: float) -> np.ndarray:
-        """Round values in view; room: pixels of the finished picture that a tick needs."""
+        """Round values in view; room: pixels of the finished picture that a tick needs, less where there are few."""
         length = self.view[axis] / self.pixels_per_metre
+        room = min(room, self.view[axis] / FINER / 4)
         step = round_step(length * room * FINER / self.view[axis])
         return np.arange(np.ceil(low[axis] / step), np.floor((low[axis] + length) / step) + 1) * step + 0.0
 
@@ -135,13 +132,15 @@ class Painter:
             outline.reshape(len(outline), -1).tolist(), self.colours[moment].tolist(), strict=True
         ):
             draw.polygon(polygon, fill=tuple(fill), outline="#404040", width=FINER)
-        first, second = self.springs  # pyright: ignore[reportGeneralTypeIssues]
-        for line in self._pixels(np.stack([first(moment), second(moment)], 1), low).reshape(-1, 4).tolist():
-            draw.line(line, fill="#5c5c5c", width=1)
+        dark = is_dark(self.colours[moment])
+        voxel, first, second = self.springs  # pyright: ignore[reportGeneralTypeIssues]
+        lines = self._pixels(np.stack([first(moment), second(moment)], 1), low).reshape(-1, 4).tolist()
+        for line, on_dark in zip(lines, dark[voxel].tolist(), strict=True):
+            draw.line(line, fill="#b4b4b4" if on_dark else "#5c5c5c", width=1)
         if recording.angle is not None:
             masses = self._pixels(recording.mass_corners[moment][:, :, list(ROUND_A_SQUARE)], low).reshape(-1, 8)
-            for polygon in masses.tolist():
-                draw.polygon(polygon, outline="#202020", width=1)
+            for polygon, on_dark in zip(masses.tolist(), np.repeat(dark, 4).tolist(), strict=True):
+                draw.polygon(polygon, outline="#d0d0d0" if on_dark else "#202020", width=1)
         else:
             for x, y in self._pixels(recording.position[moment], low).tolist():
                 draw.ellipse([x - 4, y - 4, x + 4, y + 4], fill="#202020")
@@ -158,27 +157,25 @@ class Painter:
             draw.polygon(outline, fill=tuple(fill), outline="#303030", width=FINER)
 
     def _paint_overlays(self, draw: ImageDraw.ImageDraw, low: np.ndarray, moment: int) -> None:
-        recording, overlays = self.recording, self.look.overlays
-        middle = self._pixels(_flat(recording.masses[moment].mean(1)), low)
-        unit = self.pixels_per_metre * recording.voxel_side
-        if "path" in overlays and moment > 0:
+        if "path" in self.look.overlays and moment > 0:
             draw.line(self._points(self.center[: moment + 1], low), fill=PATH, width=FINER + 1)
-        if "control" in overlays:
-            for (x, y), value in zip(middle.tolist(), recording.control[moment].tolist(), strict=True):
-                end = y - 0.35 * unit * value
-                draw.rectangle(
-                    [x - 0.13 * unit, y - 0.37 * unit, x + 0.13 * unit, y + 0.37 * unit], fill=PAPER, outline=INK
-                )
-                fill = SCALES["original"]["control"].stops[2 if value > 0 else 0]
-                draw.rectangle([x - 0.11 * unit, min(y, end), x + 0.11 * unit, max(y, end)], fill=fill)
-        if "touching" in overlays:
-            dot = 0.13 * unit
-            for x, y in (middle[recording.touching[moment]] + [0.3 * unit, 0]).tolist():
-                draw.ellipse([x - dot, y - dot, x + dot, y + dot], fill=TOUCHING, outline=PAPER, width=FINER)
-        if "velocity" in overlays:
-            reach = _flat(recording.velocity[moment]) * [1, -1] * self.pixels_per_metre * ARROW_SECONDS
-            for start, arrow in zip(middle.tolist(), reach.tolist(), strict=True):
-                _paint_arrow(draw, start, arrow)
+        pen = VoxelPen(
+            draw,
+            self.recording,
+            moment,
+            middle=self._pixels(_flat(self.recording.masses[moment].mean(1)), low),
+            side=self.pixels_per_metre * self.recording.voxel_side * (IN_SPACE if self.in_space else 1),
+            line=FINER,
+        )
+        if "control" in self.look.overlays:
+            pen.paint_control()
+        if "sensors" in self.look.overlays:
+            pen.paint_sensors(self.marks)
+        if "touching" in self.look.overlays:
+            pen.paint_touching()
+        if "velocity" in self.look.overlays:
+            way = _flat(self.recording.velocity[moment]) * ARROW_SECONDS
+            pen.paint_arrows(way * [1, -1] * self.pixels_per_metre)
 
     def _framed(self, view: Image.Image, low: np.ndarray, moment: int) -> Image.Image:
         """The view with its title, axes and units."""
@@ -206,33 +203,8 @@ class Painter:
             told += "   failed"
         draw.text((LEFT + width, TOP - 6), told, fill=INK, font=small, anchor="rs")
         room = width - small.getlength(told) - 12
-        draw.text((LEFT, TOP - 6), _cut(self.title, room, font(13)), fill=INK, font=font(13), anchor="ls")
+        draw.text((LEFT, TOP - 6), cut(self.title, room, font(13)), fill=INK, font=font(13), anchor="ls")
         return image
-
-
-def legend(look: Look, width: int, symbols: tuple[str, ...], *, size: str = "area", height: int = 34) -> Image.Image:
-    """What the colours mean, as a strip; symbols: of the materials; size: what voxels have, see `size_word`."""
-    image = Image.new("RGB", (width, height), PAPER)
-    draw, small = ImageDraw.Draw(image), font(12)
-    if look.colour_by == "material":
-        place = LEFT
-        for index, symbol in enumerate(symbols):
-            draw.rectangle([place, 8, place + 16, 24], fill=MATERIALS[look.palette][index % 8], outline=INK)
-            draw.text((place + 22, 16), symbol, fill=INK, font=small, anchor="lm")
-            place += 36 + int(small.getlength(symbol))
-        return image
-    scale = SCALES[look.palette][look.colour_by]
-    name = f"{size} over that at rest" if look.colour_by == "area" else scale.name
-    length = min(150, width // 3)
-    ramp = scale.colours(np.linspace(*scale.ends, length)).astype(np.uint8)
-    image.paste(Image.fromarray(np.repeat(ramp[None], 12, 0)), (LEFT, 4))
-    for share in (0.0, 0.5, 1.0):
-        value = scale.ends[0] + share * (scale.ends[1] - scale.ends[0])
-        draw.text((LEFT + share * length, 18), f"{value:g}", fill=INK, font=small, anchor="ma")
-    draw.text(
-        (LEFT + length + 24, 10), _cut(name, width - length - LEFT - 30, small), fill=INK, font=small, anchor="lm"
-    )
-    return image
 
 
 @lru_cache
@@ -247,24 +219,13 @@ def round_step(least: float) -> float:
     return float(next(step * power for step in (1, 2, 5, 10) if step * power >= least * (1 - 1e-9)))
 
 
-def _cut(text: str, room: float, kind: ImageFont.FreeTypeFont) -> str:
+def cut(text: str, room: float, kind: ImageFont.FreeTypeFont) -> str:
+    """As much of the text as there is room for [pixels]."""
     if kind.getlength(text) <= room:
         return text
     while text and kind.getlength(text + "…") > room:
         text = text[:-1]
     return text + "…" if text else ""
-
-
-def _paint_arrow(draw: ImageDraw.ImageDraw, start: list[float], arrow: list[float]) -> None:
-    length = math.hypot(*arrow)
-    if length < 3 * FINER:
-        return
-    end = start[0] + arrow[0], start[1] + arrow[1]
-    draw.line([*start, *end], fill=VELOCITY, width=FINER + 1)
-    along = np.array(arrow) / length * 5 * FINER
-    side = np.array([-along[1], along[0]]) * 0.5
-    back = np.array(end) - along
-    draw.polygon([*end, *(back + side), *(back - side)], fill=VELOCITY)
 
 
 def _flat(points: np.ndarray) -> np.ndarray:
@@ -307,7 +268,7 @@ def outer_faces(recording: Recording) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
 
 def _spring_ends(recording: Recording):
-    """Two functions of the moment: where all springs begin and end [m], (springs, 2) each."""
+    """Voxel of every spring, and two functions of the moment: where springs begin and end [m], (springs, 2) each."""
     if recording.angle is None:
         kinds = [edges(2), [(0, 3), (1, 2)]]
         pairs = [
@@ -318,8 +279,10 @@ def _spring_ends(recording: Recording):
             for first, second in kind
         ]
         voxel, first, second = np.array(pairs, int).reshape(-1, 3).T
-        return (lambda moment: recording.masses[moment, voxel, first]), (
-            lambda moment: recording.masses[moment, voxel, second]
+        return (
+            voxel,
+            lambda moment: recording.masses[moment, voxel, first],
+            lambda moment: recording.masses[moment, voxel, second],
         )
     joined = square_springs()
     has = recording.springs
@@ -334,7 +297,7 @@ def _spring_ends(recording: Recording):
             centre, recording.masses[moment, voxel, mass], recording.mass_corners[moment, voxel, mass, corner]
         )
 
-    return ends(mass_a, corner_a), ends(mass_b, corner_b)
+    return voxel, ends(mass_a, corner_a), ends(mass_b, corner_b)
 
 
 def square_springs() -> list[tuple[int, int, int, int, int]]:

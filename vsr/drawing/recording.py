@@ -8,20 +8,44 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import jax
 import numpy as np
 
+from vsr.controllers import Controller, wiring
 from vsr.physics.mechanics import BITWISE, AnyModel, mechanics_of
 from vsr.physics.model import Environment, Model
 from vsr.physics.points.exchange import corner_steps
 from vsr.physics.points.model import PointModel
 from vsr.physics.scaffolding import CORNER_CELLS, CORNER_SIGNS
 from vsr.rollout import Trajectory
+from vsr.sensors import read_life, unit_of
 
 CORNER_WAYS = CORNER_SIGNS[list(BITWISE)]
 """Where the corners of a square lie from its centre, counted by their bits, (4, 2)."""
+
+
+@dataclass(frozen=True)
+class Felt:
+    """What voxels read through one of their controller's senses."""
+
+    label: str
+    """what is read, in words"""
+    unit: str
+    """may be nothing"""
+    at_rest: float
+    """what a robot reads that does nothing"""
+    value: np.ndarray
+    """of the latest control call, that at rest before the first, (moments, voxels)"""
+    has: np.ndarray
+    """whether a voxel has this sense, (voxels,)"""
+
+    @property
+    def reach(self) -> float:
+        """How far values usually get from that at rest, all but the farthest fiftieth; 0 if they never do."""
+        away = np.abs(self.value[:, self.has] - self.at_rest)
+        return float(np.quantile(away, 0.98) or away.max()) if away.size else 0.0
 
 
 @dataclass(frozen=True)
@@ -58,6 +82,8 @@ class Recording:
     """at rest [m]"""
     failed: bool
     """whether it ended before its time"""
+    felt: tuple[Felt, ...] = ()
+    """one for each sense of its controller"""
 
     @property
     def dimension(self) -> int:
@@ -115,6 +141,10 @@ class Recording:
             # A control value is in force until the moment at which it is recorded.
             control=self.control[np.where(share > 0, after, before)],
             touching=self.touching[np.where(share > 0.5, after, before)],
+            # A reading is the latest until the next call.
+            felt=tuple(
+                replace(sense, value=sense.value[np.where(share < 1 - 1e-6, before, after)]) for sense in self.felt
+            ),
         )
 
 
@@ -134,8 +164,17 @@ def size_word(recordings: Iterable[Recording]) -> str:
     return {frozenset({2}): "area", frozenset({3}): "volume"}.get(frozenset(dimensions), "area or volume")
 
 
-def watch(model: AnyModel, trajectory: Trajectory, environment: Environment, cells: np.ndarray) -> Recording:
-    """What can be seen of a life. cells: material index of every cell, -1 where empty, as `Body.cells` has them."""
+def watch(
+    model: AnyModel,
+    trajectory: Trajectory,
+    environment: Environment,
+    cells: np.ndarray,
+    controller: Controller | None = None,
+) -> Recording:
+    """What can be seen of a life, and with its controller what it felt.
+
+    cells: material index of every cell, -1 where empty, as `Body.cells` has them.
+    """
     present = np.asarray(model.present) > 0
     mechanics = mechanics_of(model)
 
@@ -174,6 +213,23 @@ def watch(model: AnyModel, trajectory: Trajectory, environment: Environment, cel
         place=np.argwhere(present)[:, ::-1],
         voxel_side=float(model.voxel_side),
         failed=bool(broken.any()),
+        felt=_felt(model, trajectory, environment, controller, sound) if controller and controller.senses else (),
+    )
+
+
+def _felt(
+    model: AnyModel, trajectory: Trajectory, environment: Environment, controller: Controller, sound: int
+) -> tuple[Felt, ...]:
+    """Readings are made anew of the states, which are those that the controller had; sound: moments kept."""
+    senses = controller.senses
+    present = np.asarray(model.present) > 0
+    wired = wiring(senses, present)[present]
+    remake = jax.jit(partial(read_life, senses, legacy_angle=controller.legacy_angle))
+    values = np.asarray(remake(model, environment, trajectory.state), float)[:sound, :, present]
+    values[0] = [[sense.at_rest] for sense in senses]
+    return tuple(
+        Felt(sense.label, unit_of(sense.quantity), sense.at_rest, values[:, index], wired[:, index])
+        for index, sense in enumerate(senses)
     )
 
 

@@ -105,6 +105,13 @@ QUANTITIES: dict[str, Callable[[View], Array]] = {
 """Every quantity by its name."""
 
 ONLY_IN_SPACE = ("volume_ratio", "velocity_z")
+SIZE_RATIOS = ("area_ratio", "volume_ratio")
+"""These are 1 at rest, all others 0."""
+
+
+def unit_of(quantity: str) -> str:
+    """'m/s', 'rad', or nothing for plain numbers."""
+    return "rad" if quantity == "angle" else "m/s" if "velocity" in quantity else ""
 
 
 def _direction(vector: Array) -> Array:

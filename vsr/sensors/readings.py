@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 from pydantic import Field, field_validator
 
 from vsr.physics.mechanics import AnyModel, AnyState, mechanics_of
 from vsr.physics.model import Environment
-from vsr.sensors.quantities import QUANTITIES, View
+from vsr.sensors.quantities import QUANTITIES, SIZE_RATIOS, View
 from vsr.spec import Count, Spec, unknown_names
 
 
@@ -31,6 +32,20 @@ class Sense(Spec):
     voxels: tuple[tuple[Count, ...], ...] | None = None
     """(column, row), in space (column, row, level), of the voxels that have this sense, counted from the lowest left
     one; all if absent"""
+
+    @property
+    def label(self) -> str:
+        """What is read, in words."""
+        name = self.quantity.replace("_", " ")
+        over = f"{self.window} call{'s' if self.window > 1 else ''}"
+        return {"current": name, "mean": f"{name}, mean of {over}", "difference": f"{name}, change over {over}"}[
+            self.reading
+        ]
+
+    @property
+    def at_rest(self) -> float:
+        """What a robot reads that does nothing."""
+        return float(self.quantity in SIZE_RATIOS and self.reading != "difference")
 
     @field_validator("quantity")
     @classmethod
@@ -63,6 +78,25 @@ def read(
     values = values.astype(memory.dtype)
     memory = jnp.where(first_call, values, jnp.concatenate([values[None], memory[:-1]]))
     return jnp.stack([_summarise(sense, memory[:, names.index(sense.quantity)]) for sense in senses]), memory
+
+
+def read_life(
+    senses: Sequence[Sense], model: AnyModel, environment: Environment, states: AnyState, *, legacy_angle: bool = False
+) -> Array:
+    """All readings of a recorded life, (moments, senses, *cells).
+
+    states: after every control interval, the initial one first, in which nothing has been read yet: 0.
+    """
+
+    def call(memory: Array, moment: tuple[AnyState, Array]) -> tuple[Array, Array]:
+        state, index = moment
+        readings, memory = read(senses, model, environment, state, memory, index == 0, legacy_angle=legacy_angle)
+        return memory, readings
+
+    called = jax.tree.map(lambda leaf: leaf[1:], states)
+    count = len(jax.tree.leaves(called)[0])
+    _, readings = jax.lax.scan(call, empty_memory(model, senses), (called, jnp.arange(count)))
+    return jnp.concatenate([jnp.zeros((1, *readings.shape[1:]), readings.dtype), readings])
 
 
 def _quantities(senses: Sequence[Sense]) -> list[str]:

@@ -65,19 +65,19 @@ class Life {
     return [x + half * (c * u - s * v), y + half * (s * u + c * v)];
   }
 
-  // Pairs of points that springs join.
+  // Pairs of points that springs join, and their voxel.
   springEnds(pose, squareSprings) {
     const found = [];
     for (let voxel = 0; voxel < this.voxels; voxel++) {
       const has = this.springs[voxel], points = pose.masses[voxel];
       if (this.streams.angle) {
         for (const [group, a, ca, b, cb] of squareSprings)
-          if (has[group]) found.push([this.massCorner(pose, voxel, a, ca), this.massCorner(pose, voxel, b, cb)]);
+          if (has[group]) found.push([this.massCorner(pose, voxel, a, ca), this.massCorner(pose, voxel, b, cb), voxel]);
       } else {
         for (let a = 0; a < this.cornerCount; a++)
           for (let b = a + 1; b < this.cornerCount; b++) {
             const bits = a ^ b, kind = (bits & 1) + ((bits >> 1) & 1) + ((bits >> 2) & 1) - 1;
-            if (has[kind]) found.push([points[a], points[b]]);
+            if (has[kind]) found.push([points[a], points[b], voxel]);
           }
       }
     }
@@ -90,6 +90,12 @@ class Life {
 
   touchingAt(pose, voxel) {
     return this.streams.touching[voxel * this.moments + Math.round(pose.place)] > 0.5;
+  }
+
+  // The latest reading of a voxel's sense, or null where it lacks that.
+  feltAt(pose, voxel, sense) {
+    if (!this.felt[sense].has[voxel]) return null;
+    return this.streams[`felt${sense}`][voxel * this.moments + Math.floor(pose.place + 1e-6)];
   }
 
   velocityAt(pose, voxel) {
@@ -180,6 +186,11 @@ function colourOf(shared, look, value) {
   const place = Math.min(Math.max((value - low) / (high - low), 0), 1) * (stops.length - 1);
   const before = Math.min(Math.floor(place), stops.length - 2), a = rgb(stops[before]), b = rgb(stops[before + 1]);
   return a.map((x, i) => Math.round(x + (place - before) * (b[i] - x)));
+}
+
+// Whether dark lines are lost on a colour.
+function isDark(colour, { lightness, dark }) {
+  return colour.reduce((sum, x, i) => sum + x * lightness[i], 0) < dark;
 }
 
 const known = new Map();

@@ -1,8 +1,7 @@
-// Draws a robot of the plane, and over robots of both kinds what can be switched on.
+// Draws a robot of the plane.
 "use strict";
 
 const MARGIN = { left: 44, top: 24, right: 8, bottom: 34 };
-const TOUCHING = "#d40078", ARROW_SECONDS = 0.3;
 
 function drawPlane(g, rect, life, pose, shared, look, theme, time) {
   const view = {
@@ -28,7 +27,7 @@ function drawPlane(g, rect, life, pose, shared, look, theme, time) {
   g.stroke();
   drawGroundLine(g, view, life.ground, low, scale, at, theme);
   drawVoxels(g, life, pose, shared, look, at);
-  drawOverlays(g, life, pose, look, theme, (point) => [...at(point), scale * life.side], time);
+  drawOverlays(g, life, pose, shared, look, theme, (point) => [...at(point), scale * life.side]);
   g.restore();
   drawFrame(g, view, ticks, at, theme);
   drawTitle(g, rect, view, life, pose, theme, time);
@@ -64,8 +63,10 @@ function drawGroundLine(g, view, ground, low, scale, at, theme) {
 
 function drawVoxels(g, life, pose, shared, look, at) {
   g.lineJoin = "round";
+  const dark = [];
   for (let voxel = 0; voxel < life.voxels; voxel++) {
-    const [r, green, b] = colourOf(shared, look, life.quantity(look.colourBy, pose, voxel));
+    const colour = colourOf(shared, look, life.quantity(look.colourBy, pose, voxel)), [r, green, b] = colour;
+    dark.push(isDark(colour, shared.lines));
     outline(g, ROUND.map((corner) => at(pose.corners[voxel][corner])));
     g.fillStyle = `rgb(${r},${green},${b})`;
     g.fill();
@@ -74,16 +75,20 @@ function drawVoxels(g, life, pose, shared, look, at) {
     g.stroke();
   }
   if (look.springs) {
-    g.beginPath();
-    for (const [a, b] of life.springEnds(pose, shared.squareSprings)) line(g, at(a), at(b));
-    g.strokeStyle = "rgba(40,40,40,0.6)";
-    g.lineWidth = 0.6;
-    g.stroke();
+    const ends = life.springEnds(pose, shared.squareSprings);
+    for (const [onDark, stroke] of [[false, "rgba(40,40,40,0.6)"], [true, "rgba(220,220,220,0.6)"]]) {
+      g.beginPath();
+      for (const [a, b, voxel] of ends) if (dark[voxel] === onDark) line(g, at(a), at(b));
+      g.strokeStyle = stroke;
+      g.lineWidth = 0.6;
+      g.stroke();
+    }
   }
   if (!look.masses) return;
-  g.strokeStyle = g.fillStyle = "#202020";
   g.lineWidth = 0.7;
-  for (let voxel = 0; voxel < life.voxels; voxel++)
+  for (let voxel = 0; voxel < life.voxels; voxel++) {
+    g.strokeStyle = dark[voxel] && life.streams.angle ? "#d0d0d0" : "#202020";
+    g.fillStyle = "#202020";
     for (let mass = 0; mass < 4; mass++)
       if (life.streams.angle) {
         outline(g, ROUND.map((corner) => at(life.massCorner(pose, voxel, mass, corner))));
@@ -93,71 +98,6 @@ function drawVoxels(g, life, pose, shared, look, at) {
         g.arc(...at(pose.masses[voxel][mass]), 2.5, 0, 7);
         g.fill();
       }
-}
-
-// place: from metres to pixels and the length of a voxel's side there, or null for what is behind the camera.
-function drawOverlays(g, life, pose, look, theme, place, time) {
-  if (look.path) {
-    g.beginPath();
-    const last = Math.floor(pose.place), step = Math.max(1, Math.floor(last / 2000));
-    const points = [];
-    for (let moment = 0; moment <= last; moment += step) points.push(life.centers[moment]);
-    points.push(pose.center);
-    let drawing = false;
-    for (const point of points) {
-      const spot = place(point);
-      if (spot) drawing ? g.lineTo(spot[0], spot[1]) : g.moveTo(spot[0], spot[1]);
-      drawing = spot !== null;
-    }
-    g.strokeStyle = theme.ink;
-    g.lineWidth = 1.5;
-    g.stroke();
-  }
-  for (let voxel = 0; voxel < life.voxels; voxel++) {
-    const spot = place(pose.middle[voxel]);
-    if (!spot) continue;
-    const [x, y] = spot, unit = spot[2] * (life.dimension === 3 ? 0.6 : 1);
-    if (look.control) {
-      const value = life.controlAt(pose, voxel), end = y - 0.35 * unit * value;
-      g.fillStyle = "#ffffff";
-      g.strokeStyle = "#222222";
-      g.lineWidth = 1;
-      g.fillRect(x - 0.13 * unit, y - 0.37 * unit, 0.26 * unit, 0.74 * unit);
-      g.strokeRect(x - 0.13 * unit, y - 0.37 * unit, 0.26 * unit, 0.74 * unit);
-      g.fillStyle = value > 0 ? "#d55e00" : "#0072b2";
-      g.fillRect(x - 0.11 * unit, Math.min(y, end), 0.22 * unit, Math.abs(end - y));
-    }
-    if (look.touching && life.touchingAt(pose, voxel)) {
-      g.beginPath();
-      g.arc(x + 0.3 * unit, y, 0.13 * unit, 0, 7);
-      g.fillStyle = TOUCHING;
-      g.strokeStyle = "#ffffff";
-      g.lineWidth = 1.5;
-      g.fill();
-      g.stroke();
-    }
-    if (look.velocity) {
-      const velocity = life.velocityAt(pose, voxel);
-      const tip = place(pose.middle[voxel].map((at, i) => at + velocity[i] * ARROW_SECONDS));
-      if (tip) drawArrow(g, [x, y], tip);
-    }
-  }
-}
-
-function drawArrow(g, start, tip) {
-  const dx = tip[0] - start[0], dy = tip[1] - start[1], length = Math.hypot(dx, dy);
-  if (length < 4) return;
-  const ax = (dx / length) * 6, ay = (dy / length) * 6;
-  g.beginPath();
-  line(g, start, tip);
-  g.moveTo(tip[0], tip[1]);
-  g.lineTo(tip[0] - ax - ay * 0.5, tip[1] - ay + ax * 0.5);
-  g.moveTo(tip[0], tip[1]);
-  g.lineTo(tip[0] - ax + ay * 0.5, tip[1] - ay - ax * 0.5);
-  for (const [colour, width] of [["#ffffff", 3.5], ["#0050c8", 1.6]]) {
-    g.strokeStyle = colour;
-    g.lineWidth = width;
-    g.stroke();
   }
 }
 

@@ -56,12 +56,25 @@ class Player {
       find(id).value = this.look[key];
       change(id, "change", (select) => { this.look[key] = select.value; this.showLegend(); });
     }
-    for (const box of document.querySelectorAll("[data-look]")) {
-      box.checked = this.look[box.dataset.look] === true;
-      box.indeterminate = this.look[box.dataset.look] === "plane"; // a click is then meant for all robots
-      box.addEventListener("change", () => { this.look[box.dataset.look] = box.checked; this.dirty = true; });
-    }
+    for (const box of document.querySelectorAll("[data-look]")) this.bindBox(box);
     this.showLegend();
+  }
+
+  // Masses and springs may begin as those of the plane alone: clicks then go to all, none, and those of the plane again.
+  bindBox(box) {
+    const name = box.dataset.look, wishes = this.look[name] === "plane" ? ["plane", true, false] : [true, false];
+    const show = () => { box.checked = this.look[name] === true; box.indeterminate = this.look[name] === "plane"; };
+    show();
+    if (name === "sensors" && !this.shared.senses.length) {
+      box.disabled = true;
+      box.parentElement.title = "the controllers read no sensors";
+    }
+    box.addEventListener("change", () => {
+      this.look[name] = wishes[(wishes.indexOf(this.look[name]) + 1) % wishes.length];
+      show();
+      this.showMarks();
+      this.dirty = true;
+    });
   }
 
   bindKeys() {
@@ -141,11 +154,29 @@ class Player {
     this.dirty = true;
   }
 
+  // What the overlays that are on mean.
+  showMarks() {
+    const { words, colours } = this.shared.overlays, marks = find("marks"), look = this.look;
+    marks.replaceChildren();
+    const add = (sign, colour, text) => {
+      const entry = document.createElement("span");
+      addSpan(entry, sign, { color: colour, fontWeight: "bold" });
+      addSpan(entry, ` ${text}`);
+      marks.append(entry);
+    };
+    if (look.control) add("▮", colours.shrinking, words.control);
+    if (look.touching) add("●", colours.touching, words.touching);
+    if (look.velocity) add("→", colours.velocity, words.velocity);
+    if (look.sensors) for (const sense of this.shared.senses) add("▮", sense.colour, sense.words);
+    if (look.path) add("—", "", words.path);
+    marks.hidden = !marks.childElementCount;
+  }
+
   showLegend() {
-    const { colourBy, palette } = this.look, bar = find("bar"), words = find("words");
+    const { colourBy, palette } = this.look, bar = find("bar"), words = find("words"), add = addSpan;
+    this.showMarks();
     bar.replaceChildren();
     words.replaceChildren();
-    const add = (owner, text, style) => { const span = document.createElement("span"); span.textContent = text; Object.assign(span.style, style || {}); owner.append(span); };
     if (colourBy === "material") {
       bar.style.display = "none";
       const symbols = [...new Set(this.lives.flatMap((life) => life.symbols.map((symbol, i) => `${i}:${symbol}`)))];
@@ -230,6 +261,13 @@ class Player {
     window.player = this;
     requestAnimationFrame(frame);
   }
+}
+
+function addSpan(owner, text, style) {
+  const span = document.createElement("span");
+  span.textContent = text;
+  Object.assign(span.style, style || {});
+  owner.append(span);
 }
 
 start().catch((error) => {

@@ -59,7 +59,7 @@ class SpaceView {
     g.rect(view.left, view.top, view.width, view.height);
     g.clip();
     this.drawScale(g, world, place, theme, target, far, view);
-    drawOverlays(g, life, pose, look, theme, place, time);
+    drawOverlays(g, life, pose, shared, look, theme, place);
     g.restore();
     g.strokeStyle = theme.ink;
     g.lineWidth = 1;

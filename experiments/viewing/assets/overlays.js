@@ -1,0 +1,108 @@
+// Draws over robots what can be switched on. Colours and places in a voxel come from vsr/drawing/overlays.py.
+"use strict";
+
+// place: from metres to pixels and the length of a voxel's side there, or null for what is behind the camera.
+function drawOverlays(g, life, pose, shared, look, theme, place) {
+  if (look.path) drawPath(g, life, pose, theme, place);
+  const marks = shared.overlays;
+  for (let voxel = 0; voxel < life.voxels; voxel++) {
+    const spot = place(pose.middle[voxel]);
+    if (!spot) continue;
+    const [x, y] = spot, unit = spot[2] * (life.dimension === 3 ? marks.inSpace : 1);
+    if (look.control) drawControl(g, life.controlAt(pose, voxel), x, y, unit, marks);
+    if (look.sensors) drawSensors(g, life, pose, voxel, x, y, unit, shared);
+    if (look.touching && life.touchingAt(pose, voxel)) drawDot(g, x, y, unit, marks);
+    if (look.velocity) {
+      const velocity = life.velocityAt(pose, voxel);
+      const tip = place(pose.middle[voxel].map((at, i) => at + velocity[i] * marks.arrowSeconds));
+      if (tip) drawArrow(g, [x, y], tip, marks.colours.velocity);
+    }
+  }
+}
+
+function drawControl(g, value, x, y, unit, marks) {
+  const box = drawPanel(g, x, y, unit, marks.control);
+  g.fillStyle = marks.colours[value > 0 ? "shrinking" : "growing"];
+  drawBar(g, box, 0, box.width, value);
+}
+
+// A bar for each sense that the voxel has, up or down from the value at rest.
+function drawSensors(g, life, pose, voxel, x, y, unit, shared) {
+  const here = [];
+  life.felt.forEach(({ label }, i) => {
+    const value = life.feltAt(pose, voxel, i);
+    if (value !== null) here.push([shared.senses.find((sense) => sense.label === label), value]);
+  });
+  if (!here.length) return;
+  const box = drawPanel(g, x, y, unit, shared.overlays.sensors);
+  const width = Math.min(box.width / here.length, shared.overlays.widestBar * unit);
+  here.forEach(([sense, value], i) => {
+    g.fillStyle = sense.colour;
+    drawBar(g, box, i * width, width, (value - sense.at_rest) / sense.reach);
+  });
+  g.fillStyle = "#222222";
+  g.fillRect(box.left, box.zero - 0.25, box.width, 0.5);
+}
+
+function drawDot(g, x, y, unit, marks) {
+  const [across, up, radius] = marks.dot;
+  g.beginPath();
+  g.arc(x + across * unit, y - up * unit, radius * unit, 0, 7);
+  g.fillStyle = marks.colours.touching;
+  g.strokeStyle = "#ffffff";
+  g.lineWidth = 1.5;
+  g.fill();
+  g.stroke();
+}
+
+// A white panel in a voxel, and what bars in it need.
+function drawPanel(g, x, y, unit, part) {
+  const left = x + part.left * unit, top = y - part.top * unit;
+  const width = (part.right - part.left) * unit, height = (part.top - part.bottom) * unit;
+  g.fillStyle = "#ffffff";
+  g.strokeStyle = "#222222";
+  g.lineWidth = 1;
+  g.fillRect(left, top, width, height);
+  g.strokeRect(left, top, width, height);
+  return { left, width, zero: top + height / 2, half: height / 2 };
+}
+
+// Up or down from the panel's middle; share: of half its height.
+function drawBar(g, box, start, width, share) {
+  const height = Math.min(Math.max(share, -1), 1) * box.half;
+  g.fillRect(box.left + start + 0.5, Math.min(box.zero, box.zero - height), Math.max(width - 1, 0.5), Math.abs(height));
+}
+
+function drawPath(g, life, pose, theme, place) {
+  g.beginPath();
+  const last = Math.floor(pose.place), step = Math.max(1, Math.floor(last / 2000));
+  const points = [];
+  for (let moment = 0; moment <= last; moment += step) points.push(life.centers[moment]);
+  points.push(pose.center);
+  let drawing = false;
+  for (const point of points) {
+    const spot = place(point);
+    if (spot) drawing ? g.lineTo(spot[0], spot[1]) : g.moveTo(spot[0], spot[1]);
+    drawing = spot !== null;
+  }
+  g.strokeStyle = theme.ink;
+  g.lineWidth = 1.5;
+  g.stroke();
+}
+
+function drawArrow(g, start, tip, colour) {
+  const dx = tip[0] - start[0], dy = tip[1] - start[1], length = Math.hypot(dx, dy);
+  if (length < 4) return;
+  const ax = (dx / length) * 6, ay = (dy / length) * 6;
+  g.beginPath();
+  line(g, start, tip);
+  g.moveTo(tip[0], tip[1]);
+  g.lineTo(tip[0] - ax - ay * 0.5, tip[1] - ay + ax * 0.5);
+  g.moveTo(tip[0], tip[1]);
+  g.lineTo(tip[0] - ax + ay * 0.5, tip[1] - ay - ax * 0.5);
+  for (const [stroke, width] of [["#ffffff", 3.5], [colour, 1.6]]) {
+    g.strokeStyle = stroke;
+    g.lineWidth = width;
+    g.stroke();
+  }
+}

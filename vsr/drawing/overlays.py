@@ -1,0 +1,192 @@
+"""What can be drawn over robots: control values, touching, velocities, sensor values, the path of the centre.
+
+In a voxel every overlay has a place of its own, so that none covers another. Viewers on pages draw them alike, from
+`description`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from PIL import ImageDraw
+
+from vsr.drawing.recording import Felt, Recording
+
+Overlay = Literal["control", "touching", "velocity", "sensors", "path"]
+OVERLAYS: tuple[Overlay, ...] = get_args(Overlay)
+PAPER, INK = "#ffffff", "#222222"
+TOUCHING, VELOCITY, PATH = "#d40078", "#0050c8", "#222222"
+SHRINKING, GROWING = "#d55e00", "#0072b2"
+"""Of control values above and below 0."""
+SENSES = ("#0072b2", "#d55e00", "#009e73", "#8c4fa3", "#a07800", "#555555", "#c2185b", "#3f6fd8")
+"""Of sensor values: one sense after the other, then again from the first."""
+IN_SPACE = 0.6
+"""Overlays are so much smaller on voxels in space, of which several are seen behind each other."""
+ARROW_SECONDS = 0.3
+"""An arrow reaches as far as the voxel would get in this time."""
+
+
+@dataclass(frozen=True)
+class Box:
+    """A part of a voxel, in its sides from its middle, upwards and to the right."""
+
+    left: float
+    right: float
+    bottom: float
+    top: float
+
+
+CONTROL = Box(-0.44, -0.24, -0.4, 0.4)
+SENSORS = Box(-0.17, 0.44, -0.16, 0.4)
+WIDEST_BAR = 0.16
+"""Of a sensor value, in sides of a voxel."""
+DOT = 0.28, -0.3, 0.11
+"""Place and radius of the dot on voxels that touch the ground, in sides of a voxel from its middle."""
+
+
+@dataclass(frozen=True)
+class SenseMark:
+    """How the values of one sense are drawn, in all robots that have it: a bar up or down from the value at rest."""
+
+    label: str
+    unit: str
+    at_rest: float
+    reach: float
+    """values so far from that at rest make the longest bars; more than 0"""
+    colour: str
+
+    @property
+    def words(self) -> str:
+        """'velocity x: ±3.2 m/s'"""
+        rest = f"{self.at_rest:g} " if self.at_rest else ""
+        space = " " if self.at_rest else ""
+        return f"{self.label}: {rest}±{space}{self.reach:.2g}{' ' if self.unit else ''}{self.unit}"
+
+
+def sense_marks(recordings: Iterable[Recording]) -> tuple[SenseMark, ...]:
+    """One for every sense of these robots; bars of robots side by side are to be comparable."""
+    same: dict[str, list[Felt]] = {}
+    for sense in (sense for recording in recordings for sense in recording.felt):
+        same.setdefault(sense.label, []).append(sense)
+    return tuple(
+        SenseMark(
+            label,
+            senses[0].unit,
+            senses[0].at_rest,
+            max(sense.reach for sense in senses) or 1.0,
+            SENSES[index % len(SENSES)],
+        )
+        for index, (label, senses) in enumerate(same.items())
+    )
+
+
+def words_of(overlay: Overlay) -> str:
+    """What is seen where an overlay is on; sensor values have their own words."""
+    return {
+        "control": "control value, from -1 to 1; up shrinks",
+        "touching": "touches the ground",
+        "velocity": f"velocity: the way in {ARROW_SECONDS:g} s",
+        "sensors": "sensor values",
+        "path": "path of the centre",
+    }[overlay]
+
+
+def description() -> dict[str, Any]:
+    """Everything that viewers need to draw as `VoxelPen` does, as plain data."""
+    return {
+        "words": {overlay: words_of(overlay) for overlay in OVERLAYS},
+        "colours": {"touching": TOUCHING, "velocity": VELOCITY, "shrinking": SHRINKING, "growing": GROWING},
+        "control": asdict(CONTROL),
+        "sensors": asdict(SENSORS),
+        "widestBar": WIDEST_BAR,
+        "dot": DOT,
+        "inSpace": IN_SPACE,
+        "arrowSeconds": ARROW_SECONDS,
+    }
+
+
+class VoxelPen:
+    """Paints overlays into the voxels of one robot at one moment."""
+
+    def __init__(
+        self,
+        draw: ImageDraw.ImageDraw,
+        recording: Recording,
+        moment: int,
+        *,
+        middle: np.ndarray,
+        side: float,
+        line: int,
+    ):
+        """middle: of the voxels [pixels], (voxels, 2); side: of a voxel, line: width of thin lines [pixels]."""
+        self.draw, self.recording, self.moment = draw, recording, moment
+        self.middle, self.side, self.line = middle.tolist(), side, line
+
+    def paint_control(self) -> None:
+        """A bar up or down from the middle."""
+        for place, value in zip(self.middle, self.recording.control[self.moment].tolist(), strict=True):
+            left, top, right, bottom = self._panel(place, CONTROL)
+            fill = SHRINKING if value > 0 else GROWING
+            self._bar([left + 1, right - 1], (top + bottom) / 2, value * (bottom - top) / 2, fill)
+
+    def paint_sensors(self, marks: Sequence[SenseMark]) -> None:
+        """A bar for each sense that a voxel has, up or down from the value at rest."""
+        found = {mark.label: mark for mark in marks}
+        senses = [(sense, found[sense.label]) for sense in self.recording.felt]
+        for voxel, place in enumerate(self.middle):
+            here = [(mark, sense.value[self.moment, voxel]) for sense, mark in senses if sense.has[voxel]]
+            if not here:
+                continue
+            left, top, right, bottom = self._panel(place, SENSORS)
+            zero, half = (top + bottom) / 2, (bottom - top) / 2
+            width = min((right - left) / len(here), WIDEST_BAR * self.side)
+            for index, (mark, value) in enumerate(here):
+                share = float(np.clip((value - mark.at_rest) / mark.reach, -1, 1))
+                start = left + index * width
+                self._bar([start + 1, start + width - 1], zero, share * half, mark.colour)
+            self.draw.line([left, zero, right, zero], fill=INK, width=1)
+
+    def paint_touching(self) -> None:
+        """A dot on voxels that touch the ground."""
+        across, up, radius = (part * self.side for part in DOT)
+        for (x, y), touching in zip(self.middle, self.recording.touching[self.moment].tolist(), strict=True):
+            if touching:
+                x, y = x + across, y - up
+                self.draw.ellipse(
+                    [x - radius, y - radius, x + radius, y + radius], fill=TOUCHING, outline=PAPER, width=self.line
+                )
+
+    def paint_arrows(self, ways: np.ndarray) -> None:
+        """ways: from the voxels' middles [pixels], (voxels, 2); the shortest are left out."""
+        for start, arrow in zip(self.middle, ways.tolist(), strict=True):
+            length = math.hypot(*arrow)
+            if length < 3 * self.line:
+                continue
+            end = start[0] + arrow[0], start[1] + arrow[1]
+            along = np.array(arrow) / length * 5 * self.line
+            side = np.array([-along[1], along[0]]) * 0.5
+            back = np.array(end) - along
+            self.draw.line([*start, *end], fill=PAPER, width=2 * self.line + 2)
+            self.draw.line([*start, *end], fill=VELOCITY, width=self.line + 1)
+            self.draw.polygon([*end, *(back + side), *(back - side)], fill=VELOCITY)
+
+    def _panel(self, place: list[float], box: Box) -> tuple[float, float, float, float]:
+        """A white panel with a frame; left, top, right, bottom [pixels]."""
+        x, y = place
+        corners = (
+            x + box.left * self.side,
+            y - box.top * self.side,
+            x + box.right * self.side,
+            y - box.bottom * self.side,
+        )
+        self.draw.rectangle(corners, fill=PAPER, outline=INK)
+        return corners
+
+    def _bar(self, sides: list[float], zero: float, height: float, fill: str) -> None:
+        """Up for positive heights [pixels]."""
+        end = zero - height
+        self.draw.rectangle([sides[0], min(zero, end), max(sides), max(zero, end)], fill=fill)
