@@ -63,6 +63,17 @@ class Neighbourhood(Protocol):
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
+class Order:
+    """Which lane has which node: absent ones last, so that whole programs have nothing to do but to pass them on."""
+
+    node: Array
+    """of each lane, (nodes,)"""
+    count: Array
+    """of nodes that are there, (1,)"""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
 class Known:
     """All that a kernel reads besides the motion of the nodes."""
 
@@ -72,9 +83,20 @@ class Known:
     """what is not, flat"""
     places: tuple[Any, Acting, int] = field(metadata={"static": True})
     """the springs, what acts, the step: for each its place, in the tables or (-1, -2, ...) in the numbers"""
+    order: Order | None = None
+    """None if lanes are in the order of the nodes, all of which are there"""
 
 
-def gather_known(springs: Any, acting: Acting, step: Array | float) -> Known:
+def present_first(present: Array) -> Order:
+    """present: whether a node is there; any shape."""
+    there = present.reshape(-1)
+    before = jnp.cumsum(there)
+    lane = jnp.where(there, before - 1, before[-1] + jnp.cumsum(~there) - 1)
+    node = jnp.zeros(there.size, jnp.int32).at[lane].set(jnp.arange(there.size, dtype=jnp.int32), unique_indices=True)
+    return Order(node, before[-1:].astype(jnp.int32))
+
+
+def gather_known(springs: Any, acting: Acting, step: Array | float, order: Order | None = None) -> Known:
     """Sort what must be known by whether it is the same everywhere."""
     leaves, structure = jax.tree.flatten((springs, acting, jnp.asarray(step, acting.inverse_mass.dtype)))
     numbers: list[Array] = []
@@ -89,7 +111,7 @@ def gather_known(springs: Any, acting: Acting, step: Array | float) -> Known:
         else:
             tables.append(leaf.reshape(-1))
             places.append(len(tables) - 1)
-    return Known(jnp.concatenate(numbers), tuple(tables), structure.unflatten(places))
+    return Known(jnp.concatenate(numbers), tuple(tables), structure.unflatten(places), order)
 
 
 class Launcher:
@@ -117,9 +139,9 @@ class Launcher:
         self.looks_up = in_kernel.terrain is None and around.terrain is not None
         """whether obstacles are met after the launch, not in it"""
 
-    def known(self, springs: Any) -> Known:
+    def known(self, springs: Any, order: Order | None = None) -> Known:
         """What `move` wants to know; gather it once if the springs stay as they are."""
-        return gather_known(springs, self.in_kernel, self.step)
+        return gather_known(springs, self.in_kernel, self.step, order)
 
     def move(self, known: Known, moving: Moving) -> Moving:
         """The motion one step later."""
@@ -142,32 +164,59 @@ def _launch(
     shape, nodes = moving.position[0].shape, neighbourhood.nodes
     lanes = min(MOST_LANES, max(WARP, pl.next_power_of_2(nodes)))
     before = [part.reshape(-1) for part in jax.tree.leaves(moving)]
+    order = () if known.order is None else (known.order.node, known.order.count)
+    compute = partial(_program, neighbourhood, len(moving.position), known.places, integrator, by_velocity, interpret)
     after = pl.pallas_call(
-        partial(_program, neighbourhood, lanes, len(moving.position), known.places, integrator, by_velocity, interpret),
+        partial(_in_order if order else _all_nodes, compute, neighbourhood.nodes, lanes, 2 * len(moving.position)),
         grid=(pl.cdiv(nodes, lanes),),
         out_shape=[jax.ShapeDtypeStruct(part.shape, part.dtype) for part in before],
         compiler_params=triton.CompilerParams(num_warps=lanes // WARP, num_stages=1),
         interpret=interpret,
         name="move_nodes",
-    )(*before, known.numbers, *known.tables)
+    )(*order, *before, known.numbers, *known.tables)
     return jax.tree.unflatten(jax.tree.structure(moving), [part.reshape(shape) for part in after])
+
+
+def _all_nodes(compute: Callable[..., None], nodes: int, lanes: int, fields: int, *references: Any) -> None:
+    """A program in which every lane has a node to move."""
+    compute(_lanes(nodes, lanes), *references)
+
+
+def _in_order(
+    compute: Callable[..., None], nodes: int, lanes: int, fields: int, node: Any, count: Any, *references: Any
+) -> None:
+    """A program that moves the nodes that are there, and passes on those that are not."""
+    mine = triton.load(node.at[_lanes(nodes, lanes)])
+    works = pl.program_id(0) * lanes < count[0]
+
+    @pl.when(works)
+    def _() -> None:
+        compute(mine, *references)
+
+    @pl.when(~works)
+    def _() -> None:
+        for before, after in zip(references[:fields], references[-fields:], strict=True):
+            triton.store(after.at[mine], triton.load(before.at[mine]))
+
+
+def _lanes(nodes: int, lanes: int) -> Array:
+    """Numbers of a program's lanes; those beyond the last node all do what its own lane does."""
+    return jnp.minimum(pl.program_id(0) * lanes + jnp.arange(lanes, dtype=jnp.int32), nodes - 1)
 
 
 def _program(
     neighbourhood: Neighbourhood,
-    lanes: int,
     dimension: int,
     places: tuple[Any, Acting, int],
     integrator: str,
     by_velocity: bool,
     interpret: bool,
+    node: Array,
     *references: Any,
 ) -> None:
-    """Move the nodes of all lanes."""
+    """Move the nodes of all lanes; node: of each."""
     fields = 2 * dimension
     before, (numbers, *tables), after = references[:fields], references[fields:-fields], references[-fields:]
-    # Lanes beyond the last node all do what its own lane does.
-    node = jnp.minimum(pl.program_id(0) * lanes + jnp.arange(lanes, dtype=jnp.int32), neighbourhood.nodes - 1)
 
     def look_up(place: int, index: Array) -> Array:
         return numbers[-1 - place] if place < 0 else triton.load(tables[place].at[index])

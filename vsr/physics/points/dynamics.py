@@ -38,7 +38,7 @@ def advance_through(
 ) -> tuple[PointState, Watch]:
     """The state after several intervals of `count` substeps each, and what was seen at their ends."""
     obstacle = beyond_kernel(model.integrator, model.yield_force is not None)
-    advance = _implementation(chosen(implementation, model.mass.dtype, obstacle), substep, count)
+    advance = _implementation(chosen(implementation, model.mass.dtype, obstacle), model, substep, count)
 
     def interval(state: PointState, control: Array) -> tuple[PointState, Watch]:
         state = advance(model, environment, state, control)
@@ -68,16 +68,19 @@ def beyond_kernel(integrator: str, breaks: bool) -> str | None:
     return None
 
 
-def _implementation(name: Implementation, substep: float, count: int) -> Callable[..., PointState]:
+def _implementation(name: Implementation, model: PointModel, substep: float, count: int) -> Callable[..., PointState]:
     if name == "xla":
         return _batched_advance(substep, count)
     # Only here, because importing Pallas takes time.
     from vsr.physics.points import kernel
 
+    joints = kernel.joints_of(model)
+
     def advance(model: PointModel, environment: Environment, state: PointState, control: Array) -> PointState:
         control = jnp.clip(control, -1, 1)
         side, acting = _wanted_side(model, control), _acting(model, environment, substep)
-        return kernel.advance(model, acting, state, control, side, substep, count, interpret=name == "interpreted")
+        interpret = name == "interpreted"
+        return kernel.advance(model, joints, acting, state, control, side, substep, count, interpret=interpret)
 
     return advance
 

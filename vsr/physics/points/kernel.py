@@ -1,9 +1,12 @@
 """Springs of voxels in the lanes of a GPU kernel (vsr.lattice.launch): a lane per node, in every layer.
 
 A node sees the voxels around it, up to 8 in space, and in each the other corners. Two nodes may share several voxels,
-each with a spring between them; as long as there is one layer of nodes, these springs are one: stiffness, damping and
-tension at length 0 add up. Where there are more layers, the voxels may be joined at one end and not at the other, and
-each spring is computed on its own.
+each with a spring between them, which are one spring here: stiffness, damping and tension at length 0 add up.
+
+Where there are several layers, the voxels that a node shares with a place beside it may lead to different nodes there,
+of different parts of the body. Voxels with a common face belong together at all corners of that face; so only where
+more than two meet, along an edge in space, there can be two nodes, and no more: one that the first of the voxels has,
+and one that the last has.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from jax.experimental.pallas import triton
 
 from vsr.lattice.integrators import Moving
 from vsr.lattice.kernel import are_in_grid, places_of, strides
-from vsr.lattice.launch import Launcher, LookUp
+from vsr.lattice.launch import Launcher, LookUp, Order, present_first
 from vsr.lattice.law import joint_pull
 from vsr.lattice.loops import TOGETHER, repeat
 from vsr.lattice.step import Acting
@@ -31,6 +34,8 @@ from vsr.physics.points.exchange import corner_steps
 from vsr.physics.points.model import PointModel, PointState
 
 Steps = tuple[int, ...]
+LAYER_BITS = 2
+"""That tell a layer: there are four at most."""
 
 
 class VoxelNumbers(NamedTuple):
@@ -44,21 +49,58 @@ class VoxelNumbers(NamedTuple):
     """stiffness times the length that the spring wants to have [N], (kinds, c)"""
     strength: Any | None
     """of the actuation by force on every corner, towards the voxel's centre [N], c"""
-    slot: Any | None
-    """where among all layers' nodes each corner is, (corners, c); None if there is one layer"""
+    layers: Any | None
+    """in which layer the node of each corner is, LAYER_BITS each, -1 where no voxel is, c; None if there is but one"""
 
 
 class _Voxel(NamedTuple):
     """What a lane knows of one of its voxels, as lanes; nothing of those it does not have."""
 
+    exists: Array
+    layers: Array | None
+    """of its corners, as VoxelNumbers has them"""
     stiffness: list[Array]
     damping: list[Array]
     tension: list[Array]
     strength: Array | None
 
+    def layer(self, corner: int) -> Array:
+        """In which the node of a corner is."""
+        assert self.layers is not None
+        return self.layers >> corner * LAYER_BITS & (1 << LAYER_BITS) - 1
+
+
+class _Spring(NamedTuple):
+    """What a lane knows of one of its springs, as lanes."""
+
+    end: list[Array]
+    """motion of the other end"""
+    has: list[Array] | None
+    """which of the voxels that may share it do; None if all"""
+
+
+class Joints(NamedTuple):
+    """How voxels hang together where there are several layers of nodes; stays as it is while a body moves."""
+
+    layers: Array
+    """see VoxelNumbers"""
+    order: Order
+    """of the lanes: most nodes of further layers are absent"""
+
+
+def joints_of(model: PointModel) -> Joints | None:
+    """None if there is one layer."""
+    if model.layer.shape[0] == 1:
+        return None
+    layer = jnp.argmax(model.layer, 0).astype(jnp.int32)
+    shift = LAYER_BITS * jnp.arange(layer.shape[0], dtype=jnp.int32)
+    packed = (layer << shift.reshape(-1, *(1,) * model.dimension)).sum(0, dtype=jnp.int32)
+    return Joints(jnp.where(model.present > 0, packed, -1), present_first(model.node_mass > 0))
+
 
 def advance(
     model: PointModel,
+    joints: Joints | None,
     acting: Acting,
     state: PointState,
     control: Array,
@@ -72,35 +114,24 @@ def advance(
     axis = 1 + model.dimension  # of the vectors' components, after layers and nodes
     neighbourhood = VoxelNeighbourhood(model.present.shape, model.layer.shape[0])
     launcher = Launcher(neighbourhood, acting, substep, model.integrator, by_velocity=True, interpret=interpret)
-    known = launcher.known(voxel_numbers(model, side, control))
+    numbers = voxel_numbers(model, side, control, None if joints is None else joints.layers)
+    known = launcher.known(numbers, None if joints is None else joints.order)
     start = Moving(split(state.position, axis), split(state.velocity, axis))
     together = 1 if interpret else TOGETHER
     moving = repeat(lambda _, now: launcher.move(known, now), 0, count, start, together)
     return replace(state, position=join(moving.position, axis), velocity=join(moving.velocity, axis))
 
 
-def voxel_numbers(model: PointModel, side: Array, control: Array) -> VoxelNumbers:
-    """Of all voxels under control values, c; side: that they then want to have [m], c."""
-    kinds, layers = model.stiffness.shape[0], model.layer.shape[0]
-    slot = None
-    if layers > 1:
-        cells = model.present.shape
-        vertices = tuple(size + 1 for size in cells)
-        grids = jnp.meshgrid(*(jnp.arange(size) for size in cells), indexing="ij")
-        vertex = jnp.stack(
-            [
-                sum((at + step) * by for at, step, by in zip(grids, steps, strides(vertices), strict=True))
-                for steps in corner_steps(model.dimension)
-            ]
-        )
-        slot = (jnp.argmax(model.layer, 0) * math.prod(vertices) + vertex).astype(jnp.int32)
+def voxel_numbers(model: PointModel, side: Array, control: Array, layers: Array | None) -> VoxelNumbers:
+    """Of all voxels under control values, c; side: that they then want to have [m], c; layers: see VoxelNumbers."""
+    kinds = model.stiffness.shape[0]
     root = jnp.sqrt(jnp.arange(1, kinds + 1, dtype=side.dtype)).reshape(-1, *(1,) * side.ndim)
     return VoxelNumbers(
         stiffness=model.stiffness,
         damping=model.damping,
         tension=model.stiffness * root * side,
         strength=None if model.max_force is None else control * model.max_force,
-        slot=slot,
+        layers=layers,
     )
 
 
@@ -124,120 +155,137 @@ class VoxelNeighbourhood:
 
     def read(
         self, node: Array, motion: Sequence[Any], springs: VoxelNumbers, look_up: LookUp
-    ) -> tuple[list[_Voxel], list[list[Array]]]:
-        """See vsr.lattice.launch.Neighbourhood: the voxels, and the motion of the other end of all `_springs`."""
-        place = places_of(node % math.prod(self.vertices), self.vertices)
-        around = [self._voxel(node, place, own, springs, look_up) for own in self._corners]
-        there = self._other_ends(node, place, [cell for _, cell, _ in around], springs, look_up)
-        return [voxel for voxel, _, _ in around], [[triton.load(part.at[end]) for part in motion] for end in there]
+    ) -> tuple[list[_Voxel], list[_Spring]]:
+        """See vsr.lattice.launch.Neighbourhood: the voxels, and all `_springs`."""
+        vertex, layer = node % self._vertices, node // self._vertices
+        place = places_of(vertex, self.vertices)
+        voxels = [self._voxel(layer, place, number, springs, look_up) for number in range(len(self._corners))]
+
+        def spring(steps: Steps, far: bool) -> _Spring:
+            beside = vertex + sum(step * by for step, by in zip(steps, strides(self.vertices), strict=True))
+            if self.layers == 1:
+                end, has = jnp.where(are_in_grid(place, steps, self.vertices), beside, node), None
+            else:
+                end, has = self._end(voxels, steps, beside, node, far)
+            return _Spring([triton.load(part.at[end]) for part in motion], has)
+
+        return voxels, [spring(steps, far) for steps, far in self._springs]
 
     def forces(
         self,
-        read: tuple[list[_Voxel], list[list[Array]]],
+        read: tuple[list[_Voxel], list[_Spring]],
         seen: Callable[[Sequence[Array]], tuple[Vector, Vector]],
         moving: Moving,
     ) -> Vector:
         """See vsr.lattice.launch.Neighbourhood."""
-        voxels, ends = read
-        others = [Moving(*seen(end)) for end in ends]
+        voxels, springs = read
+        others = [Moving(*seen(spring.end)) for spring in springs]
         force: Vector = tuple(jnp.zeros_like(part) for part in moving.position)
-        for (shared, kind), other in zip(self._springs, others, strict=True):
+        for (steps, _), spring, other in zip(self._springs, springs, others, strict=True):
             between = minus(other.position, moving.position)
             stiffness, damping, tension = (
-                reduce(add, [getattr(voxels[number], name)[kind] for number in shared])
+                self._total([getattr(voxels[number], name)[_kind(steps)] for number in self._sharing(steps)], spring)
                 for name in ("stiffness", "damping", "tension")
             )
             strength = joint_pull(stiffness, tension, damping, between, minus(other.velocity, moving.velocity))
             force = plus(force, times(strength, between))
         for number, voxel in enumerate(voxels):
             if voxel.strength is not None:
-                force = plus(force, self._inward(number, voxel.strength, others, moving.position))
+                force = plus(force, self._inward(number, voxel.strength, springs, others, moving.position))
         return force
 
     @property
     def _corners(self) -> list[Steps]:
-        """What a node may be in the voxels around it; so many voxels are numbered by it."""
+        """What a node may be in the voxels around it; these are numbered by it."""
         return corner_steps(len(self.cells))
 
     @property
-    def _springs(self) -> list[tuple[list[int], int]]:
-        """Of every spring of a node the voxels that share it and its kind; in the order of `_other_ends`."""
-        if self.layers == 1:
-            return [
-                ([number for number, own in enumerate(self._corners) if _leads_to_corner(own, steps)], _kind(steps))
-                for steps in self._ways
-            ]
-        return [
-            ([number], _kind(tuple(b - a for a, b in zip(own, other, strict=True))))
-            for number, own in enumerate(self._corners)
-            for other in self._corners
-            if other != own
-        ]
+    def _springs(self) -> list[tuple[Steps, bool]]:
+        """Where every spring of a node leads, and whether it is that of the last voxel rather than of the first."""
+        ways = [steps for steps in itertools.product((-1, 0, 1), repeat=len(self.cells)) if any(steps)]
+        return [(steps, far) for steps in ways for far in ((False, True) if self._may_part(steps) else (False,))]
 
-    @property
-    def _ways(self) -> list[Steps]:
-        """From a node to all its neighbours."""
-        return [steps for steps in itertools.product((-1, 0, 1), repeat=len(self.cells)) if any(steps)]
+    def _may_part(self, steps: Steps) -> bool:
+        """Whether voxels that share two places may have different nodes in the second."""
+        return self.layers > 1 and len(self._sharing(steps)) > 2
 
-    def _voxel(
-        self, node: Array, place: list[Array], own: Steps, springs: VoxelNumbers, look_up: LookUp
-    ) -> tuple[_Voxel, Array, Array]:
-        """The voxel of which the node is a certain corner, its cell, and whether there is one."""
+    def _sharing(self, steps: Steps) -> list[int]:
+        """Voxels of a node that also have a corner so many steps away."""
+        return [number for number, own in enumerate(self._corners) if _leads_to_corner(own, steps)]
+
+    def _end(
+        self, voxels: list[_Voxel], steps: Steps, beside: Array, node: Array, far: bool
+    ) -> tuple[Array, list[Array] | None]:
+        """The node that a spring leads to, and which of the voxels there have it; any node where there are no voxels.
+
+        beside: where that node is in its layer; far: see `_springs`.
+        """
+        shared = self._sharing(steps)
+        layers = {number: voxels[number].layer(self._beyond(number, steps)) for number in shared}
+
+        def of_first(numbers: Sequence[int]) -> Array:
+            found = jnp.full_like(node, -1)
+            for number in reversed(numbers):
+                found = jnp.where(voxels[number].exists, layers[number], found)
+            return found
+
+        first = of_first(shared)
+        chosen = of_first(shared[::-1]) if far else first
+        has = None
+        if self._may_part(steps):
+            has = [(layers[number] != first) if far else (layers[number] == first) for number in shared]
+        return jnp.where(chosen < 0, node, chosen * self._vertices + beside), has
+
+    def _beyond(self, number: int, steps: Steps) -> int:
+        """The corner of a voxel to which steps from the node lead."""
+        return self._corners.index(tuple(at + step for at, step in zip(self._corners[number], steps, strict=True)))
+
+    def _total(self, values: list[Array], spring: _Spring) -> Array:
+        """Of the voxels that have the spring."""
+        if spring.has is not None:
+            values = [jnp.where(has, value, 0) for has, value in zip(spring.has, values, strict=True)]
+        return reduce(add, values)
+
+    def _voxel(self, layer: Array, place: list[Array], number: int, springs: VoxelNumbers, look_up: LookUp) -> _Voxel:
+        """The voxel of which the node is a certain corner; layer and place: of the node."""
+        own = self._corners[number]
         inside = [at < size if step == 0 else at > 0 for at, step, size in zip(place, own, self.cells, strict=True)]
-        exists = reduce(and_, inside)
+        exists, layers = reduce(and_, inside), None
         by = strides(self.cells)
         cell = jnp.where(exists, sum((at - step) * s for at, step, s in zip(place, own, by, strict=True)), 0)
-        if springs.slot is not None:
-            exists = exists & (look_up(springs.slot, self._corners.index(own) * self._size + cell) == node)
+        if springs.layers is not None:
+            layers = look_up(springs.layers, cell)
+            at_node = layers >> number * LAYER_BITS & (1 << LAYER_BITS) - 1
+            exists = exists & (layers >= 0) & (at_node == layer)
 
         def there(table: Any, row: int = 0) -> Array:
-            return jnp.where(exists, look_up(table, row * self._size + cell), 0)
+            return jnp.where(exists, look_up(table, row * math.prod(self.cells) + cell), 0)
 
         kinds = range(len(self.cells))
         stiffness, damping, tension = (
             [there(table, kind) for kind in kinds] for table in (springs.stiffness, springs.damping, springs.tension)
         )
-        return (
-            _Voxel(stiffness, damping, tension, None if springs.strength is None else there(springs.strength)),
-            cell,
-            exists,
-        )
+        strength = None if springs.strength is None else there(springs.strength)
+        return _Voxel(exists, layers, stiffness, damping, tension, strength)
 
     @property
-    def _size(self) -> int:
-        return math.prod(self.cells)
+    def _vertices(self) -> int:
+        return math.prod(self.vertices)
 
-    def _other_ends(
-        self, node: Array, place: list[Array], cells: list[Array], springs: VoxelNumbers, look_up: LookUp
-    ) -> list[Array]:
-        """The nodes that springs lead to; where there is none any will do."""
-        if springs.slot is None:
-            by = strides(self.vertices)
-            return [
-                jnp.where(
-                    are_in_grid(place, steps, self.vertices),
-                    node + sum(step * s for step, s in zip(steps, by, strict=True)),
-                    node,
-                )
-                for steps in self._ways
-            ]
-        return [
-            look_up(springs.slot, corner * self._size + cell)
-            for number, cell in enumerate(cells)
-            for corner in range(len(self._corners))
-            if corner != number
-        ]
-
-    def _inward(self, number: int, strength: Array, others: list[Moving], position: Vector) -> Vector:
+    def _inward(
+        self, number: int, strength: Array, springs: list[_Spring], others: list[Moving], position: Vector
+    ) -> Vector:
         """Force of a voxel's actuation [N]: towards the mean of its corners."""
-        own = self._corners[number]
-        if self.layers == 1:
-            ways = [tuple(b - a for a, b in zip(own, other, strict=True)) for other in self._corners if other != own]
-            corners = [others[self._ways.index(steps)] for steps in ways]
-        else:
-            each = len(self._corners) - 1
-            corners = others[number * each : (number + 1) * each]
-        total = reduce(plus, [corner.position for corner in corners], position)
+        total = position
+        for other in (other for index, other in enumerate(self._corners) if index != number):
+            steps = tuple(b - a for a, b in zip(self._corners[number], other, strict=True))
+            corner = self._springs.index((steps, False))
+            there, has = others[corner].position, springs[corner].has
+            if has is not None:
+                mine = has[self._sharing(steps).index(number)]
+                parts = zip(there, others[corner + 1].position, strict=True)
+                there = tuple(jnp.where(mine, near, far) for near, far in parts)
+            total = plus(total, there)
         inward = minus(times(1 / len(self._corners), total), position)
         return times(strength / jnp.sqrt(dot(inward, inward) + 1e-12), inward)
 
