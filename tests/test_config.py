@@ -125,6 +125,9 @@ physics:
         (BODY + "world: {terrain: {type: steppy, length: 41, wall_width: 30}}\n", "robot.yaml:4: world.terrain: a length of 41 m leaves no ground"),
         (BODY + "world: {terrain: {type: steppy, riser: 1e-6}}\n", "robot.yaml:4: world.terrain: the shortest segment"),
         (BODY + "world: {terrain: {type: hilly, seed: -1}}\n", "robot.yaml:4: world.terrain.seed: -1 given; it should be greater than or equal to 0"),
+        (BODY + "world: {terrain: {type: hilly, spacing: 2}}\n", "robot.yaml:4: world.terrain.spacing: 'hilly' has no such key, unlike heights; allowed: friction, restitution, length, wall_height, wall_width, height, width, seed"),
+        (BODY + "world: {terrain: {wall: 2, type: flat}}\n", "robot.yaml:4: world.terrain.wall: unknown key; did you mean 'wall_width'?"),
+        (BODY + "world: {terrain: {type: polyline, x: [0, 9], y: [0, 0], length: 50}}\n", "robot.yaml:4: world.terrain.length: 'polyline' has no such key, unlike flat, uneven"),
         ("robot: 3\n", "robot.yaml:1: robot: 3 given; it should be a mapping with keys of body, controller"),
         ("robot:\n  body: {shape: 12}\n", "robot.yaml:2: robot.body.shape: 12 given; it should be a list; put a shape of digits in quotes"),
     ],
@@ -133,6 +136,33 @@ def test_each_fault_reads_well(text, wanted):
     told = faults(text)
     assert len(told) == 1
     assert told[0].startswith(wanted)
+
+
+HEIGHTS = "robot: {body: {shape: [[aa], [aa]]}}\nworld:\n  terrain:\n    type: heights\n    heights: [[0, 1], [0, 1]]\n"
+
+
+def test_keys_of_other_grounds_are_refused_where_they_stand(tmp_path):
+    """A kind of ground may have a key of its own name, which is not where its faults are."""
+    file = tmp_path / "ground.yaml"
+    file.write_text(HEIGHTS + "    length: 50\n    wall_width: 2.0\n    spacing: 0\n")
+    result = CliRunner().invoke(cli.main, ["check", str(file)])
+    assert result.exit_code == 2
+    told = " ".join(result.output.split())
+    unlike = "unlike flat, uneven, hilly, steppy, uphill, downhill, bumpy"
+    for line, name in ((6, "length"), (7, "wall_width")):
+        assert (
+            f"ground.yaml:{line}: world.terrain.{name}: 'heights' has no such key, {unlike}; allowed: friction, "
+            in told
+        )
+    assert "ground.yaml:8: world.terrain.spacing" in told
+    assert told.count("ground.yaml:") == 3
+
+
+def test_grounds_that_runs_wrote_with_keys_of_walls_are_read():
+    """Once every ground had them, and a run's own files hold all values, also those that meant nothing."""
+    written = "    length: 2000.0\n    wall_height: 100.0\n    wall_width: 10.0\n"
+    assert parse_scene(HEIGHTS + written) == parse_scene(HEIGHTS)
+    assert len(faults(HEIGHTS + written.replace("100", "90"))) == 3
 
 
 def test_faults_that_others_hide_are_told_too():

@@ -1,5 +1,6 @@
 """Grounds: the original's recipe, look-up against interpolation, seeds, walls."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from vsr.terrain import (
     TERRAINS,
     Downhill,
     Flat,
+    Heights,
     Hilly,
     Polyline,
     Steppy,
@@ -101,6 +103,23 @@ def test_any_line_is_looked_up_right(widths, seed):
 def test_positions_that_are_not_numbers_do_no_harm():
     height = surface(Uneven().build(), jnp.array([jnp.nan, jnp.inf, 50.0]))[0]
     assert bool(jnp.isfinite(height[2]))
+
+
+NEEDED = {Polyline: {"x": (0.0, 9.0), "y": (1.0, 0.0)}, Heights: {"heights": ((0.0, 1.0), (1.0, 0.0))}}
+OTHER = {"x": (0.0, 8.0), "y": (2.0, 0.0), "heights": ((0.0, 1.0), (1.0, 2.0)), "spacing": 2.0, "start": (1.0, 2.0),
+         "riser": 0.25}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", TERRAINS.values(), ids=TERRAINS)
+def test_no_key_of_a_ground_is_without_meaning(kind):
+    def arrays(**given):
+        return [np.asarray(part) for part in jax.tree.leaves(kind(**{**NEEDED.get(kind, {}), **given}).build())]
+
+    plain = arrays()
+    for name, field in kind.model_fields.items():
+        if name != "type":
+            other = OTHER[name] if name in OTHER else 2 * field.default or field.default + 1
+            assert any(not np.array_equal(*pair) for pair in zip(plain, arrays(**{name: other}), strict=True)), name
 
 
 @pytest.mark.parametrize(

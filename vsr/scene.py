@@ -25,7 +25,7 @@ from vsr.physics.stability import choose_substeps, longest_substep
 from vsr.rollout import Schedule, Trajectory, record, rollout
 from vsr.spec import Count, OneOf, Real, Seconds, Spec, misfit
 from vsr.tasks import TASKS, Locomotion, evaluate, place
-from vsr.terrain import TERRAINS, Flat, Ground
+from vsr.terrain import TERRAINS, AnyGround, Flat
 
 MOST_SUBSTEPS_IN_ALL = 1e9
 """A simulation longer than this is a mistake, not a wish."""
@@ -58,7 +58,7 @@ class Robot(Spec):
 class World(Spec):
     """What surrounds the robot."""
 
-    terrain: Annotated[Ground, OneOf(TERRAINS, default="flat")] | None = Flat()
+    terrain: Annotated[AnyGround, OneOf(TERRAINS, default="flat")] | None = Flat()
     """the ground; null for free space"""
     gravity: Annotated[Real, Field(ge=0)] = 9.8
     """downwards [m/s²]"""

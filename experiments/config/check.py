@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -93,15 +93,12 @@ def _message(document: Document, kind: type[Spec], path: Path, fault: dict[str, 
         case "missing":
             return "missing; it has no default"
         case "extra_forbidden":
-            owner = _model_at(kind, document.data, path[:-1])
-            return f"unknown key{suggest(str(path[-1]), owner.model_fields if owner else ())}"
+            return _unknown_key(document, kind, path)
         case "union_tag_invalid":
             tags = [tag.strip("' ") for tag in context["expected_tags"].split(",")]
             return f"unknown type '{context['tag']}'{suggest(context['tag'], tags)}"
         case "union_tag_not_found":
-            owner_field = _field_at(kind, document.data, path)
-            known = next((item.registry for item in owner_field if isinstance(item, OneOf)), {})
-            return f"missing key type; choose from {', '.join(known)}"
+            return f"missing key type; choose from {', '.join(_choices(_field_at(kind, document.data, path)))}"
         case "literal_error" | "enum":
             allowed = [word.strip("' ") for word in context["expected"].replace(" or ", ", ").split(",")]
             return f"{given} given; allowed: {', '.join(allowed)}{_nearest(fault['input'], allowed)}"
@@ -122,6 +119,25 @@ def _message(document: Document, kind: type[Spec], path: Path, fault: dict[str, 
             return f"{given} given; {_lower_first(fault['msg']).replace('input should', 'it should')}"
 
 
+def _unknown_key(document: Document, kind: type[Spec], path: Path) -> str:
+    """Of a key that a description does not have: the nearest that it has, or whose it is."""
+    name, owner = str(path[-1]), _model_at(kind, document.data, path[:-1])
+    if owner is None:
+        return f"unknown key{suggest(name, ())}"
+    choices = _choices(_field_at(kind, document.data, path[:-1]))
+    others = [other for other, component in choices.items() if name in component.model_fields]
+    if not others:
+        return f"unknown key{suggest(name, owner.model_fields)}"
+    own = next((other for other, component in choices.items() if component is owner), "")
+    keys = [key for key in owner.model_fields if key != "type"]
+    return f"'{own}' has no such key, unlike {', '.join(others)}; allowed: {', '.join(keys)}"
+
+
+def _choices(annotations: Iterable[Any]) -> Mapping[str, type[BaseModel]]:
+    """The components that a field may hold; none if it holds no component."""
+    return next((item.registry for item in annotations if isinstance(item, OneOf)), {})
+
+
 def _nearest(given: Any, allowed: list[str]) -> str:
     hint = suggest(str(given), allowed)
     return hint if "did you mean" in hint else ""
@@ -139,13 +155,17 @@ def _show(value: Any) -> str:
 def _path_in_data(data: Any, loc: tuple[str | int, ...], keep_last: bool) -> Path:
     """A fault's location without pydantic's own words (names of union members)."""
     path: list[str | int] = []
+    told = False  # whether the name of the member at hand was met; a key of it may be called the same
     for position, key in enumerate(loc):
         if isinstance(key, str) and key.isdigit() and isinstance(data, list):
             key = int(key)
+        if isinstance(data, dict) and data.get("type") == key and not told:
+            told = True
+            continue
         if isinstance(data, dict) and key in data:
-            data = data[key]  # type: ignore[index]
+            data, told = data[key], False  # type: ignore[index]
         elif isinstance(data, list) and isinstance(key, int) and key < len(data):
-            data = data[key]
+            data, told = data[key], False
         elif not (keep_last and position == len(loc) - 1):
             continue
         path.append(key)

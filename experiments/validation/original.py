@@ -13,7 +13,7 @@ from typing import Any
 from vsr.body import Body, Material
 from vsr.controllers import MLP, ControllerSpec, Development, Driving, Sine
 from vsr.sensors import Sense
-from vsr.terrain import Flat, Ground, Polyline
+from vsr.terrain import AnyGround, Flat, Polyline
 
 _GROUPS = {
     "SIDE_EXTERNAL": "side_external",
@@ -68,7 +68,7 @@ def body_of(case: dict[str, Any]) -> Body:
     return Body(shape=tuple(reversed(rows)), materials=materials, voxel_side=case["materials"][0]["sideLength"])
 
 
-def terrain_of(case: dict[str, Any]) -> Ground:
+def terrain_of(case: dict[str, Any]) -> AnyGround:
     """The ground of an input block, shifted as the original does: it starts at x = 0 and its lowest point is y = 0."""
     x, y = case.get("terrain_xs"), case.get("terrain_ys")
     if not x or not y:

@@ -3,6 +3,7 @@
 from vsr.terrain.field import HeightField, field_surface, highest_of_field
 from vsr.terrain.shapes import (
     TERRAINS,
+    AnyGround,
     Bumpy,
     Downhill,
     Flat,
@@ -18,6 +19,7 @@ from vsr.terrain.surface import Terrain, highest_between, surface
 
 __all__ = [
     "TERRAINS",
+    "AnyGround",
     "Bumpy",
     "Downhill",
     "Flat",

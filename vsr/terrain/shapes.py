@@ -1,6 +1,7 @@
 """Terrains a researcher can name: each draws its line from its parameters and, where it has one, its seed.
 
-All start and end with a steep wall, so that no robot leaves the world, and begin just right of the left wall.
+These start and end with a steep wall, so that no robot leaves the world, and begin just right of the left wall. Grounds
+given point by point (`polyline`, `heights`) are as they are given: they have neither length nor walls of their own.
 """
 
 from __future__ import annotations
@@ -22,8 +23,48 @@ MOST_CELLS = 1_000_000
 """No segment may be shorter than the whole ground over this (see vsr.terrain.surface)."""
 
 
-class Ground(Spec):
+class AnyGround(Spec):
     """What all described terrains have."""
+
+    friction: Annotated[Real, Field(ge=0)] = 0.2
+    """friction coefficient of the ground"""
+    restitution: Annotated[Real, Field(ge=0)] = 0.0
+    """restitution coefficient of the ground"""
+    in_space: ClassVar[bool] = False
+    """whether its height changes along y, so that robots in the plane cannot use it"""
+
+    @abstractmethod
+    def points(self) -> tuple[np.ndarray, np.ndarray]:
+        """The whole line: x (rising), y [m]."""
+
+    def line_at(self, y: float) -> tuple[np.ndarray, np.ndarray]:
+        """The line above a given y in space: x and height [m]. Most grounds are the same for all y."""
+        return self.points()
+
+    @model_validator(mode="after")
+    def _sound(self) -> AnyGround:
+        self._check_line()
+        return self
+
+    def _check_line(self) -> None:
+        x, y = self.points()
+        if x.shape != y.shape:
+            raise ValueError(f"{x.size} values of x given but {y.size} of y")
+        if not (np.diff(x) > 0).all():
+            raise ValueError("x must rise from point to point")
+        if np.diff(x).min() < (x[-1] - x[0]) / MOST_CELLS:
+            raise ValueError(
+                f"the shortest segment, {np.diff(x).min():g} m, is too short for {x[-1] - x[0]:g} m of ground"
+            )
+
+    def build(self, dtype: jnp.dtype | type = jnp.float32) -> Terrain | HeightField:
+        """The array form."""
+        x, y = self.points()
+        return Terrain.of(x, y, friction=self.friction, restitution=self.restitution, dtype=dtype)
+
+
+class Ground(AnyGround):
+    """Ground between two walls."""
 
     length: Annotated[Real, Field(gt=40)] = 2000.0
     """from end to end, walls included [m]"""
@@ -31,12 +72,6 @@ class Ground(Spec):
     """height of the walls at both ends [m]"""
     wall_width: Positive = 10.0
     """horizontal width of each wall [m]"""
-    friction: Annotated[Real, Field(ge=0)] = 0.2
-    """friction coefficient of the ground"""
-    restitution: Annotated[Real, Field(ge=0)] = 0.0
-    """restitution coefficient of the ground"""
-    in_space: ClassVar[bool] = False
-    """whether its height changes along y, so that robots in the plane cannot use it"""
 
     @abstractmethod
     def profile(self) -> tuple[np.ndarray, np.ndarray]:
@@ -50,32 +85,28 @@ class Ground(Spec):
             np.concatenate([[y[0] + self.wall_height], y, [y[-1] + self.wall_height]]),
         )
 
-    def line_at(self, y: float) -> tuple[np.ndarray, np.ndarray]:
-        """The line above a given y in space: x and height [m]. Most grounds are the same for all y."""
-        return self.points()
-
-    @model_validator(mode="after")
-    def _is_a_line(self) -> Ground:
+    def _check_line(self) -> None:
         if self.length <= 2 * self.wall_width + 10:
             raise ValueError(f"a length of {self.length:g} m leaves no ground between walls of {self.wall_width:g} m")
-        x, y = self.points()
-        if x.shape != y.shape:
-            raise ValueError(f"{x.size} values of x given but {y.size} of y")
-        if not (np.diff(x) > 0).all():
-            raise ValueError("x must rise from point to point")
-        if np.diff(x).min() < (x[-1] - x[0]) / MOST_CELLS:
-            raise ValueError(
-                f"the shortest segment, {np.diff(x).min():g} m, is too short for {x[-1] - x[0]:g} m of ground"
-            )
-        return self
-
-    def build(self, dtype: jnp.dtype | type = jnp.float32) -> Terrain | HeightField:
-        """The array form."""
-        x, y = self.points()
-        return Terrain.of(x, y, friction=self.friction, restitution=self.restitution, dtype=dtype)
+        super()._check_line()
 
     def _between_walls(self) -> tuple[float, float]:
         return self.wall_width, self.length - self.wall_width
+
+
+class GivenGround(AnyGround):
+    """Ground given point by point."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_walls(cls, data: Any) -> Any:
+        """Files that a run wrote when these grounds still had walls' keys, at defaults that meant nothing, are read."""
+        if isinstance(data, dict) and all(data.get(name) == value for name, value in _WRITTEN_OUT.items()):
+            return {name: value for name, value in data.items() if name not in _WRITTEN_OUT}
+        return data
+
+
+_WRITTEN_OUT = {"length": 2000.0, "wall_height": 100.0, "wall_width": 10.0}
 
 
 class Flat(Ground):
@@ -175,7 +206,7 @@ class Downhill(Ground):
         return x, (x - x[-1]) * -np.tan(np.radians(self.angle))
 
 
-class Polyline(Ground):
+class Polyline(GivenGround):
     """Ground through given points, walls and all; y is height, x rises."""
 
     type: Literal["polyline"] = "polyline"
@@ -183,9 +214,6 @@ class Polyline(Ground):
     """horizontal positions [m]"""
     y: tuple[Real, ...] = Field(min_length=2)
     """heights [m]"""
-
-    def profile(self) -> tuple[np.ndarray, np.ndarray]:
-        return np.array(self.x, float)[1:-1], np.array(self.y, float)[1:-1]
 
     def points(self) -> tuple[np.ndarray, np.ndarray]:
         return np.array(self.x, float), np.array(self.y, float)
@@ -267,7 +295,7 @@ class Bumpy(Ground):
         )
 
 
-class Heights(Ground):
+class Heights(GivenGround):
     """Ground in space through given heights, walls and all; beyond its borders it goes on level."""
 
     type: Literal["heights"] = "heights"
@@ -302,9 +330,6 @@ class Heights(Ground):
     def first(self) -> tuple[float, float]:
         """x and y of the first point [m]."""
         return (0.0, -self.spacing[1] * (len(self.heights) - 1) / 2) if self.start is None else self.start
-
-    def profile(self) -> tuple[np.ndarray, np.ndarray]:
-        return self.points()
 
     def points(self) -> tuple[np.ndarray, np.ndarray]:
         """The line at y = 0, or at the border nearest to it."""
