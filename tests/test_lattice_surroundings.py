@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import jax
@@ -328,11 +329,72 @@ class TestBreakpoints:
         np.testing.assert_allclose(run(gravities).time, np.sqrt(10 / gravities), atol=3e-3)
 
     def test_new_times_need_no_new_program(self):
-        before = advance_until._cache_size()
+        traced = []
+
+        def low(state):
+            traced.append(state.time)
+            return self.low(state)
+
         for time in (0.1, 0.2, 0.3):
-            advance_until(self.lattice, Surroundings(), rest_state(self.lattice), self.low, time=time, step=2e-3)
-        assert advance_until._cache_size() == before + 1
+            advance_until(self.lattice, Surroundings(), rest_state(self.lattice), low, time=time, step=2e-3)
+        assert 0 < len(traced) < 3  # a loop's condition may be traced twice
 
     def test_time_does_not_drift_in_many_short_steps(self):
         end = advance(self.lattice, Surroundings(gravity=0.0), rest_state(self.lattice), step=1e-4, count=100_000)
         assert float(end.time) == pytest.approx(10, abs=2e-6)
+
+
+WRONG = [
+    ({"step": 0.0}, "a step of 0.0 s: it must be above 0 and finite"),
+    ({"step": -1e-3}, "a step of -0.001 s"),
+    ({"step": float("nan")}, "a step of nan s"),
+    ({"step": np.float32("inf")}, "a step of inf s"),
+]
+HOW_OFTEN = {
+    advance: ({"count": -1}, {"count": 2.5}),
+    advance_until: ({"check_every": 0}, {"check_every": -3}),
+    record: ({"every": -1}, {"every": 1.0}, {"samples": -1}),
+}
+FINE = {advance: {"count": 1}, advance_until: {"time": 1e-3}, record: {"every": 1, "samples": 1}}
+
+
+@pytest.mark.parametrize("function", FINE, ids=lambda function: function.__name__)
+def test_time_that_does_not_go_on_is_refused(function):
+    lattice = dust([[0, 0]])
+    told = [
+        ({name: value}, f"{name}={value}: it must be a whole number")
+        for some in HOW_OFTEN[function]
+        for name, value in some.items()
+    ]
+    if function is advance_until:
+        told.append(({"time": float("nan")}, "a time of nan s never comes"))
+    measure = (energy,) if function is record else ()
+    for wrong, words in (*WRONG, *told):
+        with pytest.raises(ValueError, match=re.escape(words)):
+            function(
+                lattice, Surroundings(), rest_state(lattice), *measure, **{"step": 1e-3, **FINE[function], **wrong}
+            )
+
+
+def test_steps_known_only_to_the_device_pass():
+    """Nothing waits for what is computed, and nothing looks into what is traced."""
+    lattice = dust([[0, 0]])
+
+    def fall(step, every):
+        return record(lattice, Surroundings(), rest_state(lattice), energy, step=step, every=every, samples=2)[0]
+
+    ends = jax.vmap(fall)(jnp.array([1e-3, -1e-3]), jnp.array([2, 3]))
+    np.testing.assert_allclose(ends.time, [4e-3, -6e-3], rtol=1e-6)
+
+
+def test_lattice_and_state_must_agree_on_whether_springs_break():
+    lattice = block(2)
+    strong = breakable(lattice, 1e6)
+    for function, more in FINE.items():
+        measure = (energy,) if function is record else ()
+        for body, state, words in (
+            (lattice, rest_state(strong), "those of the lattice cannot break"),
+            (strong, rest_state(lattice), "does not tell which are whole"),
+        ):
+            with pytest.raises(ValueError, match=words):
+                function(body, Surroundings(), state, *measure, step=1e-3, **more)

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.lattice.model import Lattice, State, Surroundings
+from vsr.lattice.refusals import check_breaking, check_count, check_step, check_time
 from vsr.lattice.springs import all_intact, potential_energy
 from vsr.lattice.stepping import Carry, as_carry, as_state, stepper
 from vsr.lattice.vector import dot, split
@@ -55,13 +56,16 @@ def advance(
 ) -> State:
     """The state `count` steps [s] later.
 
-    implementation: see vsr.lattice.stepping; `auto` takes the GPU kernel where it can run.
+    implementation: see vsr.lattice.stepping; `auto` takes the GPU kernel where it can run. Raises ValueError for what
+    cannot be done (see vsr.lattice.refusals).
     """
+    check_step(step)
+    check_count("count", count)
+    check_breaking(lattice, state)
     steps = stepper(lattice, surroundings, step, integrator, implementation)
     return as_state(lattice, steps.repeat(count, as_carry(lattice, state)))
 
 
-@partial(jax.jit, static_argnames=("condition", "step", "check_every", "integrator", "implementation"))
 def advance_until(
     lattice: Lattice,
     surroundings: Surroundings,
@@ -79,8 +83,27 @@ def advance_until(
     condition: a function of the state that gives true or false, (), asked before the first step and after every
     `check_every` steps; pass the same function again to use the same program again. The time is met to within half a
     step, and never overstepped by more, however rarely the condition is asked. All of it runs on the device. Under
-    `vmap` every robot stops on its own.
+    `vmap` every robot stops on its own. Raises ValueError as `advance` does.
     """
+    check_step(step)
+    check_time(time)
+    check_count("check_every", check_every, 1)
+    check_breaking(lattice, state)
+    return _advance_until(lattice, surroundings, state, condition, time, step, check_every, integrator, implementation)
+
+
+@partial(jax.jit, static_argnames=("condition", "step", "check_every", "integrator", "implementation"))
+def _advance_until(
+    lattice: Lattice,
+    surroundings: Surroundings,
+    state: State,
+    condition: Callable[[State], Array] | None,
+    time: Array | float,
+    step: float,
+    check_every: int,
+    integrator: str,
+    implementation: Implementation,
+) -> State:
     steps = stepper(lattice, surroundings, step, integrator, implementation)
     # Steps are counted, not times compared: times are sums of steps, and sums are rounded.
     whole = jnp.ceil((jnp.asarray(time, state.time.dtype) - state.time) / step - 0.5).astype(jnp.int32)
@@ -97,7 +120,6 @@ def advance_until(
     return as_state(lattice, jax.lax.while_loop(go_on, several, start)[1])
 
 
-@partial(jax.jit, static_argnames=("measure", "samples", "integrator", "implementation"))
 def record(
     lattice: Lattice,
     surroundings: Surroundings,
@@ -112,8 +134,27 @@ def record(
 ) -> tuple[State, Any]:
     """The state `samples * every` steps [s] later, and a measure of it after every `every` steps, (samples, ...).
 
-    Steps of any length and number share one compilation.
+    Steps of any length and number share one compilation. Raises ValueError as `advance` does.
     """
+    check_step(step)
+    check_count("every", every)
+    check_count("samples", samples)
+    check_breaking(lattice, state)
+    return _record(lattice, surroundings, state, measure, step, every, samples, integrator, implementation)
+
+
+@partial(jax.jit, static_argnames=("measure", "samples", "integrator", "implementation"))
+def _record(
+    lattice: Lattice,
+    surroundings: Surroundings,
+    state: State,
+    measure: Callable[[Lattice, Surroundings, State], Any],
+    step: Array | float,
+    every: Array | int,
+    samples: int,
+    integrator: str,
+    implementation: Implementation,
+) -> tuple[State, Any]:
     steps = stepper(lattice, surroundings, step, integrator, implementation)
 
     def sample(now: Carry, _: None) -> tuple[Carry, Any]:
