@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import os
 import platform
+import re
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -22,6 +23,8 @@ from experiments.hosts.launch import Launch, join
 from vsr.scene import Physics
 
 GENERATOR_FLAG = "xla_cpu_use_fusion_emitters"
+OWN_FLAG = f"--{GENERATOR_FLAG}=false"
+"""What `prepare` may add to the user's XLA_FLAGS."""
 
 
 def prepare(device: str | None = None, launch: Launch | None = None) -> Any:
@@ -65,8 +68,25 @@ def _generate_quick_code() -> None:
     processes that name the flag.
     """
     flags = os.environ.get("XLA_FLAGS", "")
-    if version("jaxlib").startswith("0.10.") and GENERATOR_FLAG not in flags:
-        os.environ["XLA_FLAGS"] = f"{flags} --{GENERATOR_FLAG}=false".strip()
+    if _has_two_generators() and GENERATOR_FLAG not in flags:
+        os.environ["XLA_FLAGS"] = f"{flags} {OWN_FLAG}".strip()
+
+
+def flags_of_user(flags: str) -> str:
+    """XLA_FLAGS without what `prepare` adds to them, in this process or in one that started it."""
+    return f" {flags}".replace(f" {OWN_FLAG}", "").strip()
+
+
+def code_generator() -> str | None:
+    """Which of XLA's two generators of code for processors is asked for, "older" or "newer"; None if it has but one."""
+    if not _has_two_generators():
+        return None
+    asked = re.findall(rf"--{GENERATOR_FLAG}=(\w+)", os.environ.get("XLA_FLAGS", ""))
+    return "older" if asked and asked[-1].lower() in ("false", "0") else "newer"
+
+
+def _has_two_generators() -> bool:
+    return version("jaxlib").startswith("0.10.")
 
 
 def _cores() -> int:

@@ -14,6 +14,8 @@ from typing import Any
 
 import jax
 
+from experiments.devices import code_generator, flags_of_user
+
 PACKAGES = ("vsr", "jax", "jaxlib", "numpy")
 FLAGS = ("XLA_FLAGS", "JAX_PLATFORMS", "JAX_ENABLE_X64", "CUDA_VISIBLE_DEVICES", "JAX_DEFAULT_MATMUL_PRECISION")
 
@@ -32,14 +34,26 @@ def describe_start(generation: int) -> dict[str, Any]:
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in PACKAGES},
         "commit": commit(),
-        "flags": {name: os.environ[name] for name in FLAGS if name in os.environ},
+        "flags": _without_own({name: os.environ[name] for name in FLAGS if name in os.environ}),
+        "code_generator": code_generator(),
     }
 
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """What differs between two starts that can change the last digits of results."""
-    names = ("device", "devices", "machine", "python", "packages", "commit", "flags")
+    """What differs between two starts that can change the last digits of results.
+
+    Older starts have a flag that was not the user's among the flags, or do not tell how code was generated.
+    """
+    names = ["device", "devices", "machine", "python", "packages", "commit", "flags"]
+    names += ["code_generator"] * ("code_generator" in old)
+    old = {**old, "flags": _without_own(old.get("flags") or {})}
     return [f"{name} was {old.get(name)}, is {new[name]}" for name in names if old.get(name) != new[name]]
+
+
+def _without_own(flags: dict[str, str]) -> dict[str, str]:
+    """Flags as the user set them."""
+    own = {"XLA_FLAGS": flags_of_user(flags["XLA_FLAGS"])} if "XLA_FLAGS" in flags else {}
+    return {name: value for name, value in {**flags, **own}.items() if value or name not in own}
 
 
 def _version(package: str) -> str | None:

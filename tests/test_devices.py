@@ -1,0 +1,89 @@
+"""Flags for XLA: what is added to the user's, and what a run tells of them."""
+
+import pytest
+
+from experiments import devices
+from experiments.devices import OWN_FLAG, code_generator, flags_of_user
+from experiments.runs.meta import describe_start, differences
+
+USERS = "--xla_force_host_platform_device_count=2"
+
+
+@pytest.fixture
+def jaxlib(monkeypatch):
+    """Set the version that is installed, and the user's XLA_FLAGS."""
+
+    def install(version: str, flags: str | None) -> None:
+        monkeypatch.setattr(devices, "version", {"jaxlib": version}.__getitem__)
+        monkeypatch.setenv("XLA_FLAGS", flags or "")  # set, so that it is as before in the end, whatever is added
+        if flags is None:
+            monkeypatch.delenv("XLA_FLAGS")
+
+    return install
+
+
+def flags_after(times: int = 1) -> str | None:
+    for _ in range(times):
+        devices._generate_quick_code()
+    return devices.os.environ.get("XLA_FLAGS")
+
+
+@pytest.mark.parametrize(
+    ("version", "given", "flags", "generator"),
+    [
+        ("0.10.0", None, OWN_FLAG, "older"),
+        ("0.10.2", USERS, f"{USERS} {OWN_FLAG}", "older"),
+        ("0.10.2", f"{USERS} --{devices.GENERATOR_FLAG}=true", f"{USERS} --{devices.GENERATOR_FLAG}=true", "newer"),
+        ("0.10.2", f"--{devices.GENERATOR_FLAG}=0", f"--{devices.GENERATOR_FLAG}=0", "older"),
+        ("0.11.0", None, None, None),
+        ("0.11.0", USERS, USERS, None),
+        ("0.9.2", USERS, USERS, None),
+        ("0.100.0", None, None, None),
+    ],
+)
+def test_the_older_generator_is_asked_for_where_there_are_two_and_the_user_has_not_chosen(
+    jaxlib, version, given, flags, generator
+):
+    jaxlib(version, given)
+    assert flags_after(times=2) == flags
+    assert code_generator() == generator
+
+
+def test_without_the_flag_jaxlib_takes_the_newer_generator(jaxlib):
+    jaxlib("0.10.2", USERS)
+    assert code_generator() == "newer"
+
+
+@pytest.mark.parametrize("given", [None, USERS, f"{USERS} --{devices.GENERATOR_FLAG}=true"])
+def test_a_run_tells_the_flags_that_the_user_set(jaxlib, given):
+    jaxlib("0.10.2", given)
+    flags_after()
+    start = describe_start(0)
+    assert start["flags"].get("XLA_FLAGS") == given
+    assert start["code_generator"] == ("newer" if given and "true" in given else "older")
+    assert flags_of_user(f"{OWN_FLAG} {USERS} {OWN_FLAG} --b=1") == f"{USERS} --b=1"
+
+
+@pytest.mark.parametrize("given", [None, USERS])
+def test_runs_of_older_versions_go_on_without_a_word_about_flags(jaxlib, given):
+    """Before the flag was added there was none, then it stood among the user's; the generator was not told."""
+    jaxlib("0.10.2", given)
+    flags_after()
+    now = describe_start(3)
+    before = {name: value for name, value in now.items() if name != "code_generator"}
+    others = {name: value for name, value in now["flags"].items() if name != "XLA_FLAGS"}
+    then = {**others, "XLA_FLAGS": f"{given or ''} {OWN_FLAG}".strip()}
+    for old in (now, before, {**before, "flags": then}):
+        assert differences(old, now) == []
+
+
+def test_flags_and_generators_that_did_change_are_told(jaxlib):
+    jaxlib("0.10.2", None)
+    flags_after()
+    old = describe_start(0)
+    jaxlib("0.10.2", f"{USERS} --{devices.GENERATOR_FLAG}=true")
+    flags_after()
+    flags, generator = differences(old, describe_start(0))
+    assert flags.startswith("flags was {")
+    assert USERS in flags
+    assert generator == "code_generator was older, is newer"
