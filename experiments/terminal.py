@@ -32,7 +32,7 @@ def show_outcome(name: str, scene: Scene, outcome: Outcome, out: str | None) -> 
     table = Table(box=None, show_header=False)
     for measure, value in outcome.measures.items():
         table.add_row(measure, f"{value:.6g}", UNITS.get(measure, ""))
-    if outcome.broken_springs is not None:
+    if outcome.broken_springs is not None and "broken_springs" not in outcome.measures:
         table.add_row("broken_springs", str(outcome.broken_springs), "")
     console.print(table)
     if outcome.failed:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from experiments.simulate import as_json
+from experiments.terminal import show_outcome
 from vsr.body import Body, Material, assemble_point_body
 from vsr.body.points import PointTable, assemble_points, most_layers, point_layers_needed
 from vsr.lattice import INTEGRATORS, advance, isotropic, of_cells
@@ -24,7 +26,7 @@ from vsr.physics.points.geometry import center, rest_state, size, voxel_motion
 from vsr.physics.points.stability import longest_point_substep
 from vsr.scene import Scene, simulate
 from vsr.sensors.quantities import QUANTITIES, View
-from vsr.tasks import Placement, move_rigidly, place
+from vsr.tasks import MEASURES, Placement, move_rigidly, place
 from vsr.terrain import Flat
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -348,10 +350,15 @@ def test_what_cannot_break_has_no_state_for_it():
     assert int(broken_springs(strong, ends[1]).sum()) == 0
 
 
-def test_broken_springs_are_told():
+def test_broken_springs_are_told(capsys):
     body = {"shape": "a", "masses": "points", "materials": {"a": {"yield_force": 20.0}}}
-    scene = {"robot": {"body": body}, "task": {"duration": 1.0, "placement": {"clearance": 3.0}}}
+    task = {"duration": 1.0, "placement": {"clearance": 3.0}, "measures": ["broken_springs"]}
+    scene = {"robot": {"body": body}, "task": task}
     outcome = simulate(Scene.model_validate(scene))
     assert outcome.broken_springs
     assert not outcome.failed
+    assert outcome.measures == {"broken_springs": outcome.broken_springs}
+    assert MEASURES["broken_springs"](SimpleNamespace(broken_springs=None, total_time=jnp.float32(1))) == 0  # none can
+    show_outcome("one voxel", Scene.model_validate(scene), outcome, None)
+    assert capsys.readouterr().out.count("broken_springs") == 1
     assert json.loads(as_json(Scene.model_validate(scene), outcome))["broken_springs"] == outcome.broken_springs

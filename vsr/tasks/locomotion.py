@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from vsr.spec import Seconds, Spec, unknown_names
-from vsr.tasks.measures import MEASURES
+from vsr.tasks.measures import MEASURES, USUAL
 from vsr.tasks.placement import Placement
 
 
@@ -19,7 +19,7 @@ class Locomotion(Spec):
     """[s]"""
     placement: Placement = Placement()
     """where the robot starts"""
-    measures: tuple[str, ...] = Field(default=tuple(MEASURES), min_length=1)
+    measures: tuple[str, ...] = Field(default=USUAL, min_length=1)
     """what is measured"""
 
     @field_validator("measures")

@@ -30,11 +30,20 @@ def average_squared_control(episode: Episode) -> Array:
     return episode.mean_squared_control
 
 
+def broken_springs(episode: Episode) -> Array:
+    """How many springs broke; 0 if none can."""
+    count = 0 if episode.broken_springs is None else episode.broken_springs
+    return jnp.asarray(count, episode.total_time.dtype)
+
+
 MEASURES: dict[str, Callable[[Episode], Array]] = {
     function.__name__: function
-    for function in (travel_velocity, relative_velocity, average_height, average_squared_control)
+    for function in (travel_velocity, relative_velocity, average_height, average_squared_control, broken_springs)
 }
 """Every measure by its name."""
+
+USUAL = ("travel_velocity", "relative_velocity", "average_height", "average_squared_control")
+"""Those taken unless others are asked for: what every robot has."""
 
 
 def evaluate(episode: Episode, names: tuple[str, ...]) -> dict[str, Array]:
