@@ -58,7 +58,10 @@ def test_robots_are_drawn_in_the_colours_of_their_materials(text):
     assert pixels(image, MATERIALS["original"][2]) == 0
     assert scene.robot._repr_png_() == scene._repr_png_() == scene.robot.body._repr_png_()
     assert "<th" in scene.robot._repr_html_()
-    assert "data:image/png;base64," in scene._repr_html_()
+    assert "controller" not in scene.robot.body._repr_html_()
+    for shown in (scene.robot.body, scene):
+        assert "data:image/png;base64," in shown._repr_html_()
+        assert "a, b" in shown._repr_html_()
     assert "sine" in scene._repr_html_()
     assert "flat" in scene._repr_html_()
 
@@ -118,4 +121,5 @@ def test_what_cannot_be_drawn_leaves_the_text(outcome, tmp_path):
     assert broken._repr_png_() is None
     assert "travel_velocity" in broken._repr_html_()
     assert replace(outcome, measures=None)._repr_html_() is None
-    assert vsr.Body.model_construct(shape=None)._repr_png_() is None
+    unsound = vsr.Body.model_construct(shape=None)
+    assert unsound._repr_png_() is unsound._repr_html_() is None

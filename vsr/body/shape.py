@@ -125,6 +125,11 @@ class Body(Spec):
 
         return notebook.attempt(notebook.body_png, self)
 
+    def _repr_html_(self) -> str | None:
+        from vsr.drawing import notebook
+
+        return notebook.attempt(notebook.body_html, self)
+
 
 def drawing(cells: np.ndarray, symbols: list[str]) -> tuple:
     """Cells as a shape: what `Body.cells` undoes; cells: index of a symbol, -1 for an empty cell."""

@@ -54,6 +54,11 @@ def body_png(body: Body) -> bytes:
     return png([[panel], [legend(look, BODY_PANEL[0], tuple(body.materials))]])
 
 
+def body_html(body: Body) -> str:
+    """The picture, and what it is made of."""
+    return figure(body_png(body), _about_body(body))
+
+
 def robot_html(robot: Robot) -> str:
     """Its body, and what it is made of."""
     return figure(body_png(robot.body), _about_robot(robot))
@@ -135,13 +140,15 @@ def png(rows: Sequence[Sequence[Image.Image]]) -> bytes:
     return file.getvalue()
 
 
-def _about_robot(robot: Robot) -> list[tuple[str, str]]:
-    body = robot.body
+def _about_body(body: Body) -> list[tuple[str, str]]:
     return [
         ("voxels", f"{int(body.present.sum())} of {body.voxel_side:g} m"),
         ("materials", ", ".join(body.materials)),
-        ("controller", _kind(robot.controller)),
     ]
+
+
+def _about_robot(robot: Robot) -> list[tuple[str, str]]:
+    return [*_about_body(robot.body), ("controller", _kind(robot.controller))]
 
 
 def _kind(spec: Spec) -> str:
