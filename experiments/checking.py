@@ -11,6 +11,7 @@ from experiments.config import load
 from experiments.devices import check_implementation
 from experiments.evolution import ask, evaluate_all, most_at_once, search_shapes, tell
 from experiments.experiment import Experiment, grid_name
+from experiments.numbers import count
 from experiments.studies.reading import StudyFile, is_study, load_study
 from vsr.rollout import rollout
 from vsr.scene import Scene, precision
@@ -37,7 +38,7 @@ def _check_study(file: StudyFile, settings: Sequence[str]) -> list[tuple[str, st
         names = described.experiments or tuple(file.study.experiments)
         experiments = [file.experiment(name, (*described.set, *settings)) for name in names]
         evaluations = sum(len(e.seeds) * e.ea.n_pop * e.generations for e in experiments)
-        told.append((f"scale {scale}", f"{len(names)} experiments, {evaluations:,} evaluations"))
+        told.append((f"scale {scale}", f"{len(names)} experiments, {count(evaluations)} evaluations"))
     return told
 
 
@@ -52,9 +53,12 @@ def _check_experiment(experiment: Experiment) -> list[tuple[str, str]]:
         ("experiment", f"{experiment.fitness.direction} {experiment.fitness.measure}"),
         ("grid", f"{grid_name(experiment)} cells of {experiment.robot.body.masses}"),
         ("genes", _genes(experiment)),
-        ("robots in a generation", f"{robots} ({experiment.ea.n_pop} for each of {len(experiment.seeds)} seeds)"),
-        ("generations", str(experiment.generations)),
-        ("evaluations", f"{robots * experiment.generations:,}"),
+        (
+            "robots in a generation",
+            f"{count(robots)} ({count(experiment.ea.n_pop)} for each of {len(experiment.seeds)} seeds)",
+        ),
+        ("generations", count(experiment.generations)),
+        ("evaluations", count(robots * experiment.generations)),
         *_life(schedule),
     ]
 
@@ -67,7 +71,7 @@ def _check_scene(scene: Scene) -> list[tuple[str, str]]:
 
 def _genes(experiment: Experiment) -> str:
     body, controller = experiment.robot.body, experiment.robot.controller
-    return f"{body.gene_count} for the body, {controller.gene_count(body)} for the controller"
+    return f"{count(body.gene_count)} for the body, {count(controller.gene_count(body))} for the controller"
 
 
 def _life(schedule) -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.stats import mannwhitneyu
 
 from experiments.curves import check_one_goal, labels
+from experiments.numbers import count
 from experiments.runs import Run
 from experiments.runs.ranks import middle, quantile
 
@@ -93,7 +94,7 @@ def _pair(first: Run, second: Run, first_name: str, second_name: str) -> Pair:
 def _warnings(runs: Sequence[Run], names: Sequence[str]) -> Iterator[str]:
     for run, name in zip(runs, names, strict=True):
         if run.generations < run.experiment.generations:
-            yield f"{name} is not finished: {run.generations} of {run.experiment.generations} generations"
+            yield f"{name} is not finished: {count(run.generations)} of {count(run.experiment.generations)} generations"
     if len({run.generations * run.experiment.ea.n_pop for run in runs}) > 1:
         yield "the runs have had different numbers of evaluations"
 

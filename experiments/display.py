@@ -15,6 +15,7 @@ from rich.panel import Panel
 from rich.table import Table
 
 from experiments.experiment import Experiment
+from experiments.numbers import count
 
 SPARKS = "▁▂▃▄▅▆▇█"
 SECONDS_BETWEEN_LINES = 2.0
@@ -88,9 +89,9 @@ class PlainLines:
             self.last_line = time.monotonic()
             speed, left = self.pace.evaluations_per_second(), self.pace.time_left(progress.generation)
             self.say(
-                f"generation {progress.generation + 1}/{self.pace.total}  best {summary(progress.best)}  "
-                f"median {summary(progress.median)}  failed {progress.failed}  "
-                f"{speed:.0f} evaluations/s  {left} left"
+                f"generation {count(progress.generation + 1)}/{count(self.pace.total)}  "
+                f"best {summary(progress.best)}  median {summary(progress.median)}  failed {count(progress.failed)}  "
+                f"{count(speed)} evaluations/s  {left} left"
             )
 
     def close(self) -> None:
@@ -125,11 +126,11 @@ class LivePanel:
     def _panel(self, progress: Progress) -> Panel:
         table = Table(box=None, show_header=False, pad_edge=False)
         rows = {
-            "generation": f"{progress.generation + 1} of {self.pace.total}",
+            "generation": f"{count(progress.generation + 1)} of {count(self.pace.total)}",
             f"best {self.measure}": summary(progress.best),
             "population median": summary(progress.median),
-            "failed": str(progress.failed),
-            "evaluations/s": f"{self.pace.evaluations_per_second():.0f}",
+            "failed": count(progress.failed),
+            "evaluations/s": count(self.pace.evaluations_per_second()),
             "time left": self.pace.time_left(progress.generation),
             "best so far": sparkline(self.history, max(10, min(60, self.console.width - 30))),
         }

@@ -25,6 +25,7 @@ from experiments.experiment import Experiment, grid_name
 from experiments.hosts.crew import Leader, check_same_command, ending_together, follow
 from experiments.hosts.launch import Launch, find_launch
 from experiments.hosts.talk import noticing_loss
+from experiments.numbers import count
 from experiments.runs import Run, RunFolder, check_same_experiment, is_free, is_run, read_run
 from experiments.runs.folder import CONFIG, META, telling_write_faults
 from experiments.runs.meta import describe_start, differences
@@ -143,7 +144,7 @@ def _evolve(experiment: Experiment, path: Path, resume: bool, leader: Leader | N
         with precision(experiment.physics.precision), stopping_politely() as stop:
             done, searches = _open(folder, resume, display)
             if done == experiment.generations:
-                display.say(f"{path}: already finished, {done} generations")
+                display.say(f"{path}: already finished, {count(done)} generations")
             else:
                 display.say(f"{_describe(experiment)}; compiling")
                 evolution = _compile(experiment, path, stop, leader)
@@ -169,7 +170,9 @@ def _open(folder: RunFolder, resume: bool, display: Display) -> tuple[int, Searc
     done, searches, warnings = folder.look(search_shapes(experiment))
     meta, more = _read_meta(folder.path)
     if experiment.generations < done:
-        raise UserError(f"{folder.path}: it has {done} generations already, {experiment.generations} are asked for")
+        raise UserError(
+            f"{folder.path}: it has {count(done)} generations already, {count(experiment.generations)} are asked for"
+        )
     if changed := [name for name, digest in digests(plugins).items() if meta["plugins"].get(name, digest) != digest]:
         raise UserError(f"{folder.path}: plugin '{changed[0]}' is not what it was when the run began; start anew")
     if done < experiment.generations:
@@ -267,7 +270,7 @@ def _go_on(
         if saved < done:
             folder.checkpoint(searches)
         raise Stopped(
-            f"stopped after {done} of {experiment.generations} generations, all saved; to go on: "
+            f"stopped after {count(done)} of {count(experiment.generations)} generations, all saved; to go on: "
             f"vsr evolve {folder.path} --resume"
         ) from None
 
@@ -290,8 +293,8 @@ def _describe(experiment: Experiment) -> str:
     robot, schedule = experiment.robot, experiment.schedule()
     seeds = len(experiment.seeds)
     return (
-        f"{experiment.ea.n_pop} robots of {robot.gene_count} genes in a {grid_name(experiment)} grid, "
-        f"{experiment.generations} generations, {seeds} seed{'s' if seeds > 1 else ''}, "
+        f"{count(experiment.ea.n_pop)} robots of {count(robot.gene_count)} genes in a {grid_name(experiment)} grid, "
+        f"{count(experiment.generations)} generations, {seeds} seed{'s' if seeds > 1 else ''}, "
         f"{schedule.total_time:g} s of {schedule.substeps} substeps per {schedule.time_step:.4g} s"
     )
 

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from experiments.comparison import Comparison
 from experiments.files import without_nan
+from experiments.numbers import count, number
 from experiments.sweep.summary import Line
 from experiments.units import UNITS
 from vsr.scene import Outcome, Scene
@@ -70,8 +71,8 @@ def show_comparison(comparison: Comparison, as_json: bool) -> None:
     for name in ("run", "seeds", "failed", "generations", "first", "final", "quartiles"):
         table.add_column(name, justify="left" if name == "run" else "right")
     for row in comparison.rows:
-        first, final, worse, better = map(_number, (row.first, row.final, row.worse, row.better))
-        counts = map(str, (row.seeds, row.failed, row.generations))
+        first, final, worse, better = map(number, (row.first, row.final, row.worse, row.better))
+        counts = map(count, (row.seeds, row.failed, row.generations))
         table.add_row(escape(row.run), *counts, first, final, f"{worse} to {better}")
     console.print(table)
     if not comparison.pairs:
@@ -81,7 +82,7 @@ def show_comparison(comparison: Comparison, as_json: bool) -> None:
         pairs.add_column(name, justify="left" if name in ("first", "second") else "right")
     for pair in comparison.pairs:
         tests = ("needs 2 seeds", "") if math.isnan(pair.p) else (f"{pair.p:.3g}", f"{pair.p_holm:.3g}")
-        pairs.add_row(escape(pair.first), escape(pair.second), _number(pair.difference), *tests, f"{pair.effect:.2f}")
+        pairs.add_row(escape(pair.first), escape(pair.second), number(pair.difference), *tests, f"{pair.effect:.2f}")
     console.print(pairs)
 
 
@@ -93,7 +94,7 @@ def show_sweep(paths: Sequence[str], lines: Sequence[Line]) -> None:
         table.add_column(escape(name), justify="right" if name in ("generations", "first", "best") else "left")
     for line in lines:
         row = line.row
-        told = (str(row.generations), _number(row.first), _number(row.final)) if row else ("0", "", "")
+        told = (count(row.generations), number(row.first), number(row.final)) if row else ("0", "", "")
         table.add_row(*map(escape, line.values), escape(line.state), *told)
     _console().print(table)
 
@@ -118,10 +119,6 @@ def show_catalogue(kind: str | None, plugins: Sequence[str]) -> None:
                 table.add_row("  ", *(escape(text) for text in astuple(parameter)))
             if component.parameters:
                 console.print(table, highlight=False)
-
-
-def _number(value: float) -> str:
-    return f"{value:.4g}" if math.isfinite(value) else "failed"
 
 
 def _console() -> Console:

@@ -353,7 +353,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tiny, tmp_path):
     assert "Traceback" not in output
     assert "all saved" in output
     done = len(statistics(path)) // 2
-    assert f"stopped after {done} of 100000" in output
+    assert f"stopped after {done:,} of 100,000" in output
     evolve(Order(str(path), settings=(f"generations={done + 2}",), resume=True))
     assert read_run(path).generations == done + 2
 

@@ -1,0 +1,15 @@
+"""Numbers as people read them, the same in terminals, in reports and on the page of `vsr watch` (watch.js)."""
+
+from __future__ import annotations
+
+import math
+
+
+def count(value: float) -> str:
+    """How many, or how many a second: thousands apart by commas, three digits of what is below a hundred."""
+    return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
+
+
+def number(value: float) -> str:
+    """A measure: four digits, or that there is none."""
+    return f"{value:.4g}" if math.isfinite(value) else "failed"
