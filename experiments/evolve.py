@@ -245,7 +245,8 @@ def _go_on(
     """Generation after generation; while the host writes one down, the device works on the next."""
     experiment = folder.experiment
     saved = done
-    last_save = last_end = time.monotonic()
+    last_end = time.monotonic()
+    last_save = -math.inf  # the first generation is saved at once: those who watch see a robot
 
     def begin(searches: Searches) -> tuple[Searches, tuple[Report, ...]]:
         return leader.begin(evolution, searches, stop) if leader else evolution.step(searches)
