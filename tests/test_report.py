@@ -23,6 +23,7 @@ from experiments.reporting.markup import table, tag
 from experiments.reporting.svg import SERIES
 from experiments.runs import read_run
 from experiments.runs.lineage import Lineage, descent_of_best
+from experiments.viewing.sources import read_sources
 from vsr.body import Body
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -159,6 +160,9 @@ def test_every_part_is_there(written):
     assert "0123456789+" in written
     assert "The source had been changed since that commit" in written
     assert "6 of 36 robots failed (17 %)" in written
+    assert "<dd>fixed: 2\N{NO-BREAK SPACE}voxels in a grid of 2 × 1</dd>" in written
+    assert "<dd>2, all for its controller</dd>" in written
+    assert "meta.json" not in written
     assert "placement:" in written
 
 
@@ -203,7 +207,7 @@ def test_what_is_not_there_is_told(vsr, tmp_path):
     assert vsr("bare").exit_code == 0
     text = (tmp_path / "bare" / "report.html").read_text()
     Reader(text)
-    assert "There is no best robot to show" in text
+    assert text.count("There is no best robot: all robots failed.") == 2  # of the viewer and of the bodies
     assert "made before diversity was written down" in text
     assert "No lineage is kept" in text
     assert ">failed<" in text
@@ -218,7 +222,11 @@ def test_damaged_files_are_told(vsr, tmp_path, unmoving):
     result = vsr("torn")
     assert result.exit_code == 0, result.output
     assert "00000003.npz: cannot be read" in result.output
+    assert "meta.json: damaged; versions, device and command of this run are not known" in result.output
     text = (run / "report.html").read_text()
+    assert "meta.json: damaged" in text
+    assert "bit for bit" not in text
+    assert "on which device the run was made is not known" in text
     assert "00000003.npz: cannot be read" in text
     assert "seed-0.yaml:1" in text
     assert "it has 3 ancestors" in text
@@ -234,7 +242,38 @@ def test_a_run_that_is_not_finished_says_so(vsr, tmp_path, unmoving, busy):
         assert vsr("half").exit_code == 0
     text = (run / "report.html").read_text()
     assert ("in progress: 3 of 50 generations" in text) == busy
-    assert ("stopped after 3 of 50 generations; vsr evolve half --resume" in text) != busy
+    assert ("not finished: stopped after 3 of 50 generations" in text) != busy
+    assert ("<span>evolve</span> <span>half</span> <span>--resume</span>" in text) != busy
+
+
+@pytest.mark.parametrize(
+    ("generations", "told"),
+    [
+        (GENERATIONS, "nothing was found at best/seed-1.yaml, where a finished run keeps it"),
+        (50, "the run&#x27;s next checkpoint brings best/seed-1.yaml"),
+    ],
+)
+def test_robots_that_are_gone_are_not_promised(vsr, tmp_path, generations, told):
+    run = make_run(tmp_path / "walk", config=TINY.replace("generations: 5", f"generations: {generations}"))
+    shutil.rmtree(run / "best")
+    result = vsr(run)
+    assert result.exit_code == 0, result.output
+    assert (run / "report.html").read_text().count(told) == 2  # of the viewer and of the bodies
+    warned = "the run is finished, but there is no seed-0.yaml, seed-1.yaml"
+    assert (warned in result.output) == (generations == GENERATIONS)
+
+
+def test_a_folder_that_is_named_twice_is_reported_once(vsr, tmp_path, unmoving):
+    make_run(tmp_path / "one")
+    result = vsr("one", "one", "./one/")
+    assert result.exit_code == 0, result.output
+    *warnings, written = result.output.splitlines()
+    assert warnings == [
+        "warning: one: it was given twice; it is reported once",
+        "warning: ./one/: it is the same folder as one; it is reported once",
+    ]
+    assert written == "written to one/report.html"
+    assert "Comparison" not in Reader((tmp_path / "one" / "report.html").read_text()).headings
 
 
 def test_several_runs_are_compared_first(vsr, tmp_path, unmoving):
@@ -251,7 +290,7 @@ def test_several_runs_are_compared_first(vsr, tmp_path, unmoving):
         "two",
     ]
     assert seen.headings.count("Failures") == 2
-    assert "<td>-2.75</td>" in text  # between 0.95 and 3.7, the medians over seeds
+    assert ">-2.75</td>" in text  # between 0.95 and 3.7, the medians over seeds
     assert "2 robots" in text
 
 
@@ -308,6 +347,14 @@ def test_bodies_are_drawn_cell_by_cell():
     )  # the right one's side, fronts and tops
 
 
+def test_tables_of_many_columns_name_every_value_on_phones():
+    many, few = table("t", tuple("abcdef"), [tuple("uvwxyz")]), table("t", tuple("abcde"), [tuple("vwxyz")])
+    assert re.findall(r'data-label="(.)">(.)<', many) == list(zip("abcdef", "uvwxyz", strict=True))
+    assert 'class="many"' in many
+    assert "data-label" not in few
+    assert 'class="many"' not in few
+
+
 def test_text_is_escaped_and_tables_have_heads():
     made = table("a < b", ("name", "value"), [("<i>", "&")])
     Reader(made)
@@ -346,3 +393,27 @@ def test_a_kept_robot_stands_beside_its_own_fitness(tmp_path):
     (run / "best" / "seed-1.yaml").write_text(ROBOT)
     found = find_out(read_run(run), "walk")
     assert "best kept" not in sections.fitness(found, "c") + page_module._told_again([found], [life])
+
+
+@pytest.mark.parametrize("direction", ["maximise", "minimise"])
+def test_the_best_robot_is_the_best_that_is_kept(tmp_path, direction):
+    """A run that was killed: in the statistics seed 1 leads by what no file holds."""
+    run = make_run(
+        tmp_path / "walk", config=TINY + f"fitness: {{measure: relative_velocity, direction: {direction}}}\n"
+    )
+    worse, better = ("0.3", "0.4") if direction == "maximise" else ("0.4", "0.3")
+    for seed, value in ((0, better), (1, worse)):
+        title = f"# best of seed {seed}: individual 7, relative_velocity {value}\n"
+        (run / "best" / f"seed-{seed}.yaml").write_text(title + ROBOT)
+    found = find_out(read_run(run), "walk")
+    assert (found.seed, found.is_behind) == (0, True)
+    life = SimpleNamespace(name="walk", measures={"relative_velocity": 0.0}, recording=SimpleNamespace(time=[0.0]))
+    assert f"walk: {better} 1/s as evolved" in page_module._told_again([found], [life])
+
+
+def test_the_report_shows_the_robot_that_play_shows(tmp_path):
+    run = make_run(tmp_path / "walk")
+    for seed, value in ((0, "0.45"), (1, "1.45")):  # as the statistics have them, in six digits
+        (run / "best" / f"seed-{seed}.yaml").write_text(f"# best of seed {seed}: individual 7, x {value}\n{ROBOT}")
+    (source,) = read_sources([str(run)])
+    assert source.name == f"walk, seed {find_out(read_run(run), 'walk').seed}" == "walk, seed 1"

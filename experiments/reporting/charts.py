@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from experiments.curves import draw_curves, goal
 from experiments.figures import with_unit
+from experiments.numbers import count
 from experiments.reporting.markup import Markup
 from experiments.reporting.svg import SERIES, inline, page_style
 from experiments.runs import Run
@@ -27,7 +28,7 @@ MOST_SEEDS = 30
 def overlaid_curves(runs: Sequence[Run], names: Sequence[str]) -> Markup:
     """Every run's best, median over seeds with a band."""
     with page_style():
-        figure, axes = _chart(1.35)
+        figure, axes = _chart(1.15)
         draw_curves(axes, runs, names)
         axes.set_ylabel(goal(runs[0]))
         _finish(axes, max(run.generations for run in runs))
@@ -144,6 +145,7 @@ def _known(values: np.ndarray) -> np.ndarray:
 def _finish(axes: Axes, generations: int) -> None:
     axes.set(xlabel="generation", xlim=(0, max(generations - 1, 1)))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda generation, _: count(generation)))
     legend = axes.get_legend()
     if legend is not None:
         legend.remove()

@@ -16,11 +16,26 @@ REPORT = "report.html"
 
 
 def report(given: Sequence[str], out: str | None) -> tuple[Path, tuple[str, ...]]:
-    """Read the runs and write the page; returns where it is, and what could not be read."""
-    runs = [read_run(path) for path in given]
+    """Read the runs and write the page; returns where it is, and what was left out or could not be read."""
+    paths, warnings = _once(given)
+    runs = [read_run(path) for path in paths]
     check_one_goal(runs)
     target = target_file("--out", out or str(runs[0].path / REPORT if len(runs) == 1 else REPORT), (".html", ".htm"))
-    return target, write_report(runs, target)
+    return target, (*warnings, *write_report(runs, target))
+
+
+def _once(given: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Folders without those that were named before, whichever way; and what is left out."""
+    known: dict[Path, str] = {}
+    warnings = []
+    for name in given:
+        folder = Path(name).resolve()
+        if folder in known:
+            told = "it was given twice" if known[folder] == name else f"it is the same folder as {known[folder]}"
+            warnings.append(f"{name}: {told}; it is reported once")
+        else:
+            known[folder] = name
+    return list(known.values()), list(dict.fromkeys(warnings))
 
 
 def write_report(runs: Sequence[Run], target: Path) -> tuple[str, ...]:

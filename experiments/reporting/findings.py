@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,11 +11,16 @@ import numpy as np
 from experiments.config import load_scene
 from experiments.config.problems import UserError
 from experiments.experiment import Experiment
+from experiments.numbers import count
 from experiments.runs import Run
 from experiments.runs.folder import CONFIG, is_being_written
+from experiments.runs.kept import BEST, kept_measure, leading, robot_file
 from experiments.runs.lineage import Descent, descent_of_best, read_lineage
 from experiments.runs.making import Making, making
 from vsr.scene import Scene
+
+MANY = 4
+"""Files that are named; of more it is said that there are others."""
 
 
 @dataclass(frozen=True)
@@ -27,9 +31,11 @@ class Findings:
     label: str
     """what to call it among others"""
     state: str
-    """whether it is finished, and if not, what to do"""
+    """whether it is finished"""
+    resume: str
+    """the command that goes on with it, if it was stopped"""
     best: int
-    """index of the seed with the best robot"""
+    """index of the seed whose kept robot is the best"""
     robots: dict[int, Scene]
     """each seed's best, by the seed's index; seeds without one are not there"""
     kept: dict[int, float]
@@ -59,64 +65,89 @@ class Findings:
         """The settings, as the run folder has them."""
         return (self.run.path / CONFIG).read_text(encoding="utf-8")
 
+    @property
+    def reached(self) -> float:
+        """The best measure that the statistics tell of; not a number if all robots failed."""
+        return float(self.run.best[int(np.argmax(self.run.fitness[:, -1])), -1])
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the run found a better robot than all that it kept."""
+        sign = self.experiment.fitness.sign
+        return self.best in self.kept and sign * self.kept[self.best] < sign * self.reached
+
+    @property
+    def absence(self) -> str:
+        """Why there is no best robot to show."""
+        if not np.isfinite(self.reached):
+            return "There is no best robot: all robots failed."
+        file = self.robot_file(self.best).relative_to(self.run.path)
+        if self.robot_file(self.best).exists():
+            return f"The best robot cannot be shown: {file} cannot be read."
+        if self.is_finished:
+            return f"The best robot cannot be shown: nothing was found at {file}, where a finished run keeps it."
+        return f"There is no best robot to show yet: the run's next checkpoint brings {file}."
+
+    @property
+    def is_finished(self) -> bool:
+        return self.run.generations >= self.experiment.generations
+
     def is_surpassed(self, index: int) -> bool:
-        """Whether the run found a better robot than the one it kept of this seed; files have six digits."""
-        if index not in self.kept:
-            return False
-        kept, last = self.experiment.fitness.sign * self.kept[index], float(self.run.fitness[index, -1])
-        return kept < last and not math.isclose(kept, last, rel_tol=1e-5)
+        """Whether the run found a better robot than the one it kept of this seed."""
+        sign = self.experiment.fitness.sign
+        return index in self.kept and sign * self.kept[index] < float(self.run.fitness[index, -1])
 
     def robot_file(self, index: int) -> Path:
         """Of a seed's best."""
-        return self.run.path / "best" / f"seed-{self.experiment.seeds[index]}.yaml"
+        return robot_file(self.run.path, self.experiment.seeds[index])
 
 
 def find_out(run: Run, label: str) -> Findings:
     """Look at all of a run's files."""
-    best = int(np.argmax(run.fitness[:, -1]))
+    best = leading(run)
+    state, resume = _state(run)
     robots, kept, warnings = _robots(run)
     lineage, more = read_lineage(run.path, best)
+    made = making(run.path)
     return Findings(
         run=run,
         label=label,
-        state=_state(run),
+        state=state,
+        resume=resume,
         best=best,
         robots=robots,
         kept=kept,
         descent=None if lineage is None else descent_of_best(lineage),
-        making=making(run.path),
-        warnings=(*run.warnings, *warnings, *more),
+        making=made,
+        warnings=(*run.warnings, *made.warnings, *warnings, *more),
     )
 
 
-def _state(run: Run) -> str:
+def _state(run: Run) -> tuple[str, str]:
+    """In words, and the command that goes on with a run that was stopped."""
     total = run.experiment.generations
     if run.generations >= total:
-        return f"finished: {total} generations"
+        return f"finished: {count(total)} generations", ""
+    done = f"{count(run.generations)} of {count(total)} generations"
     if is_being_written(run.path):
-        return f"in progress: {run.generations} of {total} generations when this page was written"
-    return f"not finished: stopped after {run.generations} of {total} generations; vsr evolve {run.path} --resume"
+        return f"in progress: {done} when this page was written", ""
+    return f"not finished: stopped after {done}", f"vsr evolve {shlex.quote(str(run.path))} --resume"
 
 
 def _robots(run: Run) -> tuple[dict[int, Scene], dict[int, float], list[str]]:
-    robots, kept, warnings = {}, {}, []
+    robots, kept, warnings, missing = {}, {}, [], []
     for index, seed in enumerate(run.experiment.seeds):
-        file = run.path / "best" / f"seed-{seed}.yaml"
+        file, measure = robot_file(run.path, seed), kept_measure(run, index)
         if not file.is_file():
+            if np.isfinite(run.best[index, -1]):
+                missing.append(file.name)
             continue
         try:
             robots[index] = load_scene(file)
-            kept[index] = _told_measure(file, float(run.best[index, -1]))
+            kept[index] = float(run.best[index, -1]) if measure is None else measure
         except UserError as error:
             warnings.append(" ".join(str(error).split()))
+    if missing and run.generations >= run.experiment.generations:
+        named = ", ".join(missing[:MANY]) + (" and others" if len(missing) > MANY else "")
+        warnings.append(f"{run.path / BEST}: the run is finished, but there is no {named}")
     return robots, kept, warnings
-
-
-def _told_measure(file: Path, otherwise: float) -> float:
-    """What the first line of a best robot's file says that it reached; otherwise: for a file that does not say."""
-    with file.open(encoding="utf-8") as text:
-        found = re.fullmatch(r"# best of seed \d+: individual \d+, \S+ (\S+)", text.readline().rstrip())
-    try:
-        return float(found[1]) if found else otherwise
-    except ValueError:
-        return otherwise

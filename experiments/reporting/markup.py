@@ -16,6 +16,8 @@ Content = Markup | str | None
 """Markup as it is, text to be escaped, or nothing."""
 
 VOID = ("img", "br", "meta")
+FEW_COLUMNS = 5
+"""So many fit side by side on a phone."""
 
 
 def tag(name: str, *content: Content, **attributes: str | int | bool | None) -> Markup:
@@ -35,12 +37,18 @@ def joined(content: Iterable[Content], between: str = "") -> Markup:
 
 
 def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Content]], *, marked: int | None = None) -> Markup:
-    """A table whose first column names the rows; it scrolls where it is too wide. marked: index of a row."""
+    """A table whose first column names the rows. marked: index of a row.
+
+    Where it is too wide it scrolls; one of many columns shows every row as a block of named values on a phone.
+    """
+    labels = head if len(head) > FEW_COLUMNS else (None,) * len(head)
     body = [
         tag(
             "tr",
-            tag("th", row[0], scope="row"),
-            *(tag("td", cell) for cell in row[1:]),
+            *(
+                tag("td", cell, data_label=label) if column else tag("th", cell, scope="row", data_label=label)
+                for column, (cell, label) in enumerate(zip(row, labels, strict=True))
+            ),
             class_="marked" if index == marked else None,
         )
         for index, row in enumerate(rows)
@@ -49,6 +57,7 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Content]], 
         "table",
         tag("thead", tag("tr", *(tag("th", name, scope="col") for name in head))),
         tag("tbody", *body),
+        class_="many" if len(head) > FEW_COLUMNS else None,
     )
     scrolled = tag("div", whole, class_="wide", tabindex=0, role="region", aria_label=caption)
     return tag("figure", tag("figcaption", caption), scrolled, class_="table")
@@ -57,6 +66,11 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Content]], 
 def facts(pairs: Iterable[tuple[str, Content]]) -> Markup:
     """Names and what is told of them."""
     return tag("dl", *(tag("div", tag("dt", name), tag("dd", told)) for name, told in pairs), class_="facts")
+
+
+def command(text: str) -> Markup:
+    """A command within a sentence, broken between words alone as long as they fit."""
+    return tag("code", joined((tag("span", word) for word in text.split(" ")), " "), class_="command")
 
 
 def code(lines: Iterable[str]) -> Markup:

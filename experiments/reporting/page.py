@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from experiments.comparison import Comparison, compare
+from experiments.numbers import count, number
 from experiments.reporting import charts, sections
 from experiments.reporting.findings import Findings
-from experiments.reporting.markup import Content, Markup, joined, table, tag
-from experiments.reporting.sections import number
+from experiments.reporting.markup import Content, Markup, command, joined, table, tag
 from experiments.units import UNITS
 from experiments.viewing.lives import Life, live
 from experiments.viewing.page import page as viewer_page
@@ -40,8 +40,14 @@ def report_page(runs: Sequence[Findings]) -> str:
 
 
 def _head(runs: Sequence[Findings], title: str) -> Markup:
-    states = [tag("p", run.state if len(runs) == 1 else f"{run.label}: {run.state}", class_="state") for run in runs]
+    states = [_state(run, "" if len(runs) == 1 else f"{run.label}: ") for run in runs]
     return joined([tag("h1", title), *states])
+
+
+def _state(found: Findings, before: str = "") -> Markup:
+    """Whether a run is finished, and if not, what to do."""
+    going_on = (". To go on: ", command(found.resume)) if found.resume else ()
+    return tag("p", before + found.state, *going_on, class_="state")
 
 
 def _one(found: Findings) -> Markup:
@@ -62,10 +68,10 @@ def _several(runs: Sequence[Findings]) -> Markup:
     for place, found in enumerate(runs):
         inside = [_section("Summary", sections.summary(found), 3)]
         inside += [
-            _section(heading, part(found, f"r{place}c{number}"), 3)
-            for number, (heading, part) in enumerate(sections.PARTS)
+            _section(heading, part(found, f"r{place}c{order}"), 3)
+            for order, (heading, part) in enumerate(sections.PARTS)
         ]
-        parts.append(_section(found.label, joined([tag("p", found.state), *inside]), 2, _slug(f"run {place}")))
+        parts.append(_section(found.label, joined([_state(found), *inside]), 2, _slug(f"run {place}")))
     links = [("Comparison", _slug("Comparison")), ("Best robots", _slug("Best robots"))]
     links += [(name, _slug(f"run {place}")) for place, name in enumerate(names)]
     return joined([_links(links), *parts])
@@ -96,9 +102,7 @@ def _rows(told: Comparison) -> Markup:
     rows = [
         (
             row.run,
-            str(row.seeds),
-            str(row.failed),
-            str(row.generations),
+            *map(count, (row.seeds, row.failed, row.generations)),
             number(row.first),
             number(row.final),
             f"{number(row.worse)} to {number(row.better)}",
@@ -130,7 +134,9 @@ def viewer(runs: Sequence[Findings]) -> Markup:
     """The best robots, simulated anew, in a frame that holds its own page."""
     shown = [found for found in runs if found.scene is not None]
     if not shown:
-        return tag("p", "There is no best robot to show: the run's folder holds none, or all failed.")
+        return joined(
+            tag("p", found.absence if len(runs) == 1 else f"{found.label}: {found.absence}") for found in runs
+        )
     lives = [_life(found) for found in shown[:MOST_ROBOTS]]
     looks = Look(palette="original")
     frame = tag(
@@ -159,8 +165,8 @@ def _told_again(shown: Sequence[Findings], lives: Sequence[Life]) -> Markup:
             continue
         seconds = float(life.recording.time[-1])
         evolved = sections.measured(found, found.kept[found.best])
-        last = sections.measured(found, float(found.run.best[found.best, -1]))
-        kept = f" It is the best kept; the run has since reached {last}." if found.is_surpassed(found.best) else ""
+        last = sections.measured(found, found.reached)
+        kept = f" It is the best kept; the run has since reached {last}." if found.is_behind else ""
         lines.append(
             f"{life.name}: {evolved} as evolved over {found.experiment.schedule().total_time:g} s, "
             f"{sections.measured(found, again)} here over {seconds:.3g} s.{kept}"

@@ -7,12 +7,14 @@ import math
 import shlex
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from experiments.comparison import describe
 from experiments.display import clock
-from experiments.experiment import grid_name
+from experiments.experiment import Experiment
+from experiments.numbers import count, number
 from experiments.reporting import charts
 from experiments.reporting.bodies import draw_body, materials_key, room_for
 from experiments.reporting.findings import Findings
@@ -23,11 +25,6 @@ from experiments.units import UNITS
 
 MOST_BODIES = 12
 MOST_GAINS = 10
-
-
-def number(value: float) -> str:
-    """Four digits, or that there is none."""
-    return f"{value:.4g}" if math.isfinite(value) else "failed"
 
 
 def measured(found: Findings, value: float) -> str:
@@ -44,21 +41,42 @@ def summary(found: Findings) -> Markup:
     word = f"best {experiment.fitness.measure.replace('_', ' ')}"
     schedule = experiment.schedule()
     pairs: list[tuple[str, Content]] = [
-        (f"{word} of all seeds" if many else word, tag("strong", measured(found, float(run.best[found.best, -1])))),
+        (f"{word} of all seeds" if many else word, tag("strong", measured(found, found.reached))),
     ]
     if many:
         pairs.append((f"{word}, median over seeds", measured(found, row.final)))
     pairs += [
         ("in the first generation" + (", median over seeds" if many else ""), measured(found, row.first)),
-        ("seeds", str(len(experiment.seeds))),
-        ("robots in a generation", str(experiment.ea.n_pop)),
-        ("generations", f"{run.generations} of {experiment.generations}"),
-        ("lives simulated", f"{run.generations * experiment.ea.n_pop * len(experiment.seeds):,}".replace(",", " ")),
+        ("seeds", count(len(experiment.seeds))),
+        ("robots in a generation" + (" of a seed" if many else ""), count(experiment.ea.n_pop)),
+        ("generations", f"{count(run.generations)} of {count(experiment.generations)}"),
+        ("lives simulated", count(run.generations * experiment.ea.n_pop * len(experiment.seeds))),
         ("a life", f"{schedule.total_time:g} s"),
-        ("grid, genes", f"{grid_name(experiment)}, {experiment.robot.gene_count}"),
+        ("body", _body_in_words(experiment)),
+        ("genes of a robot", _genes_in_words(experiment)),
         ("time for generations", clock(found.making.seconds)),
     ]
     return joined([facts(pairs), warnings_of(found)])
+
+
+def _body_in_words(experiment: Experiment) -> str:
+    body = experiment.robot.body
+    size = " × ".join(map(str, body.possible.shape[::-1]))
+    if body.gene_count:
+        return f"evolves in a grid of {size} voxels"
+    return f"fixed: {_voxels(int(body.possible.sum()))} in a grid of {size}"
+
+
+def _voxels(many: int) -> str:
+    return f"{count(many)}\N{NO-BREAK SPACE}voxel{'' if many == 1 else 's'}"
+
+
+def _genes_in_words(experiment: Experiment) -> str:
+    body = experiment.robot.body
+    own, rest = body.gene_count, experiment.robot.controller.gene_count(body)
+    if own and rest:
+        return f"{count(own + rest)}: {count(own)} for its body, {count(rest)} for its controller"
+    return f"{count(own + rest)}, all for its {'body' if own else 'controller'}"
 
 
 def warnings_of(found: Findings) -> Markup | None:
@@ -87,17 +105,17 @@ def _seeds(found: Findings) -> Markup:
         curve = run.fitness[index]
         last = int(np.argmax(curve == curve[-1]))
         scene = found.robots.get(index)
-        voxels = "" if scene is None else str(int(scene.robot.body.present.sum()))
+        voxels = "" if scene is None else count(int(scene.robot.body.present.sum()))
         values = (number(float(run.best[index, generation])) for generation in (0, -1))
         rows.append(
             (
                 f"{experiment.seeds[index]}",
                 *values,
-                str(last),
+                count(last),
                 number(float(run.median[index, -1])) if np.isfinite(run.median[index, -1]) else "",
                 *((number(found.kept[index]) if index in found.kept else "",) if surpassed else ()),
                 voxels,
-                str(int(run.failed[index].sum())),
+                count(int(run.failed[index].sum())),
             )
         )
     unit = UNITS.get(experiment.fitness.measure, "")
@@ -115,17 +133,17 @@ def _seeds(found: Findings) -> Markup:
         f"Seeds, the best first{f', measures in {unit}' if unit else ''}. Last gain: the generation that brought it; "
         "median: of the last population; failed: robots of all generations"
         + ("; best kept: at the last checkpoint, whose robot has the voxels" if surpassed else "")
+        + ("; in colour: the seed whose robot is shown" if len(rows) > 1 and found.scene is not None else "")
     )
-    return table(told, head, rows, marked=0 if len(rows) > 1 else None)
+    return table(told, head, rows, marked=order.index(found.best) if len(rows) > 1 else None)
 
 
 def bodies(found: Findings) -> Markup:
     """Each seed's best body, at rest."""
     if not found.robots:
-        return tag(
-            "p", "The run's folder holds no best robot." if np.isfinite(found.run.best[:, -1]).any() else "All failed."
-        )
-    order = [index for index in np.argsort(-found.run.fitness[:, -1], kind="stable").tolist() if index in found.robots]
+        return tag("p", found.absence)
+    sign = found.experiment.fitness.sign
+    order = sorted(found.robots, key=lambda index: (-sign * found.kept[index], index))
     fixed = not found.experiment.robot.body.gene_count
     shown = order[: 1 if fixed else MOST_BODIES]
     room = room_for([found.robots[index].robot.body for index in shown])
@@ -134,9 +152,8 @@ def bodies(found: Findings) -> Markup:
         body = found.robots[index].robot.body
         seed, value = found.experiment.seeds[index], measured(found, found.kept[index])
         value += " (best kept)" if found.is_surpassed(index) else ""
-        told = (
-            f"{int(body.present.sum())} voxels" if fixed else f"seed {seed}: {value}, {int(body.present.sum())} voxels"
-        )
+        voxels = _voxels(int(body.present.sum()))
+        told = voxels if fixed else f"seed {seed}: {value}, {voxels}"
         drawn.append(tag("figure", draw_body(body, f"body at rest, {told}", room), tag("figcaption", told)))
     notes = []
     if fixed:
@@ -183,18 +200,23 @@ def descent(found: Findings, name: str) -> Markup:
     line = way.line
     if len(line) == 1:
         return tag("p", f"The best robot (individual {line[0].id} of seed {found.seed}) has no parents: "
-                   f"it was made at random in generation {line[0].generation}.")  # fmt: skip
+                   f"it was made at random in generation {count(line[0].generation)}.")  # fmt: skip
     steps = list(pairwise(line))
     gains = [(after.fitness - before.fitness, before, after) for before, after in steps]
     better = [step for step in gains if step[0] > 0]
-    until = "" if way.generations >= found.run.generations else f" It is known up to generation {way.generations - 1}."
+    until = (
+        ""
+        if way.generations >= found.run.generations
+        else f" It is known up to generation {count(way.generations - 1)}."
+    )
     made = [charts.maker(len(ancestor.parents)) for ancestor in line[1:]]
-    by = " and ".join(f"{made.count(kind)} by {kind}" for kind in ("crossover", "mutation"))
+    by = " and ".join(f"{count(made.count(kind))} by {kind}" for kind in ("crossover", "mutation"))
     told = (
-        f"The best robot is individual {line[-1].id} of seed {found.seed}, made in generation {line[-1].generation}. "
-        f"By all parents it has {way.ancestors} ancestors, {way.founders} of them founders. "
-        f"The line below follows the fitter parent back to a founder: {len(steps)} steps, {by}; "
-        f"{len(better)} of them were better than their parent.{until}"
+        f"The best robot is individual {line[-1].id} of seed {found.seed}, "
+        f"made in generation {count(line[-1].generation)}. "
+        f"By all parents it has {count(way.ancestors)} ancestors, {count(way.founders)} of them founders. "
+        f"The line below follows the fitter parent back to a founder: {count(len(steps))} steps, {by}; "
+        f"{count(len(better))} of them were better than their parent.{until}"
     )
     chart = charts.descent_chart(found.run, found.best, way, name)
     return joined(
@@ -221,7 +243,7 @@ def _gains(
     largest = sorted(sorted(better, key=lambda step: -step[0])[:MOST_GAINS], key=lambda step: step[2].generation)
     rows = [
         (
-            str(after.generation),
+            count(after.generation),
             charts.maker(len(after.parents)),
             number(sign * before.fitness),
             number(sign * after.fitness),
@@ -229,10 +251,10 @@ def _gains(
         )
         for gain, before, after in largest
     ]
-    count = f"The {len(rows)} largest gains" if len(better) > len(rows) else "All gains"
+    which = f"The {len(rows)} largest gains" if len(better) > len(rows) else "All gains"
     unit = UNITS.get(found.experiment.fitness.measure, "")
     caption = (
-        f"{count} on this line{f', in {unit}' if unit else ''}. Share: of the way from founder to best; "
+        f"{which} on this line{f', in {unit}' if unit else ''}. Share: of the way from founder to best; "
         "steps back are not shown"
     )
     return table(caption, ("generation", "made by", "parent", "child", "share"), rows)
@@ -243,10 +265,10 @@ def failures(found: Findings, name: str) -> Markup:
     run = found.run
     total, lives = int(run.failed.sum()), run.failed.size * found.experiment.ea.n_pop
     if not total:
-        return tag("p", f"None of {lives:,} robots failed.".replace(",", " "))
+        return tag("p", f"None of {count(lives)} robots failed.")
     told = (
-        f"{total:,} of {lives:,} robots failed ({100 * total / lives:.2g} %): ".replace(",", " ")
-        + "their state stopped being finite, they flew apart, or they had no body. They count as worst."
+        f"{count(total)} of {count(lives)} robots failed ({100 * total / lives:.2g} %): "
+        "their state stopped being finite, they flew apart, or they had no body. They count as worst."
     )
     return joined([tag("p", told), _figure(charts.failures_chart(run, name), "Failed robots in each generation.")])
 
@@ -277,16 +299,16 @@ def download(text: str, name: str, words: str) -> Markup:
 def versions(found: Findings) -> Markup:
     """With what, where and when it was made."""
     if not found.making.starts:
-        return tag("p", "The run folder does not tell how it was made.")
+        return tag("p", "The run folder does not tell how it was made: meta.json is damaged or tells of no start.")
     rows = []
     for start in found.making.starts:
         packages = start.get("packages")
         known = packages if isinstance(packages, dict) else {}
         rows.append(
             (
-                str(start.get("generation", "")),
+                count(start["generation"]) if isinstance(start.get("generation"), int) else "",
                 str(start.get("time", "")).replace("T", " ").replace("+00:00", " UTC"),
-                f"{start.get('device')} x {start.get('devices')}",
+                _device(start),
                 str(start.get("machine", "")),
                 str(start.get("python", "")),
                 *(str(known.get(name) or "") for name in PACKAGES),
@@ -298,6 +320,14 @@ def versions(found: Findings) -> Markup:
     plus = any(str(start.get("commit")).endswith("+") for start in found.making.starts)
     note = tag("p", "A + after a commit: the source had been changed since.") if plus else None
     return joined([table("Starts of this run", head, rows), note])
+
+
+def _device(start: dict[str, Any]) -> str:
+    """As 'cpu, 2 of them'; what a start does not tell is left out."""
+    platform, _, kind = str(start.get("device") or "").partition(": ")
+    name = platform if kind in ("", platform) else f"{platform}: {kind}"
+    many = start.get("devices")
+    return f"{name}, {count(many)} of them" if isinstance(many, int) and many > 1 else name
 
 
 def commit_shown(commit: object) -> str:
@@ -332,7 +362,13 @@ def reproduce(found: Findings) -> Markup:
     told = [str(start["command"]) for start in starts if start.get("command")]
     return joined(
         [
-            tag("p", "The same run once more; it is the same bit for bit on the same device with the same versions:"),
+            tag("p", "The same run once more; it is the same bit for bit on the same device with the same versions:")
+            if pinned
+            else tag(
+                "p",
+                "The same settings once more. With which versions and on which device the run was made is "
+                "not known, so that its numbers may differ:",
+            ),
             code(lines),
             tag("p", warning, class_="note") if changed else None,
             joined([tag("p", "It was made by:"), code(told)]) if told else None,

@@ -19,6 +19,8 @@ class Making:
     """as the run folder tells them"""
     seconds: float
     """all generations together, without compiling and without what was lost in kills [s]"""
+    warnings: tuple[str, ...] = ()
+    """what could not be read"""
 
     @property
     def compiling(self) -> float:
@@ -28,10 +30,17 @@ class Making:
 
 def making(run: Path) -> Making:
     """What a run folder tells about how it was made."""
+    starts, fault = [], ""
     try:
         starts = [start for start in json.loads((run / META).read_text("utf-8"))["starts"] if isinstance(start, dict)]
     except (ValueError, KeyError, TypeError):
-        starts = []
+        fault = "damaged"
+    except OSError as error:
+        fault = f"cannot be read: {error.strerror or error}"
+    if not starts:
+        fault = (
+            f"{run / META}: {fault or 'it tells of no start'}; versions, device and command of this run are not known"
+        )
     rows = [row for _, row in read_json_lines(run / STATISTICS) if row and is_statistics(row)]
     seconds = {row["generation"]: row.get("seconds", 0.0) for row in rows}
-    return Making(tuple(starts), float(sum(seconds.values())))
+    return Making(tuple(starts), float(sum(seconds.values())), (fault,) if fault else ())

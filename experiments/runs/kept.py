@@ -1,0 +1,60 @@
+"""The best robots that a run folder keeps. They are those of the last checkpoint: a run that was killed after it may
+have found better ones, of which only statistics tell."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from experiments.runs.reading import Run
+
+BEST = "best"
+SIX_DIGITS = 1e-5
+"""How far what files say may be from what statistics say of the same robot, relatively."""
+
+
+@dataclass(frozen=True)
+class Title:
+    """What the first line of a best robot's file says."""
+
+    seed: int
+    individual: int
+    measure: str
+    value: float
+
+
+def robot_file(path: Path, seed: int) -> Path:
+    """Of a seed's best robot in a run folder."""
+    return path / BEST / f"seed-{seed}.yaml"
+
+
+def read_title(file: Path) -> Title | None:
+    """None for a file that is not there or does not say."""
+    try:
+        with file.open(encoding="utf-8") as text:
+            first = text.readline().rstrip()
+        found = re.fullmatch(r"# best of seed (\d+): individual (\d+), (\S+) (\S+)", first)
+        return Title(int(found[1]), int(found[2]), found[3], float(found[4])) if found else None
+    except (OSError, ValueError):
+        return None
+
+
+def kept_measure(run: Run, index: int) -> float | None:
+    """What the kept robot of a seed, given by its index, reached; None without a file."""
+    file, last = robot_file(run.path, run.experiment.seeds[index]), float(run.best[index, -1])
+    if not file.is_file():
+        return None
+    title = read_title(file)
+    return last if title is None or math.isclose(title.value, last, rel_tol=SIX_DIGITS) else title.value
+
+
+def leading(run: Run) -> int:
+    """Index of the seed whose kept robot is the best; of the best in the statistics where none is kept."""
+    sign = run.experiment.fitness.sign
+    kept = [kept_measure(run, index) for index in range(len(run.experiment.seeds))]
+    fitness = [-math.inf if value is None or math.isnan(value) else sign * value for value in kept]
+    return int(np.argmax(fitness if max(fitness) > -math.inf else run.fitness[:, -1]))
