@@ -17,8 +17,8 @@ def begin_run(folder, experiment=TINY):
     return folder
 
 
-def statistics(generation, seeds=(0, 1), *, best=None, failed=0):
-    """Lines of one generation; best: of each seed, None for one whose robots all failed."""
+def statistics(generation, seeds=(0, 1), *, best=None, failed=0, seconds=0.5):
+    """Lines of one generation, which took so many seconds; best: of each seed, None for one whose robots all failed."""
     values = best or [0.1 * (generation + 1) + seed for seed in seeds]
     rows = (
         {
@@ -29,7 +29,7 @@ def statistics(generation, seeds=(0, 1), *, best=None, failed=0):
             "failed": failed,
             "evaluations": 6 * (generation + 1),
             "best_id": 6 * generation,
-            "seconds": 0.5,
+            "seconds": seconds,
         }
         for seed, value in zip(seeds, values, strict=True)
     )
@@ -42,7 +42,7 @@ def add_generation(folder, generation, **more):
         file.write(statistics(generation, **more))
 
 
-def put_best(folder, seed, individual, robot=ROBOT):
-    """A checkpoint's robot."""
-    text = f"# best of seed {seed}: individual {individual}, relative_velocity 0.5\n{robot}"
+def put_best(folder, seed, individual, robot=ROBOT, value=0.5):
+    """A checkpoint's robot; value: what it reached."""
+    text = f"# best of seed {seed}: individual {individual}, relative_velocity {value}\n{robot}"
     (folder / "best" / f"seed-{seed}.yaml").write_text(text)

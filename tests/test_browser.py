@@ -255,6 +255,8 @@ def test_the_watch_page_follows_a_run(browser, served):
     page.wait_for(f"{TEXT.format('generation')}.startsWith('3 of 5')")
     assert page.run(TEXT.format("best")).startswith("1.3 1/s")
     assert page.run(TEXT.format("speed")) == "2414.4 robot-seconds/s"  # of 24 evaluations, of 0.6 s each
+    assert page.run(TEXT.format("left")) == "1 s0.5 s a generation"
+    assert page.run(TEXT.format("fitness")) == "Fitness: relative velocity [1/s], more is better"
     curve = look(page)
     assert changed(empty, curve) > 0.01
     assert colours(curve) > 50
@@ -269,13 +271,16 @@ def test_the_watch_page_follows_a_run(browser, served):
     first, began = look(page), page.run("window[0].player.time")
     page.wait_for(f"Math.abs(window[0].player.time - {began}) > 0.1")
     assert changed(first[top:bottom, left:right], look(page)[top:bottom, left:right]) > 0.002
-    put_best(run, 1, 7)
+    put_best(run, 1, 7, value=0.6)
     assert served.portrait.look()
     page.wait_for(f"{TEXT.format('caption')}.includes('individual 7')")
     page.wait_for(f"{ROBOT_PLAYS} && document.querySelector('iframe').src.endsWith('version=2')")
     add_generation(run, 3)
     add_generation(run, 4)
     page.wait_for(f"{TEXT.format('state')} === 'finished'")
+    assert page.run(TEXT.format("speed-name")) == "evaluations per second were"
+    assert page.run(TEXT.format("speed")) == "24on average; 14.4 robot-seconds/s"
+    assert page.run(TEXT.format("left")) == "2.5 s0.5 s a generation on average"
     assert changed(curve[:, :left], look(page)[:, :left]) > 0.005
     page.check(lambda address: address.startswith(served.address))
     page.close()
@@ -289,7 +294,7 @@ def test_the_watch_page_fits_phones_and_tells_when_it_is_alone(browser, served):
     light = look(page)
     assert page.run("document.documentElement.scrollWidth") <= 390
     page.click("#curve")
-    assert page.run(TEXT.format("readout")).startswith("generation 1: best 0.7 (0.2 to 1.2)")
+    assert page.run(TEXT.format("readout")).startswith("generation 1: best 0.7 1/s (0.2 to 1.2), ")
     page.prefer("dark")
     dark = look(page)
     assert np.mean(light) > 200
@@ -332,6 +337,8 @@ def test_reports_are_read_wide_and_narrow_in_light_and_dark(browser, tmp_path, m
     page.run("scrollTo(0, 0)")
     narrow = look(page)
     assert page.run("document.documentElement.scrollWidth") <= 390
+    wide = "[...document.querySelectorAll('.wide, pre')].filter((e) => e.scrollWidth > e.clientWidth)"
+    assert page.run(f"{wide}.map((e) => e.textContent)") == []  # no table or command is cut off
     page.prefer("dark")
     dark = look(page)
     assert np.mean(narrow) > 200

@@ -20,8 +20,10 @@ from growing import ROBOT, add_generation, begin_run, put_best, statistics
 from moving import moving_life
 
 import cli
+from experiments.numbers import count
 from experiments.runs import folder
 from experiments.watching import following
+from experiments.watching import portrait as portraits
 from experiments.watching.following import Follower
 from experiments.watching.portrait import Portrait
 from experiments.watching.server import ASSETS, open_server
@@ -46,6 +48,7 @@ def test_a_run_is_followed_from_its_start_to_its_end(run):
     told = follower.look()
     assert (told["state"], told["generations"], told["of"], "curves" in told) == ("starting", 0, 5, False)
     assert follower.leader() is None
+    assert (told["measure"], told["unit"], told["direction"]) == ("relative velocity", "1/s", "maximise")
     add_generation(run, 0)
     told = follower.look()
     assert told["state"] == "running"
@@ -55,7 +58,7 @@ def test_a_run_is_followed_from_its_start_to_its_end(run):
     assert told["evaluationsPerSecond"] == pytest.approx(2 * 6 / 0.5)
     assert told["robotSecondsPerSecond"] == pytest.approx(2 * 6 / 0.5 * 0.6)
     assert told["secondsLeft"] == pytest.approx(4 * 0.5)
-    assert follower.leader() == 1
+    assert follower.leader() is None  # best/ has none yet
     assert "curves" not in follower.look(told["version"])  # nothing is told twice
     for generation in range(1, 5):
         add_generation(run, generation)
@@ -63,6 +66,18 @@ def test_a_run_is_followed_from_its_start_to_its_end(run):
     assert (told["state"], told["generations"]) == ("finished", 5)
     assert told["curves"]["generation"] == [0, 1, 2, 3, 4]
     assert told["curves"]["best"][0] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
+
+
+@pytest.mark.parametrize("generations", [30, 25], ids=["finished", "running"])
+def test_the_speed_of_a_run_that_is_over_is_that_of_all_of_it(tmp_path, generations):
+    run = begin_run(tmp_path / "walk", TINY.replace("generations: 5", "generations: 30"))
+    for generation in range(generations):
+        add_generation(run, generation, seconds=2.0 if generation < 5 else 0.5)
+    told = Follower(run).look()
+    assert told["secondsTaken"] == 5 * 2.0 + (generations - 5) * 0.5
+    pace = {30: 22.5 / 30, 25: 0.5}[generations]  # of all; of the last twenty
+    assert told["secondsPerGeneration"] == pytest.approx(pace)
+    assert told["evaluationsPerSecond"] == pytest.approx(2 * 6 / pace)
 
 
 def test_a_line_that_is_being_written_is_left_for_later(run):
@@ -163,31 +178,58 @@ def test_a_robot_is_simulated_when_it_is_new_and_someone_watches(run):
 
     add_generation(run, 0)
     follower, portrait = portrait_of(run, simulate=simulate)
-    put_best(run, 0, 3)
+    put_best(run, 0, 3, value=0.4)
     put_best(run, 1, 4)
     assert not portrait.look()  # nobody watches
     portrait.want()
     assert portrait.look()
     assert lives == [("walk, seed 1", 1.0, "auto")]
     assert portrait.version == 1
-    assert portrait.caption == "best of seed 1: individual 4, relative velocity 0.5"
+    assert portrait.caption == "best of seed 1: individual 4, relative velocity 0.5 1/s"
     assert '"repeat":true' in portrait.text
-    put_best(run, 0, 9)
-    assert not portrait.look()  # not the best seed's
+    put_best(run, 0, 9, value=0.45)
     add_generation(run, 1, best=[5.0, 1.2])
     follower.look()
+    assert not portrait.look()  # not the best that is kept
+    put_best(run, 0, 9, value=5.0)
     assert portrait.look()
     assert lives[1][0] == "walk, seed 0"
-    put_best(run, 0, 10, ROBOT + "physics: {implementation: fused}\n")
+    put_best(run, 0, 10, ROBOT + "physics: {implementation: fused}\n", value=5.1)
     assert portrait.look()
     assert lives[2][2] == "auto"  # the GPU is the run's
-    put_best(run, 0, 11, "robot: 3\n")
+    put_best(run, 0, 11, "robot: 3\n", value=5.2)
     assert portrait.look()
     assert portrait.version == 3
     assert "robot" in portrait.trouble
-    put_best(run, 0, 12)
+    put_best(run, 0, 12, value=5.3)
     assert portrait.look()
     assert (portrait.version, portrait.trouble) == (4, "")
+
+
+def test_only_robots_after_the_first_come_second_to_what_evolves(run, monkeypatch):
+    """Beside a busy run the first one would take several times as long."""
+    done, two = [], threading.Event()
+
+    def simulate(source, _):
+        done.append("simulated")
+        if done.count("simulated") == 1:
+            put_best(run, 1, 5, value=0.6)
+        else:
+            two.set()
+        return moving_life(source.name)
+
+    monkeypatch.setattr(os, "setpriority", lambda _, thread, priority: done.append("polite") if priority else None)
+    monkeypatch.setattr(portraits, "LOOK_AGAIN", 0.01)
+    monkeypatch.setattr(portraits, "REST", 0.0)
+    add_generation(run, 0)
+    put_best(run, 1, 4)
+    _, portrait = portrait_of(run, simulate=simulate)
+    portrait.want()
+    portrait.start()
+    assert two.wait(30)
+    portrait.stop()
+    assert (done[0], done[1], done[-1]) == ("simulated", "polite", "simulated")
+    assert done.count("simulated") == 2
 
 
 # The server
@@ -242,25 +284,38 @@ def test_the_state_and_the_robot_are_served(served):
 
 
 @pytest.mark.parametrize(
-    ("coming", "state", "caption"),
+    ("coming", "seconds", "state", "caption"),
     [
-        (True, "finished", "The best robot is about to be simulated."),
-        (False, "finished", "There is no best robot."),
-        (False, "running", "The first checkpoint brings the first robot."),
+        (False, 6.6, "running", "Compiling and simulating the best robot: 7 s so far."),
+        (True, None, "finished", "The best robot is about to be simulated."),
+        (False, None, "finished", "There is no best robot."),
+        (False, None, "running", "The first generation brings the first robot."),
     ],
 )
-def test_the_page_says_what_becomes_of_the_robot(coming, state, caption):
+def test_the_page_says_what_becomes_of_the_robot(coming, seconds, state, caption):
     node = shutil.which("node")
     if node is None:
         pytest.skip("node is not installed, so the page cannot be asked")
     script = (ASSETS / "watch.js").read_text(encoding="utf-8").partition("window.watch")[0]
-    robot = json.dumps({"coming": coming, "version": 0, "caption": "", "busy": False, "trouble": ""})
+    robot = json.dumps({"coming": coming, "version": 0, "caption": "", "busySeconds": seconds, "trouble": ""})
     asked = (
         "const part = {}; globalThis.document = { getElementById: () => part };"
         f"Watch.prototype.showRobot.call({{ robotVersion: 0 }}, {robot}, '{state}'); console.log(part.textContent);"
     )
     told = subprocess.run([node, "-e", script + asked], capture_output=True, text=True, check=True).stdout
     assert told.strip() == caption
+
+
+def test_numbers_are_the_same_on_the_page_and_elsewhere():
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed, so the page cannot be asked")
+    script = (ASSETS / "watch.js").read_text(encoding="utf-8").partition("window.watch")[0]
+    values = [0, 7, 24.0, 8.388, 99.96, 100.2, 999.6, 3000, 1234567, 0.0625]
+    asked = f"globalThis.document = {{}}; console.log(JSON.stringify({values}.map(count)));"
+    told = subprocess.run([node, "-e", script + asked], capture_output=True, text=True, check=True).stdout
+    assert json.loads(told) == [count(value) for value in values]
+    assert json.loads(told)[-3:] == ["3,000", "1,234,567", "0.0625"]
 
 
 def test_a_run_that_cannot_be_read_is_told(tmp_path):
@@ -352,8 +407,8 @@ def test_it_ends_cleanly_when_told_to(run):
         assert process.stdout is not None
         address = re.search(r"http://127\.0\.0\.1:\d+/", process.stdout.readline())
         assert address is not None
-        robot = {"busy": False, "version": 0}
-        while not (robot["busy"] or robot["version"]):
+        robot = {"busySeconds": None, "version": 0}
+        while robot["busySeconds"] is None and not robot["version"]:
             with urllib.request.urlopen(f"{address[0]}state.json") as answer:
                 robot = json.load(answer)["robot"]
             assert not robot["trouble"]

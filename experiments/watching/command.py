@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import threading
@@ -21,8 +20,6 @@ from experiments.watching.server import open_server
 
 LOOK_AGAIN = 0.1
 """How often the command looks whether it is to stop [s]."""
-POLITENESS = 10
-"""How much lower than other processes' this one's priority is: what evolves comes first."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +44,6 @@ def watch(order: WatchOrder) -> None:
     follower.look()  # so that what cannot be read is told at once
     prepare("cpu")  # a GPU is for the run
     keep_compiled_programs()
-    with contextlib.suppress(OSError):
-        os.nice(POLITENESS)
     portrait = Portrait(follower, order.seconds)
     with open_server(order.port, follower, portrait) as server, stopping_politely() as stop:
         threading.Thread(target=server.serve_forever, args=(LOOK_AGAIN,), daemon=True).start()
@@ -62,6 +57,6 @@ def watch(order: WatchOrder) -> None:
         server.shutdown()
         portrait.stop()
     say("stopped watching")
-    if portrait.busy:
+    if portrait.busy_seconds is not None:
         sys.stdout.flush()
         os._exit(0)  # rather than wait for a robot that nobody will see, or tear XLA down while it compiles

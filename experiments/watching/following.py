@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,32 @@ from experiments.display import RECENT
 from experiments.experiment import Experiment
 from experiments.files import without_nan
 from experiments.runs.folder import CONFIG, META, STATISTICS, is_being_written, is_run
+from experiments.runs.kept import Title, read_title, robot_file
 from experiments.runs.ranks import middle
 from experiments.units import UNITS
 from experiments.watching.statistics import GrowingStatistics
 
 MOST_SEEDS, MOST_NUMBERS = 40, 20_000
 """Of curves that are told: seeds, and values in all; longer runs are told with fewer generations."""
+OVER = ("finished", "stopped")
+"""States in which a speed is one of the past."""
 QUIET, QUIET_COMPILING = 30.0, 300.0
 """A run of another computer that writes nothing for so long has stopped [s]; longer while it compiles."""
+
+
+Stamp = tuple[int, int]
+"""Time and size of a file: another one says that it has changed."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A robot in best/."""
+
+    file: Path
+    seed: int
+    stamp: Stamp
+    title: Title | None
+    """what the file says of it"""
 
 
 class Follower:
@@ -32,9 +51,11 @@ class Follower:
         self.path = path
         self._statistics = GrowingStatistics(path / STATISTICS)
         self._experiment: Experiment | None = None
-        self._config_stamp: tuple[int, int] | None = None
+        self._config_stamp: Stamp | None = None
         self._seen_written = False
         """whether locks of this run can be seen from here"""
+        self._titles: dict[int, tuple[Stamp, Title | None]] = {}
+        """of each seed's best robot, read again when the file has changed"""
         self._turn = threading.Lock()
 
     def look(self, known: str = "") -> dict[str, Any]:
@@ -47,20 +68,41 @@ class Follower:
             self._statistics.look()
             return without_nan(self._told(experiment, known))
 
-    def leader(self) -> int | None:
-        """The seed with the best robot so far; None before the first generation, or if all robots failed."""
+    def leader(self) -> Kept | None:
+        """The best robot that is kept, as `experiments.runs.kept.leading` has it; None while there is none."""
         with self._turn:
-            rows = self._statistics.rows
-            last = {seed: lines[-1]["best"] for seed, lines in rows.items() if lines and lines[-1]["best"] is not None}
-        return max(last, key=lambda seed: last[seed]) if last else None
+            if self._experiment is None:
+                return None
+            kept = [
+                (fitness, -seed) for seed in self._experiment.seeds if (fitness := self._kept_fitness(seed)) is not None
+            ]
+            if not kept:
+                return None
+            seed = -max(kept)[1]
+            stamp, title = self._titles[seed]
+            return Kept(robot_file(self.path, seed), seed, stamp, title)
+
+    def _kept_fitness(self, seed: int) -> float | None:
+        """Of a seed's robot in best/, by the file's own words, or by the statistics if it has none."""
+        assert self._experiment is not None
+        file = robot_file(self.path, seed)
+        try:
+            stamp = _stamp(file)
+        except OSError:
+            return None
+        if seed not in self._titles or self._titles[seed][0] != stamp:
+            self._titles[seed] = stamp, read_title(file)
+        title, lines = self._titles[seed][1], self._statistics.rows.get(seed)
+        if title is not None:
+            return self._experiment.fitness.sign * title.value
+        return lines[-1]["best"] if lines else None
 
     def _read_experiment(self) -> Experiment | None:
         """The run's experiment, read again when its file has changed; None while there is no run."""
         if not is_run(self.path):
             return None
         try:
-            stat = (self.path / CONFIG).stat()
-            stamp = stat.st_mtime_ns, stat.st_size
+            stamp = _stamp(self.path / CONFIG)
             if stamp != self._config_stamp:
                 self._experiment, self._config_stamp = load_experiment(self.path / CONFIG), stamp
         except (OSError, UserError):
@@ -79,17 +121,19 @@ class Follower:
             "seeds": len(experiment.seeds),
             "measure": goal.measure.replace("_", " "),
             "unit": unit,
+            "direction": goal.direction,
             "resume": f"vsr evolve {shlex.quote(str(self.path))} --resume",
             "version": f"{self._statistics.beginnings}.{done}",
         }
-        pace = 0.0
+        seconds, quiet = _seconds(lines[0][:done]), self._quiet_seconds()
+        state = self._state(experiment, done, quiet, _mean(seconds[-RECENT:]))
         if done:
-            pace = _seconds_per_generation(lines[0][:done])
+            pace = _mean(seconds if state in OVER else seconds[-RECENT:])
             told |= _latest(experiment, lines, done) | _speed(experiment, pace, done)
+            told["secondsTaken"] = sum(seconds)
             if told["version"] != known:
                 told["curves"] = _curves(experiment, lines, done)
-        quiet = self._quiet_seconds()
-        return told | {"state": self._state(experiment, done, quiet, pace), "quiet": quiet}
+        return told | {"state": state, "quiet": quiet}
 
     def _state(self, experiment: Experiment, done: int, quiet: float, pace: float) -> str:
         if done >= experiment.generations:
@@ -112,10 +156,18 @@ class Follower:
         return max(time.time() - max(times), 0.0) if times else 0.0
 
 
-def _seconds_per_generation(lines: list[dict[str, Any]]) -> float:
-    """Mean of the last ones."""
-    known = [float(line["seconds"]) for line in lines[-RECENT:] if isinstance(line.get("seconds"), int | float)]
-    return sum(known) / len(known) if known else 0.0
+def _stamp(file: Path) -> Stamp:
+    stat = file.stat()
+    return stat.st_mtime_ns, stat.st_size
+
+
+def _seconds(lines: list[dict[str, Any]]) -> list[float]:
+    """That generations took, as far as it was written down."""
+    return [float(line["seconds"]) for line in lines if isinstance(line.get("seconds"), int | float)]
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
 
 
 def _latest(experiment: Experiment, lines: list[list[dict[str, Any]]], done: int) -> dict[str, Any]:
@@ -136,6 +188,7 @@ def _latest(experiment: Experiment, lines: list[list[dict[str, Any]]], done: int
 
 
 def _speed(experiment: Experiment, pace: float, done: int) -> dict[str, Any]:
+    """pace: mean time of a generation, of the last ones while the run goes on and of all when it is over [s]."""
     robots = experiment.ea.n_pop * len(experiment.seeds)
     rate = robots / pace if pace > 0 else None
     return {

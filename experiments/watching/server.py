@@ -134,7 +134,7 @@ class _Handler(BaseHTTPRequestHandler):
                 "coming": portrait.is_coming,
                 "version": portrait.version,
                 "caption": portrait.caption,
-                "busy": portrait.busy,
+                "busySeconds": portrait.busy_seconds,
                 "trouble": portrait.trouble,
             }
         }

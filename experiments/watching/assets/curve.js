@@ -17,9 +17,10 @@ class Curve {
   }
 
   // curves: values over generations by seed; name: of the measure with its unit.
-  show(curves, name) {
+  show(curves, name, unit) {
     this.told = curves;
     this.name = name;
+    this.unit = unit;
     this.draw();
   }
 
@@ -102,7 +103,7 @@ class Curve {
       const [place] = at(x, low);
       g.moveTo(place, view.top);
       g.lineTo(place, bottom);
-      g.fillText(`${x}`, place, bottom + 6);
+      g.fillText(x.toLocaleString("en"), place, bottom + 6);
     }
     g.textAlign = "right";
     g.textBaseline = "middle";
@@ -144,8 +145,8 @@ class Curve {
     g.stroke();
     const known = best.map((values) => values[nearest]).filter((y) => y !== null);
     const range = seed.length > 1 && known.length ? ` (${round(Math.min(...known))} to ${round(Math.max(...known))})` : "";
-    this.readout.textContent =
-      `generation ${generation[nearest]}: best ${round(bestMiddle[nearest])}${range}, population median ${round(medianMiddle[nearest])}`;
+    const [leader, crowd] = [bestMiddle, medianMiddle].map((values) => measured(values[nearest], this.unit));
+    this.readout.textContent = `generation ${generation[nearest].toLocaleString("en")}: best ${leader}${range}, population median ${crowd}`;
   }
 }
 
@@ -154,6 +155,11 @@ function ticks(low, high, least) {
   const step = [1, 2, 5, 10].map((digit) => digit * power).find((size) => size >= least * (1 - 1e-9));
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high * (1 + 1e-12); i++) found.push(+(i * step).toPrecision(12) + 0);
   return found;
+}
+
+// A value with its unit.
+function measured(value, unit) {
+  return value === null || value === undefined || !unit ? round(value) : `${round(value)} ${unit}`;
 }
 
 function round(value) {

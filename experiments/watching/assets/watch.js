@@ -6,6 +6,7 @@ const WORDS = {
   waiting: "waiting for the run", starting: "waiting for the first generation", running: "running", finished: "finished",
   stopped: "stopped", gone: "gone", lost: "no connection",
 };
+const OVER = ["finished", "stopped"]; // states in which a speed is one of the past
 const find = (id) => document.getElementById(id);
 
 class Watch {
@@ -23,7 +24,7 @@ class Watch {
         if (!answer.ok) throw new Error((await answer.text()).trim());
         const told = await answer.json();
         this.show(told);
-        if (told.state === "running" || told.state === "starting" || told.state === "waiting") pause = SOON;
+        if (!OVER.includes(told.state) || told.robot.coming || told.robot.busySeconds !== null) pause = SOON;
       } catch (error) {
         this.showState("lost");
         this.note(`vsr watch cannot tell how the run stands (${error.message}). What is shown may be out of date; the run itself is not affected.`);
@@ -59,39 +60,43 @@ class Watch {
   }
 
   showFacts(told) {
-    const some = told.generations > 0, unit = told.unit ? ` ${told.unit}` : "", going = told.state === "running";
-    const value = (number) => (some ? number === null ? "none" : `${round(number)}${unit}` : "–");
+    const some = told.generations > 0, over = OVER.includes(told.state), several = told.seeds > 1 && some;
+    const value = (number) => (some ? measured(number, told.unit) : "–");
     find("best-name").textContent = `best ${told.measure}`;
-    fact("generation", `${told.generations} of ${told.of}`, some ? `${count(told.evaluations)} evaluations` : "");
-    const of = told.seeds > 1 && some ? `seed ${told.bestSeed}; median of ${told.seeds} seeds ${round(told.bestMiddle)}` : "";
+    fact("generation", `${count(told.generations)} of ${count(told.of)}`, some ? `${count(told.evaluations)} evaluations` : "");
+    const of = several ? `seed ${told.bestSeed}; median of ${told.seeds} seeds: ${measured(told.bestMiddle, told.unit)}` : "";
     fact("best", value(told.best), of);
-    fact("median", value(told.median), told.seeds > 1 && some ? "median over seeds" : "");
-    fact("speed", some ? count(told.evaluationsPerSecond) : "–", some ? `${count(told.robotSecondsPerSecond)} robot-seconds/s` : "");
-    const left = told.state === "finished" ? "none" : some && going ? clock(told.secondsLeft) : "–";
-    fact("left", left, some ? `${clock(told.secondsPerGeneration)} a generation` : "");
-    fact("failed", some ? `${told.failed} of ${told.robots}` : "–", some ? `${count(told.failedInAll)} in all generations` : "");
+    fact("median", value(told.median), several ? "median over seeds" : "");
+    find("speed-name").textContent = over ? "evaluations per second were" : "evaluations per second";
+    const simulated = `${count(told.robotSecondsPerSecond)} robot-seconds/s`;
+    fact("speed", some ? count(told.evaluationsPerSecond) : "–", some ? (over ? `on average; ${simulated}` : simulated) : "");
+    find("left-name").textContent = over ? "time for generations" : "time left";
+    const left = over ? clock(told.secondsTaken) : clock(told.secondsLeft), pace = `${clock(told.secondsPerGeneration)} a generation`;
+    fact("left", some ? left : "–", some ? (over ? `${pace} on average` : pace) : "");
+    fact("failed", some ? `${count(told.failed)} of ${count(told.robots)}` : "–", some ? `in the last generation; ${count(told.failedInAll)} in all` : "");
     find("done").style.width = `${(100 * told.generations) / told.of}%`;
     find("progress").setAttribute("aria-valuemax", told.of);
     find("progress").setAttribute("aria-valuenow", told.generations);
   }
 
   showCurve(told) {
-    const unit = told.unit ? ` [${told.unit}]` : "", shown = told.curves.seed.length;
-    this.curve.show(told.curves, `${told.measure}${unit}`);
+    const name = told.measure + (told.unit ? ` [${told.unit}]` : ""), shown = told.curves.seed.length;
+    this.curve.show(told.curves, name, told.unit);
+    find("fitness").textContent = `Fitness: ${name}, ${told.direction === "maximise" ? "more" : "less"} is better`;
     const seeds = shown < told.seeds ? `${shown} of ${told.seeds} seeds` : `${shown} seeds`;
     const of = told.seeds > 1 ? `: median over seeds, thin: ${seeds}` : "";
     find("legend").replaceChildren(entry("best", `best so far${of}`), entry("median", "population median"));
-    find("curve").setAttribute("aria-label", `${told.measure} over ${told.generations} generations, best ${round(told.best)}`);
+    find("curve").setAttribute("aria-label", `${name} over ${count(told.generations)} generations, best ${measured(told.best, told.unit)}`);
   }
 
   // The next robot's page is loaded behind the present one, which leaves when the next one plays.
   showRobot(robot, state) {
-    const over = state === "finished" || state === "stopped", words = [];
+    const words = [], busy = robot.busySeconds !== null;
     if (robot.trouble) words.push(`The best robot cannot be shown: ${robot.trouble}.`);
-    if (robot.busy) words.push(`${robot.version ? "A better" : "The best"} robot is being simulated.`);
+    if (busy) words.push(`${robot.version ? "Simulating a better robot" : "Compiling and simulating the best robot"}: ${Math.round(robot.busySeconds)} s so far.`);
     if (robot.version) words.push(robot.caption);
     if (!words.length && robot.coming) words.push("The best robot is about to be simulated.");
-    if (!words.length) words.push(over ? "There is no best robot." : "The first checkpoint brings the first robot.");
+    if (!words.length) words.push(OVER.includes(state) ? "There is no best robot." : "The first generation brings the first robot.");
     find("caption").textContent = words.join(" ");
     if (robot.version === this.robotVersion) return;
     this.robotVersion = robot.version;
@@ -127,9 +132,10 @@ function entry(kind, text) {
   return span;
 }
 
+// As `experiments.numbers.count` does.
 function count(value) {
   if (value === null || value === undefined) return "–";
-  return value >= 100 ? Math.round(value).toLocaleString("en") : `${+value.toPrecision(3)}`;
+  return Math.abs(value) >= 100 ? Math.round(value).toLocaleString("en") : `${+value.toPrecision(3)}`;
 }
 
 function clock(seconds) {
