@@ -73,6 +73,11 @@ def command(text: str) -> Markup:
     return tag("code", joined((tag("span", word) for word in text.split(" ")), " "), class_="command")
 
 
+def commands(lines: Iterable[str]) -> Markup:
+    """To be copied; on a phone, where they are broken, each begins further left than it goes on."""
+    return tag("pre", tag("code", *(tag("span", f"{line}\n", class_="line") for line in lines)), tabindex=0)
+
+
 def code(lines: Iterable[str]) -> Markup:
-    """Commands or a file, as they are."""
+    """A file, as it is."""
     return tag("pre", tag("code", "\n".join(lines)), tabindex=0)

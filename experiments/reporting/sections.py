@@ -18,7 +18,7 @@ from experiments.numbers import count, number
 from experiments.reporting import charts
 from experiments.reporting.bodies import draw_body, materials_key, room_for
 from experiments.reporting.findings import Findings
-from experiments.reporting.markup import Content, Markup, code, facts, joined, table, tag
+from experiments.reporting.markup import Content, Markup, code, commands, facts, joined, table, tag
 from experiments.runs.lineage import Ancestor
 from experiments.runs.meta import PACKAGES
 from experiments.units import UNITS
@@ -214,7 +214,8 @@ def descent(found: Findings, name: str) -> Markup:
     told = (
         f"The best robot is individual {line[-1].id} of seed {found.seed}, "
         f"made in generation {count(line[-1].generation)}. "
-        f"By all parents it has {count(way.ancestors)} ancestors, {count(way.founders)} of them founders. "
+        f"By all parents it has {count(way.ancestors)} ancestors, "
+        f"{count(way.founders)} of them {'a founder' if way.founders == 1 else 'founders'}. "
         f"The line below follows the fitter parent back to a founder: {count(len(steps))} steps, {by}; "
         f"{count(len(better))} of them were better than their parent.{until}"
     )
@@ -369,11 +370,11 @@ def reproduce(found: Findings) -> Markup:
                 "The same settings once more. With which versions and on which device the run was made is "
                 "not known, so that its numbers may differ:",
             ),
-            code(lines),
+            commands(lines),
             tag("p", warning, class_="note") if changed else None,
-            joined([tag("p", "It was made by:"), code(told)]) if told else None,
+            joined([tag("p", "It was made by:"), commands(told)]) if told else None,
             tag("p", "More of it:"),
-            code([f"vsr play {run}", f"vsr plot {run} --out curves.pdf", f"vsr report {run}"]),
+            commands([f"vsr play {run}", f"vsr plot {run} --out curves.pdf", f"vsr report {run}"]),
         ]
     )
 
