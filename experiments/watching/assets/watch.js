@@ -73,7 +73,7 @@ class Watch {
     find("left-name").textContent = over ? "time for generations" : "time left";
     const left = over ? clock(told.secondsTaken) : clock(told.secondsLeft), pace = `${clock(told.secondsPerGeneration)} a generation`;
     fact("left", some ? left : "–", some ? (over ? `${pace} on average` : pace) : "");
-    fact("failed", some ? `${count(told.failed)} of ${count(told.robots)}` : "–", some ? `in the last generation; ${count(told.failedInAll)} in all` : "");
+    fact("failed", some ? `${count(told.failed)} of ${count(told.robots)}` : "–", some ? `last generation; ${count(told.failedInAll)} in all` : "");
     find("done").style.width = `${(100 * told.generations) / told.of}%`;
     find("progress").setAttribute("aria-valuemax", told.of);
     find("progress").setAttribute("aria-valuenow", told.generations);
@@ -97,7 +97,8 @@ class Watch {
     if (robot.version) words.push(robot.caption);
     if (!words.length && robot.coming) words.push("The best robot is about to be simulated.");
     if (!words.length) words.push(OVER.includes(state) ? "There is no best robot." : "The first generation brings the first robot.");
-    find("caption").textContent = words.join(" ");
+    const place = robot.version ? null : find("coming"); // where the first robot will be, until it is there
+    (place ?? find("caption")).textContent = words.join(" ");
     if (robot.version === this.robotVersion) return;
     this.robotVersion = robot.version;
     const frame = document.createElement("iframe");
