@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from tests.test_points import shaken
-from vsr.body import Body, Material, assemble_point_body
+from vsr.body import Body, Material, assemble_point_body, assemble_points
+from vsr.body.points import PointTable
 from vsr.controllers import Sine
+from vsr.lattice.launch import MOST_LANES
 from vsr.physics.model import Environment
 from vsr.physics.points.dynamics import advance_through
 from vsr.rollout import Schedule, record
@@ -26,8 +28,10 @@ BY_FORCE = {"a": Material(actuation="force", max_force=50.0), "b": Material(spri
 JOINED = {2: ("aab", "b.a"), 3: (("ab", "aa"), ("a.", "bb"))}
 RING = ("aaba", "b..a", "a..b", "baaa")
 """Voxels around a node without mass."""
-APART = {2: ("a.", ".b"), 3: (("a.", ".b"), (".b", "a."))}
-"""Voxels that touch at corners and edges only: several layers of nodes."""
+APART = "a.", ".b"
+"""Voxels that touch at a corner only: two layers of nodes."""
+PARTING = ((0, 1, -1), (1, -1, -1)), ((0, -1, -1), (1, 0, -1))
+"""Materials in a grid. Two voxels along an edge are joined at one end of it only, so that two springs lead along it."""
 SUBSTEP, COUNT = 1 / 250, 3
 
 
@@ -60,9 +64,8 @@ def assert_close(plain, kernel) -> None:
     ("shape", "materials", "terrain", "layers"),
     [
         (RING, MATERIALS, Hilly(), 1),
-        (APART[2], BY_FORCE, Flat(), 2),
+        (APART, BY_FORCE, Flat(), 2),
         (JOINED[3], BY_FORCE, Bumpy(), 1),
-        (APART[3], MATERIALS, Flat(), 2),
     ],
 )
 def test_the_kernel_moves_bodies_as_plain_jax_does(shape, materials, terrain, layers):
@@ -72,6 +75,30 @@ def test_the_kernel_moves_bodies_as_plain_jax_does(shape, materials, terrain, la
     results = [moved(name, model, ground(terrain), state, controls) for name in ("xla", KERNEL)]
     assert np.abs(results[0][0].position - state.position).max() > 1e-3
     assert_close(*results)
+
+
+def test_bodies_of_a_grid_are_moved_and_absent_nodes_stay():
+    """As when bodies evolve: four layers of nodes, most of them absent, so that programs have nothing to do."""
+    table = PointTable.of(list(BY_FORCE.values()), 3.0, 3, jnp.float32)
+    scattered = np.random.default_rng(3).choice([-1, 0, 1], (2, 2, 3), p=[0.4, 0.3, 0.3])
+    cells = jnp.asarray([PARTING, scattered])
+    models = jax.vmap(lambda one: assemble_points(one, table, 3.0, layers=4))(cells)
+    there = np.asarray(models.node_mass > 0).reshape(2, -1)
+    assert there.shape[1] > MOST_LANES  # two programs,
+    assert (there.sum(1) < MOST_LANES).all()  # of which the second only passes on,
+    assert there[:, 36:].any(1).all()  # and there are nodes in further layers
+    single = [jax.tree.map(lambda leaf, i=i: leaf[i], models) for i in range(2)]
+    state, controls = (
+        jax.tree.map(lambda *each: jnp.stack(each), *(make(model, seed) for seed, model in enumerate(single)))
+        for make in (shaken, controls_for)
+    )
+    results = [
+        jax.vmap(partial(moved, name), in_axes=(0, None, 0, 0))(models, ground(Flat()), state, controls)
+        for name in ("xla", KERNEL)
+    ]
+    assert_close(*results)
+    stayed = np.asarray(results[1][0].position == state.position).all(-1).reshape(2, -1)
+    assert (stayed == ~there).all()
 
 
 def valley(rise: float, friction: float = 0.5) -> Environment:

@@ -11,6 +11,7 @@ import numpy as np
 from experiments.config import UserError, load, load_scene
 from experiments.experiment import Experiment
 from experiments.runs import Run, read_run
+from experiments.runs.kept import leading
 from vsr.scene import Scene
 
 
@@ -57,7 +58,10 @@ def _of_run(run: Run, seed: int | None, generation: int | None) -> Source:
     last = run.generations - 1 if generation is None else generation
     if not 0 <= last < run.generations:
         raise UserError(f"{run.path}: there is no generation {last}; it has 0 to {run.generations - 1}")
-    index = int(np.argmax(run.fitness[:, last])) if seed is None else seeds.index(seed)
+    if seed is not None:
+        index = seeds.index(seed)
+    else:  # of the robots that are kept, as reports show it; of a generation, the one that led then
+        index = leading(run) if generation is None else int(np.argmax(run.fitness[:, last]))
     chosen = seeds[index]
     if not np.isfinite(run.fitness[index, last]):
         raise UserError(f"{run.path}: seed {chosen} has no best robot: all of them failed")
