@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
-from jax.experimental.pallas import triton
 
 from vsr.lattice.grid import Direction, directions, spring_shape
 from vsr.lattice.integrators import Moving
-from vsr.lattice.launch import LookUp
+from vsr.lattice.launch import Arithmetic, Look, LookUp
 from vsr.lattice.law import pull
 from vsr.lattice.vector import Vector, minus, plus, times
 
@@ -26,15 +25,6 @@ class SpringNumbers(NamedTuple):
     stiffness: tuple[Any, ...]
     rest_length: tuple[Any, ...]
     damping: tuple[Any, ...] | None
-
-
-class _Neighbour(NamedTuple):
-    """As lanes."""
-
-    motion: list[Array]
-    stiffness: Array
-    rest_length: Array
-    damping: Array | None
 
 
 @dataclass(frozen=True)
@@ -49,33 +39,25 @@ class GridNeighbourhood:
         """How many there are."""
         return math.prod(self.shape)
 
-    def read(self, node: Array, motion: Sequence[Any], springs: SpringNumbers, look_up: LookUp) -> list[_Neighbour]:
+    def force(
+        self,
+        node: Array,
+        moving: Moving,
+        springs: SpringNumbers,
+        look_up: LookUp,
+        look: Look,
+        arithmetic: Arithmetic,
+    ) -> Vector:
         """See vsr.lattice.launch.Neighbourhood; the node itself where there is no neighbour, which pulls nothing."""
         place = places_of(node, self.shape)
-        found = []
+        force: Vector = tuple(jnp.zeros_like(part) for part in moving.position)
         for number, direction in enumerate(directions(len(self.shape))):
             if 0 in spring_shape(self.shape, direction):  # a grid one node thick has no springs across
                 continue
             for end in (0, 1):
                 there, spring = self._across(node, place, direction, end)
-                numbers: list[Any] = [None if part is None else look_up(part[number], spring) for part in springs]
-                found.append(_Neighbour([triton.load(part.at[there]) for part in motion], *numbers))
-        return found
-
-    def forces(
-        self,
-        read: list[_Neighbour],
-        seen: Callable[[Sequence[Array]], tuple[Vector, Vector]],
-        moving: Moving,
-    ) -> Vector:
-        """See vsr.lattice.launch.Neighbourhood."""
-        force: Vector = tuple(jnp.zeros_like(part) for part in moving.position)
-        for neighbour in read:
-            position, velocity = seen(neighbour.motion)
-            between = minus(position, moving.position)
-            parting = minus(velocity, moving.velocity) if neighbour.damping is not None else ()
-            strength = pull(neighbour.stiffness, neighbour.rest_length, neighbour.damping, between, parting)
-            force = plus(force, times(strength, between))
+                numbers = [None if part is None else look_up(part[number], spring) for part in springs]
+                force = arithmetic(_pulled)(force, moving, look(there), *numbers)
         return force
 
     def _across(self, node: Array, place: list[Array], direction: Direction, end: int) -> tuple[Array, Array]:
@@ -91,6 +73,16 @@ class GridNeighbourhood:
         stride = strides(spring_shape(self.shape, direction))
         spring = sum((at - begin) * by for at, begin, by in zip(place, first, stride, strict=True))
         return jnp.where(exists, there, node), jnp.where(exists, spring, 0)
+
+
+def _pulled(
+    force: Vector, moving: Moving, other: Moving, stiffness: Array, rest_length: Array, damping: Array | None
+) -> Vector:
+    """The force with that of one spring more [N]; other: the motion of its other end."""
+    between = minus(other.position, moving.position)
+    parting = minus(other.velocity, moving.velocity) if damping is not None else ()
+    strength = pull(stiffness, rest_length, damping, between, parting)
+    return plus(force, times(strength, between))
 
 
 def strides(shape: Sequence[int]) -> list[int]:

@@ -34,6 +34,10 @@ MOST_LANES = 128
 
 LookUp = Callable[[Any, Array], Array]
 """From the place of a table, or of a number, and an index to the entry."""
+Look = Callable[[Array], Moving]
+"""From nodes to their motion as others feel it; without velocities where nothing depends on them."""
+Arithmetic = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""From a function of lanes to the same as the GPU computes it best."""
 
 
 class Neighbourhood(Protocol):
@@ -44,19 +48,13 @@ class Neighbourhood(Protocol):
         """How many there are."""
         ...
 
-    def read(self, node: Array, motion: Sequence[Any], springs: Any, look_up: LookUp) -> Any:
-        """What the lanes must know to compute forces, as lanes.
+    def force(
+        self, node: Array, moving: Moving, springs: Any, look_up: LookUp, look: Look, arithmetic: Arithmetic
+    ) -> Vector:
+        """Of all springs on the nodes of all lanes [N].
 
-        node: of each lane; motion: references to the components of the nodes' positions, and of their velocities where
-        those are wanted; springs: the places of what is known of them.
-        """
-        ...
-
-    def forces(self, read: Any, seen: Callable[[Sequence[Array]], tuple[Vector, Vector]], moving: Moving) -> Vector:
-        """Of all springs on the nodes [N].
-
-        read: what `read` gave; seen: from what was read of a neighbour's motion to the position at which it is felt,
-        and its velocity; moving: the nodes' own motion.
+        node: of each lane; moving: how it moves; springs: the places of what is known of them. One spring after the
+        other should be read and computed, so that a lane need not keep all of them at a time.
         """
         ...
 
@@ -64,7 +62,7 @@ class Neighbourhood(Protocol):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Order:
-    """Which lane has which node: absent ones last, so that whole programs have nothing to do but to pass them on."""
+    """Which lane has which node: absent ones last, so that whole programs have nothing to do and touch no memory."""
 
     node: Array
     """of each lane, (nodes,)"""
@@ -143,11 +141,17 @@ class Launcher:
         """What `move` wants to know; gather it once if the springs stay as they are."""
         return gather_known(springs, self.in_kernel, self.step, order)
 
-    def move(self, known: Known, moving: Moving) -> Moving:
-        """The motion one step later."""
+    def move(self, known: Known, moving: Moving, spare: Moving | None = None) -> Moving:
+        """The motion one step later.
+
+        spare: where nodes have an order, a motion that is no longer wanted, for instance the one before; its memory is
+        used again, and absent nodes stay as they are in it.
+        """
+        assert (known.order is None) == (spare is None), "a spare motion goes with an order of the nodes"
         moved = _launch(
             known,
             moving,
+            spare,
             neighbourhood=self.neighbourhood,
             integrator=self.integrator,
             by_velocity=self.by_velocity,
@@ -159,21 +163,31 @@ class Launcher:
 # Compiled, so that it is translated once, however often it is called.
 @partial(jax.jit, static_argnames=("neighbourhood", "integrator", "by_velocity", "interpret"))
 def _launch(
-    known: Known, moving: Moving, *, neighbourhood: Neighbourhood, integrator: str, by_velocity: bool, interpret: bool
+    known: Known,
+    moving: Moving,
+    spare: Moving | None,
+    *,
+    neighbourhood: Neighbourhood,
+    integrator: str,
+    by_velocity: bool,
+    interpret: bool,
 ) -> Moving:
     shape, nodes = moving.position[0].shape, neighbourhood.nodes
     lanes = min(MOST_LANES, max(WARP, pl.next_power_of_2(nodes)))
     before = [part.reshape(-1) for part in jax.tree.leaves(moving)]
-    order = () if known.order is None else (known.order.node, known.order.count)
+    ordered = (
+        () if known.order is None else (known.order.node, known.order.count, *map(jnp.ravel, jax.tree.leaves(spare)))
+    )
     compute = partial(_program, neighbourhood, len(moving.position), known.places, integrator, by_velocity, interpret)
     after = pl.pallas_call(
-        partial(_in_order if order else _all_nodes, compute, neighbourhood.nodes, lanes, 2 * len(moving.position)),
+        partial(_in_order if ordered else _all_nodes, compute, neighbourhood.nodes, lanes, len(before)),
         grid=(pl.cdiv(nodes, lanes),),
         out_shape=[jax.ShapeDtypeStruct(part.shape, part.dtype) for part in before],
+        input_output_aliases={2 + index: index for index in range(len(before) if ordered else 0)},
         compiler_params=triton.CompilerParams(num_warps=lanes // WARP, num_stages=1),
         interpret=interpret,
         name="move_nodes",
-    )(*order, *before, known.numbers, *known.tables)
+    )(*ordered, *before, known.numbers, *known.tables)
     return jax.tree.unflatten(jax.tree.structure(moving), [part.reshape(shape) for part in after])
 
 
@@ -185,18 +199,12 @@ def _all_nodes(compute: Callable[..., None], nodes: int, lanes: int, fields: int
 def _in_order(
     compute: Callable[..., None], nodes: int, lanes: int, fields: int, node: Any, count: Any, *references: Any
 ) -> None:
-    """A program that moves the nodes that are there, and passes on those that are not."""
-    mine = triton.load(node.at[_lanes(nodes, lanes)])
-    works = pl.program_id(0) * lanes < count[0]
+    """A program that moves the nodes that are there, and leaves those that are not; the spare motion comes first."""
+    lane, works = _lanes(nodes, lanes), pl.program_id(0) * lanes < count[0]
 
     @pl.when(works)
     def _() -> None:
-        compute(mine, *references)
-
-    @pl.when(~works)
-    def _() -> None:
-        for before, after in zip(references[:fields], references[-fields:], strict=True):
-            triton.store(after.at[mine], triton.load(before.at[mine]))
+        compute(triton.load(node.at[lane]), *references[fields:])
 
 
 def _lanes(nodes: int, lanes: int) -> Array:
@@ -221,40 +229,36 @@ def _program(
     def look_up(place: int, index: Array) -> Array:
         return numbers[-1 - place] if place < 0 else triton.load(tables[place].at[index])
 
-    springs, acting, step = places
+    arithmetic: Arithmetic = (lambda function: function) if interpret else contracted
+    springs, acting, step_place = places
+    step = look_up(step_place, node)
     # Velocities of neighbours are read only where something depends on them.
     wanted = before if by_velocity or FELT_AHEAD[integrator] else before[:dimension]
-    loaded = (
-        [triton.load(part.at[node]) for part in before],
-        neighbourhood.read(node, wanted, springs, look_up),
-        jax.tree.map(lambda place: look_up(place, node), acting),
-        look_up(step, node),
+
+    def motion_of(nodes: Array, parts: Sequence[Any]) -> Moving:
+        values = [triton.load(part.at[nodes]) for part in parts]
+        return Moving(tuple(values[:dimension]), tuple(values[dimension:]))
+
+    def felt(moving: Moving) -> Moving:
+        return arithmetic(partial(_ahead, FELT_AHEAD[integrator]))(moving, step) if FELT_AHEAD[integrator] else moving
+
+    own = motion_of(node, before)
+    force = neighbourhood.force(
+        node, felt(own), springs, look_up, lambda there: felt(motion_of(there, wanted)), arithmetic
     )
-    compute = partial(_moved, neighbourhood, dimension, integrator)
-    moved = (compute if interpret else contracted(compute))(*loaded)
+    acts = jax.tree.map(lambda place: look_up(place, node), acting)
+    moved = arithmetic(partial(_moved, integrator))(force, own, acts, step)
     for reference, values in zip(after, jax.tree.leaves(moved), strict=True):
         triton.store(reference.at[node], values)
 
 
-def _moved(
-    neighbourhood: Neighbourhood,
-    dimension: int,
-    integrator: str,
-    own: list[Array],
-    read: Any,
-    acting: Acting,
-    step: Array,
-) -> Moving:
-    ahead = FELT_AHEAD[integrator] * step
+def _ahead(share: float, moving: Moving, step: Array) -> Moving:
+    """Where nodes are a share of a step later."""
+    return moving._replace(position=plus(moving.position, times(share * step, moving.velocity)))
 
-    def seen(motion: Sequence[Array]) -> tuple[Vector, Vector]:
-        position, velocity = tuple(motion[:dimension]), tuple(motion[dimension:])
-        return plus(position, times(ahead, velocity)) if FELT_AHEAD[integrator] else position, velocity
 
-    def forces(moving: Moving, _: Any) -> Vector:
-        return neighbourhood.forces(read, seen, moving)
-
-    return move(acting, forces, Moving(tuple(own[:dimension]), tuple(own[dimension:])), step, step, integrator)
+def _moved(integrator: str, force: Vector, own: Moving, acting: Acting, step: Array) -> Moving:
+    return move(acting, lambda *_: force, own, step, step, integrator)
 
 
 def _by_numbers(terrain: Terrain) -> Any:

@@ -27,4 +27,10 @@ def repeat(
         return now
 
     turns = (last - first) // together
-    return jax.lax.fori_loop(first + turns * together, last, one, jax.lax.fori_loop(0, turns, turn, start))
+    start = jax.lax.fori_loop(0, turns, turn, start)
+    begun = first + turns * together
+    if isinstance(begun, int) and isinstance(last, int):
+        for number in range(begun, last):
+            start = one(number, start)
+        return start
+    return jax.lax.fori_loop(begun, last, one, start)

@@ -13,19 +13,18 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import add, and_
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
-from jax.experimental.pallas import triton
 
 from vsr.lattice.integrators import Moving
 from vsr.lattice.kernel import are_in_grid, places_of, strides
-from vsr.lattice.launch import Launcher, LookUp, Order, present_first
+from vsr.lattice.launch import Arithmetic, Known, Launcher, Look, LookUp, Order, present_first
 from vsr.lattice.law import joint_pull
 from vsr.lattice.loops import TOGETHER, repeat
 from vsr.lattice.step import Acting
@@ -70,13 +69,12 @@ class _Voxel(NamedTuple):
         return self.layers >> corner * LAYER_BITS & (1 << LAYER_BITS) - 1
 
 
-class _Spring(NamedTuple):
-    """What a lane knows of one of its springs, as lanes."""
+class _End(NamedTuple):
+    """What a lane knows of the other end of one of its springs, as lanes."""
 
-    end: list[Array]
-    """motion of the other end"""
+    position: Vector
     has: list[Array] | None
-    """which of the voxels that may share it do; None if all"""
+    """which of the voxels that may share the spring do; None if all"""
 
 
 class Joints(NamedTuple):
@@ -118,8 +116,18 @@ def advance(
     known = launcher.known(numbers, None if joints is None else joints.order)
     start = Moving(split(state.position, axis), split(state.velocity, axis))
     together = 1 if interpret else TOGETHER
-    moving = repeat(lambda _, now: launcher.move(known, now), 0, count, start, together)
+    if joints is None:
+        moving = repeat(lambda _, now: launcher.move(known, now), 0, count, start, together)
+    else:  # one motion and the one before it take turns, as do their places in memory
+        turn = partial(_in_turn, launcher, known)
+        moving, _ = repeat(turn, 0, count, (start, start), together)
     return replace(state, position=join(moving.position, axis), velocity=join(moving.velocity, axis))
+
+
+def _in_turn(launcher: Launcher, known: Known, _: Any, both: tuple[Moving, Moving]) -> tuple[Moving, Moving]:
+    """Of the latest motion and the one before it, the next and the latest."""
+    now, before = both
+    return launcher.move(known, now, before), now
 
 
 def voxel_numbers(model: PointModel, side: Array, control: Array, layers: Array | None) -> VoxelNumbers:
@@ -153,46 +161,49 @@ class VoxelNeighbourhood:
         """Nodes of one layer along each axis."""
         return tuple(size + 1 for size in self.cells)
 
-    def read(
-        self, node: Array, motion: Sequence[Any], springs: VoxelNumbers, look_up: LookUp
-    ) -> tuple[list[_Voxel], list[_Spring]]:
-        """See vsr.lattice.launch.Neighbourhood: the voxels, and all `_springs`."""
+    def force(
+        self,
+        node: Array,
+        moving: Moving,
+        springs: VoxelNumbers,
+        look_up: LookUp,
+        look: Look,
+        arithmetic: Arithmetic,
+    ) -> Vector:
+        """See vsr.lattice.launch.Neighbourhood."""
         vertex, layer = node % self._vertices, node // self._vertices
         place = places_of(vertex, self.vertices)
         voxels = [self._voxel(layer, place, number, springs, look_up) for number in range(len(self._corners))]
-
-        def spring(steps: Steps, far: bool) -> _Spring:
-            beside = vertex + sum(step * by for step, by in zip(steps, strides(self.vertices), strict=True))
-            if self.layers == 1:
-                end, has = jnp.where(are_in_grid(place, steps, self.vertices), beside, node), None
-            else:
-                end, has = self._end(voxels, steps, beside, node, far)
-            return _Spring([triton.load(part.at[end]) for part in motion], has)
-
-        return voxels, [spring(steps, far) for steps, far in self._springs]
-
-    def forces(
-        self,
-        read: tuple[list[_Voxel], list[_Spring]],
-        seen: Callable[[Sequence[Array]], tuple[Vector, Vector]],
-        moving: Moving,
-    ) -> Vector:
-        """See vsr.lattice.launch.Neighbourhood."""
-        voxels, springs = read
-        others = [Moving(*seen(spring.end)) for spring in springs]
         force: Vector = tuple(jnp.zeros_like(part) for part in moving.position)
-        for (steps, _), spring, other in zip(self._springs, springs, others, strict=True):
-            between = minus(other.position, moving.position)
-            stiffness, damping, tension = (
-                self._total([getattr(voxels[number], name)[_kind(steps)] for number in self._sharing(steps)], spring)
-                for name in ("stiffness", "damping", "tension")
-            )
-            strength = joint_pull(stiffness, tension, damping, between, minus(other.velocity, moving.velocity))
-            force = plus(force, times(strength, between))
+        ends: list[_End] = []
+        for steps, far in self._springs:
+            end, has = self._other_end(node, vertex, place, voxels, steps, far)
+            other = look(end)
+            force = arithmetic(partial(self._pulled, steps))(force, moving, other, has, voxels)
+            ends.append(_End(other.position, has))
         for number, voxel in enumerate(voxels):
             if voxel.strength is not None:
-                force = plus(force, self._inward(number, voxel.strength, springs, others, moving.position))
+                inward = arithmetic(partial(self._inward, number))
+                force = plus(force, inward(voxel.strength, ends, moving.position))
         return force
+
+    def _pulled(
+        self,
+        steps: Steps,
+        force: Vector,
+        moving: Moving,
+        other: Moving,
+        has: list[Array] | None,
+        voxels: list[_Voxel],
+    ) -> Vector:
+        """The force with that of one spring more [N]; other: the motion of its other end; has: see _End."""
+        stiffness, damping, tension = (
+            _total([getattr(voxels[number], name)[_kind(steps)] for number in self._sharing(steps)], has)
+            for name in ("stiffness", "damping", "tension")
+        )
+        between = minus(other.position, moving.position)
+        strength = joint_pull(stiffness, tension, damping, between, minus(other.velocity, moving.velocity))
+        return plus(force, times(strength, between))
 
     @property
     def _corners(self) -> list[Steps]:
@@ -213,13 +224,16 @@ class VoxelNeighbourhood:
         """Voxels of a node that also have a corner so many steps away."""
         return [number for number, own in enumerate(self._corners) if _leads_to_corner(own, steps)]
 
-    def _end(
-        self, voxels: list[_Voxel], steps: Steps, beside: Array, node: Array, far: bool
+    def _other_end(
+        self, node: Array, vertex: Array, place: list[Array], voxels: list[_Voxel], steps: Steps, far: bool
     ) -> tuple[Array, list[Array] | None]:
-        """The node that a spring leads to, and which of the voxels there have it; any node where there are no voxels.
+        """The node that a spring leads to, and which of the voxels that may share it do; any node if there are none.
 
-        beside: where that node is in its layer; far: see `_springs`.
+        vertex and place: of the node in its layer; far: see `_springs`.
         """
+        beside = vertex + sum(step * by for step, by in zip(steps, strides(self.vertices), strict=True))
+        if self.layers == 1:
+            return jnp.where(are_in_grid(place, steps, self.vertices), beside, node), None
         shared = self._sharing(steps)
         layers = {number: voxels[number].layer(self._beyond(number, steps)) for number in shared}
 
@@ -239,12 +253,6 @@ class VoxelNeighbourhood:
     def _beyond(self, number: int, steps: Steps) -> int:
         """The corner of a voxel to which steps from the node lead."""
         return self._corners.index(tuple(at + step for at, step in zip(self._corners[number], steps, strict=True)))
-
-    def _total(self, values: list[Array], spring: _Spring) -> Array:
-        """Of the voxels that have the spring."""
-        if spring.has is not None:
-            values = [jnp.where(has, value, 0) for has, value in zip(spring.has, values, strict=True)]
-        return reduce(add, values)
 
     def _voxel(self, layer: Array, place: list[Array], number: int, springs: VoxelNumbers, look_up: LookUp) -> _Voxel:
         """The voxel of which the node is a certain corner; layer and place: of the node."""
@@ -272,22 +280,27 @@ class VoxelNeighbourhood:
     def _vertices(self) -> int:
         return math.prod(self.vertices)
 
-    def _inward(
-        self, number: int, strength: Array, springs: list[_Spring], others: list[Moving], position: Vector
-    ) -> Vector:
-        """Force of a voxel's actuation [N]: towards the mean of its corners."""
+    def _inward(self, number: int, strength: Array, ends: list[_End], position: Vector) -> Vector:
+        """Force of a voxel's actuation [N]: towards the mean of its corners; ends: of all `_springs`."""
         total = position
         for other in (other for index, other in enumerate(self._corners) if index != number):
             steps = tuple(b - a for a, b in zip(self._corners[number], other, strict=True))
-            corner = self._springs.index((steps, False))
-            there, has = others[corner].position, springs[corner].has
+            spring = self._springs.index((steps, False))
+            there, has = ends[spring]
             if has is not None:
                 mine = has[self._sharing(steps).index(number)]
-                parts = zip(there, others[corner + 1].position, strict=True)
+                parts = zip(there, ends[spring + 1].position, strict=True)
                 there = tuple(jnp.where(mine, near, far) for near, far in parts)
             total = plus(total, there)
         inward = minus(times(1 / len(self._corners), total), position)
         return times(strength / jnp.sqrt(dot(inward, inward) + 1e-12), inward)
+
+
+def _total(values: list[Array], has: list[Array] | None) -> Array:
+    """Of the voxels that have a spring."""
+    if has is not None:
+        values = [jnp.where(one, value, 0) for one, value in zip(has, values, strict=True)]
+    return reduce(add, values)
 
 
 def _leads_to_corner(own: Steps, steps: Steps) -> bool:
