@@ -21,7 +21,7 @@ from experiments.files import write_text
 from experiments.viewing.lives import live
 from experiments.viewing.packing import Stream, pack, streams_of, unpack
 from experiments.viewing.page import ASSETS, page
-from experiments.viewing.sources import Source
+from experiments.viewing.sources import Source, read_sources
 from vsr.drawing.colours import PALETTES, SCALES
 from vsr.drawing.legend import legend
 from vsr.drawing.overlays import OVERLAYS, SENSES, TOUCHING, VELOCITY, sense_marks
@@ -563,7 +563,6 @@ def make_run(folder, best="0.5", robot=SQUARES):
 
 
 def test_the_best_of_a_run_and_of_its_generations(tmp_path):
-    from experiments.viewing.sources import read_sources
 
     run = make_run(tmp_path / "walk")
     (tmp_path / "other.yaml").write_text(SQUARES)
@@ -575,6 +574,14 @@ def test_the_best_of_a_run_and_of_its_generations(tmp_path):
     assert late.scene.robot.controller.to_plain()["phase"] == [[6.0, 7.0]]
     assert early.name == "walk, seed 1, generation 0"
     assert early.scene.robot.controller.to_plain()["phase"] == [[4.0, 5.0]]
+
+
+def test_of_a_run_the_best_that_is_kept_is_shown(tmp_path):
+    """As its report does, though a seed of which nothing is kept was better."""
+    run = make_run(tmp_path / "walk")
+    assert read_sources([str(run)])[0].name == "walk, seed 1"
+    (run / "best" / "seed-1.yaml").unlink()
+    assert read_sources([str(run)])[0].name == "walk, seed 0"
 
 
 @pytest.mark.parametrize(
@@ -599,7 +606,8 @@ def test_faults_are_told_in_a_line_and_leave_nothing(vsr, robot, tmp_path, argum
     (tmp_path / "evolving.yaml").write_text(TINY)
     make_run(tmp_path / "walk")
     make_run(tmp_path / "failed", best=None)
-    (make_run(tmp_path / "lost") / "best" / "seed-1.yaml").unlink()
+    for file in (make_run(tmp_path / "lost") / "best").iterdir():
+        file.unlink()
     before = sorted(tmp_path.rglob("*"))
     result = vsr(*arguments, "--seconds", SECONDS)
     assert result.exit_code == 2

@@ -59,8 +59,8 @@ class Painter:
         self.marks = sense_marks([recording]) if marks is None else marks
         self.in_space = recording.dimension == 3
         if self.in_space:  # seen from in front of where it is, so that axes and ground are right there
-            aside = np.array([0, recording.center[:, 1].mean(), 0], recording.position.dtype)
-            recording = replace(recording, position=recording.position - aside)
+            aside = _smoothed(recording.center, recording.time) * [0, 1, 0]
+            recording = replace(recording, position=recording.position - aside[:, None])
         self.recording, self.ground, self.look, self.title, self.size = recording, ground, look, title, size
         self.center = _flat(recording.center)
         self.camera = _smoothed(self.center, recording.time)
@@ -188,7 +188,7 @@ class Painter:
         for x in self._ticks(low, 0, 70):
             place = LEFT + (x - low[0]) * scale
             draw.line([place, TOP + height, place, TOP + height + 4], fill=INK)
-            if LEFT + 10 < place < LEFT + width - 46:
+            if LEFT + 10 < place < LEFT + width - 58:
                 draw.text((place, TOP + height + 5), f"{x:g}", fill=INK, font=small, anchor="ma")
         for y in self._ticks(low, 1, 50):
             place = TOP + height - (y - low[1]) * scale
@@ -238,7 +238,7 @@ def _smoothed(path: np.ndarray, time: np.ndarray) -> np.ndarray:
     if len(time) < 2:
         return path
     reach = max(1, round(0.5 * SMOOTH_SECONDS / (time[1] - time[0])))
-    total = np.concatenate([np.zeros((1, 2)), path.cumsum(0)])
+    total = np.concatenate([np.zeros((1, path.shape[1])), path.cumsum(0)])
     index = np.arange(len(path))
     near = np.minimum(reach, np.minimum(index, len(path) - 1 - index))
     return (total[index + near + 1] - total[index - near]) / (2 * near + 1)[:, None]
