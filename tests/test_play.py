@@ -563,7 +563,6 @@ def make_run(folder, best="0.5", robot=SQUARES):
 
 
 def test_the_best_of_a_run_and_of_its_generations(tmp_path):
-
     run = make_run(tmp_path / "walk")
     (tmp_path / "other.yaml").write_text(SQUARES)
     assert [source.name for source in read_sources([str(run)])] == ["walk, seed 1"]
