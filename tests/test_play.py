@@ -591,7 +591,7 @@ def test_of_a_run_the_best_that_is_kept_is_shown(tmp_path):
         (("absent.yaml",), "absent.yaml"),
         (("empty",), "not a run folder"),
         (("failed",), "has no best robot"),
-        (("lost",), "has no best robot"),
+        (("lost", "--seed", "1"), "looks for it in lineage/"),
         (("walk", "--seed", "7"), "there is no seed 7"),
         (("walk", "--generation", "9"), "there is no generation 9"),
         (("walk", "--generation", "0", "--generation", "9"), "there is no generation 9"),

@@ -69,7 +69,10 @@ def _of_run(run: Run, seed: int | None, generation: int | None) -> Source:
         return Source(f"{run.name}, seed {chosen}, generation {generation}", _of_generation(run, index, generation))
     file = run.path / "best" / f"seed-{chosen}.yaml"
     if not file.is_file():
-        raise UserError(f"{run.path}: seed {chosen} has no best robot yet: there is no {file.relative_to(run.path)}")
+        raise UserError(
+            f"{run.path}: seed {chosen} has no best robot: there is no {file.relative_to(run.path)}; "
+            f"--generation {last} looks for it in lineage/"
+        )
     return Source(f"{run.name}, seed {chosen}", load_scene(file))
 
 
