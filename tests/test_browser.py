@@ -109,7 +109,7 @@ def test_time_is_scrubbed_and_stepped(show, name):
     page.drag("#scrub", (120, 0))
     there = page.run("player.time")
     assert there > 2.0
-    assert page.run("document.getElementById('time').textContent").startswith(f"{there:.2f} of {SECONDS:.1f} s")
+    assert page.run("document.getElementById('time').textContent").startswith(f"{there:.2f} of {SECONDS:.2f} s")
     assert changed(start, look(page)) > 0.002
     before = look(page)
     page.press("ArrowRight", code=RIGHT)

@@ -22,9 +22,9 @@ from experiments.viewing.lives import live
 from experiments.viewing.packing import Stream, pack, streams_of, unpack
 from experiments.viewing.page import ASSETS, page
 from experiments.viewing.sources import Source, read_sources
-from vsr.drawing.colours import PALETTES, SCALES
+from vsr.drawing.colours import PALETTES, SCALES, rgb
 from vsr.drawing.legend import legend
-from vsr.drawing.overlays import OVERLAYS, SENSES, TOUCHING, VELOCITY, sense_marks
+from vsr.drawing.overlays import OVERLAYS, PAPER, SENSES, TOUCHING, VELOCITY, sense_marks
 from vsr.drawing.painter import Look, Painter, round_step
 from vsr.drawing.recording import Felt, Recording, watch
 from vsr.physics.geometry import mass_corners, mass_motion, voxel_corners
@@ -455,6 +455,48 @@ def test_bars_of_robots_side_by_side_are_comparable():
     marks = sense_marks([small, large, other, row])
     assert [mark.words for mark in marks] == ["speed: ±5 m/s", "area ratio: 1 ± 0.25"]
     assert len({mark.colour for mark in marks}) == 2
+
+
+def test_scales_of_sensor_values_are_plain_numbers_and_no_noise():
+    felt = [
+        Felt(name, "", 0.0, np.full((2, 6), value), np.ones(6, bool))
+        for name, value in (("fast", 1437.0), ("still", 3e-7))
+    ]
+    marks = sense_marks([replace(still(), felt=tuple(felt))])
+    assert [mark.words for mark in marks] == ["fast: ±1400", "still: ±1"]
+
+
+def test_panels_are_as_wide_as_the_bars_in_them():
+    """With one sense little of the voxel is covered, with four more."""
+    row = still(voxels=1)
+    felt = [Felt(str(index), "", 0.0, np.zeros_like(row.control), np.ones(1, bool)) for index in range(4)]
+    none, one, four = (
+        has(painted(replace(row, felt=tuple(felt[:count])), overlays=frozenset({"sensors"})), PAPER)
+        for count in (0, 1, 4)
+    )
+    assert 2 * (one - none) < four - none
+
+
+# How colours look to eyes without one kind of cones, from linear red, green and blue (Machado et al. 2009, severity 1).
+WITHOUT = {
+    "red": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "green": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "blue": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+
+
+@pytest.mark.parametrize("cones", WITHOUT)
+def test_bars_of_senses_can_be_told_apart_by_colour_blind_eyes(cones):
+    """By their distance in CIE L*a*b*, of which about 2 can just be seen side by side, and bars are thin."""
+    share = rgb(SENSES) / 255
+    linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
+    seen = (linear @ np.array(WITHOUT[cones]).T).clip(0, 1)
+    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+    xyz = seen @ to_xyz.T / [0.9505, 1.0, 1.089]
+    root = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    lab = np.stack([116 * root[:, 1], 500 * (root[:, 0] - root[:, 1]), 200 * (root[:, 1] - root[:, 2])], -1)
+    apart = np.linalg.norm(lab[:, None] - lab, axis=-1) + 100 * np.eye(len(lab))
+    assert apart.min() > 20
 
 
 def test_what_overlays_mean_is_told_below():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -22,8 +22,8 @@ PAPER, INK = "#ffffff", "#222222"
 TOUCHING, VELOCITY, PATH = "#d40078", "#0050c8", "#222222"
 SHRINKING, GROWING = "#d55e00", "#0072b2"
 """Of control values above and below 0."""
-SENSES = ("#0072b2", "#d55e00", "#009e73", "#8c4fa3", "#a07800", "#555555", "#c2185b", "#3f6fd8")
-"""Of sensor values: one sense after the other, then again from the first."""
+SENSES = ("#0072b2", "#e69f00", "#222222", "#9a2ff0", "#b5b592", "#1c1c9a", "#aa3300", "#00c4d6")
+"""Of sensor values: one sense after the other, then again from the first; any two differ for colour-blind eyes too."""
 IN_SPACE = 0.6
 """Overlays are so much smaller on voxels in space, of which several are seen behind each other."""
 ARROW_SECONDS = 0.3
@@ -42,6 +42,7 @@ class Box:
 
 CONTROL = Box(-0.44, -0.24, -0.4, 0.4)
 SENSORS = Box(-0.17, 0.44, -0.16, 0.4)
+"""As wide as this for many senses, less for few."""
 WIDEST_BAR = 0.16
 """Of a sensor value, in sides of a voxel."""
 DOT = 0.28, -0.3, 0.11
@@ -64,7 +65,8 @@ class SenseMark:
         """'velocity x: ±3.2 m/s'"""
         rest = f"{self.at_rest:g} " if self.at_rest else ""
         space = " " if self.at_rest else ""
-        return f"{self.label}: {rest}±{space}{self.reach:.2g}{' ' if self.unit else ''}{self.unit}"
+        reach = float(f"{self.reach:.2g}")  # two digits, and no power of ten before a million
+        return f"{self.label}: {rest}±{space}{reach:g}{' ' if self.unit else ''}{self.unit}"
 
 
 def sense_marks(recordings: Iterable[Recording]) -> tuple[SenseMark, ...]:
@@ -141,9 +143,10 @@ class VoxelPen:
             here = [(mark, sense.value[self.moment, voxel]) for sense, mark in senses if sense.has[voxel]]
             if not here:
                 continue
-            left, top, right, bottom = self._panel(place, SENSORS)
-            zero, half = (top + bottom) / 2, (bottom - top) / 2
-            width = min((right - left) / len(here), WIDEST_BAR * self.side)
+            wide = min((SENSORS.right - SENSORS.left) / len(here), WIDEST_BAR)
+            panel = replace(SENSORS, right=SENSORS.left + wide * len(here))
+            left, top, right, bottom = self._panel(place, panel)
+            zero, half, width = (top + bottom) / 2, (bottom - top) / 2, wide * self.side
             for index, (mark, value) in enumerate(here):
                 share = float(np.clip((value - mark.at_rest) / mark.reach, -1, 1))
                 start = left + index * width

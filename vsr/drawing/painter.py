@@ -131,7 +131,7 @@ class Painter:
         for polygon, fill in zip(
             outline.reshape(len(outline), -1).tolist(), self.colours[moment].tolist(), strict=True
         ):
-            draw.polygon(polygon, fill=tuple(fill), outline="#404040", width=FINER)
+            _paint_outlined(draw, polygon, tuple(fill), "#404040")
         dark = is_dark(self.colours[moment])
         voxel, first, second = self.springs  # pyright: ignore[reportGeneralTypeIssues]
         lines = self._pixels(np.stack([first(moment), second(moment)], 1), low).reshape(-1, 4).tolist()
@@ -154,7 +154,7 @@ class Painter:
         fills = (self.colours[moment][voxel] * shade[:, None]).astype(int)[order].tolist()
         placed = self._pixels(_flat(polygon[order]), low).reshape(len(order), -1).tolist()
         for outline, fill in zip(placed, fills, strict=True):
-            draw.polygon(outline, fill=tuple(fill), outline="#303030", width=FINER)
+            _paint_outlined(draw, outline, tuple(fill), "#303030")
 
     def _paint_overlays(self, draw: ImageDraw.ImageDraw, low: np.ndarray, moment: int) -> None:
         if "path" in self.look.overlays and moment > 0:
@@ -188,7 +188,7 @@ class Painter:
         for x in self._ticks(low, 0, 70):
             place = LEFT + (x - low[0]) * scale
             draw.line([place, TOP + height, place, TOP + height + 4], fill=INK)
-            if LEFT + 10 < place < LEFT + width - 58:
+            if LEFT + 10 < place < LEFT + width - 42 - small.getlength(f"{x:g}") / 2:
                 draw.text((place, TOP + height + 5), f"{x:g}", fill=INK, font=small, anchor="ma")
         for y in self._ticks(low, 1, 50):
             place = TOP + height - (y - low[1]) * scale
@@ -205,6 +205,12 @@ class Painter:
         room = width - small.getlength(told) - 12
         draw.text((LEFT, TOP - 6), cut(self.title, room, font(13)), fill=INK, font=font(13), anchor="ls")
         return image
+
+
+def _paint_outlined(draw: ImageDraw.ImageDraw, polygon: list[float], fill: tuple[int, ...], line: str) -> None:
+    """polygon: x and y in turn. For lines of more than one pixel Pillow's own outlines take an image each."""
+    draw.polygon(polygon, fill=fill)
+    draw.line([*polygon, *polygon[:4]], fill=line, width=FINER)
 
 
 @lru_cache

@@ -25,6 +25,9 @@ from vsr.sensors import read_life, unit_of
 CORNER_WAYS = CORNER_SIGNS[list(BITWISE)]
 """Where the corners of a square lie from its centre, counted by their bits, (4, 2)."""
 
+NOISE = 1e-4
+"""Sensor values nearer than this to that at rest, whatever their unit, are rounding and no motion."""
+
 
 @dataclass(frozen=True)
 class Felt:
@@ -45,7 +48,8 @@ class Felt:
     def reach(self) -> float:
         """How far values usually get from that at rest, all but the farthest fiftieth; 0 if they never do."""
         away = np.abs(self.value[:, self.has] - self.at_rest)
-        return float(np.quantile(away, 0.98) or away.max()) if away.size else 0.0
+        usual = float(np.quantile(away, 0.98) or away.max()) if away.size else 0.0
+        return usual if usual > NOISE else 0.0
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,8 @@ function drawSensors(g, life, pose, voxel, x, y, unit, shared) {
     if (value !== null) here.push([shared.senses.find((sense) => sense.label === label), value]);
   });
   if (!here.length) return;
-  const box = drawPanel(g, x, y, unit, shared.overlays.sensors);
-  const width = Math.min(box.width / here.length, shared.overlays.widestBar * unit);
+  const { sensors, widestBar } = shared.overlays, wide = Math.min((sensors.right - sensors.left) / here.length, widestBar);
+  const box = drawPanel(g, x, y, unit, { ...sensors, right: sensors.left + wide * here.length }), width = wide * unit;
   here.forEach(([sense, value], i) => {
     g.fillStyle = sense.colour;
     drawBar(g, box, i * width, width, (value - sense.at_rest) / sense.reach);

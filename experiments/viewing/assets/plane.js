@@ -113,7 +113,7 @@ function drawFrame(g, view, ticks, at, theme) {
   for (const x of ticks[0]) {
     const [px] = at([x, 0]);
     line(g, [px, bottom], [px, bottom + 4]);
-    if (px > view.left + 10 && px < right - 60) g.fillText(`${x}`, px, bottom + 6);
+    if (px > view.left + 10 && px < right - 40 - g.measureText(`${x}`).width / 2) g.fillText(`${x}`, px, bottom + 6);
   }
   g.textAlign = "right";
   g.fillText("x [m]", right, bottom + 6);

@@ -158,17 +158,20 @@ class Player {
   showMarks() {
     const { words, colours } = this.shared.overlays, marks = find("marks"), look = this.look;
     marks.replaceChildren();
-    const add = (sign, colour, text) => {
-      const entry = document.createElement("span");
-      addSpan(entry, sign, { color: colour, fontWeight: "bold" });
+    // Signs are on white, as in voxels, whose colours are the same in dark windows.
+    const add = (text, sign, ...shades) => {
+      const entry = document.createElement("span"), signs = document.createElement("span");
+      signs.className = "sign";
+      for (const shade of shades) addSpan(signs, sign, { color: shade });
+      entry.append(signs);
       addSpan(entry, ` ${text}`);
       marks.append(entry);
     };
-    if (look.control) add("▮", colours.shrinking, words.control);
-    if (look.touching) add("●", colours.touching, words.touching);
-    if (look.velocity) add("→", colours.velocity, words.velocity);
-    if (look.sensors) for (const sense of this.shared.senses) add("▮", sense.colour, sense.words);
-    if (look.path) add("—", "", words.path);
+    if (look.control) add(words.control, "▮", colours.shrinking, colours.growing);
+    if (look.touching) add(words.touching, "●", colours.touching);
+    if (look.velocity) add(words.velocity, "→", colours.velocity);
+    if (look.sensors) for (const sense of this.shared.senses) add(sense.words, "▮", sense.colour);
+    if (look.path) add(words.path, "—", "#222222");
     marks.hidden = !marks.childElementCount;
   }
 
@@ -241,7 +244,7 @@ class Player {
       }
     });
     find("scrub").value = this.time;
-    find("time").textContent = `${this.time.toFixed(2)} of ${this.end.toFixed(1)} s`;
+    find("time").textContent = `${this.time.toFixed(2)} of ${this.end.toFixed(2)} s`;
     find("play").textContent = this.playing ? "Pause" : "Play";
   }
 
