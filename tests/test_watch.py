@@ -373,7 +373,7 @@ def test_a_port_in_use_is_told_with_a_free_one(run):
 @pytest.mark.parametrize(
     ("name", "wait", "told"),
     [
-        ("absent", False, "there is no such run folder"),
+        ("absent", False, "there is no such run folder; --wait waits"),
         ("empty", False, "this is not a run folder: it has no config.yaml or no meta.json"),
         ("other", True, "this is not a run folder: it has no config.yaml or no meta.json"),
         ("broken", False, "config.yaml"),

@@ -106,6 +106,7 @@ def descent_chart(run: Run, seed: int, descent: Descent, name: str) -> Markup:
                     color=DESCENT,
                     ms=5,
                     mec="none",
+                    clip_on=False,  # founders are born where the axis is
                     label=f"by {kind}" if kind != "founder" else kind,
                 )
         axes.set(ylabel=measure)
@@ -135,7 +136,7 @@ def _over_seeds(axes: Axes, values: np.ndarray, color: str) -> None:
 def _seeds(axes: Axes, values: np.ndarray, color: str) -> None:
     label = "each seed" if len(values) <= MOST_SEEDS else f"each of {MOST_SEEDS} seeds"
     for number, line in enumerate(values[:MOST_SEEDS]):
-        axes.plot(line, color=color, lw=0.7, alpha=0.4, label=label if number == 0 else None)
+        axes.plot(line, color=color, lw=0.8, alpha=0.6, label=label if number == 0 else None)
 
 
 def _known(values: np.ndarray) -> np.ndarray:

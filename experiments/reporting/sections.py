@@ -214,10 +214,11 @@ def descent(found: Findings, name: str) -> Markup:
     told = (
         f"The best robot is individual {line[-1].id} of seed {found.seed}, "
         f"made in generation {count(line[-1].generation)}. "
-        f"By all parents it has {count(way.ancestors)} ancestors, "
+        f"By all parents it has {count(way.ancestors)} ancestor{'s' if way.ancestors > 1 else ''}, "
         f"{count(way.founders)} of them {'a founder' if way.founders == 1 else 'founders'}. "
-        f"The line below follows the fitter parent back to a founder: {count(len(steps))} steps, {by}; "
-        f"{count(len(better))} of them were better than their parent.{until}"
+        "The line below follows the fitter parent back to a founder: "
+        f"{count(len(steps))} step{'s' if len(steps) > 1 else ''}, {by}; "
+        f"{count(len(better))} of them {'was' if len(better) == 1 else 'were'} better than their parent.{until}"
     )
     chart = charts.descent_chart(found.run, found.best, way, name)
     return joined(

@@ -10,6 +10,7 @@ import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
 
+from experiments.config.problems import UserError
 from experiments.devices import keep_compiled_programs, prepare
 from experiments.display import say
 from experiments.runs.folder import check_run, is_free
@@ -38,6 +39,8 @@ class WatchOrder:
 def watch(order: WatchOrder) -> None:
     """Serve until Ctrl-C or SIGTERM."""
     path = Path(order.run)
+    if not order.wait and not path.exists():
+        raise UserError(f"{path}: there is no such run folder; --wait waits for vsr evolve to make it")
     if not (order.wait and is_free(path)):
         check_run(path)
     follower = Follower(path)

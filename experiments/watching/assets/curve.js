@@ -48,7 +48,7 @@ class Curve {
       g.strokeStyle = theme(key);
       g.setLineDash(dash);
       g.lineWidth = 1;
-      g.globalAlpha = 0.4;
+      g.globalAlpha = 0.6;
       if (several) for (const values of this.told[key]) this.stroke(g, values, at);
       g.globalAlpha = 1;
       g.lineWidth = 2.4;
