@@ -141,6 +141,21 @@ def test_overlays_are_switched(show, name):
         assert changed(before[stage], look(page)[stage]) == 0, overlay
 
 
+def test_overlays_are_switched_by_keys_alone(show):
+    """The space bar is for playing, but not where somebody has come to a box by keys."""
+    page = show("plane")
+    pause(page)
+    for part in ("[data-look=path]", "label:has([data-look=velocity])"):
+        page.click(part)
+        page.wait_for("document.activeElement === document.body")
+        page.press(" ", code=SPACE_BAR)
+        page.wait_for("player.playing && player.look.path")
+        pause(page)
+    page.run("document.querySelector('[data-look=path]').focus()")
+    page.press(" ", code=SPACE_BAR)
+    assert page.run("[player.playing, player.look.path]") == [False, False]
+
+
 def test_overlays_are_explained(show):
     page = show("plane")
     shown = "document.getElementById('marks').textContent"

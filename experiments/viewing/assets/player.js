@@ -74,6 +74,7 @@ class Player {
       show();
       this.showMarks();
       this.dirty = true;
+      if (this.pointing) setTimeout(() => box.blur()); // after a click the space bar plays
     });
   }
 
@@ -87,9 +88,12 @@ class Player {
       Home: () => this.jump(-this.end),
       End: () => this.jump(this.end),
     };
+    addEventListener("pointerdown", () => (this.pointing = true), true);
+    addEventListener("keydown", () => (this.pointing = false), true);
     addEventListener("keydown", (event) => {
       const action = actions[event.key];
       if (!action || event.target.tagName === "SELECT" || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (event.key === " " && event.target.type === "checkbox") return; // who came to a box by keys switches it so
       event.preventDefault();
       if (event.target.blur && event.target !== document.body) event.target.blur();
       action(event);
