@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from experiments.config.problems import UserError
 from experiments.figures import paper_style, save_figure, with_unit
@@ -49,6 +50,7 @@ def draw_curves(axes: Axes, runs: Sequence[Run], names: Sequence[str], band: Ban
     for run, name in zip(runs, names, strict=True):
         _draw(axes, run, name, band)
     axes.set_xlabel("generation")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlim(0, max(max(run.generations for run in runs) - 1, 1))
     if len(runs) > 1:
         axes.legend()

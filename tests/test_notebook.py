@@ -12,6 +12,7 @@ from PIL import Image
 
 import vsr
 from experiments.config import parse_scene
+from experiments.curves import curve_figure
 from experiments.runs import read_run
 from vsr.drawing.colours import MATERIALS
 from vsr.drawing.recording import watch
@@ -111,6 +112,7 @@ def test_runs_show_their_curve(tmp_path):
     assert "1.3 (seed 1)" in text
     assert "best relative velocity [1/s]" in text
     assert "walk &amp; &lt;run&gt;" in text
+    assert (np.mod(curve_figure([run]).axes[0].get_xticks(), 1) == 0).all()  # generations are whole
 
 
 def test_what_cannot_be_drawn_leaves_the_text(outcome, tmp_path):
