@@ -625,6 +625,16 @@ def test_of_a_run_the_best_that_is_kept_is_shown(tmp_path):
     assert read_sources([str(run)])[0].name == "walk, seed 0"
 
 
+def test_robots_of_the_same_name_are_told_apart_by_their_folders(tmp_path):
+    given = [
+        make_run(tmp_path / "old" / "walk"),
+        make_run(tmp_path / "new" / "walk"),
+        make_run(tmp_path / "new" / "run"),
+    ]
+    names = [source.name for source in read_sources(list(map(str, [*given, given[0]])))]
+    assert names == ["old/walk, seed 1", "new/walk, seed 1", "run, seed 1", "old/walk, seed 1"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

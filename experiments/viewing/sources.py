@@ -33,25 +33,43 @@ def read_sources(given: Sequence[str], *, seed: int | None = None, generations: 
             f"{', '.join(given)}: --seed and --generation choose among a run's robots; this is no run folder"
         )
     sources = []
-    for path in map(Path, given):
+    paths = [Path(name) for name in given]
+    for path, name in zip(paths, _short_names(paths), strict=True):
         if path.is_dir():
             run = read_run(path)
-            sources += [_of_run(run, seed, generation) for generation in dict.fromkeys(generations) or (None,)]
+            sources += [_of_run(run, name, seed, generation) for generation in dict.fromkeys(generations) or (None,)]
         else:
-            sources.append(_of_file(path))
+            sources.append(_of_file(path, name))
     return sources
 
 
-def _of_file(path: Path) -> Source:
+def _short_names(paths: Sequence[Path]) -> list[str]:
+    """Of files and folders: their own names, with as many folders before them as tell them apart."""
+    whole = [found if found.is_dir() else found.with_suffix("") for found in (path.resolve() for path in paths)]
+
+    def short(path: Path, count: int) -> str:
+        return "/".join(path.parts[-count:])
+
+    return [
+        next(
+            short(path, count)
+            for count in range(1, len(path.parts) + 1)
+            if all(short(path, count) != short(other, count) for other in whole if other != path)
+        )
+        for path in whole
+    ]
+
+
+def _of_file(path: Path, name: str) -> Source:
     scene = load(path)
     if isinstance(scene, Experiment):
         raise UserError(
             f"{path}: its robot is still to evolve; give vsr evolve this file, then vsr play the run folder"
         )
-    return Source(path.stem, scene)
+    return Source(name, scene)
 
 
-def _of_run(run: Run, seed: int | None, generation: int | None) -> Source:
+def _of_run(run: Run, name: str, seed: int | None, generation: int | None) -> Source:
     seeds = run.experiment.seeds
     if seed is not None and seed not in seeds:
         raise UserError(f"{run.path}: there is no seed {seed}; its seeds are {', '.join(map(str, seeds))}")
@@ -66,14 +84,14 @@ def _of_run(run: Run, seed: int | None, generation: int | None) -> Source:
     if not np.isfinite(run.fitness[index, last]):
         raise UserError(f"{run.path}: seed {chosen} has no best robot: all of them failed")
     if generation is not None:
-        return Source(f"{run.name}, seed {chosen}, generation {generation}", _of_generation(run, index, generation))
+        return Source(f"{name}, seed {chosen}, generation {generation}", _of_generation(run, index, generation))
     file = run.path / "best" / f"seed-{chosen}.yaml"
     if not file.is_file():
         raise UserError(
             f"{run.path}: seed {chosen} has no best robot: there is no {file.relative_to(run.path)}; "
             f"--generation {last} looks for it in lineage/"
         )
-    return Source(f"{run.name}, seed {chosen}", load_scene(file))
+    return Source(f"{name}, seed {chosen}", load_scene(file))
 
 
 def _of_generation(run: Run, index: int, generation: int) -> Scene:
