@@ -87,7 +87,7 @@ function drawVoxels(g, life, pose, shared, look, at) {
   if (!look.masses) return;
   g.lineWidth = 0.7;
   for (let voxel = 0; voxel < life.voxels; voxel++) {
-    g.strokeStyle = dark[voxel] && life.streams.angle ? "#d0d0d0" : "#202020";
+    g.strokeStyle = dark[voxel] || !life.streams.angle ? "#d0d0d0" : "#202020"; // points have a light rim
     g.fillStyle = "#202020";
     for (let mass = 0; mass < 4; mass++)
       if (life.streams.angle) {
@@ -97,6 +97,7 @@ function drawVoxels(g, life, pose, shared, look, at) {
         g.beginPath();
         g.arc(...at(pose.masses[voxel][mass]), 2.5, 0, 7);
         g.fill();
+        g.stroke();
       }
   }
 }

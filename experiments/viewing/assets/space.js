@@ -196,6 +196,7 @@ class World {
       this.grid.material.color.set(theme.grid);
     }
     this.edges.material.color.set(theme.dark ? 0x0c0c0c : 0x303030);
+    this.masses.material.color.set(theme.dark ? 0xe0e0e0 : 0x202020);
     const spot = this.skin.geometry.attributes.position, tint = this.skin.geometry.attributes.color;
     const rim = this.edges.geometry.attributes.position;
     const colours = pose.corners.map((_, voxel) => colourOf(shared, look, life.quantity(look.colourBy, pose, voxel)));
