@@ -126,6 +126,7 @@ physics:
         (BODY + "world: {terrain: {type: steppy, riser: 1e-6}}\n", "robot.yaml:4: world.terrain: the shortest segment"),
         (BODY + "world: {terrain: {type: hilly, seed: -1}}\n", "robot.yaml:4: world.terrain.seed: -1 given; it should be greater than or equal to 0"),
         (BODY + "world: {terrain: {type: hilly, spacing: 2}}\n", "robot.yaml:4: world.terrain.spacing: 'hilly' has no such key, unlike heights; allowed: friction, restitution, length, wall_height, wall_width, height, width, seed"),
+        (BODY + "wrld: {}\n", "robot.yaml:4: wrld: unknown key; did you mean 'world'?"),
         (BODY + "world: {terrain: {wall: 2, type: flat}}\n", "robot.yaml:4: world.terrain.wall: unknown key; did you mean 'wall_width'?"),
         (BODY + "world: {terrain: {type: polyline, x: [0, 9], y: [0, 0], length: 50}}\n", "robot.yaml:4: world.terrain.length: 'polyline' has no such key, unlike flat, uneven"),
         ("robot: 3\n", "robot.yaml:1: robot: 3 given; it should be a mapping with keys of body, controller"),

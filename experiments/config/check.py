@@ -196,6 +196,9 @@ def _model_at(kind: type[BaseModel], data: Any, path: Path) -> type[BaseModel] |
 
 
 def _field_at(kind: type[BaseModel], data: Any, path: Path) -> list[Any]:
+    """What is said about the type of the field at a path; nothing of the whole description, or of items of lists."""
+    if not path:
+        return []
     owner = _model_at(kind, data, path[:-1])
     return list(_annotations(owner.model_fields[str(path[-1])])) if owner and path[-1] in owner.model_fields else []
 

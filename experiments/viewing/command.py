@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from experiments.config.problems import UserError
 from experiments.files import replacing, target_file, write_text
+from experiments.terminal import warn
 from experiments.viewing.film import (
     GIF_RATE,
     MP4_RATE,
@@ -54,6 +55,7 @@ def play(order: PlayOrder) -> Path:
         require_ffmpeg(target)
     look = Look(order.colour, order.palette, frozenset(order.overlays))  # pyright: ignore[reportArgumentType]
     sources = read_sources(order.given, seed=order.seed, generations=order.generations)
+    warn([source.warning for source in sources if source.warning])
     console = Console(stderr=True)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:

@@ -20,7 +20,8 @@ from vsr.drawing.recording import size_word
 GIF_RATE, MP4_RATE = 20, 30
 """Frames per second; a GIF counts in hundredths of a second."""
 PANEL, SMALL_PANEL, STRIP_PANEL = (640, 420), (440, 300), (300, 230)
-"""Size of a picture of one robot: alone, among others, in a strip [pixels]."""
+"""Size of a picture of one robot: alone, among others (also in strips with the many bars of sensors), in a strip
+[pixels]."""
 STRIP_MOMENTS = 6
 Tick = Callable[[], None]
 """Called after every frame."""
@@ -106,14 +107,14 @@ def write_strip(
     lives: Sequence[Life], look: Look, path: Path, tick: Tick, span: tuple[float, float] | None = None
 ) -> None:
     """A row of moments for every robot, equally apart from the first to the last; span: only between these [s]."""
-    width, height = STRIP_PANEL
+    panel = width, height = SMALL_PANEL if "sensors" in look.overlays else STRIP_PANEL
     key, marks = _legend(lives, look, STRIP_MOMENTS * width), _marks(lives)
     sheet = Image.new("RGB", (STRIP_MOMENTS * width, len(lives) * height + key.height), PAPER)
     for row, life in enumerate(lives):
         times = np.linspace(*(span or (0, life.recording.time[-1])), STRIP_MOMENTS)
         # The camera and the path need the moments between.
         fine = np.unique(np.concatenate([life.recording.time, times]))
-        painter = _painters([life], look, fine, STRIP_PANEL, marks)[0]
+        painter = _painters([life], look, fine, panel, marks)[0]
         for column, moment in enumerate(np.searchsorted(fine, times)):
             sheet.paste(painter.paint(int(moment)), (column * width, row * height))
             tick()

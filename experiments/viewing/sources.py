@@ -21,6 +21,8 @@ class Source:
 
     name: str
     scene: Scene
+    warning: str | None = None
+    """what whoever asked for it should know"""
 
 
 def read_sources(given: Sequence[str], *, seed: int | None = None, generations: Sequence[int] = ()) -> list[Source]:
@@ -91,7 +93,10 @@ def _of_run(run: Run, name: str, seed: int | None, generation: int | None) -> So
             f"{run.path}: seed {chosen} has no best robot: there is no {file.relative_to(run.path)}; "
             f"--generation {last} looks for it in lineage/"
         )
-    return Source(f"{name}, seed {chosen}", load_scene(file))
+    warning = None
+    if seed is None and index != (led := int(np.argmax(run.fitness[:, last]))):
+        warning = f"{run.path}: of seed {seeds[led]}, which was better, that robot is not kept; seed {chosen} is shown"
+    return Source(f"{name}, seed {chosen}", load_scene(file), warning)
 
 
 def _of_generation(run: Run, index: int, generation: int) -> Scene:

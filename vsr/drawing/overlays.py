@@ -1,6 +1,7 @@
 """What can be drawn over robots: control values, touching, velocities, sensor values, the path of the centre.
 
-In a voxel every overlay has a place of its own, so that none covers another. Viewers on pages draw them alike, from
+In a voxel every overlay has a place of its own, so that none covers another; only arrows, which begin in the middle,
+may cross them. Viewers on pages draw them alike, from
 `description`.
 """
 
@@ -121,17 +122,21 @@ class VoxelPen:
         moment: int,
         *,
         middle: np.ndarray,
+        order: np.ndarray,
         side: float,
         line: int,
     ):
-        """middle: of the voxels [pixels], (voxels, 2); side: of a voxel, line: width of thin lines [pixels]."""
+        """middle: of the voxels [pixels], (voxels, 2); order: in which they are painted, the nearest last; side: of a
+        voxel, line: width of thin lines [pixels]."""
         self.draw, self.recording, self.moment = draw, recording, moment
-        self.middle, self.side, self.line = middle.tolist(), side, line
+        self.middle, self.order, self.side, self.line = middle.tolist(), order.tolist(), side, line
 
     def paint_control(self) -> None:
         """A bar up or down from the middle."""
-        for place, value in zip(self.middle, self.recording.control[self.moment].tolist(), strict=True):
-            left, top, right, bottom = self._panel(place, CONTROL)
+        values = self.recording.control[self.moment].tolist()
+        for voxel in self.order:
+            value = values[voxel]
+            left, top, right, bottom = self._panel(self.middle[voxel], CONTROL)
             fill = SHRINKING if value > 0 else GROWING
             self._bar([left + 1, right - 1], (top + bottom) / 2, value * (bottom - top) / 2, fill)
 
@@ -139,13 +144,13 @@ class VoxelPen:
         """A bar for each sense that a voxel has, up or down from the value at rest."""
         found = {mark.label: mark for mark in marks}
         senses = [(sense, found[sense.label]) for sense in self.recording.felt]
-        for voxel, place in enumerate(self.middle):
+        for voxel in self.order:
             here = [(mark, sense.value[self.moment, voxel]) for sense, mark in senses if sense.has[voxel]]
             if not here:
                 continue
             wide = min((SENSORS.right - SENSORS.left) / len(here), WIDEST_BAR)
             panel = replace(SENSORS, right=SENSORS.left + wide * len(here))
-            left, top, right, bottom = self._panel(place, panel)
+            left, top, right, bottom = self._panel(self.middle[voxel], panel)
             zero, half, width = (top + bottom) / 2, (bottom - top) / 2, wide * self.side
             for index, (mark, value) in enumerate(here):
                 share = float(np.clip((value - mark.at_rest) / mark.reach, -1, 1))
@@ -156,16 +161,19 @@ class VoxelPen:
     def paint_touching(self) -> None:
         """A dot on voxels that touch the ground."""
         across, up, radius = (part * self.side for part in DOT)
-        for (x, y), touching in zip(self.middle, self.recording.touching[self.moment].tolist(), strict=True):
-            if touching:
-                x, y = x + across, y - up
+        touching = self.recording.touching[self.moment].tolist()
+        for voxel in self.order:
+            if touching[voxel]:
+                x, y = self.middle[voxel][0] + across, self.middle[voxel][1] - up
                 self.draw.ellipse(
                     [x - radius, y - radius, x + radius, y + radius], fill=TOUCHING, outline=PAPER, width=self.line
                 )
 
     def paint_arrows(self, ways: np.ndarray) -> None:
         """ways: from the voxels' middles [pixels], (voxels, 2); the shortest are left out."""
-        for start, arrow in zip(self.middle, ways.tolist(), strict=True):
+        arrows = ways.tolist()
+        for voxel in self.order:
+            start, arrow = self.middle[voxel], arrows[voxel]
             length = math.hypot(*arrow)
             if length < 3 * self.line:
                 continue

@@ -150,7 +150,7 @@ class Painter:
         voxel, corner, shade = self.faces
         polygon = self.recording.corners[moment][voxel[:, None], corner]
         middle = polygon.mean(1)
-        order = np.argsort(0.5 * middle[:, 0] - middle[:, 1] + 0.5 * middle[:, 2])
+        order = np.argsort(_nearness(middle))
         fills = (self.colours[moment][voxel] * shade[:, None]).astype(int)[order].tolist()
         placed = self._pixels(_flat(polygon[order]), low).reshape(len(order), -1).tolist()
         for outline, fill in zip(placed, fills, strict=True):
@@ -159,11 +159,13 @@ class Painter:
     def _paint_overlays(self, draw: ImageDraw.ImageDraw, low: np.ndarray, moment: int) -> None:
         if "path" in self.look.overlays and moment > 0:
             draw.line(self._points(self.center[: moment + 1], low), fill=PATH, width=FINER + 1)
+        middle = self.recording.masses[moment].mean(1)
         pen = VoxelPen(
             draw,
             self.recording,
             moment,
-            middle=self._pixels(_flat(self.recording.masses[moment].mean(1)), low),
+            middle=self._pixels(_flat(middle), low),
+            order=np.argsort(_nearness(middle), kind="stable") if self.in_space else np.arange(len(middle)),
             side=self.pixels_per_metre * self.recording.voxel_side * (IN_SPACE if self.in_space else 1),
             line=FINER,
         )
@@ -237,6 +239,11 @@ def cut(text: str, room: float, kind: ImageFont.FreeTypeFont) -> str:
 def _flat(points: np.ndarray) -> np.ndarray:
     """As seen on paper: points of the plane as they are, those in space from the front, above and right."""
     return points if points.shape[-1] == 2 else points[..., [0, 2]] + RECEDES * points[..., 1:2]
+
+
+def _nearness(points: np.ndarray) -> np.ndarray:
+    """How near to the viewer points in space are [m], (points,)."""
+    return 0.5 * points[:, 0] - points[:, 1] + 0.5 * points[:, 2]
 
 
 def _smoothed(path: np.ndarray, time: np.ndarray) -> np.ndarray:

@@ -4,11 +4,14 @@
 // place: from metres to pixels and the length of a voxel's side there, or null for what is behind the camera.
 function drawOverlays(g, life, pose, shared, look, theme, place) {
   if (look.path) drawPath(g, life, pose, theme, place);
-  const marks = shared.overlays;
-  for (let voxel = 0; voxel < life.voxels; voxel++) {
-    const spot = place(pose.middle[voxel]);
-    if (!spot) continue;
-    const [x, y] = spot, unit = spot[2] * (life.dimension === 3 ? marks.inSpace : 1);
+  const marks = shared.overlays, seen = [];
+  pose.middle.forEach((point, voxel) => {
+    const spot = place(point);
+    if (spot) seen.push([voxel, ...spot]);
+  });
+  if (life.dimension === 3) seen.sort((a, b) => a[3] - b[3]); // the nearest last, which cover others
+  for (const [voxel, x, y, side] of seen) {
+    const unit = side * (life.dimension === 3 ? marks.inSpace : 1);
     if (look.control) drawControl(g, life.controlAt(pose, voxel), x, y, unit, marks);
     if (look.sensors) drawSensors(g, life, pose, voxel, x, y, unit, shared);
     if (look.touching && life.touchingAt(pose, voxel)) drawDot(g, x, y, unit, marks);
