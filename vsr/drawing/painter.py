@@ -67,9 +67,9 @@ class Painter:
         self.colours = _fill_colours(recording, look)
         self.faces = outer_faces(recording) if self.in_space else None
         seen = _flat(recording.corners)
-        extent = float((seen.max((1, 2)) - seen.min((1, 2))).max())
+        wide, tall = (seen.max((1, 2)) - seen.min((1, 2))).max(0).tolist()
         view = np.array([size[0] - LEFT - RIGHT, size[1] - TOP - BOTTOM]) * FINER
-        self.pixels_per_metre = float(min(view[0] / (1.7 * extent), view[1] / (1.35 * extent)))
+        self.pixels_per_metre = float(min(view[0] / (1.7 * wide), view[1] / max(1.35 * tall, 0.7 * wide)))
         self.view = view
         self.springs = None if self.in_space else _spring_ends(recording)
 

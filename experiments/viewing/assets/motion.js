@@ -23,7 +23,8 @@ class Life {
     this.edges = edgesOf(this.dimension);
     this.centers = this._centers();
     this.camera = this._smooth(this.centers);
-    this.extent = this._extent();
+    this.spans = this._spans();
+    this.extent = Math.max(...this.spans);
   }
 
   value(name, series, place) {
@@ -143,15 +144,15 @@ class Life {
     return this.camera[before].map((x, i) => x + (place - before) * (this.camera[after][i] - x));
   }
 
-  // The largest side of the box around the robot, over its life [m].
-  _extent() {
-    let largest = 0;
+  // The largest sides of the box around the robot, over its life [m].
+  _spans() {
+    const largest = new Array(this.dimension).fill(0);
     const step = Math.max(1, Math.floor(this.moments / 40));
     for (let moment = 0; moment < this.moments; moment += step) {
       const points = this.pose(moment * this.interval).corners.flat();
       for (let axis = 0; axis < this.dimension; axis++) {
         const values = points.map((point) => point[axis]);
-        largest = Math.max(largest, Math.max(...values) - Math.min(...values));
+        largest[axis] = Math.max(largest[axis], Math.max(...values) - Math.min(...values));
       }
     }
     return largest;

@@ -8,7 +8,8 @@ function drawPlane(g, rect, life, pose, shared, look, theme, time) {
     left: rect.left + MARGIN.left, top: rect.top + MARGIN.top,
     width: rect.width - MARGIN.left - MARGIN.right, height: rect.height - MARGIN.top - MARGIN.bottom,
   };
-  const scale = Math.min(view.width / (1.7 * life.extent), view.height / (1.35 * life.extent)) * look.zoom;
+  const [wide, tall] = life.spans;
+  const scale = Math.min(view.width / (1.7 * wide), view.height / Math.max(1.35 * tall, 0.7 * wide)) * look.zoom;
   const camera = look.follow ? life.cameraAt(time) : life.camera[0];
   const low = [camera[0] - (0.5 * view.width) / scale, camera[1] - (0.4 * view.height) / scale];
   const at = ([x, y]) => [view.left + (x - low[0]) * scale, view.top + view.height - (y - low[1]) * scale];
