@@ -27,8 +27,11 @@ from vsr.drawing.legend import legend
 from vsr.drawing.overlays import OVERLAYS, PAPER, SENSES, TOUCHING, VELOCITY, sense_marks
 from vsr.drawing.painter import Look, Painter, round_step
 from vsr.drawing.recording import Felt, Recording, watch
+from vsr.drawing.spring_lines import SpringLines
 from vsr.physics.geometry import mass_corners, mass_motion, voxel_corners
 from vsr.physics.mechanics import mechanics_of
+from vsr.physics.points.breaking import of_classes
+from vsr.physics.points.springs import spring_corners, voxel_tensions
 from vsr.scene import simulate
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -519,6 +522,52 @@ def test_springs_can_be_seen_on_dark_voxels():
         difference = painted(replace(row, material=alike), **look) - painted(replace(bare, material=alike), **look)
         assert (difference.max() > 40) == lighter
         assert (difference.min() < -40) != lighter
+
+
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_springs_are_counted_as_those_that_break(dimension):
+    """The force of a spring that wants to have no length is as large as its corners are apart."""
+    corner = np.random.default_rng(0).normal(size=(dimension, *(2,) * dimension, *(1,) * dimension))
+    tension = voxel_tensions(
+        jnp.ones((dimension, *(1,) * dimension)), jnp.zeros((1,) * dimension), tuple(jnp.asarray(corner))
+    )
+    points = corner.reshape(dimension, -1)
+    apart = [np.linalg.norm(points[:, b] - points[:, a]) for _, a, b in spring_corners(dimension)]
+    np.testing.assert_allclose(of_classes(tension, dimension).ravel(), apart, rtol=1e-5)
+
+
+def test_broken_springs_are_not_drawn(tmp_path):
+    """An edge of the first voxel breaks between the two moments."""
+    row = still(voxels=2)
+    broken = np.zeros((2, 2, len(spring_corners(2))), bool)
+    broken[1, 0, 3] = True
+    torn = replace(row, broken=broken)
+    lines = SpringLines(torn)
+    whole, fewer = lines.at(0)[1], lines.at(1)[1]
+    assert (len(whole), len(fewer)) == (12, 11)
+    _, first, second = spring_corners(2)[3]
+    gone = torn.masses[1, 0, [first, second]]
+    assert any((line == gone).all() for line in whole)
+    assert not any((line == gone).all() for line in fewer)
+    assert SpringLines(torn.at(np.array([0.5]))).at(0)[1].shape == (12, 2, 2)
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed, so the page cannot be asked")
+    packed = json.dumps({"packed": pack(streams_of(torn)), "part": torn.part.tolist(), "dimension": 2, "interval": 1.0})
+    code = f"""
+        const {{ unpack }} = require({json.dumps(str(ASSETS / "decode.js"))});
+        const {{ Life }} = require({json.dumps(str(ASSETS / "motion.js"))});
+        const data = {{ ...{packed}, springs: {torn.springs.astype(int).tolist()} }};
+        const shared = {{ pointSprings: {{ 2: {json.dumps(spring_corners(2))} }} }};
+        unpack(data.packed).then((streams) => {{
+          const life = new Life(data, streams), gone = ([a, b]) => a[0] === b[0] && a[1] === b[1];
+          const told = [0, 0.5, 1].map((time) => life.springEnds(life.pose(time), shared).map(gone).indexOf(true));
+          console.log(JSON.stringify(told));
+        }});
+    """
+    write_text(tmp_path / "run.js", code)
+    told = subprocess.run([node, tmp_path / "run.js"], capture_output=True, text=True, check=True).stdout
+    assert json.loads(told) == [-1, -1, 3]
 
 
 @pytest.mark.parametrize("colour", ["control", "strain", "material"])

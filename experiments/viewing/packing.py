@@ -51,6 +51,8 @@ def streams_of(recording: Recording) -> list[Stream]:
             for index, sense in enumerate(recording.felt)
         ),
     ]
+    if recording.broken is not None and recording.broken.any():
+        streams.append(Stream("broken", 1.0, series(recording.broken)))
     return streams
 
 

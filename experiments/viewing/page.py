@@ -17,9 +17,11 @@ from experiments.viewing.packing import pack, streams_of
 from vsr.drawing.colours import DARK, LIGHTNESS, MATERIALS, SCALES
 from vsr.drawing.outlines import FACES
 from vsr.drawing.overlays import OVERLAYS, description, sense_marks
-from vsr.drawing.painter import Look, square_springs
+from vsr.drawing.painter import Look
 from vsr.drawing.recording import Recording, size_word
+from vsr.drawing.spring_lines import square_springs
 from vsr.physics.model import Environment
+from vsr.physics.points.springs import spring_corners
 from vsr.terrain import HeightField
 
 ASSETS = Path(__file__).parent / "assets"
@@ -45,6 +47,7 @@ def page(lives: Sequence[Life], look: Look, *, repeat: bool = False) -> str:
         "materials": MATERIALS,
         "lines": {"lightness": LIGHTNESS.tolist(), "dark": DARK},
         "squareSprings": square_springs(),
+        "pointSprings": {dimension: spring_corners(dimension) for dimension in (2, 3)},
         "faces": [{"axis": axis, "side": side, "corners": corners} for (axis, side), corners in FACES.items()],
         "size": size,
         "look": {

@@ -17,8 +17,8 @@ from PIL import Image, ImageDraw, ImageFont
 from vsr.drawing.colours import MATERIALS, SCALES, Palette, Quantity, is_dark, rgb
 from vsr.drawing.outlines import BRIGHTNESS, FACES, RECEDES, ROUND_A_SQUARE
 from vsr.drawing.overlays import ARROW_SECONDS, IN_SPACE, INK, PAPER, PATH, Overlay, SenseMark, VoxelPen, sense_marks
-from vsr.drawing.recording import CORNER_WAYS, Recording, edges
-from vsr.physics.scaffolding import CORNER_SIGNS, SIDE_ALONG, SIDE_SPRINGS
+from vsr.drawing.recording import Recording
+from vsr.drawing.spring_lines import SpringLines
 
 FINER = 2
 """Pictures are painted so many times larger and then made smaller, which smooths edges."""
@@ -71,7 +71,7 @@ class Painter:
         view = np.array([size[0] - LEFT - RIGHT, size[1] - TOP - BOTTOM]) * FINER
         self.pixels_per_metre = float(min(view[0] / (1.7 * wide), view[1] / max(1.35 * tall, 0.7 * wide)))
         self.view = view
-        self.springs = None if self.in_space else _spring_ends(recording)
+        self.springs = None if self.in_space else SpringLines(recording)
 
     def paint(self, moment: int) -> Image.Image:
         """One moment."""
@@ -133,8 +133,9 @@ class Painter:
         ):
             _paint_outlined(draw, polygon, tuple(fill), "#404040")
         dark = is_dark(self.colours[moment])
-        voxel, first, second = self.springs  # pyright: ignore[reportGeneralTypeIssues]
-        lines = self._pixels(np.stack([first(moment), second(moment)], 1), low).reshape(-1, 4).tolist()
+        assert self.springs is not None
+        voxel, ends = self.springs.at(moment)
+        lines = self._pixels(ends, low).reshape(-1, 4).tolist()
         for line, on_dark in zip(lines, dark[voxel].tolist(), strict=True):
             draw.line(line, fill="#b4b4b4" if on_dark else "#5c5c5c", width=1)
         if recording.angle is not None:
@@ -278,53 +279,3 @@ def outer_faces(recording: Recording) -> tuple[np.ndarray, np.ndarray, np.ndarra
                 corner.append(corners)
                 shade.append(BRIGHTNESS[axis])
     return np.array(voxel), np.array(corner), np.array(shade)
-
-
-def _spring_ends(recording: Recording):
-    """Voxel of every spring, and two functions of the moment: where springs begin and end [m], (springs, 2) each."""
-    if recording.angle is None:
-        kinds = [edges(2), [(0, 3), (1, 2)]]
-        pairs = [
-            (voxel, first, second)
-            for voxel, groups in enumerate(recording.springs)
-            for kind, has in zip(kinds, groups, strict=True)
-            if has
-            for first, second in kind
-        ]
-        voxel, first, second = np.array(pairs, int).reshape(-1, 3).T
-        return (
-            voxel,
-            lambda moment: recording.masses[moment, voxel, first],
-            lambda moment: recording.masses[moment, voxel, second],
-        )
-    joined = square_springs()
-    has = recording.springs
-    rows = np.array([(v, *ends) for v in range(len(has)) for group, *ends in joined if has[v, group]], int).reshape(
-        -1, 5
-    )
-    voxel, mass_a, corner_a, mass_b, corner_b = rows.T
-
-    def ends(mass: np.ndarray, corner: np.ndarray):
-        centre = (corner < 0)[:, None]
-        return lambda moment: np.where(
-            centre, recording.masses[moment, voxel, mass], recording.mass_corners[moment, voxel, mass, corner]
-        )
-
-    return voxel, ends(mass_a, corner_a), ends(mass_b, corner_b)
-
-
-def square_springs() -> list[tuple[int, int, int, int, int]]:
-    """Springs of a voxel of square masses: group, mass and its corner, mass and its corner; corner -1 is the centre."""
-
-    def by_bits(way: np.ndarray) -> int:
-        return int((way == CORNER_WAYS).all(1).argmax())
-
-    found = [(3, 0, -1, 3, -1), (3, 1, -1, 2, -1)]
-    for side, along in enumerate(SIDE_ALONG):
-        inward = np.array([-along[1], along[0]])
-        first, second = (by_bits(CORNER_SIGNS[corner % 4]) for corner in (side, side + 1))
-        for sign_first, sign_second, group, _ in SIDE_SPRINGS:
-            found.append(
-                (group, first, by_bits(along + sign_first * inward), second, by_bits(-along + sign_second * inward))
-            )
-    return found

@@ -88,6 +88,9 @@ class Recording:
     """whether it ended before its time"""
     felt: tuple[Felt, ...] = ()
     """one for each sense of its controller"""
+    broken: np.ndarray | None = None
+    """which of a voxel's springs have broken, as `spring_corners` counts them, (moments, voxels, springs); None if none
+    can"""
 
     @property
     def dimension(self) -> int:
@@ -145,6 +148,7 @@ class Recording:
             # A control value is in force until the moment at which it is recorded.
             control=self.control[np.where(share > 0, after, before)],
             touching=self.touching[np.where(share > 0.5, after, before)],
+            broken=None if self.broken is None else self.broken[np.where(share < 1 - 1e-6, before, after)],
             # A reading is the latest until the next call.
             felt=tuple(
                 replace(sense, value=sense.value[np.where(share < 1 - 1e-6, before, after)]) for sense in self.felt
@@ -192,6 +196,7 @@ def watch(
     used, part = np.unique(slot, return_inverse=True)
     state = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64)[:sound], trajectory.state)
     dimension = present.ndim
+    intact = getattr(state, "intact", None)
 
     def parts(values: np.ndarray) -> np.ndarray:
         return values.reshape(sound, -1, dimension)[:, used]
@@ -217,6 +222,7 @@ def watch(
         place=np.argwhere(present)[:, ::-1],
         voxel_side=float(model.voxel_side),
         failed=bool(broken.any()),
+        broken=None if intact is None else np.moveaxis(intact[:, :, present] == 0, 1, 2),
         felt=_felt(model, trajectory, environment, controller, sound) if controller and controller.senses else (),
     )
 

@@ -66,20 +66,18 @@ class Life {
     return [x + half * (c * u - s * v), y + half * (s * u + c * v)];
   }
 
-  // Pairs of points that springs join, and their voxel.
-  springEnds(pose, squareSprings) {
+  // Pairs of points that springs join, and their voxel; those that broke join a point with itself.
+  springEnds(pose, shared) {
     const found = [];
     for (let voxel = 0; voxel < this.voxels; voxel++) {
       const has = this.springs[voxel], points = pose.masses[voxel];
       if (this.streams.angle) {
-        for (const [group, a, ca, b, cb] of squareSprings)
+        for (const [group, a, ca, b, cb] of shared.squareSprings)
           if (has[group]) found.push([this.massCorner(pose, voxel, a, ca), this.massCorner(pose, voxel, b, cb), voxel]);
       } else {
-        for (let a = 0; a < this.cornerCount; a++)
-          for (let b = a + 1; b < this.cornerCount; b++) {
-            const bits = a ^ b, kind = (bits & 1) + ((bits >> 1) & 1) + ((bits >> 2) & 1) - 1;
-            if (has[kind]) found.push([points[a], points[b], voxel]);
-          }
+        shared.pointSprings[this.dimension].forEach(([kind, a, b], number, all) => {
+          if (has[kind]) found.push([points[a], points[this.isBroken(pose, voxel * all.length + number) ? a : b], voxel]);
+        });
       }
     }
     return found;
@@ -91,6 +89,10 @@ class Life {
 
   touchingAt(pose, voxel) {
     return this.streams.touching[voxel * this.moments + Math.round(pose.place)] > 0.5;
+  }
+
+  isBroken(pose, spring) {
+    return this.streams.broken !== undefined && this.streams.broken[spring * this.moments + Math.floor(pose.place + 1e-6)] > 0.5;
   }
 
   // The latest reading of a voxel's sense, or null where it lacks that.

@@ -219,7 +219,7 @@ class World {
     this.masses.visible = look.masses;
     if (look.springs) {
       const ends = this.springs.geometry.attributes.position;
-      life.springEnds(pose, shared.squareSprings).forEach(([a, b], i) => {
+      life.springEnds(pose, shared).forEach(([a, b], i) => {
         ends.setXYZ(2 * i, ...a);
         ends.setXYZ(2 * i + 1, ...b);
       });

@@ -26,6 +26,20 @@ def turns(dimension: int) -> list[Axes]:
     return [axes for count in counts for axes in itertools.combinations(range(dimension), count)]
 
 
+def spring_corners(dimension: int) -> list[tuple[int, int, int]]:
+    """Kind and both corners of every spring of a voxel, class by class as in `turns`; corners by their bits.
+
+    Kinds: 0 for edges, 1 for face diagonals, 2 for space diagonals.
+    """
+    found = []
+    for axes in turns(dimension):
+        across = sum(1 << dimension - 1 - axis for axis in axes)
+        for first in range(2**dimension):
+            if not first >> dimension - 1 - axes[0] & 1:  # springs begin at the half of the corners with 0 there
+                found.append((len(axes) - 1, first, first ^ across))
+    return found
+
+
 def voxel_forces(
     stiffness: Array,
     damping: Array,
