@@ -50,12 +50,14 @@ LATTICES = (
 
 _QUADRUPED = {"shape": [["aaaa", "aaaa", "aaaa"], ["a..a", "....", "a..a"]]}
 _BOX = {"shape": [["aaaa"] * 4] * 3}
+_EVOLVED = {"type": "gaussian_mixture", "grid": [5, 5, 5]}
 ROBOTS = (
     BenchScene("quadruped", _QUADRUPED, 256, seconds=(1.0, 10.0)),
     BenchScene("box-4x4x3", _BOX, 256, seconds=(0.5, 10.0)),
     BenchScene("box-4x4x3", _BOX, 4096, seconds=(0.1, 10.0)),
+    BenchScene("random-5x5x5", _EVOLVED, 1024, "by_material", time_step=1 / 30, seconds=(0.1, 10.0)),
 )
-"""Voxel robots with phases, as `vsr evolve` runs them."""
+"""Voxel robots with phases, and bodies that evolve, as `vsr evolve` runs them."""
 
 
 def bench_lattice(scene: BenchLattice, repeats: int, implementation: Implementation = "auto") -> dict[str, Any]:
