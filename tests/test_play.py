@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from conftest import TINY
-from PIL import Image
+from PIL import Image, ImageDraw
 
 import cli
 from experiments.config import parse_scene
@@ -24,7 +24,7 @@ from experiments.viewing.page import ASSETS, page
 from experiments.viewing.sources import Source, read_sources
 from vsr.drawing.colours import PALETTES, SCALES, rgb
 from vsr.drawing.legend import legend
-from vsr.drawing.overlays import OVERLAYS, PAPER, SENSES, TOUCHING, VELOCITY, sense_marks
+from vsr.drawing.overlays import GROWING, OVERLAYS, PAPER, SENSES, SHRINKING, TOUCHING, VELOCITY, VoxelPen, sense_marks
 from vsr.drawing.painter import Look, Painter, round_step
 from vsr.drawing.recording import Felt, Recording, watch
 from vsr.drawing.spring_lines import SpringLines
@@ -446,6 +446,16 @@ def test_bars_of_sensor_values_are_as_high_as_the_values():
     columns = np.flatnonzero(blue)
     left, right = np.split(blue[columns], [np.argmax(np.diff(columns)) + 1])
     assert left.max() == pytest.approx(2 * right.max(), abs=2)
+
+
+@pytest.mark.parametrize(("order", "colour"), [((0, 1), GROWING), ((1, 0), SHRINKING)])
+def test_of_overlays_at_one_place_the_nearest_is_seen(order, colour):
+    row = replace(still(voxels=2), control=np.array([[1.0, -1.0], [1.0, -1.0]]))
+    image = Image.new("RGB", (60, 60), PAPER)
+    draw = ImageDraw.Draw(image)
+    VoxelPen(draw, row, 0, middle=np.full((2, 2), 30.0), order=np.array(order), side=60, line=1).paint_control()
+    seen = np.asarray(image).astype(int)
+    assert [has(seen, one) > 20 for one in (GROWING, SHRINKING)] == [one == colour for one in (GROWING, SHRINKING)]
 
 
 def test_bars_of_robots_side_by_side_are_comparable():
