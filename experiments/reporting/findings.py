@@ -13,8 +13,8 @@ from experiments.config.problems import UserError
 from experiments.experiment import Experiment
 from experiments.numbers import count
 from experiments.runs import Run
-from experiments.runs.folder import CONFIG, is_being_written
-from experiments.runs.kept import BEST, kept_measure, leading, robot_file
+from experiments.runs.folder import BEST, CONFIG, is_being_written, robot_file
+from experiments.runs.kept import kept_measure, leading
 from experiments.runs.lineage import Descent, descent_of_best, read_lineage
 from experiments.runs.making import Making, making
 from vsr.scene import Scene

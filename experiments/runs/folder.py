@@ -47,9 +47,15 @@ CONFIG, META, STATISTICS, LOCK = "config.yaml", "meta.json", "statistics.jsonl",
 LOCKS = Path("/proc/locks")
 """Linux lists the locks of this computer here, so that the run's need not be touched: a run that starts in the moment
 in which another process tries its lock would be refused."""
-FOLDERS = ("lineage", "checkpoints", "best")
+BEST = "best"
+FOLDERS = ("lineage", "checkpoints", BEST)
 MAY_CHANGE = ("generations", "checkpoint_seconds")
 """What may differ when a run goes on."""
+
+
+def robot_file(path: Path, seed: int) -> Path:
+    """Of a seed's best robot in a run folder."""
+    return path / BEST / f"seed-{seed}.yaml"
 
 
 @contextlib.contextmanager
@@ -216,7 +222,7 @@ class RunFolder:
             goal = self.experiment.fitness
             value = goal.sign * float(report.best[i])
             title = f"# best of seed {seed}: individual {int(report.best_id[i])}, {goal.measure} {value:.6g}\n"
-            write_text(self.path / "best" / f"seed-{seed}.yaml", title + dump_yaml(scene))
+            write_text(robot_file(self.path, seed), title + dump_yaml(scene))
             self._described[seed] = int(report.best_id[i])
 
 

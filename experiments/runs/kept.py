@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from experiments.runs.folder import robot_file
 from experiments.runs.reading import Run
 
-BEST = "best"
 SIX_DIGITS = 1e-5
 """How far what files say may be from what statistics say of the same robot, relatively."""
 
@@ -25,11 +25,6 @@ class Title:
     individual: int
     measure: str
     value: float
-
-
-def robot_file(path: Path, seed: int) -> Path:
-    """Of a seed's best robot in a run folder."""
-    return path / BEST / f"seed-{seed}.yaml"
 
 
 def read_title(file: Path) -> Title | None:

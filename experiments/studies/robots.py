@@ -21,6 +21,7 @@ from experiments.config import load_scene
 from experiments.files import replacing, without_nan, write_json
 from experiments.population import record_population, repeat
 from experiments.runs import Run
+from experiments.runs.folder import robot_file
 from experiments.runs.meta import describe_start
 from experiments.viewing.film import write_strip
 from experiments.viewing.lives import Life, life_of
@@ -46,7 +47,7 @@ def keep_best(run: Run, folder: Path, name: str, lives: int) -> None:
     best = int(np.argmax(run.fitness[:, -1]))
     measured: list[list[float]] = []
     for i, seed in enumerate(run.experiment.seeds):
-        file = run.path / "best" / f"seed-{seed}.yaml"
+        file = robot_file(run.path, seed)
         if not file.exists():  # all of its robots failed
             measured.append([float("nan")] * lives)
             continue

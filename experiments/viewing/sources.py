@@ -11,6 +11,7 @@ import numpy as np
 from experiments.config import UserError, load, load_scene
 from experiments.experiment import Experiment
 from experiments.runs import Run, read_run
+from experiments.runs.folder import robot_file
 from experiments.runs.kept import leading
 from vsr.scene import Scene
 
@@ -87,7 +88,7 @@ def _of_run(run: Run, name: str, seed: int | None, generation: int | None) -> So
         raise UserError(f"{run.path}: seed {chosen} has no best robot: all of them failed")
     if generation is not None:
         return Source(f"{name}, seed {chosen}, generation {generation}", _of_generation(run, index, generation))
-    file = run.path / "best" / f"seed-{chosen}.yaml"
+    file = robot_file(run.path, chosen)
     if not file.is_file():
         raise UserError(
             f"{run.path}: seed {chosen} has no best robot: there is no {file.relative_to(run.path)}; "

@@ -15,8 +15,8 @@ from experiments.config import UserError, load_experiment
 from experiments.display import RECENT
 from experiments.experiment import Experiment
 from experiments.files import without_nan
-from experiments.runs.folder import CONFIG, META, STATISTICS, is_being_written, is_run
-from experiments.runs.kept import Title, read_title, robot_file
+from experiments.runs.folder import CONFIG, META, STATISTICS, is_being_written, is_run, robot_file
+from experiments.runs.kept import Title, read_title
 from experiments.runs.ranks import middle
 from experiments.units import UNITS
 from experiments.watching.statistics import GrowingStatistics

@@ -180,7 +180,9 @@ def _launch(
     )
     compute = partial(_program, neighbourhood, len(moving.position), known.places, integrator, by_velocity, interpret)
     after = pl.pallas_call(
-        partial(_in_order if ordered else _all_nodes, compute, neighbourhood.nodes, lanes, len(before)),
+        partial(_in_order, compute, nodes, lanes, len(before))
+        if ordered
+        else partial(_all_nodes, compute, nodes, lanes),
         grid=(pl.cdiv(nodes, lanes),),
         out_shape=[jax.ShapeDtypeStruct(part.shape, part.dtype) for part in before],
         input_output_aliases={2 + index: index for index in range(len(before) if ordered else 0)},
@@ -191,7 +193,7 @@ def _launch(
     return jax.tree.unflatten(jax.tree.structure(moving), [part.reshape(shape) for part in after])
 
 
-def _all_nodes(compute: Callable[..., None], nodes: int, lanes: int, fields: int, *references: Any) -> None:
+def _all_nodes(compute: Callable[..., None], nodes: int, lanes: int, *references: Any) -> None:
     """A program in which every lane has a node to move."""
     compute(_lanes(nodes, lanes), *references)
 
