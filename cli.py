@@ -88,8 +88,8 @@ def evolve(
     process: int | None,
 ) -> None:
     """Evolve robots as a file says, into a folder that can be resumed, plotted and published."""
-    from experiments.evolve import Order
-    from experiments.evolve import evolve as work
+    from experiments.evolve.command import Order
+    from experiments.evolve.command import evolve as work
 
     work(Order(config, settings, seeds, seed, out, resume, device, coordinator, processes, process, report))
 
@@ -154,8 +154,8 @@ def reproduce(
     report: bool,
 ) -> None:
     """Run a study of the paper, or your own: experiments, figure, tables, report with every claim in numbers."""
-    from experiments.studies.reproduce import Wish
-    from experiments.studies.reproduce import reproduce as work
+    from experiments.reproduce.command import Wish
+    from experiments.reproduce.command import reproduce as work
 
     work(Wish(study, scale, only, settings, out, device, resume, report))
 
@@ -236,8 +236,8 @@ def play(
 ) -> None:
     """Show robots, and the best of runs: a page for any browser, a film, or a strip of frames."""
     from experiments.devices import keep_compiled_programs, prepare
-    from experiments.viewing.command import PlayOrder
-    from experiments.viewing.command import play as work
+    from experiments.play.command import PlayOrder
+    from experiments.play.command import play as work
 
     prepare()
     keep_compiled_programs()
@@ -262,8 +262,8 @@ def play(
 @click.option("--wait", is_flag=True, help="Wait for a run folder that is not there yet.")
 def watch(run: str, port: int, seconds: float, open_page: bool, wait: bool) -> None:
     """Follow a run on a local page: live curve, speed, and the best robot so far in motion."""
-    from experiments.watching.command import WatchOrder
-    from experiments.watching.command import watch as work
+    from experiments.watch.command import WatchOrder
+    from experiments.watch.command import watch as work
 
     work(WatchOrder(run, port, seconds, open_page, wait))
 
@@ -273,7 +273,7 @@ def watch(run: str, port: int, seconds: float, open_page: bool, wait: bool) -> N
 @SETTINGS
 def check(config: str, settings: tuple[str, ...]) -> None:
     """Check an experiment or scene: build and trace everything, run nothing."""
-    from experiments.checking import check_file
+    from experiments.check import check_file
     from experiments.terminal import show_pairs
 
     show_pairs(f"{config}: sound", check_file(config, settings))
@@ -290,9 +290,9 @@ def check(config: str, settings: tuple[str, ...]) -> None:
 )
 def plot(runs: tuple[str, ...], out: str, band: str) -> None:
     """Plot the best fitness per generation, one curve per run."""
-    from experiments import curves
-    from experiments.figures import FORMATS
     from experiments.files import target_file
+    from experiments.plot import curves
+    from experiments.plot.figures import FORMATS
     from experiments.runs import read_run
     from experiments.terminal import warn
 
@@ -308,7 +308,7 @@ def plot(runs: tuple[str, ...], out: str, band: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
 def compare(runs: tuple[str, ...], as_json: bool) -> None:
     """Compare runs: medians over seeds, Mann-Whitney test, effect size."""
-    from experiments.comparison import compare as work
+    from experiments.plot.comparison import compare as work
     from experiments.runs import read_run
     from experiments.terminal import show_comparison, warn
 
@@ -323,7 +323,7 @@ def compare(runs: tuple[str, ...], as_json: bool) -> None:
 def report(runs: tuple[str, ...], out: str | None) -> None:
     """Write a page about runs: curves, seeds, bodies, the best robot moving, diversity, lineage, settings."""
     from experiments.devices import keep_compiled_programs, prepare
-    from experiments.reporting.command import report as work
+    from experiments.report.command import report as work
     from experiments.terminal import warn
 
     prepare()
@@ -410,7 +410,7 @@ def bench(
 def validate(suite: str, reference: str | None, json_file: str | None, plots: str | None) -> None:
     """Compare the physics with data of the original simulator, or lattices with theory and measurement."""
     from experiments.devices import prepare
-    from experiments.validation import validate_command
+    from experiments.validate import validate_command
 
     prepare()
     validate_command(suite, reference, json_file, plots)

@@ -11,8 +11,8 @@ import numpy as np
 from command_line import run, show
 
 from vsr.lattice import (
+    Environment,
     Stiffness,
-    Surroundings,
     advance,
     as_graph,
     count_springs,
@@ -46,14 +46,14 @@ def main(
     springs = Stiffness(STIFFNESS, STIFFNESS, STIFFNESS)
     cube = of_pairs((nodes,) * 3, spacing, springs, MASS, damping_time=damping_time)
     cube = cube if grid else as_graph(cube)
-    surroundings = Surroundings(gravity=GRAVITY, bodies=(floor(3, friction=0.5),))
+    environment = Environment(gravity=GRAVITY, bodies=(floor(3, friction=0.5),))
     state = rest_state(cube, shift=jnp.array([0.0, 0.0, height]))
     count = round(seconds / STEP / samples)
     measure = jax.jit(energy)
-    energies = [measure(cube, surroundings, state)]
+    energies = [measure(cube, environment, state)]
     for _ in range(samples):
-        state = advance(cube, surroundings, state, step=STEP, count=count, integrator="verlet")
-        energies.append(measure(cube, surroundings, state))
+        state = advance(cube, environment, state, step=STEP, count=count, integrator="verlet")
+        energies.append(measure(cube, environment, state))
     total = np.array([float(sample.total) for sample in energies])
     top = float(state.position[..., 2].max())
     # A block under its own weight is shorter by ρ g H² / 2 E.

@@ -13,7 +13,7 @@ import numpy as np
 from command_line import run, show
 from worm import build
 
-from vsr.lattice import State, Surroundings, advance, as_graph, choose_step, driven, floor, rest_state
+from vsr.lattice import Environment, State, advance, as_graph, choose_step, driven, floor, rest_state
 
 
 def main(*, worms: int = 100, length: int = 10, width: int = 2, seconds: float = 2.0) -> dict[str, float]:
@@ -28,8 +28,8 @@ def main(*, worms: int = 100, length: int = 10, width: int = 2, seconds: float =
     @jax.vmap
     def crawl(friction: jax.Array, frequency: jax.Array) -> State:
         own = driven(worm, replace(wave, angular_frequency=frequency))
-        surroundings = Surroundings(bodies=(floor(3, friction=friction),))
-        return advance(own, surroundings, rest_state(own), step=step, count=round(seconds / step))
+        environment = Environment(bodies=(floor(3, friction=friction),))
+        return advance(own, environment, rest_state(own), step=step, count=round(seconds / step))
 
     state = jax.jit(crawl)(frictions, frequencies)
     speed = np.asarray((state.position - worm.rest_position)[..., 0].mean(1)) / seconds

@@ -17,10 +17,10 @@ import numpy as np
 from command_line import run, show
 
 from vsr.lattice import (
+    Environment,
     Lattice,
     State,
     Stiffness,
-    Surroundings,
     advance,
     as_graph,
     choose_step,
@@ -78,13 +78,13 @@ def links(position: np.ndarray, owner: np.ndarray, height: float) -> np.ndarray:
     return np.concatenate(found)
 
 
-def begin(swarm: Lattice, surroundings: Surroundings, step: float, stages: int = 10) -> State:
+def begin(swarm: Lattice, environment: Environment, step: float, stages: int = 10) -> State:
     """The swarm after a second in which its drive is turned up; the amplitude is data, so one program serves all."""
     wave, state = swarm.springs.wave, rest_state(swarm)
     assert wave is not None
     for stage in range(1, stages + 1):
         softer = driven(swarm, replace(wave, amplitude=wave.amplitude * (stage / stages)))
-        state = advance(softer, surroundings, state, step=step, count=round(1 / stages / step))
+        state = advance(softer, environment, state, step=step, count=round(1 / stages / step))
     return state
 
 
@@ -100,9 +100,9 @@ def main(
     """Lets the swarm crawl; linked: whether the cubes are held together at all."""
     swarm, owner = build(columns, rows, nodes, linked=linked)
     step = choose_step(swarm)
-    surroundings = Surroundings(bodies=(floor(3, friction=friction),))
-    state = begin(swarm, surroundings, step)
-    end = advance(swarm, surroundings, state, step=step, count=round(seconds / step))
+    environment = Environment(bodies=(floor(3, friction=friction),))
+    state = begin(swarm, environment, step)
+    end = advance(swarm, environment, state, step=step, count=round(seconds / step))
     moved = middles(end, owner) - middles(state, owner)
     spread = np.ptp(middles(end, owner) - middles(rest_state(swarm), owner), axis=0)
     numbers = {

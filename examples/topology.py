@@ -17,12 +17,13 @@ import jax.numpy as jnp
 import numpy as np
 from command_line import run, show
 
+from vsr.compute.vector import split
 from vsr.lattice import (
+    Environment,
     GraphSprings,
     Lattice,
     State,
     Stiffness,
-    Surroundings,
     advance,
     advance_until,
     choose_step,
@@ -34,7 +35,6 @@ from vsr.lattice import (
 from vsr.lattice.editing import Editable, editable, remove_springs
 from vsr.lattice.graph_building import as_graph
 from vsr.lattice.springs import tensions
-from vsr.lattice.vector import split
 
 SIDE, YOUNG_MODULUS, AREA, DENSITY, JOINT_MASS = 0.1, 1e7, 1e-4, 1000.0, 0.1
 """Between nodes [m]; of the rods [Pa], [m²], [kg/m³]; of a node [kg]: rods are light, so the mass stays where it is."""
@@ -71,11 +71,11 @@ def tensions_of(body: Editable) -> jax.Array:
     return tensions(body.springs, split(body.state.position, 1), body.state.time)  # pyright: ignore
 
 
-def settle(body: Editable, surroundings: Surroundings, step: float) -> Editable:
+def materialize(body: Editable, environment: Environment, step: float) -> Editable:
     """The body once it is calm. Returns at once; the device has the work."""
     # A body that was at rest is calm until what was taken away begins to tell.
-    state = advance(body.lattice, surroundings, body.state, step=step, count=100)
-    state = advance_until(body.lattice, surroundings, state, calm, time=state.time + 20.0, step=step, check_every=50)
+    state = advance(body.lattice, environment, body.state, step=step, count=100)
+    state = advance_until(body.lattice, environment, state, calm, time=state.time + 20.0, step=step, check_every=50)
     return replace(body, state=state)
 
 
@@ -131,12 +131,12 @@ def main(
     """Takes a share of the springs away at every stage: the 'least stressed', or for comparison some at 'random'."""
     lattice = build(columns, rows)
     tip = np.asarray(lattice.rest_position)[:, 0] > SIDE * (columns - 1.5)
-    surroundings = Surroundings(gravity=0.0, load=loads(lattice, tip, [0.0, -LOAD]))
+    environment = Environment(gravity=0.0, load=loads(lattice, tip, [0.0, -LOAD]))
     step = choose_step(lattice)
     plan, random = Plan(lattice), np.random.default_rng(0)
     number = max(1, round(share * len(plan.length)))
 
-    push = np.asarray(surroundings.load, float)[np.asarray(lattice.inverse_mass) > 0].ravel()
+    push = np.asarray(environment.load, float)[np.asarray(lattice.inverse_mass) > 0].ravel()
 
     def hanging(body: Editable) -> float:
         return -float((body.state.position - lattice.rest_position)[tip, 1].mean())
@@ -144,13 +144,13 @@ def main(
     def ordered(strain: np.ndarray) -> np.ndarray:
         return random.permutation(len(strain)) if chosen == "random" else np.argsort(np.abs(strain))
 
-    body = settle(editable(lattice, rest_state(lattice)), surroundings, step)
+    body = materialize(editable(lattice, rest_state(lattice)), environment, step)
     before, material = hanging(body), plan.material
     known = np.asarray(tensions_of(body))
     removal = plan.choose(ordered(known), number)
     rows_of_table, ahead, yields = [], 0, before
     for stage in range(stages):
-        body = settle(remove_springs(body, removal), surroundings, step)
+        body = materialize(remove_springs(body, removal), environment, step)
         coming = tensions_of(body)
         material_now, yields = plan.material, push @ plan.flexibility @ push / LOAD
         # From here to where `coming` is read the device is at work, and so is the host.

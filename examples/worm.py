@@ -14,10 +14,10 @@ import numpy as np
 from command_line import run, show
 
 from vsr.lattice import (
+    Environment,
     Lattice,
     State,
     Stiffness,
-    Surroundings,
     advance,
     as_graph,
     choose_step,
@@ -57,14 +57,14 @@ def main(
     worm = build(length, width, wave_speed=wave_speed)
     worm = worm if grid else as_graph(worm)
     step = choose_step(worm)
-    surroundings = Surroundings(bodies=(floor(3, friction=friction),))
+    environment = Environment(bodies=(floor(3, friction=friction),))
     state = rest_state(worm)
     frames, middles = [], []
     # Five samples a period: the wave repeats every second.
     for _ in range(round(5 * seconds) + 1):
         frames.append(state)
         middles.append(float(state.position[..., 0].mean()))
-        state = advance(worm, surroundings, state, step=step, count=round(0.2 / step))
+        state = advance(worm, environment, state, step=step, count=round(0.2 / step))
     elapsed = float(frames[-1].time - frames[5].time)
     numbers = {
         "time step [s]": step,
@@ -83,7 +83,7 @@ def draw(frames: list[State], path: Path) -> None:
     """The worm from the side, one strip per moment; the colour is the height over the ground."""
     from matplotlib.figure import Figure
 
-    from experiments.figures import paper_style
+    from experiments.plot.figures import paper_style
 
     with paper_style():
         figure = Figure(figsize=(9, 1.4 * len(frames)), layout="constrained")

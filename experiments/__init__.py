@@ -1,1 +1,5 @@
-"""Where robots meet the outside: files, populations, validation, the commands' work."""
+"""Where robots and search meet: experiments, run folders, commands."""
+
+from vsr.display import provide
+
+provide("experiments.notebook")

@@ -14,8 +14,8 @@ from evo import OPTIMISERS
 from experiments.encodings import BODIES
 from experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
 from experiments.experiment import Experiment
-from experiments.studies.claims import CLAIMS
-from experiments.studies.study import Study
+from experiments.reproduce.claims import CLAIMS
+from experiments.reproduce.study import Study
 from vsr.body import Material
 from vsr.controllers import CONTROLLERS
 from vsr.scene import Physics, Scene

@@ -96,7 +96,7 @@ def _cores() -> int:
 def keep_compiled_programs() -> None:
     """Let JAX's compiled programs outlive the process, unless the user has said where and whether they should.
 
-    Not for evolution, which has a store of its own that also saves tracing (experiments.programs).
+    Not for evolution, which has a store of its own that also saves tracing (experiments.evolve.programs).
     """
     if os.environ.get("JAX_COMPILATION_CACHE_DIR") is not None:
         return

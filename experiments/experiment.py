@@ -9,10 +9,10 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from evo import OPTIMISERS, Optimiser
 from experiments.encodings import EvolvedRobot
-from vsr.rollout import Schedule
-from vsr.scene import Physics, Scene, World, check_life, plan
-from vsr.spec import Count, OneOf, Real, Spec, misfit, unknown_names
-from vsr.tasks import MEASURES, TASKS, Locomotion
+from vsr.episode import Schedule
+from vsr.scene import Physics, Scene, World, check_episode, plan
+from vsr.spec import Count, OneOf, Real, Spec, misfit, suggest
+from vsr.tasks import TASKS, Locomotion, Task
 
 MOST_SEEDS = 100_000
 MOST_EVALUATIONS = 2**31 - 1
@@ -26,13 +26,6 @@ class Fitness(Spec):
     """one of the measures"""
     direction: Literal["maximise", "minimise"] = "maximise"
     """whether more or less of it is better"""
-
-    @field_validator("measure")
-    @classmethod
-    def _known(cls, name: str) -> str:
-        if name not in MEASURES:
-            raise unknown_names([name], MEASURES, "measure")
-        return name
 
     @property
     def sign(self) -> float:
@@ -64,7 +57,7 @@ class Experiment(Spec):
     robot: EvolvedRobot
     """what evolves"""
     world: World = World()
-    task: Annotated[Locomotion, OneOf(TASKS, default="locomotion")] = Locomotion()
+    task: Annotated[Task, OneOf(TASKS, default="locomotion")] = Locomotion()
     physics: Physics = Physics()
     fitness: Annotated[Fitness, BeforeValidator(_read_fitness, json_schema_input_type=Fitness | str)] = Fitness()
     """a measure's name, or a mapping with `measure` and `direction`"""
@@ -90,7 +83,11 @@ class Experiment(Spec):
     def _possible(self) -> Experiment:
         body = self.robot.body
         width = body.possible.shape[-1] * body.voxel_side
-        complaints = check_life(body, body.materials.values(), width, self.world, self.task, self.physics)
+        complaints = check_episode(body, body.materials.values(), width, self.world, self.task, self.physics)
+        known = self.task.known_measures()
+        if self.fitness.measure not in known:
+            text = f"unknown measure '{self.fitness.measure}'{suggest(self.fitness.measure, known)}"
+            complaints.append((("fitness", "measure"), text))
         evaluations = self.ea.n_pop * self.generations
         if evaluations > MOST_EVALUATIONS:
             text = f"{evaluations:.3g} individuals in all for each seed; at most {MOST_EVALUATIONS:.3g}"
@@ -100,7 +97,7 @@ class Experiment(Spec):
         return self
 
     def schedule(self) -> Schedule:
-        """How every life is cut into steps: short enough for any material a body may have."""
+        """How every episode is cut into steps: short enough for any material a body may have."""
         body = self.robot.body
         return plan(body, body.materials.values(), self.task, self.physics)
 
@@ -110,7 +107,7 @@ class Experiment(Spec):
         return self.model_copy(update={"physics": physics})
 
     def scene(self, genes: dict[str, np.ndarray]) -> Scene | None:
-        """One individual's life as a scene of its own, or None if it has no body."""
+        """One individual's episode as a scene of its own, or None if it has no body."""
         robot = self.robot.describe(genes, self.task.duration)
         if robot is None:
             return None

@@ -6,10 +6,11 @@ import io
 
 import numpy as np
 
-from experiments.curves import curve_figure
-from experiments.figures import paper_style, with_unit
+from experiments.plot.curves import curve_figure
+from experiments.plot.figures import paper_style, with_unit
 from experiments.runs import Run
 from experiments.runs.ranks import middle
+from vsr.display import register
 from vsr.drawing.notebook import figure
 
 
@@ -40,3 +41,6 @@ def run_html(run: Run, picture: bytes | None) -> str:
 
 def _number(value: float) -> str:
     return f"{value:.4g}" if np.isfinite(value) else "none"
+
+
+register(Run, png=run_png, html=run_html)

@@ -18,9 +18,10 @@ from jax import Array
 from jax.sharding import Mesh, PartitionSpec
 
 from vsr.controllers import Controller
-from vsr.physics.mechanics import AnyModel, AnyState
-from vsr.physics.model import Environment
-from vsr.rollout import Episode, Schedule, Trajectory, record, rollout
+from vsr.environment import Environment
+from vsr.episode import Schedule, Trajectory, begin, record, rollout, scenario_of
+from vsr.physics.engine import AnyModel, AnyState
+from vsr.tasks import Summary
 
 Tree = TypeVar("Tree")
 
@@ -45,29 +46,31 @@ def repeat(tree: Any, count: int) -> Any:
 @partial(jax.jit, static_argnames="schedule")
 def rollout_population(
     models: AnyModel, controllers: Controller, environment: Environment, states: AnyState, schedule: Schedule
-) -> Episode:
-    """One life per robot. Leading axis (robots,) on models, controllers and states; one environment for all."""
+) -> Summary:
+    """One episode per robot. Leading axis (robots,) on models, controllers and states; one environment for all."""
 
-    def live(robot: tuple[AnyModel, Controller, AnyState]) -> Episode:
+    def episode_of(robot: tuple[AnyModel, Controller, AnyState]) -> Summary:
         model, controller, state = robot
-        return rollout(model, controller, environment, state, schedule)
+        scenario = scenario_of(model, environment, schedule, senses=controller.senses)
+        return rollout(scenario, controller, begin(scenario, state))
 
     robots, *grid = models.present.shape
-    return on_all_devices(live, (models, controllers, states), robots_at_once(robots, math.prod(grid)))
+    return on_all_devices(episode_of, (models, controllers, states), robots_at_once(robots, math.prod(grid)))
 
 
 @partial(jax.jit, static_argnames="schedule")
 def record_population(
     models: AnyModel, controllers: Controller, environment: Environment, states: AnyState, schedule: Schedule
-) -> tuple[Episode, Trajectory]:
+) -> tuple[Summary, Trajectory]:
     """The same with all states on the way, which for many robots take much memory."""
 
-    def live(robot: tuple[AnyModel, Controller, AnyState]) -> tuple[Episode, Trajectory]:
+    def episode_of(robot: tuple[AnyModel, Controller, AnyState]) -> tuple[Summary, Trajectory]:
         model, controller, state = robot
-        return record(model, controller, environment, state, schedule)
+        scenario = scenario_of(model, environment, schedule, senses=controller.senses)
+        return record(scenario, controller, begin(scenario, state))
 
     robots, *grid = models.present.shape
-    return on_all_devices(live, (models, controllers, states), robots_at_once(robots, math.prod(grid)))
+    return on_all_devices(episode_of, (models, controllers, states), robots_at_once(robots, math.prod(grid)))
 
 
 def robots_at_once(robots: int, cells: int) -> int:

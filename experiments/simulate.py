@@ -45,8 +45,8 @@ def as_json(scene: Scene, outcome: Outcome) -> str:
 
 def draw(name: str, scene: Scene, outcome: Outcome, target: Path) -> None:
     """A GIF of the whole life, or a PNG strip of a few moments, as `vsr play` draws them."""
-    from experiments.viewing.film import GIF_RATE, Film, write_gif, write_strip
-    from experiments.viewing.lives import life_of
+    from experiments.play.film import GIF_RATE, Film, write_gif, write_strip
+    from experiments.play.recordings import life_of
     from vsr.drawing.painter import Look
 
     assert outcome.model is not None

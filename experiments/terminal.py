@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from experiments.comparison import Comparison
 from experiments.files import without_nan
 from experiments.numbers import count, number
+from experiments.plot.comparison import Comparison
 from experiments.sweep.summary import Line
 from experiments.units import UNITS
 from vsr.scene import Outcome, Scene

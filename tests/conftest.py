@@ -14,8 +14,9 @@ from hypothesis import settings
 from jax.experimental.compilation_cache import compilation_cache
 
 from experiments.devices import prepare
-from vsr.body import Body, Material, assemble_body
-from vsr.physics.geometry import rest_state
+from vsr.body import Body, Material
+from vsr.physics.engine import assemble_body
+from vsr.physics.squares.geometry import rest_state
 
 settings.register_profile("suite", deadline=None, max_examples=25, derandomize=True)
 settings.load_profile("suite")

@@ -3,7 +3,7 @@
 import numpy as np
 
 from experiments.config import parse_scene
-from experiments.viewing.lives import Life
+from experiments.play.recordings import Life
 from vsr.drawing.recording import Felt, Recording
 
 SIDE, VOXELS = 3.0, 3

@@ -12,12 +12,12 @@ from PIL import Image
 import cli
 from experiments.bench.command import BenchOrder, bench
 from experiments.bench.evolve import bipeds
+from experiments.bench.formatting import device_shown, duration
 from experiments.bench.growth import QUANTITIES, Series, series_for, slope, summarise
 from experiments.bench.lattice import BenchLattice
 from experiments.bench.planar import SCENES, BenchScene
 from experiments.bench.plot import plot_growth
 from experiments.bench.timing import compiling_anew, peak_bytes
-from experiments.bench.words import device_shown, duration
 from experiments.population import on_all_devices
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")

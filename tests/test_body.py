@@ -9,13 +9,15 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from pydantic import ValidationError
 
-from vsr.body import Body, Material, assemble, assemble_body
-from vsr.body.material import MaterialTable
-from vsr.physics.geometry import bounding_box, center, mass_corners, mass_motion, rest_state
+from vsr.body import Body, Material
+from vsr.physics.engine import assemble_body
+from vsr.physics.squares.assembly import assemble
+from vsr.physics.squares.geometry import bounding_box, center, mass_corners, mass_motion, rest_state
+from vsr.physics.squares.materials import SquareMaterials
 
 ROWS, COLUMNS = 3, 4
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
-TABLE = MaterialTable.of([Material(), Material(mass=2.0, mass_side_ratio=0.2)])
+TABLE = SquareMaterials.of([Material(), Material(mass=2.0, mass_side_ratio=0.2)])
 assemble_any = jax.jit(assemble)
 cells = arrays(np.int32, (ROWS, COLUMNS), elements=st.integers(-1, 1))
 
@@ -117,7 +119,7 @@ def test_one_compilation_serves_all_bodies():
 
 def test_one_layer_equals_two_where_nothing_touches_at_a_corner(biped):
     one = assemble_body(biped)
-    two = assemble_any(jnp.asarray(biped.cells), MaterialTable.of(list(biped.materials.values())), 3.0)
+    two = assemble_any(jnp.asarray(biped.cells), SquareMaterials.of(list(biped.materials.values())), 3.0)
     assert one.cluster_mass.shape[0] == 1
     assert float(two.cluster_mass[1].sum()) == 0
     np.testing.assert_allclose(one.cluster_inertia[0], two.cluster_inertia[0], rtol=1e-6)

@@ -12,13 +12,13 @@ from moving import moving_life
 from test_report import make_run
 
 from experiments.files import write_text
-from experiments.reporting import page as reports
-from experiments.reporting.command import write_report
+from experiments.play.page import page as viewer
+from experiments.report import page as reports
+from experiments.report.command import write_report
 from experiments.runs import read_run
-from experiments.viewing.page import page as viewer
-from experiments.watching.following import Follower
-from experiments.watching.portrait import Portrait
-from experiments.watching.server import open_server
+from experiments.watch.following import Follower
+from experiments.watch.portrait import Portrait
+from experiments.watch.server import open_server
 from vsr.drawing.painter import Look
 
 pytestmark = pytest.mark.browser
@@ -63,13 +63,13 @@ def show(browser, files):
         page.close()
 
 
-def settle(page):
+def materialize(page):
     """Wait until what was asked for is drawn."""
     page.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
 def look(page):
-    settle(page)
+    materialize(page)
     return page.picture()
 
 
@@ -81,7 +81,7 @@ def stage_of(page):
 def pause(page):
     page.click("#play")
     page.wait_for("!player.playing")
-    settle(page)
+    materialize(page)
 
 
 @pytest.mark.parametrize("name", ["plane", "space", "many"])
@@ -345,7 +345,7 @@ def test_reports_are_read_wide_and_narrow_in_light_and_dark(browser, tmp_path, m
     button = page.run("(() => { const b = window[0].play.getBoundingClientRect(); return [b.x + 9, b.y + 9]; })()")
     page.click_at(box[0] + button[0], box[1] + button[1])
     page.wait_for("!window[0].player.playing")
-    settle(page)
+    materialize(page)
     still = look(page)
     assert changed(still, look(page)) == 0
     page.resize(390, 760)

@@ -7,10 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vsr.body import Body, Material, assemble_body
-from vsr.physics import Environment, advance
-from vsr.physics.contact import SLOP
-from vsr.physics.geometry import center, kinetic_energy, mass_corners, mass_motion, rest_state
+from vsr.body import Body, Material
+from vsr.environment import Environment
+from vsr.physics.engine import assemble_body
+from vsr.physics.squares.advance import advance
+from vsr.physics.squares.contact import SLOP
+from vsr.physics.squares.geometry import center, kinetic_energy, mass_corners, mass_motion, rest_state
 from vsr.tasks import Placement, move_rigidly, place
 from vsr.terrain import Flat, Terrain, Uphill
 

@@ -14,9 +14,9 @@ from pydantic import ValidationError
 from experiments.encodings import EvolvedRobot
 from experiments.encodings.bodies import GaussianMixture, MaterialGrid
 from experiments.encodings.connectivity import in_the_corner, largest_component
-from experiments.evolution import body_count
-from vsr.body import assemble
-from vsr.body.material import MaterialTable
+from experiments.evolve.generation import body_count
+from vsr.physics.squares.assembly import assemble
+from vsr.physics.squares.materials import SquareMaterials
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 SENSES = [
@@ -156,7 +156,7 @@ def test_descriptions_are_the_same_robot_as_arrays(name):
     genes = jax.tree.map(lambda leaf: leaf[varied.argmax()], many)
     model, built = jax.jit(lambda g: robot.build(g, 20.0))(genes)
     described = robot.describe(jax.tree.map(np.asarray, genes), 20.0)
-    table = MaterialTable.of(list(described.body.materials.values()))
+    table = SquareMaterials.of(list(described.body.materials.values()))
     again = jax.jit(lambda cells: assemble(cells, table, layers=robot.body.layers))(described.body.cells)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5), model, again)
     readings = jnp.asarray(np.random.default_rng(0).normal(size=(len(built.senses), *described.body.cells.shape)))

@@ -22,13 +22,13 @@ from conftest import ROOT, TINY
 from rich.console import Console
 
 import cli
-import experiments.evolve as evolve_module
+import experiments.evolve.command as evolve_module
 from experiments import programs
 from experiments.config import UserError, dump_yaml, load_experiment, load_scene
 from experiments.devices import cache_folder
-from experiments.display import Progress, open_display
-from experiments.evolution import compile_evolution, fitness_of, search_shapes, within_memory
-from experiments.evolve import Order, evolve
+from experiments.evolve.command import Order, evolve
+from experiments.evolve.display import Progress, open_display
+from experiments.evolve.generation import compile_evolution, fitness_of, search_shapes, within_memory
 from experiments.experiment import Experiment
 from experiments.files import read_json_lines
 from experiments.population import in_parts, on_all_devices
@@ -220,7 +220,7 @@ def test_what_is_minimised_falls_also_in_double_precision(tiny, tmp_path):
 
 def test_a_second_start_loads_what_the_first_compiled(tiny, whole, tmp_path, monkeypatch):
     experiment = load_experiment(tiny, ["seeds=[7, 9]"]).resolved()
-    monkeypatch.setattr("experiments.evolution._compile", None)  # cannot be called
+    monkeypatch.setattr("experiments.evolve.generation._compile", None)  # cannot be called
     evolution = compile_evolution(experiment)  # whole had another number of generations and other seeds
     searches, _ = evolution.step(evolution.start())
     assert int(searches[0].generation) == 1
@@ -281,7 +281,7 @@ def test_a_run_that_died_at_any_write_goes_on_to_the_same_end(whole, tiny, tmp_p
 
 KILLED = """
 import os, signal, sys, time
-from experiments.evolve import Order, evolve
+from experiments.evolve.command import Order, evolve
 count, number = 0, int(sys.argv[3])
 original = os.fsync
 def fsync(descriptor):
@@ -685,7 +685,7 @@ def test_a_report_ends_a_run_and_never_harms_it(vsr, whole, tmp_path, monkeypatc
 
     path = tmp_path / "run"
     shutil.copytree(whole, path)
-    monkeypatch.setattr("experiments.reporting.command.report_page", page)
+    monkeypatch.setattr("experiments.report.command.report_page", page)
     stores = jax.config.jax_compilation_cache_dir
     result = vsr("evolve", path, "--resume")
     assert result.exit_code == 0, result.output

@@ -291,7 +291,7 @@ def test_places_that_cannot_be_used_are_told():
 SHARED_OUT = """
 import sys, jax, numpy as np
 from experiments.devices import prepare
-from experiments.evolution import fitness_of
+from experiments.evolve.generation import fitness_of
 from experiments.experiment import Experiment
 from experiments.population import in_parts, on_all_devices
 prepare()

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vsr.compute.vector import join, split
 from vsr.lattice import (
+    Environment,
     Stiffness,
-    Surroundings,
     advance,
     as_graph,
     breakable,
@@ -33,7 +34,6 @@ from vsr.lattice import (
 from vsr.lattice.mesh import Mesh, cells_inside, contains, of_mesh_cells, of_mesh_points, read_mesh
 from vsr.lattice.sampling import best_candidates, neighbours
 from vsr.lattice.springs import forces_on_nodes
-from vsr.lattice.vector import join, split
 
 
 @jax.jit
@@ -225,6 +225,6 @@ def test_best_candidates_are_of_those_drawn():
 
 def test_a_body_from_a_mesh_falls_as_one():
     lattice = of_mesh_points(box_mesh(), 30, 1e4, 100.0)
-    state = advance(lattice, Surroundings(), rest_state(lattice), step=1e-3, count=100)
+    state = advance(lattice, Environment(), rest_state(lattice), step=1e-3, count=100)
     expected = replace(rest_state(lattice), velocity=jnp.zeros((30, 3)).at[:, 2].set(-0.981))
     np.testing.assert_allclose(state.velocity, expected.velocity, atol=1e-3)

@@ -9,9 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from vsr.compute.vector import join, split
 from vsr.lattice import (
+    Environment,
     Stiffness,
-    Surroundings,
     advance,
     breakable,
     driven,
@@ -30,7 +31,6 @@ from vsr.lattice.editing import (
     remove_springs,
 )
 from vsr.lattice.springs import forces_on_nodes
-from vsr.lattice.vector import join, split
 
 
 @jax.jit
@@ -122,7 +122,7 @@ def test_edits_and_motion_are_compiled_once():
         body, spring = add_spring(body, 0, node, 10.0)
         body = remove_spring(body, spring)
         body = remove_node(body, node)
-        body = replace(body, state=advance(body.lattice, Surroundings(), body.state, step=1e-2, count=3))
+        body = replace(body, state=advance(body.lattice, Environment(), body.state, step=1e-2, count=3))
     # At most: another test may have needed the same program.
     assert all(function._cache_size() - size <= 1 for function, size in zip(functions, before, strict=True))
     assert int(body.refused) == 0
@@ -199,11 +199,11 @@ def test_a_new_spring_is_whole_has_its_wave_and_takes_its_length_from_now():
 
 def test_a_moving_body_is_taken_over_as_it_moves():
     lattice = of_pairs((2, 2), 1.0, Stiffness(30.0, 20.0), 1.0)
-    state = advance(lattice, Surroundings(), rest_state(lattice), step=1e-2, count=10)
+    state = advance(lattice, Environment(), rest_state(lattice), step=1e-2, count=10)
     body = editable(lattice, state, nodes=6)
     np.testing.assert_array_equal(body.state.position[:4], state.position.reshape(-1, 2))
-    later = advance(body.lattice, Surroundings(), body.state, step=1e-2, count=10)
-    same = advance(lattice, Surroundings(), state, step=1e-2, count=10)
+    later = advance(body.lattice, Environment(), body.state, step=1e-2, count=10)
+    same = advance(lattice, Environment(), state, step=1e-2, count=10)
     np.testing.assert_allclose(later.position[:4], same.position.reshape(-1, 2), atol=1e-5)
     assert (np.asarray(later.position[4:]) == 0).all()
 

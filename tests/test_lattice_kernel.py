@@ -10,11 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from vsr.compute.implementation import Implementation
+from vsr.compute.unrolled import repeat
 from vsr.lattice import (
+    Environment,
     Lattice,
     State,
     Stiffness,
-    Surroundings,
     Wave,
     advance,
     advance_until,
@@ -34,8 +36,6 @@ from vsr.lattice import (
     slope,
 )
 from vsr.lattice.grid import directions, first_ends, second_ends, spring_shape
-from vsr.lattice.loops import repeat
-from vsr.physics.advance.choice import Implementation
 from vsr.terrain import HeightField, Hilly, Terrain
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -118,11 +118,11 @@ def shaken(lattice: Lattice, seed: int = 2) -> State:
     )
 
 
-def assert_same(lattice: Lattice, surroundings: Surroundings, integrator: str = "semi_implicit_euler") -> State:
+def assert_same(lattice: Lattice, environment: Environment, integrator: str = "semi_implicit_euler") -> State:
     state = shaken(lattice)
     plain, kernel = (
         advance(
-            lattice, surroundings, state, step=STEP, count=COUNT, integrator=integrator, implementation=implementation
+            lattice, environment, state, step=STEP, count=COUNT, integrator=integrator, implementation=implementation
         )
         for implementation in ("xla", KERNEL)
     )
@@ -151,7 +151,7 @@ def assert_close(kernel, plain) -> None:
     ],
 )
 def test_springs_alike_and_not(lattice, dimension, integrator):
-    assert_same(lattice(dimension), Surroundings(), integrator)
+    assert_same(lattice(dimension), Environment(), integrator)
 
 
 @pytest.mark.parametrize("dimension", [2, 3])
@@ -159,7 +159,7 @@ def test_all_that_acts_from_outside(dimension):
     lattice = uneven(dimension)
     some = np.arange(lattice.mass.size).reshape(lattice.mass.shape) % 3 == 0
     lattice = keep_in_plane(lattice, some, [1.0] + [0.5] * (dimension - 1))
-    surroundings = Surroundings(
+    environment = Environment(
         drag=0.05,
         load=loads(lattice, some, [3.0] * dimension),
         bodies=(
@@ -168,15 +168,15 @@ def test_all_that_acts_from_outside(dimension):
             slope(dimension, 0.3, friction=0.1),
         ),
     )
-    assert_same(lattice, surroundings)
+    assert_same(lattice, environment)
 
 
 def test_ground_with_hills_on_record():
     """Steps of `record` are known only to the program, and so is how many of them lie between two samples."""
     lattice, bodies = uneven(2), (floor(2, 0.05, friction=0.7, restitution=0.3),)
-    surroundings = Surroundings(bodies=bodies, terrain=Hilly().build(jnp.float32))
+    environment = Environment(bodies=bodies, terrain=Hilly().build(jnp.float32))
     plain, kernel = (
-        record(lattice, surroundings, shaken(lattice), energy, step=STEP, every=4, samples=3, implementation=name)
+        record(lattice, environment, shaken(lattice), energy, step=STEP, every=4, samples=3, implementation=name)
         for name in ("xla", KERNEL)
     )
     assert np.ptp(plain[1].kinetic) > 1e-2
@@ -186,7 +186,7 @@ def test_ground_with_hills_on_record():
 
 def test_springs_that_break():
     lattice = breakable(uneven(2), 3.0)
-    end = assert_same(lattice, Surroundings())
+    end = assert_same(lattice, Environment())
     assert 5 < broken_count(lattice, end) < 60
 
 
@@ -194,7 +194,7 @@ def test_springs_that_break():
 def test_a_grid_one_node_thick(nodes):
     """Some directions have no springs at all."""
     lattice = breakable(of_pairs(nodes, 0.1, Stiffness(500.0, 300.0, 200.0), 0.1), 1e3)
-    assert_same(lattice, Surroundings())
+    assert_same(lattice, Environment())
 
 
 @pytest.mark.parametrize("integrator", ["semi_implicit_euler", "verlet"])
@@ -202,7 +202,7 @@ def test_springs_that_swing(integrator):
     lattice = uneven(2)
     alike = tuple(jnp.full(part.shape, 0.3) for part in lattice.springs.stiffness)
     late = tuple(jnp.full(part.shape, 0.01) for part in lattice.springs.stiffness)
-    assert_same(driven(lattice, Wave(alike, jnp.asarray(50.0), late, jnp.asarray(0.1))), Surroundings(), integrator)
+    assert_same(driven(lattice, Wave(alike, jnp.asarray(50.0), late, jnp.asarray(0.1))), Environment(), integrator)
 
 
 def together(parts):
@@ -214,8 +214,8 @@ def assert_each_alone(lattices: list[Lattice], grounds: list) -> State:
     states = [shaken(lattice, seed) for seed, lattice in enumerate(lattices)]
 
     def move(lattice: Lattice, terrain, state: State, implementation: Implementation = KERNEL) -> State:
-        surroundings = Surroundings(terrain=terrain)
-        return advance(lattice, surroundings, state, step=STEP, count=COUNT, implementation=implementation)
+        environment = Environment(terrain=terrain)
+        return advance(lattice, environment, state, step=STEP, count=COUNT, implementation=implementation)
 
     alone = [move(*each, "xla") for each in zip(lattices, grounds, states, strict=True)]
     end = jax.vmap(move)(*map(together, (lattices, grounds, states)))
@@ -245,7 +245,7 @@ def test_a_breakpoint_is_met_at_the_same_step():
     lattice = even(2)
     ends = [
         advance_until(
-            lattice, Surroundings(), shaken(lattice), time=0.0205, step=STEP, check_every=9, implementation=name
+            lattice, Environment(), shaken(lattice), time=0.0205, step=STEP, check_every=9, implementation=name
         )
         for name in ("xla", KERNEL)
     ]
@@ -257,7 +257,7 @@ def test_springs_neither_gain_nor_lose_momentum():
     lattice = uneven(2)
     lattice = replace(lattice, inverse_mass=1 / lattice.mass)
     state = shaken(lattice)
-    end = advance(lattice, Surroundings(gravity=0.0), state, step=STEP, count=COUNT, implementation=KERNEL)
+    end = advance(lattice, Environment(gravity=0.0), state, step=STEP, count=COUNT, implementation=KERNEL)
     before, after = (np.einsum("yx,yxd->d", lattice.mass, part.velocity) for part in (state, end))
     assert np.abs(np.asarray(end.velocity - state.velocity)).max() > 0.1
     np.testing.assert_allclose(after, before, atol=2e-6)
@@ -282,7 +282,7 @@ def test_what_the_kernel_cannot_do_is_refused():
         with pytest.raises(ValueError, match=words):
             advance(
                 body,
-                Surroundings(),
+                Environment(),
                 rest_state(lattice),
                 step=STEP,
                 count=1,

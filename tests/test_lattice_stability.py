@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from vsr.body import Material
-from vsr.lattice import INTEGRATORS, Stiffness, Surroundings, advance, choose_step, longest_step, of_pairs, rest_state
+from vsr.lattice import INTEGRATORS, Environment, Stiffness, advance, choose_step, longest_step, of_pairs, rest_state
 from vsr.lattice.model import State
 from vsr.physics.points.stability import longest_point_substep
 
@@ -22,7 +22,7 @@ def shaken(lattice, step, integrator):
     noise = np.random.default_rng(0).normal(0, 1e-6, lattice.rest_position.shape)
     start = rest_state(lattice)
     start = State(start.position + jnp.asarray(noise, jnp.float32), start.velocity, start.time)
-    end = advance(lattice, Surroundings(gravity=0.0), start, step=step, count=600, integrator=integrator)
+    end = advance(lattice, Environment(gravity=0.0), start, step=step, count=600, integrator=integrator)
     return float(jnp.abs(end.position - lattice.rest_position).max())
 
 

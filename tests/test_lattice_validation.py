@@ -10,28 +10,28 @@ import pytest
 from click.testing import CliRunner
 
 import cli
-from experiments.validation.lattice import suite
-from experiments.validation.lattice.bar import Bar, Swing, resting, step_bound, swing
-from experiments.validation.lattice.beams import exponent, measured_frequency
-from experiments.validation.lattice.cylinder import arc_lengths, differences, model_of, scanned
-from experiments.validation.lattice.elastica import WEIGHT, heavy_bar, heavy_elastica, sag
-from experiments.validation.lattice.energy import drift_and_oscillation, swing_with_gravity
-from experiments.validation.lattice.integrators import (
+from experiments.validate.lattice import suite
+from experiments.validate.lattice.bar import Bar, Swing, resting, step_bound, swing
+from experiments.validate.lattice.beams import exponent, measured_frequency
+from experiments.validate.lattice.cylinder import arc_lengths, differences, model_of, scanned
+from experiments.validate.lattice.elastica import WEIGHT, heavy_bar, heavy_elastica, sag
+from experiments.validate.lattice.energy import drift_and_oscillation, swing_with_gravity
+from experiments.validate.lattice.integrators import (
     ORDERS,
     convergence_order,
     disturbed,
     explicit_growth,
     momentum_errors,
 )
-from experiments.validation.lattice.modes import bending_modes, pull_and_release
-from experiments.validation.lattice.rows import Findings, absolute, relative
-from experiments.validation.lattice.spectrum import frequency_of_crossings, frequency_of_peak
-from experiments.validation.lattice.thin_beams import bending_excess, expected_frequency, solved_frequency
-from vsr.lattice import GraphSprings, GridSprings, Stiffness, Surroundings, isotropic, longest_step, of_cells
+from experiments.validate.lattice.modes import bending_modes, pull_and_release
+from experiments.validate.lattice.rows import Findings, absolute, relative
+from experiments.validate.lattice.spectrum import frequency_of_crossings, frequency_of_peak
+from experiments.validate.lattice.thin_beams import bending_excess, expected_frequency, solved_frequency
+from vsr.compute.vector import split
+from vsr.lattice import Environment, GraphSprings, GridSprings, Stiffness, isotropic, longest_step, of_cells
 from vsr.lattice.graph import incidence_of
 from vsr.lattice.modes import highest_mode, natural_modes, springs_of, stiffness_matrix
 from vsr.lattice.motion import potential_energy
-from vsr.lattice.vector import split
 
 SMALL = Bar(height=2, width=2, length=8, room=(2, 2, 20))
 
@@ -235,7 +235,7 @@ def test_scanned_cylinder():
     model = model_of(cylinder, 8, 38)
     assert float(model.lattice.mass.sum()) == pytest.approx(0.216, rel=0.01)
     assert model.gyration == pytest.approx(1, abs=0.03)
-    assert float(Surroundings().gravity) == cylinder.gravity
+    assert float(Environment().gravity) == cylinder.gravity
     assert resting(model.lattice).position.shape == (9, 9, 39, 3)
 
 

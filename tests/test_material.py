@@ -7,7 +7,8 @@ import pytest
 from pydantic import ValidationError
 
 from vsr.body import Body, Material
-from vsr.physics.scaffolding import GROUPS, Group, spring_lengths
+from vsr.body.springs import SQUARE_GROUPS, Group
+from vsr.physics.squares.scaffolding import spring_lengths
 
 DEFAULTS = {
     "mass_side_ratio": 0.3,
@@ -27,7 +28,7 @@ def test_defaults_are_the_papers():
     material = Material()
     assert {name: getattr(material, name) for name in DEFAULTS} == DEFAULTS
     assert material.scaffolding is None
-    assert all(material.has(group) for group in GROUPS)
+    assert all(material.has(group) for group in SQUARE_GROUPS)
     assert material.actuation == "area"
     assert Body(shape="a").voxel_side == 3.0
 
@@ -67,7 +68,7 @@ def test_voxel_side_is_positive(side):
 
 @pytest.mark.parametrize(
     "groups",
-    [chosen for size in range(5) for chosen in itertools.combinations(GROUPS, size)],
+    [chosen for size in range(5) for chosen in itertools.combinations(SQUARE_GROUPS, size)],
     ids=lambda g: "+".join(g) or "none",
 )
 def test_scaffoldings_that_hold_together_are_allowed(groups):

@@ -12,12 +12,12 @@ from PIL import Image
 
 import vsr
 from experiments.config import parse_scene
-from experiments.curves import curve_figure
+from experiments.plot.curves import curve_figure
 from experiments.runs import read_run
 from vsr.drawing.colours import MATERIALS
 from vsr.drawing.recording import watch
 from vsr.drawing.rest import at_rest
-from vsr.rollout import Trajectory
+from vsr.episode import Trajectory
 from vsr.scene import Outcome
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")

@@ -18,20 +18,20 @@ from PIL import Image, ImageDraw
 import cli
 from experiments.config import parse_scene
 from experiments.files import write_text
-from experiments.viewing.lives import live
-from experiments.viewing.packing import Stream, pack, streams_of, unpack
-from experiments.viewing.page import ASSETS, page
-from experiments.viewing.sources import Source, read_sources
+from experiments.play.packing import Stream, pack, streams_of, unpack
+from experiments.play.page import ASSETS, page
+from experiments.play.recordings import live
+from experiments.play.sources import Source, read_sources
 from vsr.drawing.colours import PALETTES, SCALES, rgb
 from vsr.drawing.legend import legend
 from vsr.drawing.overlays import GROWING, OVERLAYS, PAPER, SENSES, SHRINKING, TOUCHING, VELOCITY, VoxelPen, sense_marks
 from vsr.drawing.painter import Look, Painter, round_step
 from vsr.drawing.recording import Felt, Recording, watch
 from vsr.drawing.spring_lines import SpringLines
-from vsr.physics.geometry import mass_corners, mass_motion, voxel_corners
-from vsr.physics.mechanics import mechanics_of
+from vsr.physics.engine import mechanics_of
 from vsr.physics.points.breaking import of_classes
 from vsr.physics.points.springs import spring_corners, voxel_tensions
+from vsr.physics.squares.geometry import mass_corners, mass_motion, voxel_corners
 from vsr.scene import simulate
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")

@@ -12,17 +12,16 @@ from pydantic import ValidationError
 
 from experiments.simulate import as_json
 from experiments.terminal import show_outcome
-from vsr.body import Body, Material, assemble_point_body
-from vsr.body.points import PointTable, assemble_points, most_layers, point_layers_needed
+from vsr.body import Body, Material
+from vsr.environment import Environment
 from vsr.lattice import INTEGRATORS, advance, isotropic, of_cells
 from vsr.lattice import rest_state as lattice_at_rest
-from vsr.lattice.model import Surroundings
-from vsr.physics.mechanics import mechanics_of
-from vsr.physics.model import Environment
+from vsr.physics.engine import assemble_body, mechanics_of
+from vsr.physics.points.assembly import PointMaterials, assemble_points, layers_needed, most_layers
 from vsr.physics.points.breaking import broken_springs
-from vsr.physics.points.dynamics import advance_through
-from vsr.physics.points.exchange import nodes_of_corners
+from vsr.physics.points.gather import nodes_of_corners
 from vsr.physics.points.geometry import center, rest_state, size, voxel_motion
+from vsr.physics.points.reference import advance_through
 from vsr.physics.points.stability import longest_point_substep
 from vsr.scene import Scene, simulate
 from vsr.sensors.quantities import QUANTITIES, View
@@ -59,14 +58,14 @@ def test_voxels_move_like_the_lattice_of_the_same_solid(dimension):
     material = Material(young_modulus=modulus, density=density, **UNDAMPED)
     shape = SHAPES[dimension]
     body = Body(shape=shape, masses="points", materials={"a": material}, voxel_side=side)
-    model = assemble_point_body(body)
+    model = assemble_body(body)
     lattice = of_cells(body.present, side, isotropic(modulus, side, dimension), density)
     state = shaken(model)
     at_rest = lattice_at_rest(lattice)
     other = replace(at_rest, position=state.position[0], velocity=state.velocity[0])
     step, count = 0.3 * longest_point_substep(material, side, dimension), 40
     ours = run(model, state, time=count * step, substep=step)
-    theirs = advance(lattice, Surroundings(gravity=0.0), other, step=step, count=count)
+    theirs = advance(lattice, Environment(gravity=0.0), other, step=step, count=count)
     there = np.asarray(model.node_mass[0]) > 0
     np.testing.assert_allclose(ours.position[0][there], theirs.position[there], atol=2e-4)
     assert np.abs(np.asarray(ours.position - state.position)).max() > 0.05
@@ -84,7 +83,7 @@ def test_voxels_move_like_the_lattice_of_the_same_solid(dimension):
     ],
 )
 def test_voxels_that_only_touch_are_not_joined(shape, layers):
-    model = assemble_point_body(Body(shape=shape, masses="points", materials={"a": Material(**UNDAMPED)}))
+    model = assemble_body(Body(shape=shape, masses="points", materials={"a": Material(**UNDAMPED)}))
     assert model.node_mass.shape[0] == layers
     voxels = int(model.present.sum())
     corners = 2**model.dimension
@@ -104,14 +103,14 @@ def test_voxels_that_only_touch_are_not_joined(shape, layers):
 def test_layers_needed_are_never_more_than_the_most():
     random = np.random.default_rng(1)
     for dimension, grid in ((2, (4, 4)), (3, (3, 3, 3))):
-        found = {point_layers_needed(random.random(grid) < 0.5) for _ in range(40)}
+        found = {layers_needed(random.random(grid) < 0.5) for _ in range(40)}
         assert max(found) == most_layers(dimension)
         assert min(found) >= 1
 
 
 @dimensions
 def test_inner_forces_keep_momentum(dimension):
-    model = assemble_point_body(body_of(dimension, linear_damping=0.0))
+    model = assemble_body(body_of(dimension, linear_damping=0.0))
     state = shaken(model, amount=0.3)
     later = run(model, state, time=0.5, substep=1 / 600, control=0.7)
 
@@ -130,7 +129,7 @@ def test_inner_forces_keep_momentum(dimension):
 @pytest.mark.parametrize(("control", "ratio"), [(1.0, 0.8), (-1.0, 1.2), (0.0, 1.0)])
 def test_a_driven_voxel_takes_the_area_or_volume_asked_for(dimension, control, ratio):
     shape = "a" if dimension == 2 else (("a",),)
-    model = assemble_point_body(Body(shape=shape, masses="points"))
+    model = assemble_body(Body(shape=shape, masses="points"))
     end = run(model, rest_state(model), time=3.0, substep=1 / 300, control=control)
     assert float(voxel_motion(model, WEIGHTLESS, end).size_ratio.squeeze()) == pytest.approx(ratio, abs=1e-4)
 
@@ -139,7 +138,7 @@ def test_a_driven_voxel_takes_the_area_or_volume_asked_for(dimension, control, r
 def test_force_actuation_draws_corners_in(dimension):
     shape = "a" if dimension == 2 else (("a",),)
     material = Material(actuation="force", max_force=500.0)
-    model = assemble_point_body(Body(shape=shape, masses="points", materials={"a": material}))
+    model = assemble_body(Body(shape=shape, masses="points", materials={"a": material}))
     small, large = (run(model, rest_state(model), time=2.0, substep=1 / 300, control=value) for value in (1.0, -1.0))
     ratios = [float(voxel_motion(model, WEIGHTLESS, end).size_ratio.squeeze()) for end in (small, large)]
     assert ratios[0] < 0.99 < 1.01 < ratios[1]
@@ -167,9 +166,9 @@ def test_sizes_are_those_of_the_deformed_voxel(seed):
     "material", [{}, {"spring_frequency": 20.0, "spring_damping_ratio": 0.0}, {"young_modulus": 1e5, "density": 10.0}]
 )
 def test_substeps_are_stable_up_to_the_bound_and_not_beyond(dimension, material):
-    model = assemble_point_body(body_of(dimension, linear_damping=0.0, **material))
+    model = assemble_body(body_of(dimension, linear_damping=0.0, **material))
     bound = longest_point_substep(Material(**material), 3.0, dimension)
-    alone = assemble_point_body(
+    alone = assemble_body(
         Body(
             shape="a" if dimension == 2 else (("a",),),
             masses="points",
@@ -192,7 +191,7 @@ def test_substeps_are_stable_up_to_the_bound_and_not_beyond(dimension, material)
 @dimensions
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 def test_every_integrator_lets_robots_fall_and_land(dimension, integrator):
-    model = assemble_point_body(body_of(dimension, linear_damping=3.0), integrator=integrator)
+    model = assemble_body(body_of(dimension, linear_damping=3.0), integrator=integrator)
     ground = Environment(gravity=jnp.float32(9.8), terrain=Flat().build())
     start = place(model, ground.terrain, Placement(clearance=0.5))
     falling = run(model, start, time=0.2, substep=1 / 1000, environment=ground)
@@ -209,7 +208,7 @@ def test_every_integrator_lets_robots_fall_and_land(dimension, integrator):
 
 
 def test_what_voxels_feel_in_space():
-    model = assemble_point_body(body_of(3))
+    model = assemble_body(body_of(3))
     velocity = jnp.array([3.0, 1.0, -4.0])
     state = move_rigidly(model, rest_state(model), tilt=0.4, shift=jnp.array([50.0, 0, 5]), velocity=velocity)
     view = View(voxel_motion(model, WEIGHTLESS, state), False)
@@ -234,7 +233,7 @@ def test_what_voxels_feel_in_space():
 
 @dimensions
 def test_a_placed_robot_stands_where_it_should(dimension):
-    model = assemble_point_body(body_of(dimension))
+    model = assemble_body(body_of(dimension))
     state = place(model, Flat().build(), Placement(clearance=0.5, velocity=(2.0, 1.0)))
     low, high = mechanics_of(model).bounding_box(model, state)
     np.testing.assert_allclose(low, [11.0, *([-3.0] if dimension == 3 else []), 0.5], atol=1e-5)
@@ -247,7 +246,7 @@ def test_many_bodies_of_a_grid_are_the_same_as_each_alone():
     """One compilation for all bodies; robots lie last in memory, and that changes nothing."""
     random = np.random.default_rng(3)
     cells = jnp.asarray(np.where(random.random((4, 2, 2, 3)) < 0.7, random.integers(0, 2, (4, 2, 2, 3)), -1))
-    table = PointTable.of([Material(), Material(spring_frequency=12.0)], 3.0, 3)
+    table = PointMaterials.of([Material(), Material(spring_frequency=12.0)], 3.0, 3)
     ground = Environment(gravity=jnp.float32(9.8), terrain=Flat().build())
 
     def live(cells):
@@ -315,7 +314,7 @@ def test_springs_break_beyond_their_yield_force_and_stay_broken(dimension):
     body = Body(shape=shape, masses="points", materials=materials)
     upper = np.zeros((2**dimension, *body.present.shape), bool)
     upper[2 ** (dimension - 1) :] = True
-    model = assemble_point_body(body, anchored=upper)
+    model = assemble_body(body, anchored=upper)
     start = rest_state(model)
     sag = weight / float(model.stiffness[0].max())
     low = (jnp.arange(start.position.shape[1]) == 0).reshape(-1, *(1,) * dimension)
@@ -341,10 +340,10 @@ def test_springs_break_beyond_their_yield_force_and_stay_broken(dimension):
 
 
 def test_what_cannot_break_has_no_state_for_it():
-    model = assemble_point_body(body_of(2))
+    model = assemble_body(body_of(2))
     assert model.yield_force is None
     assert rest_state(model).intact is None
-    strong = assemble_point_body(body_of(2, yield_force=1e9))
+    strong = assemble_body(body_of(2, yield_force=1e9))
     ends = [run(each, shaken(each), time=0.05, substep=1 / 600) for each in (model, strong)]
     np.testing.assert_allclose(ends[0].position, ends[1].position, atol=1e-5)
     assert int(broken_springs(strong, ends[1]).sum()) == 0

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 from tests.test_points import shaken
-from vsr.body import Body, Material, assemble_point_body, assemble_points
-from vsr.body.points import PointTable
+from vsr.body import Body, Material
 from vsr.controllers import Sine
+from vsr.environment import Environment
+from vsr.episode import Schedule, record
 from vsr.lattice.launch import MOST_LANES
-from vsr.physics.model import Environment
-from vsr.physics.points.dynamics import advance_through
-from vsr.rollout import Schedule, record
+from vsr.physics.engine import assemble_body
+from vsr.physics.points.assembly import PointMaterials, assemble_points
+from vsr.physics.points.reference import advance_through
 from vsr.terrain import Bumpy, Flat, Hilly, Polyline
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -69,7 +70,7 @@ def assert_close(plain, kernel) -> None:
     ],
 )
 def test_the_kernel_moves_bodies_as_plain_jax_does(shape, materials, terrain, layers):
-    model = assemble_point_body(Body(shape=shape, masses="points", materials=materials))
+    model = assemble_body(Body(shape=shape, masses="points", materials=materials))
     assert (model.layer.shape[0] > 1) == (layers > 1)
     state, controls = shaken(model), controls_for(model)
     results = [moved(name, model, ground(terrain), state, controls) for name in ("xla", KERNEL)]
@@ -79,7 +80,7 @@ def test_the_kernel_moves_bodies_as_plain_jax_does(shape, materials, terrain, la
 
 def test_bodies_of_a_grid_are_moved_and_absent_nodes_stay():
     """As when bodies evolve: four layers of nodes, most of them absent, so that programs have nothing to do."""
-    table = PointTable.of(list(BY_FORCE.values()), 3.0, 3, jnp.float32)
+    table = PointMaterials.of(list(BY_FORCE.values()), 3.0, 3, jnp.float32)
     scattered = np.random.default_rng(3).choice([-1, 0, 1], (2, 2, 3), p=[0.4, 0.3, 0.3])
     cells = jnp.asarray([PARTING, scattered])
     models = jax.vmap(lambda one: assemble_points(one, table, 3.0, layers=4))(cells)
@@ -109,7 +110,7 @@ def valley(rise: float, friction: float = 0.5) -> Environment:
 def test_many_robots_at_once_are_each_alone():
     """Each with its own body, ground, state and control values; as plain JAX moves it alone."""
     bodies = [Body(shape=shape, masses="points", materials=MATERIALS) for shape in (JOINED[2], ("b.a", "aaa"))]
-    models = [assemble_point_body(body) for body in bodies]
+    models = [assemble_body(body) for body in bodies]
     robots = [
         (model, valley(rise, rise), shaken(model, seed), controls_for(model, seed))
         for seed, (model, rise) in enumerate(zip(models, (0.2, 2.0), strict=True))
@@ -127,7 +128,7 @@ def test_many_robots_at_once_are_each_alone():
 def test_a_life_on_record():
     """Interval after interval, with control values that change."""
     body = Body(shape="ab", masses="points", materials=MATERIALS)
-    model, controller = assemble_point_body(body), Sine(frequency=3.0).build(body)
+    model, controller = assemble_body(body), Sine(frequency=3.0).build(body)
     live = jax.jit(partial(record, model, controller, valley(0.2), shaken(model)), static_argnames="schedule")
     schedule = Schedule(duration=0.1, control_interval=0, substeps=4)
     plain, kernel = (live(schedule=replace(schedule, implementation=name)) for name in ("xla", KERNEL))
@@ -137,6 +138,6 @@ def test_a_life_on_record():
 
 
 def test_what_the_kernel_cannot_do_is_refused():
-    model = assemble_point_body(Body(shape=JOINED[2], masses="points", materials=MATERIALS), integrator="rk4")
+    model = assemble_body(Body(shape=JOINED[2], masses="points", materials=MATERIALS), integrator="rk4")
     with pytest.raises(ValueError, match="rk4 was asked for"):
         moved(KERNEL, model, ground(Flat()), shaken(model), controls_for(model))

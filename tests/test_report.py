@@ -14,16 +14,16 @@ from click.testing import CliRunner
 from conftest import TINY
 
 import cli
-from experiments.reporting import page as page_module
-from experiments.reporting import sections
-from experiments.reporting.bodies import draw_body, room_for
-from experiments.reporting.charts import descent_chart
-from experiments.reporting.findings import find_out
-from experiments.reporting.markup import table, tag
-from experiments.reporting.svg import SERIES
+from experiments.play.sources import read_sources
+from experiments.report import page as page_module
+from experiments.report import sections
+from experiments.report.bodies import draw_body, room_for
+from experiments.report.charts import descent_chart
+from experiments.report.findings import find_out
+from experiments.report.markup import table, tag
+from experiments.report.svg import SERIES
 from experiments.runs import read_run
 from experiments.runs.lineage import Lineage, descent_of_best
-from experiments.viewing.sources import read_sources
 from vsr.body import Body
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")

@@ -28,10 +28,10 @@ from vsr import (
     World,
     simulate,
 )
-from vsr.body import assemble
-from vsr.body.material import MaterialTable
-from vsr.physics import Environment
-from vsr.rollout import Schedule, record, rollout
+from vsr.environment import Environment
+from vsr.episode import Schedule, record, rollout
+from vsr.physics.squares.assembly import assemble
+from vsr.physics.squares.materials import SquareMaterials
 from vsr.tasks import evaluate, place
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -117,7 +117,7 @@ def test_a_state_that_is_not_finite_or_explodes_is_a_failure():
     assert not bool(run(model, controller, environment, state, schedule).failed)
 
 
-TABLE = MaterialTable.of([Material()])
+TABLE = SquareMaterials.of([Material()])
 GROUND = Environment(gravity=jnp.float32(9.8), terrain=Flat().build())
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from vsr.body import Body, assemble_body
-from vsr.physics import Environment
-from vsr.physics.geometry import rest_state
-from vsr.physics.mechanics import mechanics_of
+from vsr.body import Body
+from vsr.environment import Environment
+from vsr.physics.engine import assemble_body, mechanics_of
+from vsr.physics.squares.geometry import rest_state
 from vsr.sensors import QUANTITIES, Sense, empty_memory, read
 from vsr.sensors.quantities import ONLY_IN_SPACE, View
 from vsr.tasks import move_rigidly

@@ -12,14 +12,14 @@ from experiments.encodings.bodies import GaussianMixture
 from experiments.encodings.connectivity import largest_component
 from experiments.experiment import Experiment
 from experiments.runs import read_run
-from vsr.body import Body, assemble_point_body
+from vsr.body import Body
 from vsr.drawing.painter import outer_faces
 from vsr.drawing.recording import watch
-from vsr.physics.mechanics import mechanics_of
-from vsr.physics.model import Environment
-from vsr.physics.points.dynamics import advance_through
+from vsr.environment import Environment
+from vsr.episode import Trajectory
+from vsr.physics.engine import assemble_body, mechanics_of
 from vsr.physics.points.geometry import rest_state
-from vsr.rollout import Trajectory
+from vsr.physics.points.reference import advance_through
 from vsr.scene import simulate
 from vsr.tasks import Placement, place
 from vsr.terrain import Bumpy, HeightField, Heights, field_surface, highest_of_field
@@ -79,7 +79,7 @@ def test_the_highest_ground_below_a_robot_is_found():
 
 
 def test_a_quadruped_lands_on_bumpy_ground_and_stays_above_it():
-    model = assemble_point_body(Body(shape=QUADRUPED))
+    model = assemble_body(Body(shape=QUADRUPED))
     ground = Environment(gravity=jnp.float32(9.8), terrain=Bumpy(height=0.6, width=2.0, seed=3).build())
     start = place(model, ground.terrain, Placement(clearance=0.2))
     controls = jnp.zeros((1, *model.present.shape))
@@ -95,7 +95,7 @@ def test_a_quadruped_lands_on_bumpy_ground_and_stays_above_it():
 
 
 def test_robots_may_stand_on_different_fields():
-    model = assemble_point_body(Body(shape=[["aa"]]))
+    model = assemble_body(Body(shape=[["aa"]]))
     fields = [Bumpy(height=1.0, width=4.0, length=60.0, breadth=20.0, seed=seed).build() for seed in (1, 2)]
 
     def land(field):
@@ -136,7 +136,7 @@ def test_given_heights_are_the_ground():
 
 def test_robots_stand_on_given_heights_and_beyond_them():
     ground = Heights(heights=[[0.0, 0.0, 2.0], [0.0, 0.0, 2.0]], spacing=4.0)
-    model = assemble_point_body(Body(shape=[["aa"]]))
+    model = assemble_body(Body(shape=[["aa"]]))
     for left, height in ((None, 2.0), (30.0, 2.0), (-9.0, 0.0)):
         low, _ = mechanics_of(model).bounding_box(model, place(model, ground.build(), Placement(left=left)))
         np.testing.assert_allclose(low[jnp.array([0, 2])], [1.0 if left is None else left, height + 1], atol=1e-5)
@@ -173,7 +173,7 @@ def test_fields_that_cannot_be_are_refused(wrong, told):
 
 
 def test_robots_in_space_are_placed_aside_and_turned():
-    model = assemble_point_body(Body(shape=[["aaa", "a.."]]))
+    model = assemble_body(Body(shape=[["aaa", "a.."]]))
     straight, quarter, back = (
         place(model, None, Placement(left=5.0, y=7.0, yaw=yaw, velocity=(1.0, 0.0))) for yaw in (0.0, 90.0, 180.0)
     )
@@ -192,7 +192,7 @@ def test_robots_in_space_are_placed_aside_and_turned():
 
 def test_a_robot_aside_stands_on_the_ground_there():
     ground = Heights(heights=[[0.0, 0.0], [0.0, 0.0], [5.0, 5.0]], spacing=20.0, start=(0.0, -20.0))
-    model = assemble_point_body(Body(shape=[["a"]]))
+    model = assemble_body(Body(shape=[["a"]]))
     for y, height in ((-10.0, 0.0), (20.0, 5.0), (90.0, 5.0)):
         low, _ = mechanics_of(model).bounding_box(model, place(model, ground.build(), Placement(y=y)))
         assert float(low[2]) == pytest.approx(height + 1, abs=1e-5)
@@ -288,7 +288,7 @@ generations: 2
 
 def test_outer_faces_are_drawn():
     for shape, faces in (([["a"]], 6), ([["aa"]], 10), (QUADRUPED, 2 * 12 + 14 + 4 * 4)):
-        model = assemble_point_body(Body(shape=shape))
+        model = assemble_body(Body(shape=shape))
         state = rest_state(model)
         life = Trajectory(
             jnp.zeros(1), jax.tree.map(lambda leaf: leaf[None], state), jnp.zeros((1, *model.present.shape))

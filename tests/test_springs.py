@@ -5,12 +5,13 @@ import numpy as np
 import plain
 import pytest
 
-from vsr.body import Body, Material, assemble_body
-from vsr.physics.actuation import add_actuation_forces, rest_lengths
-from vsr.physics.scaffolding import GROUPS, Group
-from vsr.physics.springs import Masses, spring_forces
+from vsr.body import Body, Material
+from vsr.body.springs import SQUARE_GROUPS, Group
+from vsr.physics.engine import assemble_body
+from vsr.physics.squares.actuation import add_actuation_forces, rest_lengths
+from vsr.physics.squares.springs import Masses, spring_forces
 
-SCAFFOLDINGS = [GROUPS, (Group.side_external, Group.central_cross), (Group.side_internal,), (Group.side_cross,)]
+SCAFFOLDINGS = [SQUARE_GROUPS, (Group.side_external, Group.central_cross), (Group.side_internal,), (Group.side_cross,)]
 
 
 def random_pose(seed, size=0.25):
@@ -60,7 +61,7 @@ def test_full_control_takes_the_originals_rest_lengths(original_voxel, control, 
     pose = random_pose(4, size=0.05)
     force, _ = plain.voxel_forces(
         springs, *pose, [spring[name] for spring in springs],
-        mass=0.2025, inertia=0.0273375, frequency=8.0, damping_ratio=0.3, groups=GROUPS,
+        mass=0.2025, inertia=0.0273375, frequency=8.0, damping_ratio=0.3, groups=SQUARE_GROUPS,
     )  # fmt: skip
     np.testing.assert_allclose(
         ours(Material(mass=0.2025, lower_limit=0.0), pose, control)[0], force, rtol=2e-4, atol=2e-3

@@ -6,10 +6,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vsr.body import Body, Material, assemble_body
-from vsr.physics import Environment, advance
-from vsr.physics.geometry import kinetic_energy, rest_state
-from vsr.physics.stability import MARGIN, choose_substeps, longest_substep
+from vsr.body import Body, Material
+from vsr.environment import Environment
+from vsr.physics.engine import assemble_body
+from vsr.physics.squares.advance import advance
+from vsr.physics.squares.geometry import kinetic_energy, rest_state
+from vsr.physics.squares.stability import MARGIN, choose_substeps, longest_substep
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 SOFT = {"scaffolding": ("side_external", "central_cross")}

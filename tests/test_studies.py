@@ -12,12 +12,12 @@ from conftest import ROOT
 from PIL import Image
 
 import cli
-from experiments.checking import check_file
+from experiments.check import check_file
 from experiments.config import load_experiment
+from experiments.reproduce import reproduce as reproduce_module
+from experiments.reproduce.claims import CLAIMS, Above, Gain, Result, Wider
+from experiments.reproduce.reading import SHIPPED, find_studies, load_study
 from experiments.runs import read_run
-from experiments.studies import reproduce as reproduce_module
-from experiments.studies.claims import CLAIMS, Above, Gain, Result, Wider
-from experiments.studies.reading import SHIPPED, find_studies, load_study
 from vsr.sensors import Sense
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -149,7 +149,7 @@ def test_a_study_is_run_in_pieces(vsr, own, tmp_path, monkeypatch):
 
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     monkeypatch.setattr(reproduce_module, "evolve", None)  # cannot be called
-    monkeypatch.setattr("experiments.studies.robots.live_again", None)
+    monkeypatch.setattr("experiments.reproduce.robots.live_again", None)
     assert "already finished" in vsr(*command, "--resume").output
     (tmp_path / "own" / "report.md").unlink()
     again = vsr(*command, "--report")
@@ -193,7 +193,7 @@ def test_a_study_with_faults_tells_all_of_them(vsr, tmp_path):
 def test_claims_of_ones_own(vsr, own, tmp_path):
     (tmp_path / "my_claims.py").write_text(
         "from typing import Literal\n"
-        "from experiments.studies.claims import CLAIMS, Claim, Verdict\n"
+        "from experiments.reproduce.claims import CLAIMS, Claim, Verdict\n"
         "class Modest(Claim):\n"
         '    """Nothing is promised."""\n'
         "    type: Literal['modest'] = 'modest'\n"

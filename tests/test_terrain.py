@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from vsr.body import Body, assemble_body
-from vsr.physics.geometry import bounding_box, mass_motion
+from vsr.body import Body
+from vsr.physics.engine import assemble_body
+from vsr.physics.squares.geometry import bounding_box, mass_motion
 from vsr.tasks import Placement, place
 from vsr.terrain import (
     TERRAINS,

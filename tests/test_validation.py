@@ -8,10 +8,10 @@ from click.testing import CliRunner
 from conftest import DATA
 
 import cli
-from experiments.validation.cantilever import validate_dynamic_fine
-from experiments.validation.original import control_of_note
-from experiments.validation.robots import correlation, ranks
-from experiments.validation.suite import validate
+from experiments.validate.cantilever import validate_dynamic_fine
+from experiments.validate.original import control_of_note
+from experiments.validate.robots import correlation, ranks
+from experiments.validate.suite import validate
 
 
 @pytest.fixture(scope="module")

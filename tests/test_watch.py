@@ -22,11 +22,11 @@ from moving import moving_life
 import cli
 from experiments.numbers import count
 from experiments.runs import folder
-from experiments.watching import following
-from experiments.watching import portrait as portraits
-from experiments.watching.following import Follower
-from experiments.watching.portrait import Portrait
-from experiments.watching.server import ASSETS, open_server
+from experiments.watch import following
+from experiments.watch import portrait as portraits
+from experiments.watch.following import Follower
+from experiments.watch.portrait import Portrait
+from experiments.watch.server import ASSETS, open_server
 
 
 @pytest.fixture

@@ -6,6 +6,10 @@ Importing this package does not load jax; the first use of a name does.
 from importlib import import_module
 from typing import Any
 
+from vsr.display import provide
+
+provide("vsr.drawing.notebook")
+
 _HOME = {
     "Body": "vsr.body",
     "Material": "vsr.body",

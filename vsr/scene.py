@@ -1,37 +1,36 @@
-"""A scene is all that one simulation needs, as plain data: robot, world, task, physics. `simulate` runs it."""
+"""A scene is all that one episode needs, as plain data: robot, world, task, physics. `simulate` runs it."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from pydantic import Field, model_validator
 
-from vsr.body import Body, Material, assemble_body, assemble_point_body
-from vsr.body.shape import Masses
+from vsr.body import Body, Masses, Material
+from vsr.compute.implementation import chosen
 from vsr.controllers import CONTROLLERS, Controller, ControllerSpec, Sine
-from vsr.physics.advance import chosen
-from vsr.physics.mechanics import AnyModel, AnyState
-from vsr.physics.model import Environment
-from vsr.physics.points.dynamics import beyond_kernel
-from vsr.physics.points.stability import longest_point_substep
-from vsr.physics.stability import choose_substeps, longest_substep
-from vsr.rollout import Schedule, Trajectory, record, rollout
+from vsr.display import Displayed
+from vsr.environment import Environment
+from vsr.episode import Scenario, Schedule, Trajectory, record, reset, rollout, scenario_of
+from vsr.physics.engine import ENGINES, AnyModel, assemble_body, stability_bound
+from vsr.physics.substeps import choose_substeps
 from vsr.spec import Count, OneOf, Real, Seconds, Spec, misfit
-from vsr.tasks import TASKS, Locomotion, evaluate, place
+from vsr.tasks import TASKS, Locomotion, Placement, Task
+from vsr.tasks.measures import USUAL
 from vsr.terrain import TERRAINS, AnyGround, Flat
 
 MOST_SUBSTEPS_IN_ALL = 1e9
-"""A simulation longer than this is a mistake, not a wish."""
+"""A simulation longer than this is a mistake."""
 
 
-class Robot(Spec):
+class Robot(Displayed, Spec):
     """A body and what controls it."""
 
     body: Body
@@ -44,15 +43,6 @@ class Robot(Spec):
         if complaints:
             raise misfit([(("controller", *path), reason) for path, reason in complaints])
         return self
-
-    def _repr_png_(self) -> bytes | None:
-        """For notebooks."""
-        return self.body._repr_png_()
-
-    def _repr_html_(self) -> str | None:
-        from vsr.drawing import notebook
-
-        return notebook.attempt(notebook.robot_html, self)
 
 
 class World(Spec):
@@ -106,29 +96,22 @@ class Voxels(Protocol):
     def dimension(self) -> int: ...
 
 
-def plan(voxels: Voxels, materials: Iterable[Material], task: Locomotion, physics: Physics) -> Schedule:
-    """How a life is cut into steps short enough for all materials; raises ValueError, with the bound, if impossible."""
-    longest = longest_substep
-    if voxels.masses == "points":
-        longest = partial(
-            longest_point_substep,
-            voxel_side=voxels.voxel_side,
-            dimension=voxels.dimension,
-            integrator=physics.integrator,
-        )
+def plan(voxels: Voxels, materials: Iterable[Material], task: Task, physics: Physics) -> Schedule:
+    """How an episode is cut into steps short enough for all materials; raises ValueError if that is impossible."""
+    bound = stability_bound(voxels.masses, materials, voxels.voxel_side, voxels.dimension, physics.integrator)
     return Schedule(
         duration=task.duration,
         time_step=physics.time_step,
         control_interval=physics.control_interval,
-        substeps=choose_substeps(list(materials), physics.time_step, physics.substeps, longest),
+        substeps=choose_substeps(bound, physics.time_step, physics.substeps),
         implementation=physics.implementation,
     )
 
 
-def check_life(
-    voxels: Voxels, materials: Iterable[Material], width: float, world: World, task: Locomotion, physics: Physics
+def check_episode(
+    voxels: Voxels, materials: Iterable[Material], width: float, world: World, task: Task, physics: Physics
 ) -> list[tuple[tuple[str, ...], str]]:
-    """Complaints (path and reason) about a life that cannot be simulated; width: of the robot [m]."""
+    """Complaints (path and reason) about an episode that cannot be simulated; width: of the robot [m]."""
     complaints, materials = [], list(materials)
     try:
         schedule = plan(voxels, materials, task, physics)
@@ -138,18 +121,10 @@ def check_life(
             complaints.append((("task", "duration"), text))
     except ValueError as error:
         complaints.append((("physics", "substeps"), str(error)))
-    if voxels.masses == "squares" and physics.integrator != "semi_implicit_euler":
-        text = f"'{physics.integrator}' needs point masses; square masses are moved by semi_implicit_euler"
-        complaints.append((("physics", "integrator"), text))
-    if voxels.masses == "points" and physics.implementation == "fused":
-        obstacle = beyond_kernel(physics.integrator, any(m.yield_force is not None for m in materials))
-        if obstacle:
-            text = f"'fused' cannot move this body: {obstacle}; use 'auto' or 'xla'"
-            complaints.append((("physics", "implementation"), text))
+    refused = ENGINES[voxels.masses].check(materials, physics.integrator, physics.implementation)
+    complaints += [(("physics", name), reason) for name, reason in refused.items()]
     if world.terrain is not None and world.terrain.in_space and voxels.dimension == 2:
-        complaints.append(
-            (("world", "terrain"), "its height changes along y; a robot in the plane needs a line of ground")
-        )
+        complaints.append((("world", "terrain"), "its height changes along y; a 2-D robot needs a line of ground"))
     unplaceable = task.placement.misfit(voxels.dimension)
     if unplaceable is not None:
         complaints.append((("task", "placement", unplaceable[0]), unplaceable[1]))
@@ -162,12 +137,12 @@ def check_life(
     return complaints
 
 
-class Scene(Spec):
+class Scene(Displayed, Spec):
     """All that one simulation needs."""
 
     robot: Robot
     world: World = World()
-    task: Annotated[Locomotion, OneOf(TASKS, default="locomotion")] = Locomotion()
+    task: Annotated[Task, OneOf(TASKS, default="locomotion")] = Locomotion()
     physics: Physics = Physics()
     plugins: tuple[str, ...] = ()
     """Python modules to import before reading the rest; they register components of your own"""
@@ -176,43 +151,30 @@ class Scene(Spec):
     def _possible(self) -> Scene:
         body = self.robot.body
         width = body.cells.shape[-1] * body.voxel_side
-        complaints = check_life(body, self._used_materials(), width, self.world, self.task, self.physics)
+        complaints = check_episode(body, self._used_materials(), width, self.world, self.task, self.physics)
         if complaints:
             raise misfit(complaints)
         return self
 
     def schedule(self) -> Schedule:
-        """How this life is cut into steps."""
+        """How this episode is cut into steps."""
         return plan(self.robot.body, self._used_materials(), self.task, self.physics)
 
     def _used_materials(self) -> list[Material]:
         body = self.robot.body
         return [list(body.materials.values())[index] for index in np.unique(body.cells[body.present])]
 
-    def build(self) -> tuple[AnyModel, Controller, Environment, AnyState]:
-        """All arrays of the first moment."""
-        dtype = jnp.dtype(self.physics.precision)
-        body = self.robot.body
-        if body.masses == "points":
-            model = assemble_point_body(body, dtype=dtype, integrator=self.physics.integrator)
-        else:
-            model = assemble_body(body, dtype=dtype)
+    def build(self) -> tuple[Scenario, Controller]:
+        """All arrays: what stays as it is during the episode, and the controller."""
+        dtype, body = jnp.dtype(self.physics.precision), self.robot.body
+        model = assemble_body(body, dtype=dtype, integrator=self.physics.integrator)
+        controller = self.robot.controller.build(body, dtype)
         environment = self.world.build(dtype)
-        state = _place(model, environment.terrain, self.task.placement)
-        return model, self.robot.controller.build(self.robot.body, dtype), environment, state
-
-    def _repr_png_(self) -> bytes | None:
-        """For notebooks."""
-        return self.robot._repr_png_()
-
-    def _repr_html_(self) -> str | None:
-        from vsr.drawing import notebook
-
-        return notebook.attempt(notebook.scene_html, self)
+        return scenario_of(model, environment, self.schedule(), self.task, controller.senses), controller
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(Displayed):
     """What came of a simulation."""
 
     measures: dict[str, float]
@@ -227,40 +189,30 @@ class Outcome:
     broken_springs: int | None = None
     """how many springs broke; None if no material has a yield force"""
 
-    @cached_property
-    def _picture(self) -> bytes | None:
-        """Made once, as notebooks ask for it twice."""
-        from vsr.drawing import notebook
 
-        return notebook.attempt(notebook.outcome_png, self)
+def simulate(scene: Scene, *, keep_trajectory: bool = False, key: Array | None = None) -> Outcome:
+    """Run one scene. Equal shapes and schedules are compiled once per process.
 
-    def _repr_png_(self) -> bytes | None:
-        """For notebooks."""
-        return self._picture
-
-    def _repr_html_(self) -> str | None:
-        from vsr.drawing import notebook
-
-        return notebook.attempt(lambda outcome: notebook.outcome_html(outcome, outcome._picture), self)
-
-
-def simulate(scene: Scene, *, keep_trajectory: bool = False) -> Outcome:
-    """Run one scene. Equal shapes and schedules are compiled once per process."""
-    schedule = scene.schedule()
+    key: of whatever is random in the episode.
+    """
     with precision(scene.physics.precision):
-        model, controller, environment, state = scene.build()
+        scenario, controller = scene.build()
+        start = _reset(jax.random.key(0) if key is None else key, scenario)
+        # Episodes that differ only in where they start, how and what is measured share one program.
+        plain = scenario.task.model_copy(update={"placement": Placement(), "measures": USUAL})
+        scenario = replace(scenario, task=plain)
         if keep_trajectory:
-            episode, trajectory = _record(model, controller, environment, state, schedule)
+            episode, trajectory = _record(scenario, controller, start)
         else:
-            episode, trajectory = _rollout(model, controller, environment, state, schedule), None
-        measures = {name: float(value) for name, value in evaluate(episode, scene.task.measures).items()}
+            episode, trajectory = _rollout(scenario, controller, start), None
+        measures = {name: float(value) for name, value in scene.task.evaluate(episode).items()}
         return Outcome(
             measures=measures,
             failed=bool(episode.failed),
-            schedule=schedule,
+            schedule=scenario.schedule,
             broken_springs=None if episode.broken_springs is None else int(episode.broken_springs),
             trajectory=trajectory,
-            model=model if keep_trajectory else None,
+            model=scenario.model if keep_trajectory else None,
             scene=scene,
         )
 
@@ -270,6 +222,6 @@ def precision(name: str) -> contextlib.AbstractContextManager:
     return jax.enable_x64(True) if name == "float64" else contextlib.nullcontext()
 
 
-_place = partial(jax.jit, static_argnames="placement")(place)
-_rollout = partial(jax.jit, static_argnames="schedule")(rollout)
-_record = partial(jax.jit, static_argnames="schedule")(record)
+_reset = jax.jit(reset)
+_rollout = jax.jit(rollout)
+_record = jax.jit(record)

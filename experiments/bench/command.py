@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from experiments.bench.evolve import bench_evolve
+from experiments.bench.formatting import device_shown, evolve_rows, growth_rows, growth_title, lattice_row, scene_row
 from experiments.bench.growth import Series, bench_growth, device_series
 from experiments.bench.lattice import LATTICES, ROBOTS, BenchLattice, bench_lattice
 from experiments.bench.planar import SCENES, BenchScene, bench_scene
 from experiments.bench.plot import plot_growth
 from experiments.bench.timing import compiling_anew
-from experiments.bench.words import device_shown, evolve_rows, growth_rows, growth_title, lattice_row, scene_row
 from experiments.config.problems import UserError
 from experiments.devices import prepare
-from experiments.figures import FORMATS
 from experiments.files import target_file, write_json
+from experiments.plot.figures import FORMATS
 from experiments.runs.meta import describe_start
 from experiments.terminal import show_pairs
-from vsr.physics.advance import Implementation, chosen
+from vsr.physics.squares.advance import Implementation, chosen
 from vsr.spec import suggest
 
 SUITES = ("2d", "3d", "evolve", "growth")

@@ -21,9 +21,9 @@ import numpy as np
 from evo import MuPlusLambda
 from experiments.bench.timing import device_peak_bytes, spread, timed
 from experiments.config import parse_experiment
-from experiments.evolution import compile_evolution
+from experiments.evolve.generation import compile_evolution
 from experiments.experiment import Experiment
-from vsr.physics.advance import Implementation, chosen
+from vsr.physics.squares.advance import Implementation, chosen
 
 BIPEDS = """
 robot:
@@ -38,7 +38,7 @@ START = """
 import sys
 from experiments.bench.evolve import bipeds
 from experiments.devices import prepare
-from experiments.evolution import compile_evolution
+from experiments.evolve.generation import compile_evolution
 prepare(sys.argv[1] or None)
 evolution = compile_evolution(bipeds(sys.argv[2]))
 evolution.start()

@@ -16,8 +16,8 @@ import jax.numpy as jnp
 
 from experiments.bench.planar import BenchScene
 from experiments.bench.timing import device_peak_bytes, peak_bytes, timed
-from vsr.lattice import Lattice, Plane, State, Stiffness, Surroundings, advance, of_pairs, rest_state, spring_count
-from vsr.physics.advance import Implementation, chosen
+from vsr.lattice import Environment, Lattice, Plane, State, Stiffness, advance, of_pairs, rest_state, spring_count
+from vsr.physics.squares.advance import Implementation, chosen
 
 SIDE, STIFFNESS, MASS, STEP = 5.0, 1e4, 0.1, 1e-4
 
@@ -63,10 +63,10 @@ ROBOTS = (
 def bench_lattice(scene: BenchLattice, repeats: int, implementation: Implementation = "auto") -> dict[str, Any]:
     """Compile and time one scene; times in seconds."""
     steps = scene.steps[0 if jax.default_backend() == "cpu" else 1]
-    lattice, surroundings, states = bouncing(scene)
+    lattice, environment, states = bouncing(scene)
 
     def bounce(states: State) -> State:
-        one = partial(advance, lattice, surroundings, step=STEP, count=steps, implementation=implementation)
+        one = partial(advance, lattice, environment, step=STEP, count=steps, implementation=implementation)
         return one(states) if scene.copies == 1 else jax.vmap(one)(states)
 
     began = time.perf_counter()
@@ -88,7 +88,7 @@ def bench_lattice(scene: BenchLattice, repeats: int, implementation: Implementat
     }
 
 
-def bouncing(scene: BenchLattice) -> tuple[Lattice, Surroundings, State]:
+def bouncing(scene: BenchLattice) -> tuple[Lattice, Environment, State]:
     """The lattice, its plane, and where the copies begin (leading axis if there are several)."""
     side = SIDE / (scene.nodes - 1)
     lattice = of_pairs((scene.nodes,) * 3, side, Stiffness(STIFFNESS, STIFFNESS, STIFFNESS), MASS)
@@ -99,4 +99,4 @@ def bouncing(scene: BenchLattice) -> tuple[Lattice, Surroundings, State]:
         return rest_state(lattice, shift=jnp.stack([0 * height, 0 * height, height]))
 
     states = raised(heights[0]) if scene.copies == 1 else jax.vmap(raised)(heights)
-    return lattice, Surroundings(bodies=(plane,)), states
+    return lattice, Environment(bodies=(plane,)), states

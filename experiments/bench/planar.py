@@ -16,11 +16,11 @@ import numpy as np
 
 from experiments.bench.timing import device_peak_bytes, peak_bytes, timed
 from experiments.encodings import Genes
-from experiments.evolution import fitness_of, memory_limit, most_at_once, within_memory
+from experiments.evolve.generation import fitness_of, memory_limit, most_at_once, within_memory
 from experiments.experiment import Experiment
 from experiments.population import on_all_devices
-from vsr.physics.advance import Implementation, chosen
-from vsr.physics.scaffolding import SIDE_SPRINGS
+from vsr.physics.squares.advance import Implementation, chosen
+from vsr.physics.squares.scaffolding import SIDE_SPRINGS
 
 SPRINGS_PER_VOXEL = {("squares", 2): 4 * len(SIDE_SPRINGS) + 2, ("points", 2): 6, ("points", 3): 28}
 SENSES = tuple(

@@ -19,9 +19,10 @@ from pydantic_core import PydanticCustomError
 
 from evo.operators import flat_draw
 from vsr.body import Body, Material
-from vsr.body.points import most_layers
-from vsr.body.shape import Masses, drawing
+from vsr.body.masses import Masses
+from vsr.body.shape import drawing
 from vsr.controllers import Controller, ControllerSpec
+from vsr.physics.engine import ENGINES
 from vsr.spec import Real, Spec
 
 Complaints = list[tuple[tuple[str, ...], str]]
@@ -62,8 +63,8 @@ class BodyEncoding(ABC):
 
     @property
     def layers(self) -> int:
-        """Layers that every body of this kind fits in (see vsr.body.assemble and vsr.body.points)."""
-        return most_layers(self.dimension)
+        """Layers that every body of this kind fits in (see vsr.physics.contract)."""
+        return ENGINES[self.masses].most_layers(self.dimension)
 
     @property
     @abstractmethod

@@ -11,9 +11,10 @@ from pydantic import Field, field_validator, model_validator
 
 from experiments.encodings.base import BodyEncoding, Range, Symbol, uniform
 from experiments.encodings.connectivity import strongest_material
-from vsr.body import Body, Group, Material, layers_needed
-from vsr.body.points import point_layers_needed
-from vsr.body.shape import EMPTY_SYMBOLS, Masses, misfits
+from vsr.body import Body, Group, Material
+from vsr.body.masses import Masses, impossible, usual_masses
+from vsr.body.shape import EMPTY_SYMBOLS, misfits
+from vsr.physics.engine import ENGINES
 from vsr.spec import Count, Real, Spec, misfit
 
 Side = Annotated[Count, Field(ge=1, le=100)]
@@ -27,6 +28,7 @@ PASSIVE_AND_ACTIVE = {
 """The paper's four: hard, soft, and two that are driven apart by the controller (paper 004, section 3.1)."""
 OF_POINTS = {**PASSIVE_AND_ACTIVE, "s": Material(spring_frequency=5.0, scaffolding=(Group.edges, Group.face_diagonals))}
 """The same four with springs between points."""
+PAPER_MATERIALS: dict[Any, dict[str, Material]] = {"squares": PASSIVE_AND_ACTIVE, "points": OF_POINTS}
 
 
 class FixedBody(Body, BodyEncoding):
@@ -40,7 +42,7 @@ class FixedBody(Body, BodyEncoding):
 
     @property
     def layers(self) -> int:
-        return layers_needed(self.present) if self.masses == "squares" else point_layers_needed(self.present)
+        return ENGINES[self.masses].layers_needed(self.present)
 
     @property
     def gene_count(self) -> int:
@@ -72,15 +74,14 @@ class _EvolvedBody(Spec, BodyEncoding):
 
     @model_validator(mode="before")
     @classmethod
-    def _points_in_space(cls, data: Any) -> Any:
+    def _usual_masses(cls, data: Any) -> Any:
         if not isinstance(data, dict):
             return data
         grid = data.get("grid")
-        in_space = isinstance(grid, list | tuple) and len(grid) == 3
-        masses = {"masses": "points"} if in_space and "masses" not in data else {}
-        if {**data, **masses}.get("masses") != "points":
-            return data
-        return {"materials": OF_POINTS, **data, **masses}
+        usual = usual_masses(len(grid) if isinstance(grid, list | tuple) and len(grid) == 3 else 2)
+        masses = data.get("masses", usual)
+        usual_materials = {"materials": PAPER_MATERIALS[masses]} if masses in PAPER_MATERIALS else {}
+        return {"masses": masses, **usual_materials, **data}
 
     @field_validator("materials")
     @classmethod
@@ -91,8 +92,8 @@ class _EvolvedBody(Spec, BodyEncoding):
 
     @model_validator(mode="after")
     def _fits(self) -> _EvolvedBody:
-        if len(self.grid) == 3 and self.masses == "squares":
-            raise ValueError("squares only exist in the plane: in space masses are points")
+        if text := impossible(self.masses, len(self.grid)):
+            raise ValueError(text)
         wrong = misfits(self.materials, self.masses, len(self.grid))
         if wrong:
             raise misfit(wrong)

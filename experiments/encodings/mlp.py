@@ -62,8 +62,7 @@ class MLPWeights(ControllerEncoding):
         return Perceptron(
             layers=(*layers[:-1], layers[-1] * active),  # no weights, no output: tanh(0) = 0
             driving=jnp.asarray([sine.frequency, sine.amplitude, sine.phase], genes.dtype),
-            senses=self.senses,
-            legacy_angle=self.legacy_angle,
+            senses=tuple(sense.legacy for sense in self.senses) if self.legacy_angle else self.senses,
         )
 
     def describe(self, genes: np.ndarray, cells: np.ndarray, body: BodyEncoding, duration: float) -> MLP:
@@ -92,4 +91,4 @@ def _restricted(sense: Sense, present: np.ndarray) -> Sense:
     """The sense without voxels that this body does not have."""
     if sense.voxels is None:
         return sense
-    return sense.model_copy(update={"voxels": tuple((c, r) for c, r in sense.voxels if present[r, c])})
+    return sense.model_copy(update={"voxels": tuple(place for place in sense.voxels if present[place[::-1]])})

@@ -12,11 +12,8 @@ from pydantic import model_validator
 
 from experiments.encodings.base import BodyEncoding, ControllerEncoding
 from experiments.encodings.registry import BODIES, CONTROLLERS
-from vsr.body import assemble, assemble_points
-from vsr.body.material import MaterialTable
-from vsr.body.points import PointTable
 from vsr.controllers import Controller
-from vsr.physics.mechanics import AnyModel
+from vsr.physics.engine import ENGINES, AnyModel
 from vsr.scene import Robot
 from vsr.spec import OneOf, Spec, misfit
 
@@ -71,11 +68,9 @@ class EvolvedRobot(Spec):
         return self._assemble(cells, dtype, integrator), controller
 
     def _assemble(self, cells: Array, dtype: jnp.dtype | type, integrator: str) -> AnyModel:
-        body, materials = self.body, list(self.body.materials.values())
-        if body.masses == "squares":
-            return assemble(cells, MaterialTable.of(materials, dtype), body.voxel_side, layers=body.layers)
-        table = PointTable.of(materials, body.voxel_side, body.dimension, dtype)
-        return assemble_points(cells, table, body.voxel_side, layers=body.layers, integrator=integrator)
+        body, engine = self.body, ENGINES[self.body.masses]
+        table = engine.table(list(body.materials.values()), body.voxel_side, body.dimension, dtype)
+        return engine.assemble(cells, table, body.voxel_side, layers=body.layers, integrator=integrator)
 
     def describe(self, genes: dict[str, np.ndarray], duration: float) -> Robot | None:
         """One individual as plain data, or None if its body has no voxel. duration: of its life [s]."""

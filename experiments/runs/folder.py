@@ -31,7 +31,7 @@ from evo import Search
 from experiments.config import dump_yaml, load_experiment
 from experiments.config.plugins import PLUGINS_FOLDER
 from experiments.config.problems import UserError
-from experiments.evolution import Report
+from experiments.evolve.generation import Report
 from experiments.experiment import Experiment
 from experiments.files import (
     TEMPORARY,

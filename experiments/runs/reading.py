@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +12,11 @@ from experiments.config.problems import UserError
 from experiments.experiment import Experiment
 from experiments.files import read_json_lines
 from experiments.runs.folder import CONFIG, STATISTICS, check_run, is_statistics
+from vsr.display import Displayed
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(Displayed):
     """What a run came to so far."""
 
     path: Path
@@ -48,24 +48,6 @@ class Run:
     def fitness(self) -> np.ndarray:
         """Best fitness so far: larger is better, negative infinity where all had failed, (seeds, generations)."""
         return np.nan_to_num(self.experiment.fitness.sign * self.best, nan=-np.inf)
-
-    @cached_property
-    def _picture(self) -> bytes | None:
-        """Made once, as notebooks ask for it twice."""
-        from experiments.notebook import run_png
-        from vsr.drawing.notebook import attempt
-
-        return attempt(run_png, self)
-
-    def _repr_png_(self) -> bytes | None:
-        """For notebooks."""
-        return self._picture
-
-    def _repr_html_(self) -> str | None:
-        from experiments.notebook import run_html
-        from vsr.drawing.notebook import attempt
-
-        return attempt(lambda run: run_html(run, run._picture), self)
 
 
 def read_run(path: str | Path) -> Run:

@@ -9,8 +9,8 @@ from typing import Any
 
 from experiments.config import load_experiment
 from experiments.config.problems import ConfigError, Problem, UserError
-from experiments.display import say
-from experiments.evolve import EvolutionOrder
+from experiments.evolve.command import EvolutionOrder
+from experiments.evolve.display import say
 from experiments.sweep.axes import combine, read_axes
 from experiments.sweep.cluster import read_parameters, slurm_executor, states_on_cluster, submit
 from experiments.sweep.folder import Sweep, check_place, is_sweep, read_jobs, read_sweep, write_sweep

@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.display import clock, say
-from experiments.stopping import stopping_politely
+from experiments.evolve.display import clock, say
+from experiments.evolve.stopping import stopping_politely
 from experiments.sweep.folder import Sweep, evolve_arguments
 
 COMMAND = [sys.executable, str(Path(__file__).resolve().parents[2] / "cli.py")]

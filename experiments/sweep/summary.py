@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from experiments.comparison import Row, describe
 from experiments.config.problems import UserError
-from experiments.curves import plot_runs
 from experiments.files import write_text
+from experiments.plot.comparison import Row, describe
+from experiments.plot.curves import plot_runs
 from experiments.runs import Run, is_run, read_run
 from experiments.runs.ranks import middle
 from experiments.sweep.folder import Sweep, saved_generations

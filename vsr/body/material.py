@@ -1,21 +1,16 @@
-"""Material of a voxel: Table 1 of the 2D-VSR-Sim paper, with its domains, and its table form for arrays.
+"""Material of a voxel: Table 1 of the 2D-VSR-Sim paper, with its domains.
 
 One description serves square and point masses. What only one of them has is refused for the other where a body is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jax import Array
 from pydantic import Field, field_validator, model_validator
 
-from vsr.physics.scaffolding import GROUPS, POINT_GROUPS, Group
+from vsr.body.masses import MASSES, Masses
+from vsr.body.springs import POINT_GROUPS, SQUARE_GROUPS, Group
 from vsr.spec import Real, Spec
 
 
@@ -73,14 +68,14 @@ class Material(Spec):
                 "central_cross alone leaves the two diagonals unconnected and the voxel falls apart: "
                 "add side_external, side_internal or side_cross"
             )
-        if set(groups) & set(GROUPS) and set(groups) & set(POINT_GROUPS):
+        if set(groups) & set(SQUARE_GROUPS) and set(groups) & set(POINT_GROUPS):
             raise ValueError(
-                f"{', '.join(GROUPS)} are springs between square masses, {', '.join(POINT_GROUPS)} between point "
-                "masses: name one kind or the other"
+                f"{', '.join(SQUARE_GROUPS)} are springs between square masses, {', '.join(POINT_GROUPS)} between "
+                "point masses: name one kind or the other"
             )
         if len(groups) == 1 and groups[0] in POINT_GROUPS[1:]:
             raise ValueError(f"{groups[0]} alone leaves corners unconnected and the voxel falls apart: add edges")
-        return tuple(group for group in (*GROUPS, *POINT_GROUPS) if group in groups)
+        return tuple(group for group in (*SQUARE_GROUPS, *POINT_GROUPS) if group in groups)
 
     @model_validator(mode="after")
     def _solid(self) -> Material:
@@ -97,65 +92,13 @@ class Material(Spec):
         """Whether voxels of this material have a group of springs."""
         return self.scaffolding is None or group in self.scaffolding
 
-    def misfit(self, masses: Literal["squares", "points"], dimension: int) -> tuple[str, str] | None:
+    def misfit(self, masses: Masses, dimension: int) -> tuple[str, str] | None:
         """If voxels with such masses cannot be of this material, the field to blame and why."""
-        if masses == "squares":
-            groups, meaningless = GROUPS, ("young_modulus", "density", "yield_force")
-        else:
-            groups = POINT_GROUPS[:dimension]
-            meaningless = ("mass_side_ratio", "angular_damping", "lower_limit", "upper_limit")
+        kind = MASSES[masses]
+        groups = kind.groups_in(dimension)
         wrong = [group for group in self.scaffolding or () if group not in groups]
         if wrong:
             return "scaffolding", f"{', '.join(wrong)} cannot join {masses}; choose from {', '.join(groups)}"
         fields = type(self).model_fields
-        given = [name for name in meaningless if getattr(self, name) != fields[name].default]
+        given = [name for name in kind.meaningless if getattr(self, name) != fields[name].default]
         return (given[0], f"it has no meaning for {masses}: leave it out") if given else None
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class MaterialTable:
-    """Materials as columns, so that a voxel's material is an index. All (materials,) unless said otherwise."""
-
-    mass_side_ratio: Array
-    linear_damping: Array
-    angular_damping: Array
-    mass: Array
-    friction: Array
-    restitution: Array
-    spring_frequency: Array
-    spring_damping_ratio: Array
-    max_area_change: Array
-    """0 for a material with force actuation"""
-    max_force: Array | None
-    """0 for a material with area actuation; None if all are"""
-    groups: Array
-    """1 where the material has the group, (materials, groups)"""
-    lower_limit: Array | None
-    """None if no material has one"""
-    upper_limit: Array | None
-    """infinite where there is none; None if no material has one"""
-
-    @staticmethod
-    def of(materials: Sequence[Material], dtype: jnp.dtype | type = jnp.float32) -> MaterialTable:
-        """The table of a sequence of materials, in its order."""
-
-        def column(values: list[float]) -> Array:
-            return jnp.asarray(np.array(values), dtype)
-
-        def used(values: list[float], unused: float) -> Array | None:
-            return None if all(value == unused for value in values) else column(values)
-
-        plain = (
-            *("mass_side_ratio", "linear_damping", "angular_damping", "mass", "friction", "restitution"),
-            *("spring_frequency", "spring_damping_ratio"),
-        )
-        by_force = [material.actuation == "force" for material in materials]
-        return MaterialTable(
-            **{name: column([getattr(material, name) for material in materials]) for name in plain},
-            max_area_change=column([0.0 if f else m.max_area_change for m, f in zip(materials, by_force, strict=True)]),
-            max_force=used([m.max_force if f else 0.0 for m, f in zip(materials, by_force, strict=True)], 0.0),
-            groups=jnp.asarray(np.array([[m.has(group) for group in GROUPS] for m in materials]), dtype),
-            lower_limit=used([m.lower_limit for m in materials], 0.0),
-            upper_limit=used([np.inf if m.upper_limit is None else m.upper_limit for m in materials], np.inf),
-        )

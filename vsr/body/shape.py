@@ -5,17 +5,17 @@ Rows of symbols, top row first, one material per symbol; in space, level by leve
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
+from vsr.body.masses import Masses, impossible, usual_masses
 from vsr.body.material import Material
+from vsr.display import Displayed
 from vsr.spec import Real, Spec, misfit
 
 EMPTY_SYMBOLS = ". "
-Masses = Literal["squares", "points"]
-"""What lies in a voxel's corners: squares that turn, as in 2D-VSR-Sim, or points, in the plane and in space."""
 Symbols = dict[Annotated[str, Field(min_length=1, max_length=1)], Material]
 
 
@@ -25,7 +25,7 @@ def misfits(materials: dict[str, Material], masses: Masses, dimension: int) -> l
     return [(("materials", symbol, complaint[0]), complaint[1]) for symbol, complaint in found if complaint]
 
 
-class Body(Spec):
+class Body(Displayed, Spec):
     """A grid of voxels in the plane or in space.
 
     shape: rows of symbols, the top row first, as they look; '.' is an empty cell. In space: the levels, the top one
@@ -44,9 +44,9 @@ class Body(Spec):
 
     @model_validator(mode="before")
     @classmethod
-    def _points_in_space(cls, data: Any) -> Any:
+    def _usual_masses(cls, data: Any) -> Any:
         if isinstance(data, dict) and "masses" not in data and _has_levels(data.get("shape")):
-            return {**data, "masses": "points"}
+            return {**data, "masses": usual_masses(3)}
         return data
 
     @field_validator("shape", mode="before", json_schema_input_type=tuple[str, ...] | tuple[tuple[str, ...], ...] | str)
@@ -84,8 +84,8 @@ class Body(Spec):
                 f"the shape uses {', '.join(map(repr, unknown))} but the materials are "
                 f"{', '.join(map(repr, self.materials))}"
             )
-        if self.dimension == 3 and self.masses == "squares":
-            raise ValueError("squares only exist in the plane: in space masses are points")
+        if text := impossible(self.masses, self.dimension):
+            raise ValueError(text)
         wrong = misfits(self.materials, self.masses, self.dimension)
         if wrong:
             raise misfit(wrong)
@@ -118,17 +118,6 @@ class Body(Spec):
     def present(self) -> np.ndarray:
         """True where there is a voxel, in the order of `cells`."""
         return self.cells >= 0
-
-    def _repr_png_(self) -> bytes | None:
-        """For notebooks."""
-        from vsr.drawing import notebook
-
-        return notebook.attempt(notebook.body_png, self)
-
-    def _repr_html_(self) -> str | None:
-        from vsr.drawing import notebook
-
-        return notebook.attempt(notebook.body_html, self)
 
 
 def drawing(cells: np.ndarray, symbols: list[str]) -> tuple:

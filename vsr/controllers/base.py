@@ -28,11 +28,6 @@ class Controller(Protocol):
         """Readings wanted at every call (static)."""
         ...
 
-    @property
-    def legacy_angle(self) -> bool:
-        """Whether readings have the original's wrong angle (static)."""
-        ...
-
     def control(self, time: Array, readings: Array | None) -> Array:
         """Control values at a time [s], one per cell; readings: (senses, *cells)."""
         ...

@@ -24,7 +24,7 @@ from pydantic import Field
 from vsr.body import Body
 from vsr.controllers.base import ControllerSpec, place_name
 from vsr.sensors import Sense
-from vsr.sensors.quantities import ONLY_IN_SPACE
+from vsr.sensors.quantities import ONLY_IN_2D, ONLY_IN_3D
 from vsr.spec import Count, Real, Spec, Switch
 
 
@@ -49,7 +49,6 @@ class Perceptron:
     driving: Array
     """frequency [Hz], amplitude and phase [rad] of the driving sine, (3,)"""
     senses: tuple[Sense, ...] = field(metadata={"static": True})
-    legacy_angle: bool = field(default=False, metadata={"static": True})
 
     def control(self, time: Array, readings: Array | None) -> Array:
         assert readings is not None
@@ -109,8 +108,7 @@ class MLP(ControllerSpec):
                 [self.driving.frequency, self.driving.amplitude, self.driving.phase] if self.driving else [0, 0, 0],
                 dtype,
             ),
-            senses=self.senses,
-            legacy_angle=self.legacy_angle,
+            senses=tuple(sense.legacy for sense in self.senses) if self.legacy_angle else self.senses,
         )
 
 
@@ -118,9 +116,10 @@ def check_senses(senses: Sequence[Sense], present: np.ndarray) -> list[tuple[tup
     """Complaints about senses that voxels of this grid cannot have; present: True where a voxel is or may be."""
     complaints = []
     for i, sense in enumerate(senses):
-        if present.ndim == 2 and sense.quantity in ONLY_IN_SPACE:
-            text = f"{sense.quantity} is only felt in space, and this body is in the plane"
-            complaints.append((("senses", str(i), "quantity"), text))
+        for dimension, only in ((2, ONLY_IN_2D), (3, ONLY_IN_3D)):
+            if sense.quantity in only and present.ndim != dimension:
+                text = f"{sense.quantity} is only felt in {dimension}-D, and this body is in {present.ndim}-D"
+                complaints.append((("senses", str(i), "quantity"), text))
         for place in sense.voxels or ():
             if not _is_there(place, present):
                 complaints.append((("senses", str(i), "voxels"), f"there is no voxel in {place_name(place)}"))

@@ -43,10 +43,6 @@ class TimeFunctions:
     def senses(self) -> tuple[Sense, ...]:
         return ()
 
-    @property
-    def legacy_angle(self) -> bool:
-        return False
-
     def control(self, time: Array, readings: Array | None) -> Array:
         swing = self.amplitude * jnp.sin(2 * jnp.pi * self.frequency * time + self.phase)
         return swing + self.start + time / self.duration * (self.end - self.start)

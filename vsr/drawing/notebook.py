@@ -5,43 +5,26 @@ from __future__ import annotations
 import base64
 import html
 import io
-import logging
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Sequence
 
 import numpy as np
 from PIL import Image
 
 from vsr.body import Body
+from vsr.display import register
 from vsr.drawing.legend import legend
 from vsr.drawing.overlays import PAPER
 from vsr.drawing.painter import Look, Painter
 from vsr.drawing.recording import size_word, watch
 from vsr.drawing.rest import at_rest
+from vsr.scene import Outcome, Robot, Scene, precision
 from vsr.spec import Spec
 from vsr.tasks import MEASURES
-
-if TYPE_CHECKING:
-    from vsr.scene import Outcome, Robot, Scene
 
 BODY_PANEL, MOMENT_PANEL = (420, 280), (260, 200)
 """Sizes of a body's picture, and of one moment of a life [pixels]."""
 MOMENTS = 4
 Rows = Sequence[tuple[str, ...]]
-Given = TypeVar("Given")
-Made = TypeVar("Made")
-
-
-def attempt(show: Callable[[Given], Made], thing: Given) -> Made | None:
-    """What a notebook is to show, or None, which lets it fall back on text.
-
-    Nothing that goes wrong in a picture may keep people from their results, so that all of it is caught here.
-    """
-    try:
-        return show(thing)
-    except Exception:
-        logging.getLogger(__name__).debug("cannot be shown", exc_info=True)
-        return None
 
 
 def body_png(body: Body) -> bytes:
@@ -54,18 +37,18 @@ def body_png(body: Body) -> bytes:
     return png([[panel], [legend(look, BODY_PANEL[0], tuple(body.materials))]])
 
 
-def body_html(body: Body) -> str:
+def body_html(body: Body, picture: bytes | None) -> str:
     """The picture, and what it is made of."""
-    return figure(body_png(body), _about_body(body))
+    return figure(_needed(picture), _about_body(body))
 
 
-def robot_html(robot: Robot) -> str:
+def robot_html(robot: Robot, picture: bytes | None) -> str:
     """Its body, and what it is made of."""
-    return figure(body_png(robot.body), _about_robot(robot))
+    return figure(_needed(picture), _about_robot(robot))
 
 
-def scene_html(scene: Scene) -> str:
-    """Its robot, and where it lives."""
+def scene_html(scene: Scene, picture: bytes | None) -> str:
+    """Its robot, and where it is."""
     terrain = scene.world.terrain
     about = [
         *_about_robot(scene.robot),
@@ -73,7 +56,7 @@ def scene_html(scene: Scene) -> str:
         ("task", f"{_kind(scene.task)}, {scene.task.duration:g} s"),
         ("time step", f"{scene.physics.time_step:.4g} s, {scene.schedule().substeps} substeps"),
     ]
-    return figure(body_png(scene.robot.body), about)
+    return figure(_needed(picture), about)
 
 
 def outcome_png(outcome: Outcome) -> bytes | None:
@@ -81,8 +64,6 @@ def outcome_png(outcome: Outcome) -> bytes | None:
     scene, model, trajectory = outcome.scene, outcome.model, outcome.trajectory
     if scene is None or model is None or trajectory is None:
         return None
-    from vsr.scene import precision
-
     with precision(scene.physics.precision):
         environment = scene.world.build(np.dtype(scene.physics.precision))
         recording = watch(model, trajectory, environment, scene.robot.body.cells)
@@ -101,6 +82,13 @@ def outcome_html(outcome: Outcome, picture: bytes | None) -> str:
     if outcome.failed:
         rows.append(("failed", "", "The state stopped being finite or exploded."))
     return figure(picture, rows)
+
+
+def _needed(picture: bytes | None) -> bytes:
+    """What is shown only with its picture."""
+    if picture is None:
+        raise ValueError("it could not be drawn")
+    return picture
 
 
 def figure(picture: bytes | None, rows: Rows) -> str:
@@ -160,3 +148,9 @@ def _meaning(measure: str) -> str:
     """From the measure's own words; those of plugins may have none."""
     words = (getattr(MEASURES.get(measure), "__doc__", None) or "").strip()
     return words.partition("\n")[0]
+
+
+register(Body, png=body_png, html=body_html)
+register(Robot, png=lambda robot: body_png(robot.body), html=robot_html)
+register(Scene, png=lambda scene: body_png(scene.robot.body), html=scene_html)
+register(Outcome, png=outcome_png, html=outcome_html)

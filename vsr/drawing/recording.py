@@ -13,16 +13,15 @@ from functools import cached_property, partial
 import jax
 import numpy as np
 
+from vsr.body.corners import RING
 from vsr.controllers import Controller, wiring
-from vsr.physics.mechanics import BITWISE, AnyModel, mechanics_of
-from vsr.physics.model import Environment, Model
-from vsr.physics.points.exchange import corner_steps
-from vsr.physics.points.model import PointModel
-from vsr.physics.scaffolding import CORNER_CELLS, CORNER_SIGNS
-from vsr.rollout import Trajectory
-from vsr.sensors import read_life, unit_of
+from vsr.environment import Environment
+from vsr.episode import Trajectory
+from vsr.physics.engine import AnyModel, engine_of
+from vsr.physics.squares.scaffolding import CORNER_SIGNS
+from vsr.sensors import read_trajectory, unit_of
 
-CORNER_WAYS = CORNER_SIGNS[list(BITWISE)]
+CORNER_WAYS = CORNER_SIGNS[list(RING)]
 """Where the corners of a square lie from its centre, counted by their bits, (4, 2)."""
 
 NOISE = 1e-4
@@ -184,44 +183,39 @@ def watch(
     cells: material index of every cell, -1 where empty, as `Body.cells` has them.
     """
     present = np.asarray(model.present) > 0
-    mechanics = mechanics_of(model)
+    engine = engine_of(model)
 
-    def look(state):
-        seen = mechanics.voxel_motion(model, environment, state)
-        return seen.velocity, seen.size_ratio, seen.touching, mechanics.broken(state).any()
+    def seen_of(state):
+        seen = engine.voxel_motion(model, environment, state)
+        return seen.velocity, seen.size_ratio, seen.touching, engine.diverged(state).any()
 
-    velocity, ratio, touching, broken = map(np.asarray, jax.jit(jax.vmap(look))(trajectory.state))
-    sound = max(int(np.argmax(broken)), 1) if broken.any() else len(broken)
-    slot, offset = _squares_slots(model, present) if isinstance(model, Model) else _points_slots(model, present)
-    used, part = np.unique(slot, return_inverse=True)
+    velocity, ratio, touching, diverged = map(np.asarray, jax.jit(jax.vmap(seen_of))(trajectory.state))
+    sound = max(int(np.argmax(diverged)), 1) if diverged.any() else len(diverged)
+    fastened = engine.rigid_parts(model)
+    used, part = np.unique(fastened.slot, return_inverse=True)
     state = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64)[:sound], trajectory.state)
     dimension = present.ndim
-    intact = getattr(state, "intact", None)
+    intact, angle = engine.intact_springs(state), engine.angles(state)
 
     def parts(values: np.ndarray) -> np.ndarray:
         return values.reshape(sound, -1, dimension)[:, used]
 
-    angle, half_side, springs = None, np.zeros(len(slot)), model.stiffness if isinstance(model, PointModel) else None
-    if isinstance(model, Model):
-        rotation = parts(state.rotation)
-        angle = np.unwrap(np.arctan2(rotation[..., 1], rotation[..., 0]), axis=0)
-        half_side, springs = np.asarray(model.half_side, np.float64)[present], model.groups
     return Recording(
         time=np.asarray(trajectory.time, np.float64)[:sound],
         position=parts(state.position),
-        angle=angle,
+        angle=None if angle is None else np.unwrap(angle.reshape(sound, -1)[:, used], axis=0),
         ratio=ratio[:sound, present].astype(float),
         control=np.asarray(trajectory.control)[:sound, present].astype(float),
         touching=touching[:sound, present] > 0,
         velocity=velocity[:sound, present].astype(float),
-        part=part.reshape(slot.shape),
-        offset=offset,
-        half_side=half_side,
-        springs=np.asarray(springs)[:, present].T > 0,
+        part=part.reshape(fastened.slot.shape),
+        offset=fastened.offset,
+        half_side=fastened.half_side,
+        springs=fastened.springs,
         material=np.asarray(cells)[present],
         place=np.argwhere(present)[:, ::-1],
         voxel_side=float(model.voxel_side),
-        failed=bool(broken.any()),
+        failed=bool(diverged.any()),
         broken=None if intact is None else np.moveaxis(intact[:, :, present] == 0, 1, 2),
         felt=_felt(model, trajectory, environment, controller, sound) if controller and controller.senses else (),
     )
@@ -234,40 +228,13 @@ def _felt(
     senses = controller.senses
     present = np.asarray(model.present) > 0
     wired = wiring(senses, present)[present]
-    remake = jax.jit(partial(read_life, senses, legacy_angle=controller.legacy_angle))
+    remake = jax.jit(partial(read_trajectory, senses))
     values = np.asarray(remake(model, environment, trajectory.state), float)[:sound, :, present]
     values[0] = [[sense.at_rest] for sense in senses]
     return tuple(
         Felt(sense.label, unit_of(sense.quantity), sense.at_rest, values[:, index], wired[:, index])
         for index, sense in enumerate(senses)
     )
-
-
-def _squares_slots(model: Model, present: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Place in the flattened array of clusters of every corner, and the mass's offset from its cluster."""
-    row, column = np.nonzero(present)
-    layer = np.asarray(model.in_second_layer)[:, present].astype(int)
-    rows, columns = (size + 1 for size in present.shape)
-    slots = [
-        (layer[corner] * rows + row + CORNER_CELLS[corner][0]) * columns + column + CORNER_CELLS[corner][1]
-        for corner in BITWISE
-    ]
-    offset = np.moveaxis(np.asarray(model.mass_offset, np.float64)[:, present], 0, 1)[:, list(BITWISE)]
-    return np.stack(slots, 1), offset
-
-
-def _points_slots(model: PointModel, present: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Place in the flattened array of nodes of every corner; points have no offset."""
-    layer = np.asarray(model.layer)[:, :, present].argmax(0)
-    nodes = tuple(size + 1 for size in present.shape)
-    cells = np.nonzero(present)
-    slots = [
-        layer[corner] * np.prod(nodes)
-        + np.ravel_multi_index([cell + step for cell, step in zip(cells, steps, strict=True)], nodes)
-        for corner, steps in enumerate(corner_steps(present.ndim))
-    ]
-    slot = np.stack(slots, 1).astype(int)
-    return slot, np.zeros((*slot.shape, present.ndim))
 
 
 def _turned(vector: np.ndarray, angle: np.ndarray) -> np.ndarray:

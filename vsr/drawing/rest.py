@@ -1,12 +1,12 @@
-"""A body before its life begins, as a recording of one moment: drawn without any simulation."""
+"""A body before it moves, as a recording of one moment: drawn without any simulation."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from vsr.body.masses import MASSES
 from vsr.body.shape import Body
 from vsr.drawing.recording import Recording
-from vsr.physics.scaffolding import GROUPS, POINT_GROUPS
 
 
 def at_rest(body: Body) -> Recording:
@@ -14,19 +14,19 @@ def at_rest(body: Body) -> Recording:
     dimension, side = body.dimension, body.voxel_side
     cells, present = body.cells, body.present
     material = cells[present]
-    kinds = [list(body.materials.values())[index] for index in material]
+    of_voxels = [list(body.materials.values())[index] for index in material]
     place = np.argwhere(present)[:, ::-1]
     voxels, corners = len(place), 2**dimension
     bits = np.array([[corner >> axis & 1 for axis in range(dimension)] for corner in range(corners)])
-    squares = body.masses == "squares"
-    half_side = np.array([0.5 * kind.mass_side_ratio * side if squares else 0.0 for kind in kinds])
-    groups = GROUPS if squares else POINT_GROUPS[:dimension]
+    kind = MASSES[body.masses]
+    half_side = np.array([0.5 * material.mass_side_ratio * side if kind.turns else 0.0 for material in of_voxels])
+    groups = kind.groups_in(dimension)
     # A square mass lies inside the corner, a point on it.
     masses = side * (place[:, None] + bits) - (2 * bits - 1) * half_side[:, None, None]
     return Recording(
         time=np.zeros(1),
         position=masses.reshape(1, -1, dimension),
-        angle=np.zeros((1, voxels * corners)) if squares else None,
+        angle=np.zeros((1, voxels * corners)) if kind.turns else None,
         ratio=np.ones((1, voxels)),
         control=np.zeros((1, voxels)),
         touching=np.zeros((1, voxels), bool),
@@ -34,7 +34,7 @@ def at_rest(body: Body) -> Recording:
         part=np.arange(voxels * corners).reshape(voxels, corners),
         offset=np.zeros((voxels, corners, dimension)),
         half_side=half_side,
-        springs=np.array([[kind.has(group) for group in groups] for kind in kinds]),
+        springs=np.array([[material.has(group) for group in groups] for material in of_voxels]),
         material=material,
         place=place,
         voxel_side=side,

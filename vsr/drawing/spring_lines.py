@@ -6,7 +6,7 @@ import numpy as np
 
 from vsr.drawing.recording import CORNER_WAYS, Recording
 from vsr.physics.points.springs import spring_corners
-from vsr.physics.scaffolding import CORNER_SIGNS, SIDE_ALONG, SIDE_SPRINGS
+from vsr.physics.squares.scaffolding import CORNER_SIGNS, SIDE_ALONG, SIDE_SPRINGS
 
 
 class SpringLines:

@@ -46,7 +46,7 @@ def keep_in_plane(lattice: Lattice, nodes: ArrayLike, normal: ArrayLike) -> Latt
 
 
 def loads(lattice: Lattice, nodes: ArrayLike, force: ArrayLike) -> Array:
-    """External forces for `Surroundings.load`, (*nodes, dimension).
+    """External forces for `Environment.load`, (*nodes, dimension).
 
     nodes: True for those pushed, (*nodes,); force: in all [N], shared equally, (dimension,).
     """

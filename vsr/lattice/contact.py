@@ -12,33 +12,21 @@ order in the step; with e = 0 nothing of this matters.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.lattice.integrators import Moving
-from vsr.lattice.model import Plane, Sphere, Surroundings
-from vsr.lattice.vector import Vector, dot, minus, plus, times
-from vsr.physics.settle import settle
-from vsr.terrain.field import HeightField, field_surface
-from vsr.terrain.surface import Terrain, surface
+from vsr.compute.materialize import materialize
+from vsr.compute.vector import Vector, dot, minus, plus, times
+from vsr.environment.model import Environment
+from vsr.environment.surfaces import Surface, combined_friction, combined_restitution, surfaces
+from vsr.lattice.integrators import NodeState
 
 LEAST_SHARE = 1e-4
 """Of a blow that a constrained node must feel; one that moves along a surface cannot be pushed off it."""
-
-
-class Surface(NamedTuple):
-    """An obstacle as every node meets it."""
-
-    height: Array
-    """over the surface, negative inside [m]"""
-    normal: Vector
-    """out of the obstacle"""
-    friction: Array
-    restitution: Array
 
 
 class _Step(NamedTuple):
@@ -51,65 +39,36 @@ class _Step(NamedTuple):
 
 
 def touch(
-    surroundings: Surroundings,
-    moving: Moving,
+    environment: Environment,
+    moving: NodeState,
     free: Array,
-    grip: Array | None = None,
-    bounce: Array | None = None,
+    friction: Array | None = None,
+    restitution: Array | None = None,
     *,
     before: Vector | None = None,
     freedom: Sequence[Vector] | None = None,
     acceleration: Vector | None = None,
     lag: Array | float = 0.0,
-) -> Moving:
-    """The motion after all obstacles have had their say.
+) -> NodeState:
+    """Resolve contact with every obstacle.
 
-    free: whether a node can move; grip, bounce: the nodes' own friction and restitution coefficients. Friction is
-    then the geometric mean of both sides', restitution the larger; without, the obstacle's alone. before: where the
+    free: whether a node can move; friction, restitution: the nodes' own coefficients, combined with the obstacle's
+    (vsr.environment.surfaces); without them the obstacle's alone count. before: where the
     nodes were before the step, so that friction holds them there; freedom: rows of projections onto the directions in
     which they may move, None if all are free; acceleration: mean of the step [m/s²], so that bounces keep energy; lag:
     by how much velocities are older than positions [s] (vsr.lattice.integrators.LAG).
     """
     step = _Step(before, freedom, acceleration, lag)
-    for obstacle in surfaces(surroundings, moving.position):
-        friction = obstacle.friction if grip is None else jnp.sqrt(grip * obstacle.friction)
-        restitution = obstacle.restitution if bounce is None else jnp.maximum(bounce, obstacle.restitution)
-        moving = _resolve(obstacle._replace(friction=friction, restitution=restitution), moving, free, step)
+    for obstacle in surfaces(environment, moving.position):
+        if friction is not None:
+            obstacle = obstacle._replace(friction=combined_friction(friction, obstacle.friction))
+        if restitution is not None:
+            obstacle = obstacle._replace(restitution=combined_restitution(restitution, obstacle.restitution))
+        moving = _resolve(obstacle, moving, free, step)
     return moving
 
 
-def surfaces(surroundings: Surroundings, position: Vector) -> Iterator[Surface]:
-    """Every obstacle, seen from all nodes."""
-    for body in surroundings.bodies:
-        yield _plane(body, position) if isinstance(body, Plane) else _sphere(body, position)
-    if surroundings.terrain is not None:
-        yield ground(surroundings.terrain, position)
-
-
-def ground(terrain: Terrain | HeightField, position: Vector) -> Surface:
-    """The terrain below every node; a line of ground is the same for all y."""
-    if isinstance(terrain, HeightField):
-        height, normal = field_surface(terrain, position[0], position[1])
-    else:
-        height, normal_x, normal_up = surface(terrain, position[0])
-        normal = (normal_x, *(jnp.zeros_like(part) for part in position[1:-1]), normal_up)
-    return Surface((position[-1] - height) * normal[-1], normal, terrain.friction, terrain.restitution)
-
-
-def _plane(plane: Plane, position: Vector) -> Surface:
-    normal = tuple(plane.normal)
-    height = dot(minus(position, tuple(plane.point)), normal)
-    return Surface(height, normal, plane.friction, plane.restitution)
-
-
-def _sphere(sphere: Sphere, position: Vector) -> Surface:
-    from_center = minus(position, tuple(sphere.center))
-    squared = dot(from_center, from_center)
-    distance = jnp.sqrt(jnp.maximum(squared, jnp.finfo(squared.dtype).tiny))
-    return Surface(distance - sphere.radius, times(1 / distance, from_center), sphere.friction, sphere.restitution)
-
-
-def _resolve(obstacle: Surface, moving: Moving, free: Array, step: _Step) -> Moving:
+def _resolve(obstacle: Surface, moving: NodeState, free: Array, step: _Step) -> NodeState:
     inside = (obstacle.height < 0) & free
     # `out` is how a node leaves per metre of height: along the normal, or as near to it as a constraint lets it. The
     # constraint bears the rest, which presses on the surface too, so friction holds `pressing` times as much.
@@ -128,13 +87,13 @@ def _resolve(obstacle: Surface, moving: Moving, free: Array, step: _Step) -> Mov
     pace = jnp.sqrt(dot(sliding, sliding))
     held = jnp.minimum(obstacle.friction * pressing * blow / jnp.maximum(pace, jnp.finfo(pace.dtype).tiny), 1)
     lift = jnp.where(inside, jnp.where(hits, obstacle.restitution * rise, 0) - obstacle.height, 0)
-    held, blow, lift, speed = settle(moving.position[0], (held, blow, lift, speed))
+    held, blow, lift, speed = materialize(moving.position[0], (held, blow, lift, speed))
     sliding = minus(moving.velocity, times(speed, out))
     position = plus(moving.position, times(lift, out))
     if step.before is not None:
         moved = minus(moving.position, step.before)
         position = minus(position, times(held, minus(moved, times(dot(moved, obstacle.normal), out))))
-    return Moving(position, plus(minus(moving.velocity, times(held, sliding)), times(blow, out)))
+    return NodeState(position, plus(minus(moving.velocity, times(held, sliding)), times(blow, out)))
 
 
 def _bounce(obstacle: Surface, speed: Array, step: _Step) -> tuple[Array, Array]:

@@ -6,9 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from vsr.compute.vector import Vector, minus
 from vsr.lattice.law import pull, resistance
 from vsr.lattice.model import GraphSprings
-from vsr.lattice.vector import Vector, minus
 
 
 def gather_forces(

@@ -15,9 +15,9 @@ from functools import lru_cache
 import jax.numpy as jnp
 from jax import Array
 
+from vsr.compute.materialize import materialize
+from vsr.compute.vector import Vector, dot, minus
 from vsr.lattice.law import pull, resistance
-from vsr.lattice.vector import Vector, dot, minus
-from vsr.physics.settle import settle
 
 Direction = tuple[int, ...]
 
@@ -59,7 +59,7 @@ def gather_forces(
 ) -> Vector:
     """Force of all springs on every node [N]."""
     pulls = pulls_of(stiffness, rest_length, damping, position, velocity)
-    return _sum_at_nodes(settle(position[0], pulls), position)
+    return _sum_at_nodes(materialize(position[0], pulls), position)
 
 
 def resisting_forces(constants: Sequence[Array], rest: Vector, shift: Vector) -> Vector:
@@ -113,7 +113,7 @@ def _sum_at_nodes(pulls: Sequence[Array], position: Vector) -> Vector:
     steps = directions(len(position))
     edged = tuple(_with_border(strength, step) for strength, step in zip(pulls, steps, strict=True))
     around = tuple(_with_border(part, (1,) * len(position)) for part in position)
-    edged, around = settle(position[0], (edged, around))
+    edged, around = materialize(position[0], (edged, around))
     nodes = position[0].shape[: len(position)]
 
     def total(component: Array) -> Array:

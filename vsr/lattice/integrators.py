@@ -16,50 +16,50 @@ from typing import NamedTuple
 
 from jax import Array
 
-from vsr.lattice.vector import Vector, plus, times
-from vsr.physics.settle import settle
+from vsr.compute.materialize import materialize
+from vsr.compute.vector import Vector, plus, times
 from vsr.spec import suggest
 
 
-class Moving(NamedTuple):
+class NodeState(NamedTuple):
     """Where all nodes are and how they move."""
 
     position: Vector
     velocity: Vector
 
 
-Acceleration = Callable[[Moving, Array], Vector]
+Acceleration = Callable[[NodeState, Array], Vector]
 """Of every node [m/s²], given its motion and the time [s]."""
 
 
-def semi_implicit_euler(acceleration: Acceleration, now: Moving, time: Array, step: Array | float) -> Moving:
+def semi_implicit_euler(acceleration: Acceleration, now: NodeState, time: Array, step: Array | float) -> NodeState:
     """New velocities first; they move the nodes."""
     velocity = plus(now.velocity, times(step, acceleration(now, time)))
-    return Moving(plus(now.position, times(step, velocity)), velocity)
+    return NodeState(plus(now.position, times(step, velocity)), velocity)
 
 
-def explicit_euler(acceleration: Acceleration, now: Moving, time: Array, step: Array | float) -> Moving:
+def explicit_euler(acceleration: Acceleration, now: NodeState, time: Array, step: Array | float) -> NodeState:
     """Old velocities move the nodes."""
     velocity = plus(now.velocity, times(step, acceleration(now, time)))
-    return Moving(plus(now.position, times(step, now.velocity)), velocity)
+    return NodeState(plus(now.position, times(step, now.velocity)), velocity)
 
 
-def verlet(acceleration: Acceleration, now: Moving, time: Array, step: Array | float) -> Moving:
+def verlet(acceleration: Acceleration, now: NodeState, time: Array, step: Array | float) -> NodeState:
     """Half a step of motion, a whole one of forces, half a step of motion."""
     middle = plus(now.position, times(0.5 * step, now.velocity))
-    velocity = plus(now.velocity, times(step, acceleration(Moving(middle, now.velocity), time + 0.5 * step)))
-    return Moving(plus(middle, times(0.5 * step, velocity)), velocity)
+    velocity = plus(now.velocity, times(step, acceleration(NodeState(middle, now.velocity), time + 0.5 * step)))
+    return NodeState(plus(middle, times(0.5 * step, velocity)), velocity)
 
 
-def rk4(acceleration: Acceleration, now: Moving, time: Array, step: Array | float) -> Moving:
+def rk4(acceleration: Acceleration, now: NodeState, time: Array, step: Array | float) -> NodeState:
     """The classical Runge-Kutta method."""
 
-    def slope(moving: Moving, at: Array) -> Moving:
-        return Moving(moving.velocity, acceleration(moving, at))
+    def slope(moving: NodeState, at: Array) -> NodeState:
+        return NodeState(moving.velocity, acceleration(moving, at))
 
-    def ahead(slopes: Moving, by: Array | float) -> Moving:
+    def ahead(slopes: NodeState, by: Array | float) -> NodeState:
         there = plus(now.position, times(by, slopes.position)), plus(now.velocity, times(by, slopes.velocity))
-        return Moving(*settle(now.position[0], there))
+        return NodeState(*materialize(now.position[0], there))
 
     first = slope(now, time)
     second = slope(ahead(first, 0.5 * step), time + 0.5 * step)
@@ -69,23 +69,23 @@ def rk4(acceleration: Acceleration, now: Moving, time: Array, step: Array | floa
     def mean(a: Vector, b: Vector, c: Vector, d: Vector) -> Vector:
         return tuple((w + 2 * x + 2 * y + z) / 6 for w, x, y, z in zip(a, b, c, d, strict=True))
 
-    slopes = Moving(*(mean(*parts) for parts in zip(first, second, third, fourth, strict=True)))
+    slopes = NodeState(*(mean(*parts) for parts in zip(first, second, third, fourth, strict=True)))
     return ahead(slopes, step)
 
 
-INTEGRATORS: dict[str, Callable[[Acceleration, Moving, Array, Array | float], Moving]] = {
+INTEGRATORS: dict[str, Callable[[Acceleration, NodeState, Array, Array | float], NodeState]] = {
     function.__name__: function for function in (semi_implicit_euler, explicit_euler, verlet, rk4)
 }
 """Every integrator by its name."""
 
 ORDER_IN_VELOCITY = {"semi_implicit_euler": 1, "explicit_euler": 1, "verlet": 1, "rk4": 4}
-"""Order for forces that depend on velocity, which all but Runge-Kutta take from the start of the step."""
+"""LaneOrder for forces that depend on velocity, which all but Runge-Kutta take from the start of the step."""
 
 LAG = {"semi_implicit_euler": 0.5, "explicit_euler": -0.5, "verlet": 0.0, "rk4": 0.0}
 """By which share of a step velocities are older than positions: Euler's steps move nodes with one velocity from end to
 end, which is that of the middle."""
 
-FELT_AHEAD = {"semi_implicit_euler": 0.0, "explicit_euler": 0.0, "verlet": 0.5}
+FORCE_EVALUATION_OFFSET = {"semi_implicit_euler": 0.0, "explicit_euler": 0.0, "verlet": 0.5}
 """Those that ask for forces once in a step: how many steps ahead of the positions before it."""
 
 STABLE_UP_TO = {"semi_implicit_euler": 2.0, "verlet": 2.0, "rk4": 2.0 * 2**0.5}

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
+from vsr.compute.vector import Vector, minus, plus, times
 from vsr.lattice.grid import Direction, directions, spring_shape
-from vsr.lattice.integrators import Moving
+from vsr.lattice.integrators import NodeState
 from vsr.lattice.launch import Arithmetic, Look, LookUp
 from vsr.lattice.law import pull
-from vsr.lattice.vector import Vector, minus, plus, times
 
 
 class SpringNumbers(NamedTuple):
@@ -42,7 +42,7 @@ class GridNeighbourhood:
     def force(
         self,
         node: Array,
-        moving: Moving,
+        moving: NodeState,
         springs: SpringNumbers,
         look_up: LookUp,
         look: Look,
@@ -76,7 +76,7 @@ class GridNeighbourhood:
 
 
 def _pulled(
-    force: Vector, moving: Moving, other: Moving, stiffness: Array, rest_length: Array, damping: Array | None
+    force: Vector, moving: NodeState, other: NodeState, stiffness: Array, rest_length: Array, damping: Array | None
 ) -> Vector:
     """The force with that of one spring more [N]; other: the motion of its other end."""
     between = minus(other.position, moving.position)

@@ -22,11 +22,11 @@ from jax import Array
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
-from vsr.lattice.integrators import FELT_AHEAD, Moving
-from vsr.lattice.step import Acting, meet_obstacles, move
-from vsr.lattice.vector import Vector, plus, times
-from vsr.physics.advance.contraction import contracted
-from vsr.physics.advance.instructions import WARP
+from vsr.compute.gpu.fma import with_fma
+from vsr.compute.gpu.ptx import WARP
+from vsr.compute.vector import Vector, plus, times
+from vsr.lattice.integrators import FORCE_EVALUATION_OFFSET, NodeState
+from vsr.lattice.step import StepInputs, meet_obstacles, move
 from vsr.terrain.surface import Terrain
 
 MOST_LANES = 128
@@ -34,7 +34,7 @@ MOST_LANES = 128
 
 LookUp = Callable[[Any, Array], Array]
 """From the place of a table, or of a number, and an index to the entry."""
-Look = Callable[[Array], Moving]
+Look = Callable[[Array], NodeState]
 """From nodes to their motion as others feel it; without velocities where nothing depends on them."""
 Arithmetic = Callable[[Callable[..., Any]], Callable[..., Any]]
 """From a function of lanes to the same as the GPU computes it best."""
@@ -49,7 +49,7 @@ class Neighbourhood(Protocol):
         ...
 
     def force(
-        self, node: Array, moving: Moving, springs: Any, look_up: LookUp, look: Look, arithmetic: Arithmetic
+        self, node: Array, moving: NodeState, springs: Any, look_up: LookUp, look: Look, arithmetic: Arithmetic
     ) -> Vector:
         """Of all springs on the nodes of all lanes [N].
 
@@ -61,7 +61,7 @@ class Neighbourhood(Protocol):
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Order:
+class LaneOrder:
     """Which lane has which node: absent ones last, so that whole programs have nothing to do and touch no memory."""
 
     node: Array
@@ -72,31 +72,31 @@ class Order:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Known:
+class KernelInputs:
     """All that a kernel reads besides the motion of the nodes."""
 
     numbers: Array
     """what is the same everywhere, (numbers,)"""
     tables: tuple[Array, ...]
     """what is not, flat"""
-    places: tuple[Any, Acting, int] = field(metadata={"static": True})
+    places: tuple[Any, StepInputs, int] = field(metadata={"static": True})
     """the springs, what acts, the step: for each its place, in the tables or (-1, -2, ...) in the numbers"""
-    order: Order | None = None
+    order: LaneOrder | None = None
     """None if lanes are in the order of the nodes, all of which are there"""
 
 
-def present_first(present: Array) -> Order:
+def present_first(present: Array) -> LaneOrder:
     """present: whether a node is there; any shape."""
     there = present.reshape(-1)
     before = jnp.cumsum(there)
     lane = jnp.where(there, before - 1, before[-1] + jnp.cumsum(~there) - 1)
     node = jnp.zeros(there.size, jnp.int32).at[lane].set(jnp.arange(there.size, dtype=jnp.int32), unique_indices=True)
-    return Order(node, before[-1:].astype(jnp.int32))
+    return LaneOrder(node, before[-1:].astype(jnp.int32))
 
 
-def gather_known(springs: Any, acting: Acting, step: Array | float, order: Order | None = None) -> Known:
+def gather_known(springs: Any, inputs: StepInputs, step: Array | float, order: LaneOrder | None = None) -> KernelInputs:
     """Sort what must be known by whether it is the same everywhere."""
-    leaves, structure = jax.tree.flatten((springs, acting, jnp.asarray(step, acting.inverse_mass.dtype)))
+    leaves, structure = jax.tree.flatten((springs, inputs, jnp.asarray(step, inputs.inverse_mass.dtype)))
     numbers: list[Array] = []
     tables: list[Array] = []
     places: list[int] = []
@@ -109,7 +109,7 @@ def gather_known(springs: Any, acting: Acting, step: Array | float, order: Order
         else:
             tables.append(leaf.reshape(-1))
             places.append(len(tables) - 1)
-    return Known(jnp.concatenate(numbers), tuple(tables), structure.unflatten(places), order)
+    return KernelInputs(jnp.concatenate(numbers), tuple(tables), structure.unflatten(places), order)
 
 
 class Launcher:
@@ -118,7 +118,7 @@ class Launcher:
     def __init__(
         self,
         neighbourhood: Neighbourhood,
-        acting: Acting,
+        inputs: StepInputs,
         step: Array | float,
         integrator: str,
         *,
@@ -126,22 +126,22 @@ class Launcher:
         interpret: bool,
     ) -> None:
         """by_velocity: whether forces depend on the neighbours' velocities."""
-        self.neighbourhood, self.acting, self.step, self.integrator = neighbourhood, acting, step, integrator
+        self.neighbourhood, self.inputs, self.step, self.integrator = neighbourhood, inputs, step, integrator
         self.by_velocity, self.interpret = by_velocity, interpret
-        around = acting.surroundings
+        around = inputs.environment
         if isinstance(around.terrain, Terrain) and around.terrain.convex:
             in_kernel = replace(around, terrain=_by_numbers(around.terrain))
         else:
             in_kernel = replace(around, bodies=() if around.terrain else around.bodies, terrain=None)
-        self.in_kernel = acting._replace(surroundings=in_kernel)
+        self.in_kernel = inputs._replace(environment=in_kernel)
         self.looks_up = in_kernel.terrain is None and around.terrain is not None
         """whether obstacles are met after the launch, not in it"""
 
-    def known(self, springs: Any, order: Order | None = None) -> Known:
+    def known(self, springs: Any, order: LaneOrder | None = None) -> KernelInputs:
         """What `move` wants to know; gather it once if the springs stay as they are."""
         return gather_known(springs, self.in_kernel, self.step, order)
 
-    def move(self, known: Known, moving: Moving, spare: Moving | None = None) -> Moving:
+    def move(self, known: KernelInputs, moving: NodeState, spare: NodeState | None = None) -> NodeState:
         """The motion one step later.
 
         spare: where nodes have an order, a motion that is no longer wanted, for instance the one before; its memory is
@@ -157,21 +157,21 @@ class Launcher:
             by_velocity=self.by_velocity,
             interpret=self.interpret,
         )
-        return meet_obstacles(self.acting, moved, moving, self.step, self.integrator) if self.looks_up else moved
+        return meet_obstacles(self.inputs, moved, moving, self.step, self.integrator) if self.looks_up else moved
 
 
 # Compiled, so that it is translated once, however often it is called.
 @partial(jax.jit, static_argnames=("neighbourhood", "integrator", "by_velocity", "interpret"))
 def _launch(
-    known: Known,
-    moving: Moving,
-    spare: Moving | None,
+    known: KernelInputs,
+    moving: NodeState,
+    spare: NodeState | None,
     *,
     neighbourhood: Neighbourhood,
     integrator: str,
     by_velocity: bool,
     interpret: bool,
-) -> Moving:
+) -> NodeState:
     shape, nodes = moving.position[0].shape, neighbourhood.nodes
     lanes = min(MOST_LANES, max(WARP, pl.next_power_of_2(nodes)))
     before = [part.reshape(-1) for part in jax.tree.leaves(moving)]
@@ -217,7 +217,7 @@ def _lanes(nodes: int, lanes: int) -> Array:
 def _program(
     neighbourhood: Neighbourhood,
     dimension: int,
-    places: tuple[Any, Acting, int],
+    places: tuple[Any, StepInputs, int],
     integrator: str,
     by_velocity: bool,
     interpret: bool,
@@ -231,36 +231,40 @@ def _program(
     def look_up(place: int, index: Array) -> Array:
         return numbers[-1 - place] if place < 0 else triton.load(tables[place].at[index])
 
-    arithmetic: Arithmetic = (lambda function: function) if interpret else contracted
-    springs, acting, step_place = places
+    arithmetic: Arithmetic = (lambda function: function) if interpret else with_fma
+    springs, inputs, step_place = places
     step = look_up(step_place, node)
     # Velocities of neighbours are read only where something depends on them.
-    wanted = before if by_velocity or FELT_AHEAD[integrator] else before[:dimension]
+    wanted = before if by_velocity or FORCE_EVALUATION_OFFSET[integrator] else before[:dimension]
 
-    def motion_of(nodes: Array, parts: Sequence[Any]) -> Moving:
+    def motion_of(nodes: Array, parts: Sequence[Any]) -> NodeState:
         values = [triton.load(part.at[nodes]) for part in parts]
-        return Moving(tuple(values[:dimension]), tuple(values[dimension:]))
+        return NodeState(tuple(values[:dimension]), tuple(values[dimension:]))
 
-    def felt(moving: Moving) -> Moving:
-        return arithmetic(partial(_ahead, FELT_AHEAD[integrator]))(moving, step) if FELT_AHEAD[integrator] else moving
+    def felt(moving: NodeState) -> NodeState:
+        return (
+            arithmetic(partial(_ahead, FORCE_EVALUATION_OFFSET[integrator]))(moving, step)
+            if FORCE_EVALUATION_OFFSET[integrator]
+            else moving
+        )
 
     own = motion_of(node, before)
     force = neighbourhood.force(
         node, felt(own), springs, look_up, lambda there: felt(motion_of(there, wanted)), arithmetic
     )
-    acts = jax.tree.map(lambda place: look_up(place, node), acting)
+    acts = jax.tree.map(lambda place: look_up(place, node), inputs)
     moved = arithmetic(partial(_moved, integrator))(force, own, acts, step)
     for reference, values in zip(after, jax.tree.leaves(moved), strict=True):
         triton.store(reference.at[node], values)
 
 
-def _ahead(share: float, moving: Moving, step: Array) -> Moving:
+def _ahead(share: float, moving: NodeState, step: Array) -> NodeState:
     """Where nodes are a share of a step later."""
     return moving._replace(position=plus(moving.position, times(share * step, moving.velocity)))
 
 
-def _moved(integrator: str, force: Vector, own: Moving, acting: Acting, step: Array) -> Moving:
-    return move(acting, lambda *_: force, own, step, step, integrator)
+def _moved(integrator: str, force: Vector, own: NodeState, inputs: StepInputs, step: Array) -> NodeState:
+    return move(inputs, lambda *_: force, own, step, step, integrator)
 
 
 def _by_numbers(terrain: Terrain) -> Any:

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.lattice.vector import Vector, dot
+from vsr.compute.vector import Vector, dot
 
 
 def pull(
@@ -30,6 +30,11 @@ def joint_pull(stiffness: Array, tension: Array, damping: Array, between: Vector
     squared = dot(between, between)
     inverse = jax.lax.rsqrt(jnp.maximum(squared, jnp.finfo(squared.dtype).tiny))
     return stiffness - (tension - damping * dot(between, parting) * inverse) * inverse
+
+
+def still_intact(intact: Array, tension: Array, yield_force: Array) -> Array:
+    """Which springs are whole after a tension, pull or push [N]; one that broke stays broken."""
+    return intact & (jnp.abs(tension) <= yield_force)
 
 
 def resistance(constant: Array | float, between: Vector, stretch: Vector) -> Array:

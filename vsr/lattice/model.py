@@ -1,4 +1,4 @@
-"""A lattice of point masses and springs, how it moves, and what surrounds it.
+"""A lattice of point masses and springs, and how it moves.
 
 Everything is written for any number of dimensions: the dimension is the length of the last axis of positions, and the
 last axis is up. A lattice is either a regular grid, whose springs lie between grid neighbours (`GridSprings`), or any
@@ -11,9 +11,6 @@ from dataclasses import dataclass
 
 import jax
 from jax import Array
-
-from vsr.terrain.field import HeightField
-from vsr.terrain.surface import Terrain
 
 
 @jax.tree_util.register_dataclass
@@ -125,50 +122,3 @@ class State:
     """[s], ()"""
     intact: Array | tuple[Array, ...] | None = None
     """False for springs that broke, like the springs' stiffness; None if none can break"""
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Plane:
-    """A half-space that nodes cannot enter."""
-
-    point: Array
-    """on the surface [m], (dimension,)"""
-    normal: Array
-    """unit vector out of the body, (dimension,)"""
-    friction: Array
-    """coefficient, ()"""
-    restitution: Array
-    """coefficient, ()"""
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Sphere:
-    """A ball (in the plane: a disc) that nodes cannot enter."""
-
-    center: Array
-    """[m], (dimension,)"""
-    radius: Array
-    """[m], ()"""
-    friction: Array
-    """coefficient, ()"""
-    restitution: Array
-    """coefficient, ()"""
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Surroundings:
-    """What acts on a lattice from outside."""
-
-    gravity: Array | float = 9.81
-    """downward acceleration [m/s²], ()"""
-    drag: Array | float | None = None
-    """force on a node over its squared speed [N s²/m²], () or (*nodes,); None for none"""
-    load: Array | None = None
-    """external force on each node [N], (*nodes, dimension)"""
-    bodies: tuple[Plane | Sphere, ...] = ()
-    """obstacles"""
-    terrain: Terrain | HeightField | None = None
-    """ground with friction and restitution; a line is the same for all y"""

@@ -14,12 +14,13 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.lattice.model import Lattice, State, Surroundings
+from vsr.compute.implementation import Implementation
+from vsr.compute.vector import dot, split
+from vsr.environment.model import Environment
+from vsr.lattice.model import Lattice, State
 from vsr.lattice.refusals import check_breaking, check_count, check_step, check_time
 from vsr.lattice.springs import all_intact, potential_energy
 from vsr.lattice.stepping import Carry, as_carry, as_state, stepper
-from vsr.lattice.vector import dot, split
-from vsr.physics.advance.choice import Implementation
 
 
 def rest_state(lattice: Lattice, *, shift: Array | None = None, velocity: Array | None = None) -> State:
@@ -46,7 +47,7 @@ def rest_state(lattice: Lattice, *, shift: Array | None = None, velocity: Array 
 @partial(jax.jit, static_argnames=("step", "count", "integrator", "implementation"))
 def advance(
     lattice: Lattice,
-    surroundings: Surroundings,
+    environment: Environment,
     state: State,
     *,
     step: float,
@@ -62,13 +63,13 @@ def advance(
     check_step(step)
     check_count("count", count)
     check_breaking(lattice, state)
-    steps = stepper(lattice, surroundings, step, integrator, implementation)
+    steps = stepper(lattice, environment, step, integrator, implementation)
     return as_state(lattice, steps.repeat(count, as_carry(lattice, state)))
 
 
 def advance_until(
     lattice: Lattice,
-    surroundings: Surroundings,
+    environment: Environment,
     state: State,
     condition: Callable[[State], Array] | None = None,
     *,
@@ -89,13 +90,13 @@ def advance_until(
     check_time(time)
     check_count("check_every", check_every, 1)
     check_breaking(lattice, state)
-    return _advance_until(lattice, surroundings, state, condition, time, step, check_every, integrator, implementation)
+    return _advance_until(lattice, environment, state, condition, time, step, check_every, integrator, implementation)
 
 
 @partial(jax.jit, static_argnames=("condition", "step", "check_every", "integrator", "implementation"))
 def _advance_until(
     lattice: Lattice,
-    surroundings: Surroundings,
+    environment: Environment,
     state: State,
     condition: Callable[[State], Array] | None,
     time: Array | float,
@@ -104,7 +105,7 @@ def _advance_until(
     integrator: str,
     implementation: Implementation,
 ) -> State:
-    steps = stepper(lattice, surroundings, step, integrator, implementation)
+    steps = stepper(lattice, environment, step, integrator, implementation)
     # Steps are counted, not times compared: times are sums of steps, and sums are rounded.
     whole = jnp.ceil((jnp.asarray(time, state.time.dtype) - state.time) / step - 0.5).astype(jnp.int32)
 
@@ -122,9 +123,9 @@ def _advance_until(
 
 def record(
     lattice: Lattice,
-    surroundings: Surroundings,
+    environment: Environment,
     state: State,
-    measure: Callable[[Lattice, Surroundings, State], Any],
+    measure: Callable[[Lattice, Environment, State], Any],
     *,
     step: Array | float,
     every: Array | int,
@@ -140,26 +141,26 @@ def record(
     check_count("every", every)
     check_count("samples", samples)
     check_breaking(lattice, state)
-    return _record(lattice, surroundings, state, measure, step, every, samples, integrator, implementation)
+    return _record(lattice, environment, state, measure, step, every, samples, integrator, implementation)
 
 
 @partial(jax.jit, static_argnames=("measure", "samples", "integrator", "implementation"))
 def _record(
     lattice: Lattice,
-    surroundings: Surroundings,
+    environment: Environment,
     state: State,
-    measure: Callable[[Lattice, Surroundings, State], Any],
+    measure: Callable[[Lattice, Environment, State], Any],
     step: Array | float,
     every: Array | int,
     samples: int,
     integrator: str,
     implementation: Implementation,
 ) -> tuple[State, Any]:
-    steps = stepper(lattice, surroundings, step, integrator, implementation)
+    steps = stepper(lattice, environment, step, integrator, implementation)
 
     def sample(now: Carry, _: None) -> tuple[Carry, Any]:
         now = steps.repeat(every, now)
-        return now, measure(lattice, surroundings, as_state(lattice, now))
+        return now, measure(lattice, environment, as_state(lattice, now))
 
     end, measures = jax.lax.scan(sample, as_carry(lattice, state), length=samples)
     return as_state(lattice, end), measures
@@ -181,15 +182,15 @@ class Energy(NamedTuple):
         return self.kinetic + self.elastic + self.gravitational + self.load
 
 
-def energy(lattice: Lattice, surroundings: Surroundings, state: State) -> Energy:
+def energy(lattice: Lattice, environment: Environment, state: State) -> Energy:
     """What a moving lattice holds."""
     position, velocity = (split(part, lattice.node_axes) for part in (state.position, state.velocity))
     pushed = jnp.zeros((), state.position.dtype)
-    if surroundings.load is not None:
-        pushed = -dot(split(surroundings.load, lattice.node_axes), position).sum()
+    if environment.load is not None:
+        pushed = -dot(split(environment.load, lattice.node_axes), position).sum()
     return Energy(
         kinetic=0.5 * (lattice.mass * dot(velocity, velocity)).sum(),
         elastic=potential_energy(lattice.springs, position, state.time, state.intact),
-        gravitational=surroundings.gravity * (lattice.mass * position[-1]).sum(),
+        gravitational=environment.gravity * (lattice.mass * position[-1]).sum(),
         load=pushed,
     )

@@ -8,9 +8,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from vsr.compute.vector import Vector, dot
 from vsr.lattice import graph, grid
+from vsr.lattice.law import still_intact
 from vsr.lattice.model import GraphSprings, GridSprings, Springs, Wave
-from vsr.lattice.vector import Vector, dot
 
 PerSpring = Array | tuple[Array, ...]
 """One array, or one per direction of a grid."""
@@ -57,7 +58,7 @@ def break_overloaded(springs: Springs, position: Vector, time: Array, intact: Pe
     if springs.yield_force is None:
         return None
     force = tensions(springs, position, time, intact)
-    return jax.tree.map(lambda whole, pull, most: whole & (jnp.abs(pull) <= most), intact, force, springs.yield_force)
+    return jax.tree.map(still_intact, intact, force, springs.yield_force)
 
 
 def all_intact(springs: Springs, position: Vector) -> PerSpring | None:

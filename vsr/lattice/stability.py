@@ -14,10 +14,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from vsr.compute.vector import Vector, split, times
 from vsr.lattice import graph, grid
 from vsr.lattice.integrators import NEEDS_DAMPING, STABLE_UP_TO, check_integrator
 from vsr.lattice.model import GraphSprings, Lattice
-from vsr.lattice.vector import Vector, split, times
 
 ITERATIONS = 200
 CAUTION = 1.03

@@ -6,24 +6,23 @@ Written for whole grids and for the lanes of a GPU kernel alike: nothing here as
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 
+from vsr.compute.materialize import materialize
+from vsr.compute.vector import Vector, dot, minus, split, times
+from vsr.environment.model import Environment, as_exact, by_components
 from vsr.lattice.contact import touch
-from vsr.lattice.integrators import INTEGRATORS, LAG, ORDER_IN_VELOCITY, Moving
-from vsr.lattice.model import Lattice, Surroundings
-from vsr.lattice.vector import Vector, dot, minus, split, times
-from vsr.physics.settle import settle
+from vsr.lattice.integrators import INTEGRATORS, LAG, ORDER_IN_VELOCITY, NodeState
+from vsr.lattice.model import Lattice
 
-Forces = Callable[[Moving, Array], Vector]
+Forces = Callable[[NodeState, Array], Vector]
 """Of the springs on every node [N], given its motion and the time [s]."""
 
 
-class Acting(NamedTuple):
+class StepInputs(NamedTuple):
     """What acts on nodes besides springs, by components."""
 
     inverse_mass: Array
@@ -34,74 +33,81 @@ class Acting(NamedTuple):
     """[N]"""
     freedom: tuple[Vector, ...] | None
     """rows of the projections onto the directions in which nodes may move"""
-    surroundings: Surroundings
+    environment: Environment
     """without its load; points and normals of bodies are tuples of numbers"""
-    grip: Array | None = None
+    friction: Array | None = None
     """the nodes' own friction coefficients; None if only the obstacles' matter"""
-    bounce: Array | None = None
+    restitution: Array | None = None
     """the nodes' own restitution coefficients"""
 
 
-def acting_on(lattice: Lattice, surroundings: Surroundings, step: Array | float) -> Acting:
+def step_inputs(lattice: Lattice, environment: Environment, step: Array | float) -> StepInputs:
     """Everything as exact as the lattice is."""
     axes, dtype = lattice.node_axes, lattice.mass.dtype
-    surroundings = jax.tree.map(lambda value: _as_exact(value, dtype), surroundings)
-    bodies = jax.tree.map(lambda value: tuple(value) if value.ndim else value, surroundings.bodies)
-    return Acting(
+    environment = as_exact(environment, dtype)
+    return StepInputs(
         inverse_mass=lattice.inverse_mass,
         decay=jnp.exp(-step * lattice.damping),
-        load=None if surroundings.load is None else split(surroundings.load, axes),
+        load=None if environment.load is None else split(environment.load, axes),
         freedom=None if lattice.freedom is None else tuple(split(row, axes) for row in split(lattice.freedom, axes)),
-        surroundings=replace(surroundings, load=None, bodies=bodies),
+        environment=by_components(environment),
     )
 
 
-def move(acting: Acting, forces: Forces, moving: Moving, time: Array, step: Array | float, integrator: str) -> Moving:
+def move(
+    inputs: StepInputs, forces: Forces, moving: NodeState, time: Array, step: Array | float, integrator: str
+) -> NodeState:
     """The motion one step [s] later."""
-    return meet_obstacles(acting, fly(acting, forces, moving, time, step, integrator), moving, step, integrator)
+    return meet_obstacles(inputs, fly(inputs, forces, moving, time, step, integrator), moving, step, integrator)
 
 
-def fly(acting: Acting, forces: Forces, moving: Moving, time: Array, step: Array | float, integrator: str) -> Moving:
+def fly(
+    inputs: StepInputs, forces: Forces, moving: NodeState, time: Array, step: Array | float, integrator: str
+) -> NodeState:
     """The motion one step [s] later, as if there were nothing to meet."""
-    acceleration = _acceleration(acting, forces, step, ORDER_IN_VELOCITY[integrator])
+    acceleration = _acceleration(inputs, forces, step, ORDER_IN_VELOCITY[integrator])
     moved = INTEGRATORS[integrator](acceleration, moving, time, step)
-    return moved._replace(velocity=times(acting.decay, moved.velocity))
+    return moved._replace(velocity=times(inputs.decay, moved.velocity))
 
 
-def meet_obstacles(acting: Acting, flown: Moving, before: Moving, step: Array | float, integrator: str) -> Moving:
+def meet_obstacles(
+    inputs: StepInputs, flown: NodeState, before: NodeState, step: Array | float, integrator: str
+) -> NodeState:
     """The motion after a step, kept out of all obstacles; before: the motion at its start."""
-    around = acting.surroundings
+    around = inputs.environment
     if not around.bodies and around.terrain is None:
         return flown
-    flown = settle(before.position[0], flown)
+    flown = materialize(before.position[0], flown)
     return touch(
         around,
         flown,
-        acting.inverse_mass > 0,
-        acting.grip,
-        acting.bounce,
+        inputs.inverse_mass > 0,
+        inputs.friction,
+        inputs.restitution,
         before=before.position,
-        freedom=acting.freedom,
+        freedom=inputs.freedom,
         acceleration=times(1 / step, minus(flown.velocity, before.velocity)),
         lag=LAG[integrator] * step,
     )
 
 
-def _acceleration(acting: Acting, forces: Forces, step: Array | float, order: int) -> Callable[[Moving, Array], Vector]:
+def _acceleration(
+    inputs: StepInputs, forces: Forces, step: Array | float, order: int
+) -> Callable[[NodeState, Array], Vector]:
     """Of all nodes [m/s²]; step and order: of the integrator, for drag."""
-    around = acting.surroundings
-    fall = jnp.where(acting.inverse_mass > 0, around.gravity, 0)
+    around = inputs.environment
+    fall = jnp.where(inputs.inverse_mass > 0, around.gravity, 0)
 
-    def acceleration(moving: Moving, time: Array) -> Vector:
+    def acceleration(moving: NodeState, time: Array) -> Vector:
         force = forces(moving, time)
-        if acting.load is not None:
-            force = tuple(a + b for a, b in zip(force, acting.load, strict=True))
+        if inputs.load is not None:
+            force = tuple(a + b for a, b in zip(force, inputs.load, strict=True))
         # Settled, because new velocities and positions, and the stages of Runge-Kutta, use it several times.
-        change = times(acting.inverse_mass, settle(force[0], force))
+        change = times(inputs.inverse_mass, materialize(force[0], force))
         change = (*change[:-1], change[-1] - fall)
         if around.drag is not None:
-            change = _dragged(change, moving.velocity, around.drag * acting.inverse_mass, step, order)
-        return change if acting.freedom is None else tuple(dot(row, change) for row in acting.freedom)
+            change = _dragged(change, moving.velocity, around.drag * inputs.inverse_mass, step, order)
+        return change if inputs.freedom is None else tuple(dot(row, change) for row in inputs.freedom)
 
     return acceleration
 
@@ -118,9 +124,3 @@ def _dragged(change: Vector, velocity: Vector, drag: Array, step: Array | float,
     larger = jnp.maximum(x, 1)
     slower = larger * (1 + (jnp.minimum(x, 1) / larger) ** order) ** (1 / order)
     return tuple((a - rate * v) / slower for a, v in zip(change, velocity, strict=True))
-
-
-def _as_exact(value: Array | float, dtype: jnp.dtype) -> Array:
-    """Real numbers as exact as the lattice's, others as they are."""
-    array = jnp.asarray(value)
-    return array.astype(dtype) if jnp.issubdtype(array.dtype, jnp.floating) else array

@@ -1,7 +1,7 @@
 """From one step to many: how a lattice is moved here, plainly or by the GPU kernel, and the loop around it.
 
-There are two implementations of one contract, as for robots (vsr.physics.advance): `xla` is plain JAX, runs everywhere
-and is the reference; `fused` is one GPU kernel a step, for regular grids. `interpreted` is that kernel without a GPU.
+There are two implementations of one contract, as for robots: `xla` is plain JAX, runs everywhere and is the reference;
+`fused` is one GPU kernel a step, for regular grids. `interpreted` is that kernel without a GPU.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.lattice.integrators import FELT_AHEAD, Moving, check_integrator
-from vsr.lattice.loops import repeat
-from vsr.lattice.model import GridSprings, Lattice, Springs, State, Surroundings
+from vsr.compute.implementation import Implementation, chosen
+from vsr.compute.unrolled import repeat
+from vsr.compute.vector import Vector, join, split
+from vsr.environment.model import Environment
+from vsr.lattice.integrators import FORCE_EVALUATION_OFFSET, NodeState, check_integrator
+from vsr.lattice.model import GridSprings, Lattice, Springs, State
 from vsr.lattice.springs import PerSpring, break_overloaded, forces_on_nodes, springs_at
-from vsr.lattice.step import Acting, acting_on, move
-from vsr.lattice.vector import Vector, join, split
-from vsr.physics.advance.choice import Implementation, chosen
+from vsr.lattice.step import StepInputs, move, step_inputs
 
 
 class Carry(NamedTuple):
     """A state by components: what loops carry."""
 
-    moving: Moving
+    moving: NodeState
     time: Array
     intact: PerSpring | None
 
@@ -60,7 +61,7 @@ class Stepper:
 
 def stepper(
     lattice: Lattice,
-    surroundings: Surroundings,
+    environment: Environment,
     step: Array | float,
     integrator: str,
     implementation: Implementation,
@@ -68,11 +69,11 @@ def stepper(
     """Steps of a lattice; raises ValueError for an unknown integrator or an implementation that cannot run."""
     check_integrator(integrator)
     implementation = chosen(implementation, lattice.mass.dtype, _beyond_kernel(lattice, integrator))
-    acting = acting_on(lattice, surroundings, step)
+    inputs = step_inputs(lattice, environment, step)
     if implementation == "xla":
-        moved = _plainly(lattice.springs, acting, step, integrator)
+        moved = _plainly(lattice.springs, inputs, step, integrator)
     else:
-        moved = _on_chip(lattice.springs, acting, step, integrator, interpret=implementation == "interpreted")
+        moved = _on_chip(lattice.springs, inputs, step, integrator, interpret=implementation == "interpreted")
 
     def one(now: Carry) -> Carry:
         moving, time = moved(now), now.time + step
@@ -84,7 +85,7 @@ def stepper(
 def as_carry(lattice: Lattice, state: State) -> Carry:
     """A state by components."""
     position, velocity = (split(part, lattice.node_axes) for part in (state.position, state.velocity))
-    return Carry(Moving(position, velocity), state.time, state.intact)
+    return Carry(NodeState(position, velocity), state.time, state.intact)
 
 
 def as_state(lattice: Lattice, carry: Carry) -> State:
@@ -99,45 +100,49 @@ def _beyond_kernel(lattice: Lattice, integrator: str) -> str | None:
         return "the kernel moves regular grids, and these springs are a graph"
     if lattice.mass.ndim > lattice.node_axes:
         return "the kernel takes many lattices by vmap, and these have an axis of their own at the end"
-    if integrator not in FELT_AHEAD:
-        return f"the kernel knows the integrators {', '.join(FELT_AHEAD)}, and {integrator} was asked for"
+    if integrator not in FORCE_EVALUATION_OFFSET:
+        return f"the kernel knows the integrators {', '.join(FORCE_EVALUATION_OFFSET)}, and {integrator} was asked for"
     return None
 
 
-def _plainly(springs: Springs, acting: Acting, step: Array | float, integrator: str) -> Callable[[Carry], Moving]:
-    def moved(now: Carry) -> Moving:
-        def forces(moving: Moving, time: Array) -> Vector:
+def _plainly(
+    springs: Springs, inputs: StepInputs, step: Array | float, integrator: str
+) -> Callable[[Carry], NodeState]:
+    def moved(now: Carry) -> NodeState:
+        def forces(moving: NodeState, time: Array) -> Vector:
             return forces_on_nodes(springs, moving.position, moving.velocity, time, now.intact)
 
-        return move(acting, forces, now.moving, now.time, step, integrator)
+        return move(inputs, forces, now.moving, now.time, step, integrator)
 
     return moved
 
 
 def _on_chip(
-    springs: Any, acting: Acting, step: Array | float, integrator: str, *, interpret: bool
-) -> Callable[[Carry], Moving]:
+    springs: Any, inputs: StepInputs, step: Array | float, integrator: str, *, interpret: bool
+) -> Callable[[Carry], NodeState]:
     # Only here, because importing Pallas takes time.
     from vsr.lattice.kernel import GridNeighbourhood, SpringNumbers
-    from vsr.lattice.launch import Known, Launcher
+    from vsr.lattice.launch import KernelInputs, Launcher
 
     launcher = Launcher(
-        GridNeighbourhood(acting.inverse_mass.shape),
-        acting,
+        GridNeighbourhood(inputs.inverse_mass.shape),
+        inputs,
         step,
         integrator,
         by_velocity=springs.damping is not None,
         interpret=interpret,
     )
 
-    def known_at(time: Array, intact: PerSpring | None) -> Known:
+    def known_at(time: Array, intact: PerSpring | None) -> KernelInputs:
         return launcher.known(SpringNumbers(*springs_at(springs, time, intact)))
 
     # What never changes is gathered once, before any loop.
     steady = springs.wave is None and springs.yield_force is None
-    always = known_at(jnp.zeros((), acting.inverse_mass.dtype), None) if steady else None
+    always = known_at(jnp.zeros((), inputs.inverse_mass.dtype), None) if steady else None
 
-    def moved(now: Carry) -> Moving:
-        return launcher.move(always or known_at(now.time + FELT_AHEAD[integrator] * step, now.intact), now.moving)
+    def moved(now: Carry) -> NodeState:
+        return launcher.move(
+            always or known_at(now.time + FORCE_EVALUATION_OFFSET[integrator] * step, now.intact), now.moving
+        )
 
     return moved

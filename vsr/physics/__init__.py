@@ -1,6 +1,1 @@
-"""Mechanics of one robot: springs, limits, actuation, contact, and `advance`, which strings substeps together."""
-
-from vsr.physics.advance import advance
-from vsr.physics.model import Environment, Model, State
-
-__all__ = ["Environment", "Model", "State", "advance"]
+"""Mechanics of robots: one contract (contract.py), an engine for each kind of masses, and which one moves what."""

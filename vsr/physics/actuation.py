@@ -1,6 +1,6 @@
-"""What a control value does to a voxel: new rest lengths (area actuation) or forces on its masses.
+"""Actuation by force: control times a voxel's largest force on each of its masses, towards the voxel's centre.
 
-Control +1 shrinks a voxel, -1 enlarges it. Every array may have further axes at the end.
+The one law for every engine, as whole arrays and as lanes of a kernel. Control +1 shrinks a voxel, -1 enlarges it.
 """
 
 from __future__ import annotations
@@ -8,25 +8,13 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.physics.model import Model
-from vsr.physics.springs import TINY, Forces, Masses
+from vsr.compute.vector import Vector, dot, minus, times
+
+TINY = 1e-12
+"""Keeps a mass in the centre from dividing by zero [m²]."""
 
 
-def rest_lengths(model: Model, control: Array) -> Array:
-    """Rest length of each kind of spring [m], (kinds, rows, columns, ...), linear in the control on either side.
-
-    control: in [-1, 1], (rows, columns, ...). The ends are the lengths in a voxel of side l sqrt(1 -+ ρ), so the
-    paper's l sqrt(1 - f ρ) holds at f = -1, 0 and 1, and the original's straight lines hold between.
-    """
-    shrunk, rest, enlarged = model.spring_length
-    return rest - jnp.maximum(control, 0) * (rest - shrunk) + jnp.maximum(-control, 0) * (enlarged - rest)
-
-
-def add_actuation_forces(model: Model, masses: Masses, control: Array, forces: Forces) -> Forces:
-    """Add the forces of voxels with force actuation: control x max_force on each mass, to the voxel's centre."""
-    if model.max_force is None:
-        return forces
-    to_center_x = masses.x.mean(0) - masses.x
-    to_center_y = masses.y.mean(0) - masses.y
-    strength = control * model.max_force / jnp.sqrt(to_center_x**2 + to_center_y**2 + TINY)
-    return forces._replace(x=forces.x + strength * to_center_x, y=forces.y + strength * to_center_y)
+def inward_force(strength: Array, center: Vector, position: Vector) -> Vector:
+    """Force on masses towards their voxel's centre [N]; strength: control times the largest force [N]."""
+    inward = minus(center, position)
+    return times(strength / jnp.sqrt(dot(inward, inward) + TINY), inward)

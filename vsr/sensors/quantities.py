@@ -1,93 +1,93 @@
 """What a voxel can feel, as raw physical values of one robot's state (the original's sensors, in the plane and in
 space).
 
-Each quantity is a function of a `View` and gives one value per voxel, (rows, columns) or (levels, rows, columns).
+Each quantity is a function of the voxels' motion and gives one value per voxel, (rows, columns) or
+(levels, rows, columns).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.physics.voxels import VoxelMotion
+from vsr.physics.voxel_motion import VoxelMotion
 
 
-class View(NamedTuple):
-    """What quantities may look at."""
-
-    voxels: VoxelMotion
-    legacy_angle: bool
-    """whether angles have the original's error (see `angle`)"""
-
-
-def area_ratio(view: View) -> Array:
+def area_ratio(voxels: VoxelMotion) -> Array:
     """Area, or in space volume, over that at rest."""
-    return view.voxels.size_ratio
+    return voxels.size_ratio
 
 
-def volume_ratio(view: View) -> Array:
+def volume_ratio(voxels: VoxelMotion) -> Array:
     """Volume over volume at rest."""
-    return view.voxels.size_ratio
+    return voxels.size_ratio
 
 
-def velocity_magnitude(view: View) -> Array:
+def velocity_magnitude(voxels: VoxelMotion) -> Array:
     """Speed of the voxel [m/s]."""
-    return jnp.sqrt((view.voxels.velocity**2).sum(-1))
+    return jnp.sqrt((voxels.velocity**2).sum(-1))
 
 
-def angle(view: View) -> Array:
-    """Rotation of the voxel in the plane of x and up, the mean direction of its edges along x [rad], in (-π, π].
-
-    The original averages the directions NW→NE and SE→SW, the second pointing backwards, so that its angle is wrong
-    by ±π/2 with a jump at zero. `legacy_angle` reproduces that, for comparisons only.
-    """
-    corner = view.voxels.corner
-    along = corner[1::2] - corner[::2]
-    if view.legacy_angle:
-        bottom, top = along
-        return (_direction(top) + _direction(-bottom)) / 2
-    first, *others = (_unit(edge) for edge in along[::-1])
+def angle(voxels: VoxelMotion) -> Array:
+    """Rotation of the voxel in the plane of x and up, the mean direction of its edges along x [rad], in (-π, π]."""
+    first, *others = (_unit(edge) for edge in _edges_along_x(voxels)[::-1])
     for other in others:
         first = first + other
     return _direction(first)
 
 
-def velocity_x(view: View) -> Array:
+def legacy_angle(voxels: VoxelMotion) -> Array:
+    """The original's angle in 2-D, wrong by ±π/2 with a jump at zero [rad]; for comparisons only.
+
+    It averages the directions NW→NE and SE→SW, the second of which points backwards.
+    """
+    bottom, top = _edges_along_x(voxels)
+    return (_direction(top) + _direction(-bottom)) / 2
+
+
+def velocity_x(voxels: VoxelMotion) -> Array:
     """Velocity to the right [m/s]."""
-    return view.voxels.velocity[..., 0]
+    return voxels.velocity[..., 0]
 
 
-def velocity_y(view: View) -> Array:
+def velocity_y(voxels: VoxelMotion) -> Array:
     """Velocity along y [m/s]: upwards in the plane, sideways in space."""
-    return view.voxels.velocity[..., 1]
+    return voxels.velocity[..., 1]
 
 
-def velocity_z(view: View) -> Array:
+def velocity_z(voxels: VoxelMotion) -> Array:
     """Velocity upwards, in space [m/s]."""
-    return view.voxels.velocity[..., 2]
+    return voxels.velocity[..., 2]
 
 
-def rotated_velocity_x(view: View) -> Array:
+def rotated_velocity_x(voxels: VoxelMotion) -> Array:
     """Velocity along the voxel's own x axis [m/s]."""
-    alpha, velocity = angle(view), view.voxels.velocity
-    return velocity[..., 0] * jnp.cos(alpha) + velocity[..., -1] * jnp.sin(alpha)
+    return _forward(voxels, angle(voxels))
 
 
-def rotated_velocity_y(view: View) -> Array:
+def rotated_velocity_y(voxels: VoxelMotion) -> Array:
     """Velocity along the voxel's own upward axis [m/s]."""
-    alpha, velocity = angle(view), view.voxels.velocity
-    return velocity[..., -1] * jnp.cos(alpha) - velocity[..., 0] * jnp.sin(alpha)
+    return _upward(voxels, angle(voxels))
 
 
-def touching(view: View) -> Array:
+def legacy_rotated_velocity_x(voxels: VoxelMotion) -> Array:
+    """Velocity along the voxel's x axis by the original's wrong angle [m/s]; for comparisons only."""
+    return _forward(voxels, legacy_angle(voxels))
+
+
+def legacy_rotated_velocity_y(voxels: VoxelMotion) -> Array:
+    """Velocity along the voxel's upward axis by the original's wrong angle [m/s]; for comparisons only."""
+    return _upward(voxels, legacy_angle(voxels))
+
+
+def touching(voxels: VoxelMotion) -> Array:
     """1 if any of the voxel's masses is in the ground, else 0."""
-    return view.voxels.touching
+    return voxels.touching
 
 
-QUANTITIES: dict[str, Callable[[View], Array]] = {
+QUANTITIES: dict[str, Callable[[VoxelMotion], Array]] = {
     function.__name__: function
     for function in (
         area_ratio,
@@ -100,18 +100,37 @@ QUANTITIES: dict[str, Callable[[View], Array]] = {
         rotated_velocity_x,
         rotated_velocity_y,
         touching,
+        legacy_angle,
+        legacy_rotated_velocity_x,
+        legacy_rotated_velocity_y,
     )
 }
 """Every quantity by its name."""
 
-ONLY_IN_SPACE = ("volume_ratio", "velocity_z")
+ONLY_IN_3D = ("volume_ratio", "velocity_z")
+ONLY_IN_2D = ("legacy_angle", "legacy_rotated_velocity_x", "legacy_rotated_velocity_y")
+LEGACY = {name.removeprefix("legacy_"): name for name in ONLY_IN_2D}
+"""Quantities that hang on the angle, and what they are with the original's."""
 SIZE_RATIOS = ("area_ratio", "volume_ratio")
 """These are 1 at rest, all others 0."""
 
 
 def unit_of(quantity: str) -> str:
     """'m/s', 'rad', or nothing for plain numbers."""
-    return "rad" if quantity == "angle" else "m/s" if "velocity" in quantity else ""
+    return "rad" if quantity.endswith("angle") else "m/s" if "velocity" in quantity else ""
+
+
+def _edges_along_x(voxels: VoxelMotion) -> Array:
+    """From their first to their second corners [m], the lowest first, (edges, c, dimension)."""
+    return voxels.corner[1::2] - voxels.corner[::2]
+
+
+def _forward(voxels: VoxelMotion, alpha: Array) -> Array:
+    return voxels.velocity[..., 0] * jnp.cos(alpha) + voxels.velocity[..., -1] * jnp.sin(alpha)
+
+
+def _upward(voxels: VoxelMotion, alpha: Array) -> Array:
+    return voxels.velocity[..., -1] * jnp.cos(alpha) - voxels.velocity[..., 0] * jnp.sin(alpha)
 
 
 def _direction(vector: Array) -> Array:

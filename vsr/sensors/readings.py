@@ -14,9 +14,9 @@ import jax.numpy as jnp
 from jax import Array
 from pydantic import Field, field_validator
 
-from vsr.physics.mechanics import AnyModel, AnyState, mechanics_of
-from vsr.physics.model import Environment
-from vsr.sensors.quantities import QUANTITIES, SIZE_RATIOS, View
+from vsr.environment import Environment
+from vsr.physics.engine import AnyModel, AnyState, engine_of
+from vsr.sensors.quantities import LEGACY, QUANTITIES, SIZE_RATIOS
 from vsr.spec import Count, Spec, unknown_names
 
 
@@ -47,6 +47,11 @@ class Sense(Spec):
         """What a robot reads that does nothing."""
         return float(self.quantity in SIZE_RATIOS and self.reading != "difference")
 
+    @property
+    def legacy(self) -> Sense:
+        """The same with the original's wrong angle, where the quantity hangs on it."""
+        return self.model_copy(update={"quantity": LEGACY.get(self.quantity, self.quantity)})
+
     @field_validator("quantity")
     @classmethod
     def _known(cls, name: str) -> str:
@@ -61,42 +66,37 @@ def empty_memory(model: AnyModel, senses: Sequence[Sense]) -> Array:
     return jnp.zeros((depth, len(_quantities(senses)), *model.present.shape), model.present.dtype)
 
 
-def read(
-    senses: Sequence[Sense],
-    model: AnyModel,
-    environment: Environment,
-    state: AnyState,
-    memory: Array,
-    first_call: Array,
-    *,
-    legacy_angle: bool = False,
-) -> tuple[Array, Array]:
-    """All readings, 0 in empty cells, (senses, *cells), and the new memory."""
-    view = View(mechanics_of(model).voxel_motion(model, environment, state), legacy_angle)
-    names = _quantities(senses)
-    values = jnp.stack([QUANTITIES[name](view) for name in names]) * model.present
-    values = values.astype(memory.dtype)
-    memory = jnp.where(first_call, values, jnp.concatenate([values[None], memory[:-1]]))
-    return jnp.stack([_summarise(sense, memory[:, names.index(sense.quantity)]) for sense in senses]), memory
-
-
-def read_life(
-    senses: Sequence[Sense], model: AnyModel, environment: Environment, states: AnyState, *, legacy_angle: bool = False
+def remember(
+    senses: Sequence[Sense], model: AnyModel, environment: Environment, state: AnyState, memory: Array, first: Array
 ) -> Array:
-    """All readings of a recorded life, (moments, senses, *cells).
+    """The memory with what is felt now as its newest values; first: whether nothing was felt before, ()."""
+    voxels = engine_of(model).voxel_motion(model, environment, state)
+    values = jnp.stack([QUANTITIES[name](voxels) for name in _quantities(senses)]) * model.present
+    values = values.astype(memory.dtype)
+    return jnp.where(first, values, jnp.concatenate([values[None], memory[:-1]]))
+
+
+def readings(senses: Sequence[Sense], memory: Array) -> Array:
+    """All readings, 0 in empty cells, (senses, *cells)."""
+    names = _quantities(senses)
+    return jnp.stack([_summarise(sense, memory[:, names.index(sense.quantity)]) for sense in senses])
+
+
+def read_trajectory(senses: Sequence[Sense], model: AnyModel, environment: Environment, states: AnyState) -> Array:
+    """All readings of a recorded episode, (moments, senses, *cells).
 
     states: after every control interval, the initial one first, in which nothing has been read yet: 0.
     """
 
     def call(memory: Array, moment: tuple[AnyState, Array]) -> tuple[Array, Array]:
         state, index = moment
-        readings, memory = read(senses, model, environment, state, memory, index == 0, legacy_angle=legacy_angle)
-        return memory, readings
+        memory = remember(senses, model, environment, state, memory, index == 0)
+        return memory, readings(senses, memory)
 
     called = jax.tree.map(lambda leaf: leaf[1:], states)
     count = len(jax.tree.leaves(called)[0])
-    _, readings = jax.lax.scan(call, empty_memory(model, senses), (called, jnp.arange(count)))
-    return jnp.concatenate([jnp.zeros((1, *readings.shape[1:]), readings.dtype), readings])
+    _, found = jax.lax.scan(call, empty_memory(model, senses), (called, jnp.arange(count)))
+    return jnp.concatenate([jnp.zeros((1, *found.shape[1:]), found.dtype), found])
 
 
 def _quantities(senses: Sequence[Sense]) -> list[str]:

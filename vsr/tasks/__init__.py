@@ -1,11 +1,12 @@
 """What robots are asked to do, and how well they did."""
 
-from vsr.spec import Spec
+from vsr.tasks.base import Task
 from vsr.tasks.locomotion import Locomotion
-from vsr.tasks.measures import MEASURES, evaluate
+from vsr.tasks.measures import MEASURES
 from vsr.tasks.placement import Placement, move_rigidly, place
+from vsr.tasks.summary import Summary
 
-TASKS: dict[str, type[Spec]] = {"locomotion": Locomotion}
+TASKS: dict[str, type[Task]] = {"locomotion": Locomotion}
 """Every described task by its name."""
 
-__all__ = ["MEASURES", "TASKS", "Locomotion", "Placement", "evaluate", "move_rigidly", "place"]
+__all__ = ["MEASURES", "TASKS", "Locomotion", "Placement", "Summary", "Task", "move_rigidly", "place"]

@@ -1,31 +1,23 @@
-"""Locomotion: travel as far as possible along x (paper, section 2.5)."""
+"""Locomotion: travel as far as possible along x (2D-VSR-Sim paper, section 2.5)."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from jax import Array
 
-from vsr.spec import Seconds, Spec, unknown_names
-from vsr.tasks.measures import MEASURES, USUAL
-from vsr.tasks.placement import Placement
+from vsr.physics.engine import engine_of
+from vsr.tasks.base import Task
+from vsr.world import WorldModel, WorldState
 
 
-class Locomotion(Spec):
+class Locomotion(Task):
     """Move along x for a given time; several measures may be taken at once."""
 
     type: Literal["locomotion"] = "locomotion"
-    duration: Seconds = 60.0
-    """[s]"""
-    placement: Placement = Placement()
-    """where the robot starts"""
-    measures: tuple[str, ...] = Field(default=USUAL, min_length=1)
-    """what is measured"""
 
-    @field_validator("measures")
-    @classmethod
-    def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        unknown = [name for name in names if name not in MEASURES]
-        if unknown:
-            raise unknown_names(unknown, MEASURES, "measure")
-        return names
+    def reward(self, account: Any, world: WorldModel, before: WorldState, after: WorldState, action: Array) -> Array:
+        """Displacement of the centre along x in the step [m]."""
+        model = world.robots[0]
+        engine = engine_of(model)
+        return engine.center(model, after.robots[0])[0] - engine.center(model, before.robots[0])[0]

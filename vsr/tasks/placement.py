@@ -9,13 +9,11 @@ import jax.numpy as jnp
 from jax import Array
 from pydantic import Field
 
-from vsr.physics.mechanics import AnyModel, AnyState, mechanics_of
-from vsr.physics.model import State
-from vsr.physics.points.model import PointState
+from vsr.physics.engine import AnyModel, AnyState, engine_of
 from vsr.spec import Real, Spec
 from vsr.terrain import HeightField, Terrain, highest_between, highest_of_field
 
-S = TypeVar("S", bound=State | PointState)
+S = TypeVar("S", bound=AnyState)
 
 
 class Placement(Spec):
@@ -47,10 +45,10 @@ def place(model: AnyModel, terrain: Terrain | HeightField | None, placement: Pla
 
     Without terrain the ground is at height 0.
     """
-    mechanics = mechanics_of(model)
+    engine = engine_of(model)
     turns = {"tilt": jnp.radians(placement.tilt), "yaw": jnp.radians(placement.yaw) if placement.yaw else None}
-    state = move_rigidly(model, mechanics.rest_state(model), **turns)
-    low, high = mechanics.bounding_box(model, state)
+    state = move_rigidly(model, engine.rest_state(model), **turns)
+    low, high = engine.bounding_box(model, state)
     if placement.left is not None:
         left = jnp.asarray(placement.left, low.dtype)
     else:
@@ -92,11 +90,11 @@ def move_rigidly(
 
     Then shift it [m], then add a velocity [m/s] to every mass.
     """
-    mechanics = mechanics_of(model)
-    pivot = mechanics.center(model, state)
-    moved = mechanics.turned(state, pivot, tilt)
+    engine = engine_of(model)
+    pivot = engine.center(model, state)
+    moved = engine.turned(state, pivot, tilt)
     if yaw is not None:
-        moved = mechanics.turned(moved, pivot, yaw, (0, 1))
+        moved = engine.turned(moved, pivot, yaw, (0, 1))
     if shift is not None:
         moved = replace(moved, position=moved.position + shift)
     if velocity is not None:

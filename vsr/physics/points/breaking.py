@@ -9,7 +9,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.lattice.vector import Vector
+from vsr.compute.vector import Vector
+from vsr.lattice.law import still_intact
 from vsr.physics.points.model import PointModel, PointState
 from vsr.physics.points.springs import turns, voxel_tensions
 
@@ -43,7 +44,7 @@ def break_overloaded(
 ) -> tuple[Array, ...]:
     """Which springs, by class, are still whole; side: that voxels want to have [m], c; corner: (2, ..., 2, c)."""
     forces = voxel_tensions(model.stiffness, side, corner)
-    return tuple(whole & (jnp.abs(force) <= yield_force) for whole, force in zip(intact, forces, strict=True))
+    return tuple(still_intact(whole, force, yield_force) for whole, force in zip(intact, forces, strict=True))
 
 
 def broken_springs(model: PointModel, state: PointState) -> Array:

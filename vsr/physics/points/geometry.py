@@ -5,13 +5,13 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.lattice.contact import ground
-from vsr.lattice.vector import split
-from vsr.physics.model import Environment
+from vsr.compute.vector import split
+from vsr.environment import Environment
+from vsr.environment.surfaces import ground
 from vsr.physics.points.breaking import all_intact
-from vsr.physics.points.exchange import corners_of_nodes
+from vsr.physics.points.gather import corners_of_nodes
 from vsr.physics.points.model import PointModel, PointState
-from vsr.physics.voxels import VoxelMotion
+from vsr.physics.voxel_motion import VoxelMotion
 
 
 def rest_state(model: PointModel) -> PointState:

@@ -22,14 +22,16 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.lattice.integrators import Moving
+from vsr.body.corners import corner_steps
+from vsr.compute.unrolled import TOGETHER, repeat
+from vsr.compute.vector import Vector, join, minus, plus, split, times
+from vsr.lattice.grid import kind
+from vsr.lattice.integrators import NodeState
 from vsr.lattice.kernel import are_in_grid, places_of, strides
-from vsr.lattice.launch import Arithmetic, Known, Launcher, Look, LookUp, Order, present_first
+from vsr.lattice.launch import Arithmetic, KernelInputs, LaneOrder, Launcher, Look, LookUp, present_first
 from vsr.lattice.law import joint_pull
-from vsr.lattice.loops import TOGETHER, repeat
-from vsr.lattice.step import Acting
-from vsr.lattice.vector import Vector, dot, join, minus, plus, split, times
-from vsr.physics.points.exchange import corner_steps
+from vsr.lattice.step import StepInputs
+from vsr.physics.actuation import inward_force
 from vsr.physics.points.model import PointModel, PointState
 
 Steps = tuple[int, ...]
@@ -82,7 +84,7 @@ class Joints(NamedTuple):
 
     layers: Array
     """see VoxelNumbers"""
-    order: Order
+    order: LaneOrder
     """of the lanes: most nodes of further layers are absent"""
 
 
@@ -99,7 +101,7 @@ def joints_of(model: PointModel) -> Joints | None:
 def advance(
     model: PointModel,
     joints: Joints | None,
-    acting: Acting,
+    inputs: StepInputs,
     state: PointState,
     control: Array,
     side: Array,
@@ -111,10 +113,10 @@ def advance(
     """The state `count` substeps [s] later, one launch each; side: that voxels want to have under control [m], c."""
     axis = 1 + model.dimension  # of the vectors' components, after layers and nodes
     neighbourhood = VoxelNeighbourhood(model.present.shape, model.layer.shape[0])
-    launcher = Launcher(neighbourhood, acting, substep, model.integrator, by_velocity=True, interpret=interpret)
+    launcher = Launcher(neighbourhood, inputs, substep, model.integrator, by_velocity=True, interpret=interpret)
     numbers = voxel_numbers(model, side, control, None if joints is None else joints.layers)
     known = launcher.known(numbers, None if joints is None else joints.order)
-    start = Moving(split(state.position, axis), split(state.velocity, axis))
+    start = NodeState(split(state.position, axis), split(state.velocity, axis))
     together = 1 if interpret else TOGETHER
     if joints is None:
         moving = repeat(lambda _, now: launcher.move(known, now), 0, count, start, together)
@@ -124,7 +126,9 @@ def advance(
     return replace(state, position=join(moving.position, axis), velocity=join(moving.velocity, axis))
 
 
-def _in_turn(launcher: Launcher, known: Known, _: Any, both: tuple[Moving, Moving]) -> tuple[Moving, Moving]:
+def _in_turn(
+    launcher: Launcher, known: KernelInputs, _: Any, both: tuple[NodeState, NodeState]
+) -> tuple[NodeState, NodeState]:
     """Of the latest motion and the one before it, the next and the latest."""
     now, before = both
     return launcher.move(known, now, before), now
@@ -164,7 +168,7 @@ class VoxelNeighbourhood:
     def force(
         self,
         node: Array,
-        moving: Moving,
+        moving: NodeState,
         springs: VoxelNumbers,
         look_up: LookUp,
         look: Look,
@@ -191,14 +195,14 @@ class VoxelNeighbourhood:
         self,
         steps: Steps,
         force: Vector,
-        moving: Moving,
-        other: Moving,
+        moving: NodeState,
+        other: NodeState,
         has: list[Array] | None,
         voxels: list[_Voxel],
     ) -> Vector:
         """The force with that of one spring more [N]; other: the motion of its other end; has: see _End."""
         stiffness, damping, tension = (
-            _total([getattr(voxels[number], name)[_kind(steps)] for number in self._sharing(steps)], has)
+            _total([getattr(voxels[number], name)[kind(steps)] for number in self._sharing(steps)], has)
             for name in ("stiffness", "damping", "tension")
         )
         between = minus(other.position, moving.position)
@@ -292,8 +296,7 @@ class VoxelNeighbourhood:
                 parts = zip(there, ends[spring + 1].position, strict=True)
                 there = tuple(jnp.where(mine, near, far) for near, far in parts)
             total = plus(total, there)
-        inward = minus(times(1 / len(self._corners), total), position)
-        return times(strength / jnp.sqrt(dot(inward, inward) + 1e-12), inward)
+        return inward_force(strength, times(1 / len(self._corners), total), position)
 
 
 def _total(values: list[Array], has: list[Array] | None) -> Array:
@@ -306,8 +309,3 @@ def _total(values: list[Array], has: list[Array] | None) -> Array:
 def _leads_to_corner(own: Steps, steps: Steps) -> bool:
     """Whether steps from a voxel's corner lead to another one of it."""
     return all(0 <= at + step <= 1 for at, step in zip(own, steps, strict=True))
-
-
-def _kind(steps: Steps) -> int:
-    """0 for an edge, 1 for a face diagonal, 2 for a space diagonal."""
-    return sum(map(abs, steps)) - 1

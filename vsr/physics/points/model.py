@@ -8,6 +8,7 @@ a node of its own there, in another layer.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import jax
 from jax import Array
@@ -17,6 +18,9 @@ from jax import Array
 @dataclass(frozen=True)
 class PointModel:
     """One robot's body. SI units; c stands for the axes of cells, n for those of nodes."""
+
+    engine: ClassVar[str] = "points"
+    """which moves it (vsr.physics.engine)"""
 
     present: Array
     """1 where there is a voxel, else 0, c"""

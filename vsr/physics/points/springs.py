@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from vsr.compute.materialize import materialize
+from vsr.compute.vector import Vector, dot, minus
 from vsr.lattice.law import pull
-from vsr.lattice.vector import Vector, dot, minus
-from vsr.physics.settle import settle
 
 Axes = tuple[int, ...]
 
@@ -66,9 +66,9 @@ def voxel_forces(
         if intact is not None:
             constants = constants[0] * intact[number], constants[1] * intact[number]
         pulls.append(pull(constants[0], rest_length[wide], constants[1], between, parting))
-    pulls = settle(witness, tuple(pulls))
+    pulls = materialize(witness, tuple(pulls))
     whole = tuple(_whole(half, axes) for half, axes in zip(pulls, turns(dimension), strict=True))
-    whole = settle(witness, whole)
+    whole = materialize(witness, whole)
     return tuple(
         sum(strength * _across((part,), axes)[0] for strength, axes in zip(whole, turns(dimension), strict=True))  # pyright: ignore[reportReturnType]
         for part in position

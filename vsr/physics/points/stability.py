@@ -1,6 +1,6 @@
 """How long a substep of a body of point masses may be.
 
-As for square masses (vsr.physics.stability), a body is stable if each of its voxels is alone. The bound
+As for square masses (vsr.physics.squares.stability), a body is stable if each of its voxels is alone. The bound
 itself is that of lattices (vsr.lattice.stability).
 """
 
@@ -10,11 +10,11 @@ from functools import lru_cache
 
 import numpy as np
 
+from vsr.body.corners import corner_steps
 from vsr.body.material import Material
-from vsr.body.points import corner_mass, spring_constants
 from vsr.lattice.grid import directions, kind
 from vsr.lattice.stability import stable_step
-from vsr.physics.points.exchange import corner_steps
+from vsr.physics.points.assembly import corner_mass, spring_constants
 
 
 def longest_point_substep(

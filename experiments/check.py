@@ -1,0 +1,103 @@
+"""The work of `vsr check`: build and trace all that a file asks for, without running it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import jax
+import numpy as np
+
+from experiments.config import dump_yaml, load
+from experiments.devices import check_implementation
+from experiments.evolve.generation import ask, evaluate_all, most_at_once, search_shapes, tell
+from experiments.experiment import Experiment, grid_name
+from experiments.numbers import count
+from experiments.reproduce.reading import StudyFile, is_study, load_study
+from vsr.controllers import Controller
+from vsr.episode import Scenario, reset, rollout
+from vsr.scene import Scene, precision
+from vsr.tasks import Summary
+
+TRIED = 8
+"""Random individuals of which one should have a body."""
+
+
+def check_file(path: str, settings: Sequence[str] = ()) -> list[tuple[str, str]]:
+    """What would be run, as names and values; raises ConfigError with every fault."""
+    if is_study(path):
+        return _check_study(load_study(path), settings)
+    described = load(path, settings)
+    check_implementation(described.physics)
+    with precision(described.physics.precision):
+        return _check_experiment(described) if isinstance(described, Experiment) else _check_scene(described)
+
+
+def _check_study(file: StudyFile, settings: Sequence[str]) -> list[tuple[str, str]]:
+    """Every experiment as its file has it, traced; then on every scale, only built."""
+    told = [("study", file.study.title)]
+    for name in file.study.experiments:
+        experiment = file.experiment(name, settings)
+        with precision(experiment.physics.precision):
+            told.append((name, dict(_check_experiment(experiment))["genes"]))
+    for scale, described in file.study.scales.items():
+        names = described.experiments or tuple(file.study.experiments)
+        experiments = [file.experiment(name, (*described.set, *settings)) for name in names]
+        evaluations = sum(len(e.seeds) * e.ea.n_pop * e.generations for e in experiments)
+        told.append((f"scale {scale}", f"{len(names)} experiments, {count(evaluations)} evaluations"))
+    return told
+
+
+def _check_experiment(experiment: Experiment) -> list[tuple[str, str]]:
+    search = search_shapes(experiment)
+    asked = jax.eval_shape(partial(ask, experiment), search)
+    jax.eval_shape(partial(tell, experiment), search, asked, asked.fitness)
+    jax.eval_shape(partial(evaluate_all, experiment, most_at_once(experiment)), (asked.genes,) * len(experiment.seeds))
+    _describe_someone(experiment)
+    robots = len(experiment.seeds) * experiment.ea.n_pop
+    schedule = experiment.schedule()
+    return [
+        ("experiment", f"{experiment.fitness.direction} {experiment.fitness.measure}"),
+        ("grid", f"{grid_name(experiment)} cells of {experiment.robot.body.masses}"),
+        ("genes", _genes(experiment)),
+        (
+            "robots in a generation",
+            f"{count(robots)} ({count(experiment.ea.n_pop)} for each of {len(experiment.seeds)} seeds)",
+        ),
+        ("generations", count(experiment.generations)),
+        ("evaluations", count(robots * experiment.generations)),
+        *_life(schedule),
+    ]
+
+
+def _describe_someone(experiment: Experiment) -> None:
+    """Make the file of a random individual, as a checkpoint does of the best; some genes give no body."""
+    genes = experiment.robot.sample(jax.random.key(0), TRIED)
+    for index in range(TRIED):
+        scene = experiment.scene({part: np.asarray(leaf[index]) for part, leaf in genes.items()})
+        if scene is not None:
+            dump_yaml(scene)
+            return
+
+
+def _episode(scenario: Scenario, controller: Controller) -> Summary:
+    return rollout(scenario, controller, reset(jax.random.key(0), scenario))
+
+
+def _check_scene(scene: Scene) -> list[tuple[str, str]]:
+    schedule = scene.schedule()
+    jax.eval_shape(lambda: _episode(*scene.build()))
+    return [("scene", f"{int(scene.robot.body.present.sum())} voxels"), *_life(schedule)]
+
+
+def _genes(experiment: Experiment) -> str:
+    body, controller = experiment.robot.body, experiment.robot.controller
+    return f"{count(body.gene_count)} for the body, {count(controller.gene_count(body))} for the controller"
+
+
+def _life(schedule) -> list[tuple[str, str]]:
+    return [
+        ("life", f"{schedule.total_time:g} s, {schedule.steps} steps of {schedule.time_step:.4g} s"),
+        ("substeps", f"{schedule.substeps} per step, {1000 * schedule.substep:.3g} ms each"),
+        ("control", f"every {schedule.steps_per_call * schedule.time_step:.4g} s"),
+    ]

@@ -1,0 +1,347 @@
+"""The work of `vsr evolve`: an experiment from a file, run to its end or to Ctrl-C, into a folder that can go on."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import shlex
+import shutil
+import threading
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.config import load_experiment
+from experiments.config.plugins import digests, plugin_modules
+from experiments.config.problems import UserError
+from experiments.devices import check_implementation, keeping_compiled_programs, prepare
+from experiments.evolve.display import Display, Progress, open_display, say
+from experiments.evolve.generation import Evolution, Report, Searches, compile_evolution, gathered, search_shapes
+from experiments.evolve.stopping import stopping_politely
+from experiments.experiment import Experiment, grid_name
+from experiments.hosts.collectives import noticing_loss
+from experiments.hosts.coordinator import Leader, check_same_command, ending_together, follow
+from experiments.hosts.launch import Launch, find_launch
+from experiments.numbers import count
+from experiments.runs import Run, RunFolder, check_same_experiment, is_free, is_run, read_run
+from experiments.runs.folder import CONFIG, META, telling_write_faults
+from experiments.runs.meta import describe_start, differences
+from experiments.runs.ranks import middle
+from vsr.scene import precision
+
+CURVE = "fitness.png"
+LOOK_AGAIN = 0.01
+"""How often the host looks whether a generation is done or the user wants to stop [s]."""
+
+
+@dataclass(frozen=True)
+class EvolutionOrder:
+    """What the command line asks for, of one run or of several."""
+
+    config: str
+    settings: tuple[str, ...] = ()
+    seeds: int | None = None
+    seed: int | None = None
+    out: str | None = None
+    resume: bool = False
+    device: str | None = None
+
+    def all_settings(self) -> list[str]:
+        """`--set`, and `--seeds` and `--seed` as further ones."""
+        if self.seeds is not None and self.seed is not None:
+            raise UserError("--seeds and --seed: give one of them; --seeds 10 means 0 to 9, --seed 3 just that one")
+        seeds = self.seeds if self.seed is None else [self.seed]
+        return [*self.settings, *([] if seeds is None else [f"seeds={seeds}"])]
+
+
+@dataclass(frozen=True)
+class Order(EvolutionOrder):
+    """One run, maybe on several hosts."""
+
+    coordinator: str | None = None
+    processes: int | None = None
+    process: int | None = None
+    report: bool = False
+    """whether to write a page about the run at its end"""
+
+
+class _Stop(Exception):
+    """The user wants to stop."""
+
+
+class Stopped(UserError):
+    """The user has stopped a run; all of it is saved."""
+
+    exit_code = 130  # as shells have it for Ctrl-C
+    leave_at_once = True  # rather than wait for a generation that nobody wants any more
+
+
+def evolve(order: Order) -> Path | None:
+    """Run an experiment; returns its folder, or None on a process that only takes part in another's."""
+    launch = find_launch(order.coordinator, order.processes, order.process)
+    if launch is None:
+        experiment, path = read_order(order)
+        prepare(order.device)
+        _evolve(experiment, path, order.resume)
+    else:
+        path = _evolve_together(order, launch)
+    if path is not None:
+        _conclude(path, order.report)
+    return path
+
+
+def _evolve_together(order: Order, launch: Launch) -> Path | None:
+    """The part of one process of several: the first leads, the others follow."""
+    if launch.process == 0:
+        say(f"process 0 of {launch.processes} waits for the others")
+    try:
+        prepare(order.device, launch)
+    except UserError as error:
+        error.leave_at_once = True  # without JAX's goodbye, for which the others would be needed
+        raise
+    path = None
+    with ending_together() as at_work:
+        check_same_command(repr(replace(order, process=None)))
+        if launch.process > 0:
+            with stopping_politely() as stop:
+                follow(stop)
+        else:
+            experiment, path = read_order(order)
+            leader = Leader(experiment, str(_config_file(order)), at_work)
+            _evolve(experiment, path, order.resume, leader)
+    return path
+
+
+def read_order(order: Order) -> tuple[Experiment, Path]:
+    """The experiment with everything written out, and where its run goes; all that can be wrong is told here."""
+    given = Path(order.config)
+    experiment = load_experiment(_config_file(order), order.all_settings()).resolved()
+    path = Path(order.out) if order.out else given if is_run(given) else Path("runs") / given.stem
+    if is_run(path):
+        if not order.resume:
+            raise UserError(f"{path}: it already holds a run; add --resume to go on with it, or give another --out")
+        check_same_experiment(path, experiment)
+    elif not is_free(path):
+        raise UserError(f"{path}: it exists and is not a run folder; give another --out")
+    return experiment, path
+
+
+def _config_file(order: Order) -> Path:
+    given = Path(order.config)
+    return given / CONFIG if is_run(given) else given
+
+
+def _evolve(experiment: Experiment, path: Path, resume: bool, leader: Leader | None = None) -> None:
+    check_implementation(experiment.physics)
+    display = open_display(experiment, str(path))
+    folder = RunFolder(path, experiment)
+    began = time.monotonic()
+    try:
+        with precision(experiment.physics.precision), stopping_politely() as stop:
+            done, searches = _open(folder, resume, display)
+            if done == experiment.generations:
+                display.say(f"{path}: already finished, {count(done)} generations")
+            else:
+                display.say(f"{_describe(experiment)}; compiling")
+                evolution = _compile(experiment, path, stop, leader)
+                _note_compilation(folder, time.monotonic() - began)
+                display.say(f"compiled in {time.monotonic() - began:.1f} s; the run is in {path}")
+                _go_on(evolution, folder, searches or evolution.start(), done, display, stop, leader)
+    finally:
+        display.close()
+        folder.close()
+
+
+def _open(folder: RunFolder, resume: bool, display: Display) -> tuple[int, Searches | None]:
+    """Generations done and the searches there, None for the beginning."""
+    experiment = folder.experiment
+    plugins = plugin_modules(experiment.plugins)
+    if not (resume and is_run(folder.path)):
+        if resume:
+            display.say(f"{folder.path}: there is no run to go on with; starting one")
+        meta = {"seeds": list(experiment.seeds), "plugins": digests(plugins), "starts": [describe_start(0)]}
+        folder.create(meta, plugins)
+        return 0, None
+    folder.lock()
+    done, searches, warnings = folder.look(search_shapes(experiment))
+    meta, more = _read_meta(folder.path)
+    if experiment.generations < done:
+        raise UserError(
+            f"{folder.path}: it has {count(done)} generations already, {count(experiment.generations)} are asked for"
+        )
+    if changed := [name for name, digest in digests(plugins).items() if meta["plugins"].get(name, digest) != digest]:
+        raise UserError(f"{folder.path}: plugin '{changed[0]}' is not what it was when the run began; start anew")
+    if done < experiment.generations:
+        now = describe_start(done)
+        if meta["starts"] and (changed := differences(meta["starts"][-1], now)):
+            more.append(f"not as when the run began, so its last digits may differ: {'; '.join(changed)}")
+        more += folder.reopen(done, plugins)
+        folder.write_meta({**meta, "starts": [*meta["starts"], now]})
+        display.say(f"{folder.path}: going on after generation {done}")
+    for warning in [*warnings, *more]:
+        display.say(f"warning: {warning}")
+    return done, searches
+
+
+def _read_meta(path: Path) -> tuple[dict[str, Any], list[str]]:
+    """What is told about a run, and a warning if it cannot be read; a damaged file is kept under another name."""
+    file = path / META
+    try:
+        meta = json.loads(file.read_text(encoding="utf-8"))
+        if isinstance(meta["starts"], list) and isinstance(meta["plugins"], dict):
+            return meta, []
+    except (ValueError, KeyError, TypeError):
+        pass
+    aside = file.with_suffix(".damaged")
+    with telling_write_faults(path):
+        shutil.copyfile(file, aside)
+    return {"plugins": {}, "starts": []}, [f"{file}: damaged; kept as {aside.name}, and begun anew"]
+
+
+def _compile(experiment: Experiment, path: Path, stop: list[int], leader: Leader | None) -> Evolution:
+    """Compile in another thread, so that Ctrl-C is heard meanwhile."""
+    result: list[Evolution | BaseException] = []
+
+    def work() -> None:
+        try:
+            with precision(experiment.physics.precision):
+                result.append(leader.compile(experiment) if leader else compile_evolution(experiment))
+        except BaseException as error:  # to be raised where someone waits for it
+            result.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(LOOK_AGAIN)
+        if stop and not leader:  # others compile too, and only listen when they are done
+            break
+    if stop:
+        raise Stopped(f"stopped while compiling; to begin: vsr evolve {path} --resume")
+    if isinstance(result[0], BaseException):
+        raise result[0]
+    return result[0]
+
+
+def _note_compilation(folder: RunFolder, seconds: float) -> None:
+    """Tell with the present start how long it took until the first generation could begin."""
+    meta, _ = _read_meta(folder.path)
+    *before, now = meta["starts"]
+    folder.write_meta({**meta, "starts": [*before, {**now, "compile_seconds": round(seconds, 1)}]})
+
+
+def _go_on(
+    evolution: Evolution,
+    folder: RunFolder,
+    searches: Searches,
+    done: int,
+    display: Display,
+    stop: list[int],
+    leader: Leader | None,
+) -> None:
+    """Generation after generation; while the host writes one down, the device works on the next."""
+    experiment = folder.experiment
+    saved = done
+    last_end = time.monotonic()
+    last_save = -math.inf  # the first generation is saved at once: those who watch see a robot
+
+    def begin(searches: Searches) -> tuple[Searches, tuple[Report, ...]]:
+        return leader.begin(evolution, searches, stop) if leader else evolution.step(searches)
+
+    pending = begin(searches)
+    try:
+        while done < experiment.generations:
+            following, reports = pending
+            _wait_for(reports, stop)
+            searches, done = following, done + 1
+            if done < experiment.generations:
+                pending = begin(searches)
+            with noticing_loss() if leader else contextlib.nullcontext():
+                told = gathered(reports)
+            seconds, last_end = time.monotonic() - last_end, time.monotonic()
+            folder.record(done - 1, told, seconds)
+            display.show(_progress(experiment, done - 1, told, seconds))
+            if done == experiment.generations or last_end - last_save >= experiment.checkpoint_seconds:
+                folder.checkpoint(searches)
+                saved, last_save = done, time.monotonic()
+    except _Stop:
+        if saved < done:
+            folder.checkpoint(searches)
+        raise Stopped(
+            f"stopped after {count(done)} of {count(experiment.generations)} generations, all saved; to go on: "
+            f"vsr evolve {folder.path} --resume"
+        ) from None
+
+
+def _wait_for(reports: tuple[Report, ...], stop: list[int]) -> None:
+    """Sleep until the device is done; raises _Stop as soon as the user wants it."""
+    while not stop and not reports[-1].best.is_ready():  # pyright: ignore[reportAttributeAccessIssue]
+        time.sleep(LOOK_AGAIN)
+    if stop:
+        raise _Stop
+
+
+def _progress(experiment: Experiment, generation: int, report: Report, seconds: float) -> Progress:
+    sign = experiment.fitness.sign
+    best, median = sign * np.asarray(report.best), sign * np.asarray(report.median)
+    return Progress(generation, best, median, int(np.sum(report.failed)), seconds)
+
+
+def _describe(experiment: Experiment) -> str:
+    robot, schedule = experiment.robot, experiment.schedule()
+    seeds = len(experiment.seeds)
+    return (
+        f"{count(experiment.ea.n_pop)} robots of {count(robot.gene_count)} genes in a {grid_name(experiment)} grid, "
+        f"{count(experiment.generations)} generations, {seeds} seed{'s' if seeds > 1 else ''}, "
+        f"{schedule.total_time:g} s of {schedule.substeps} substeps per {schedule.time_step:.4g} s"
+    )
+
+
+def _conclude(path: Path, report: bool) -> None:
+    """Draw the fitness curve, write the report if it is wanted, and say how much was gained and how to look at it."""
+    from experiments.plot.curves import plot_runs
+
+    run = read_run(path)
+    plot_runs([run], path / CURVE)
+    say(_gain(run))
+    say(f"fitness curve: {path / CURVE}")
+    if report:
+        _report(run)
+    if any(path.glob("best/seed-*.yaml")):
+        say(f"watch the best: vsr play {shlex.quote(str(path))}")
+
+
+def _report(run: Run) -> None:
+    """Write the page about a run; whatever goes wrong with it costs the page only."""
+    from experiments.report.command import REPORT, write_report
+
+    target, began = run.path / REPORT, time.monotonic()
+    again = f"vsr report {shlex.quote(str(run.path))}"
+    try:
+        with keeping_compiled_programs():
+            write_report([run], target)
+    except KeyboardInterrupt:
+        say(f"the run is whole, its report was left out; to write it: {again}")
+    except Exception as error:  # the run itself is whole and must not seem to have failed
+        told = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+        say(f"warning: the report could not be written: {told}; to try again: {again}")
+    else:
+        say(f"report: {target} (written in {time.monotonic() - began:.1f} s)")
+
+
+def _gain(run: Run) -> str:
+    """How much better the best robot is than the best of the first generation."""
+    goal = run.experiment.fitness
+    first, last = (goal.sign * float(middle(run.fitness[:, generation])) for generation in (0, -1))
+    of_seeds = " (medians over seeds)" if len(run.experiment.seeds) > 1 else ""
+    if not math.isfinite(last):
+        return f"all robots failed, so there is no best {goal.measure}"
+    if not math.isfinite(first):
+        return f"best {goal.measure} {last:.4g}; all robots of the first generation failed{of_seeds}"
+    line = f"best {goal.measure} {last:.4g}, {first:.4g} in the first generation{of_seeds}"
+    if goal.sign > 0 and first > 0:
+        return f"{line}: {last / first:.1f} times as much"
+    return f"{line}: {abs(last - first):.4g} {'more' if goal.sign > 0 else 'less'}"

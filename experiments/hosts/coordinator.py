@@ -1,0 +1,194 @@
+"""Evolving on several hosts: process 0 leads and the others follow.
+
+Process 0 alone reads and writes files, searches, prints, and hears first of all that the user wants to stop. The others
+get the experiment from it and take part in every evaluation. Before each, all exchange one number: process 0 says that
+an evaluation comes, or dismisses the others with an exit code; the others say whether they were asked to stop. So
+whatever ends process 0 ends all, in the same generation. Where a process is lost, the others notice at their next
+exchange and end too; the run goes on from its last checkpoint.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import traceback
+import zlib
+from collections.abc import Iterator
+from importlib.metadata import version
+from typing import Any
+
+import jax
+
+from experiments.config import dump_yaml, parse_experiment
+from experiments.config.plugins import digests, plugin_modules
+from experiments.config.problems import UserError
+from experiments.evolve.generation import (
+    Evolution,
+    Report,
+    Searches,
+    compile_led_evaluation,
+    compile_led_evolution,
+    memory_limit,
+)
+from experiments.evolve.programs import source_digest
+from experiments.experiment import Experiment
+from experiments.hosts.collectives import Lost, exchange, hand_out_text, noticing_loss
+from experiments.hosts.launch import leave
+from vsr.scene import precision
+
+EVALUATE = -1
+"""What process 0 says before an evaluation; exit codes, by which it dismisses the others, are not negative."""
+MEBIBYTE = 2**20
+
+
+class EndedTogether(UserError):
+    """What all processes know already, so that nobody need be told."""
+
+    def __init__(self, message: str, exit_code: int = 2):
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class Leader:
+    """Process 0 of several."""
+
+    def __init__(self, experiment: Experiment, file: str, at_work: list[Any]):
+        """Tell the others what to evolve; file: beside which plugins are; at_work: where results to come are kept."""
+        self.at_work = at_work
+        plugins = digests(plugin_modules(experiment.plugins))
+        text = json.dumps({"experiment": dump_yaml(experiment), "file": file, "plugins": plugins})
+        length = len(text.encode())
+        exchange(-length)
+        hand_out_text(text, length)
+        with together():
+            pass  # the others read it
+        self.limit = _smallest_memory()
+
+    def compile(self, experiment: Experiment) -> Evolution:
+        return compile_led_evolution(experiment, self.limit)
+
+    def begin(self, evolution: Evolution, searches: Searches, stop: list[int]) -> tuple[Searches, tuple[Report, ...]]:
+        """Begin a generation on all processes; stop: is added to if another process was asked to stop."""
+        wishes = exchange(EVALUATE)[1:, 0]
+        stop.extend(int(number) for number in wishes if number)
+        pending = evolution.step(searches)
+        self.at_work[:] = [pending]
+        return pending
+
+
+def follow(stop: list[int]) -> None:
+    """The work of every process but the first, until process 0 dismisses it; stop: signals that have come."""
+    length = -_hear(stop)
+    told = json.loads(hand_out_text("", length))
+    with together():
+        experiment = parse_experiment(told["experiment"], told["file"])
+        _check_plugins(experiment, told["plugins"])
+    limit = _smallest_memory()
+    with precision(experiment.physics.precision):
+        take_part = compile_led_evaluation(experiment, limit)
+        while True:
+            _hear(stop)
+            take_part()
+
+
+def _hear(stop: list[int]) -> int:
+    """What process 0 says; raises EndedTogether when it dismisses this one."""
+    said = int(exchange(stop[0] if stop else 0)[0, 0])
+    if said >= 0:
+        raise EndedTogether(f"process {jax.process_index()}: process 0 has ended; its output says why", said)
+    return said
+
+
+def check_same_command(command: str) -> None:
+    """Refuse to go on if processes were started to do different things, or with different programs."""
+    sources = json.dumps([source_digest(), *map(version, ("jax", "jaxlib"))])
+    said = exchange(*(zlib.crc32(text.encode()) % 2**31 for text in (command, sources)))
+    for column, (what, hint) in enumerate(
+        (
+            ("was started with other arguments", "give the same to all, or --processes 1 to evolve independently"),
+            ("has another version of vsr or jax", "install the same everywhere"),
+        )
+    ):
+        different = [process for process, number in enumerate(said[:, column]) if number != said[0, column]]
+        if different:
+            raise EndedTogether(f"process {different[0]} {what} than process 0; {hint}")
+
+
+def _check_plugins(experiment: Experiment, wanted: dict[str, str]) -> None:
+    for name, digest in digests(plugin_modules(experiment.plugins)).items():
+        if wanted.get(name) != digest:
+            raise UserError(
+                f"process {jax.process_index()}: plugin '{name}' is not the same as on process 0; copy it to all hosts"
+            )
+
+
+def _smallest_memory() -> float:
+    """What every device of every process may use [bytes]."""
+    return MEBIBYTE * float(exchange(max(1, int(memory_limit() / MEBIBYTE))).min())
+
+
+@contextlib.contextmanager
+def together() -> Iterator[None]:
+    """What a user has to mend on one process ends all of them."""
+    failure = None
+    try:
+        yield
+    except UserError as error:
+        failure = error
+    codes = exchange(failure.exit_code if failure else 0)[:, 0]
+    if failure is not None:
+        raise EndedTogether(str(failure), failure.exit_code)
+    if codes.any():
+        process = int(codes.argmax())
+        raise EndedTogether(f"process {process} could not go on; its output says why", int(codes[process]))
+
+
+@contextlib.contextmanager
+def ending_together() -> Iterator[list[Any]]:
+    """Whatever ends process 0 dismisses the others; whatever else happens ends the process at once, and is noticed.
+
+    Gives a list for results that all processes are at work on: they are waited for before anyone is dismissed.
+    """
+    first = jax.process_index() == 0
+    at_work: list[Any] = []
+    try:
+        yield at_work
+        if first:
+            exchange(0)
+        leave()
+    except EndedTogether as error:
+        leave()
+        if error.exit_code:
+            raise
+    except Lost:
+        raise
+    except UserError as error:
+        if first:
+            _dismiss(error.exit_code, at_work)
+        else:
+            error.leave_at_once = True
+        raise
+    except KeyboardInterrupt:
+        _end_at_once(130)
+    except BaseException:
+        traceback.print_exc()
+        _end_at_once(1)
+
+
+def _dismiss(code: int, at_work: list[Any]) -> None:
+    try:
+        with noticing_loss():
+            jax.block_until_ready(at_work)
+        exchange(code)
+    except Lost:
+        return
+    leave()
+
+
+def _end_at_once(code: int) -> None:
+    """Without JAX's own goodbye, which would wait for processes that wait for this one."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

@@ -1,0 +1,103 @@
+"""The work of `vsr play`: simulate robots and show them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from experiments.config.problems import UserError
+from experiments.files import replacing, target_file, write_text
+from experiments.play.film import (
+    GIF_RATE,
+    MP4_RATE,
+    STRIP_MOMENTS,
+    Film,
+    require_ffmpeg,
+    write_gif,
+    write_mp4,
+    write_strip,
+)
+from experiments.play.page import page
+from experiments.play.recordings import Life, live
+from experiments.play.sources import read_sources
+from experiments.terminal import warn
+from vsr.drawing.painter import Look
+
+FORMATS = (".html", ".mp4", ".gif", ".png")
+
+
+@dataclass(frozen=True)
+class PlayOrder:
+    """What was asked for."""
+
+    given: tuple[str, ...]
+    """robots' files and run folders"""
+    seconds: float
+    """how long they live [s]"""
+    out: str | None
+    colour: str = "area"
+    palette: str = "original"
+    overlays: tuple[str, ...] = ()
+    seed: int | None = None
+    generations: tuple[int, ...] = ()
+    """of runs, each shown; by default the best kept"""
+
+
+def play(order: PlayOrder) -> Path:
+    """Simulate all robots and write the file; returns where it is."""
+    target = target_file("--out", order.out or _default_name(order.given), FORMATS)
+    suffix = target.suffix.lower()
+    if suffix == ".mp4":
+        require_ffmpeg(target)
+    look = Look(order.colour, order.palette, frozenset(order.overlays))  # pyright: ignore[reportArgumentType]
+    sources = read_sources(order.given, seed=order.seed, generations=order.generations)
+    warn([source.warning for source in sources if source.warning])
+    console = Console(stderr=True)
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        simulating = progress.add_task("simulating", total=len(sources))
+        lives = []
+        for source in sources:
+            lives.append(live(source, order.seconds))
+            progress.advance(simulating)
+        _require_senses(lives, look)
+        _write(lives, look, target, suffix, progress)
+    return target
+
+
+def _write(lives: Sequence[Life], look: Look, target: Path, suffix: str, progress: Progress) -> None:
+    with replacing(target) as partial:
+        if suffix == ".html":
+            write_text(partial, page(lives, look))
+        elif suffix == ".png":
+            task = progress.add_task("painting", total=STRIP_MOMENTS * len(lives))
+            write_strip(lives, look, partial, lambda: progress.advance(task))
+        else:
+            film = Film(lives, look, GIF_RATE if suffix == ".gif" else MP4_RATE)
+            task = progress.add_task("painting", total=film.moments)
+            (write_gif if suffix == ".gif" else write_mp4)(film, partial, lambda: progress.advance(task))
+
+
+def _require_senses(lives: Sequence[Life], look: Look) -> None:
+    if "sensors" in look.overlays and not any(life.recording.felt for life in lives):
+        raise UserError(
+            "--show sensors: "
+            + (
+                "this robot's controller reads none"
+                if len(lives) == 1
+                else "none of these robots' controllers reads any"
+            )
+            + "; show a robot whose controller has senses (type: mlp), or leave it out"
+        )
+
+
+def _default_name(given: Sequence[str]) -> str:
+    """A page in the current folder, named after the robot."""
+    if len(given) > 1:
+        return "robots.html"
+    path = Path(given[0])
+    return f"{path.resolve().name if path.is_dir() else path.stem}.html"

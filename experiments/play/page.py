@@ -1,0 +1,140 @@
+"""One page that holds everything: viewer, robots' lives, and three.js if one of them lives in space. Loads nothing."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.play.packing import pack, streams_of
+from experiments.play.recordings import Life
+from vsr.drawing.colours import DARK, LIGHTNESS, MATERIALS, SCALES
+from vsr.drawing.outlines import FACES
+from vsr.drawing.overlays import OVERLAYS, description, sense_marks
+from vsr.drawing.painter import Look
+from vsr.drawing.recording import Recording, size_word
+from vsr.drawing.spring_lines import square_springs
+from vsr.environment import Environment
+from vsr.physics.points.springs import spring_corners
+from vsr.terrain import HeightField
+
+ASSETS = Path(__file__).parent / "assets"
+MOST_PER_SECOND = 30
+"""Moments kept; a viewer draws straight lines between them."""
+GROUND_AROUND = 100.0
+"""Ground is kept so far beyond where the robot gets [m]."""
+
+
+def page(lives: Sequence[Life], look: Look, *, repeat: bool = False) -> str:
+    """The whole file. repeat: whether it begins anew at the end."""
+    in_space = [life.recording.dimension == 3 for life in lives]
+    inner = "plane" if len(set(in_space)) == 2 else not any(in_space)
+    size = size_word([life.recording for life in lives])
+    marks = sense_marks(life.recording for life in lives)
+    data = {
+        "lives": [_life(life) for life in lives],
+        "overlays": description(),
+        "senses": [{**asdict(mark), "words": mark.words} for mark in marks],
+        "scales": {
+            palette: {name: asdict(scale) for name, scale in scales.items()} for palette, scales in SCALES.items()
+        },
+        "materials": MATERIALS,
+        "lines": {"lightness": LIGHTNESS.tolist(), "dark": DARK},
+        "squareSprings": square_springs(),
+        "pointSprings": {dimension: spring_corners(dimension) for dimension in (2, 3)},
+        "faces": [{"axis": axis, "side": side, "corners": corners} for (axis, side), corners in FACES.items()],
+        "size": size,
+        "look": {
+            "colourBy": look.colour_by,
+            "palette": look.palette,
+            "masses": inner,
+            "springs": inner,
+            "repeat": repeat,
+            **{overlay: overlay in look.overlays for overlay in OVERLAYS},
+        },
+    }
+    scripts = [_asset("decode.js"), _asset("motion.js"), _asset("overlays.js"), _asset("plane.js")]
+    if any(in_space):
+        scripts += [f"/*\n{_asset('three.LICENSE')}*/\n{_asset('three.min.js')}", _asset("space.js")]
+    scripts.append(_asset("player.js"))
+    fields = {
+        "TITLE": html.escape(", ".join(life.name for life in lives)),
+        "STYLE": _asset("style.css"),
+        "SIZE": size if len(set(in_space)) == 1 else "size",
+        "HINT": "; drag: turn" if any(in_space) else "",
+        "DATA": json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
+        "SCRIPTS": "\n".join(f"<script>\n{script}</script>" for script in scripts),
+    }
+    pieces = _asset("page.html").split("@@")
+    return "".join(fields[piece] if index % 2 else piece for index, piece in enumerate(pieces))
+
+
+def _life(life: Life) -> dict[str, Any]:
+    recording = _thinned(life.recording)
+    time = recording.time
+    return {
+        "name": life.name,
+        "dimension": recording.dimension,
+        "side": recording.voxel_side,
+        "interval": float(time[1] - time[0]) if len(time) > 1 else 1.0,
+        "failed": recording.failed,
+        "part": recording.part.tolist(),
+        "offset": recording.offset.round(5).tolist() if recording.angle is not None else None,
+        "half": recording.half_side.round(5).tolist(),
+        "springs": recording.springs.astype(int).tolist(),
+        "material": recording.material.tolist(),
+        "place": recording.place.tolist(),
+        "symbols": life.symbols,
+        "felt": [{"label": sense.label, "has": sense.has.astype(int).tolist()} for sense in recording.felt],
+        "ground": _ground(life, recording),
+        "packed": pack(streams_of(recording)),
+    }
+
+
+def _thinned(recording: Recording) -> Recording:
+    """Not more moments than a viewer can show."""
+    time = recording.time
+    if len(time) < 2:
+        return recording
+    every = max(1, math.floor(1 / (MOST_PER_SECOND * (time[1] - time[0])) + 1e-6))
+    return recording.at(time[::every]) if every > 1 else recording
+
+
+def _ground(life: Life, recording: Recording) -> dict[str, Any] | None:
+    """What of the ground may come into view."""
+    if life.ground is None:
+        return None
+    x, y = life.ground
+    seen = recording.position.reshape(-1, recording.dimension)
+    low, high = seen.min(0) - GROUND_AROUND, seen.max(0) + GROUND_AROUND
+    near = _near(x, low[0], high[0])
+    found: dict[str, Any] = {"x": x[near].round(4).tolist(), "y": y[near].round(4).tolist()}
+    environment: Environment = life.scene.world.build()
+    if isinstance(environment.terrain, HeightField):
+        field = environment.terrain
+        start, spacing, height = (np.asarray(part, float) for part in (field.start, field.spacing, field.height))
+        rows = _near(start[1] + spacing[1] * np.arange(height.shape[0]), low[1], high[1])
+        columns = _near(start[0] + spacing[0] * np.arange(height.shape[1]), low[0], high[0])
+        found["field"] = {
+            "start": [float(start[0] + spacing[0] * columns.start), float(start[1] + spacing[1] * rows.start)],
+            "spacing": spacing.tolist(),
+            "heights": height[rows, columns].round(4).tolist(),
+        }
+    return found
+
+
+def _near(points: np.ndarray, low: float, high: float) -> slice:
+    """Points between two places and the next ones on either side; at least two."""
+    first = max(int(np.searchsorted(points, low)) - 1, 0)
+    last = min(int(np.searchsorted(points, high)) + 1, len(points))
+    return slice(min(first, len(points) - 2), max(last, first + 2))
+
+
+def _asset(name: str) -> str:
+    return (ASSETS / name).read_text(encoding="utf-8")

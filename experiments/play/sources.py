@@ -1,0 +1,120 @@
+"""What can be looked at: robots in files, and the best robots of runs, now or of any generation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from experiments.config import UserError, load, load_scene
+from experiments.experiment import Experiment
+from experiments.runs import Run, read_run
+from experiments.runs.best_robots import leading
+from experiments.runs.folder import robot_file
+from vsr.scene import Scene
+
+
+@dataclass(frozen=True)
+class Source:
+    """A robot in its world, with what to call it."""
+
+    name: str
+    scene: Scene
+    warning: str | None = None
+    """what whoever asked for it should know"""
+
+
+def read_sources(given: Sequence[str], *, seed: int | None = None, generations: Sequence[int] = ()) -> list[Source]:
+    """The robots of files, and of each run one per generation, or its best if none is named.
+
+    seed: of the runs, by default that with the best robot (of the generation); generations: from 0.
+    """
+    if (seed is not None or generations) and not any(Path(name).is_dir() for name in given):
+        raise UserError(
+            f"{', '.join(given)}: --seed and --generation choose among a run's robots; this is no run folder"
+        )
+    sources = []
+    paths = [Path(name) for name in given]
+    for path, name in zip(paths, _short_names(paths), strict=True):
+        if path.is_dir():
+            run = read_run(path)
+            sources += [_of_run(run, name, seed, generation) for generation in dict.fromkeys(generations) or (None,)]
+        else:
+            sources.append(_of_file(path, name))
+    return sources
+
+
+def _short_names(paths: Sequence[Path]) -> list[str]:
+    """Of files and folders: their own names, with as many folders before them as tell them apart."""
+    whole = [found if found.is_dir() else found.with_suffix("") for found in (path.resolve() for path in paths)]
+
+    def short(path: Path, count: int) -> str:
+        return "/".join(path.parts[-count:])
+
+    return [
+        next(
+            short(path, count)
+            for count in range(1, len(path.parts) + 1)
+            if all(short(path, count) != short(other, count) for other in whole if other != path)
+        )
+        for path in whole
+    ]
+
+
+def _of_file(path: Path, name: str) -> Source:
+    scene = load(path)
+    if isinstance(scene, Experiment):
+        raise UserError(
+            f"{path}: its robot is still to evolve; give vsr evolve this file, then vsr play the run folder"
+        )
+    return Source(name, scene)
+
+
+def _of_run(run: Run, name: str, seed: int | None, generation: int | None) -> Source:
+    seeds = run.experiment.seeds
+    if seed is not None and seed not in seeds:
+        raise UserError(f"{run.path}: there is no seed {seed}; its seeds are {', '.join(map(str, seeds))}")
+    last = run.generations - 1 if generation is None else generation
+    if not 0 <= last < run.generations:
+        raise UserError(f"{run.path}: there is no generation {last}; it has 0 to {run.generations - 1}")
+    if seed is not None:
+        index = seeds.index(seed)
+    else:  # of the robots that are kept, as reports show it; of a generation, the one that led then
+        index = leading(run) if generation is None else int(np.argmax(run.fitness[:, last]))
+    chosen = seeds[index]
+    if not np.isfinite(run.fitness[index, last]):
+        raise UserError(f"{run.path}: seed {chosen} has no best robot: all of them failed")
+    if generation is not None:
+        return Source(f"{name}, seed {chosen}, generation {generation}", _of_generation(run, index, generation))
+    file = robot_file(run.path, chosen)
+    if not file.is_file():
+        raise UserError(
+            f"{run.path}: seed {chosen} has no best robot: there is no {file.relative_to(run.path)}; "
+            f"--generation {last} looks for it in lineage/"
+        )
+    warning = None
+    if seed is None and index != (led := int(np.argmax(run.fitness[:, last]))):
+        warning = f"{run.path}: of seed {seeds[led]}, which was better, that robot is not kept; seed {chosen} is shown"
+    return Source(f"{name}, seed {chosen}", load_scene(file), warning)
+
+
+def _of_generation(run: Run, index: int, generation: int) -> Scene:
+    """The best robot so far at a generation, from its genes."""
+    pieces = sorted(piece for piece in (run.path / "lineage").glob("*.npz") if piece.stem.isdigit())
+    before = [piece for piece in pieces if int(piece.stem) <= generation]
+    genes = None
+    if before:
+        place = generation - int(before[-1].stem)
+        try:
+            with np.load(before[-1], allow_pickle=False) as stored:
+                parts = [name for name in stored.files if name.startswith("best_genes.")]
+                if parts and place < stored[parts[0]].shape[1]:
+                    genes = {name.removeprefix("best_genes."): stored[name][index, place] for name in parts}
+        except (OSError, ValueError, KeyError, EOFError) as error:
+            raise UserError(f"{before[-1]}: cannot be read: {error}") from None
+    scene = None if genes is None else run.experiment.scene(genes)
+    if scene is None:
+        raise UserError(f"{run.path}: the robot of generation {generation} is not kept in lineage/")
+    return scene

@@ -1,0 +1,94 @@
+"""Fitness curves: the best robot's measure per generation, median over seeds with a band."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from experiments.config.problems import UserError
+from experiments.plot.figures import paper_style, save_figure, with_unit
+from experiments.runs import Run
+from experiments.runs.ranks import middle, quantile
+
+Band = Literal["sigma", "quartiles"]
+BAND_NAMES = {"sigma": "one standard deviation", "quartiles": "quartiles"}
+
+
+def check_one_goal(runs: Sequence[Run]) -> None:
+    """Refuse to put different things side by side."""
+    goals = {f"{run.experiment.fitness.direction} {run.experiment.fitness.measure}" for run in runs}
+    if len(goals) > 1:
+        raise UserError(f"these runs cannot be compared: they have different goals ({', '.join(sorted(goals))})")
+
+
+def plot_runs(runs: Sequence[Run], target: Path, band: Band = "sigma") -> None:
+    """Draw one curve per run into a PNG, PDF or SVG."""
+    with paper_style():
+        save_figure(curve_figure(runs, band), target)
+
+
+def curve_figure(runs: Sequence[Run], band: Band = "sigma") -> Figure:
+    """One curve per run; to be made and saved in the style of figures."""
+    check_one_goal(runs)
+    figure = Figure(figsize=(5.2, 3.4), layout="constrained")
+    axes = figure.subplots()
+    draw_curves(axes, runs, labels(runs), band)
+    axes.set_ylabel(goal(runs[0]))
+    if any(len(run.experiment.seeds) > 1 for run in runs):
+        axes.set_title(f"median over seeds and {BAND_NAMES[band]}", fontsize="small", loc="left")
+    return figure
+
+
+def draw_curves(axes: Axes, runs: Sequence[Run], names: Sequence[str], band: Band = "sigma") -> None:
+    """One curve per run into a plot."""
+    for run, name in zip(runs, names, strict=True):
+        _draw(axes, run, name, band)
+    axes.set_xlabel("generation")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlim(0, max(max(run.generations for run in runs) - 1, 1))
+    if len(runs) > 1:
+        axes.legend()
+
+
+def goal(run: Run) -> str:
+    """What curves show, for people."""
+    return f"best {with_unit(run.experiment.fitness.measure)}"
+
+
+def spread(run: Run, band: Band) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The measure's median over seeds, and the band's two edges; not a number where so many seeds had failed.
+
+    A failed seed is worse than any other. The standard deviation is that of the seeds at hand, not an estimate for all.
+    """
+    sign = run.experiment.fitness.sign
+    center = sign * middle(run.fitness)
+    if band == "quartiles":
+        edges = sign * quantile(run.fitness, 0.25), sign * quantile(run.fitness, 0.75)
+    else:
+        alive = np.isfinite(run.best)
+        count = np.maximum(alive.sum(0), 1)
+        mean = np.where(alive, run.best, 0).sum(0) / count
+        sigma = np.sqrt((np.where(alive, run.best - mean, 0) ** 2).sum(0) / count)
+        edges = center - sigma, center + sigma
+    center, low, high = (np.where(np.isfinite(line), line, np.nan) for line in (center, *edges))
+    return center, low, high
+
+
+def labels(runs: Sequence[Run]) -> list[str]:
+    """A short name for each run: its folder's, or the whole path where folders share a name."""
+    names = [run.name for run in runs]
+    return [name if names.count(name) == 1 else str(run.path) for run, name in zip(runs, names, strict=True)]
+
+
+def _draw(axes: Axes, run: Run, label: str, band: Band) -> None:
+    generation = np.arange(run.generations)
+    center, low, high = spread(run, band)
+    (line,) = axes.plot(generation, center, label=label)
+    if run.best.shape[0] > 1:
+        axes.fill_between(generation, low, high, color=line.get_color(), alpha=0.2, lw=0)

@@ -1,0 +1,156 @@
+"""The charts of a report. All have generations along x, counted from 0."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from experiments.numbers import count
+from experiments.plot.curves import draw_curves, goal
+from experiments.plot.figures import with_unit
+from experiments.report.markup import Markup
+from experiments.report.svg import SERIES, inline, page_style
+from experiments.runs import Run
+from experiments.runs.lineage import Descent
+from experiments.runs.ranks import middle
+
+MARKS = {"founder": "s", "mutation": "^", "crossover": "o"}
+"""How a robot was made."""
+BEST, POPULATION, ALL, DESCENT = SERIES[0], SERIES[1], SERIES[2], SERIES[3]
+MOST_SEEDS = 30
+"""Drawn as lines of their own."""
+
+
+def overlaid_curves(runs: Sequence[Run], names: Sequence[str]) -> Markup:
+    """Every run's best, median over seeds with a band."""
+    with page_style():
+        figure, axes = _chart(1.15)
+        draw_curves(axes, runs, names)
+        axes.set_ylabel(goal(runs[0]))
+        _finish(axes, max(run.generations for run in runs))
+        return inline(figure, "curves", f"{goal(runs[0])} over generations for {', '.join(names)}")
+
+
+def fitness_chart(run: Run, name: str) -> Markup:
+    """The best robot's measure: median over seeds, each seed, and the population's median."""
+    measure = with_unit(run.experiment.fitness.measure)
+    several = len(run.experiment.seeds) > 1
+    sign = run.experiment.fitness.sign
+    with page_style():
+        figure, axes = _chart()
+        center = _known(sign * middle(run.fitness))
+        axes.plot(center, color=BEST, lw=1.8, label="best, median over seeds" if several else "best so far")
+        if several:
+            _seeds(axes, run.best, BEST)
+        crowd = _known(sign * middle(np.nan_to_num(sign * run.median, nan=-np.inf)))
+        axes.plot(crowd, color=POPULATION, ls=(0, (4, 2)), label="population's median")
+        axes.set(ylabel=measure)
+        _finish(axes, run.generations)
+        return inline(figure, name, f"{measure}: best so far and median of the population over generations")
+
+
+def spread_chart(run: Run, name: str) -> Markup:
+    """How far genes of the population lie apart."""
+    with page_style():
+        figure, axes = _chart()
+        _over_seeds(axes, run.spread, ALL)
+        axes.set(ylabel="standard deviation of a gene")
+        axes.set_ylim(bottom=0)
+        _finish(axes, run.generations)
+        return inline(figure, name, "standard deviation of a gene over the population, over generations")
+
+
+def bodies_chart(run: Run, name: str) -> Markup:
+    """How many different bodies the population has."""
+    with page_style():
+        figure, axes = _chart()
+        _over_seeds(axes, run.bodies, ALL)
+        axes.axhline(run.experiment.ea.n_pop, color=POPULATION, lw=0.9, ls=(0, (4, 2)), label="size of the population")
+        axes.set(ylabel="different bodies", ylim=(0, 1.05 * run.experiment.ea.n_pop))
+        _finish(axes, run.generations)
+        return inline(figure, name, "different bodies in the population over generations")
+
+
+def failures_chart(run: Run, name: str) -> Markup:
+    """Which share of each generation's robots failed."""
+    with page_style():
+        figure, axes = _chart()
+        _over_seeds(axes, 100 * run.failed / run.experiment.ea.n_pop, POPULATION)
+        axes.set(ylabel="failed robots [% of a generation]")
+        axes.set_ylim(bottom=0)
+        _finish(axes, run.generations)
+        return inline(figure, name, "share of robots that failed over generations")
+
+
+def descent_chart(run: Run, seed: int, descent: Descent, name: str) -> Markup:
+    """The best robot's line of ancestors among the best so far. seed: its index."""
+    measure, sign = with_unit(run.experiment.fitness.measure), run.experiment.fitness.sign
+    kinds = [maker(len(ancestor.parents)) for ancestor in descent.line]
+    x = np.array([ancestor.generation for ancestor in descent.line])
+    y = _known(sign * np.array([ancestor.fitness for ancestor in descent.line]))
+    with page_style():
+        figure, axes = _chart()
+        axes.plot(run.best[seed, : descent.generations], color=BEST, lw=1, alpha=0.6, label="best so far")
+        axes.plot(x, y, color=DESCENT, lw=1.3)
+        for kind, mark in MARKS.items():
+            own = np.array([each == kind for each in kinds])
+            if own.any():
+                axes.plot(
+                    x[own],
+                    y[own],
+                    mark,
+                    color=DESCENT,
+                    ms=5,
+                    mec="none",
+                    clip_on=False,  # founders are born where the axis is
+                    label=f"by {kind}" if kind != "founder" else kind,
+                )
+        axes.set(ylabel=measure)
+        _finish(axes, run.generations)
+        return inline(figure, name, f"{measure} of the best robot's ancestors over the generation of their birth")
+
+
+def maker(parents: int) -> str:
+    """How a robot with so many parents was made."""
+    return ("founder", "mutation", "crossover")[min(parents, 2)]
+
+
+def _chart(wider: float = 1.0) -> tuple[Figure, Axes]:
+    figure = Figure(layout="constrained")
+    figure.set_size_inches(figure.get_figwidth() * wider, figure.get_figheight())
+    return figure, figure.subplots()
+
+
+def _over_seeds(axes: Axes, values: np.ndarray, color: str) -> None:
+    """The median over seeds, and every seed; values: (seeds, generations), not a number where unknown."""
+    several = len(values) > 1
+    axes.plot(np.median(values, axis=0), color=color, lw=1.8, label="median over seeds" if several else None)
+    if several:
+        _seeds(axes, values, color)
+
+
+def _seeds(axes: Axes, values: np.ndarray, color: str) -> None:
+    label = "each seed" if len(values) <= MOST_SEEDS else f"each of {MOST_SEEDS} seeds"
+    for number, line in enumerate(values[:MOST_SEEDS]):
+        axes.plot(line, color=color, lw=0.8, alpha=0.6, label=label if number == 0 else None)
+
+
+def _known(values: np.ndarray) -> np.ndarray:
+    return np.where(np.isfinite(values), values, np.nan)
+
+
+def _finish(axes: Axes, generations: int) -> None:
+    axes.set(xlabel="generation", xlim=(0, max(generations - 1, 1)))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda generation, _: count(generation)))
+    legend = axes.get_legend()
+    if legend is not None:
+        legend.remove()
+    if axes.get_legend_handles_labels()[0]:  # above the chart, where it hides nothing
+        figure = axes.get_figure(root=True)
+        assert figure is not None
+        figure.legend(loc="outside upper left", ncols=2, fontsize=8.5, borderaxespad=0.2)

@@ -1,0 +1,49 @@
+"""The work of `vsr report`: one page about runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from experiments.config.problems import UserError
+from experiments.files import target_file, write_text
+from experiments.plot.curves import check_one_goal, labels
+from experiments.report.findings import find_out
+from experiments.report.page import report_page
+from experiments.runs import Run, read_run
+
+REPORT = "report.html"
+
+
+def report(given: Sequence[str], out: str | None) -> tuple[Path, tuple[str, ...]]:
+    """Read the runs and write the page; returns where it is, and what was left out or could not be read."""
+    paths, warnings = _once(given)
+    runs = [read_run(path) for path in paths]
+    check_one_goal(runs)
+    target = target_file("--out", out or str(runs[0].path / REPORT if len(runs) == 1 else REPORT), (".html", ".htm"))
+    return target, (*warnings, *write_report(runs, target))
+
+
+def _once(given: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Folders without those that were named before, whichever way; and what is left out."""
+    known: dict[Path, str] = {}
+    warnings = []
+    for name in given:
+        folder = Path(name).resolve()
+        if folder in known:
+            told = "it was given twice" if known[folder] == name else f"it is the same folder as {known[folder]}"
+            warnings.append(f"{name}: {told}; it is reported once")
+        else:
+            known[folder] = name
+    return list(known.values()), list(dict.fromkeys(warnings))
+
+
+def write_report(runs: Sequence[Run], target: Path) -> tuple[str, ...]:
+    """The whole page, or nothing; returns what could not be read of the runs."""
+    found = [find_out(run, label) for run, label in zip(runs, labels(runs), strict=True)]
+    page = report_page(found)
+    try:
+        write_text(target, page)
+    except OSError as error:
+        raise UserError(f"{target}: cannot be written: {error.strerror or error}") from None
+    return tuple(warning for one in found for warning in one.warnings)

@@ -1,0 +1,153 @@
+"""All that a report tells about a run, gathered from its folder; what is not there is told instead."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from experiments.config import load_scene
+from experiments.config.problems import UserError
+from experiments.experiment import Experiment
+from experiments.numbers import count
+from experiments.runs import Run
+from experiments.runs.best_robots import kept_measure, leading
+from experiments.runs.folder import BEST, CONFIG, is_being_written, robot_file
+from experiments.runs.lineage import Descent, descent_of_best, read_lineage
+from experiments.runs.provenance import Making, making
+from vsr.scene import Scene
+
+MANY = 4
+"""Files that are named; of more it is said that there are others."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What is known of one run."""
+
+    run: Run
+    label: str
+    """what to call it among others"""
+    state: str
+    """whether it is finished"""
+    resume: str
+    """the command that goes on with it, if it was stopped"""
+    best: int
+    """index of the seed whose kept robot is the best"""
+    robots: dict[int, Scene]
+    """each seed's best, by the seed's index; seeds without one are not there"""
+    kept: dict[int, float]
+    """the measure of each of these robots, which are those of the last checkpoint: a run that was stopped after it may
+    have found better ones"""
+    descent: Descent | None
+    """of the best seed's best robot"""
+    making: Making
+    warnings: tuple[str, ...]
+
+    @property
+    def experiment(self) -> Experiment:
+        return self.run.experiment
+
+    @property
+    def seed(self) -> int:
+        """Of the best robot."""
+        return self.experiment.seeds[self.best]
+
+    @property
+    def scene(self) -> Scene | None:
+        """The best robot, if there is one."""
+        return self.robots.get(self.best)
+
+    @property
+    def config(self) -> str:
+        """The settings, as the run folder has them."""
+        return (self.run.path / CONFIG).read_text(encoding="utf-8")
+
+    @property
+    def reached(self) -> float:
+        """The best measure that the statistics tell of; not a number if all robots failed."""
+        return float(self.run.best[int(np.argmax(self.run.fitness[:, -1])), -1])
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the run found a better robot than all that it kept."""
+        sign = self.experiment.fitness.sign
+        return self.best in self.kept and sign * self.kept[self.best] < sign * self.reached
+
+    @property
+    def absence(self) -> str:
+        """Why there is no best robot to show."""
+        if not np.isfinite(self.reached):
+            return "There is no best robot: all robots failed."
+        file = self.robot_file(self.best).relative_to(self.run.path)
+        if self.robot_file(self.best).exists():
+            return f"The best robot cannot be shown: {file} cannot be read."
+        if self.is_finished:
+            return f"The best robot cannot be shown: nothing was found at {file}, where a finished run keeps it."
+        return f"There is no best robot to show yet: the run's next checkpoint brings {file}."
+
+    @property
+    def is_finished(self) -> bool:
+        return self.run.generations >= self.experiment.generations
+
+    def is_surpassed(self, index: int) -> bool:
+        """Whether the run found a better robot than the one it kept of this seed."""
+        sign = self.experiment.fitness.sign
+        return index in self.kept and sign * self.kept[index] < float(self.run.fitness[index, -1])
+
+    def robot_file(self, index: int) -> Path:
+        """Of a seed's best."""
+        return robot_file(self.run.path, self.experiment.seeds[index])
+
+
+def find_out(run: Run, label: str) -> Findings:
+    """Look at all of a run's files."""
+    best = leading(run)
+    state, resume = _state(run)
+    robots, kept, warnings = _robots(run)
+    lineage, more = read_lineage(run.path, best)
+    made = making(run.path)
+    return Findings(
+        run=run,
+        label=label,
+        state=state,
+        resume=resume,
+        best=best,
+        robots=robots,
+        kept=kept,
+        descent=None if lineage is None else descent_of_best(lineage),
+        making=made,
+        warnings=(*run.warnings, *made.warnings, *warnings, *more),
+    )
+
+
+def _state(run: Run) -> tuple[str, str]:
+    """In words, and the command that goes on with a run that was stopped."""
+    total = run.experiment.generations
+    if run.generations >= total:
+        return f"finished: {count(total)} generations", ""
+    done = f"{count(run.generations)} of {count(total)} generations"
+    if is_being_written(run.path):
+        return f"in progress: {done} when this page was written", ""
+    return f"not finished: stopped after {done}", f"vsr evolve {shlex.quote(str(run.path))} --resume"
+
+
+def _robots(run: Run) -> tuple[dict[int, Scene], dict[int, float], list[str]]:
+    robots, kept, warnings, missing = {}, {}, [], []
+    for index, seed in enumerate(run.experiment.seeds):
+        file, measure = robot_file(run.path, seed), kept_measure(run, index)
+        if not file.is_file():
+            if np.isfinite(run.best[index, -1]):
+                missing.append(file.name)
+            continue
+        try:
+            robots[index] = load_scene(file)
+            kept[index] = float(run.best[index, -1]) if measure is None else measure
+        except UserError as error:
+            warnings.append(" ".join(str(error).split()))
+    if missing and run.generations >= run.experiment.generations:
+        named = ", ".join(missing[:MANY]) + (" and others" if len(missing) > MANY else "")
+        warnings.append(f"{run.path / BEST}: the run is finished, but there is no {named}")
+    return robots, kept, warnings

@@ -1,0 +1,194 @@
+"""The whole report as one file: comparison if there are several runs, viewer, then every run. Loads nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from experiments.numbers import count, number
+from experiments.play.page import page as viewer_page
+from experiments.play.recordings import Life, live
+from experiments.play.sources import Source
+from experiments.plot.comparison import Comparison, compare
+from experiments.report import charts, sections
+from experiments.report.findings import Findings
+from experiments.report.markup import Content, Markup, command, joined, table, tag
+from experiments.units import UNITS
+from vsr.drawing.painter import Look
+
+ASSETS = Path(__file__).parent / "assets"
+MOST_SECONDS = 20.0
+"""Of a life in the viewer; a shorter task is shown whole."""
+MOST_ROBOTS = 9
+"""In the viewer."""
+
+
+def report_page(runs: Sequence[Findings]) -> str:
+    """The whole file."""
+    title = runs[0].label if len(runs) == 1 else f"{len(runs)} runs compared"
+    body = _one(runs[0]) if len(runs) == 1 else _several(runs)
+    fields = {
+        "TITLE": joined([title]),
+        "STYLE": (ASSETS / "report.css").read_text(encoding="utf-8"),
+        "HEAD": _head(runs, title),
+        "BODY": body,
+        "TIME": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+    }
+    pieces = (ASSETS / "report.html").read_text(encoding="utf-8").split("@@")
+    return "".join(fields[piece] if index % 2 else piece for index, piece in enumerate(pieces))
+
+
+def _head(runs: Sequence[Findings], title: str) -> Markup:
+    states = [_state(run, "" if len(runs) == 1 else f"{run.label}: ") for run in runs]
+    return joined([tag("h1", title), *states])
+
+
+def _state(found: Findings, before: str = "") -> Markup:
+    """Whether a run is finished, and if not, what to do."""
+    going_on = (". To go on: ", command(found.resume)) if found.resume else ()
+    return tag("p", before + found.state, *going_on, class_="state")
+
+
+def _one(found: Findings) -> Markup:
+    parts: list[tuple[str, Content]] = [("Best robot", viewer([found]))]
+    parts += [(heading, part(found, f"c{place}")) for place, (heading, part) in enumerate(sections.PARTS)]
+    inside = [_section(heading, content, 2, _slug(heading)) for heading, content in parts]
+    return joined(
+        [_contents([heading for heading, _ in parts]), _section("Summary", sections.summary(found), 2), *inside]
+    )
+
+
+def _several(runs: Sequence[Findings]) -> Markup:
+    names = [found.label for found in runs]
+    parts = [
+        _section("Comparison", _comparison(runs), 2, _slug("Comparison")),
+        _section("Best robots", viewer(runs), 2, _slug("Best robots")),
+    ]
+    for place, found in enumerate(runs):
+        inside = [_section("Summary", sections.summary(found), 3)]
+        inside += [
+            _section(heading, part(found, f"r{place}c{order}"), 3)
+            for order, (heading, part) in enumerate(sections.PARTS)
+        ]
+        parts.append(_section(found.label, joined([_state(found), *inside]), 2, _slug(f"run {place}")))
+    links = [("Comparison", _slug("Comparison")), ("Best robots", _slug("Best robots"))]
+    links += [(name, _slug(f"run {place}")) for place, name in enumerate(names)]
+    return joined([_links(links), *parts])
+
+
+def _comparison(runs: Sequence[Findings]) -> Markup:
+    told = compare([found.run for found in runs])
+    chart = charts.overlaid_curves([found.run for found in runs], [found.label for found in runs])
+    caption = "Best so far: median over seeds" + (
+        ", band of one standard deviation." if any(len(found.experiment.seeds) > 1 for found in runs) else "."
+    )
+    return joined(
+        [
+            tag("ul", *(tag("li", f"warning: {warning}") for warning in told.warnings), class_="warnings")
+            if told.warnings
+            else None,
+            tag("figure", chart, tag("figcaption", caption), class_="large"),
+            _rows(told),
+            _pairs(told),
+        ]
+    )
+
+
+def _rows(told: Comparison) -> Markup:
+    unit = UNITS.get(told.measure, "")
+    measure = told.measure.replace("_", " ") + (f" [{unit}]" if unit else "")
+    head = ("run", "seeds", "failed seeds", "generations", "first", "final", "quartiles")
+    rows = [
+        (
+            row.run,
+            *map(count, (row.seeds, row.failed, row.generations)),
+            number(row.first),
+            number(row.final),
+            f"{number(row.worse)} to {number(row.better)}",
+        )
+        for row in told.rows
+    ]
+    return table(f"Best {measure}, median over seeds", head, rows)
+
+
+def _pairs(told: Comparison) -> Markup:
+    head = ("first", "second", "difference of medians", "p", "p (Holm)", "A")
+    rows = [
+        (
+            pair.first,
+            pair.second,
+            number(pair.difference),
+            *(("needs 2 seeds", "") if pair.p != pair.p else (f"{pair.p:.3g}", f"{pair.p_holm:.3g}")),
+            f"{pair.effect:.2f}",
+        )
+        for pair in told.pairs
+    ]
+    caption = (
+        "Final bests: two-sided Mann-Whitney test; A: chance that a seed of the first is better than one of the second"
+    )
+    return table(caption, head, rows)
+
+
+def viewer(runs: Sequence[Findings]) -> Markup:
+    """The best robots, simulated anew, in a frame that holds its own page."""
+    shown = [found for found in runs if found.scene is not None]
+    if not shown:
+        return joined(
+            tag("p", found.absence if len(runs) == 1 else f"{found.label}: {found.absence}") for found in runs
+        )
+    lives = [_life(found) for found in shown[:MOST_ROBOTS]]
+    looks = Look(palette="original")
+    frame = tag(
+        "iframe",
+        title="viewer: " + ", ".join(life.name for life in lives),
+        srcdoc=viewer_page(lives, looks),
+        loading="lazy",
+        class_="viewer" if len(lives) == 1 else "viewer tall",
+    )
+    return joined([frame, _told_again(shown, lives)])
+
+
+def _life(found: Findings) -> Life:
+    scene = found.scene
+    assert scene is not None
+    return live(Source(f"{found.label}, seed {found.seed}", scene), min(MOST_SECONDS, float(scene.task.duration)))
+
+
+def _told_again(shown: Sequence[Findings], lives: Sequence[Life]) -> Markup:
+    """How the robots do when they live once more."""
+    lines = []
+    for found, life in zip(shown, lives, strict=False):
+        measure = found.experiment.fitness.measure
+        again = life.measures.get(measure)
+        if again is None:
+            continue
+        seconds = float(life.recording.time[-1])
+        evolved = sections.measured(found, found.kept[found.best])
+        last = sections.measured(found, found.reached)
+        kept = f" It is the best kept; the run has since reached {last}." if found.is_behind else ""
+        lines.append(
+            f"{life.name}: {evolved} as evolved over {found.experiment.schedule().total_time:g} s, "
+            f"{sections.measured(found, again)} here over {seconds:.3g} s.{kept}"
+        )
+    left = len(shown) - len(lives)
+    if left:
+        lines.append(f"The best of {left} more runs are not shown; vsr play shows any.")
+    return joined([tag("p", line, class_="note") for line in lines])
+
+
+def _section(heading: str, content: Content, level: int, id: str | None = None) -> Markup:
+    return tag("section", tag(f"h{level}", heading), content, id=id)
+
+
+def _contents(headings: Sequence[str]) -> Markup:
+    return _links([(heading, _slug(heading)) for heading in headings])
+
+
+def _links(places: Sequence[tuple[str, str]]) -> Markup:
+    items = [tag("li", tag("a", name, href=f"#{place}")) for name, place in places]
+    return tag("nav", tag("ul", *items), aria_label="contents")
+
+
+def _slug(heading: str) -> str:
+    return heading.lower().replace(" ", "-")

@@ -1,0 +1,160 @@
+"""The work of `vsr reproduce`: run a study's experiments one after the other, then write down what they came to.
+
+Every experiment is an ordinary run folder, DIR/STUDY/EXPERIMENT, so that a study that was stopped or killed goes on
+where it was, and what is finished is not run again.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.console import Console
+
+from experiments.config.problems import UserError
+from experiments.devices import prepare
+from experiments.evolve.command import Order, Stopped, evolve, read_order
+from experiments.experiment import Experiment
+from experiments.reproduce.claims import Claim, Result, Verdict
+from experiments.reproduce.reading import StudyFile, find_studies
+from experiments.reproduce.report import BEST, REPORT, write_study, write_summary
+from experiments.reproduce.robots import keep_best, read_lives
+from experiments.runs import Run, is_run, read_run
+from vsr.spec import suggest
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the command line asks for."""
+
+    study: str
+    scale: str = "quick"
+    only: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    out: str | None = None
+    device: str | None = None
+    resume: bool = False
+    report: bool = False
+    """whether to run nothing and only write figures, tables and report anew"""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One experiment to run."""
+
+    file: StudyFile
+    name: str
+    order: Order
+    lives: int
+
+    @property
+    def run(self) -> Path:
+        return Path(str(self.order.out))
+
+
+def reproduce(wish: Wish) -> Path:
+    """Run what is asked for and write the reports; returns the folder they are in."""
+    files = find_studies(wish.study)
+    folder = Path(wish.out) if wish.out else Path("runs") / f"{wish.scale}-studies"
+    jobs = plan(files, wish, folder)
+    console = Console()
+    if not wish.report:
+        experiments = [read_order(job.order)[0] for job in jobs]  # all that can be wrong is told before anything runs
+        prepare(wish.device)
+        for number, (job, experiment) in enumerate(zip(jobs, experiments, strict=True), 1):
+            _say(console, f"{job.file.name}/{job.name} ({number} of {len(jobs)})")
+            _work(job, experiment, console)
+            _write(job.file, wish, folder, jobs)
+    told = [(file, verdicts) for file in files if (verdicts := _write(file, wish, folder, jobs)) is not None]
+    if not told:
+        raise UserError(f"{folder}: there is no run in it; leave --report out to begin")
+    if len(files) > 1:
+        write_summary(folder, told)
+    for file, verdicts in told:
+        for claim, verdict in verdicts:
+            _say(console, f"{verdict.holds:8} {claim.text}: {verdict.evidence}")
+        _say(console, f"report: {folder / file.name / REPORT}")
+    return folder
+
+
+def plan(files: Sequence[StudyFile], wish: Wish, folder: Path) -> list[Job]:
+    """The experiments to run, in order."""
+    known = [name for file in files for name in file.study.experiments]
+    if unknown := [name for name in wish.only if name not in known]:
+        raise UserError(f"--only {unknown[0]}: there is no such experiment{suggest(unknown[0], known)}")
+    jobs = []
+    for file in files:
+        scale = file.scale(wish.scale)
+        wanted = wish.only or scale.experiments or tuple(file.study.experiments)
+        for name in (name for name in file.study.experiments if name in wanted):
+            order = Order(
+                str(file.file(name)),
+                (*scale.set, *wish.settings),
+                out=str(folder / file.name / name),
+                resume=wish.resume,
+                device=wish.device,
+            )
+            jobs.append(Job(file, name, order, scale.lives))
+    return jobs
+
+
+def _work(job: Job, experiment: Experiment, console: Console) -> None:
+    """Evolve, unless that is done, then look at the best robots."""
+    if _finished(job.run, experiment):
+        _say(console, f"{job.run}: already finished")
+    else:
+        try:
+            evolve(replace(job.order, resume=is_run(job.run)))
+        except Stopped as stopped:
+            words = ["vsr", *sys.argv[1:]]
+            again = shlex.join(words if "--resume" in words else [*words, "--resume"])
+            raise Stopped(f"{stopped}\nor, for all that was asked: {again}") from None
+    keep_best(read_run(job.run), job.run.parent / BEST, job.name, job.lives)
+
+
+def _finished(path: Path, experiment: Experiment) -> bool:
+    try:
+        return is_run(path) and read_run(path).generations == experiment.generations
+    except UserError:  # no generation yet
+        return False
+
+
+def _write(file: StudyFile, wish: Wish, folder: Path, jobs: Sequence[Job]) -> list[tuple[Claim, Verdict]] | None:
+    """The report of all of a study's runs that are there; None if there are none."""
+    results: dict[str, Result] = {}
+    warnings: list[str] = []
+    home = folder / file.name
+    for name, member in file.study.experiments.items():
+        try:
+            run = read_run(home / name)
+        except UserError:
+            continue
+        told = read_lives(run, home / BEST, name)
+        results[name] = Result(name, member.label, run, None if told is None else told["lives"])
+        warnings += _warnings(name, run)
+    warnings += _other_settings([job for job in jobs if job.file is file and job.name in results])
+    return write_study(file, wish.scale, results, home, warnings) if results else None
+
+
+def _warnings(name: str, run: Run) -> list[str]:
+    unfinished = run.generations < run.experiment.generations
+    told = f"{name} is not finished: {run.generations} of {run.experiment.generations} generations"
+    return [*run.warnings, *([told] if unfinished else [])]
+
+
+def _other_settings(jobs: Sequence[Job]) -> list[str]:
+    """Which runs are not what the study's file asks for now."""
+    told = []
+    for job in jobs:
+        try:
+            read_order(replace(job.order, resume=True))
+        except UserError as error:
+            told.append(" ".join(str(error).split()))
+    return told
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, highlight=False, soft_wrap=True, markup=False)

@@ -1,0 +1,73 @@
+"""Studies from files: those that are shipped by name, or anyone's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from experiments.config import load_experiment
+from experiments.config.check import check
+from experiments.config.plugins import load_plugins
+from experiments.config.problems import UserError
+from experiments.config.yaml_reader import read_yaml
+from experiments.experiment import Experiment
+from experiments.reproduce.study import Scale, Study
+from vsr.spec import suggest
+
+SHIPPED = Path(__file__).resolve().parents[2] / "configs" / "studies"
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class StudyFile:
+    """A study and where it came from."""
+
+    path: Path
+    study: Study
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
+    def scale(self, name: str) -> Scale:
+        """One of the study's scales; raises UserError if there is none of that name."""
+        if name not in self.study.scales:
+            raise UserError(f"--scale {name}: {self.path} has no such scale{suggest(name, self.study.scales)}")
+        return self.study.scales[name]
+
+    def file(self, experiment: str) -> Path:
+        """The experiment's file."""
+        return self.path.parent / self.study.experiments[experiment].file
+
+    def experiment(self, name: str, settings: Sequence[str] = ()) -> Experiment:
+        """One of its experiments, with values set over the file's."""
+        return load_experiment(self.file(name), settings)
+
+
+def is_study(path: str | Path) -> bool:
+    """Whether a file describes a study rather than one experiment or scene."""
+    data = read_yaml(path).data
+    return isinstance(data, dict) and "experiments" in data
+
+
+def load_study(path: str | Path) -> StudyFile:
+    """The study in a file; raises ConfigError with every fault in it."""
+    document = read_yaml(path)
+    load_plugins(document)
+    Study.model_rebuild(force=True)  # a plugin may have registered kinds of claims
+    return StudyFile(Path(path), check(document, Study))
+
+
+def find_studies(given: str) -> list[StudyFile]:
+    """A study by its file, one that is shipped by its name, or all that are shipped."""
+    if given.endswith((".yaml", ".yml", ".json")):
+        return [load_study(given)]
+    shipped = {path.stem: path for path in sorted(SHIPPED.glob("*.yaml"))}
+    if not shipped:
+        raise UserError(f"{SHIPPED}: the paper's studies are not here, only in a checkout; give a study's file")
+    if given == ALL:
+        return list(map(load_study, shipped.values()))
+    if given not in shipped:
+        raise UserError(f"there is no study '{given}'{suggest(given, [*shipped, ALL])}, or give a file of your own")
+    return [load_study(shipped[given])]

@@ -1,0 +1,229 @@
+"""What a study came to, written down: figure, CSV files, and a report in Markdown with every claim and its numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from experiments.evolve.display import clock
+from experiments.files import write_text
+from experiments.plot.curves import draw_curves, goal
+from experiments.plot.figures import paper_style, save_figure, with_unit
+from experiments.reproduce.claims import Claim, Result, Verdict, judge, number
+from experiments.reproduce.reading import StudyFile
+from experiments.reproduce.robots import HIGHER
+from experiments.reproduce.study import Panel
+from experiments.reproduce.tables import curves, pairs, table, write_csv
+from experiments.runs.provenance import Making, making
+from experiments.runs.ranks import middle
+
+REPORT, BEST = "report.md", "best"
+
+
+def write_study(
+    file: StudyFile, scale: str, results: Mapping[str, Result], folder: Path, warnings: Sequence[str]
+) -> list[tuple[Claim, Verdict]]:
+    """Figure, tables and report of what has been run so far; returns all claims with their verdicts."""
+    study = file.study
+    verdicts = [(claim, judge(claim, results)) for claim in study.claims]
+    ordered = [results[name] for name in study.experiments if name in results]
+    rows = table(ordered)
+    compared = [row for panel in study.figure.panels for row in pairs(_of_panel(panel, results))]
+    for suffix in (".png", ".pdf"):
+        draw_figure(file, results, folder / f"{study.figure.name}{suffix}")
+    write_csv(folder / "curves.csv", curves(ordered))
+    write_csv(folder / "table.csv", rows)
+    write_csv(folder / "pairs.csv", compared)
+    lines = [
+        *_head(file, scale, warnings),
+        *_claims(verdicts),
+        *_results(file, rows, compared, ordered[0]),
+        *_best(file, ordered, folder),
+        *_how(ordered),
+    ]
+    write_text(folder / REPORT, "\n".join(lines) + "\n")
+    return verdicts
+
+
+def write_summary(folder: Path, studies: Sequence[tuple[StudyFile, list[tuple[Claim, Verdict]]]]) -> None:
+    """One page over several studies."""
+    lines = ["# Which claims hold", ""]
+    rows = [
+        [f"[{file.study.title}]({file.name}/{REPORT})", claim.text, verdict.evidence, f"**{verdict.holds}**"]
+        for file, verdicts in studies
+        for claim, verdict in verdicts
+    ]
+    lines += _markdown(["study", "claim", "here", "holds"], rows)
+    for file, _ in studies:
+        lines += ["", f"## {file.study.title}", "", f"![]({file.name}/{file.study.figure.name}.png)"]
+    write_text(folder / REPORT, "\n".join(lines) + "\n")
+
+
+def draw_figure(file: StudyFile, results: Mapping[str, Result], target: Path) -> None:
+    """The study's plots side by side: medians over seeds with a band of one standard deviation."""
+    panels = [(panel, shown) for panel in file.study.figure.panels if (shown := _of_panel(panel, results))]
+    if not panels:
+        return
+    size = (5.2, 3.4) if len(panels) == 1 else (0.6 + 3.0 * len(panels), 3.0)
+    with paper_style():
+        figure = Figure(figsize=size, layout="constrained")
+        for axes, (panel, shown) in zip(
+            figure.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels, strict=True
+        ):
+            draw_curves(axes, [result.run for result in shown], [result.label for result in shown])
+            axes.set_title(panel.title)
+            axes.label_outer()
+        figure.axes[0].set_ylabel(goal(panels[0][1][0].run))
+        save_figure(figure, target)
+
+
+def _of_panel(panel: Panel, results: Mapping[str, Result]) -> list[Result]:
+    return [results[name] for name in panel.curves if name in results]
+
+
+def _head(file: StudyFile, scale: str, warnings: Sequence[str]) -> Iterator[str]:
+    study = file.study
+    yield from (f"# {study.title}", "", study.about, "")
+    yield f"Scale `{scale}`. {study.scales[scale].note}"
+    if warnings:
+        yield from ("", *(f"- **Warning:** {warning}" for warning in warnings))
+    yield ""
+
+
+def _claims(verdicts: Sequence[tuple[Claim, Verdict]]) -> Iterator[str]:
+    if not verdicts:
+        return
+    yield from ("## Claims", "")
+    rows = [[claim.text, verdict.evidence, f"**{verdict.holds}**"] for claim, verdict in verdicts]
+    yield from _markdown(["claim", "here", "holds"], rows)
+    rules = {claim.type: (type(claim).__doc__ or "").split("\n\n")[-1].split() for claim, _ in verdicts}  # pyright: ignore[reportAttributeAccessIssue]
+    yield from ("", "How claims are judged, always over seeds:", "")
+    yield from (f"- `{kind}`: {' '.join(rule)}" for kind, rule in rules.items())
+    yield ""
+
+
+def _results(
+    file: StudyFile, rows: Sequence[dict[str, Any]], compared: Sequence[dict[str, Any]], first: Result
+) -> Iterator[str]:
+    named = with_unit(first.run.experiment.fitness.measure)
+    yield from ("## Results", "", f"![]({file.study.figure.name}.png)", "")
+    yield f"Best {named} so far: median over seeds, band of one standard deviation. Every curve is in `curves.csv`."
+    yield from ("", "All values are medians over seeds; the table is also in `table.csv`.", "")
+    yield from _markdown(
+        ["experiment", "genes", "seeds", "robots x generations", "random robot", "best of the first generation",
+         "final best", "quartiles", "σ", "final / first"],
+        [[row["experiment"], row["genes"], row["seeds"], f"{row['n_pop']} x {row['generations']}",
+          *(number(row[key]) for key in ("random_median", "first_best", "final_best")),
+          f"{number(row['worse_quartile'])} to {number(row['better_quartile'])}",
+          number(row["sigma"]), number(row["ratio"])] for row in rows],
+    )  # fmt: skip
+    if compared:
+        yield from ("", "Final bests compared: two-sided Mann-Whitney test, Holm's correction within a plot. A is the")
+        yield from ("chance that a seed of the first is better than one of the second. Also in `pairs.csv`.", "")
+        yield from _markdown(
+            ["first", "second", "difference of medians", "p", "p (Holm)", "A"],
+            [[row["first"], row["second"], number(row["difference"]), number(row["p"]), number(row["p_holm"]),
+              f"{row['effect']:.2f}"] for row in compared],
+        )  # fmt: skip
+    yield ""
+
+
+def _best(file: StudyFile, results: Sequence[Result], folder: Path) -> Iterator[str]:
+    known = [result for result in results if result.lives is not None]
+    yield from ("## Best robots", "")
+    if not known:
+        yield from ("Not simulated again yet.", "")
+        return
+    lives = max(result.lives.shape[1] for result in known if result.lives is not None)
+    yield (
+        f"Each seed's best robot was simulated again from its file in {lives} lives: first from the same start, where "
+        f"only round-off differs from when it evolved, the others from up to {1000 * HIGHER:g} mm higher. What is not "
+        "kept was luck. Medians over seeds:"
+    )
+    yield ""
+    yield from _markdown(
+        ["experiment", "as evolved", "same start again", "median of its lives", "kept", "worst life", "best life"],
+        [_lives(result) for result in known],
+    )
+    for result in known:
+        picture = folder / BEST / f"{result.name}.png"
+        if picture.exists():
+            seed = max(zip(result.run.fitness[:, -1], result.run.experiment.seeds, strict=True))[1]
+            yield from ("", f"**{result.name}**, seed {seed}, one period in the middle of its life "
+                        f"([robot]({BEST}/{result.name}.yaml)):", "", f"![]({BEST}/{result.name}.png)")  # fmt: skip
+    yield ""
+
+
+def _lives(result: Result) -> list[str]:
+    lived, typical = result.lived, result.typical
+    assert lived is not None
+    assert typical is not None
+    evolved = result.run.fitness[:, -1]
+    columns = (evolved, lived[:, 0], typical, lived.min(1), lived.max(1))
+    values = [result.sign * float(middle(fitness)) for fitness in columns]
+    kept = values[2] / values[0] if values[0] > 0 and math.isfinite(values[2]) else math.nan
+    shown = list(map(number, values))
+    return [result.name, *shown[:3], f"{100 * kept:.0f} %" if math.isfinite(kept) else "", *shown[3:]]
+
+
+def _how(results: Sequence[Result]) -> Iterator[str]:
+    made = {result.name: making(result.run.path) for result in results}
+    yield from ("## How it was made", "")
+    yield from ("Each experiment is a run folder that `vsr evolve --resume` can go on with. Commands:", "", "```")
+    yield from dict.fromkeys(start.get("command", "unknown") for each in made.values() for start in each.starts)
+    yield from ("```", "")
+    rows = [_making(result, made[result.name]) for result in results]
+    yield from _markdown(
+        [
+            "experiment",
+            "time",
+            "a generation",
+            "compiling",
+            "starts",
+            "life",
+            "substeps",
+            "device",
+            "versions",
+            "commit",
+        ],
+        rows,
+    )
+    total = sum(each.seconds + each.compiling for each in made.values())
+    yield from (
+        "",
+        f"{clock(total)} in all. Times are those of generations that were kept; substeps are in a time step.",
+    )
+
+
+def _making(result: Result, made: Making) -> list[str]:
+    schedule = result.run.experiment.schedule()
+    last = made.starts[-1] if made.starts else {}
+    packages = {"python": last.get("python"), **last.get("packages", {})}
+    devices = dict.fromkeys(f"{s.get('device')} x {s.get('devices')}" for s in made.starts)
+    return [
+        result.name,
+        clock(made.seconds),
+        f"{made.seconds / result.run.generations:.3g} s",
+        clock(made.compiling),
+        str(len(made.starts)),
+        f"{schedule.total_time:g} s of {schedule.time_step:.4g} s",
+        str(schedule.substeps),
+        ", ".join(devices),
+        ", ".join(f"{name} {version}" for name, version in packages.items()),
+        ", ".join(dict.fromkeys(_commit(start.get("commit")) for start in made.starts)),
+    ]
+
+
+def _commit(commit: str | None) -> str:
+    """Short, with the sign that the source was changed since."""
+    return "none" if commit is None else commit[:12] + ("+" if commit.endswith("+") else "")
+
+
+def _markdown(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{' --- |' * len(head)}"
+    yield from (f"| {' | '.join(str(cell).replace('|', '/') for cell in row)} |" for row in rows)

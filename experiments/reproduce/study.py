@@ -1,0 +1,84 @@
+"""A study as plain data: which experiments, drawn how, run on which scale, and which claims they are to bear out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from experiments.reproduce.claims import CLAIMS, Claim
+from vsr.spec import Count, OneOf, Spec, misfit
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+"""What may also be the name of a folder."""
+
+
+class Member(Spec):
+    """One experiment of a study."""
+
+    file: str
+    """its file, seen from the study's"""
+    label: str
+    """what figures and tables call it"""
+
+
+class Panel(Spec):
+    """Curves in one plot."""
+
+    title: str = ""
+    curves: tuple[Name, ...] = Field(min_length=1)
+    """names of experiments; their final results are compared with each other"""
+
+
+class Plots(Spec):
+    """Plots side by side."""
+
+    name: Name = "figure"
+    """of the file"""
+    panels: tuple[Panel, ...] = Field(min_length=1)
+
+
+class Scale(Spec):
+    """How much to compute."""
+
+    set: tuple[str, ...] = ()
+    """values over those of the experiments' files, each as path=value"""
+    experiments: tuple[Name, ...] | None = None
+    """which to run; all if absent"""
+    lives: Annotated[Count, Field(ge=1)] = 16
+    """how often each seed's best robot is simulated again, from heights that differ by up to a millimetre"""
+    note: str = ""
+    """what a reader should know of results on this scale"""
+
+
+class Study(Spec):
+    """All that `vsr reproduce` needs."""
+
+    title: str
+    about: str = ""
+    """what is asked, as Markdown"""
+    experiments: dict[Name, Member] = Field(min_length=1)
+    figure: Plots
+    scales: dict[Name, Scale] = Field(min_length=1)
+    claims: tuple[Annotated[Claim, OneOf(CLAIMS)], ...] = ()
+    """what the experiments are expected to show"""
+    plugins: tuple[str, ...] = ()
+    """Python modules to import before reading the rest; they may register kinds of claims of your own"""
+
+    @model_validator(mode="after")
+    def _named(self) -> Study:
+        unknown = [(path, name) for path, name in self._names() if name not in self.experiments]
+        if unknown:
+            known = ", ".join(self.experiments)
+            raise misfit([(path, f"there is no experiment '{name}'; there are {known}") for path, name in unknown])
+        return self
+
+    def _names(self) -> Iterator[tuple[tuple[str, ...], str]]:
+        """Every mention of an experiment, with where it stands."""
+        for i, panel in enumerate(self.figure.panels):
+            yield from ((("figure", "panels", str(i), "curves"), name) for name in panel.curves)
+        for name, scale in self.scales.items():
+            yield from ((("scales", name, "experiments"), member) for member in scale.experiments or ())
+        for i, claim in enumerate(self.claims):
+            yield from ((("claims", str(i)), name) for name in claim.needs)

@@ -1,0 +1,84 @@
+"""A study's numbers: the table of its experiments, and all curves as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.files import write_text
+from experiments.plot.comparison import compare
+from experiments.reproduce.claims import Result, gain
+from experiments.runs.ranks import middle, quantile
+
+
+def table(results: Sequence[Result]) -> list[dict[str, Any]]:
+    """One row per experiment; measures, not fitness."""
+    return [_row(result) for result in results]
+
+
+def _row(result: Result) -> dict[str, Any]:
+    run, sign = result.run, result.sign
+    final = run.fitness[:, -1]
+    first = np.nan_to_num(sign * run.median[:, 0], nan=-np.inf)
+    return {
+        "experiment": result.name,
+        "genes": run.experiment.robot.gene_count,
+        "seeds": len(final),
+        "n_pop": run.experiment.ea.n_pop,
+        "generations": run.generations,
+        "failed_seeds": int(np.isinf(final).sum()),
+        "random_median": sign * float(middle(first)),
+        "first_best": sign * float(middle(run.fitness[:, 0])),
+        "final_best": sign * float(middle(final)),
+        "worse_quartile": sign * float(quantile(final, 0.25)),
+        "better_quartile": sign * float(quantile(final, 0.75)),
+        "sigma": float(np.std(final[np.isfinite(final)])) if np.isfinite(final).any() else float("nan"),
+        "ratio": gain(result),
+        "typical_life": float("nan") if result.typical is None else sign * float(middle(result.typical)),
+    }
+
+
+def pairs(results: Sequence[Result]) -> list[dict[str, Any]]:
+    """Every pair of one panel's experiments, compared at their ends."""
+    if len(results) < 2:
+        return []
+    return [asdict(pair) for pair in compare([result.run for result in results]).pairs]
+
+
+def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Rows with equal keys; numbers to the seven digits that single precision has, nothing for what is no number."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
+    write_text(path, text.getvalue())
+
+
+def curves(results: Sequence[Result]) -> list[dict[str, Any]]:
+    """Every seed's curve: one row per experiment, seed and generation; measures, not fitness."""
+    return [
+        {
+            "experiment": result.name,
+            "seed": seed,
+            "generation": generation,
+            "evaluations": (generation + 1) * result.run.experiment.ea.n_pop,
+            "best": float(result.run.best[i, generation]),
+            "population_median": float(result.run.median[i, generation]),
+            "failed": int(result.run.failed[i, generation]),
+        }
+        for result in results
+        for i, seed in enumerate(result.run.experiment.seeds)
+        for generation in range(result.run.generations)
+    ]
+
+
+def _cell(value: Any) -> Any:
+    if not isinstance(value, float):
+        return value
+    return f"{value:.7g}" if np.isfinite(value) else ""

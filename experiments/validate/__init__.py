@@ -1,0 +1,49 @@
+"""Proof by numbers: our physics against data of the original simulator, lattices against theory and measurement."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from experiments.config import UserError
+from experiments.files import target_file, without_nan
+from experiments.validate.suite import Report, validate
+
+SHIPPED = Path(__file__).resolve().parents[2] / "tests" / "data" / "2d-vsr-sim"
+"""A small part of the reference data, in every checkout."""
+
+__all__ = ["SHIPPED", "Report", "validate", "validate_command"]
+
+
+def validate_command(suite: str, reference: str | None, json_file: str | None, plots: str | None) -> None:
+    """The work of `vsr validate`."""
+    from rich.console import Console
+
+    if suite == "lattice":
+        if reference is not None:
+            raise UserError("--reference: the lattice suite has no data of another simulator; leave it out")
+        from experiments.validate.lattice import validate_lattice_command
+
+        _check_targets(json_file, plots)
+        return validate_lattice_command(json_file, plots)
+    folder = SHIPPED if reference is None else Path(reference)
+    _check_targets(json_file, plots)
+    console = Console()
+    report = validate(folder, lambda line: console.print(line, highlight=False, soft_wrap=True))
+    if json_file is not None:
+        Path(json_file).write_text(json.dumps(without_nan(report), indent=2, allow_nan=False) + "\n")
+    if plots is not None:
+        from experiments.validate.plots import draw_figures
+
+        for drawn in draw_figures(folder, report, Path(plots)):
+            console.print(f"drawn {drawn}", highlight=False, soft_wrap=True)
+
+
+def _check_targets(json_file: str | None, plots: str | None) -> None:
+    """What could not be written is told before the work, not after it."""
+    if json_file is not None:
+        target_file("--json", json_file)
+    if plots is not None and not Path(plots).resolve().parent.is_dir():
+        raise UserError(f"--plots {plots}: there is no folder {Path(plots).resolve().parent}")
+    if plots is not None and Path(plots).is_file():
+        raise UserError(f"--plots {plots}: this is a file; give a folder")

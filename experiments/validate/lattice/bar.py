@@ -1,0 +1,213 @@
+"""A bar clamped at its left end: building it, loading it, letting it come to rest, tracing it.
+
+The clamp holds all nodes of the leftmost plane. A load is shared out over the right end as the faces of its cells
+share it: a node at a corner gets a quarter of what an inner one gets. Everything is in double precision, which the
+caller opens (`vsr.scene.precision`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from vsr.lattice import Environment, Lattice, State, Stiffness, energy, isotropic, longest_step, of_cells, record
+
+FIRST_MODE = 3.5160
+"""(β L)² of a cantilever's lowest mode."""
+SAMPLES = 64
+"""per period of the lowest mode"""
+SHARE_OF_BOUND = 0.7
+"""Steps over the longest stable ones: small swings need no more."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A block of cells along x, of an isotropic material."""
+
+    height: int
+    """[cells], as width and length"""
+    width: int
+    length: int
+    side: float = 0.01
+    """of a cell [m]"""
+    young_modulus: float = 4e6
+    """[Pa]"""
+    density: float = 1000.0
+    """[kg/m³]"""
+    room: tuple[int, int, int] | None = None
+    """of the grid it lies in, at the right end: height, width, length [cells]; equal rooms share compilations"""
+
+    @property
+    def name(self) -> str:
+        """Length by width by height."""
+        return f"{self.length}x{self.width}x{self.height}"
+
+    @property
+    def span(self) -> float:
+        """From the clamp to the tip [m]."""
+        return self.length * self.side
+
+    @property
+    def bending_stiffness(self) -> float:
+        """E I for bending up and down [N m²]."""
+        return self.young_modulus * self.width * self.height**3 * self.side**4 / 12
+
+    @property
+    def line_density(self) -> float:
+        """Mass over length [kg/m]."""
+        return self.density * self.width * self.height * self.side**2
+
+    @property
+    def frequency(self) -> float:
+        """Of the lowest mode up and down by Euler and Bernoulli [Hz]."""
+        return FIRST_MODE / (2 * np.pi) * (self.bending_stiffness / self.line_density / self.span**4) ** 0.5
+
+    def lattice(self, springs: Stiffness | None = None) -> Lattice:
+        """Undamped; springs: other than the isotropic ones."""
+        size = self.height, self.width, self.length
+        spare = [(room - own, 0) for room, own in zip(self.room or size, size, strict=True)]
+        cells = np.pad(np.ones(size, bool), spare)
+        chosen = isotropic(self.young_modulus, self.side, 3) if springs is None else springs
+        return clamped(cells, self.side, chosen, self.density)
+
+
+def clamped(cells: np.ndarray, side: float, springs: Stiffness, density: float) -> Lattice:
+    """Any cells; the leftmost plane that has some is held."""
+    anchored = np.zeros([size + 1 for size in cells.shape], bool)
+    anchored[..., np.flatnonzero(cells.any((0, 1)))[0]] = True
+    return of_cells(cells, side, springs, density, anchored=anchored, dtype=jnp.float64)
+
+
+def end_load(lattice: Lattice, force: tuple[float, float, float]) -> Array:
+    """A force [N] on the right end, on each node, (*nodes, 3)."""
+    # The end belongs to one layer of cells, so its nodes' masses are in the ratio of the faces they hold.
+    share = np.zeros(lattice.mass.shape)
+    share[..., -1] = np.asarray(lattice.mass)[..., -1]
+    return jnp.asarray(share[..., None] / share.sum() * np.asarray(force))
+
+
+def tip_of(lattice: Lattice, position: Array) -> Array:
+    """Middle of the right end [m], (3,)."""
+    share = lattice.mass[..., -1, None]
+    axes = tuple(range(lattice.node_axes - 1))
+    return (share * position[..., -1, :]).sum(axes) / share.sum()
+
+
+def tip_and_energy(lattice: Lattice, environment: Environment, state: State) -> tuple[Array, Array]:
+    """Position of the tip [m], (3,), and kinetic, elastic, gravitational and load's energy [J], (4,)."""
+    return tip_of(lattice, state.position), jnp.stack(energy(lattice, environment, state))
+
+
+class Swing(NamedTuple):
+    """A bar after its load was taken off, and before."""
+
+    time: np.ndarray
+    """since the release, negative before [s], (samples,)"""
+    tip: np.ndarray
+    """less its place at rest [m], (samples, 3)"""
+    energy: np.ndarray
+    """kinetic, elastic, gravitational and load's [J], (samples, 4)"""
+    step: float
+    """[s]"""
+
+    @property
+    def free(self) -> np.ndarray:
+        """Which samples come after the release, (samples,)."""
+        return self.time > 0
+
+
+def swing(
+    lattice: Lattice,
+    force: tuple[float, float, float],
+    frequency: float,
+    *,
+    integrator: str = "semi_implicit_euler",
+    gravity: float = 0.0,
+    damped_periods: int = 2,
+    free_periods: int = 3,
+    samples: int = SAMPLES,
+    share_of_bound: float = SHARE_OF_BOUND,
+) -> Swing:
+    """Load the tip, let damping bring the bar to rest, take load and damping off, trace.
+
+    frequency: of the lowest mode, near enough [Hz]; damping is critical for it. samples: per period.
+    """
+    every = int(np.ceil(1 / (frequency * samples * share_of_bound * step_bound(lattice, integrator))))
+    step = 1 / (frequency * samples * every)
+    damped = with_damping(lattice, 4 * np.pi * frequency)
+    load = end_load(lattice, force)
+    state = resting(lattice)
+    tips, energies = [], []
+    for period in range(damped_periods + free_periods):
+        now, pushed = (damped, load) if period < damped_periods else (lattice, jnp.zeros_like(load))
+        # Of equal shapes and structures in all periods, so that one compilation serves.
+        around = Environment(gravity=jnp.asarray(gravity), load=pushed)
+        state, (tip, held) = record(
+            now, around, state, tip_and_energy, step=step, every=every, samples=samples, integrator=integrator
+        )
+        tips.append(np.asarray(tip))
+        energies.append(np.asarray(held))
+    time = (np.arange(1, len(tips) * samples + 1) - damped_periods * samples) * every * step
+    return Swing(
+        time, np.concatenate(tips) - np.asarray(tip_of(lattice, lattice.rest_position)), np.concatenate(energies), step
+    )
+
+
+def step_bound(lattice: Lattice, integrator: str) -> float:
+    """The longest stable step [s]; the others' for explicit Euler, for which none is while nothing is damped."""
+    return longest_step(lattice, integrator) or longest_step(lattice)
+
+
+def resting(lattice: Lattice) -> State:
+    """The lattice as it was built."""
+    return State(lattice.rest_position, jnp.zeros_like(lattice.rest_position), jnp.zeros(()))
+
+
+def with_damping(lattice: Lattice, rate: float) -> Lattice:
+    """All velocities decay at a rate [1/s]."""
+    # Of the same type as before, or all would be compiled once more.
+    return replace(lattice, damping=jnp.asarray(rate, lattice.damping.dtype))
+
+
+def fastest(lattice: Lattice, environment: Environment, state: State) -> Array:
+    """Speed of the fastest node [m/s], ()."""
+    return jnp.sqrt((state.velocity**2).sum(-1).max())
+
+
+class Rest(NamedTuple):
+    """Where relaxation ended."""
+
+    state: State
+    speed: float
+    """of the fastest node [m/s]"""
+    time: float
+    """it took [s]"""
+
+
+def relax(
+    lattice: Lattice, environment: Environment, state: State, frequency: float, *, slow: float, periods: int = 12
+) -> Rest:
+    """Let a lattice come to rest.
+
+    frequency: of its lowest mode about the undeformed pose [Hz]; slow: speed of the fastest node to stop at [m/s];
+    periods: of the lowest mode after which to give up. Velocities decay as is critical for the lowest mode: what is
+    slower creeps, what is faster swings, and either takes longer.
+    """
+    every = int(np.ceil(1 / (4 * frequency * SHARE_OF_BOUND * longest_step(lattice))))
+    damped, step = with_damping(lattice, 4 * np.pi * frequency), 1 / (4 * frequency * every)
+    speed, quarters = np.inf, 0
+    while quarters < 4 * periods and not speed < slow:
+        state, fast = record(damped, environment, state, fastest, step=step, every=every, samples=1)
+        speed, quarters = float(fast[0]), quarters + 1
+    return Rest(state, speed, quarters * every * step)
+
+
+def scaled_stiffness(lattice: Lattice, factor: float) -> Lattice:
+    """All springs stiffer by a factor."""
+    springs: Any = lattice.springs
+    return replace(lattice, springs=replace(springs, stiffness=jax.tree.map(lambda k: factor * k, springs.stiffness)))

@@ -1,0 +1,224 @@
+"""How a run stands, from what is in its folder. Nothing is written there, and its lock is never taken."""
+
+from __future__ import annotations
+
+import shlex
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.config import UserError, load_experiment
+from experiments.evolve.display import RECENT
+from experiments.experiment import Experiment
+from experiments.files import without_nan
+from experiments.runs.best_robots import Title, read_title
+from experiments.runs.folder import CONFIG, META, STATISTICS, is_being_written, is_run, robot_file
+from experiments.runs.ranks import middle
+from experiments.units import UNITS
+from experiments.watch.statistics import GrowingStatistics
+
+MOST_SEEDS, MOST_NUMBERS = 40, 20_000
+"""Of curves that are told: seeds, and values in all; longer runs are told with fewer generations."""
+OVER = ("finished", "stopped")
+"""States in which a speed is one of the past."""
+QUIET, QUIET_COMPILING = 30.0, 300.0
+"""A run of another computer that writes nothing for so long has stopped [s]; longer while it compiles."""
+
+
+Stamp = tuple[int, int]
+"""Time and size of a file: another one says that it has changed."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A robot in best/."""
+
+    file: Path
+    seed: int
+    stamp: Stamp
+    title: Title | None
+    """what the file says of it"""
+
+
+class Follower:
+    """One run, looked at again and again, from any thread."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self._statistics = GrowingStatistics(path / STATISTICS)
+        self._experiment: Experiment | None = None
+        self._config_stamp: Stamp | None = None
+        self._seen_written = False
+        """whether locks of this run can be seen from here"""
+        self._titles: dict[int, tuple[Stamp, Title | None]] = {}
+        """of each seed's best robot, read again when the file has changed"""
+        self._turn = threading.Lock()
+
+    def look(self, known: str = "") -> dict[str, Any]:
+        """All that a page shows. known: the version of the curves that it has, which are then left out."""
+        with self._turn:
+            experiment = self._read_experiment()
+            if experiment is None:
+                state = "gone" if self._experiment is not None else "waiting"
+                return {"name": self.path.resolve().name, "state": state}
+            self._statistics.look()
+            return without_nan(self._told(experiment, known))
+
+    def leader(self) -> Kept | None:
+        """The best robot that is kept, as `experiments.runs.best_robots.leading` has it; None while there is none."""
+        with self._turn:
+            if self._experiment is None:
+                return None
+            kept = [
+                (fitness, -seed) for seed in self._experiment.seeds if (fitness := self._kept_fitness(seed)) is not None
+            ]
+            if not kept:
+                return None
+            seed = -max(kept)[1]
+            stamp, title = self._titles[seed]
+            return Kept(robot_file(self.path, seed), seed, stamp, title)
+
+    def _kept_fitness(self, seed: int) -> float | None:
+        """Of a seed's robot in best/, by the file's own words, or by the statistics if it has none."""
+        assert self._experiment is not None
+        file = robot_file(self.path, seed)
+        try:
+            stamp = _stamp(file)
+        except OSError:
+            return None
+        if seed not in self._titles or self._titles[seed][0] != stamp:
+            self._titles[seed] = stamp, read_title(file)
+        title, lines = self._titles[seed][1], self._statistics.rows.get(seed)
+        if title is not None:
+            return self._experiment.fitness.sign * title.value
+        return lines[-1]["best"] if lines else None
+
+    def _read_experiment(self) -> Experiment | None:
+        """The run's experiment, read again when its file has changed; None while there is no run."""
+        if not is_run(self.path):
+            return None
+        try:
+            stamp = _stamp(self.path / CONFIG)
+            if stamp != self._config_stamp:
+                self._experiment, self._config_stamp = load_experiment(self.path / CONFIG), stamp
+        except (OSError, UserError):
+            if self._experiment is None:
+                raise
+        return self._experiment
+
+    def _told(self, experiment: Experiment, known: str) -> dict[str, Any]:
+        lines = [self._statistics.rows.get(seed, []) for seed in experiment.seeds]
+        done = min(map(len, lines))
+        goal, unit = experiment.fitness, UNITS.get(experiment.fitness.measure, "")
+        told: dict[str, Any] = {
+            "name": self.path.resolve().name,
+            "generations": done,
+            "of": experiment.generations,
+            "seeds": len(experiment.seeds),
+            "measure": goal.measure.replace("_", " "),
+            "unit": unit,
+            "direction": goal.direction,
+            "resume": f"vsr evolve {shlex.quote(str(self.path))} --resume",
+            "version": f"{self._statistics.beginnings}.{done}",
+        }
+        seconds, quiet = _seconds(lines[0][:done]), self._quiet_seconds()
+        state = self._state(experiment, done, quiet, _mean(seconds[-RECENT:]))
+        if done:
+            pace = _mean(seconds if state in OVER else seconds[-RECENT:])
+            told |= _latest(experiment, lines, done) | _speed(experiment, pace, done)
+            told["secondsTaken"] = sum(seconds)
+            if told["version"] != known:
+                told["curves"] = _curves(experiment, lines, done)
+        return told | {"state": state, "quiet": quiet}
+
+    def _state(self, experiment: Experiment, done: int, quiet: float, pace: float) -> str:
+        if done >= experiment.generations:
+            return "finished"
+        written = is_being_written(self.path)
+        patience = max(QUIET, 5 * pace) if done else QUIET_COMPILING
+        if written or (not self._seen_written and quiet < patience):
+            self._seen_written |= written
+            return "running" if done else "starting"
+        return "stopped"
+
+    def _quiet_seconds(self) -> float:
+        """Since anything was written."""
+        times = []
+        for name in (STATISTICS, META, CONFIG):
+            try:
+                times.append((self.path / name).stat().st_mtime)
+            except OSError:
+                continue  # not there yet, or just being replaced
+        return max(time.time() - max(times), 0.0) if times else 0.0
+
+
+def _stamp(file: Path) -> Stamp:
+    stat = file.stat()
+    return stat.st_mtime_ns, stat.st_size
+
+
+def _seconds(lines: list[dict[str, Any]]) -> list[float]:
+    """That generations took, as far as it was written down."""
+    return [float(line["seconds"]) for line in lines if isinstance(line.get("seconds"), int | float)]
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def _latest(experiment: Experiment, lines: list[list[dict[str, Any]]], done: int) -> dict[str, Any]:
+    """Of the last whole generation: the best of all seeds, the median over seeds, failures."""
+    last, sign = [of_seed[done - 1] for of_seed in lines], experiment.fitness.sign
+    best = _numbers([line["best"] for line in last])
+    failed = [[line["failed"] for line in of_seed[:done]] for of_seed in lines]
+    lead = int(np.argmax(best))
+    return {
+        "best": sign * float(best[lead]),
+        "bestSeed": experiment.seeds[lead],
+        "bestMiddle": sign * float(middle(best)),
+        "median": sign * float(middle(_numbers([line["median"] for line in last]))),
+        "failed": sum(of_seed[-1] for of_seed in failed),
+        "failedInAll": sum(map(sum, failed)),
+        "robots": experiment.ea.n_pop * len(lines),
+    }
+
+
+def _speed(experiment: Experiment, pace: float, done: int) -> dict[str, Any]:
+    """pace: mean time of a generation, of the last ones while the run goes on and of all when it is over [s]."""
+    robots = experiment.ea.n_pop * len(experiment.seeds)
+    rate = robots / pace if pace > 0 else None
+    return {
+        "evaluations": robots * done,
+        "evaluationsPerSecond": rate,
+        "robotSecondsPerSecond": None if rate is None else rate * experiment.schedule().total_time,
+        "secondsPerGeneration": pace,
+        "secondsLeft": pace * (experiment.generations - done),
+    }
+
+
+def _curves(experiment: Experiment, lines: list[list[dict[str, Any]]], done: int) -> dict[str, Any]:
+    """The measure over generations, for each of the first seeds and the median over all."""
+    shown = min(len(lines), MOST_SEEDS)
+    most = max(MOST_NUMBERS // (2 * shown + 2), 100)
+    chosen = np.unique(np.linspace(0, done - 1, min(done, most)).round().astype(int))
+    sign = experiment.fitness.sign
+    told: dict[str, Any] = {"generation": chosen.tolist(), "seed": list(experiment.seeds[:shown])}
+    for name in ("best", "median"):
+        values = np.stack([_numbers([of_seed[place][name] for place in chosen]) for of_seed in lines])
+        told[name] = [_rounded(sign * row) for row in values[:shown]]
+        told[f"{name}Middle"] = _rounded(sign * middle(values))
+    return told
+
+
+def _numbers(values: list[float | None]) -> np.ndarray:
+    """Fitness, with negative infinity for what failed."""
+    return np.array([-np.inf if value is None else value for value in values], float)
+
+
+def _rounded(values: np.ndarray) -> list[float]:
+    """To as many digits as a curve can show."""
+    return [float(f"{value:.6g}") for value in values]

@@ -1,0 +1,64 @@
+"""How objects are shown in notebooks: looked up here, registered by whoever draws.
+
+Nothing below the drawing imports it. A package names the modules that register renderers (`provide`), and they are
+loaded when a notebook first asks for a picture.
+"""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+Picture = Callable[[Any], bytes | None]
+Markup = Callable[[Any, bytes | None], str]
+"""From an object and its picture, if it has one."""
+
+_PROVIDERS: list[str] = []
+_RENDERERS: dict[type, tuple[Picture, Markup]] = {}
+_latest: list[tuple[weakref.ref, bytes | None]] = []
+"""The object drawn last, and its picture: notebooks ask for it twice."""
+
+
+def provide(module: str) -> None:
+    """Name a module that calls `register` when it is imported."""
+    if module not in _PROVIDERS:
+        _PROVIDERS.append(module)
+
+
+def register(kind: type, *, png: Picture, html: Markup) -> None:
+    """Say how objects of a class are shown."""
+    _RENDERERS[kind] = png, html
+
+
+class Displayed:
+    """A base of what notebooks show as pictures."""
+
+    def _repr_png_(self) -> bytes | None:
+        if not _latest or _latest[0][0]() is not self:
+            _latest[:] = [(weakref.ref(self), _attempt(lambda: _renderers(self)[0](self)))]
+        return _latest[0][1]
+
+    def _repr_html_(self) -> str | None:
+        picture = self._repr_png_()
+        return _attempt(lambda: _renderers(self)[1](self, picture))
+
+
+def _renderers(thing: Displayed) -> tuple[Picture, Markup]:
+    for module in _PROVIDERS:
+        import_module(module)
+    return next(_RENDERERS[kind] for kind in type(thing).__mro__ if kind in _RENDERERS)
+
+
+def _attempt(render: Callable[[], Any]) -> Any:
+    """What a notebook is to show, or None, which lets it fall back on text.
+
+    A picture that fails must not keep people from their results, so that every fault is caught here.
+    """
+    try:
+        return render()
+    except Exception:
+        logging.getLogger(__name__).debug("cannot be shown", exc_info=True)
+        return None

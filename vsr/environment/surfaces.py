@@ -1,0 +1,74 @@
+"""Ground and obstacles as points meet them, and how the coefficients of two materials combine.
+
+Every array may have further axes at the end, or be the lanes of a kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+from vsr.compute.vector import Vector, dot, minus, times
+from vsr.environment.model import Environment, Plane, Sphere
+from vsr.terrain.field import HeightField, field_surface
+from vsr.terrain.surface import Terrain, surface
+
+
+class Surface(NamedTuple):
+    """An obstacle as every node meets it."""
+
+    height: Array
+    """over the surface, negative inside [m]"""
+    normal: Vector
+    """out of the obstacle"""
+    friction: Array
+    restitution: Array
+
+
+def combined_friction(one: Array, other: Array) -> Array:
+    """Coulomb's coefficient between two materials: the geometric mean of theirs."""
+    return jnp.sqrt(one * other)
+
+
+def combined_restitution(one: Array, other: Array) -> Array:
+    """The coefficient between two materials: the larger of theirs."""
+    return jnp.maximum(one, other)
+
+
+def height_over(up: Array, ground: Array, normal_up: Array) -> Array:
+    """Distance from the tangent plane of the ground below [m], negative inside; up, ground: heights [m]."""
+    return (up - ground) * normal_up
+
+
+def surfaces(environment: Environment, position: Vector) -> Iterator[Surface]:
+    """Every obstacle, seen from all nodes; the environment is given by components."""
+    for body in environment.bodies:
+        yield _plane(body, position) if isinstance(body, Plane) else _sphere(body, position)
+    if environment.terrain is not None:
+        yield ground(environment.terrain, position)
+
+
+def ground(terrain: Terrain | HeightField, position: Vector) -> Surface:
+    """The terrain below every node; a line of ground is the same for all y."""
+    if isinstance(terrain, HeightField):
+        height, normal = field_surface(terrain, position[0], position[1])
+    else:
+        height, normal_x, normal_up = surface(terrain, position[0])
+        normal = (normal_x, *(jnp.zeros_like(part) for part in position[1:-1]), normal_up)
+    return Surface(height_over(position[-1], height, normal[-1]), normal, terrain.friction, terrain.restitution)
+
+
+def _plane(plane: Plane, position: Vector) -> Surface:
+    normal = tuple(plane.normal)
+    height = dot(minus(position, tuple(plane.point)), normal)
+    return Surface(height, normal, plane.friction, plane.restitution)
+
+
+def _sphere(sphere: Sphere, position: Vector) -> Surface:
+    from_center = minus(position, tuple(sphere.center))
+    squared = dot(from_center, from_center)
+    distance = jnp.sqrt(jnp.maximum(squared, jnp.finfo(squared.dtype).tiny))
+    return Surface(distance - sphere.radius, times(1 / distance, from_center), sphere.friction, sphere.restitution)

@@ -1,0 +1,399 @@
+"""An episode: reset, then observe, decide and step until it is over. Pure arrays; `jit` and `vmap` it at will.
+
+`reset`, `observe` and `step` are for anyone's learner. `rollout` is a scan of `step` under one of our controllers, and
+`record` also keeps the states on the way. As in the original, the first control call comes after the first control
+interval; until then all control values are 0.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from vsr.compute.implementation import Implementation
+from vsr.controllers import Controller
+from vsr.environment import Environment
+from vsr.physics.engine import AnyModel, AnyState, engine_of
+from vsr.physics.telemetry import Telemetry
+from vsr.sensors import Sense, empty_memory, readings, remember
+from vsr.tasks import Locomotion, Summary, Task, place
+from vsr.world import WorldModel, WorldState, advance, diverged, world_state
+
+MOST_CALLS_AT_ONCE = 128
+"""Control values of this many calls are made at once for a kernel that takes them all (a controller without senses)."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How an episode is cut into steps. Static: each schedule is compiled once."""
+
+    duration: float
+    """[s]; rounded up to whole time steps"""
+    time_step: float = 1 / 60
+    """[s]"""
+    control_interval: int = 1
+    """time steps without a control call between two calls (the paper's c)"""
+    substeps: int = 6
+    """integration steps in a time step"""
+    implementation: Implementation = "auto"
+    """of the engine"""
+
+    @property
+    def steps(self) -> int:
+        """Time steps of the whole episode."""
+        return max(1, math.ceil(self.duration / self.time_step - 1e-6))
+
+    @property
+    def steps_per_call(self) -> int:
+        """Time steps from one control call to the next."""
+        return self.control_interval + 1
+
+    @property
+    def calls(self) -> int:
+        """Control steps of the whole episode."""
+        return self.steps // self.steps_per_call
+
+    @property
+    def remainder(self) -> int:
+        """Time steps after the last control call."""
+        return self.steps % self.steps_per_call
+
+    @property
+    def interval(self) -> float:
+        """From one control call to the next [s]."""
+        return self.steps_per_call * self.time_step
+
+    @property
+    def substep(self) -> float:
+        """[s]"""
+        return self.time_step / self.substeps
+
+    @property
+    def total_time(self) -> float:
+        """[s], a whole number of time steps."""
+        return self.steps * self.time_step
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Scenario:
+    """All that stays as it is during an episode: one robot, its world, its task."""
+
+    world: WorldModel
+    schedule: Schedule = field(metadata={"static": True})
+    task: Task = field(default=Locomotion(), metadata={"static": True})
+    senses: tuple[Sense, ...] = field(default=(), metadata={"static": True})
+    """what is observed of every voxel"""
+
+    @property
+    def model(self) -> AnyModel:
+        """Of the robot."""
+        (model,) = self.world.robots
+        return model
+
+    @property
+    def limit(self) -> int:
+        """Control steps until the time is up."""
+        return self.schedule.calls
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class EpisodeState:
+    """All that changes during an episode."""
+
+    world: WorldState
+    action: Array
+    """control values in force, *cells"""
+    memory: Array | None
+    """of the senses; None if there are none"""
+    calls: Array
+    """control steps taken, ()"""
+    height: Array
+    """sum over control steps and masses of their centres' heights [m], ()"""
+    effort: Array
+    """sum over control steps of the mean squared control value, ()"""
+    failed: Array
+    """whether the state ever was not finite or exploded, ()"""
+    ended: Array
+    """whether the task is over before its time, ()"""
+    account: Any
+    """what the task accumulates"""
+
+
+class Transition(NamedTuple):
+    """What came of one control step."""
+
+    reward: Array
+    """of the task, 0 after a failure, ()"""
+    terminated: Array
+    """whether the task ended or the simulation failed, ()"""
+    truncated: Array
+    """whether the time is up, ()"""
+
+
+class Trajectory(NamedTuple):
+    """States after every control interval, the initial one first; leading axis (calls + 1,)."""
+
+    time: Array
+    """[s]"""
+    state: AnyState
+    """of the robot"""
+    control: Array
+    """values in force during the interval that ends here, (calls + 1, *cells)"""
+    occupants: dict[str, Any] | None = None
+    """of whatever else moves, by name"""
+
+
+def scenario_of(
+    model: AnyModel,
+    environment: Environment,
+    schedule: Schedule,
+    task: Task | None = None,
+    senses: tuple[Sense, ...] = (),
+) -> Scenario:
+    """One robot on its ground, with whatever the task puts there; without a task, locomotion."""
+    task = Locomotion() if task is None else task
+    occupants = task.occupants(model.present.ndim, model.mass.dtype)
+    return Scenario(WorldModel((model,), environment, occupants), schedule, task, senses)
+
+
+def reset(key: Array, scenario: Scenario) -> EpisodeState:
+    """The robot at its start; key: of whatever is random in the episode."""
+    model, terrain = scenario.model, scenario.world.environment.terrain
+    return begin(scenario, place(model, terrain, scenario.task.placement), key)
+
+
+def begin(scenario: Scenario, robot: AnyState, key: Array | None = None) -> EpisodeState:
+    """As `reset`, with the robot in a given state."""
+    model, world = scenario.model, scenario.world
+    first = world_state(world, (robot,), jax.random.key(0) if key is None else key)
+    zero = jnp.zeros((), model.mass.dtype)
+    memory = None
+    if scenario.senses:  # so that there is something to observe; the first call begins the memory anew
+        memory = empty_memory(model, scenario.senses)
+        memory = remember(scenario.senses, model, world.environment, robot, memory, jnp.ones((), bool))
+    return EpisodeState(
+        world=first,
+        action=jnp.zeros(model.present.shape, model.mass.dtype),
+        memory=memory,
+        calls=jnp.zeros((), jnp.int32),
+        height=zero,
+        effort=zero,
+        failed=diverged(world, first) | (model.present.sum() == 0),
+        ended=jnp.zeros((), bool),
+        account=scenario.task.begin(world, first),
+    )
+
+
+def observe(scenario: Scenario, state: EpisodeState) -> Array:
+    """What every voxel reads now, (senses, *cells); raises ValueError for a scenario without senses."""
+    if state.memory is None:
+        raise ValueError("this scenario has no senses, so there is nothing to observe")
+    return readings(scenario.senses, state.memory)
+
+
+def step(scenario: Scenario, state: EpisodeState, action: Array) -> tuple[EpisodeState, Transition]:
+    """One control interval under an action: control values of all voxels, clipped to [-1, 1], *cells."""
+    task, world = scenario.task, scenario.world
+    action = jnp.clip(action, -1, 1) * scenario.model.present
+    after = _moved(scenario, state, action)
+    account = task.accumulate(state.account, world, state.world, after.world, action)
+    after = replace(after, account=account, ended=state.ended | task.ended(account, world, after.world))
+    reward = task.reward(account, world, state.world, after.world, action)
+    return after, Transition(
+        reward=jnp.where(after.failed, 0, reward),
+        terminated=after.failed | after.ended,
+        truncated=after.calls >= scenario.limit,
+    )
+
+
+def rollout(scenario: Scenario, controller: Controller, start: EpisodeState) -> Summary:
+    """The summary of an episode under a controller."""
+    return _roll(scenario, controller, start, keep_frames=False)[0]
+
+
+def record(scenario: Scenario, controller: Controller, start: EpisodeState) -> tuple[Summary, Trajectory]:
+    """The summary and all states on the way."""
+    episode, frames = _roll(scenario, controller, start, keep_frames=True)
+    first = start.world, start.action
+    worlds, controls = jax.tree.map(lambda now, later: jnp.concatenate([now[None], later]), first, frames)
+    time = jnp.arange(controls.shape[0]) * scenario.schedule.interval
+    return episode, Trajectory(time, worlds.robots[0], controls, worlds.occupants or None)
+
+
+def summarise(scenario: Scenario, first: EpisodeState, last: EpisodeState) -> Summary:
+    """What is known of an episode from its first and its last state."""
+    model, schedule = scenario.model, scenario.schedule
+    engine = engine_of(model)
+    low, high = engine.bounding_box(model, first.world.robots[0])
+    start = engine.center(model, first.world.robots[0])
+    masses = jnp.maximum(2**model.present.ndim * model.present.sum(), 1)
+    calls, total_time = schedule.calls, jnp.asarray(schedule.total_time, model.mass.dtype)
+    mean_height = last.height / (calls * masses) if calls else start[-1]
+    mean_squared_control = last.effort / max(calls, 1)
+    if scenario.task.watches_steps:  # which may be over before its time
+        taken = jnp.maximum(last.calls, 1)
+        total_time = jnp.where(last.ended, last.world.time, total_time)
+        mean_height = jnp.where(last.ended, last.height / (taken * masses), mean_height)
+        mean_squared_control = jnp.where(last.ended, last.effort / taken, mean_squared_control)
+    return Summary(
+        start=start,
+        end=engine.center(model, last.world.robots[0]),
+        box=high - low,
+        total_time=total_time,
+        mean_height=mean_height,
+        mean_squared_control=mean_squared_control,
+        failed=last.failed,
+        broken_springs=engine.broken_springs(model, last.world.robots[0]),
+        account=last.account,
+    )
+
+
+class _Decided(NamedTuple):
+    """What goes from one control call to the next."""
+
+    state: EpisodeState
+    action: Array
+    """decided at the call, not yet in force"""
+
+
+def _roll(scenario: Scenario, controller: Controller, start: EpisodeState, keep_frames: bool) -> tuple[Summary, Any]:
+    """The summary, and the worlds and controls of all intervals if they are to be kept."""
+    if scenario.senses != controller.senses:
+        raise ValueError("the scenario observes other senses than the controller has; give it the controller's")
+    schedule, frames = scenario.schedule, None
+    now = _Decided(start, start.action)
+    if schedule.calls and not keep_frames and _runs_by_the_clock(scenario, controller):
+        now = _roll_by_the_clock(scenario, controller, now)
+    else:
+
+        def interval(now: _Decided, _: None) -> tuple[_Decided, Any]:
+            after = step(scenario, now.state, now.action)[0]
+            read = observe(scenario, after) if controller.senses else None
+            following = _Decided(after, _decide(scenario, controller, after.world.time, read))
+            if scenario.task.watches_steps:
+                following = _unless(now.state.ended, following, now)
+            return following, ((following.state.world, now.action) if keep_frames else None)
+
+        now, frames = jax.lax.scan(interval, now, length=schedule.calls)
+        # The last decision counts, though the episode may end before it is in force.
+        now = now._replace(state=_exerted(now.state, scenario.model, now.action[None])) if schedule.calls else now
+    last = now.state
+    if schedule.remainder:
+        world, seen = _advance(scenario, last.world, now.action[None], schedule.remainder)
+        moved = replace(last, world=world, failed=last.failed | _failed(scenario, world, seen))
+        last = _unless(last.ended, moved, last) if scenario.task.watches_steps else moved
+    return summarise(scenario, start, last), frames
+
+
+def _moved(scenario: Scenario, state: EpisodeState, action: Array) -> EpisodeState:
+    """One control interval later: the world, what is felt of it, and what is counted of any task."""
+    schedule, model = scenario.schedule, scenario.model
+    world, seen = _advance(scenario, state.world, action[None], schedule.steps_per_call)
+    # Times are products, because sums of many steps would drift.
+    time = (state.calls + 1).astype(model.mass.dtype) * schedule.interval
+    world = replace(world, time=time)
+    memory = state.memory
+    if memory is not None:
+        environment = scenario.world.environment
+        memory = remember(scenario.senses, model, environment, world.robots[0], memory, state.calls == 0)
+    return replace(
+        state,
+        world=world,
+        action=action,
+        memory=memory,
+        calls=state.calls + 1,
+        height=state.height + seen.height.sum(),
+        effort=state.effort + _effort(model, action),
+        failed=state.failed | _failed(scenario, world, seen),
+    )
+
+
+def _advance(scenario: Scenario, world: WorldState, controls: Array, time_steps: int) -> tuple[WorldState, Telemetry]:
+    """Several intervals of some time steps each; controls: (intervals, *cells)."""
+    schedule = scenario.schedule
+    world, (seen,) = advance(
+        scenario.world,
+        world,
+        (controls,),
+        substep=schedule.substep,
+        count=time_steps * schedule.substeps,
+        implementation=schedule.implementation,
+    )
+    return world, seen
+
+
+def _failed(scenario: Scenario, world: WorldState, seen: Telemetry) -> Array:
+    """Whether anything diverged: the robot at the end of some interval, or now anything else."""
+    failed = seen.diverged.any()
+    return failed | diverged(scenario.world, world) if scenario.world.is_coupled else failed
+
+
+def _runs_by_the_clock(scenario: Scenario, controller: Controller) -> bool:
+    """Whether control values of many calls can be made at once for a kernel that takes them."""
+    model = scenario.model
+    fused = engine_of(model).takes_many_controls(scenario.schedule.implementation, model.mass.dtype)
+    alone = not (scenario.world.is_coupled or scenario.task.watches_steps)
+    return fused and alone and not controller.senses and not scenario.senses
+
+
+def _roll_by_the_clock(scenario: Scenario, controller: Controller, now: _Decided) -> _Decided:
+    """All calls of an episode whose controller feels nothing and whose task watches no steps."""
+    schedule, model = scenario.schedule, scenario.model
+    at_once = _calls_at_once(schedule.calls)
+
+    def several(now: _Decided, first: Array, count: int) -> _Decided:
+        """`count` intervals and the calls at their ends."""
+        times = (first + 1 + jnp.arange(count)).astype(model.mass.dtype) * schedule.interval
+        decided = jax.vmap(lambda time: _decide(scenario, controller, time, None))(times)
+        in_force = jnp.concatenate([now.action[None], decided[:-1]])
+        world, seen = _advance(scenario, now.state.world, in_force, schedule.steps_per_call)
+        state = replace(
+            _exerted(now.state, model, decided),
+            world=replace(world, time=times[-1]),
+            action=in_force[-1],
+            calls=now.state.calls + count,
+            height=now.state.height + seen.height.sum(),
+            failed=now.state.failed | seen.diverged.any(),
+        )
+        return _Decided(state, decided[-1])
+
+    whole, rest = divmod(schedule.calls, at_once)
+    now, _ = jax.lax.scan(lambda now, index: (several(now, index * at_once, at_once), None), now, jnp.arange(whole))
+    return several(now, jnp.asarray(whole * at_once), rest) if rest else now
+
+
+def _calls_at_once(calls: int) -> int:
+    """As many as allowed; fewer if all parts are then alike, so that there is only one kernel."""
+    most = min(calls, MOST_CALLS_AT_ONCE)
+    even = [count for count in range(math.ceil(most / 4), most + 1) if calls % count == 0]
+    return max(even, default=most)
+
+
+def _decide(scenario: Scenario, controller: Controller, time: Array, read: Array | None) -> Array:
+    return jnp.clip(controller.control(time, read), -1, 1) * scenario.model.present
+
+
+def _effort(model: AnyModel, action: Array) -> Array:
+    """Mean squared control value over voxels."""
+    return (action**2).sum() / jnp.maximum(model.present.sum(), 1)
+
+
+def _exerted(state: EpisodeState, model: AnyModel, actions: Array) -> EpisodeState:
+    """The state with the effort of more actions, (actions, *cells)."""
+    return replace(state, effort=state.effort + jax.vmap(lambda action: _effort(model, action))(actions).sum())
+
+
+def _unless(condition: Array, value: Any, otherwise: Any) -> Any:
+    """The value, or the other where the condition holds; equal pytrees."""
+
+    def choose(now: Array, kept: Array) -> Array:
+        return jnp.where(condition, kept, now)
+
+    return jax.tree.map(choose, value, otherwise)

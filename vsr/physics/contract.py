@@ -1,0 +1,184 @@
+"""What an engine is: the questions that everyone else asks of a body, whatever masses it is made of.
+
+An engine has a wing of its own beside this file. Outside of it nobody knows more than what stands here; which engine
+moves a body is told by its description (`Body.masses`) or by its model (vsr.physics.engine).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from vsr.body.material import Material
+from vsr.compute.implementation import Implementation
+from vsr.environment import Environment
+from vsr.physics.telemetry import Telemetry
+from vsr.physics.voxel_motion import VoxelMotion
+
+X_AND_UP = (0, -1)
+"""Axes of the plane in which a 2-D robot moves, and a 3-D one tilts."""
+
+
+class SurfacePoints(NamedTuple):
+    """Points of a body that can touch something; p stands for the engine's own axes of points."""
+
+    position: Array
+    """[m], (p, dimension)"""
+    velocity: Array
+    """[m/s], (p, dimension)"""
+    inverse_mass: Array
+    """how readily a push moves the point's carrier as a whole, 0 for what is absent or anchored [1/kg], p"""
+    lever: Array | None
+    """the point seen from the centre of a carrier that turns [m], (p, dimension); None if points are the carriers"""
+    inverse_inertia: Array | None
+    """how readily a push turns the carrier [1/(kg m²)], p; None likewise"""
+    exists: Array
+    """False for slots without a point, p"""
+    friction: Array
+    """coefficient, p"""
+    restitution: Array
+    """coefficient, p"""
+
+
+class RigidParts(NamedTuple):
+    """How the corners of a model's voxels are fastened to its rigid parts, for recordings."""
+
+    slot: np.ndarray
+    """place of each corner's part in the flattened array of parts, (voxels, corners)"""
+    offset: np.ndarray
+    """the corner's mass seen from its part at rest [m], (voxels, corners, dimension)"""
+    half_side: np.ndarray
+    """of the masses, 0 for points [m], (voxels,)"""
+    springs: np.ndarray
+    """whether a voxel has each group of springs, (voxels, groups)"""
+
+
+class Engine(Protocol):
+    """The questions. Models and states are those of one robot; use `vmap` for many."""
+
+    # from a description to arrays
+
+    def check(self, materials: Sequence[Material], integrator: str, implementation: Implementation) -> dict[str, str]:
+        """Settings of `physics` that this engine cannot follow, each with the reason."""
+        ...
+
+    def longest_substep(self, material: Material, voxel_side: float, dimension: int, integrator: str) -> float:
+        """The stability bound of a material [s], 0 if no substep is stable."""
+        ...
+
+    def most_layers(self, dimension: int) -> int:
+        """Layers that every body of a grid fits in."""
+        ...
+
+    def layers_needed(self, present: np.ndarray) -> int:
+        """Layers that one body needs; present: True where there is a voxel."""
+        ...
+
+    def table(self, materials: Sequence[Material], voxel_side: float, dimension: int, dtype: jnp.dtype | type) -> Any:
+        """Materials as columns of numbers, for voxels of one size."""
+        ...
+
+    def assemble(
+        self,
+        cells: Array,
+        table: Any,
+        voxel_side: Array | float,
+        *,
+        layers: int,
+        integrator: str = "semi_implicit_euler",
+        anchored: Array | np.ndarray | None = None,
+    ) -> Any:
+        """The model of any body on a grid, inside or outside `jit`.
+
+        cells: index of the material, negative where empty, lowest first; anchored: True for corners whose masses are
+        fixed in space, with all that is joined to them, (corners, *cells).
+        """
+        ...
+
+    # how a body moves
+
+    def rest_state(self, model: Any) -> Any:
+        """The undeformed body, not moving, its grid's lowest left corner at the origin."""
+        ...
+
+    def turned(self, state: Any, pivot: Array, angle: Array | float, plane: tuple[int, int] = X_AND_UP) -> Any:
+        """Turned as a whole about a point [rad], in the plane of two axes, from the first to the second."""
+        ...
+
+    def takes_many_controls(self, implementation: Implementation, dtype: jnp.dtype) -> bool:
+        """Whether one kernel takes the controls of many intervals at once."""
+        ...
+
+    def advance(
+        self,
+        model: Any,
+        environment: Environment,
+        state: Any,
+        controls: Array,
+        *,
+        substep: float,
+        count: int,
+        implementation: Implementation = "auto",
+    ) -> tuple[Any, Telemetry]:
+        """The state after several intervals of `count` substeps [s] each, and what was seen at their ends.
+
+        controls: one value per interval and voxel, clipped to [-1, 1], (intervals, *cells).
+        """
+        ...
+
+    # what others push
+
+    def surface_points(self, model: Any, state: Any) -> SurfacePoints:
+        """Where the body can touch something else."""
+        ...
+
+    def push(self, model: Any, state: Any, impulses: Array) -> Any:
+        """The state after impulses at its surface points [N s], (p, dimension)."""
+        ...
+
+    def momentum(self, model: Any, state: Any) -> Array:
+        """Linear momentum [kg m/s], (dimension,)."""
+        ...
+
+    # what is seen of a body
+
+    def voxel_motion(self, model: Any, environment: Environment, state: Any) -> VoxelMotion:
+        """What is seen of every voxel."""
+        ...
+
+    def center(self, model: Any, state: Any) -> Array:
+        """Mean over voxels of the mean of their masses' centres [m], (dimension,)."""
+        ...
+
+    def bounding_box(self, model: Any, state: Any) -> tuple[Array, Array]:
+        """Lowest and highest coordinates of the body [m], each (dimension,)."""
+        ...
+
+    def diverged(self, state: Any) -> Array:
+        """True for parts whose state is not finite or exploded."""
+        ...
+
+    def broken_springs(self, model: Any, state: Any) -> Array | None:
+        """How many springs have broken, (); None if none can."""
+        ...
+
+    # what is recorded
+
+    def rigid_parts(self, model: Any) -> RigidParts:
+        """How corners are fastened."""
+        ...
+
+    def angles(self, states: Any) -> np.ndarray | None:
+        """Of the parts [rad], like positions without their last axis; None for points, which have none.
+
+        states: one or many, as numpy arrays.
+        """
+        ...
+
+    def intact_springs(self, states: Any) -> np.ndarray | None:
+        """False for springs that broke, (..., springs of a voxel, *cells); None if none can. States as for angles."""
+        ...

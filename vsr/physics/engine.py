@@ -1,0 +1,74 @@
+"""Which engine moves a body: one for every kind of masses. The only place that knows them all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from vsr.body import Body, Masses, Material
+from vsr.physics.contract import Engine
+from vsr.physics.points.engine import PointEngine
+from vsr.physics.points.model import PointModel, PointState
+from vsr.physics.squares.engine import SquareEngine
+from vsr.physics.squares.model import SquareModel, SquareState
+
+AnyModel = SquareModel | PointModel
+AnyState = SquareState | PointState
+
+ENGINES: dict[Masses, Engine] = {"squares": SquareEngine(), "points": PointEngine()}
+"""Every engine by the masses it moves."""
+
+
+def engine_of(model: Any) -> Engine:
+    """The engine that moves a model."""
+    return ENGINES[model.engine]
+
+
+def stability_bound(
+    masses: Masses, materials: Iterable[Material], voxel_side: float, dimension: int, integrator: str
+) -> float:
+    """The longest substep that is stable for all of some materials [s]; 0 if none is."""
+    engine = ENGINES[masses]
+    return min(engine.longest_substep(material, voxel_side, dimension, integrator) for material in materials)
+
+
+def assemble_body(
+    body: Body,
+    *,
+    dtype: jnp.dtype | type = jnp.float32,
+    integrator: str = "semi_implicit_euler",
+    anchored: np.ndarray | None = None,
+) -> Any:
+    """The model of one described body, with as many layers as its shape needs; anchored: see `Engine.assemble`."""
+    engine = ENGINES[body.masses]
+    return _assemble(
+        jnp.asarray(body.cells),
+        engine.table(list(body.materials.values()), body.voxel_side, body.dimension, dtype),
+        body.voxel_side,
+        anchored,
+        masses=body.masses,
+        layers=engine.layers_needed(body.present),
+        integrator=integrator,
+    )
+
+
+# Compiled, because described bodies are assembled outside of any other program.
+@partial(jax.jit, static_argnames=("masses", "layers", "integrator"))
+def _assemble(
+    cells: Array,
+    table: Any,
+    voxel_side: Array | float,
+    anchored: Array | None,
+    *,
+    masses: Masses,
+    layers: int,
+    integrator: str,
+) -> Any:
+    engine = ENGINES[masses]
+    return engine.assemble(cells, table, voxel_side, layers=layers, integrator=integrator, anchored=anchored)

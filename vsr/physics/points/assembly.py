@@ -1,0 +1,199 @@
+"""From a grid of material indices to a body of point masses, inside or outside `jit`, in the plane and in space.
+
+Each voxel owns its springs and an equal mass in every corner; voxels that share a face share its nodes, and masses,
+stiffness and damping add up. So an edge between four voxels is four times as stiff as one on its own, and surfaces
+are as soft as they should be. At a vertex, voxels that hang together by faces around it share a node; parts that only
+touch there get nodes of their own, in other layers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from vsr.body.corners import corner_steps
+from vsr.body.material import Material
+from vsr.body.springs import POINT_GROUPS
+from vsr.lattice.box import grid_positions, voxels_of_a_spring
+from vsr.lattice.moduli import isotropic
+from vsr.physics.points.gather import nodes_of_corners
+from vsr.physics.points.model import PointModel
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class PointMaterials:
+    """Materials as columns for voxels of one size. All (materials,) unless said otherwise."""
+
+    mass: Array
+    """in each corner [kg]"""
+    stiffness: Array
+    """a voxel's own [N/m], (materials, kinds)"""
+    damping: Array
+    """a voxel's own [N s/m], (materials, kinds)"""
+    stretch: Array
+    """length over that at rest when shrunk and enlarged, (materials, 2)"""
+    max_force: Array | None
+    """0 for a material with area actuation; None if all are"""
+    linear_damping: Array
+    friction: Array
+    restitution: Array
+    yield_force: Array | None
+    """infinite for a material whose springs never break; None if no material's do"""
+
+    @staticmethod
+    def of(
+        materials: Sequence[Material], voxel_side: float, dimension: int, dtype: jnp.dtype | type = jnp.float32
+    ) -> PointMaterials:
+        """The table of a sequence of materials, in its order."""
+
+        def column(values: list) -> Array:
+            return jnp.asarray(np.array(values, float), dtype)
+
+        constants = [spring_constants(material, voxel_side, dimension) for material in materials]
+        forces = [material.max_force if material.actuation == "force" else 0.0 for material in materials]
+        changes = [0.0 if material.actuation == "force" else material.max_area_change for material in materials]
+        limits = [np.inf if material.yield_force is None else material.yield_force for material in materials]
+        return PointMaterials(
+            mass=column([corner_mass(material, voxel_side, dimension) for material in materials]),
+            stiffness=column([stiffness for stiffness, _ in constants]),
+            damping=column([damping for _, damping in constants]),
+            stretch=column([[(1 + sign * change) ** (1 / dimension) for sign in (-1, 1)] for change in changes]),
+            max_force=column(forces) if any(forces) else None,
+            yield_force=column(limits) if np.isfinite(limits).any() else None,
+            **{
+                name: column([getattr(material, name) for material in materials])
+                for name in ("linear_damping", "friction", "restitution")
+            },
+        )
+
+
+def corner_mass(material: Material, voxel_side: float, dimension: int) -> float:
+    """Mass in each corner of a voxel [kg]."""
+    if material.density is None:
+        return material.mass
+    return material.density * voxel_side**dimension / 2**dimension
+
+
+def spring_constants(material: Material, voxel_side: float, dimension: int) -> tuple[np.ndarray, np.ndarray]:
+    """Stiffness [N/m] and damping [N s/m] of a voxel's own edges, face and space diagonals, each (kinds,).
+
+    Either every spring has the material's frequency on the two corner masses at its ends, or all together make an
+    isotropic solid of the material's Young's modulus.
+    """
+    mass = corner_mass(material, voxel_side, dimension)
+    has = np.array([material.has(group) for group in POINT_GROUPS[:dimension]], float)
+    if material.young_modulus is None:
+        omega = 2 * math.pi * material.spring_frequency
+        stiffness = 0.5 * mass * omega**2 * has
+    else:
+        whole = isotropic(material.young_modulus, voxel_side, dimension)[:dimension]
+        stiffness = has * [constant / voxels_of_a_spring(kind, dimension) for kind, constant in enumerate(whole)]
+    return stiffness, 2 * material.spring_damping_ratio * np.sqrt(stiffness * 0.5 * mass)
+
+
+def assemble_points(
+    cells: Array,
+    table: PointMaterials,
+    voxel_side: Array | float,
+    *,
+    layers: int,
+    integrator: str = "semi_implicit_euler",
+    anchored: Array | np.ndarray | None = None,
+) -> PointModel:
+    """The model of any body on a grid.
+
+    cells: material index, negative where empty, (rows, columns) or (levels, rows, columns), lowest first; voxel_side:
+    [m]; layers: see `layers_needed` and `most_layers`; anchored: True for corners whose node is fixed in space,
+    (corners, *cells).
+    """
+    dimension, dtype = cells.ndim, table.mass.dtype
+    present = (cells >= 0).astype(dtype)
+    index = jnp.clip(cells, 0, table.mass.shape[0] - 1)
+    voxel = jax.tree.map(
+        lambda column: jnp.moveaxis(column[index], tuple(range(dimension)), tuple(range(-dimension, 0))), table
+    )
+    layer = _layer_of_corners(cells >= 0, layers).astype(dtype)
+    corners = (2**dimension, *cells.shape)
+
+    def add_up(values: Array) -> Array:
+        return nodes_of_corners(jnp.broadcast_to(values * present, corners), layer, dimension)
+
+    mass = add_up(voxel.mass)
+    safe = jnp.where(mass > 0, mass, 1)
+    held = jnp.zeros(corners, dtype) if anchored is None else jnp.asarray(anchored, dtype)
+    free = (mass > 0) & (nodes_of_corners(held * present, layer, dimension) == 0)
+    side = jnp.asarray(voxel_side, dtype)
+    unit = jnp.asarray(grid_positions([size + 1 for size in cells.shape], 1.0), dtype)
+    return PointModel(
+        present=present,
+        mass=voxel.mass,
+        voxel_side=side,
+        stiffness=voxel.stiffness * present,
+        damping=voxel.damping * present,
+        stretch=voxel.stretch,
+        max_force=None if voxel.max_force is None else voxel.max_force * present,
+        layer=layer,
+        rest_position=unit * side,
+        node_mass=mass,
+        inverse_mass=jnp.where(free, 1 / safe, 0),
+        linear_damping=add_up(voxel.mass * voxel.linear_damping) / safe,
+        friction=add_up(voxel.mass * voxel.friction) / safe,
+        restitution=add_up(voxel.mass * voxel.restitution) / safe,
+        yield_force=voxel.yield_force,
+        dimension=dimension,
+        integrator=integrator,
+    )
+
+
+def most_layers(dimension: int) -> int:
+    """Parts that can meet at a vertex without sharing a face: two in the plane, four in space."""
+    return 2 ** (dimension - 1)
+
+
+def layers_needed(present: np.ndarray) -> int:
+    """Layers that a body needs; present: True where there is a voxel."""
+    return int(_parts_at_corners(present, np)[:, present].max(initial=0)) + 1
+
+
+def _layer_of_corners(present: Array, layers: int) -> Array:
+    """1 for the layer of each corner's node, (layers, corners, *cells); corners of empty cells see the first."""
+    part = jnp.where(present, _parts_at_corners(present, jnp), 0)
+    return part[None] == jnp.arange(layers).reshape(-1, *(1,) * part.ndim)
+
+
+def _parts_at_corners(present: Any, library: Any) -> Any:
+    """Which of the parts that meet at its vertex each voxel corner belongs to, counted from 0, (corners, *cells).
+
+    library: numpy, which also works while jax traces, or jax.numpy.
+    """
+    dimension = present.ndim
+    steps = corner_steps(dimension)
+    corners = len(steps)
+    # The voxel of which a vertex is corner k lies k's steps before it.
+    here = library.stack([library.pad(present, [(step, 1 - step) for step in corner]) for corner in steps])
+    nobody = corners
+    label = library.where(here, library.arange(corners).reshape(-1, *(1,) * dimension), nobody)
+    for _ in range(corners - 1):  # a part's smallest number has gone round all of it after so many steps at most
+        smallest = label
+        for axis in range(dimension):
+            neighbour = np.array([index ^ (1 << (dimension - 1 - axis)) for index in range(corners)])
+            smallest = library.minimum(smallest, label[neighbour])
+        label = library.where(here, smallest, nobody)
+    first = library.stack([here[k] & (label[k] == k) for k in range(corners)])
+    before = library.cumsum(first, 0) - first
+    part = library.take_along_axis(before, library.minimum(label, corners - 1), 0)
+    cells = present.shape
+    return library.stack(
+        [
+            part[k][tuple(slice(step, step + size) for step, size in zip(corner, cells, strict=True))]
+            for k, corner in enumerate(steps)
+        ]
+    )

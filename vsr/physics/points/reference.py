@@ -1,0 +1,133 @@
+"""Bodies of point masses in plain JAX: runs everywhere, in either precision. The reference for the kernel.
+
+Callers treat one robot and use `vmap`; each `vmap` becomes one more axis at the END of every array (see
+vsr.compute.batch_last).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from vsr.compute.batch_last import batch_last
+from vsr.compute.materialize import materialize
+from vsr.compute.vector import Vector, join, plus, split
+from vsr.environment.model import Environment, by_components
+from vsr.lattice.integrators import NodeState
+from vsr.lattice.step import StepInputs, move
+from vsr.physics.actuation import inward_force
+from vsr.physics.points.breaking import break_overloaded, by_class, of_classes
+from vsr.physics.points.gather import corners_of_nodes, nodes_of_corners
+from vsr.physics.points.model import PointModel, PointState
+from vsr.physics.points.springs import voxel_forces
+
+
+@lru_cache(maxsize=64)
+def batched_advance(substep: float, count: int):
+    """The compiled function of arrays for one choice of substeps, with its batching rule."""
+
+    def function(model: PointModel, environment: Environment, state: PointState, control: Array) -> PointState:
+        return _advance(model, environment, state, control, substep, count)
+
+    return batch_last(function)
+
+
+def _advance(
+    model: PointModel, environment: Environment, state: PointState, control: Array, substep: float, count: int
+) -> PointState:
+    axis = 1 + model.dimension  # of the vectors' components, after layers and nodes
+    control = jnp.clip(control, -1, 1)
+    side = target_side(model, control)
+    inputs = step_inputs(model, environment, substep)
+
+    def body(_, now: _Carry) -> _Carry:
+        def forces(moving: NodeState, time: Array) -> Vector:
+            return _forces(model, control, side, now.intact, moving)
+
+        # Time plays no part between two control calls.
+        moving = move(inputs, forces, now.moving, jnp.zeros(()), substep, model.integrator)
+        return _Carry(moving, _still_intact(model, side, moving, now.intact))
+
+    batch_axes = control.ndim - model.dimension
+    batch = np.broadcast_shapes(
+        *(leaf.shape[leaf.ndim - batch_axes :] for leaf in jax.tree.leaves((model, environment, state, control)))
+    )
+
+    def whole(value: Array) -> Array:
+        """With all axes of the result, because a loop's carry keeps its shape."""
+        return jnp.broadcast_to(value, (*value.shape[:axis], *batch))
+
+    moving = NodeState(*(tuple(map(whole, split(part, axis))) for part in (state.position, state.velocity)))
+    intact = None if state.intact is None else by_class(whole(state.intact), model.dimension)
+    end = jax.lax.fori_loop(0, count, body, _Carry(moving, intact))
+    return PointState(
+        position=join(end.moving.position, axis),
+        velocity=join(end.moving.velocity, axis),
+        intact=None if end.intact is None else of_classes(end.intact, model.dimension),
+    )
+
+
+class _Carry(NamedTuple):
+    """What goes from one substep to the next."""
+
+    moving: NodeState
+    intact: tuple[Array, ...] | None
+    """by classes of springs; None if none can break"""
+
+
+def target_side(model: PointModel, control: Array) -> Array:
+    """The side that springs pull every voxel towards under control values [m], c."""
+    size = 1 - jnp.maximum(control, 0) * (1 - model.stretch[0]) + jnp.maximum(-control, 0) * (model.stretch[1] - 1)
+    return size * model.voxel_side
+
+
+def _corners(model: PointModel, vector: Vector) -> Vector:
+    """Each voxel's view of its corners, (2, ..., 2, c)."""
+    dimension = model.dimension
+    seen = (corners_of_nodes(part, model.layer, dimension) for part in vector)
+    return tuple(part.reshape(*(2,) * dimension, *part.shape[1:]) for part in seen)
+
+
+def _still_intact(
+    model: PointModel, side: Array, moving: NodeState, intact: tuple[Array, ...] | None
+) -> tuple[Array, ...] | None:
+    if model.yield_force is None or intact is None:
+        return None
+    return break_overloaded(model, model.yield_force, side, _corners(model, moving.position), intact)
+
+
+def step_inputs(model: PointModel, environment: Environment, substep: float) -> StepInputs:
+    """What acts on the nodes besides springs."""
+    return StepInputs(
+        inverse_mass=model.inverse_mass,
+        decay=jnp.exp(-substep * model.linear_damping),
+        load=None if environment.load is None else split(environment.load, 1 + model.dimension),
+        freedom=None,
+        environment=by_components(environment),
+        friction=model.friction,
+        restitution=model.restitution,
+    )
+
+
+def _forces(
+    model: PointModel, control: Array, side: Array, intact: tuple[Array, ...] | None, moving: NodeState
+) -> Vector:
+    """Of all voxels on the nodes [N]; side: that they want to have [m], c."""
+    dimension = model.dimension
+    position, velocity = materialize(
+        moving.position[0], (_corners(model, moving.position), _corners(model, moving.velocity))
+    )
+    force = voxel_forces(model.stiffness, model.damping, side, position, velocity, intact)
+    if model.max_force is not None:
+        middle = tuple(part.mean(tuple(range(dimension)), keepdims=True) for part in position)
+        center = tuple(jnp.broadcast_to(part, position[0].shape) for part in middle)
+        force = plus(force, inward_force(control * model.max_force, center, position))
+    force = materialize(moving.position[0], force)
+    return tuple(
+        nodes_of_corners(part.reshape(2**dimension, *part.shape[dimension:]), model.layer, dimension) for part in force
+    )

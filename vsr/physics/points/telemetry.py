@@ -1,0 +1,21 @@
+"""What is seen of the nodes of a body of point masses."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import Array
+
+from vsr.physics.points.gather import nodes_of_corners
+from vsr.physics.points.model import PointModel, PointState
+from vsr.physics.telemetry import Telemetry, has_diverged
+
+
+def telemetry(model: PointModel, state: PointState) -> Telemetry:
+    """Of one state, (layers, n)."""
+    corners = nodes_of_corners(jnp.broadcast_to(model.present, model.layer.shape[1:]), model.layer, model.dimension)
+    return Telemetry(corners * state.position[..., -1], diverged(state))
+
+
+def diverged(state: PointState) -> Array:
+    """True for nodes whose state is not finite or exploded, (layers, n)."""
+    return has_diverged((state.position.sum(-1),), state.velocity)

@@ -1,0 +1,58 @@
+"""`advance`: many substeps under one actuation. The seam between what is fast and what is flexible.
+
+There are two implementations of one contract, and one set of tests for both: `xla` is plain JAX, runs everywhere and is
+the reference; `fused` is one GPU kernel that keeps a robot on chip through all substeps and all intervals.
+`interpreted` is the fused kernel run step by step without a GPU, for tests.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from jax import Array
+
+from vsr.compute.implementation import Implementation, chosen
+from vsr.environment.model import Environment, as_exact
+from vsr.physics.squares.model import SquareModel, SquareState
+from vsr.physics.telemetry import Telemetry
+
+
+def advance(
+    model: SquareModel,
+    environment: Environment,
+    state: SquareState,
+    control: Array,
+    *,
+    substep: float,
+    count: int,
+    implementation: Implementation = "auto",
+) -> SquareState:
+    """The state `count` substeps later.
+
+    control: one value per voxel, clipped to [-1, 1], (rows, columns); substep: [s].
+    """
+    return advance_through(
+        model, environment, state, control[None], substep=substep, count=count, implementation=implementation
+    )[0]
+
+
+def advance_through(
+    model: SquareModel,
+    environment: Environment,
+    state: SquareState,
+    controls: Array,
+    *,
+    substep: float,
+    count: int,
+    implementation: Implementation = "auto",
+) -> tuple[SquareState, Telemetry]:
+    """See vsr.physics.contract.Engine.advance; controls: (intervals, rows, columns)."""
+    environment = as_exact(environment, state.position.dtype)
+    name = chosen(implementation, state.position.dtype)
+    if name == "xla":
+        from vsr.physics.squares.reference import advance_through as work
+    else:
+        from vsr.physics.squares.fused.launch import advance_through as fused
+
+        work = partial(fused, interpret=name == "interpreted")
+    return work(model, environment, state, controls, float(substep), int(count))

@@ -1,0 +1,175 @@
+"""Square masses behind the contract of engines (vsr.physics.contract)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from vsr.body.corners import RING
+from vsr.body.material import Material
+from vsr.compute.implementation import Implementation, chosen
+from vsr.compute.rotation import quarter_turn, rotation_by, turn
+from vsr.environment import Environment
+from vsr.physics.contract import X_AND_UP, RigidParts, SurfacePoints
+from vsr.physics.squares import geometry
+from vsr.physics.squares.advance import advance_through
+from vsr.physics.squares.assembly import MOST_LAYERS, assemble, layers_needed
+from vsr.physics.squares.contact import ground_line, heights_over_ground
+from vsr.physics.squares.materials import SquareMaterials
+from vsr.physics.squares.model import SquareModel, SquareState
+from vsr.physics.squares.scaffolding import CORNER_CELLS
+from vsr.physics.squares.stability import longest_substep
+from vsr.physics.squares.telemetry import diverged
+from vsr.physics.telemetry import Telemetry
+from vsr.physics.voxel_motion import VoxelMotion
+
+INTEGRATOR = "semi_implicit_euler"
+
+
+class SquareEngine:
+    """Rigid squares in 2-D, joined into clusters where voxels share a side."""
+
+    def check(self, materials: Sequence[Material], integrator: str, implementation: Implementation) -> dict[str, str]:
+        if integrator == INTEGRATOR:
+            return {}
+        return {"integrator": f"'{integrator}' needs point masses; square masses are moved by {INTEGRATOR}"}
+
+    def longest_substep(self, material: Material, voxel_side: float, dimension: int, integrator: str) -> float:
+        return longest_substep(material)
+
+    def most_layers(self, dimension: int) -> int:
+        return MOST_LAYERS
+
+    def layers_needed(self, present: np.ndarray) -> int:
+        return layers_needed(present)
+
+    def table(
+        self, materials: Sequence[Material], voxel_side: float, dimension: int, dtype: jnp.dtype | type
+    ) -> SquareMaterials:
+        return SquareMaterials.of(materials, dtype)
+
+    def assemble(
+        self,
+        cells: Array,
+        table: SquareMaterials,
+        voxel_side: Array | float,
+        *,
+        layers: int,
+        integrator: str = INTEGRATOR,
+        anchored: Array | np.ndarray | None = None,
+    ) -> SquareModel:
+        round_voxels = None if anchored is None else anchored[np.array(RING)]
+        return assemble(cells, table, voxel_side, layers=layers, anchored=round_voxels)
+
+    def rest_state(self, model: SquareModel) -> SquareState:
+        return geometry.rest_state(model)
+
+    def turned(
+        self, state: SquareState, pivot: Array, angle: Array | float, plane: tuple[int, int] = X_AND_UP
+    ) -> SquareState:
+        if plane != X_AND_UP:
+            raise ValueError(f"squares only turn in their plane, {X_AND_UP}; {plane} given")
+        rotation = rotation_by(angle, state.position.dtype)
+        return SquareState(
+            position=pivot + turn(rotation, state.position - pivot),
+            rotation=turn(rotation, state.rotation),
+            velocity=turn(rotation, state.velocity),
+            spin=state.spin,
+        )
+
+    def takes_many_controls(self, implementation: Implementation, dtype: jnp.dtype) -> bool:
+        return chosen(implementation, dtype) != "xla"
+
+    def advance(
+        self,
+        model: SquareModel,
+        environment: Environment,
+        state: SquareState,
+        controls: Array,
+        *,
+        substep: float,
+        count: int,
+        implementation: Implementation = "auto",
+    ) -> tuple[SquareState, Telemetry]:
+        return advance_through(
+            model, environment, state, controls, substep=substep, count=count, implementation=implementation
+        )
+
+    def surface_points(self, model: SquareModel, state: SquareState) -> SurfacePoints:
+        lever = turn(state.rotation, model.contact_offset)
+        spin, cells = state.spin[..., None], model.contact_active.shape
+        return SurfacePoints(
+            position=state.position + lever,
+            velocity=state.velocity + spin * quarter_turn(lever),
+            inverse_mass=jnp.broadcast_to(model.inverse_mass, cells),
+            lever=lever,
+            inverse_inertia=jnp.broadcast_to(model.inverse_inertia, cells),
+            exists=model.contact_active,
+            friction=model.contact_friction,
+            restitution=model.contact_restitution,
+        )
+
+    def push(self, model: SquareModel, state: SquareState, impulses: Array) -> SquareState:
+        lever = turn(state.rotation, model.contact_offset)
+        turning = lever[..., 0] * impulses[..., 1] - lever[..., 1] * impulses[..., 0]
+        return replace(
+            state,
+            velocity=state.velocity + model.inverse_mass[..., None] * impulses.sum(0),
+            spin=state.spin + model.inverse_inertia * turning.sum(0),
+        )
+
+    def momentum(self, model: SquareModel, state: SquareState) -> Array:
+        return geometry.momentum(model, state)[0]
+
+    def voxel_motion(self, model: SquareModel, environment: Environment, state: SquareState) -> VoxelMotion:
+        motion = geometry.mass_motion(model, state)
+        touching = jnp.zeros_like(model.present)
+        line = ground_line(environment)
+        if line is not None:
+            corner = geometry.mass_corners(model, motion)
+            height = heights_over_ground(line, corner[..., 0], corner[..., 1])
+            touching = (height < 0).any((0, 1)).astype(model.present.dtype)
+        return VoxelMotion(
+            corner=motion.center[jnp.array(RING)],
+            velocity=motion.velocity.mean(0),
+            size_ratio=geometry.area_ratio(model, motion),
+            touching=touching,
+        )
+
+    def center(self, model: SquareModel, state: SquareState) -> Array:
+        return geometry.center(model, geometry.mass_motion(model, state))
+
+    def bounding_box(self, model: SquareModel, state: SquareState) -> tuple[Array, Array]:
+        return geometry.bounding_box(model, geometry.mass_motion(model, state))
+
+    def diverged(self, state: SquareState) -> Array:
+        return diverged(state)
+
+    def broken_springs(self, model: SquareModel, state: SquareState) -> None:
+        return None
+
+    def rigid_parts(self, model: SquareModel) -> RigidParts:
+        present = np.asarray(model.present) > 0
+        row, column = np.nonzero(present)
+        layer = np.asarray(model.in_second_layer)[:, present].astype(int)
+        rows, columns = (size + 1 for size in present.shape)
+        slots = [
+            (layer[corner] * rows + row + CORNER_CELLS[corner][0]) * columns + column + CORNER_CELLS[corner][1]
+            for corner in RING
+        ]
+        return RigidParts(
+            slot=np.stack(slots, 1),
+            offset=np.moveaxis(np.asarray(model.mass_offset, np.float64)[:, present], 0, 1)[:, list(RING)],
+            half_side=np.asarray(model.half_side, np.float64)[present],
+            springs=np.asarray(model.groups)[:, present].T > 0,
+        )
+
+    def angles(self, states: SquareState) -> np.ndarray:
+        return np.arctan2(states.rotation[..., 1], states.rotation[..., 0])
+
+    def intact_springs(self, states: SquareState) -> None:
+        return None

@@ -1,0 +1,328 @@
+"""The fused kernel: what one program does with its robots.
+
+In each substep every lane first treats a voxel: it reads the motion of the voxel's four clusters and writes the forces
+on them. Then every lane treats a cluster: it adds up the forces on it, and moves it. Between the two halves the lanes
+exchange what they found (vsr.compute.gpu.shared_memory). Resolving contact costs much, so a tile of clusters leaves it
+out when none of them has anything in the ground.
+
+Springs are in vsr.physics.squares.fused.forces; contact and integration are the same code as elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from operator import getitem
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import triton
+
+from vsr.compute.gpu.fma import with_fma
+from vsr.compute.gpu.shared_memory import GlobalMemory, SharedMemory
+from vsr.physics.squares.contact import Corners, Ground, Mobility, Motion, Pose, corner_heights, resolve_contact
+from vsr.physics.squares.fused.forces import Numbers, rest_lengths, voxel_forces
+from vsr.physics.squares.fused.layout import Layout
+from vsr.physics.squares.integration import accelerate, move
+from vsr.physics.telemetry import EXPLOSION_SPEED
+from vsr.terrain.surface import Terrain, least_height, surface
+
+Names = tuple[str, ...]
+
+MOTION, FORCES = 0, 1
+"""The two tables of the exchange."""
+MOTION_FIELDS, FORCE_FIELDS, ACTUATION_FIELDS, TELEMETRY_FIELDS = 7, 12, 4, 2
+ONLY_FOR_ACTUATION = "shrunk", "rest", "enlarged"
+ONLY_IN_CONTACT = "offset", "lift", "friction", "restitution", "free", "turning", "gyration"
+ONLY_FOR_TELEMETRY = ("masses",)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The kernel for one layout; called with references to its inputs and outputs."""
+
+    layout: Layout
+    voxel_names: Names
+    """of the numbers of a voxel"""
+    cluster_names: Names
+    ground: Terrain | None
+    """with the lengths of its tables in their place"""
+    intervals: int
+    count: int
+    """substeps in an interval"""
+    substep: float
+    """[s]"""
+    interpret: bool
+
+    def __call__(self, *references: Any) -> None:
+        _Program(self, *references).run()
+
+
+@dataclass(frozen=True)
+class _Items:
+    """What is known of the voxels or clusters of a tile."""
+
+    numbers: Numbers
+    neighbours: list[Array]
+    """slots of a voxel's clusters or of a cluster's voxels"""
+
+
+class _Program:
+    """One program at work."""
+
+    def __init__(self, kernel: Kernel, *references: Any) -> None:
+        self.kernel, self.layout = kernel, kernel.layout
+        (
+            self.voxel_numbers,
+            self.voxel_clusters,
+            self.cluster_numbers,
+            self.cluster_voxels,
+            self.cluster_robot,
+            self.counts,
+            self.controls,
+            self.start,
+            *self.ground_tables,
+        ) = references[:-4]
+        self.final, self.telemetry, self.actuation, forces = references[-4:]
+        self.number = pl.program_id(0)
+        self.lanes = jnp.arange(self.layout.lanes, dtype=jnp.int32)
+        if kernel.interpret or not self.layout.shares_memory:
+            self.memory = GlobalMemory((self.final, forces), self.number, kernel.interpret)
+        else:
+            slots = self.layout.cluster_slots, self.layout.force_slots
+            self.memory = SharedMemory((MOTION_FIELDS, FORCE_FIELDS), slots, self.lanes)
+        # What a single tile of lanes needs again and again stays in registers.
+        self.shared_ground = self.ground_tables[:1] and self.ground_tables[0].shape[0] == 1
+        self.terrain_for_all = self.read_terrain(self.lanes) if self.shared_ground else None
+        self.voxels = self.load_voxels(self.lanes) if self.layout.voxel_tiles == 1 else None
+        self.clusters = self.load_clusters(self.lanes) if self.layout.cluster_tiles == 1 else None
+
+    def run(self) -> None:
+        token = self.for_cluster_tiles(self.begin, self.lanes)
+        own = () if self.clusters is None else tuple(self.load(self.start, i, self.lanes) for i in range(7))
+        _, token = jax.lax.fori_loop(
+            0, self.kernel.intervals, lambda i, state: self.interval(i, *state), (own, self.memory.barrier(token))
+        )
+        self.for_cluster_tiles(self.end, token)
+
+    def interval(self, index: Array, own: Any, token: Array) -> tuple[Any, Array]:
+        """Substeps under one actuation; own: motion of the clusters in the lanes, if they are one tile."""
+        if self.voxels is None:
+            self.for_voxel_tiles(partial(self.actuate, index), token)
+            springs = None
+        else:
+            springs = self.springs(index, self.lanes, self.voxels.numbers)
+
+        def substep(_: Array, state: Any) -> Any:
+            own, token = state
+            token = self.memory.barrier(self.for_voxel_tiles(partial(self.push, springs), token))
+            if self.clusters is None:
+                token = self.for_cluster_tiles(self.pull, token)
+            else:
+                own = self.step(self.lanes, self.clusters, own, token)
+                token = self.memory.store(MOTION, self.lanes, own, token)
+            return own, self.memory.barrier(token)
+
+        own, token = jax.lax.fori_loop(0, self.kernel.count, substep, (own, token))
+        return own, self.for_cluster_tiles(self.see, token)
+
+    # Tables
+
+    def load(self, table: Any, row: int | Array, slots: Array) -> Array:
+        # Widths are powers of two; telling the compiler so saves it from computing every address anew.
+        return triton.load(table.at[self.own(table), _index(row), slots & (table.shape[-1] - 1)])
+
+    def own(self, table: Any) -> Any:
+        """The program's part of a table, or that of all."""
+        return self.number if table.shape[0] > 1 else _index(0)
+
+    def store(self, table: Any, slots: Array, values: Any) -> None:
+        for field, value in enumerate(values):
+            triton.store(table.at[self.number, _index(field), slots], value)
+
+    def load_numbers(self, table: Any, names: Names, slots: Array, wanted: Callable[[str], bool]) -> Numbers:
+        return {name: self.load(table, row, slots) for row, name in enumerate(names) if wanted(name)}
+
+    def load_voxels(self, slots: Array, without: Names = ()) -> _Items:
+        """All that is known of the voxels in these slots, without what is named so."""
+        names = self.kernel.voxel_names
+        numbers = self.load_numbers(self.voxel_numbers, names, slots, lambda name: not name.startswith(without))
+        return _Items(numbers, [self.load(self.voxel_clusters, k, slots) for k in range(4)])
+
+    def load_clusters(self, slots: Array, without: Names = ONLY_FOR_TELEMETRY) -> _Items:
+        names = self.kernel.cluster_names
+        numbers = self.load_numbers(self.cluster_numbers, names, slots, lambda name: not name.startswith(without))
+        return _Items(numbers, [self.load(self.cluster_voxels, k, slots) for k in range(4)])
+
+    def for_voxel_tiles(self, work: Callable[[Array, Array], Array], token: Array) -> Array:
+        return self._for_tiles(work, token, self.layout.voxel_tiles, 0)
+
+    def for_cluster_tiles(self, work: Callable[[Array, Array], Array], token: Array) -> Array:
+        return self._for_tiles(work, token, self.layout.cluster_tiles, 1)
+
+    def _for_tiles(self, work: Callable[[Array, Array], Array], token: Array, most: int, which: int) -> Array:
+        """Work on the slots of all tiles in which something exists."""
+        if most == 1:
+            return work(self.lanes, token)
+        there = triton.load(self.counts.at[self.own(self.counts), _index(which)])
+        tiles = (there + self.layout.lanes - 1) // self.layout.lanes
+        return jax.lax.fori_loop(
+            0, tiles, lambda tile, token: work(self.lanes + tile * self.layout.lanes, token), token
+        )
+
+    def quick(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The same function of lanes in fewer instructions; interpreted, as it is."""
+        return function if self.kernel.interpret else with_fma(function)
+
+    def begin(self, slots: Array, token: Array) -> Array:
+        zero = jnp.zeros(slots.shape, self.start.dtype)
+        self.store(self.telemetry, slots, [zero, zero])
+        nothing = jnp.full(slots.shape, self.layout.force_slots - 1, jnp.int32)
+        token = self.memory.store(FORCES, nothing, [zero] * FORCE_FIELDS, token)
+        return self.memory.store(MOTION, slots, [self.load(self.start, i, slots) for i in range(7)], token)
+
+    def end(self, slots: Array, token: Array) -> Array:
+        if isinstance(self.memory, SharedMemory):
+            self.store(self.final, slots, self.memory.load(MOTION, list(range(7)), slots, token))
+        return token
+
+    # Voxels
+
+    def actuate(self, interval: Array, slots: Array, token: Array) -> Array:
+        """Write down what an interval's control values do."""
+        self.store(self.actuation, slots, self.springs(interval, slots, self.load_voxels(slots).numbers))
+        return token
+
+    def springs(self, interval: Array, slots: Array, numbers: Numbers) -> list[Array]:
+        """Rest lengths of the three kinds of spring during an interval, and the control value."""
+        control = self.load(self.controls, interval, slots)
+        return [*self.quick(rest_lengths)(numbers, control), control]
+
+    def push(self, springs: list[Array] | None, slots: Array, token: Array) -> Array:
+        """Write the forces of voxels on their clusters."""
+        voxels = self.voxels or self.load_voxels(slots, ONLY_FOR_ACTUATION)
+        *lengths, control = springs or [self.load(self.actuation, i, slots) for i in range(4)]
+        moving = [self.memory.load(MOTION, list(range(7)), cluster, token) for cluster in voxels.neighbours]
+        forces = self.quick(partial(voxel_forces, substep=self.kernel.substep))(
+            voxels.numbers, moving, lengths, control
+        )
+        return self.memory.store(FORCES, slots, forces, token)
+
+    # Clusters
+
+    def pull(self, slots: Array, token: Array) -> Array:
+        """Move clusters and write down where."""
+        own = self.memory.load(MOTION, list(range(7)), slots, token)
+        clusters = self.load_clusters(slots, ONLY_FOR_TELEMETRY + ONLY_IN_CONTACT)
+        return self.memory.store(MOTION, slots, self.step(slots, clusters, own, token), token)
+
+    def step(self, slots: Array, clusters: _Items, own: Any, token: Array) -> tuple[Array, ...]:
+        """Motion of clusters after the substep; the forces on them are written."""
+        numbers = clusters.numbers
+        pose, motion = Pose(*own[:4]), Motion(*own[4:])
+        parts = [
+            self.memory.load(FORCES, [3 * k, 3 * k + 1, 3 * k + 2], voxel, token)
+            for k, voxel in enumerate(clusters.neighbours)
+        ]
+        force_x, force_y, torque = ((a + b) + (c + d) for a, b, c, d in zip(*parts, strict=True))
+        if "load_x" in numbers:
+            force_x, force_y = force_x + numbers["load_x"], force_y + numbers["load_y"]
+        motion = self.quick(partial(accelerate, substep=self.kernel.substep))(
+            motion,
+            (force_x, force_y, torque),
+            numbers["inverse_mass"],
+            numbers["inverse_inertia"],
+            numbers["fall"],
+            (numbers["decay"], numbers["spin_decay"]),
+        )
+        motion, nudge = self.touch(slots, numbers, pose, motion)
+        pose = self.quick(partial(move, substep=self.kernel.substep))(pose, motion, nudge)
+        return (*pose, *motion)
+
+    def touch(self, slots: Array, numbers: Numbers, pose: Pose, motion: Motion) -> tuple[Motion, tuple[Any, Any]]:
+        """Velocities and the nudge that the ground demands."""
+        if self.kernel.ground is None:
+            return motion, (0.0, 0.0)
+        terrain = self.terrain_for_all or self.read_terrain(slots)
+        ground: Ground = partial(surface, terrain, look_up=getitem)
+
+        def resolve() -> tuple[Motion, tuple[Array, Array]]:
+            known = numbers if self.clusters else numbers | self.load_contact(slots)
+            offsets = zip(_by_corner(known, "offset_x"), _by_corner(known, "offset_y"), strict=True)
+            height = self.quick(partial(corner_heights, ground))
+            heights = tuple(height(x, y, known.get(f"lift{i}"), pose) for i, (x, y) in enumerate(offsets))
+            fields = {name: _by_corner(known, name) for name in Corners._fields if name != "lift"}
+            mobility = Mobility(*(known[name] for name in Mobility._fields))
+            corners = Corners(lift=(), **fields)
+            return self.quick(partial(resolve_contact, ground))(mobility, corners, heights, pose, motion)
+
+        def fly() -> tuple[Motion, tuple[Array, Array]]:
+            return motion, (jnp.zeros_like(pose.x), jnp.zeros_like(pose.x))
+
+        if self.clusters or not self.kernel.ground.convex:  # a robot has something in the ground most of the time
+            return resolve()
+        height = self.quick(partial(least_height, terrain))(pose.x, pose.y)
+        return jax.lax.cond(jnp.min(height - numbers["reach"]) < 0, resolve, fly)
+
+    def load_contact(self, slots: Array) -> Numbers:
+        names = self.kernel.cluster_names
+        return self.load_numbers(self.cluster_numbers, names, slots, lambda name: name.startswith(ONLY_IN_CONTACT))
+
+    def read_terrain(self, slots: Array) -> Terrain:
+        """The ground under each lane's robot: lines of a convex one are read, those of others when they are needed."""
+        lengths = self.kernel.ground
+        assert lengths is not None
+        own: Any = _index(0)
+        if not self.shared_ground:
+            own = self.number * self.layout.together + self.load(self.cluster_robot, 0, slots)
+        tables = jax.tree.unflatten(jax.tree.structure(lengths), self.ground_tables)
+        rows = jax.tree.map(partial(_Row, own), tables, lengths)
+        if lengths.convex:
+            lines = ("vertex_x", "vertex_y", "slope", "normal_x", "normal_y")
+            return replace(rows, **{name: getattr(rows, name).entries() for name in lines})
+        return replace(rows, cell_start=rows.cell_start[0], cell_width=rows.cell_width[0])
+
+    def see(self, slots: Array, token: Array) -> Array:
+        """Add up what is seen at the end of an interval."""
+        x, y, cosine, sine, velocity_x, velocity_y, spin = self.memory.load(MOTION, list(range(7)), slots, token)
+        names = self.kernel.cluster_names
+        rows = [names.index(name) for name in ("masses", "masses_x", "masses_y")]
+        masses, offset_x, offset_y = (self.load(self.cluster_numbers, row, slots) for row in rows)
+        height, diverged = (self.load(self.telemetry, i, slots) for i in (0, 1))
+        height = height + masses * y + sine * offset_x + cosine * offset_y
+        finite = jnp.isfinite(x + y + cosine + sine + spin)
+        sound = finite & (velocity_x * velocity_x + velocity_y * velocity_y < EXPLOSION_SPEED**2)
+        self.store(self.telemetry, slots, [height, jnp.where(sound, diverged, 1.0)])
+        return token
+
+
+class _Row:
+    """A row, in each lane its own, of a table: entries are read when they are asked for."""
+
+    def __init__(self, row: Any, table: Any, length: int) -> None:
+        self.row, self.table, self.length = row, table, length
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, index: Any) -> Array:
+        return triton.load(self.table.at[self.row, _index(index)])
+
+    def entries(self) -> tuple[Array, ...]:
+        return tuple(self[i] for i in range(self.length))
+
+
+def _by_corner(numbers: Numbers, name: str) -> tuple[Array, ...]:
+    """The numbers name0, name1, ... in this order."""
+    count = sum(other.rstrip("0123456789") == name for other in numbers)
+    return tuple(numbers[f"{name}{i}"] for i in range(count))
+
+
+def _index(value: Any) -> Any:
+    """Numbers as what a reference can be indexed with."""
+    return np.int32(value) if isinstance(value, int) else value

@@ -1,0 +1,159 @@
+"""`advance` in plain JAX: runs everywhere, in either precision. The reference for every other implementation.
+
+Callers treat one robot and use `vmap`; each `vmap` becomes one more axis at the END of every array (see
+vsr.compute.batch_last).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from vsr.compute.batch_last import batch_last
+from vsr.compute.materialize import materialize
+from vsr.environment import Environment
+from vsr.physics.squares.actuation import add_actuation_forces, rest_lengths
+from vsr.physics.squares.contact import (
+    Corners,
+    Ground,
+    Mobility,
+    Motion,
+    Pose,
+    corner_heights,
+    corners_on,
+    ground_line,
+    mobility_of,
+    resolve_contact,
+)
+from vsr.physics.squares.gather import clusters_of_masses, masses_of_clusters
+from vsr.physics.squares.integration import accelerate, move
+from vsr.physics.squares.model import SquareModel, SquareState
+from vsr.physics.squares.springs import Masses, spring_forces
+from vsr.physics.squares.telemetry import telemetry
+from vsr.physics.telemetry import Telemetry, through_intervals
+from vsr.terrain.surface import surface
+
+ROWS_WORTH_A_CHOICE = 4
+"""With fewer rows of clusters little is saved by treating the lowest alone, and a program takes longer to compile."""
+
+
+def advance_through(
+    model: SquareModel, environment: Environment, state: SquareState, controls: Array, substep: float, count: int
+) -> tuple[SquareState, Telemetry]:
+    """The contract of vsr.physics.squares.advance.advance_through."""
+
+    def interval(state: SquareState, control: Array) -> tuple[SquareState, Telemetry]:
+        state = _batched_advance(substep, count)(model, environment, state, control)
+        return state, telemetry(model, state)
+
+    return through_intervals(interval, state, controls)
+
+
+@lru_cache(maxsize=64)
+def _batched_advance(substep: float, count: int):
+    """The compiled function of arrays for one choice of substeps, with its batching rule."""
+    return batch_last(partial(_advance, substep=substep, count=count))
+
+
+def _advance(
+    model: SquareModel, environment: Environment, state: SquareState, control: Array, substep: float, count: int
+) -> SquareState:
+    control = jnp.clip(control, -1, 1)
+    rest_length = rest_lengths(model, control)
+    terrain = ground_line(environment)
+    contact = None if terrain is None else (partial(surface, terrain), mobility_of(model), corners_on(model, terrain))
+    load = None if environment.load is None else (environment.load[:, :, :, 0], environment.load[:, :, :, 1])
+    fall = jnp.where(model.inverse_mass > 0, environment.gravity, 0)
+    decay = jnp.exp(-substep * model.linear_damping), jnp.exp(-substep * model.angular_damping)
+
+    def body(_, carry: tuple[Pose, Motion]) -> tuple[Pose, Motion]:
+        pose, motion = carry
+        forces = _cluster_forces(model, pose, motion, control, rest_length, substep)
+        if load is not None:
+            forces = forces[0] + load[0], forces[1] + load[1], forces[2]
+        motion = accelerate(motion, forces, model.inverse_mass, model.inverse_inertia, fall, decay, substep)
+        motion, nudge = _touch(contact, pose, materialize(pose.x, motion))
+        return move(pose, motion, nudge, substep), motion
+
+    axes = control.ndim - 2
+    batch = np.broadcast_shapes(
+        *(leaf.shape[leaf.ndim - axes :] for leaf in jax.tree.leaves((model, environment, state, control)))
+    )
+    pose, motion = jax.lax.fori_loop(0, count, body, _split(state, batch))
+    return SquareState(
+        position=jnp.stack([pose.x, pose.y], 3),
+        rotation=jnp.stack([pose.cosine, pose.sine], 3),
+        velocity=jnp.stack([motion.x, motion.y], 3),
+        spin=motion.spin,
+    )
+
+
+def _split(state: SquareState, batch: tuple[int, ...]) -> tuple[Pose, Motion]:
+    """Components of a state, each with all the batch axes of the result (a loop's carry keeps its shape)."""
+
+    def component(array: Array, axis: int) -> Array:
+        part = array[:, :, :, axis]
+        return jnp.broadcast_to(part, (*part.shape[:3], *batch))
+
+    spin = jnp.broadcast_to(state.spin, (*state.spin.shape[:3], *batch))
+    pose = Pose(*(component(array, axis) for array in (state.position, state.rotation) for axis in (0, 1)))
+    return pose, Motion(component(state.velocity, 0), component(state.velocity, 1), spin)
+
+
+def _cluster_forces(
+    model: SquareModel, pose: Pose, motion: Motion, control: Array, rest_length: Array, substep: float
+) -> tuple[Array, Array, Array]:
+    """Force and torque on every cluster from springs, limits and force actuation."""
+    x, y, cosine, sine, velocity_x, velocity_y, spin = (
+        masses_of_clusters(field, model.in_second_layer) for field in (*pose, *motion)
+    )
+    offset_x, offset_y = model.mass_offset[:, :, :, 0], model.mass_offset[:, :, :, 1]
+    arm_x = cosine * offset_x - sine * offset_y
+    arm_y = sine * offset_x + cosine * offset_y
+    masses, arm_x, arm_y = materialize(
+        pose.x,
+        (
+            Masses(x + arm_x, y + arm_y, cosine, sine, velocity_x - spin * arm_y, velocity_y + spin * arm_x, spin),
+            arm_x,
+            arm_y,
+        ),
+    )
+    forces = materialize(pose.x, spring_forces(model, masses, rest_length, substep))
+    forces = add_actuation_forces(model, masses, control, forces)
+    forces = materialize(pose.x, forces._replace(torque=forces.torque + arm_x * forces.y - arm_y * forces.x))
+    layers = pose.x.shape[0]
+    force_x, force_y, torque = (clusters_of_masses(part, model.in_second_layer, layers) for part in forces)
+    return materialize(pose.x, (force_x, force_y, torque))
+
+
+def _touch(
+    contact: tuple[Ground, Mobility, Corners] | None, pose: Pose, motion: Motion
+) -> tuple[Motion, tuple[Array | float, Array | float]]:
+    """Velocities and the nudge that the ground demands, if there is one.
+
+    Most of the time robots touch the ground with the lowest row of their clusters at most. Resolving contact costs more
+    than the springs, so the CPU then leaves out all other rows, for which it would change nothing.
+    """
+    if contact is None:
+        return motion, (0.0, 0.0)
+    ground, mobility, corners = contact
+    heights = corner_heights(ground, corners.offset_x, corners.offset_y, corners.lift, pose)  # pyright: ignore[reportArgumentType]
+    heights = materialize(pose.x, heights)
+
+    def everywhere() -> tuple[Motion, tuple[Array, Array]]:
+        return resolve_contact(ground, mobility, corners, heights, pose, motion)
+
+    def in_lowest_row() -> tuple[Motion, tuple[Array, Array]]:
+        low_corners, low_heights = jax.tree.map(lambda values: values[:, :, :1], (corners, heights))
+        low = jax.tree.map(lambda values: values[:, :1], (mobility, pose, motion))
+        changed = resolve_contact(ground, low[0], low_corners, low_heights, *low[1:])
+        still = motion, (jnp.zeros_like(pose.x), jnp.zeros_like(pose.x))
+        return jax.tree.map(lambda part, whole: jnp.concatenate([part, whole[:, 1:]], 1), changed, still)
+
+    if jax.default_backend() != "cpu" or pose.x.shape[1] < ROWS_WORTH_A_CHOICE:
+        return everywhere()
+    return jax.lax.cond((heights[:, :, 1:] < 0).any(), everywhere, in_lowest_row)

@@ -1,0 +1,59 @@
+"""The scaffolding of a voxel: which springs there are, and their lengths at rest.
+
+Corners run round the voxel (vsr.body.corners.RING): 0 south-west, 1 south-east, 2 north-east, 3 north-west. Side k
+joins corner k to corner k+1, so side 0 is the bottom. Seen from side k, every mass has an *along* axis (from corner k
+to k+1) and an *inward* axis (to the voxel's middle), both turned by the mass's own angle. The first mass of a side
+holds its springs at +along and the second at -along; what tells the four springs of a side apart is on which inward
+side each end is fastened:
+
+    external (-, -)    internal (+, +)    cross (-, +) and (+, -)
+
+The central cross joins the centres of opposite masses. That is 4 x 4 + 2 = 18 springs (2D-VSR-Sim, Figure 1).
+"""
+
+from __future__ import annotations
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from vsr.body.corners import RING, corner_steps
+from vsr.body.springs import SQUARE_GROUPS, Group
+
+CORNER_CELLS = tuple(corner_steps(2)[corner] for corner in RING)
+"""(row, column) of each corner's lattice vertex, counted from the voxel's own row and column."""
+
+CORNER_SIGNS = np.array([(2 * column - 1, 2 * row - 1) for row, column in CORNER_CELLS])
+"""Where each corner lies from the voxel's centre, (corner, xy)."""
+
+SIDE_ALONG = np.array([(1, 0), (0, 1), (-1, 0), (0, -1)])
+"""Direction from the first to the second mass of each side, (side, xy)."""
+
+
+SIDE_SPRINGS = (
+    (-1, -1, SQUARE_GROUPS.index(Group.side_external), 0),
+    (+1, +1, SQUARE_GROUPS.index(Group.side_internal), 0),
+    (-1, +1, SQUARE_GROUPS.index(Group.side_cross), 1),
+    (+1, -1, SQUARE_GROUPS.index(Group.side_cross), 1),
+)
+"""Springs of one side: inward sign at the first and second mass, group index, kind of length."""
+
+LENGTH_KINDS = ("parallel", "cross", "central")
+
+
+def spring_lengths(voxel_side: Array | float, mass_side: Array | float) -> Array:
+    """Lengths of the three kinds of spring in a square voxel.
+
+    voxel_side: side of the voxel [m]; mass_side: side of its masses [m]. Any equal shapes (...).
+    Returns (3, ...) in the order of LENGTH_KINDS [m], never below zero.
+    """
+    gap = jnp.maximum(voxel_side - 2 * mass_side, 0.0)
+    return jnp.stack(
+        [
+            gap,
+            jnp.sqrt(mass_side**2 + gap**2),
+            jnp.maximum(voxel_side - mass_side, 0.0) * math.sqrt(2),
+        ]
+    )

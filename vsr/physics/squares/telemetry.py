@@ -1,0 +1,45 @@
+"""What is seen of clusters of square masses."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+from vsr.physics.squares.gather import clusters_of_masses
+from vsr.physics.squares.model import SquareModel, SquareState
+from vsr.physics.telemetry import Telemetry, has_diverged
+
+
+class MassSums(NamedTuple):
+    """Of every cluster's masses; each (layers, rows+1, columns+1)."""
+
+    count: Array
+    offset_x: Array
+    """sum of their centres seen from the cluster's at rest [m]"""
+    offset_y: Array
+
+
+def mass_sums(model: SquareModel) -> MassSums:
+    """How many masses a cluster has, and where."""
+    layers = model.cluster_mass.shape[0]
+    present = jnp.broadcast_to(model.present, model.in_second_layer.shape)
+    parts = present, model.mass_offset[:, :, :, 0], model.mass_offset[:, :, :, 1]
+    return MassSums(*(clusters_of_masses(part, model.in_second_layer, layers) for part in parts))
+
+
+def telemetry(model: SquareModel, state: SquareState) -> Telemetry:
+    """Of one state, (layers, rows+1, columns+1)."""
+    sums = mass_sums(model)
+    cosine, sine = state.rotation[..., 0], state.rotation[..., 1]
+    return Telemetry(
+        sums.count * state.position[..., 1] + sine * sums.offset_x + cosine * sums.offset_y,
+        diverged(state),
+    )
+
+
+def diverged(state: SquareState) -> Array:
+    """True for clusters whose state is not finite or exploded, (layers, rows+1, columns+1)."""
+    whereabouts = (*jnp.moveaxis(state.position, -1, 0), *jnp.moveaxis(state.rotation, -1, 0), state.spin)
+    return has_diverged(whereabouts, state.velocity)

@@ -1,0 +1,43 @@
+"""How many substeps a time step needs.
+
+The stability bound of an engine is for small motions about rest; MARGIN covers large deformations and, more demanding,
+accuracy: gaits of large bodies still change between a third and a fifth of the bound, and no more below
+(docs/physics.md).
+"""
+
+from __future__ import annotations
+
+import math
+
+from vsr.lattice.integrators import NEEDS_DAMPING
+
+MARGIN = 4.5
+"""Automatic substeps are at least this many times shorter than the bound."""
+MOST_SUBSTEPS = 100_000
+"""More in one time step are a mistake."""
+
+
+def choose_substeps(bound: float, time_step: float, substeps: int | None = None) -> int:
+    """Substeps per time step [s]: enough for the stiffest material, or the given number if it is stable.
+
+    bound: the stability bound of the stiffest material [s]. Raises ValueError, with the bound, for a number that would
+    blow up.
+    """
+    if bound <= 0:
+        raise ValueError(f"no substep is stable: {NEEDS_DAMPING}")
+    if substeps is None:
+        needed = time_step * MARGIN / bound
+        if needed > MOST_SUBSTEPS:
+            raise ValueError(
+                f"{needed:.3g} substeps in a time step of {time_step:g} s would be needed for the stiffest material "
+                f"(stable up to {1000 * bound:.3g} ms): use a shorter time step or a softer material"
+            )
+        return max(1, math.ceil(needed - 1e-9))
+    if time_step / substeps > bound:
+        raise ValueError(
+            f"{substeps} substep{'s' if substeps > 1 else ''} of {1000 * time_step / substeps:.2f} ms would blow up: "
+            f"the stiffest material is stable up to {1000 * bound:.2f} ms, "
+            f"so use at least {math.ceil(time_step / bound)} (or leave it out: "
+            f"{choose_substeps(bound, time_step)} with margin)"
+        )
+    return substeps

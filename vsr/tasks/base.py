@@ -1,0 +1,85 @@
+"""What a task is: one class that says what the world holds, what counts, and when it is over."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import jax.numpy as jnp
+from jax import Array
+from pydantic import Field, field_validator
+
+from vsr.spec import Seconds, Spec, unknown_names
+from vsr.tasks.measures import MEASURES, USUAL, Measure
+from vsr.tasks.placement import Placement
+from vsr.tasks.summary import Summary
+from vsr.world import WorldModel, WorldState
+
+
+class Task(Spec):
+    """A described task. Its rules are pure functions of arrays; its fields are known before tracing.
+
+    A subclass names itself with a field `type` and enters vsr.tasks.TASKS. It must give a reward; what else it changes
+    is its choice. Rules see the world before and after every control step.
+    """
+
+    duration: Seconds = 60.0
+    """[s]"""
+    placement: Placement = Placement()
+    """where the robot starts"""
+    measures: tuple[str, ...] = Field(default=USUAL, min_length=1)
+    """what is measured"""
+
+    own_measures: ClassVar[Mapping[str, Measure]] = {}
+    """measures that only this task has"""
+
+    @field_validator("measures")
+    @classmethod
+    def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        known = cls.known_measures()
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            raise unknown_names(unknown, known, "measure")
+        return names
+
+    @classmethod
+    def known_measures(cls) -> dict[str, Measure]:
+        """Every measure that this task has, by its name."""
+        return {**MEASURES, **cls.own_measures}
+
+    # rules
+
+    def occupants(self, dimension: int, dtype: jnp.dtype | type) -> dict[str, Any]:
+        """What the world holds at the start besides the robot and its ground (vsr.physics.coupled.Occupant)."""
+        return {}
+
+    def begin(self, world: WorldModel, state: WorldState) -> Any:
+        """What `accumulate` starts from: any pytree."""
+        return None
+
+    def accumulate(self, account: Any, world: WorldModel, before: WorldState, after: WorldState, action: Array) -> Any:
+        """The account after one more control step."""
+        return account
+
+    @abstractmethod
+    def reward(self, account: Any, world: WorldModel, before: WorldState, after: WorldState, action: Array) -> Array:
+        """For one control step, (); account: with this step."""
+
+    def ended(self, account: Any, world: WorldModel, state: WorldState) -> Array:
+        """Whether the episode is over before its time, (); reaching the time limit does not count."""
+        return jnp.zeros((), bool)
+
+    # what follows from the rules
+
+    @property
+    def watches_steps(self) -> bool:
+        """Whether measures or the end hang on single control steps, so that none can be left out."""
+        kind = type(self)
+        return kind.accumulate is not Task.accumulate or kind.ended is not Task.ended
+
+    def evaluate(self, episode: Summary, names: tuple[str, ...] | None = None) -> dict[str, Array]:
+        """The named measures, or all that the task asks for; not a number where the episode failed."""
+        known = self.known_measures()
+        chosen = self.measures if names is None else names
+        return {name: jnp.where(episode.failed, jnp.nan, known[name](episode)) for name in chosen}

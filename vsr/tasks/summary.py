@@ -1,0 +1,34 @@
+"""What is known of an episode when it is over: what measures are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jax import Array
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Summary:
+    """One robot's episode."""
+
+    start: Array
+    """centre at the start [m], (dimension,)"""
+    end: Array
+    """centre at the end [m], (dimension,)"""
+    box: Array
+    """sides of the initial bounding box [m], (dimension,)"""
+    total_time: Array
+    """[s], ()"""
+    mean_height: Array
+    """mean over control steps of the centre's height [m], ()"""
+    mean_squared_control: Array
+    """mean over control calls and voxels of the squared control value, ()"""
+    failed: Array
+    """True if the state ever was not finite or exploded, or there is no voxel, ()"""
+    broken_springs: Array | None = None
+    """how many springs broke, (); None if none can"""
+    account: Any = None
+    """what the task accumulated (`Task.accumulate`)"""

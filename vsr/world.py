@@ -1,0 +1,101 @@
+"""A world that steps: robots, what surrounds them, and whatever else moves there. Pure arrays; `jit` and `vmap` it.
+
+A world of one robot on its ground is moved by the robot's engine alone, on a GPU by its kernel. Where other things move
+too, everything takes one substep at a time and exchanges impulses (vsr.physics.coupled).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from vsr.compute.implementation import Implementation
+from vsr.environment import Environment
+from vsr.physics.coupled import advance_coupled
+from vsr.physics.engine import engine_of
+from vsr.physics.telemetry import Telemetry, through_intervals
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class WorldModel:
+    """What stays as it is while a world moves."""
+
+    robots: tuple[Any, ...]
+    """models, each of some engine"""
+    environment: Environment
+    """gravity, ground, fixed obstacles"""
+    occupants: dict[str, Any] = field(default_factory=dict)
+    """what else moves, by name (vsr.physics.coupled.Occupant): objects, grains, fluid"""
+
+    @property
+    def is_coupled(self) -> bool:
+        """Whether robots share the world with something that moves."""
+        return len(self.robots) > 1 or bool(self.occupants)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class WorldState:
+    """A world at a moment."""
+
+    robots: tuple[Any, ...]
+    """states, in the order of the models"""
+    occupants: dict[str, Any]
+    """states by name"""
+    time: Array
+    """[s], ()"""
+    key: Array
+    """of whatever is random"""
+
+
+def world_state(world: WorldModel, robots: tuple[Any, ...], key: Array) -> WorldState:
+    """The first moment, with robots in given states."""
+    others = {name: occupant.rest_state() for name, occupant in world.occupants.items()}
+    return WorldState(robots, others, jnp.zeros((), world.robots[0].mass.dtype), key)
+
+
+def advance(
+    world: WorldModel,
+    state: WorldState,
+    controls: tuple[Array, ...],
+    *,
+    substep: float,
+    count: int,
+    implementation: Implementation = "auto",
+) -> tuple[WorldState, tuple[Telemetry, ...]]:
+    """The world after several intervals of `count` substeps [s] each, and what was seen of each robot at their ends.
+
+    controls: for every robot one value per interval and voxel, (intervals, *cells). Raises ValueError for an
+    implementation that cannot move such a world.
+    """
+    intervals = controls[0].shape[0]
+    later = state.time + intervals * count * substep
+    if not world.is_coupled:
+        (model,), (robot,), (control,) = world.robots, state.robots, controls
+        robot, seen = engine_of(model).advance(
+            model, world.environment, robot, control, substep=substep, count=count, implementation=implementation
+        )
+        return replace(state, robots=(robot,), time=later), (seen,)
+    if implementation not in ("auto", "xla"):
+        raise ValueError(f"'{implementation}' cannot run: kernels move one robot on its ground; use 'auto' or 'xla'")
+
+    def interval(now: tuple[Any, Any], control: Any) -> Any:
+        robots, others, seen = advance_coupled(
+            world.robots, world.environment, world.occupants, *now, control, substep=substep, count=count
+        )
+        return (robots, others), seen
+
+    (robots, others), seen = through_intervals(interval, (state.robots, state.occupants), controls)
+    return replace(state, robots=robots, occupants=others, time=later), seen
+
+
+def diverged(world: WorldModel, state: WorldState) -> Array:
+    """Whether anything in the world is not finite or exploded, ()."""
+    robots = [engine_of(model).diverged(robot).any() for model, robot in zip(world.robots, state.robots, strict=True)]
+    others = [occupant.diverged(state.occupants[name]) for name, occupant in world.occupants.items()]
+    return jnp.stack([*robots, *others]).any()
