@@ -17,6 +17,7 @@ demo: $(VENV)/.ready
 
 test: $(VENV)/.ready
 	$(RUN)/ruff check .
+	$(RUN)/pyright
 	$(RUN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(VENV)/.ready

@@ -32,7 +32,7 @@ class _Commands(click.Group):
 
 
 class _Seconds(click.FloatRange):
-    """How long a robot lives [s]: more than 0, at most an hour."""
+    """How long an episode is [s]: more than 0, at most an hour."""
 
     def __init__(self):
         super().__init__(min=0, min_open=True, max=3600)
@@ -88,10 +88,24 @@ def evolve(
     process: int | None,
 ) -> None:
     """Evolve robots as a file says, into a folder that can be resumed, plotted and published."""
-    from experiments.evolve.command import Order
+    from experiments.evolve.command import EvolveOptions
     from experiments.evolve.command import evolve as work
 
-    work(Order(config, settings, seeds, seed, out, resume, device, coordinator, processes, process, report))
+    work(
+        EvolveOptions(
+            config=config,
+            settings=settings,
+            seeds=seeds,
+            seed=seed,
+            out=out,
+            resume=resume,
+            device=device,
+            coordinator=coordinator,
+            processes=processes,
+            process=process,
+            report=report,
+        )
+    )
 
 
 @main.command()
@@ -108,7 +122,7 @@ def evolve(
 @click.option(
     "--executor", type=click.Choice(["local", "slurm"]), default="local", help="Run here (default), or on a cluster."
 )
-@click.option("--jobs", type=click.IntRange(min=1), default=1, help="Here: so many runs at once; 1 by default.")
+@click.option("--jobs", type=click.IntRange(min=1), default=1, help="Here: how many runs at once; 1 by default.")
 @click.option(
     "--slurm", metavar="KEY=VALUE", multiple=True, help="A parameter of the jobs, as partition=gpu; may be repeated."
 )
@@ -125,11 +139,25 @@ def sweep(
     jobs: int,
     slurm: tuple[str, ...],
 ) -> None:
-    """Evolve with every combination of some values; given a sweep's folder, tell how it stands."""
-    from experiments.sweep.command import SweepOrder
+    """Evolve with every combination of some values; given a sweep's folder, show its state."""
+    from experiments.sweep.command import SweepOptions
     from experiments.sweep.command import sweep as work
 
-    work(SweepOrder(config, settings, seeds, seed, out, resume, device, sweeps, executor, jobs, slurm))
+    work(
+        SweepOptions(
+            config=config,
+            settings=settings,
+            seeds=seeds,
+            seed=seed,
+            out=out,
+            resume=resume,
+            device=device,
+            sweeps=sweeps,
+            executor=executor,
+            jobs=jobs,
+            slurm=slurm,
+        )
+    )
 
 
 @main.command()
@@ -206,7 +234,7 @@ def simulate(robot: str, as_json: bool, out: str | None) -> None:
     type=click.Choice(["area", "control", "strain", "material"]),
     default="area",
     show_default=True,
-    help="What voxels are coloured by; area is the volume's ratio in space.",
+    help="What voxels are coloured by; area is the ratio of volumes in 3-D.",
 )
 @click.option(
     "--palette",
@@ -236,12 +264,23 @@ def play(
 ) -> None:
     """Show robots, and the best of runs: a page for any browser, a film, or a strip of frames."""
     from experiments.devices import keep_compiled_programs, prepare
-    from experiments.play.command import PlayOrder
+    from experiments.play.command import PlayOptions
     from experiments.play.command import play as work
 
     prepare()
     keep_compiled_programs()
-    target = work(PlayOrder(given, seconds, out, colour, palette, overlays, seed, generations))
+    target = work(
+        PlayOptions(
+            given=given,
+            seconds=seconds,
+            out=out,
+            colour=colour,
+            palette=palette,
+            overlays=overlays,
+            seed=seed,
+            generations=generations,
+        )
+    )
     click.echo(f"drawn in {target}")
 
 
@@ -256,16 +295,16 @@ def play(
     default=10.0,
     show_default=True,
     metavar="S",
-    help="How long the best robot lives on the page.",
+    help="How long an episode of the best robot is shown.",
 )
 @click.option("--open/--no-open", "open_page", default=False, help="Open the page in a browser, or not (default).")
 @click.option("--wait", is_flag=True, help="Wait for a run folder that is not there yet.")
 def watch(run: str, port: int, seconds: float, open_page: bool, wait: bool) -> None:
     """Follow a run on a local page: live curve, speed, and the best robot so far in motion."""
-    from experiments.watch.command import WatchOrder
+    from experiments.watch.command import WatchOptions
     from experiments.watch.command import watch as work
 
-    work(WatchOrder(run, port, seconds, open_page, wait))
+    work(WatchOptions(run=run, port=port, seconds=seconds, open_page=open_page, wait=wait))
 
 
 @main.command()
@@ -274,7 +313,7 @@ def watch(run: str, port: int, seconds: float, open_page: bool, wait: bool) -> N
 def check(config: str, settings: tuple[str, ...]) -> None:
     """Check an experiment or scene: build and trace everything, run nothing."""
     from experiments.check import check_file
-    from experiments.terminal import show_pairs
+    from experiments.console import show_pairs
 
     show_pairs(f"{config}: sound", check_file(config, settings))
 
@@ -290,11 +329,11 @@ def check(config: str, settings: tuple[str, ...]) -> None:
 )
 def plot(runs: tuple[str, ...], out: str, band: str) -> None:
     """Plot the best fitness per generation, one curve per run."""
+    from experiments.console import warn
     from experiments.files import target_file
     from experiments.plot import curves
     from experiments.plot.figures import FORMATS
     from experiments.runs import read_run
-    from experiments.terminal import warn
 
     target = target_file("--out", out, FORMATS)
     read = [read_run(run) for run in runs]
@@ -308,9 +347,10 @@ def plot(runs: tuple[str, ...], out: str, band: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
 def compare(runs: tuple[str, ...], as_json: bool) -> None:
     """Compare runs: medians over seeds, Mann-Whitney test, effect size."""
+    from experiments.console import warn
     from experiments.plot.comparison import compare as work
     from experiments.runs import read_run
-    from experiments.terminal import show_comparison, warn
+    from experiments.terminal import show_comparison
 
     read = [read_run(run) for run in runs]
     warn([warning for run in read for warning in run.warnings])
@@ -322,9 +362,9 @@ def compare(runs: tuple[str, ...], as_json: bool) -> None:
 @click.option("--out", metavar="FILE.html", help="The page; by default report.html, of one run in its folder.")
 def report(runs: tuple[str, ...], out: str | None) -> None:
     """Write a page about runs: curves, seeds, bodies, the best robot moving, diversity, lineage, settings."""
+    from experiments.console import warn
     from experiments.devices import keep_compiled_programs, prepare
     from experiments.report.command import report as work
-    from experiments.terminal import warn
 
     prepare()
     keep_compiled_programs()
@@ -381,10 +421,20 @@ def bench(
     device: str | None,
 ) -> None:
     """Time fixed 2-D and 3-D scenes, a generation with its search and starts, and how cost grows; prints figures."""
-    from experiments.bench.command import BenchOrder
+    from experiments.bench.command import BenchOptions
     from experiments.bench.command import bench as work
 
-    work(BenchOrder(suite, scenes, repeats, implementation, json_file, plot, device))  # pyright: ignore[reportArgumentType]
+    work(
+        BenchOptions(
+            suite=suite,
+            scenes=scenes,
+            repeats=repeats,
+            implementation=implementation,  # pyright: ignore[reportArgumentType]
+            json_file=json_file,
+            plot=plot,
+            device=device,
+        )
+    )
 
 
 @main.command()

@@ -1,29 +1,62 @@
-"""How a search begins and who survives a generation: what optimisers with a population of fixed size share."""
+"""What optimisers with a population of fixed size share: their state, how it begins and who survives a generation."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from evo.population import NOBODY, Population, evaluated, joined, newborns, take
-from evo.protocol import Sampler, Search
+from evo.diversity import gene_spread
+from evo.population import NOBODY, WORST, Population, best, evaluated, joined, newborns, take
+from evo.protocol import Evaluation, Sampler, SearchSummary
 from evo.selection import truncation
+from evo.settings import Settings, Size
 
 
-def begin(key: Array, sample: Sampler, size: int) -> Search:
-    """A search whose population is a random one, not yet evaluated."""
-    first, rest = jax.random.split(key)
-    born = newborns(sample(first, size), jnp.full((size, 2), NOBODY), jnp.int32(0), jnp.int32(0))
-    return Search(key=rest, generation=jnp.int32(0), population=born)
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Search:
+    """A search between two generations: all that is needed to go on."""
+
+    key: Array
+    """of the whole search; each generation folds its number in"""
+    generation: Array
+    """evaluations so far, in generations, ()"""
+    population: Population
+    """the survivors; before the first evaluation, just its newborns"""
 
 
-def survive(search: Search, asked: Population, fitness: Array) -> Search:
-    """The fittest of the population and those asked go on, elders first among equals; at first just those asked."""
-    asked = evaluated(asked, fitness)
-    both = joined(search.population, asked)
-    survivors = take(both, truncation(both.fitness, asked.size))
-    ordered = take(asked, truncation(asked.fitness, asked.size))
-    first = search.generation == 0
-    population = jax.tree.map(lambda new, old: jnp.where(first, new, old), ordered, survivors)
-    return Search(key=search.key, generation=search.generation + 1, population=population)
+class Generational(Settings):
+    """The base of optimisers in which the fittest of parents and children survive."""
+
+    n_pop: Size = 250
+    """size of the population, and of the offspring"""
+
+    @property
+    def descriptors(self) -> tuple[str, ...]:
+        return ()
+
+    def start(self, key: Array, sample: Sampler) -> Search:
+        """A random population, not yet evaluated."""
+        first, rest = jax.random.split(key)
+        born = newborns(sample(first, self.n_pop), jnp.full((self.n_pop, 2), NOBODY), jnp.int32(0), jnp.int32(0))
+        return Search(key=rest, generation=jnp.int32(0), population=born)
+
+    def tell(self, state: Search, asked: Population, evaluation: Evaluation) -> Search:
+        """The fittest of both survive, elders first among equals; at first just those asked."""
+        asked = evaluated(asked, evaluation.fitness, evaluation.failed)
+        both = joined(state.population, asked)
+        survivors = take(both, truncation(both.fitness, asked.size))
+        ordered = take(asked, truncation(asked.fitness, asked.size))
+        first = state.generation == 0
+        population = jax.tree.map(lambda new, old: jnp.where(first, new, old), ordered, survivors)
+        return Search(key=state.key, generation=state.generation + 1, population=population)
+
+    def summary(self, state: Search) -> SearchSummary:
+        members = state.population
+        sound = jnp.where(members.fitness > WORST, members.fitness, jnp.nan)
+        return SearchSummary(
+            best=best(members), median=jnp.nanmedian(sound), spread=gene_spread(members.genes), members=members
+        )

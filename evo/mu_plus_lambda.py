@@ -1,7 +1,7 @@
 """µ + λ with λ = µ, as in the 2D-VSR-Sim paper, section 3.
 
 Each child comes from crossover of two parents or mutation of one, never both; parents win tournaments; a child that
-already exists among parents or earlier children is made anew, a few times at most; the fittest of parents and children
+already exists among parents or earlier children is made again, a few times at most; the fittest of parents and children
 together survive.
 """
 
@@ -14,20 +14,18 @@ import jax.numpy as jnp
 from jax import Array
 from pydantic import Field, Strict
 
-from evo.generations import begin, survive
+from evo.generations import Generational, Search
 from evo.operators import extended_segment_crossover, gaussian_mutation, repeated
 from evo.population import NOBODY, Population, newborns
-from evo.protocol import Sampler, Search
+from evo.protocol import Sampler
 from evo.selection import tournament
-from evo.settings import Settings, Share, Size
+from evo.settings import Share, Size
 
 
-class MuPlusLambda(Settings):
+class MuPlusLambda(Generational):
     """Crossover or mutation of tournament winners; the fittest of parents and children survive (the paper's)."""
 
     type: Literal["mu_plus_lambda"] = "mu_plus_lambda"
-    n_pop: Size = 250
-    """size of the population, and of the offspring"""
     n_tour: Size = 8
     """individuals in a tournament"""
     crossover_rate: Share = 0.8
@@ -35,20 +33,14 @@ class MuPlusLambda(Settings):
     sigma: Annotated[float, Strict(), Field(ge=0, le=1e6)] = 0.15
     """standard deviation of the mutation"""
     attempts: Annotated[int, Strict(), Field(ge=0, le=1000)] = 10
-    """how often a child that already exists is made anew"""
+    """how often a child that already exists is made again"""
 
-    def start(self, key: Array, sample: Sampler) -> Search:
-        return begin(key, sample, self.n_pop)
-
-    def ask(self, search: Search, sample: Sampler) -> Population:
-        key = jax.random.fold_in(search.key, search.generation)
-        genes, parents = self._distinct_children(key, search.population)
-        children = newborns(genes, parents, search.generation * self.n_pop, search.generation)
-        first = search.generation == 0
-        return jax.tree.map(lambda new, old: jnp.where(first, old, new), children, search.population)
-
-    def tell(self, search: Search, asked: Population, fitness: Array) -> Search:
-        return survive(search, asked, fitness)
+    def ask(self, state: Search, sample: Sampler) -> Population:
+        key = jax.random.fold_in(state.key, state.generation)
+        genes, parents = self._distinct_children(key, state.population)
+        children = newborns(genes, parents, state.generation * self.n_pop, state.generation)
+        first = state.generation == 0
+        return jax.tree.map(lambda new, old: jnp.where(first, old, new), children, state.population)
 
     def _distinct_children(self, key: Array, population: Population) -> tuple[Any, Array]:
         """Genes and parents' ids of the offspring."""

@@ -48,9 +48,9 @@ def newborns(genes: Any, parents: Array, first_id: Array, generation: Array) -> 
     )
 
 
-def evaluated(population: Population, fitness: Array) -> Population:
+def evaluated(population: Population, fitness: Array, failed: Array) -> Population:
     """The population with its fitness. The one place where what failed, or is not a number, becomes the worst."""
-    known = jnp.where(jnp.isfinite(fitness), fitness, WORST)
+    known = jnp.where(jnp.isfinite(fitness) & ~failed, fitness, WORST)
     return replace(population, fitness=known)
 
 

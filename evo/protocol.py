@@ -1,9 +1,13 @@
-"""What every optimiser has: `start`, `ask`, `tell`. And what goes from one generation to the next."""
+"""What every optimiser has: `start`, `ask`, `tell`, `summary`. And what goes in and out of them.
+
+The state of a search is any pytree. Only its optimiser looks inside; everyone else stores it, hands it back and asks
+for a `summary`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import jax
@@ -17,33 +21,61 @@ Sampler = Callable[[Array, int], Any]
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Search:
-    """A search between two generations: all that is needed to go on."""
+class Evaluation:
+    """What came of individuals, one per entry of the leading axis (size,)."""
 
-    key: Array
-    """of the whole search; each generation folds its number in"""
-    generation: Array
-    """how many have been told, ()"""
-    population: Population
-    """the survivors; before the first generation is told, just its newborns"""
+    fitness: Array
+    """larger is better, not finite for a failure, (size,)"""
+    failed: Array
+    """whether the evaluation failed, (size,)"""
+    measures: dict[str, Array] = field(default_factory=dict)
+    """by name, not finite for a failure, (size,)"""
+    descriptors: Array | None = None
+    """measures that the search asked for (`Optimiser.descriptors`), in their order, (size, descriptors)"""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class SearchSummary:
+    """Where a search stands."""
+
+    best: Population
+    """the fittest so far, (1,)"""
+    median: Array
+    """fitness of the members that did not fail, not a number if all did, ()"""
+    spread: Array
+    """standard deviation of a gene over the members, averaged over all genes, ()"""
+    members: Population
+    """those from which the search goes on, (size,)"""
+    archive: Any = None
+    """an archive or a front, where the search has one"""
 
 
 class Optimiser(Protocol):
-    """A way to search. All three are pure; `sample` draws genes as the encoding wants its first population."""
+    """A way to search. All functions are pure; `sample` draws genes as the encoding needs its first population."""
 
     @property
     def n_pop(self) -> int:
         """Individuals asked for in every generation."""
         ...
 
-    def start(self, key: Array, sample: Sampler) -> Search:
-        """A search that has seen nothing yet."""
+    @property
+    def descriptors(self) -> tuple[str, ...]:
+        """Names of the measures that describe behaviour to this search; none for most."""
         ...
 
-    def ask(self, search: Search, sample: Sampler) -> Population:
-        """Individuals to evaluate, the same for the same search."""
+    def start(self, key: Array, sample: Sampler) -> Any:
+        """The state of a search that has evaluated nothing."""
         ...
 
-    def tell(self, search: Search, asked: Population, fitness: Array) -> Search:
-        """The search after their evaluation; fitness: larger is better, not finite for a failure, (size,)."""
+    def ask(self, state: Any, sample: Sampler) -> Population:
+        """Individuals to evaluate, the same for the same state."""
+        ...
+
+    def tell(self, state: Any, asked: Population, evaluation: Evaluation) -> Any:
+        """The state after their evaluation."""
+        ...
+
+    def summary(self, state: Any) -> SearchSummary:
+        """Where the search stands after at least one evaluation."""
         ...

@@ -35,24 +35,25 @@ def check_file(path: str, settings: Sequence[str] = ()) -> list[tuple[str, str]]
 
 def _check_study(file: StudyFile, settings: Sequence[str]) -> list[tuple[str, str]]:
     """Every experiment as its file has it, traced; then on every scale, only built."""
-    told = [("study", file.study.title)]
+    lines = [("study", file.study.title)]
     for name in file.study.experiments:
         experiment = file.experiment(name, settings)
         with precision(experiment.physics.precision):
-            told.append((name, dict(_check_experiment(experiment))["genes"]))
+            lines.append((name, dict(_check_experiment(experiment))["genes"]))
     for scale, described in file.study.scales.items():
         names = described.experiments or tuple(file.study.experiments)
         experiments = [file.experiment(name, (*described.set, *settings)) for name in names]
         evaluations = sum(len(e.seeds) * e.ea.n_pop * e.generations for e in experiments)
-        told.append((f"scale {scale}", f"{len(names)} experiments, {count(evaluations)} evaluations"))
-    return told
+        lines.append((f"scale {scale}", f"{len(names)} experiments, {count(evaluations)} evaluations"))
+    return lines
 
 
 def _check_experiment(experiment: Experiment) -> list[tuple[str, str]]:
     search = search_shapes(experiment)
     asked = jax.eval_shape(partial(ask, experiment), search)
-    jax.eval_shape(partial(tell, experiment), search, asked, asked.fitness)
-    jax.eval_shape(partial(evaluate_all, experiment, most_at_once(experiment)), (asked.genes,) * len(experiment.seeds))
+    evaluate = partial(evaluate_all, experiment, most_at_once(experiment))
+    evaluations = jax.eval_shape(evaluate, (asked.genes,) * len(experiment.seeds))
+    jax.eval_shape(partial(tell, experiment), search, asked, evaluations[0])
     _describe_someone(experiment)
     robots = len(experiment.seeds) * experiment.ea.n_pop
     schedule = experiment.schedule()
@@ -66,7 +67,7 @@ def _check_experiment(experiment: Experiment) -> list[tuple[str, str]]:
         ),
         ("generations", count(experiment.generations)),
         ("evaluations", count(robots * experiment.generations)),
-        *_life(schedule),
+        *_times(schedule),
     ]
 
 
@@ -87,7 +88,7 @@ def _episode(scenario: Scenario, controller: Controller) -> Summary:
 def _check_scene(scene: Scene) -> list[tuple[str, str]]:
     schedule = scene.schedule()
     jax.eval_shape(lambda: _episode(*scene.build()))
-    return [("scene", f"{int(scene.robot.body.present.sum())} voxels"), *_life(schedule)]
+    return [("scene", f"{int(scene.robot.body.present.sum())} voxels"), *_times(schedule)]
 
 
 def _genes(experiment: Experiment) -> str:
@@ -95,9 +96,9 @@ def _genes(experiment: Experiment) -> str:
     return f"{count(body.gene_count)} for the body, {count(controller.gene_count(body))} for the controller"
 
 
-def _life(schedule) -> list[tuple[str, str]]:
+def _times(schedule) -> list[tuple[str, str]]:
     return [
-        ("life", f"{schedule.total_time:g} s, {schedule.steps} steps of {schedule.time_step:.4g} s"),
+        ("episode", f"{schedule.total_time:g} s, {schedule.steps} steps of {schedule.time_step:.4g} s"),
         ("substeps", f"{schedule.substeps} per step, {1000 * schedule.substep:.3g} ms each"),
         ("control", f"every {schedule.steps_per_call * schedule.time_step:.4g} s"),
     ]

@@ -85,9 +85,10 @@ class Experiment(Spec):
         width = body.possible.shape[-1] * body.voxel_side
         complaints = check_episode(body, body.materials.values(), width, self.world, self.task, self.physics)
         known = self.task.known_measures()
-        if self.fitness.measure not in known:
-            text = f"unknown measure '{self.fitness.measure}'{suggest(self.fitness.measure, known)}"
-            complaints.append((("fitness", "measure"), text))
+        used = [(("fitness", "measure"), self.fitness.measure), *((("ea",), name) for name in self.ea.descriptors)]
+        complaints += [
+            (path, f"unknown measure '{name}'{suggest(name, known)}") for path, name in used if name not in known
+        ]
         evaluations = self.ea.n_pop * self.generations
         if evaluations > MOST_EVALUATIONS:
             text = f"{evaluations:.3g} individuals in all for each seed; at most {MOST_EVALUATIONS:.3g}"

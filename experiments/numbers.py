@@ -13,3 +13,12 @@ def count(value: float) -> str:
 def number(value: float) -> str:
     """A measure: four digits, or that there is none."""
     return f"{value:.4g}" if math.isfinite(value) else "failed"
+
+
+def clock(seconds: float) -> str:
+    """Seconds as people say them."""
+    whole = max(0, round(seconds))
+    hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
+    if hours:
+        return f"{hours} h {minutes:02d} min"
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

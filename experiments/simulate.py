@@ -1,4 +1,4 @@
-"""The work of `vsr simulate`: run one described scene, tell its measures, draw it if asked."""
+"""The work of `vsr simulate`: run one described scene, report its measures, draw it if asked."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run(file: str, out: str | None) -> tuple[Scene, Outcome]:
 
 
 def as_json(scene: Scene, outcome: Outcome) -> str:
-    """Measures and how they were got; a failed life's measures are null, as are broken springs where none can."""
+    """Measures and how they were got; a failed episode's measures are null, as are broken springs where none can."""
     schedule = outcome.schedule
     return json.dumps(
         {
@@ -44,16 +44,16 @@ def as_json(scene: Scene, outcome: Outcome) -> str:
 
 
 def draw(name: str, scene: Scene, outcome: Outcome, target: Path) -> None:
-    """A GIF of the whole life, or a PNG strip of a few moments, as `vsr play` draws them."""
+    """A GIF of the whole episode, or a PNG strip of a few moments, as `vsr play` draws them."""
     from experiments.play.film import GIF_RATE, Film, write_gif, write_strip
-    from experiments.play.recordings import life_of
+    from experiments.play.recordings import robot_from_trajectory
     from vsr.drawing.painter import Look
 
     assert outcome.model is not None
     assert outcome.trajectory is not None
-    life = life_of(name, scene, outcome.model, outcome.trajectory)
+    robot = robot_from_trajectory(name, scene, outcome.model, outcome.trajectory)
     with replacing(target) as partial:
         if target.suffix.lower() == ".gif":
-            write_gif(Film([life], Look(), GIF_RATE), partial, lambda: None)
+            write_gif(Film([robot], Look(), GIF_RATE), partial, lambda: None)
         else:
-            write_strip([life], Look(), partial, lambda: None)
+            write_strip([robot], Look(), partial, lambda: None)

@@ -1,4 +1,4 @@
-"""What people see in a terminal."""
+"""Results of commands as tables in a terminal."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, astuple
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from experiments.console import console_for_tables, warn
 from experiments.files import without_nan
 from experiments.numbers import count, number
 from experiments.plot.comparison import Comparison
-from experiments.sweep.summary import Line
 from experiments.units import UNITS
 from vsr.scene import Outcome, Scene
 
@@ -22,7 +21,7 @@ from vsr.scene import Outcome, Scene
 def show_outcome(name: str, scene: Scene, outcome: Outcome, out: str | None) -> None:
     """Measures of one simulation as a small table."""
     schedule = outcome.schedule
-    console = _console()
+    console = console_for_tables()
     console.print(
         f"{name}: {int(scene.robot.body.present.sum())} voxels, {schedule.total_time:.2f} s, "
         f"{schedule.steps} steps of {schedule.substeps} substeps, {scene.physics.precision}",
@@ -42,27 +41,9 @@ def show_outcome(name: str, scene: Scene, outcome: Outcome, out: str | None) -> 
         console.print(f"drawn in {out}", highlight=False, soft_wrap=True, markup=False)
 
 
-def show_pairs(title: str | None, pairs: Sequence[tuple[str, str]]) -> None:
-    """Names and values, under a title if there is one."""
-    console = _console()
-    if title is not None:
-        console.print(title, highlight=False, soft_wrap=True, markup=False)
-    table = Table(box=None, show_header=False)
-    for name, value in pairs:
-        table.add_row(name, escape(value))
-    console.print(table)
-
-
-def warn(warnings: Sequence[str]) -> None:
-    """One line each, apart from results."""
-    console = Console(stderr=True)
-    for warning in warnings:
-        console.print(f"warning: {warning}", highlight=False, soft_wrap=True, markup=False)
-
-
 def show_comparison(comparison: Comparison, as_json: bool) -> None:
     """Runs with their medians, then every pair with its test."""
-    console = _console()
+    console = console_for_tables()
     if as_json:
         console.print_json(json.dumps(without_nan(asdict(comparison))))
         return
@@ -86,19 +67,6 @@ def show_comparison(comparison: Comparison, as_json: bool) -> None:
     console.print(pairs)
 
 
-def show_sweep(paths: Sequence[str], lines: Sequence[Line]) -> None:
-    """The runs of a sweep with what varies, how they stand, and their best."""
-    measures = sorted({line.measure for line in lines})
-    table = Table(title=f"best {' or '.join(measures)}, median over seeds", box=None, title_justify="left")
-    for name in (*paths, "state", "generations", "first", "best"):
-        table.add_column(escape(name), justify="right" if name in ("generations", "first", "best") else "left")
-    for line in lines:
-        row = line.row
-        told = (count(row.generations), number(row.first), number(row.final)) if row else ("0", "", "")
-        table.add_row(*map(escape, line.values), escape(line.state), *told)
-    _console().print(table)
-
-
 def show_catalogue(kind: str | None, plugins: Sequence[str]) -> None:
     """Components by kind, each with a line of help and its parameters."""
     from experiments import catalogue
@@ -109,7 +77,7 @@ def show_catalogue(kind: str | None, plugins: Sequence[str]) -> None:
     import_plugins(plugins)
     if kind is not None and kind not in catalogue.KINDS:
         raise UserError(f"there is no kind '{kind}'{suggest(kind, catalogue.KINDS)}")
-    console = _console()
+    console = console_for_tables()
     for name in catalogue.KINDS if kind is None else [kind]:
         console.print(f"\n[bold]{name}[/bold]  ({catalogue.KINDS[name][0]})", highlight=False)
         for component in catalogue.components(name):
@@ -119,9 +87,3 @@ def show_catalogue(kind: str | None, plugins: Sequence[str]) -> None:
                 table.add_row("  ", *(escape(text) for text in astuple(parameter)))
             if component.parameters:
                 console.print(table, highlight=False)
-
-
-def _console() -> Console:
-    """As wide as the terminal; wide enough for whole names where there is none."""
-    console = Console()
-    return console if console.is_terminal else Console(width=200)

@@ -18,7 +18,7 @@ def begin_run(folder, experiment=TINY):
 
 
 def statistics(generation, seeds=(0, 1), *, best=None, failed=0, seconds=0.5):
-    """Lines of one generation, which took so many seconds; best: of each seed, None for one whose robots all failed."""
+    """Lines of one generation; seconds: that it took; best: of each seed, None for one whose robots all failed."""
     values = best or [0.1 * (generation + 1) + seed for seed in seeds]
     rows = (
         {

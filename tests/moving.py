@@ -1,15 +1,15 @@
-"""A life that was never simulated: a row of voxels that swings and creeps along. For tests of what is shown."""
+"""A recording that was never simulated: a row of voxels that swings and creeps along. For tests of what is shown."""
 
 import numpy as np
 
 from experiments.config import parse_scene
-from experiments.play.recordings import Life
+from experiments.play.recordings import RecordedRobot
 from vsr.drawing.recording import Felt, Recording
 
 SIDE, VOXELS = 3.0, 3
 
 
-def moving_life(name="mover", *, dimension=2, squares=False, seconds=4.0):
+def moving_robot(name="mover", *, dimension=2, squares=False, seconds=4.0):
     """dimension: 2 or 3; squares: of square masses, each its own part, rather than of points; 30 moments a second."""
     time = np.arange(round(30 * seconds) + 1) / 30
     swing = np.sin(2 * np.pi * (time[:, None] + np.arange(VOXELS + 1) / 4))
@@ -45,4 +45,4 @@ def moving_life(name="mover", *, dimension=2, squares=False, seconds=4.0):
     shape = "[[aba]]" if dimension == 3 else "[aba]"
     masses = "" if squares else ", masses: points"
     scene = parse_scene(f"robot: {{body: {{shape: {shape}, materials: {{a: {{}}, b: {{}}}}{masses}}}}}")
-    return Life(name, scene, recording, {})
+    return RecordedRobot(name, scene, recording, {})

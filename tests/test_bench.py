@@ -10,14 +10,14 @@ from click.testing import CliRunner
 from PIL import Image
 
 import cli
-from experiments.bench.command import BenchOrder, bench
+from experiments.bench.command import BenchOptions, bench
 from experiments.bench.evolve import bipeds
 from experiments.bench.formatting import device_shown, duration
 from experiments.bench.growth import QUANTITIES, Series, series_for, slope, summarise
 from experiments.bench.lattice import BenchLattice
 from experiments.bench.planar import SCENES, BenchScene
 from experiments.bench.plot import plot_growth
-from experiments.bench.timing import compiling_anew, peak_bytes
+from experiments.bench.timing import peak_bytes, without_compilation_cache
 from experiments.population import on_all_devices
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -29,11 +29,11 @@ def vsr():
     return lambda *arguments: CliRunner().invoke(cli.main, list(map(str, arguments)))
 
 
-def test_scenes_tell_what_was_timed(tmp_path, capsys):
+def test_scenes_report_what_was_timed(tmp_path, capsys):
     """Figures belong together: more voxels or robots are counted as such."""
     target = tmp_path / "figures.json"
     other = replace(PAIR, name="other", body={"shape": "a"})
-    bench(BenchOrder("all", scenes=("pair",), repeats=2, json_file=str(target)), scenes=[other, PAIR])
+    bench(BenchOptions("all", scenes=("pair",), repeats=2, json_file=str(target)), scenes=[other, PAIR])
     report = json.loads(target.read_text())
     assert set(report) == {"machine", "scenes"}  # a scene was named, so nothing else was timed
     (figures,) = report["scenes"]
@@ -48,17 +48,17 @@ def test_scenes_tell_what_was_timed(tmp_path, capsys):
     if jax.default_backend() == "cpu":
         assert figures["svsps_per_core"] == pytest.approx(figures["svsps"] / jax.device_count())
         assert figures["implementation"] == "xla"
-    told = capsys.readouterr().out
-    assert "pair" in told
-    assert "3 robots, 0.1 s x 6" in told
-    assert figures["implementation"] in told
+    printed = capsys.readouterr().out
+    assert "pair" in printed
+    assert "3 robots, 0.1 s x 6" in printed
+    assert figures["implementation"] in printed
 
 
-def test_lattices_and_robots_in_space_are_timed(tmp_path, capsys):
+def test_lattices_and_3d_robots_are_timed(tmp_path, capsys):
     target = tmp_path / "figures.json"
     lattices = [BenchLattice(2, steps=(3, 3)), BenchLattice(2, 2, steps=(3, 3))]
     robot = replace(PAIR, name="cubes", body={"shape": [["aa"]]})
-    bench(BenchOrder("3d", repeats=1, json_file=str(target)), lattices=lattices, robots=[robot])
+    bench(BenchOptions("3d", repeats=1, json_file=str(target)), lattices=lattices, robots=[robot])
     report = json.loads(target.read_text())
     for figures, springs in zip(report["lattices"], (28, 56), strict=True):
         assert (figures["springs"], figures["steps"]) == (springs, 3)
@@ -66,15 +66,15 @@ def test_lattices_and_robots_in_space_are_timed(tmp_path, capsys):
     (figures,) = report["robots_in_space"]
     assert (figures["voxels"], figures["substeps"]) == (6, 7)
     assert figures["spring_updates_per_s"] == pytest.approx(figures["svsps"] * 7 * 28)
-    told = capsys.readouterr().out
-    assert "bounce-2-x2" in told
-    assert "cubes" in told
+    printed = capsys.readouterr().out
+    assert "bounce-2-x2" in printed
+    assert "cubes" in printed
 
 
 def test_growth_is_timed_and_drawn(tmp_path, capsys):
     series = Series("robots", (replace(PAIR, robots=1, seconds=(0.2, 0.2)), PAIR))
     json_file, plot = tmp_path / "figures.json", tmp_path / "growth.svg"
-    bench(BenchOrder("growth", repeats=1, json_file=str(json_file), plot=str(plot)), series=[series])
+    bench(BenchOptions("growth", repeats=1, json_file=str(json_file), plot=str(plot)), series=[series])
     (figures,) = json.loads(json_file.read_text())["growth"]
     assert (figures["over"], figures["x"]) == ("robots", [1, 3])
     assert figures["fixed"] == {"voxels": 2, "substeps": 6}
@@ -110,7 +110,7 @@ def test_scenes_of_the_paper_are_sound():
 
 
 def made_up(over, x, cost):
-    """A series as if it had taken so long per simulated second."""
+    """A series with given costs per simulated second."""
     points = []
     for number, seconds in zip(x, cost, strict=True):
         point = {"robots": 4, "substeps": 6, "simulated_s": 0.5, "implementation": "xla", "repeats": 3}
@@ -154,7 +154,7 @@ def test_plots_of_growth(tmp_path, suffix):
 
 
 def test_peak_memory_counts_all_devices():
-    """What the compiler tells is one device's share."""
+    """What the compiler reports is one device's share."""
     count = 1024 * jax.device_count()
     everyone = jnp.ones((count, 16))
 
@@ -169,9 +169,9 @@ def test_peak_memory_counts_all_devices():
     assert alone == pytest.approx(both_ends, rel=0.01)
 
 
-def test_compiling_anew_leaves_the_stores_as_they_were():
+def test_compiling_without_a_cache_leaves_the_stores_as_they_were():
     before = jax.config.jax_enable_compilation_cache
-    with compiling_anew():
+    with without_compilation_cache():
         assert not jax.config.jax_enable_compilation_cache
     assert jax.config.jax_enable_compilation_cache == before
 

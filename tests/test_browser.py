@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from browser import changed, colours, open_browser
 from growing import add_generation, begin_run, put_best
-from moving import moving_life
+from moving import moving_robot
 from test_report import make_run
 
 from experiments.files import write_text
@@ -24,7 +24,7 @@ from vsr.drawing.painter import Look
 pytestmark = pytest.mark.browser
 
 SECONDS = 30.0
-"""Long enough that no life ends while a slow computer takes pictures of it."""
+"""Long enough that no episode ends while a slow computer takes pictures of it."""
 SPACE_BAR, END, HOME, LEFT, UP, RIGHT, DOWN = 32, 35, 36, 37, 38, 39, 40
 
 
@@ -38,11 +38,11 @@ def browser(tmp_path_factory):
 def files(tmp_path_factory):
     """Pages as `vsr play` writes them, by what they show."""
     folder = tmp_path_factory.mktemp("pages")
-    plane = moving_life("of the plane", squares=True, seconds=SECONDS)
-    space = moving_life("in space", dimension=3, seconds=SECONDS)
-    points = moving_life("points", seconds=2.0)
-    for name, lives in {"plane": [plane], "space": [space], "many": [plane, space, points] * 2}.items():
-        write_text(folder / f"{name}.html", viewer(lives, Look()))
+    plane = moving_robot("2-D", squares=True, seconds=SECONDS)
+    space = moving_robot("3-D", dimension=3, seconds=SECONDS)
+    points = moving_robot("points", seconds=2.0)
+    for name, robots in {"plane": [plane], "space": [space], "many": [plane, space, points] * 2}.items():
+        write_text(folder / f"{name}.html", viewer(robots, Look()))
     return folder
 
 
@@ -166,16 +166,16 @@ def test_overlays_are_explained(show):
     assert page.run(shown).endswith("▮ area ratio: 1 ± 0.2▮ velocity x: ±1 m/s")
 
 
-def test_masses_of_the_plane_alone_can_be_had_again(show):
-    """On a page with robots of both kinds: those of the plane, all, none, and those of the plane again."""
+def test_masses_of_2d_robots_alone_can_be_had_again(show):
+    """On a page with robots of both kinds: those of 2-D robots, all, none, and those of 2-D robots again."""
     page = show("many")
     box = "(({ checked, indeterminate }) => [checked, indeterminate])(document.querySelector('[data-look=masses]'))"
-    told = [(page.run("player.look.masses"), page.run(box))]
+    seen = [(page.run("player.look.masses"), page.run(box))]
     for _ in range(3):
         page.click("[data-look=masses]")
-        told.append((page.run("player.look.masses"), page.run(box)))
-    half = ("plane", [False, True])
-    assert told == [half, (True, [True, False]), (False, [False, False]), half]
+        seen.append((page.run("player.look.masses"), page.run(box)))
+    half = ("2d", [False, True])
+    assert seen == [half, (True, [True, False]), (False, [False, False]), half]
 
 
 @pytest.mark.parametrize("name", ["plane", "space"])
@@ -197,7 +197,7 @@ def test_colours_are_chosen(show, name):
     assert page.run("document.getElementById('words').textContent") == "ab"
 
 
-def test_robots_in_space_are_turned_and_come_near(show):
+def test_3d_robots_are_turned_and_come_near(show):
     page = show("space")
     page.press("Home", code=HOME)
     first, azimuth = look(page), page.run("player.look.orbit.azimuth")
@@ -213,7 +213,7 @@ def test_robots_in_space_are_turned_and_come_near(show):
     assert changed(first, look(page)) == 0
 
 
-def test_robots_of_the_plane_come_near(show):
+def test_2d_robots_come_near(show):
     page = show("plane")
     page.press("Home", code=HOME)
     first = look(page)
@@ -249,7 +249,7 @@ def test_pages_fit_phones_and_follow_the_scheme(show, name):
 def served(tmp_path):
     """A run that has begun, followed by a server."""
     follower = Follower(begin_run(tmp_path / "walk"))
-    portrait = Portrait(follower, 1.0, simulate=lambda source, _: moving_life(source.name, squares=True))
+    portrait = Portrait(follower, 1.0, simulate=lambda source, _: moving_robot(source.name, squares=True))
     with open_server(0, follower, portrait) as server:
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         yield server
@@ -301,11 +301,11 @@ def test_the_watch_page_follows_a_run(browser, served):
     page.close()
 
 
-def test_the_watch_page_fits_phones_and_tells_when_it_is_alone(browser, served):
+def test_the_watch_page_fits_phones_and_says_when_it_is_alone(browser, served):
     for generation in range(3):
         add_generation(served.follower.path, generation)
     page = browser.open(served.address, width=390, height=760)
-    page.wait_for("watch.curve.told")
+    page.wait_for("watch.curve.curves")
     light = look(page)
     assert page.run("document.documentElement.scrollWidth") <= 390
     page.click("#curve")
@@ -318,7 +318,7 @@ def test_the_watch_page_fits_phones_and_tells_when_it_is_alone(browser, served):
     served.shutdown()
     served.server_close()
     page.wait_for(f"{TEXT.format('state')} === 'no connection'")
-    assert "cannot tell" in page.run(TEXT.format("note"))
+    assert "cannot read" in page.run(TEXT.format("note"))
     page.close()
 
 
@@ -327,7 +327,9 @@ def test_the_watch_page_fits_phones_and_tells_when_it_is_alone(browser, served):
 
 @pytest.mark.parametrize("runs", [1, 2], ids=["one run", "two runs"])
 def test_reports_are_read_wide_and_narrow_in_light_and_dark(browser, tmp_path, monkeypatch, runs):
-    monkeypatch.setattr(reports, "live", lambda source, _: moving_life(source.name, squares=True, seconds=SECONDS))
+    monkeypatch.setattr(
+        reports, "record_robot", lambda source, _: moving_robot(source.name, squares=True, seconds=SECONDS)
+    )
     folders = [make_run(tmp_path / f"walk-{number}") for number in range(runs)]
     write_report([read_run(folder) for folder in folders], tmp_path / "report.html")
     page = browser.open((tmp_path / "report.html").as_uri(), width=1000, height=700)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from evo import OPTIMISERS, MuPlusLambda, best
+from evo import OPTIMISERS, Evaluation, MuPlusLambda, best
 from evo.diversity import distinct, gene_spread
 from evo.operators import extended_segment_crossover, fingerprints, gaussian_mutation, repeated
 from evo.population import NOBODY, WORST, failures
@@ -26,6 +26,11 @@ def fitness_of(genes):
     return jnp.where(genes["b"] > 1.5, jnp.nan, value)
 
 
+def evaluation_of(genes):
+    fitness = fitness_of(genes)
+    return Evaluation(fitness, failed=jnp.isnan(fitness))
+
+
 def history_of(optimiser):
     """A function of a seed: every generation's asked individuals and survivors."""
 
@@ -33,7 +38,7 @@ def history_of(optimiser):
     def run(key):
         def generation(search, _):
             asked = optimiser.ask(search, sample)
-            following = optimiser.tell(search, asked, fitness_of(asked.genes))
+            following = optimiser.tell(search, asked, evaluation_of(asked.genes))
             return following, (asked, following.population)
 
         return jax.lax.scan(generation, optimiser.start(key, sample), length=GENERATIONS)[1]
@@ -98,7 +103,7 @@ def test_seeds_batch_to_the_same_runs(optimiser):
         search = optimiser.start(key, sample)
         for _ in range(3):
             asked = optimiser.ask(search, sample)
-            search = optimiser.tell(search, asked, fitness_of(asked.genes))
+            search = optimiser.tell(search, asked, evaluation_of(asked.genes))
         return search.population.genes["a"], search.population.id
 
     keys = jnp.stack([jax.random.key(seed) for seed in (3, 4)])
@@ -117,7 +122,7 @@ def test_a_generation_of_failures_is_survived():
         search = optimiser.start(key, sample)
         for _ in range(2):
             asked = optimiser.ask(search, sample)
-            search = optimiser.tell(search, asked, jnp.full(6, jnp.nan))
+            search = optimiser.tell(search, asked, Evaluation(jnp.full(6, jnp.nan), jnp.ones(6, bool)))
         return search.population
 
     population = survivors(jax.random.key(0))
@@ -145,7 +150,7 @@ def test_crossover_is_uniform_along_the_extended_segment():
 def second_generation(optimiser, key):
     search = optimiser.start(key, sample)
     asked = optimiser.ask(search, sample)
-    return optimiser.tell(search, asked, fitness_of(asked.genes))
+    return optimiser.tell(search, asked, evaluation_of(asked.genes))
 
 
 def test_operators_are_chosen_at_their_rate():

@@ -26,9 +26,9 @@ import experiments.evolve.command as evolve_module
 from experiments import programs
 from experiments.config import UserError, dump_yaml, load_experiment, load_scene
 from experiments.devices import cache_folder
-from experiments.evolve.command import Order, evolve
+from experiments.evolve.command import EvolveOptions, evolve
 from experiments.evolve.display import Progress, open_display
-from experiments.evolve.generation import compile_evolution, fitness_of, search_shapes, within_memory
+from experiments.evolve.generation import compile_evolution, evaluation_of, search_shapes, within_memory
 from experiments.experiment import Experiment
 from experiments.files import read_json_lines
 from experiments.population import in_parts, on_all_devices
@@ -79,7 +79,7 @@ def whole(tiny, compiled, tmp_path_factory):
     """A run that nothing has interrupted."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(evolve_module, "compile_evolution", compiled)
-        return evolve(Order(str(tiny), out=str(tmp_path_factory.mktemp("runs") / "whole")))
+        return evolve(EvolveOptions(str(tiny), out=str(tmp_path_factory.mktemp("runs") / "whole")))
 
 
 @pytest.fixture
@@ -163,8 +163,8 @@ def test_seeds_in_a_batch_are_the_same_as_alone(tmp_path):
     """Bodies and networks of many genes, where a last digit would soon show."""
     file = tmp_path / "many.yaml"
     file.write_text(MANY_GENES)
-    batch = evolve(Order(str(file), out=str(tmp_path / "batch")))
-    alone = evolve(Order(str(file), seed=1, out=str(tmp_path / "alone")))
+    batch = evolve(EvolveOptions(str(file), out=str(tmp_path / "batch")))
+    alone = evolve(EvolveOptions(str(file), seed=1, out=str(tmp_path / "alone")))
     together, single = final_population(batch), final_population(alone)
     assert together["population.genes.controller"].shape == (3, 7, 90)
     for name in set(together) - {"file"}:
@@ -203,14 +203,14 @@ def test_an_empty_body_is_a_failed_robot():
     )
     genes = {"body": np.zeros((2, 80), np.float32), "controller": np.zeros((2, 0), np.float32)}
     genes["body"][1] = np.tile([0.5, 0.5, 0.3, 1.0], 20)
-    fitness = jax.jit(jax.vmap(fitness_of(experiment)))(genes)
+    fitness = jax.jit(jax.vmap(evaluation_of(experiment)))(genes).fitness
     assert np.isnan(fitness[0])
     assert np.isfinite(fitness[1])
 
 
 def test_what_is_minimised_falls_also_in_double_precision(tiny, tmp_path):
     settings = ("fitness={measure: average_height, direction: minimise}", "physics.precision=float64", "seeds=1")
-    path = evolve(Order(str(tiny), settings=settings, out=str(tmp_path / "low")))
+    path = evolve(EvolveOptions(str(tiny), settings=settings, out=str(tmp_path / "low")))
     run = read_run(path)
     assert (np.diff(run.best[0]) <= 0).all()
     assert (run.best > 0).all()
@@ -265,7 +265,7 @@ def test_a_run_that_died_at_any_write_goes_on_to_the_same_end(whole, tiny, tmp_p
     number, finished = 0, False
     while not finished:
         path = tmp_path / f"died-{number}"
-        order = Order(str(tiny), out=str(path), resume=True)
+        order = EvolveOptions(str(tiny), out=str(path), resume=True)
         with pytest.MonkeyPatch.context() as patch:
             died = crash_at(patch, number)
             try:
@@ -281,7 +281,7 @@ def test_a_run_that_died_at_any_write_goes_on_to_the_same_end(whole, tiny, tmp_p
 
 KILLED = """
 import os, signal, sys, time
-from experiments.evolve.command import Order, evolve
+from experiments.evolve.command import EvolveOptions, evolve
 count, number = 0, int(sys.argv[3])
 original = os.fsync
 def fsync(descriptor):
@@ -292,7 +292,7 @@ def fsync(descriptor):
     time.sleep(float(sys.argv[4]))
     original(descriptor)
 os.fsync = fsync
-evolve(Order(sys.argv[1], ("generations=60",), out=sys.argv[2], resume=True))
+evolve(EvolveOptions(sys.argv[1], ("generations=60",), out=sys.argv[2], resume=True))
 """
 NEVER = 10**9
 
@@ -313,7 +313,7 @@ def wait_until(condition, seconds=120):
 
 def test_sigkill_at_random_moments_then_resume(tiny, tmp_path):
     """Killed while writing, killed at random moments of running generations, then left to end."""
-    undisturbed = evolve(Order(str(tiny), ("generations=60",), out=str(tmp_path / "undisturbed")))
+    undisturbed = evolve(EvolveOptions(str(tiny), ("generations=60",), out=str(tmp_path / "undisturbed")))
     path = tmp_path / "killed"
 
     def starts():
@@ -354,7 +354,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tiny, tmp_path):
     assert "all saved" in output
     done = len(statistics(path)) // 2
     assert f"stopped after {done:,} of 100,000" in output
-    evolve(Order(str(path), settings=(f"generations={done + 2}",), resume=True))
+    evolve(EvolveOptions(str(path), settings=(f"generations={done + 2}",), resume=True))
     assert read_run(path).generations == done + 2
 
 
@@ -372,8 +372,8 @@ def test_ctrl_c_while_compiling_says_how_to_begin(tiny, tmp_path):
 
 def test_more_generations_go_on_as_one_longer_run(whole, tiny, tmp_path):
     path = tmp_path / "longer"
-    evolve(Order(str(tiny), settings=("generations=3",), out=str(path)))
-    evolve(Order(str(tiny), out=str(path), resume=True))
+    evolve(EvolveOptions(str(tiny), settings=("generations=3",), out=str(path)))
+    evolve(EvolveOptions(str(tiny), out=str(path), resume=True))
     assert_same_run(path, whole)
     assert len(json.loads((path / "meta.json").read_text())["starts"]) == 2
 
@@ -387,7 +387,7 @@ def test_torn_lines_and_half_checkpoints_are_told_and_skipped(whole, tmp_path, c
     newest.write_bytes(newest.read_bytes()[:-200])
     (path / "checkpoints" / "00000009.npz.partial").write_bytes(b"half")
     assert "statistics.jsonl:11: not a whole line; skipped" in read_run(path).warnings[0]
-    evolve(Order(str(path), resume=True))
+    evolve(EvolveOptions(str(path), resume=True))
     output = capsys.readouterr().out
     assert "00000005.npz: not a whole checkpoint" in output
     assert "statistics.jsonl:11: not a whole line; dropped" in output
@@ -409,7 +409,7 @@ def test_a_run_that_lost_its_checkpoints_is_not_begun_anew(whole, tmp_path):
             damage(file)
         before = (path / "statistics.jsonl").read_bytes()
         with pytest.raises(UserError, match="no whole checkpoint to go on from"):
-            evolve(Order(str(path), settings=("generations=6",), resume=True))
+            evolve(EvolveOptions(str(path), settings=("generations=6",), resume=True))
         assert (path / "statistics.jsonl").read_bytes() == before
         assert len(list((path / "lineage").iterdir())) == 5
 
@@ -419,7 +419,7 @@ def test_a_damaged_meta_file_is_told_and_kept(whole, tmp_path, capsys, content):
     path = tmp_path / "meta"
     shutil.copytree(whole, path)
     (path / "meta.json").write_text(content)
-    evolve(Order(str(path), settings=("generations=6",), resume=True))
+    evolve(EvolveOptions(str(path), settings=("generations=6",), resume=True))
     assert "meta.json: damaged; kept as meta.damaged" in capsys.readouterr().out
     assert (path / "meta.damaged").read_text() == content
     assert len(json.loads((path / "meta.json").read_text())["starts"]) == 1
@@ -428,7 +428,7 @@ def test_a_damaged_meta_file_is_told_and_kept(whole, tmp_path, capsys, content):
 def test_fewer_generations_than_there_are_is_refused(whole):
     before = (whole / "config.yaml").read_bytes()
     with pytest.raises(UserError, match="it has 5 generations already, 2 are asked for"):
-        evolve(Order(str(whole), settings=("generations=2",), resume=True))
+        evolve(EvolveOptions(str(whole), settings=("generations=2",), resume=True))
     assert (whole / "config.yaml").read_bytes() == before
 
 
@@ -440,7 +440,7 @@ def test_foreign_files_do_no_harm(whole, tmp_path):
     with (path / "statistics.jsonl").open("a") as file:
         file.write('{"generation": [], "seed": 0, "best": "x", "median": 0, "failed": 0}\n[]\n')
     assert len(read_run(path).warnings) == 2
-    evolve(Order(str(path), settings=("generations=6",), resume=True))
+    evolve(EvolveOptions(str(path), settings=("generations=6",), resume=True))
     assert read_run(path).generations == 6
     assert (path / "lineage" / "notes.npz").read_text() == "mine"
 
@@ -456,7 +456,7 @@ def test_a_folder_with_a_config_of_the_users_own_is_no_run(vsr, tmp_path):
 
 def test_a_finished_run_is_left_as_it_is(whole, capsys):
     before = (whole / "statistics.jsonl").read_bytes()
-    evolve(Order(str(whole), resume=True))
+    evolve(EvolveOptions(str(whole), resume=True))
     assert "already finished" in capsys.readouterr().out
     assert (whole / "statistics.jsonl").read_bytes() == before
 
@@ -507,7 +507,7 @@ def test_two_processes_do_not_write_one_run(whole, tiny):
     folder.lock()
     try:
         with pytest.raises(UserError, match="another process is writing this run"):
-            evolve(Order(str(whole), resume=True))
+            evolve(EvolveOptions(str(whole), resume=True))
     finally:
         folder.close()
 
@@ -525,11 +525,11 @@ def test_a_full_disk_is_one_clear_line_and_loses_nothing(whole, tiny, tmp_path, 
 
     monkeypatch.setattr(os, "fsync", fsync)
     with pytest.raises(UserError) as caught:
-        evolve(Order(str(tiny), out=str(path)))
+        evolve(EvolveOptions(str(tiny), out=str(path)))
     assert str(caught.value).startswith(f"{path}: cannot be written: No space left on device; ")
     assert "\n" not in str(caught.value)
     monkeypatch.setattr(os, "fsync", original)
-    evolve(Order(str(tiny), out=str(path), resume=True))
+    evolve(EvolveOptions(str(tiny), out=str(path), resume=True))
     assert_same_run(path, whole)
 
 
@@ -552,7 +552,7 @@ def test_files_that_may_not_grow_are_told(tiny, whole, tmp_path):
     assert process.returncode == 2, output
     assert f"{path}: cannot be written: File too large" in output
     assert "Traceback" not in output
-    evolve(Order(str(tiny), out=str(path), resume=True))
+    evolve(EvolveOptions(str(tiny), out=str(path), resume=True))
     assert_same_run(path, whole)
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import inspect
+import re
+import runpy
 import sys
 
 import pytest
 from conftest import ROOT
 
 FOLDER = ROOT / "examples"
+SCRIPTS = sorted(path for path in FOLDER.glob("*.py") if path.stem != "command_line")
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +41,7 @@ def test_the_worm_crawls_with_the_wave_but_not_without_friction():
     speed = "speed after that [m/s]"
     assert crawl(length=8, width=2, seconds=2.0, grid=False)[speed] > 0.05
     assert abs(crawl(length=8, width=2, seconds=2.0, grid=False, friction=0.0)[speed]) < 1e-4
-    # All at once: nothing tells one end from the other.
+    # All at once: both ends are alike.
     assert abs(crawl(length=8, width=2, seconds=2.0, grid=False, wave_speed=1e9)[speed]) < 0.01
 
 
@@ -66,6 +70,17 @@ def test_the_cantilever_loses_more_material_than_stiffness():
 
 
 def test_every_example_is_tested():
-    scripts = {path.stem for path in FOLDER.glob("*.py")} - {"command_line"}
-    assert scripts == {"bouncing_lattice", "worm", "hundred_worms", "swarm", "topology"}
-    assert str(FOLDER) in sys.path
+    assert {path.stem for path in SCRIPTS} == {"bouncing_lattice", "worm", "hundred_worms", "swarm", "topology"}
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_every_example_has_a_command_line_with_the_options_that_it_promises(path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", [str(path), "--help"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(path), run_name="__main__")
+    assert ended.value.code == 0
+    offered = set(re.findall(r"--[a-z][a-z-]*", capsys.readouterr().out))
+    assert offered >= {f"--{name.replace('_', '-')}" for name in inspect.signature(example(path.stem)).parameters}
+    promised = re.search(rf"python examples/{path.name}(.*)", inspect.getmodule(example(path.stem)).__doc__)
+    assert promised is not None
+    assert set(re.findall(r"--[a-z][a-z-]*", promised.group(1))) <= offered

@@ -10,26 +10,115 @@ from conftest import ROOT
 MAY_IMPORT = {"vsr": {"vsr"}, "evo": {"evo"}, "experiments": {"vsr", "evo", "experiments"}, "cli": {"experiments"}}
 OURS = set(MAY_IMPORT)
 
+FLOORS = {
+    "vsr": (
+        ("spec", "display", "compute"),
+        ("terrain",),
+        ("environment",),
+        ("lattice", "body"),
+        ("physics",),
+        ("world", "sensors"),
+        ("controllers", "tasks"),
+        ("episode",),
+        ("scene",),
+        ("drawing",),
+    ),
+    "vsr.physics": (
+        ("telemetry", "voxel_motion", "actuation", "substeps"),
+        ("contract",),
+        ("squares", "points", "objects"),
+        ("engine",),
+        ("coupled",),
+    ),
+    "evo": (
+        ("population", "operators", "settings"),
+        ("diversity", "selection", "protocol"),
+        ("generations",),
+        ("mu_plus_lambda", "random_search"),
+    ),
+    "experiments": (
+        ("console", "numbers", "units", "stopping", "population", "encodings"),
+        ("experiment",),
+        ("config",),
+        ("files", "hosts"),
+        ("devices",),
+        ("runs",),
+        ("plot", "evolve"),
+        ("play", "notebook", "validate", "sweep", "bench"),
+        ("simulate", "report", "watch"),
+        ("reproduce",),
+        ("check", "catalogue"),
+        ("terminal",),
+    ),
+}
+"""Rooms of each part of the house, the lowest floor first: a room uses rooms of lower floors only."""
+
+CALLED_AT_THE_END = {"experiments.evolve": {"plot", "report"}}
+"""What a command begins when its own work is done, imported there."""
+
 
 def imported_names(path):
+    """Every module and name that a file imports, and whether it does so at its top."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            yield from ((alias.name, node.col_offset == 0) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
+            yield from ((f"{node.module}.{alias.name}", node.col_offset == 0) for alias in node.names)
 
 
-def source_files():
-    yield "cli", ROOT / "cli.py"
-    for room in ("vsr", "evo", "experiments"):
-        for path in sorted((ROOT / room).rglob("*.py")):
-            yield room, path
+def source_files(*rooms):
+    for room in rooms:
+        yield from sorted((ROOT / room).rglob("*.py")) if (ROOT / room).is_dir() else [ROOT / f"{room}.py"]
 
 
-@pytest.mark.parametrize(("room", "path"), list(source_files()), ids=lambda value: str(value).removeprefix(f"{ROOT}/"))
-def test_rooms_import_only_their_neighbours(room, path):
-    used = {name.split(".")[0] for name in imported_names(path)} & OURS
-    assert used <= MAY_IMPORT[room]
+def module_of(path):
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
+@pytest.mark.parametrize("path", list(source_files(*OURS)), ids=module_of)
+def test_rooms_import_only_their_neighbours(path):
+    used = {name.split(".")[0] for name, _ in imported_names(path)} & OURS
+    assert used <= MAY_IMPORT[module_of(path).split(".")[0]]
+
+
+@pytest.mark.parametrize("part", FLOORS)
+def test_imports_only_lead_down(part):
+    floor = {room: number for number, rooms in enumerate(FLOORS[part]) for room in rooms}
+    wrong = []
+    for path in source_files(part.replace(".", "/")):
+        room = module_of(path).removeprefix(f"{part}.").split(".")[0]
+        if room == "__init__":  # a part's face shows its rooms
+            continue
+        assert room in floor, f"{part}.{room} stands on no floor: add it to FLOORS"
+        for name, at_top in imported_names(path):
+            used = name.removeprefix(f"{part}.").split(".")[0]
+            if not name.startswith(f"{part}.") or used == room or used not in floor:
+                continue
+            ends_with = not at_top and used in CALLED_AT_THE_END.get(f"{part}.{room}", ())
+            if floor[used] >= floor[room] and not ends_with:
+                wrong.append(f"{module_of(path)} imports {name}")
+    assert not wrong
+
+
+def test_engines_do_not_know_each_other():
+    for wing, other in (("squares", "points"), ("points", "squares"), ("objects", "squares"), ("objects", "points")):
+        for path in source_files(f"vsr/physics/{wing}"):
+            used = [name for name, _ in imported_names(path) if name.startswith(f"vsr.physics.{other}")]
+            assert not used, f"{module_of(path)} imports {used}"
+
+
+def test_only_the_engines_tell_masses_apart():
+    """What depends on the kind of masses is asked of the engine or of the table of kinds, never compared."""
+    for path in source_files("vsr", "experiments"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Compare):
+                sides = {ast.unparse(side) for side in (node.left, *node.comparators)}
+                assert not sides & {"'squares'", "'points'"}, f"{module_of(path)}:{node.lineno}"
+
+
+def test_descriptions_of_bodies_load_no_jax():
+    code = "import sys, vsr.body; sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 
 
 def test_help_does_not_load_jax():

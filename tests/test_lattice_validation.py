@@ -66,7 +66,7 @@ def test_energy_neither_grows_nor_shrinks_after_release():
     assert path.energy[path.free, 0].max() > 1e-6  # it moves
 
 
-def test_drift_and_oscillation_are_told_apart():
+def test_drift_and_oscillation_are_distinguished():
     time = np.linspace(-1, 1, 401)
     energy = np.zeros((401, 4))
     energy[:, 0] = 1 + 0.02 * time + 0.01 * np.sin(60 * time)
@@ -126,7 +126,7 @@ def test_room_changes_nothing():
 
 def test_a_coarse_bar_sags_as_the_elastica():
     bar = heavy_bar(2)
-    # Two cells across bend less than the solid they stand for; by how much, their frequency tells.
+    # Two cells across bend less than the solid they stand for; by how much, their frequency shows.
     excess = (natural_modes(bar.lattice(), 1).frequency[0] / bar.frequency) ** 2
     assert 1 < excess < 1.35
     theory = heavy_elastica(WEIGHT / excess)
@@ -246,10 +246,10 @@ def test_rows_pass_and_miss():
     assert absolute("a", 5.0, 0.0, None).passed is None
 
 
-def test_command_writes_rows_and_tells_what_was_missed(monkeypatch, tmp_path):
+def test_command_writes_rows_and_reports_what_was_missed(monkeypatch, tmp_path):
     def good():
         assert jnp.zeros(()).dtype == jnp.float64
-        return Findings([relative("close", 1.01, 1.0, 0.05, "Hz"), absolute("told", 3.0, 1.0, None, "mm")])
+        return Findings([relative("close", 1.01, 1.0, 0.05, "Hz"), absolute("reported", 3.0, 1.0, None, "mm")])
 
     def bad():
         curve = {"cylinder_calibrated": [[0, 0], [1, 1]], "cylinder_60 kPa": [[0, 0], [1, 2]]}
@@ -274,8 +274,8 @@ def test_command_writes_rows_and_tells_what_was_missed(monkeypatch, tmp_path):
 
 
 def test_every_section_is_there():
-    wanted = {"moduli", "integrators", "energy", "modes", "elastica", "cylinder", "beams, verlet", "beams, rk4"}
-    assert wanted <= set(suite.SECTIONS)
+    expected = {"moduli", "integrators", "energy", "modes", "elastica", "cylinder", "beams, verlet", "beams, rk4"}
+    assert expected <= set(suite.SECTIONS)
     assert set(suite.LONGEST_FIRST) <= set(suite.SECTIONS)
 
 

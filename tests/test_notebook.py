@@ -15,9 +15,9 @@ from experiments.config import parse_scene
 from experiments.plot.curves import curve_figure
 from experiments.runs import read_run
 from vsr.drawing.colours import MATERIALS
-from vsr.drawing.recording import watch
+from vsr.drawing.recording import recording_of
 from vsr.drawing.rest import at_rest
-from vsr.episode import Trajectory
+from vsr.episode import Trajectory, reset
 from vsr.scene import Outcome
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -31,9 +31,10 @@ SPACE = "robot: {body: {shape: [[ab], [a.]], materials: {a: {}, b: {}}}, control
 
 @pytest.fixture(scope="module")
 def outcome(quickly_compiled):
-    """As `simulate` makes it, of a robot that slides a metre; compiling a real life takes long."""
+    """As `simulate` makes it, of a robot that slides a metre; compiling a real episode takes long."""
     scene = parse_scene(PLANE)
-    model, _, _, state = scene.build()
+    scenario, _ = scene.build()
+    model, state = scenario.model, reset(jax.random.key(0), scenario).world.robots[0]
     later = replace(state, position=state.position + jnp.array([1.0, 0.0]))
     states = jax.tree.map(lambda *moments: jnp.stack(moments), state, later)
     trajectory = Trajectory(jnp.array([0.0, 0.4]), states, jnp.zeros((2, *model.present.shape)))
@@ -47,8 +48,8 @@ def picture(data):
 
 
 def pixels(image, colour):
-    wanted = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
-    return (np.abs(image - wanted).max(-1) < 8).sum()
+    target = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+    return (np.abs(image - target).max(-1) < 8).sum()
 
 
 @pytest.mark.parametrize("text", [PLANE, SPACE], ids=["plane", "space"])
@@ -67,10 +68,10 @@ def test_robots_are_drawn_in_the_colours_of_their_materials(text):
     assert "flat" in scene._repr_html_()
 
 
-def test_a_body_at_rest_is_where_its_life_begins(outcome):
+def test_a_body_at_rest_is_where_its_episode_begins(outcome):
     """Up to where it is put, and without any simulation."""
     scene = outcome.scene
-    begun = watch(outcome.model, outcome.trajectory, scene.world.build(), scene.robot.body.cells)
+    begun = recording_of(outcome.model, outcome.trajectory, scene.world.build(), scene.robot.body.cells)
     rest = at_rest(scene.robot.body)
     np.testing.assert_allclose(
         rest.corners[0] - rest.corners[0].min((0, 1)), begun.corners[0] - begun.corners[0].min((0, 1)), atol=1e-4
@@ -91,7 +92,7 @@ def test_outcomes_show_moments_if_they_were_kept(outcome):
     assert "[m/s]" in text
 
 
-def test_outcomes_without_a_life_show_numbers(outcome):
+def test_outcomes_without_a_trajectory_show_numbers(outcome):
     bare = replace(outcome, trajectory=None, model=None, failed=True)
     assert bare._repr_png_() is None
     text = bare._repr_html_()

@@ -1,4 +1,4 @@
-"""What `vsr play` shows: recorded lives, packed for pages, painted for films; and what it refuses."""
+"""What `vsr play` shows: recorded robots, packed for pages, painted for films; and what it refuses."""
 
 import json
 import re
@@ -20,15 +20,15 @@ from experiments.config import parse_scene
 from experiments.files import write_text
 from experiments.play.packing import Stream, pack, streams_of, unpack
 from experiments.play.page import ASSETS, page
-from experiments.play.recordings import live
+from experiments.play.recordings import record_robot
 from experiments.play.sources import Source, read_sources
 from vsr.drawing.colours import PALETTES, SCALES, rgb
 from vsr.drawing.legend import legend
 from vsr.drawing.overlays import GROWING, OVERLAYS, PAPER, SENSES, SHRINKING, TOUCHING, VELOCITY, VoxelPen, sense_marks
 from vsr.drawing.painter import Look, Painter, round_step
-from vsr.drawing.recording import Felt, Recording, watch
+from vsr.drawing.recording import Felt, Recording, recording_of
 from vsr.drawing.spring_lines import SpringLines
-from vsr.physics.engine import mechanics_of
+from vsr.physics.engine import engine_of
 from vsr.physics.points.breaking import of_classes
 from vsr.physics.points.springs import spring_corners, voxel_tensions
 from vsr.physics.squares.geometry import mass_corners, mass_motion, voxel_corners
@@ -60,9 +60,9 @@ SECONDS = 0.8
 
 
 @pytest.fixture(scope="module")
-def lives(quickly_compiled):
+def recorded(quickly_compiled):
     texts = {"squares": SQUARES, "points": POINTS, "space": SPACE}
-    return {name: live(Source(name, parse_scene(text)), SECONDS) for name, text in texts.items()}
+    return {name: record_robot(Source(name, parse_scene(text)), SECONDS) for name, text in texts.items()}
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def robot(tmp_path):
 
 
 def embedded(text):
-    return json.loads(re.search(r'<script type="application/json" id="lives">(.*?)</script>', text, re.S).group(1))
+    return json.loads(re.search(r'<script type="application/json" id="robots">(.*?)</script>', text, re.S).group(1))
 
 
 def still(moments=2, voxels=6, seconds=1.0):
@@ -110,11 +110,11 @@ def still(moments=2, voxels=6, seconds=1.0):
 # What is recorded
 
 
-def test_a_recording_has_what_the_controller_read(lives):
+def test_a_recording_has_what_the_controller_read(recorded):
     """The readings of every moment make the control values of the next interval."""
-    life = lives["points"]
-    recording = life.recording
-    controller = life.scene.robot.controller.build(life.scene.robot.body)
+    robot = recorded["points"]
+    recording = robot.recording
+    controller = robot.scene.robot.controller.build(robot.scene.robot.body)
     assert [sense.label for sense in recording.felt] == ["area ratio", "velocity y, mean of 3 calls"]
     assert [sense.unit for sense in recording.felt] == ["", "m/s"]
     assert [sense.has.tolist() for sense in recording.felt] == [[True, True], [True, False]]
@@ -127,29 +127,29 @@ def test_a_recording_has_what_the_controller_read(lives):
     assert (later.felt[0].value == recording.felt[0].value[3]).all()  # the latest reading, not one to come
 
 
-def test_controllers_without_senses_read_nothing(lives):
-    assert lives["squares"].recording.felt == ()
+def test_controllers_without_senses_read_nothing(recorded):
+    assert recorded["squares"].recording.felt == ()
 
 
 @pytest.mark.parametrize(("name", "text"), [("squares", SQUARES), ("points", POINTS)], ids=["squares", "points"])
-def test_a_recording_is_where_the_physics_says(lives, name, text):
+def test_a_recording_is_where_the_physics_says(recorded, name, text):
     scene = parse_scene(text)
     scene = scene.model_copy(update={"task": scene.task.model_copy(update={"duration": SECONDS})})
     outcome = simulate(scene, keep_trajectory=True)
     assert outcome.scene == scene
     assert outcome.model is not None
     assert outcome.trajectory is not None
-    model, recording = outcome.model, lives[name].recording
+    model, recording = outcome.model, recorded[name].recording
 
-    def look(state):
-        seen = mechanics_of(model).voxel_motion(model, scene.world.build(), state)
+    def telemetry(state):
+        seen = engine_of(model).voxel_motion(model, scene.world.build(), state)
         if recording.angle is None:
             return seen.corner[jnp.array([0, 1, 3, 2])], seen.size_ratio, seen.corner
         motion = mass_motion(model, state)
         return voxel_corners(model, motion), seen.size_ratio, mass_corners(model, motion)
 
     present = np.asarray(model.present) > 0
-    corner, ratio, masses = map(np.asarray, jax.jit(jax.vmap(look))(outcome.trajectory.state))
+    corner, ratio, masses = map(np.asarray, jax.jit(jax.vmap(telemetry))(outcome.trajectory.state))
     around = recording.corners[:, :, [0, 1, 3, 2]]
     np.testing.assert_allclose(around, np.moveaxis(corner[:, :, present], 1, 2), atol=1e-4)
     np.testing.assert_allclose(recording.ratio, ratio[:, present], atol=1e-5)
@@ -159,16 +159,16 @@ def test_a_recording_is_where_the_physics_says(lives, name, text):
         np.testing.assert_allclose(np.sort(ours, axis=1), np.sort(theirs, axis=1), atol=1e-4)
 
 
-def test_touching_and_strain_are_seen(lives):
-    for life in lives.values():
-        recording = life.recording
+def test_touching_and_strain_are_seen(recorded):
+    for robot in recorded.values():
+        recording = robot.recording
         assert recording.touching.any()
         assert recording.strain[0].max() < 1e-4
         assert recording.strain.max() > 0.01
 
 
-def test_moments_between_lie_between(lives):
-    recording = lives["squares"].recording
+def test_moments_between_lie_between(recorded):
+    recording = recorded["squares"].recording
     middle = 0.5 * (recording.time[3] + recording.time[4])
     found = recording.at(np.array([recording.time[3], middle, 1e6]))
     np.testing.assert_allclose(found.position[0], recording.position[3])
@@ -177,7 +177,7 @@ def test_moments_between_lie_between(lives):
     np.testing.assert_allclose(found.position[2], recording.position[-1])
 
 
-def test_a_life_that_breaks_ends_there():
+def test_a_recording_that_diverges_ends_there():
     scene = parse_scene(SQUARES)
     scene = scene.model_copy(update={"task": scene.task.model_copy(update={"duration": SECONDS})})
     outcome = simulate(scene, keep_trajectory=True)
@@ -185,7 +185,7 @@ def test_a_life_that_breaks_ends_there():
     assert trajectory is not None
     assert model is not None
     state = replace(trajectory.state, position=trajectory.state.position.at[5:].set(np.nan))
-    found = watch(model, trajectory._replace(state=state), scene.world.build(), scene.robot.body.cells)
+    found = recording_of(model, trajectory._replace(state=state), scene.world.build(), scene.robot.body.cells)
     assert found.failed
     assert len(found.time) == 5
     assert np.isfinite(found.corners).all()
@@ -209,81 +209,82 @@ def test_packed_values_come_back_to_within_half_a_quantum(seed):
 
 
 @pytest.mark.parametrize("moments", [1, 2])
-def test_shortest_lives_are_packed(moments):
+def test_shortest_recordings_are_packed(moments):
     values = np.array([[3.0, -300.0]] * moments)
     np.testing.assert_array_equal(unpack(pack([Stream("a", 1.0, values)]))["a"], values)
 
 
-def test_the_page_unpacks_as_python_does(lives, tmp_path):
+def test_the_page_unpacks_as_python_does(recorded, tmp_path):
     node = shutil.which("node")
     if node is None:
         pytest.skip("node is not installed, so the page's decoder cannot be run")
-    packed = pack(streams_of(lives["squares"].recording))
+    packed = pack(streams_of(recorded["squares"].recording))
     (tmp_path / "packed.json").write_text(json.dumps(packed))
     decoder, data = json.dumps(str(ASSETS / "decode.js")), json.dumps(str(tmp_path / "packed.json"))
     code = (
         f"require({decoder}).unpack(require({data})).then((found) => console.log(JSON.stringify("
         "Object.fromEntries(Object.entries(found).map(([name, values]) => [name, [...values]])))))"
     )
-    told = json.loads(subprocess.run([node, "-e", code], capture_output=True, text=True, check=True).stdout)
+    found = json.loads(subprocess.run([node, "-e", code], capture_output=True, text=True, check=True).stdout)
     for name, values in unpack(packed).items():
-        np.testing.assert_allclose(np.array(told[name]).reshape(values.shape[1], -1).T, values, atol=1e-9)
+        np.testing.assert_allclose(np.array(found[name]).reshape(values.shape[1], -1).T, values, atol=1e-9)
 
 
-def test_the_page_finds_everything_where_python_does(lives, tmp_path):
+def test_the_page_finds_everything_where_python_does(recorded, tmp_path):
     node = shutil.which("node")
     if node is None:
         pytest.skip("node is not installed, so the page's geometry cannot be run")
     for name in ("squares", "points", "space"):
-        recording = lives[name].recording
-        (tmp_path / "lives.json").write_text(json.dumps(embedded(page([lives[name]], Look()))))
+        recording = recorded[name].recording
+        (tmp_path / "page.json").write_text(json.dumps(embedded(page([recorded[name]], Look()))))
         write_text(
             tmp_path / "run.js",
             f"""
             const {{ unpack }} = require({json.dumps(str(ASSETS / "decode.js"))});
-            const {{ Life, colourOf }} = require({json.dumps(str(ASSETS / "motion.js"))});
-            const shared = require("./lives.json");
-            unpack(shared.lives[0].packed).then((streams) => {{
-              const life = new Life(shared.lives[0], streams), pose = life.pose(7.5 * life.interval);
-              const strain = pose.corners.map((_, voxel) => life.quantity("strain", pose, voxel));
-              const felt = life.felt.map((_, sense) => pose.corners.map((_, voxel) => life.feltAt(pose, voxel, sense)));
+            const {{ RecordedRobot, colourOf }} = require({json.dumps(str(ASSETS / "motion.js"))});
+            const shared = require("./page.json");
+            unpack(shared.robots[0].packed).then((streams) => {{
+              const robot = new RecordedRobot(shared.robots[0], streams), pose = robot.pose(7.5 * robot.interval);
+              const strain = pose.corners.map((_, voxel) => robot.quantity("strain", pose, voxel));
+              const feltBy = (sense) => pose.corners.map((_, voxel) => robot.feltAt(pose, voxel, sense));
+              const felt = robot.felt.map((_, sense) => feltBy(sense));
               const red = colourOf(shared, {{ colourBy: "area", palette: "original" }}, 0.7);
               console.log(JSON.stringify({{ corners: pose.corners, center: pose.center, strain, felt, red }}));
             }});
             """,
         )
-        told = json.loads(
+        seen = json.loads(
             subprocess.run([node, tmp_path / "run.js"], capture_output=True, text=True, check=True).stdout
         )
         here = recording.at(np.array([0.5 * (recording.time[7] + recording.time[8])]))
-        np.testing.assert_allclose(told["corners"], here.corners[0], atol=3e-3)
-        np.testing.assert_allclose(told["center"], here.center[0], atol=2e-3)
-        np.testing.assert_allclose(told["strain"], here.strain[0], atol=2e-3)
-        for values, sense in zip(told["felt"], here.felt, strict=True):
+        np.testing.assert_allclose(seen["corners"], here.corners[0], atol=3e-3)
+        np.testing.assert_allclose(seen["center"], here.center[0], atol=2e-3)
+        np.testing.assert_allclose(seen["strain"], here.strain[0], atol=2e-3)
+        for values, sense in zip(seen["felt"], here.felt, strict=True):
             assert [value is not None for value in values] == sense.has.tolist()
             found = np.array([value for value in values if value is not None])
             np.testing.assert_allclose(found, sense.value[0, sense.has], atol=0.02 * sense.reach)
-        assert told["red"] == SCALES["original"]["area"].colours(np.array(0.7)).tolist()
+        assert seen["red"] == SCALES["original"]["area"].colours(np.array(0.7)).tolist()
 
 
 @pytest.mark.parametrize("name", ["squares", "points"])
-def test_the_page_draws_overlays_only_when_asked_for(lives, tmp_path, name):
+def test_the_page_draws_overlays_only_when_asked_for(recorded, tmp_path, name):
     node = shutil.which("node")
     if node is None:
         pytest.skip("node is not installed, so the page cannot be drawn")
-    (tmp_path / "lives.json").write_text(json.dumps(embedded(page([lives[name]], Look()))))
+    (tmp_path / "page.json").write_text(json.dumps(embedded(page([recorded[name]], Look()))))
     scripts = json.dumps([str(ASSETS / script) for script in ("decode.js", "motion.js", "overlays.js", "plane.js")])
     write_text(
         tmp_path / "run.js",
         """
-        const fs = require("fs"), vm = require("vm"), shared = require("./lives.json");
+        const fs = require("fs"), vm = require("vm"), shared = require("./page.json");
         for (const file of SCRIPTS) vm.runInThisContext(fs.readFileSync(file, "utf8"));
         const draw = vm.runInThisContext("(streams, shared, look, g) => {"
-          + "const life = new Life(shared.lives[0], streams);"
-          + "const time = life.end / 2; const rect = { left: 0, top: 0, width: 400, height: 300 };"
-          + "drawPlane(g, rect, life, life.pose(time), shared, look, { ink: 'ink' }, time); }");
-        vm.runInThisContext("unpack")(shared.lives[0].packed).then((streams) => {
-          const told = {};
+          + "const robot = new RecordedRobot(shared.robots[0], streams);"
+          + "const time = robot.end / 2; const rect = { left: 0, top: 0, width: 400, height: 300 };"
+          + "drawPlane(g, rect, robot, robot.pose(time), shared, look, { ink: 'ink' }, time); }");
+        vm.runInThisContext("unpack")(shared.robots[0].packed).then((streams) => {
+          const found = {};
           const numbers = (values) => values.every((value) => typeof value !== "number" || Number.isFinite(value));
           for (const overlay of ["none", "masses", "springs", "control", "touching", "velocity", "sensors", "path"]) {
             const calls = [];
@@ -292,19 +293,19 @@ def test_the_page_draws_overlays_only_when_asked_for(lives, tmp_path, name):
               set: (known, key, value) => (calls.push([key, [value]]), true),
             });
             draw(streams, shared, { colourBy: "area", palette: "original", zoom: 1, follow: true, [overlay]: true }, g);
-            told[overlay] = { calls: calls.length, sound: calls.every(([, values]) => numbers(values)) };
+            found[overlay] = { calls: calls.length, sound: calls.every(([, values]) => numbers(values)) };
           }
-          console.log(JSON.stringify(told));
+          console.log(JSON.stringify(found));
         });
         """.replace("SCRIPTS", scripts),
     )
-    told = json.loads(subprocess.run([node, tmp_path / "run.js"], capture_output=True, text=True, check=True).stdout)
-    assert all(drawn["sound"] for drawn in told.values())
-    plain = told.pop("none")["calls"]
-    shown = {overlay for overlay, drawn in told.items() if drawn["calls"] > plain}
-    middle = lives[name].recording.at(np.array([0.5 * lives[name].recording.time[-1]]))
+    found = json.loads(subprocess.run([node, tmp_path / "run.js"], capture_output=True, text=True, check=True).stdout)
+    assert all(drawn["sound"] for drawn in found.values())
+    plain = found.pop("none")["calls"]
+    shown = {overlay for overlay, drawn in found.items() if drawn["calls"] > plain}
+    middle = recorded[name].recording.at(np.array([0.5 * recorded[name].recording.time[-1]]))
     absent = (set() if middle.touching.any() else {"touching"}) | (set() if middle.felt else {"sensors"})
-    assert shown == set(told) - absent
+    assert shown == set(found) - absent
 
 
 @pytest.mark.parametrize("script", sorted(ASSETS.parents[1].glob("*/assets/*.js")), ids=lambda path: path.name)
@@ -318,15 +319,15 @@ def test_scripts_are_sound(script):
 # Pages
 
 
-def test_a_page_holds_the_life_and_loads_nothing(lives):
-    for name, life in lives.items():
-        text = page([life], Look(overlays=frozenset({"path"})))
+def test_a_page_holds_the_recording_and_loads_nothing(recorded):
+    for name, robot in recorded.items():
+        text = page([robot], Look(overlays=frozenset({"path"})))
         data = embedded(text)
-        assert [told["name"] for told in data["lives"]] == [name]
+        assert [robot["name"] for robot in data["robots"]] == [name]
         assert data["look"]["path"] is True
         assert data["look"]["velocity"] is False
-        moved = unpack(data["lives"][0]["packed"])["position"]
-        np.testing.assert_allclose(moved, life.recording.position.reshape(len(moved), -1), atol=0.51 * 3 / 2000)
+        moved = unpack(data["robots"][0]["packed"])["position"]
+        np.testing.assert_allclose(moved, robot.recording.position.reshape(len(moved), -1), atol=0.51 * 3 / 2000)
         assert "default-src 'none'" in text  # the browser itself refuses to load anything
         code = re.sub(r"<script>\s*/\*\s*three\.js.*?</script>", "", text, flags=re.S)
         assert not re.findall(r"https?://", code)
@@ -334,33 +335,33 @@ def test_a_page_holds_the_life_and_loads_nothing(lives):
         assert ("three.js authors" in text) == (name == "space")
 
 
-def test_masses_and_springs_are_drawn_in_the_plane(lives):
-    look = {name: embedded(page([lives[name]], Look()))["look"] for name in ("squares", "space")}
+def test_masses_and_springs_are_drawn_in_2d(recorded):
+    look = {name: embedded(page([recorded[name]], Look()))["look"] for name in ("squares", "space")}
     assert [look[name]["masses"] for name in look] == [True, False]
-    mixed = embedded(page([lives["squares"], lives["space"]], Look()))["look"]
-    assert (mixed["masses"], mixed["springs"]) == ("plane", "plane")
+    mixed = embedded(page([recorded["squares"], recorded["space"]], Look()))["look"]
+    assert (mixed["masses"], mixed["springs"]) == ("2d", "2d")
     node = shutil.which("node")
     if node is None:
         pytest.skip("node is not installed, so the page cannot be asked")
     asked = f"console.log(JSON.stringify([2, 3].map((dimension) => lookOf({{ dimension }}, {json.dumps(mixed)}))))"
     script = (ASSETS / "motion.js").read_text(encoding="utf-8") + asked
-    told = json.loads(subprocess.run([node, "-e", script], capture_output=True, text=True, check=True).stdout)
-    assert told == [mixed | {"masses": True, "springs": True}, mixed | {"masses": False, "springs": False}]
+    found = json.loads(subprocess.run([node, "-e", script], capture_output=True, text=True, check=True).stdout)
+    assert found == [mixed | {"masses": True, "springs": True}, mixed | {"masses": False, "springs": False}]
 
 
-def test_names_cannot_break_a_page(lives):
-    life = replace(lives["points"], name="</script><b>@@DATA@@")
-    text = page([life], Look())
-    assert embedded(text)["lives"][0]["name"] == life.name
+def test_names_cannot_break_a_page(recorded):
+    robot = replace(recorded["points"], name="</script><b>@@DATA@@")
+    text = page([robot], Look())
+    assert embedded(text)["robots"][0]["name"] == robot.name
     assert "<b>" not in text
 
 
-def test_a_minute_of_a_biped_is_small(lives):
+def test_a_minute_of_a_biped_is_small(recorded):
     """As many numbers as a biped of square masses has, none of them easy to guess."""
     random, moments = np.random.default_rng(0), 60 * 30 + 1
     time = np.linspace(0, 60, moments)[:, None]
     gait = np.sin(2 * np.pi * time + random.uniform(0, 6, 14 * 3)) + random.normal(size=(moments, 14 * 3)) * 0.02
-    few = streams_of(lives["squares"].recording)
+    few = streams_of(recorded["squares"].recording)
     streams = [
         Stream("position", few[0].quantum, gait[:, :28] + 0.5 * time),
         Stream("angle", few[1].quantum, 0.3 * gait[:, 28:]),
@@ -368,16 +369,16 @@ def test_a_minute_of_a_biped_is_small(lives):
         Stream("control", few[3].quantum, np.sin(2 * np.pi * time + random.uniform(0, 6, 6))),
         Stream("touching", 1.0, random.integers(0, 2, (moments, 6)).astype(float)),
     ]
-    assert len(pack(streams)["data"]) + len(page([lives["squares"]], Look())) < 400_000  # and so far below 2 MB
+    assert len(pack(streams)["data"]) + len(page([recorded["squares"]], Look())) < 400_000  # and so far below 2 MB
 
 
-def test_ground_in_view_is_all_there(lives):
-    for life in lives.values():
-        ground = embedded(page([life], Look()))["lives"][0]["ground"]
-        seen = life.recording.corners[..., 0]
+def test_ground_in_view_is_all_there(recorded):
+    for robot in recorded.values():
+        ground = embedded(page([robot], Look()))["robots"][0]["ground"]
+        seen = robot.recording.corners[..., 0]
         assert ground["x"][0] <= max(seen.min() - 50, 0)
         assert ground["x"][-1] >= seen.max() + 50
-        assert ("field" in ground) == (life.name == "space")
+        assert ("field" in ground) == (robot.name == "space")
 
 
 # Pictures
@@ -390,11 +391,11 @@ def painted(recording, moment=-1, **look):
 
 
 def has(image, colour):
-    wanted = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
-    return (np.abs(image - wanted).max(-1) < 12).sum()
+    target = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+    return (np.abs(image - target).max(-1) < 12).sum()
 
 
-def test_fill_tells_the_area():
+def test_fill_shows_the_area():
     """The middle of a voxel of each area has the colour of the scale."""
     row = still()
     for palette in PALETTES:
@@ -405,7 +406,7 @@ def test_fill_tells_the_area():
             assert all(has(image, other) < 100 for other in scale.stops if other != scale.stops[stop])
 
 
-def test_lightness_alone_tells_values_of_the_safe_palette():
+def test_lightness_alone_shows_values_of_the_safe_palette():
     for scale in SCALES["safe"].values():
         light = scale.colours(np.linspace(*scale.ends, 50)) @ [0.2126, 0.7152, 0.0722]
         assert (np.diff(light) > 0).all()
@@ -499,7 +500,7 @@ WITHOUT = {
 
 
 @pytest.mark.parametrize("cones", WITHOUT)
-def test_bars_of_senses_can_be_told_apart_by_colour_blind_eyes(cones):
+def test_bars_of_senses_can_be_distinguished_by_colour_blind_eyes(cones):
     """By their distance in CIE L*a*b*, of which about 2 can just be seen side by side, and bars are thin."""
     share = rgb(SENSES) / 255
     linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
@@ -512,7 +513,7 @@ def test_bars_of_senses_can_be_told_apart_by_colour_blind_eyes(cones):
     assert apart.min() > 20
 
 
-def test_what_overlays_mean_is_told_below():
+def test_what_overlays_mean_is_said_below():
     marks = sense_marks([replace(still(), felt=(Felt("speed", "m/s", 0.0, np.ones((2, 6)), np.ones(6, bool)),))])
     plain, some = (legend(Look(overlays=frozenset(chosen)), 320, ("a",)) for chosen in ((), ("touching", "velocity")))
     every = legend(Look(overlays=frozenset(OVERLAYS)), 320, ("a",), marks=marks)
@@ -536,7 +537,7 @@ def test_springs_can_be_seen_on_dark_voxels():
 
 @pytest.mark.parametrize("dimension", [2, 3])
 def test_springs_are_counted_as_those_that_break(dimension):
-    """The force of a spring that wants to have no length is as large as its corners are apart."""
+    """The force of a spring whose rest length is 0 is as large as its corners are apart."""
     corner = np.random.default_rng(0).normal(size=(dimension, *(2,) * dimension, *(1,) * dimension))
     tension = voxel_tensions(
         jnp.ones((dimension, *(1,) * dimension)), jnp.zeros((1,) * dimension), tuple(jnp.asarray(corner))
@@ -566,18 +567,18 @@ def test_broken_springs_are_not_drawn(tmp_path):
     packed = json.dumps({"packed": pack(streams_of(torn)), "part": torn.part.tolist(), "dimension": 2, "interval": 1.0})
     code = f"""
         const {{ unpack }} = require({json.dumps(str(ASSETS / "decode.js"))});
-        const {{ Life }} = require({json.dumps(str(ASSETS / "motion.js"))});
+        const {{ RecordedRobot }} = require({json.dumps(str(ASSETS / "motion.js"))});
         const data = {{ ...{packed}, springs: {torn.springs.astype(int).tolist()} }};
         const shared = {{ pointSprings: {{ 2: {json.dumps(spring_corners(2))} }} }};
         unpack(data.packed).then((streams) => {{
-          const life = new Life(data, streams), gone = ([a, b]) => a[0] === b[0] && a[1] === b[1];
-          const told = [0, 0.5, 1].map((time) => life.springEnds(life.pose(time), shared).map(gone).indexOf(true));
-          console.log(JSON.stringify(told));
+          const robot = new RecordedRobot(data, streams), gone = ([a, b]) => a[0] === b[0] && a[1] === b[1];
+          const found = [0, 0.5, 1].map((time) => robot.springEnds(robot.pose(time), shared).map(gone).indexOf(true));
+          console.log(JSON.stringify(found));
         }});
     """
     write_text(tmp_path / "run.js", code)
-    told = subprocess.run([node, tmp_path / "run.js"], capture_output=True, text=True, check=True).stdout
-    assert json.loads(told) == [-1, -1, 3]
+    found = subprocess.run([node, tmp_path / "run.js"], capture_output=True, text=True, check=True).stdout
+    assert json.loads(found) == [-1, -1, 3]
 
 
 @pytest.mark.parametrize("colour", ["control", "strain", "material"])
@@ -609,7 +610,7 @@ def test_play_writes_one_file(vsr, robot, tmp_path, suffix):
     assert result.exit_code == 0, result.output
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["robot.yaml", target.name])
     if suffix == "html":
-        assert len(embedded(target.read_text())["lives"]) == 2
+        assert len(embedded(target.read_text())["robots"]) == 2
         return
     with Image.open(target) as image:
         if suffix == "gif":
@@ -686,7 +687,7 @@ def test_of_a_run_the_best_that_is_kept_is_shown(tmp_path):
     assert "of seed 1, which was better, that robot is not kept; seed 0 is shown" in (second.warning or "")
 
 
-def test_robots_of_the_same_name_are_told_apart_by_their_folders(tmp_path):
+def test_robots_of_the_same_name_are_distinguished_by_their_folders(tmp_path):
     given = [
         make_run(tmp_path / "old" / "walk"),
         make_run(tmp_path / "new" / "walk"),
@@ -697,7 +698,7 @@ def test_robots_of_the_same_name_are_told_apart_by_their_folders(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("robot.yaml", "--out", "motion.avi"), "the name should end in .html or .mp4 or .gif or .png"),
         (("robot.yaml", "--out", "nowhere/motion.gif"), "there is no folder nowhere"),
@@ -713,7 +714,7 @@ def test_robots_of_the_same_name_are_told_apart_by_their_folders(tmp_path):
         (("evolving.yaml",), "still to evolve"),
     ],
 )
-def test_faults_are_told_in_a_line_and_leave_nothing(vsr, robot, tmp_path, arguments, told):
+def test_errors_are_reported_in_a_line_and_leave_nothing(vsr, robot, tmp_path, arguments, message):
     (tmp_path / "empty").mkdir()
     (tmp_path / "evolving.yaml").write_text(TINY)
     make_run(tmp_path / "walk")
@@ -723,7 +724,7 @@ def test_faults_are_told_in_a_line_and_leave_nothing(vsr, robot, tmp_path, argum
     before = sorted(tmp_path.rglob("*"))
     result = vsr(*arguments, "--seconds", SECONDS)
     assert result.exit_code == 2
-    assert told in result.output
+    assert message in result.output
     assert len(result.output.strip().splitlines()) == 1
     assert sorted(tmp_path.rglob("*")) == before
 

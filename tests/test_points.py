@@ -16,7 +16,7 @@ from vsr.body import Body, Material
 from vsr.environment import Environment
 from vsr.lattice import INTEGRATORS, advance, isotropic, of_cells
 from vsr.lattice import rest_state as lattice_at_rest
-from vsr.physics.engine import assemble_body, mechanics_of
+from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.points.assembly import PointMaterials, assemble_points, layers_needed, most_layers
 from vsr.physics.points.breaking import broken_springs
 from vsr.physics.points.gather import nodes_of_corners
@@ -198,7 +198,7 @@ def test_every_integrator_lets_robots_fall_and_land(dimension, integrator):
     drop = float((center(model, start) - center(model, falling))[-1])
     assert drop == pytest.approx(9.8 / 3**2 * (3 * 0.2 - 1 + np.exp(-3 * 0.2)), rel=0.01)
     landed = run(model, falling, time=4.0, substep=1 / 1000, environment=ground)
-    low, _ = mechanics_of(model).bounding_box(model, landed)
+    low, _ = engine_of(model).bounding_box(model, landed)
     assert float(low[-1]) == pytest.approx(0.0, abs=1e-3)
     felt = View(voxel_motion(model, ground, landed), False)
     assert float(jnp.sqrt((felt.voxels.velocity**2).sum(-1)).max()) < 0.05
@@ -235,7 +235,7 @@ def test_what_voxels_feel_in_space():
 def test_a_placed_robot_stands_where_it_should(dimension):
     model = assemble_body(body_of(dimension))
     state = place(model, Flat().build(), Placement(clearance=0.5, velocity=(2.0, 1.0)))
-    low, high = mechanics_of(model).bounding_box(model, state)
+    low, high = engine_of(model).bounding_box(model, state)
     np.testing.assert_allclose(low, [11.0, *([-3.0] if dimension == 3 else []), 0.5], atol=1e-5)
     np.testing.assert_allclose(high - low, [6.0] * dimension, atol=1e-5)
     moving = np.asarray(state.velocity)[np.asarray(model.node_mass) > 0]

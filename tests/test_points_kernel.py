@@ -14,7 +14,7 @@ from tests.test_points import shaken
 from vsr.body import Body, Material
 from vsr.controllers import Sine
 from vsr.environment import Environment
-from vsr.episode import Schedule, record
+from vsr.episode import Schedule, begin, record, scenario_of
 from vsr.lattice.launch import MOST_LANES
 from vsr.physics.engine import assemble_body
 from vsr.physics.points.assembly import PointMaterials, assemble_points
@@ -125,13 +125,17 @@ def test_many_robots_at_once_are_each_alone():
     assert np.abs(elsewhere.position - alone[0][0].position).max() > 1e-2  # each one's ground matters
 
 
-def test_a_life_on_record():
+def test_a_recorded_episode():
     """Interval after interval, with control values that change."""
     body = Body(shape="ab", masses="points", materials=MATERIALS)
     model, controller = assemble_body(body), Sine(frequency=3.0).build(body)
-    live = jax.jit(partial(record, model, controller, valley(0.2), shaken(model)), static_argnames="schedule")
     schedule = Schedule(duration=0.1, control_interval=0, substeps=4)
-    plain, kernel = (live(schedule=replace(schedule, implementation=name)) for name in ("xla", KERNEL))
+
+    def recorded(name):
+        scenario = scenario_of(model, valley(0.2), replace(schedule, implementation=name))
+        return jax.jit(record)(scenario, controller, begin(scenario, shaken(model)))
+
+    plain, kernel = map(recorded, ("xla", KERNEL))
     assert np.ptp(plain[1].control) > 0.5
     assert plain[1].state.position.shape == (7, *model.node_mass.shape, 2)
     assert_close(plain, kernel)

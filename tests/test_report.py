@@ -1,4 +1,4 @@
-"""What `vsr report` tells: every part of the page against what the run folder holds, and what it refuses."""
+"""What `vsr report` says: every part of the page against what the run folder holds, and what it refuses."""
 
 import fcntl
 import html
@@ -47,11 +47,11 @@ class Reader(HTMLParser):
         assert not self.open
 
     def handle_starttag(self, name, attributes):
-        told = dict(attributes)
-        self.ids += [told["id"]] if "id" in told else []
-        self.links += [told[key] for key in ("href", "src", "xlink:href") if key in told]
-        self.frames += [told["srcdoc"]] if "srcdoc" in told else []
-        if name == "svg" and not told.get("aria-label"):
+        given = dict(attributes)
+        self.ids += [given["id"]] if "id" in given else []
+        self.links += [given[key] for key in ("href", "src", "xlink:href") if key in given]
+        self.frames += [given["srcdoc"]] if "srcdoc" in given else []
+        if name == "svg" and not given.get("aria-label"):
             self.faults.append(self.getpos())
         if name not in VOID:
             self.open.append(name)
@@ -147,10 +147,10 @@ def test_a_page_is_sound_and_loads_nothing(written):
 
 
 def test_every_part_is_there(written):
-    wanted = ["Summary", "Best robot", "Fitness", "Best bodies", "Diversity", "Lineage of the best robot", "Failures"]
-    wanted += ["Settings", "Versions", "How to reproduce it"]
+    expected = ["Summary", "Best robot", "Fitness", "Best bodies", "Diversity", "Lineage of the best robot", "Failures"]
+    expected += ["Settings", "Versions", "How to reproduce it"]
     title, *headings = Reader(written).headings
-    assert headings == wanted
+    assert headings == expected
     assert "walk" in title
     assert "<b>" not in written
     assert "finished: 3 generations" in written
@@ -169,9 +169,9 @@ def test_every_part_is_there(written):
 def test_the_viewer_shows_the_best_robot(written):
     (frame,) = Reader(written).frames
     Reader(re.sub(r"<script>.*?</script>", "", frame, flags=re.S))
-    lives = json.loads(re.search(r'id="lives">(.*?)</script>', frame, re.S).group(1))["lives"]
-    assert [life["name"] for life in lives] == ["walk <b>&, seed 1"]
-    assert lives[0]["packed"]["moments"] == 19  # 0.6 s, a moment every 1/30 s: a life as long as the task
+    robots = json.loads(re.search(r'id="robots">(.*?)</script>', frame, re.S).group(1))["robots"]
+    assert [robot["name"] for robot in robots] == ["walk <b>&, seed 1"]
+    assert robots[0]["packed"]["moments"] == 19  # 0.6 s, a moment every 1/30 s: an episode as long as the task
 
 
 def test_seeds_come_best_first(written):
@@ -180,7 +180,7 @@ def test_seeds_come_best_first(written):
     assert cells == [["1", "1.25", "1.45", "2", "0.1", "2", "3"], ["0", "0.25", "0.45", "2", "0.1", "2", "3"]]
 
 
-def test_gains_are_told_with_their_generation_and_maker(written):
+def test_gains_are_listed_with_their_generation_and_maker(written):
     body = re.search(r"All gains on this line.*?<tbody>(.*?)</tbody>", written, re.S).group(1)
     cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in re.findall(r"<tr.*?</tr>", body)]
     assert cells == [["1", "mutation", "0.5", "0.9", "42 %"], ["2", "crossover", "0.9", "1.45", "58 %"]]
@@ -202,7 +202,7 @@ def test_charts_take_the_colours_of_the_page(run):
     assert all(id.startswith("name-") for id in used)
 
 
-def test_what_is_not_there_is_told(vsr, tmp_path):
+def test_what_is_missing_is_reported(vsr, tmp_path):
     make_run(tmp_path / "bare", best=None, diverse=False, lineage=False)
     assert vsr("bare").exit_code == 0
     text = (tmp_path / "bare" / "report.html").read_text()
@@ -214,7 +214,7 @@ def test_what_is_not_there_is_told(vsr, tmp_path):
     assert not re.search(r"\bnan\b", text, re.I)
 
 
-def test_damaged_files_are_told(vsr, tmp_path, unmoving):
+def test_damaged_files_are_reported(vsr, tmp_path, unmoving):
     run = make_run(tmp_path / "torn")
     (run / "lineage" / "00000003.npz").write_bytes(b"PK\x03\x04torn")
     (run / "best" / "seed-0.yaml").write_text("robot: 3\n")
@@ -230,7 +230,7 @@ def test_damaged_files_are_told(vsr, tmp_path, unmoving):
     assert "00000003.npz: cannot be read" in text
     assert "seed-0.yaml:1" in text
     assert "it has 3 ancestors" in text
-    assert "does not tell how it was made" in text
+    assert "does not say how it was made" in text
 
 
 @pytest.mark.parametrize("busy", [True, False])
@@ -247,18 +247,18 @@ def test_a_run_that_is_not_finished_says_so(vsr, tmp_path, unmoving, busy):
 
 
 @pytest.mark.parametrize(
-    ("generations", "told"),
+    ("generations", "message"),
     [
         (GENERATIONS, "nothing was found at best/seed-1.yaml, where a finished run keeps it"),
         (50, "the run&#x27;s next checkpoint brings best/seed-1.yaml"),
     ],
 )
-def test_robots_that_are_gone_are_not_promised(vsr, tmp_path, generations, told):
+def test_robots_that_are_gone_are_not_promised(vsr, tmp_path, generations, message):
     run = make_run(tmp_path / "walk", config=TINY.replace("generations: 5", f"generations: {generations}"))
     shutil.rmtree(run / "best")
     result = vsr(run)
     assert result.exit_code == 0, result.output
-    assert (run / "report.html").read_text().count(told) == 2  # of the viewer and of the bodies
+    assert (run / "report.html").read_text().count(message) == 2  # of the viewer and of the bodies
     warned = "the run is finished, but there is no seed-0.yaml, seed-1.yaml"
     assert (warned in result.output) == (generations == GENERATIONS)
 
@@ -295,7 +295,7 @@ def test_several_runs_are_compared_first(vsr, tmp_path, unmoving):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("absent",), "absent: there is no such run folder"),
         (("empty",), "empty: this is not a run folder"),
@@ -304,14 +304,14 @@ def test_several_runs_are_compared_first(vsr, tmp_path, unmoving):
         (("one", "--out", "nowhere/page.html"), "there is no folder nowhere"),
     ],
 )
-def test_faults_are_told_in_a_line_and_leave_nothing(vsr, tmp_path, unmoving, arguments, told):
+def test_errors_are_reported_in_a_line_and_leave_nothing(vsr, tmp_path, unmoving, arguments, message):
     make_run(tmp_path / "one")
     make_run(tmp_path / "other", config=TINY + "fitness: travel_velocity\n")
     (tmp_path / "empty").mkdir()
     before = sorted(tmp_path.rglob("*"))
     result = vsr(*arguments)
     assert result.exit_code == 2
-    assert told in result.output
+    assert message in result.output
     assert len(result.output.strip().splitlines()) == 1
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -386,13 +386,15 @@ def test_a_kept_robot_stands_beside_its_own_fitness(tmp_path):
     found = find_out(read_run(run), "walk")
     assert [found.is_surpassed(index) for index in range(2)] == [False, True]
     assert '<th scope="col">best kept</th>' in sections.fitness(found, "c")
-    life = SimpleNamespace(name="walk", measures={"relative_velocity": 1.3}, recording=SimpleNamespace(time=[0.0, 2.0]))
-    told = page_module._told_again([found], [life])
-    assert "walk: 1.35" in told
-    assert "the best kept; the run has since reached 1.45" in told
+    robot = SimpleNamespace(
+        name="walk", measures={"relative_velocity": 1.3}, recording=SimpleNamespace(time=[0.0, 2.0])
+    )
+    text = page_module._measured_again([found], [robot])
+    assert "walk: 1.35" in text
+    assert "the best kept; the run has since reached 1.45" in text
     (run / "best" / "seed-1.yaml").write_text(ROBOT)
     found = find_out(read_run(run), "walk")
-    assert "best kept" not in sections.fitness(found, "c") + page_module._told_again([found], [life])
+    assert "best kept" not in sections.fitness(found, "c") + page_module._measured_again([found], [robot])
 
 
 @pytest.mark.parametrize("direction", ["maximise", "minimise"])
@@ -407,8 +409,8 @@ def test_the_best_robot_is_the_best_that_is_kept(tmp_path, direction):
         (run / "best" / f"seed-{seed}.yaml").write_text(title + ROBOT)
     found = find_out(read_run(run), "walk")
     assert (found.seed, found.is_behind) == (0, True)
-    life = SimpleNamespace(name="walk", measures={"relative_velocity": 0.0}, recording=SimpleNamespace(time=[0.0]))
-    assert f"walk: {better} 1/s as evolved" in page_module._told_again([found], [life])
+    robot = SimpleNamespace(name="walk", measures={"relative_velocity": 0.0}, recording=SimpleNamespace(time=[0.0]))
+    assert f"walk: {better} 1/s as evolved" in page_module._measured_again([found], [robot])
 
 
 def test_the_report_shows_the_robot_that_play_shows(tmp_path):

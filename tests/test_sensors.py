@@ -10,10 +10,10 @@ from pydantic import ValidationError
 
 from vsr.body import Body
 from vsr.environment import Environment
-from vsr.physics.engine import assemble_body, mechanics_of
+from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.squares.geometry import rest_state
-from vsr.sensors import QUANTITIES, Sense, empty_memory, read
-from vsr.sensors.quantities import ONLY_IN_SPACE, View
+from vsr.sensors import QUANTITIES, Sense, empty_memory, readings, remember
+from vsr.sensors.quantities import ONLY_IN_2D, ONLY_IN_3D
 from vsr.tasks import move_rigidly
 from vsr.terrain import Flat
 
@@ -26,8 +26,8 @@ def model():
     return assemble_body(BODY)
 
 
-def feel(model, state, name, *, legacy=False):
-    return np.asarray(QUANTITIES[name](View(mechanics_of(model).voxel_motion(model, GROUND, state), legacy)))
+def feel(model, state, name):
+    return np.asarray(QUANTITIES[name](engine_of(model).voxel_motion(model, GROUND, state)))
 
 
 def moved(model, *, tilt=0.0, velocity=(0.0, 0.0), shift=(50.0, 5.0)):
@@ -41,14 +41,12 @@ def test_angle_is_the_robots_tilt(model, tilt):
 
 @pytest.mark.parametrize(("tilt", "wrong"), [(0.4, 0.4 - np.pi / 2), (-0.4, -0.4 + np.pi / 2)])
 def test_legacy_angle_is_the_originals(model, tilt, wrong):
-    np.testing.assert_allclose(
-        feel(model, moved(model, tilt=tilt), "angle", legacy=True)[BODY.present], wrong, atol=1e-5
-    )
+    np.testing.assert_allclose(feel(model, moved(model, tilt=tilt), "legacy_angle")[BODY.present], wrong, atol=1e-5)
 
 
 def test_velocities(model):
     state = moved(model, tilt=0.5, velocity=(3.0, -4.0))
-    felt = {name: feel(model, state, name)[0, 1] for name in QUANTITIES if name not in ONLY_IN_SPACE}
+    felt = {name: feel(model, state, name)[0, 1] for name in QUANTITIES if name not in (*ONLY_IN_2D, *ONLY_IN_3D)}
     assert felt["velocity_x"] == pytest.approx(3.0, abs=1e-5)
     assert felt["velocity_y"] == pytest.approx(-4.0, abs=1e-5)
     assert felt["velocity_magnitude"] == pytest.approx(5.0, abs=1e-5)
@@ -82,7 +80,7 @@ def test_touching_tells_which_voxels_are_in_the_ground(model):
     np.testing.assert_array_equal(feel(model, above, "touching") * BODY.present, 0)
     np.testing.assert_array_equal(feel(model, in_ground, "touching") * BODY.present, [[1, 1], [0, 0]])
     nowhere = Environment(gravity=jnp.float32(0))
-    free = View(mechanics_of(model).voxel_motion(model, nowhere, in_ground), False)
+    free = engine_of(model).voxel_motion(model, nowhere, in_ground)
     assert float(QUANTITIES["touching"](free).sum()) == 0
 
 
@@ -92,11 +90,12 @@ def test_readings_over_calls_follow_their_definition(model):
     speeds = [1.0, 4.0, 2.0, 8.0, 5.0]
     for call, speed in enumerate(speeds):
         state = moved(model, velocity=(speed, 0.0))
-        readings, memory = read(senses, model, GROUND, state, memory, jnp.asarray(call == 0))
+        memory = remember(senses, model, GROUND, state, memory, jnp.asarray(call == 0))
         history = ([speeds[0]] * 3 + speeds[1 : call + 1])[-3:] if call else [speeds[0]] * 3
         wanted = [speed, np.mean(history), speed - history[0]]
-        np.testing.assert_allclose(readings[:, 0, 0], wanted, atol=1e-5)
-        np.testing.assert_array_equal(readings[:, 1, 1], 0)
+        read = readings(senses, memory)
+        np.testing.assert_allclose(read[:, 0, 0], wanted, atol=1e-5)
+        np.testing.assert_array_equal(read[:, 1, 1], 0)
 
 
 def test_readings_run_under_jit_and_vmap(model):
@@ -108,7 +107,7 @@ def test_readings_run_under_jit_and_vmap(model):
     @jax.jit
     @jax.vmap
     def feel_all(state):
-        return read(senses, model, GROUND, state, memory, jnp.asarray(True))[0]
+        return readings(senses, remember(senses, model, GROUND, state, memory, jnp.asarray(True)))
 
     np.testing.assert_allclose(feel_all(stacked)[:, 0, 0, 0], [0.1, 0.3], atol=1e-5)
 

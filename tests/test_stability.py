@@ -8,10 +8,11 @@ import pytest
 
 from vsr.body import Body, Material
 from vsr.environment import Environment
-from vsr.physics.engine import assemble_body
+from vsr.physics.engine import assemble_body, stability_bound
 from vsr.physics.squares.advance import advance
 from vsr.physics.squares.geometry import kinetic_energy, rest_state
-from vsr.physics.squares.stability import MARGIN, choose_substeps, longest_substep
+from vsr.physics.squares.stability import longest_substep
+from vsr.physics.substeps import MARGIN, choose_substeps
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 SOFT = {"scaffolding": ("side_external", "central_cross")}
@@ -55,14 +56,15 @@ def test_bound_holds_for_bodies():
 
 def test_substeps_follow_the_stiffest_material():
     hard, soft = Material(spring_frequency=25.0), Material(spring_frequency=5.0)
-    assert choose_substeps([hard, soft], 1 / 60) == choose_substeps([hard], 1 / 60) == 18
-    assert choose_substeps([Material()], 1 / 60) == 6
+    both = stability_bound("squares", [hard, soft], 3.0, 2, "semi_implicit_euler")
+    assert choose_substeps(both, 1 / 60) == choose_substeps(longest_substep(hard), 1 / 60) == 18
+    assert choose_substeps(longest_substep(Material()), 1 / 60) == 6
     for material in (hard, soft):
-        count = choose_substeps([material], 1 / 60)
+        count = choose_substeps(longest_substep(material), 1 / 60)
         assert 1 / 60 / count <= longest_substep(material) / MARGIN
 
 
 def test_too_few_substeps_are_refused_with_the_bound():
-    assert choose_substeps([Material()], 1 / 60, 2) == 2
+    assert choose_substeps(longest_substep(Material()), 1 / 60, 2) == 2
     with pytest.raises(ValueError, match=r"13\.41 ms.*at least 2"):
-        choose_substeps([Material()], 1 / 60, 1)
+        choose_substeps(longest_substep(Material()), 1 / 60, 1)

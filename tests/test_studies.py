@@ -14,9 +14,10 @@ from PIL import Image
 import cli
 from experiments.check import check_file
 from experiments.config import load_experiment
-from experiments.reproduce import reproduce as reproduce_module
+from experiments.reproduce import command as reproduce_module
 from experiments.reproduce.claims import CLAIMS, Above, Gain, Result, Wider
 from experiments.reproduce.reading import SHIPPED, find_studies, load_study
+from experiments.reproduce.robots import read_repeats
 from experiments.runs import read_run
 from vsr.sensors import Sense
 
@@ -40,10 +41,10 @@ def vsr():
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
 def test_every_shipped_study_is_sound(path):
     """Its experiments are traced as their files have them, and built on every scale."""
-    told = dict(check_file(str(path)))
+    checked = dict(check_file(str(path)))
     study = load_study(path).study
     assert {"smoke", "quick", "paper"} == set(study.scales)
-    assert all(name in told for name in study.experiments)
+    assert all(name in checked for name in study.experiments)
 
 
 def test_the_experiments_are_those_of_the_paper():
@@ -87,8 +88,8 @@ def test_smoke_of_the_body_study(vsr, tmp_path):
     assert "10x10 missing | **not run**" in report
     with Image.open(home / "best" / "5x5.png") as strip:
         assert strip.width > 3 * strip.height
-    lives = json.loads((home / "best" / "5x5.json").read_text())["lives"]
-    np.testing.assert_allclose(np.array(lives)[:, 0], read_run(home / "5x5").best[:, -1], rtol=1e-3)
+    repeats = json.loads((home / "best" / "5x5.json").read_text())["repeats"]
+    np.testing.assert_allclose(np.array(repeats)[:, 0], read_run(home / "5x5").best[:, -1], rtol=1e-3)
 
 
 # a study of one's own
@@ -108,7 +109,7 @@ experiments:
   two: {file: two.yaml, label: seeds 2 and 3}
 figure: {panels: [{curves: [one, two]}]}
 scales:
-  tiny: {lives: 3}
+  tiny: {repeats: 3}
 claims:
   - {type: above, experiment: two, than: one, text: The second is better}
 """
@@ -140,7 +141,7 @@ def test_a_study_is_run_in_pieces(vsr, own, tmp_path, monkeypatch):
         assert run.generations == 3
         assert run.experiment == load_experiment(own.parent / f"{name}.yaml").resolved()
     report = (tmp_path / "own" / "report.md").read_text()
-    for words in ("The second is better", "in 3 lives", "**two**, seed", "cpu", "jax "):
+    for words in ("The second is better", "in 3 repeats", "**two**, seed", "cpu", "jax "):
         assert words in report
     rows = list(csv.DictReader((tmp_path / "own" / "curves.csv").open()))
     assert len(rows) == 2 * 2 * 3
@@ -149,7 +150,7 @@ def test_a_study_is_run_in_pieces(vsr, own, tmp_path, monkeypatch):
 
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     monkeypatch.setattr(reproduce_module, "evolve", None)  # cannot be called
-    monkeypatch.setattr("experiments.reproduce.robots.live_again", None)
+    monkeypatch.setattr("experiments.reproduce.robots.simulate_again", None)
     assert "already finished" in vsr(*command, "--resume").output
     (tmp_path / "own" / "report.md").unlink()
     again = vsr(*command, "--report")
@@ -169,7 +170,7 @@ def test_a_study_is_run_in_pieces(vsr, own, tmp_path, monkeypatch):
         (["nowhere.yaml"], "nowhere.yaml: there is no such file"),
     ],
 )
-def test_what_cannot_be_done_is_told(vsr, monkeypatch, tmp_path, arguments, message):
+def test_what_cannot_be_done_is_reported(vsr, monkeypatch, tmp_path, arguments, message):
     monkeypatch.chdir(tmp_path)
     result = vsr("reproduce", *arguments)
     assert result.exit_code == 2
@@ -177,7 +178,7 @@ def test_what_cannot_be_done_is_told(vsr, monkeypatch, tmp_path, arguments, mess
     assert not list(tmp_path.iterdir())
 
 
-def test_a_study_with_faults_tells_all_of_them(vsr, tmp_path):
+def test_a_study_with_errors_reports_all_of_them(vsr, tmp_path):
     file = tmp_path / "own.yaml"
     wrong = OWN.replace("curves: [one, two]", "curves: [one, tow]").replace("than: one", "than: none")
     file.write_text(wrong + "  - {type: abov, text: x}\nclaim: []\n")
@@ -261,19 +262,29 @@ def test_differences_are_judged_by_median_and_significance(results):
     assert holds("low", "high") == "no"
     assert holds("mixed", "low") == "in part"
     assert holds("high", "low", during=(0.0, 0.1)) == "yes"
-    assert holds("half", "low") == "no"  # so many failed that its median has
+    assert holds("half", "low") == "no"  # more than half failed, and so its median
     assert Wider(text="", experiment="mixed", than="low").judge(made).holds == "in part"
     assert Wider(text="", experiment="low", than="mixed").judge(made).holds == "no"
 
 
-def test_luck_is_told_beside_the_verdict(results):
+def test_luck_is_reported_beside_the_verdict(results):
     made = results(lucky=[6, 7, 8, 9, 10], steady=[1, 2, 3, 4, 5])
     lucky, steady = (
         Result(name, name, made[name].run, np.full((5, 3), value)) for name, value in (("lucky", 0.5), ("steady", 3.0))
     )
     verdict = Above(text="", experiment="lucky", than="steady").judge({"lucky": lucky, "steady": steady})
     assert verdict.holds == "yes"
-    assert "in the median of several lives 0.5 against 3" in verdict.evidence
+    assert "in the median of several repeats 0.5 against 3" in verdict.evidence
+
+
+@pytest.mark.parametrize("key", ["repeats", "lives"])
+def test_repeats_are_read_under_their_old_name_too(results, tmp_path, key):
+    run = results(walk=[3, 4])["walk"].run
+    stored = {"generations": 2, "final": [3.0, 4.0], key: [[3.0, 2.5], [4.0, None]]}
+    (tmp_path / "walk.json").write_text(json.dumps(stored))
+    np.testing.assert_array_equal(read_repeats(run, tmp_path, "walk"), [[3.0, 2.5], [4.0, np.nan]])
+    (tmp_path / "walk.json").write_text(json.dumps(stored | {"final": [3.0, 5.0]}))  # of another run
+    assert read_repeats(run, tmp_path, "walk") is None
 
 
 def test_configs_of_studies_are_named_by_one():

@@ -1,4 +1,4 @@
-"""Sweeps: every combination checked, run, and told; here and through submitit."""
+"""Sweeps: every combination checked, run, and reported; here and through submitit."""
 
 import csv
 import json
@@ -18,7 +18,7 @@ from experiments.config import ConfigError, UserError, load_experiment
 from experiments.runs import read_run
 from experiments.sweep import cluster, local
 from experiments.sweep.axes import combine, read_axes, split_values
-from experiments.sweep.command import SweepOrder, plan_sweep
+from experiments.sweep.command import SweepOptions, plan_sweep
 from experiments.sweep.folder import read_jobs, write_sweep
 
 TINY = """
@@ -112,7 +112,7 @@ def test_values_are_split_as_yaml(text, values):
         ("[1,2],[1, 2]", "is given twice"),
     ],
 )
-def test_values_that_cannot_be_are_told(text, message):
+def test_values_that_cannot_be_are_reported(text, message):
     with pytest.raises(ValueError, match=message):
         split_values(text)
 
@@ -135,7 +135,7 @@ def test_names_are_safe_readable_and_different():
 
 
 def test_every_combination_is_an_experiment(tiny):
-    order = SweepOrder(
+    order = SweepOptions(
         str(tiny), ("task.duration=1",), seeds=3, sweeps=("ea.n_pop=5,6", "robot.body.shape=[aa],[aaa, a.a]")
     )
     plan = plan_sweep(order)
@@ -143,11 +143,11 @@ def test_every_combination_is_an_experiment(tiny):
         (5, (1, 2)), (5, (2, 3)), (6, (1, 2)), (6, (2, 3)),
     ]  # fmt: skip
     assert all(e.task.duration == 1 and e.seeds == (0, 1, 2) for e in plan.experiments)
-    plan = plan_sweep(SweepOrder(str(tiny), seed=4, sweeps=("ea.n_pop=5,6",)))
+    plan = plan_sweep(SweepOptions(str(tiny), seed=4, sweeps=("ea.n_pop=5,6",)))
     assert [e.seeds for e in plan.experiments] == [(4,), (4,)]
 
 
-def test_all_faults_of_all_combinations_are_told_and_nothing_is_written(vsr, tiny, tmp_path):
+def test_all_errors_of_all_combinations_are_reported_and_nothing_is_written(vsr, tiny, tmp_path):
     result = vsr(
         "sweep", tiny, "--sweep", "ea.n_pop=0,5,-1", "--sweep", "task.lenght=3", "--set", "ea.sigma=x",
         "--out", tmp_path / "sweep",
@@ -178,7 +178,7 @@ def test_all_faults_of_all_combinations_are_told_and_nothing_is_written(vsr, tin
         (["--sweep", "ea.n_pop=5", "--out", "{here}"], "it exists and is not the folder of a sweep"),
     ],
 )
-def test_what_cannot_be_done_is_told(vsr, tiny, tmp_path, monkeypatch, arguments, message):
+def test_what_cannot_be_done_is_reported(vsr, tiny, tmp_path, monkeypatch, arguments, message):
     monkeypatch.setenv("PATH", str(tmp_path))
     before = sorted(tmp_path.iterdir())
     out = () if "--out" in arguments else ("--out", tmp_path / "sweep")
@@ -189,7 +189,7 @@ def test_what_cannot_be_done_is_told(vsr, tiny, tmp_path, monkeypatch, arguments
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_a_missing_package_is_told(vsr, tiny, tmp_path, monkeypatch):
+def test_a_missing_package_is_reported(vsr, tiny, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "submitit", None)
     result = vsr("sweep", tiny, "--sweep", "ea.n_pop=5", "--executor", "slurm", "--out", tmp_path / "sweep")
     assert result.exit_code == 2
@@ -244,7 +244,7 @@ def test_one_that_fails_stops_no_other_and_resuming_runs_only_what_is_missing(vs
     assert "is a sweep, whose values are settled" in vsr("sweep", path, "--resume", "--seeds", 2).output
 
 
-def test_a_damaged_sweep_is_told(vsr, tmp_path):
+def test_a_damaged_sweep_is_reported(vsr, tmp_path):
     (tmp_path / "sweep.json").write_text('{"axes": ')
     result = vsr("sweep", tmp_path, "--resume")
     assert result.exit_code == 2
@@ -334,7 +334,7 @@ def test_jobs_are_handed_to_slurm_once(vsr, tiny, tmp_path, slurm):
     assert read_jobs(path) == {"n_pop=8": "12_0", "n_pop=9": "12"}
 
 
-def test_what_slurm_does_not_know_is_told(vsr, tiny, tmp_path, slurm):
+def test_what_slurm_does_not_know_is_reported(vsr, tiny, tmp_path, slurm):
     values = ("--sweep", "ea.n_pop=8,9", "--out", tmp_path / "sweep", "--executor", "slurm")
     result = vsr("sweep", tiny, *values, "--slurm", "partitoin=gpu")
     assert result.exit_code == 2
@@ -350,12 +350,12 @@ def test_what_slurm_does_not_know_is_told(vsr, tiny, tmp_path, slurm):
 
 
 def begun(tiny, path, *values):
-    plan = plan_sweep(SweepOrder(str(tiny), sweeps=values, out=str(path)))
+    plan = plan_sweep(SweepOptions(str(tiny), sweeps=values, out=str(path)))
     write_sweep(plan, str(tiny))
     return plan
 
 
-def test_submitit_runs_jobs_and_tells_which_failed(tiny, tmp_path, monkeypatch):
+def test_submitit_runs_jobs_and_reports_which_failed(tiny, tmp_path, monkeypatch):
     submitit = pytest.importorskip("submitit")
     monkeypatch.setattr(cluster, "COMMAND", [sys.executable, "-c", QUICK])
     plan = begun(tiny, tmp_path / "sweep", "ea.n_pop=8,9")
@@ -392,6 +392,6 @@ def test_a_job_out_of_time_saves_and_goes_on(tiny, tmp_path, monkeypatch):
 
 def test_faults_of_a_sweep_have_their_own_words(tiny):
     with pytest.raises(ConfigError, match=r"--sweep ea\.n_pop=x: ea\.n_pop: 'x' given"):
-        plan_sweep(SweepOrder(str(tiny), sweeps=("ea.n_pop=x",)))
+        plan_sweep(SweepOptions(str(tiny), sweeps=("ea.n_pop=x",)))
     with pytest.raises(UserError, match="--set nothing: write it as path=value"):
-        plan_sweep(SweepOrder(str(tiny), ("nothing",), sweeps=("ea.n_pop=5",)))
+        plan_sweep(SweepOptions(str(tiny), ("nothing",), sweeps=("ea.n_pop=5",)))

@@ -1,4 +1,4 @@
-"""`vsr watch`: what it tells of a run that grows, who may ask, and how it ends."""
+"""`vsr watch`: what it shows of a run that grows, who may ask, and how it ends."""
 
 import fcntl
 import http.client
@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 from conftest import ROOT, TINY
 from growing import ROBOT, add_generation, begin_run, put_best, statistics
-from moving import moving_life
+from moving import moving_robot
 
 import cli
 from experiments.numbers import count
@@ -40,32 +40,32 @@ def old(run):
         os.utime(path, (path.stat().st_atime - 86400,) * 2)
 
 
-# What is told
+# What is shown
 
 
 def test_a_run_is_followed_from_its_start_to_its_end(run):
     follower = Follower(run)
-    told = follower.look()
-    assert (told["state"], told["generations"], told["of"], "curves" in told) == ("starting", 0, 5, False)
+    state = follower.look()
+    assert (state["state"], state["generations"], state["of"], "curves" in state) == ("starting", 0, 5, False)
     assert follower.leader() is None
-    assert (told["measure"], told["unit"], told["direction"]) == ("relative velocity", "1/s", "maximise")
+    assert (state["measure"], state["unit"], state["direction"]) == ("relative velocity", "1/s", "maximise")
     add_generation(run, 0)
-    told = follower.look()
-    assert told["state"] == "running"
-    assert told["curves"]["best"] == [[0.1], [1.1]]
-    assert told["curves"]["bestMiddle"] == pytest.approx([0.6])
-    assert (told["best"], told["bestSeed"], told["median"]) == pytest.approx((1.1, 1, 0.3))
-    assert told["evaluationsPerSecond"] == pytest.approx(2 * 6 / 0.5)
-    assert told["robotSecondsPerSecond"] == pytest.approx(2 * 6 / 0.5 * 0.6)
-    assert told["secondsLeft"] == pytest.approx(4 * 0.5)
+    state = follower.look()
+    assert state["state"] == "running"
+    assert state["curves"]["best"] == [[0.1], [1.1]]
+    assert state["curves"]["bestMiddle"] == pytest.approx([0.6])
+    assert (state["best"], state["bestSeed"], state["median"]) == pytest.approx((1.1, 1, 0.3))
+    assert state["evaluationsPerSecond"] == pytest.approx(2 * 6 / 0.5)
+    assert state["robotSecondsPerSecond"] == pytest.approx(2 * 6 / 0.5 * 0.6)
+    assert state["secondsLeft"] == pytest.approx(4 * 0.5)
     assert follower.leader() is None  # best/ has none yet
-    assert "curves" not in follower.look(told["version"])  # nothing is told twice
+    assert "curves" not in follower.look(state["version"])  # nothing is sent twice
     for generation in range(1, 5):
         add_generation(run, generation)
-    told = follower.look(told["version"])
-    assert (told["state"], told["generations"]) == ("finished", 5)
-    assert told["curves"]["generation"] == [0, 1, 2, 3, 4]
-    assert told["curves"]["best"][0] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
+    state = follower.look(state["version"])
+    assert (state["state"], state["generations"]) == ("finished", 5)
+    assert state["curves"]["generation"] == [0, 1, 2, 3, 4]
+    assert state["curves"]["best"][0] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
 
 
 @pytest.mark.parametrize("generations", [30, 25], ids=["finished", "running"])
@@ -73,11 +73,11 @@ def test_the_speed_of_a_run_that_is_over_is_that_of_all_of_it(tmp_path, generati
     run = begin_run(tmp_path / "walk", TINY.replace("generations: 5", "generations: 30"))
     for generation in range(generations):
         add_generation(run, generation, seconds=2.0 if generation < 5 else 0.5)
-    told = Follower(run).look()
-    assert told["secondsTaken"] == 5 * 2.0 + (generations - 5) * 0.5
+    state = Follower(run).look()
+    assert state["secondsTaken"] == 5 * 2.0 + (generations - 5) * 0.5
     pace = {30: 22.5 / 30, 25: 0.5}[generations]  # of all; of the last twenty
-    assert told["secondsPerGeneration"] == pytest.approx(pace)
-    assert told["evaluationsPerSecond"] == pytest.approx(2 * 6 / pace)
+    assert state["secondsPerGeneration"] == pytest.approx(pace)
+    assert state["evaluationsPerSecond"] == pytest.approx(2 * 6 / pace)
 
 
 def test_a_line_that_is_being_written_is_left_for_later(run):
@@ -109,22 +109,22 @@ def test_a_run_that_goes_on_may_take_lines_back(run):
 def test_failures_and_measures_to_minimise(tmp_path):
     run = begin_run(tmp_path / "walk", TINY + "fitness: {measure: average_height, direction: minimise}\n")
     add_generation(run, 0, best=[-0.4, None], failed=6)
-    told = Follower(run).look()
-    assert (told["best"], told["unit"], told["failed"], told["failedInAll"]) == (0.4, "m", 12, 12)
-    assert told["curves"]["best"] == [[0.4], [None]]
-    assert told["curves"]["bestMiddle"] == [None]  # of two seeds one failed, and a failure is worse than any value
-    json.dumps(told, allow_nan=False)
+    state = Follower(run).look()
+    assert (state["best"], state["unit"], state["failed"], state["failedInAll"]) == (0.4, "m", 12, 12)
+    assert state["curves"]["best"] == [[0.4], [None]]
+    assert state["curves"]["bestMiddle"] == [None]  # of two seeds one failed, and a failure is worse than any value
+    json.dumps(state, allow_nan=False)
 
 
-def test_long_runs_are_told_with_fewer_generations(run, monkeypatch):
+def test_long_runs_are_shown_with_fewer_generations(run, monkeypatch):
     monkeypatch.setattr(following, "MOST_NUMBERS", 10)
     (run / "statistics.jsonl").write_text("".join(statistics(generation) for generation in range(1000)))
-    told = Follower(run).look()["curves"]["generation"]
-    assert len(told) == 100
-    assert (told[0], told[-1]) == (0, 999)
+    shown = Follower(run).look()["curves"]["generation"]
+    assert len(shown) == 100
+    assert (shown[0], shown[-1]) == (0, 999)
 
 
-def test_a_lock_tells_whether_a_run_goes_on(run):
+def test_a_lock_shows_whether_a_run_goes_on(run):
     add_generation(run, 0)
     with (run / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -134,12 +134,12 @@ def test_a_lock_tells_whether_a_run_goes_on(run):
         follower = Follower(run)
         assert follower.look()["state"] == "running"
     add_generation(run, 1)  # just written, but nobody writes any more
-    told = follower.look()
-    assert told["state"] == "stopped"
-    assert told["resume"] == f"vsr evolve {run} --resume"
+    state = follower.look()
+    assert state["state"] == "stopped"
+    assert state["resume"] == f"vsr evolve {run} --resume"
 
 
-def test_without_a_lock_silence_tells_it(run):
+def test_without_a_lock_silence_shows_it(run):
     add_generation(run, 0)
     follower = Follower(run)
     assert follower.look()["state"] == "running"
@@ -170,20 +170,20 @@ def portrait_of(run, **more):
 
 
 def test_a_robot_is_simulated_when_it_is_new_and_someone_watches(run):
-    lives = []
+    simulated = []
 
     def simulate(source, seconds):
-        lives.append((source.name, seconds, source.scene.physics.implementation))
-        return moving_life(source.name)
+        simulated.append((source.name, seconds, source.scene.physics.implementation))
+        return moving_robot(source.name)
 
     add_generation(run, 0)
     follower, portrait = portrait_of(run, simulate=simulate)
     put_best(run, 0, 3, value=0.4)
     put_best(run, 1, 4)
     assert not portrait.look()  # nobody watches
-    portrait.want()
+    portrait.request()
     assert portrait.look()
-    assert lives == [("walk, seed 1", 1.0, "auto")]
+    assert simulated == [("walk, seed 1", 1.0, "auto")]
     assert portrait.version == 1
     assert portrait.caption == "best of seed 1: individual 4, relative velocity 0.5 1/s"
     assert '"repeat":true' in portrait.text
@@ -193,10 +193,10 @@ def test_a_robot_is_simulated_when_it_is_new_and_someone_watches(run):
     assert not portrait.look()  # not the best that is kept
     put_best(run, 0, 9, value=5.0)
     assert portrait.look()
-    assert lives[1][0] == "walk, seed 0"
+    assert simulated[1][0] == "walk, seed 0"
     put_best(run, 0, 10, ROBOT + "physics: {implementation: fused}\n", value=5.1)
     assert portrait.look()
-    assert lives[2][2] == "auto"  # the GPU is the run's
+    assert simulated[2][2] == "auto"  # the GPU is the run's
     put_best(run, 0, 11, "robot: 3\n", value=5.2)
     assert portrait.look()
     assert portrait.version == 3
@@ -216,7 +216,7 @@ def test_only_robots_after_the_first_come_second_to_what_evolves(run, monkeypatc
             put_best(run, 1, 5, value=0.6)
         else:
             two.set()
-        return moving_life(source.name)
+        return moving_robot(source.name)
 
     monkeypatch.setattr(os, "setpriority", lambda _, thread, priority: done.append("polite") if priority else None)
     monkeypatch.setattr(portraits, "LOOK_AGAIN", 0.01)
@@ -224,7 +224,7 @@ def test_only_robots_after_the_first_come_second_to_what_evolves(run, monkeypatc
     add_generation(run, 0)
     put_best(run, 1, 4)
     _, portrait = portrait_of(run, simulate=simulate)
-    portrait.want()
+    portrait.request()
     portrait.start()
     assert two.wait(30)
     portrait.stop()
@@ -239,7 +239,7 @@ def test_only_robots_after_the_first_come_second_to_what_evolves(run, monkeypatc
 def served(run):
     add_generation(run, 0)
     put_best(run, 1, 4)
-    follower, portrait = portrait_of(run, simulate=lambda source, _: moving_life(source.name))
+    follower, portrait = portrait_of(run, simulate=lambda source, _: moving_robot(source.name))
     with open_server(0, follower, portrait) as server:
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         yield server
@@ -272,12 +272,12 @@ def test_known_paths_are_served_and_nothing_else(served):
 
 
 def test_the_state_and_the_robot_are_served(served):
-    told = json.loads(ask(served, "/state.json")[1])
-    assert (told["generations"], told["robot"]["version"], told["robot"]["coming"]) == (1, 0, True)
+    state = json.loads(ask(served, "/state.json")[1])
+    assert (state["generations"], state["robot"]["version"], state["robot"]["coming"]) == (1, 0, True)
     assert served.portrait.look()
-    told = json.loads(ask(served, f"/state.json?known={told['version']}")[1])
-    assert (told["robot"]["version"], told["robot"]["coming"]) == (1, False)
-    assert "curves" not in told
+    state = json.loads(ask(served, f"/state.json?known={state['version']}")[1])
+    assert (state["robot"]["version"], state["robot"]["coming"]) == (1, False)
+    assert "curves" not in state
     answer, content = ask(served, "/robot.html?version=1")
     assert answer.status == 200
     assert b"walk, seed 1" in content
@@ -302,8 +302,8 @@ def test_the_page_says_what_becomes_of_the_robot(coming, seconds, state, caption
         "const part = {}; globalThis.document = { getElementById: () => part };"
         f"Watch.prototype.showRobot.call({{ robotVersion: 0 }}, {robot}, '{state}'); console.log(part.textContent);"
     )
-    told = subprocess.run([node, "-e", script + asked], capture_output=True, text=True, check=True).stdout
-    assert told.strip() == caption
+    printed = subprocess.run([node, "-e", script + asked], capture_output=True, text=True, check=True).stdout
+    assert printed.strip() == caption
 
 
 def test_numbers_are_the_same_on_the_page_and_elsewhere():
@@ -313,12 +313,12 @@ def test_numbers_are_the_same_on_the_page_and_elsewhere():
     script = (ASSETS / "watch.js").read_text(encoding="utf-8").partition("window.watch")[0]
     values = [0, 7, 24.0, 8.388, 99.96, 100.2, 999.6, 3000, 1234567, 0.0625]
     asked = f"globalThis.document = {{}}; console.log(JSON.stringify({values}.map(count)));"
-    told = subprocess.run([node, "-e", script + asked], capture_output=True, text=True, check=True).stdout
-    assert json.loads(told) == [count(value) for value in values]
-    assert json.loads(told)[-3:] == ["3,000", "1,234,567", "0.0625"]
+    printed = subprocess.run([node, "-e", script + asked], capture_output=True, text=True, check=True).stdout
+    assert json.loads(printed) == [count(value) for value in values]
+    assert json.loads(printed)[-3:] == ["3,000", "1,234,567", "0.0625"]
 
 
-def test_a_run_that_cannot_be_read_is_told(tmp_path):
+def test_a_run_that_cannot_be_read_is_reported(tmp_path):
     follower = Follower(tmp_path / "walk")
     with open_server(0, follower, Portrait(follower, 1.0)) as server:
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
@@ -354,7 +354,7 @@ def vsr(*arguments):
     return CliRunner().invoke(cli.main, ["watch", *map(str, arguments)])
 
 
-def test_a_port_in_use_is_told_with_a_free_one(run):
+def test_a_port_in_use_is_reported_with_a_free_one(run):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -371,7 +371,7 @@ def test_a_port_in_use_is_told_with_a_free_one(run):
 
 
 @pytest.mark.parametrize(
-    ("name", "wait", "told"),
+    ("name", "wait", "message"),
     [
         ("absent", False, "there is no such run folder; --wait waits"),
         ("empty", False, "this is not a run folder: it has no config.yaml or no meta.json"),
@@ -379,14 +379,14 @@ def test_a_port_in_use_is_told_with_a_free_one(run):
         ("broken", False, "config.yaml"),
     ],
 )
-def test_what_is_no_run_is_refused(tmp_path, name, wait, told):
+def test_what_is_no_run_is_refused(tmp_path, name, wait, message):
     (tmp_path / "empty").mkdir()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").write_text("")
     begin_run(tmp_path / "broken", "robot: 3\n")
     result = vsr(tmp_path / name, *(["--wait"] if wait else []))
     assert result.exit_code == 2
-    assert told in result.output
+    assert message in result.output
 
 
 def test_waiting_for_a_run(tmp_path):
@@ -398,8 +398,8 @@ def test_waiting_for_a_run(tmp_path):
     assert follower.look()["state"] == "gone"
 
 
-def test_it_ends_cleanly_when_told_to(run):
-    """The whole command in a process of its own, told to end while it simulates a robot."""
+def test_it_ends_cleanly_when_asked_to(run):
+    """The whole command in a process of its own, asked to end while it simulates a robot."""
     add_generation(run, 0)
     put_best(run, 1, 4)
     command = [sys.executable, ROOT / "cli.py", "watch", run, "--port", "0"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Literal, Protocol
 
 import jax
@@ -18,11 +19,11 @@ from vsr.compute.implementation import chosen
 from vsr.controllers import CONTROLLERS, Controller, ControllerSpec, Sine
 from vsr.display import Displayed
 from vsr.environment import Environment
-from vsr.episode import Scenario, Schedule, Trajectory, record, reset, rollout, scenario_of
+from vsr.episode import Scenario, Schedule, Trajectory, begin, record, rollout, scenario_of
 from vsr.physics.engine import ENGINES, AnyModel, assemble_body, stability_bound
 from vsr.physics.substeps import choose_substeps
 from vsr.spec import Count, OneOf, Real, Seconds, Spec, misfit
-from vsr.tasks import TASKS, Locomotion, Placement, Task
+from vsr.tasks import TASKS, Locomotion, Placement, Task, place
 from vsr.tasks.measures import USUAL
 from vsr.terrain import TERRAINS, AnyGround, Flat
 
@@ -197,10 +198,11 @@ def simulate(scene: Scene, *, keep_trajectory: bool = False, key: Array | None =
     """
     with precision(scene.physics.precision):
         scenario, controller = scene.build()
-        start = _reset(jax.random.key(0) if key is None else key, scenario)
+        robot = _place(scenario.model, scenario.world.environment.terrain, scene.task.placement)
         # Episodes that differ only in where they start, how and what is measured share one program.
         plain = scenario.task.model_copy(update={"placement": Placement(), "measures": USUAL})
         scenario = replace(scenario, task=plain)
+        start = _begin(scenario, robot, key)
         if keep_trajectory:
             episode, trajectory = _record(scenario, controller, start)
         else:
@@ -222,6 +224,7 @@ def precision(name: str) -> contextlib.AbstractContextManager:
     return jax.enable_x64(True) if name == "float64" else contextlib.nullcontext()
 
 
-_reset = jax.jit(reset)
+_place = partial(jax.jit, static_argnames="placement")(place)
+_begin = jax.jit(begin)
 _rollout = jax.jit(rollout)
 _record = jax.jit(record)

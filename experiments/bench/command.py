@@ -12,13 +12,13 @@ from experiments.bench.growth import Series, bench_growth, device_series
 from experiments.bench.lattice import LATTICES, ROBOTS, BenchLattice, bench_lattice
 from experiments.bench.planar import SCENES, BenchScene, bench_scene
 from experiments.bench.plot import plot_growth
-from experiments.bench.timing import compiling_anew
+from experiments.bench.timing import without_compilation_cache
 from experiments.config.problems import UserError
+from experiments.console import show_pairs
 from experiments.devices import prepare
 from experiments.files import target_file, write_json
 from experiments.plot.figures import FORMATS
 from experiments.runs.meta import describe_start
-from experiments.terminal import show_pairs
 from vsr.physics.squares.advance import Implementation, chosen
 from vsr.spec import suggest
 
@@ -30,7 +30,7 @@ Scene = TypeVar("Scene", BenchScene, BenchLattice)
 
 
 @dataclass(frozen=True)
-class BenchOrder:
+class BenchOptions:
     """What a user asked for."""
 
     suite: str = "all"
@@ -45,34 +45,34 @@ class BenchOrder:
 
 
 def bench(
-    order: BenchOrder,
+    options: BenchOptions,
     scenes: Sequence[BenchScene] = SCENES,
     series: Sequence[Series] | None = None,
     lattices: Sequence[BenchLattice] = LATTICES,
     robots: Sequence[BenchScene] = ROBOTS,
 ) -> None:
-    """Run suites and tell the figures; series: those of the growth suite, by default chosen for the device."""
-    suites = _suites(order)
-    _check_names(order, [*(scenes if "2d" in suites else ()), *((*lattices, *robots) if "3d" in suites else ())])
-    wanted = _wanted(order, scenes)
-    target = None if order.json_file is None else target_file("--json", order.json_file)
-    figure = None if order.plot is None else target_file("--plot", order.plot, FORMATS)
-    prepare(order.device)
-    _check_implementation(order)
+    """Run suites and print the figures; series: those of the growth suite, by default chosen for the device."""
+    suites = _suites(options)
+    _check_names(options, [*(scenes if "2d" in suites else ()), *((*lattices, *robots) if "3d" in suites else ())])
+    requested = _requested(options, scenes)
+    target = None if options.json_file is None else target_file("--json", options.json_file)
+    figure = None if options.plot is None else target_file("--plot", options.plot, FORMATS)
+    prepare(options.device)
+    _check_implementation(options)
     where = describe_start(0)
     title = f"on {device_shown(where)}, jax {where['packages']['jax']}"
     report: dict[str, Any] = {"machine": where}
-    with compiling_anew():
-        if "2d" in suites and wanted:
-            report["scenes"] = bench_scenes(wanted, order.repeats, f"bench 2d {title}", order.implementation)
-        in_space = _wanted(order, lattices), _wanted(order, robots)
-        if "3d" in suites and any(in_space):
-            report |= _tell_space(order, *in_space, f"bench 3d {title}")
+    with without_compilation_cache():
+        if "2d" in suites and requested:
+            report["scenes"] = bench_scenes(requested, options.repeats, f"bench 2d {title}", options.implementation)
+        in_3d = _requested(options, lattices), _requested(options, robots)
+        if "3d" in suites and any(in_3d):
+            report |= _bench_3d(options, *in_3d, f"bench 3d {title}")
         if "evolve" in suites:
-            report |= bench_evolve(order.repeats, order.device, order.implementation)
+            report |= bench_evolve(options.repeats, options.device, options.implementation)
             show_pairs(f"bench evolve {title}", evolve_rows(report))
         if "growth" in suites:
-            report["growth"] = _tell_growth(series or device_series(), order, f"bench growth {title}")
+            report["growth"] = _print_growth(series or device_series(), options, f"bench growth {title}")
     if target is not None:
         write_json(target, report)
     if figure is not None:
@@ -82,7 +82,7 @@ def bench(
 def bench_scenes(
     scenes: Sequence[BenchScene], repeats: int, title: str | None, implementation: Implementation = "auto"
 ) -> list[dict[str, Any]]:
-    """Time scenes one after the other, telling each as it is done."""
+    """Time scenes one after the other, printing each as it is done."""
     figures = []
     for scene in scenes:
         figures.append(bench_scene(scene, repeats, implementation))
@@ -90,59 +90,59 @@ def bench_scenes(
     return figures
 
 
-def _tell_space(
-    order: BenchOrder, lattices: Sequence[BenchLattice], robots: Sequence[BenchScene], title: str
+def _bench_3d(
+    options: BenchOptions, lattices: Sequence[BenchLattice], robots: Sequence[BenchScene], title: str
 ) -> dict[str, Any]:
-    """Time lattices and robots in space, telling each as it is done."""
+    """Time lattices and 3-D robots, printing each as it is done."""
     show_pairs(title, [])
     found = []
     for scene in lattices:
-        found.append(bench_lattice(scene, order.repeats, order.implementation))
+        found.append(bench_lattice(scene, options.repeats, options.implementation))
         show_pairs(None, [lattice_row(found[-1])])
-    return {"lattices": found, "robots_in_space": bench_scenes(robots, order.repeats, None, order.implementation)}
+    return {"lattices": found, "robots_in_space": bench_scenes(robots, options.repeats, None, options.implementation)}
 
 
-def _tell_growth(series: Sequence[Series], order: BenchOrder, title: str) -> list[dict[str, Any]]:
-    """Time all series, telling each as it is done."""
+def _print_growth(series: Sequence[Series], options: BenchOptions, title: str) -> list[dict[str, Any]]:
+    """Time all series, printing each as it is done."""
     show_pairs(title, [])
     growth = []
-    for figures in bench_growth(series, order.repeats, order.implementation):
+    for figures in bench_growth(series, options.repeats, options.implementation):
         show_pairs(growth_title(figures), growth_rows(figures))
         growth.append(figures)
     return growth
 
 
-def _suites(order: BenchOrder) -> tuple[str, ...]:
+def _suites(options: BenchOptions) -> tuple[str, ...]:
     """What to run; raises UserError where it makes no sense."""
-    suites = SUITES if order.suite == "all" else (order.suite,)
-    if order.scenes:
+    suites = SUITES if options.suite == "all" else (options.suite,)
+    if options.scenes:
         suites = tuple(suite for suite in suites if suite in ("2d", "3d"))
         if not suites:
             raise UserError(
-                f"--scene {order.scenes[0]}: bench {order.suite} has no scenes to choose from; bench 2d and 3d have"
+                f"--scene {options.scenes[0]}: bench {options.suite} has no scenes to choose from; bench 2d and 3d have"
             )
-    if order.plot is not None and "growth" not in suites:
-        given = "--scene" if order.scenes else f"bench {order.suite}"
-        raise UserError(f"--plot {order.plot}: it draws how cost grows, which {given} leaves out; use bench growth")
+    if options.plot is not None and "growth" not in suites:
+        given = "--scene" if options.scenes else f"bench {options.suite}"
+        raise UserError(f"--plot {options.plot}: it draws how cost grows, which {given} leaves out; use bench growth")
     return suites
 
 
-def _check_names(order: BenchOrder, scenes: Sequence[BenchScene | BenchLattice]) -> None:
+def _check_names(options: BenchOptions, scenes: Sequence[BenchScene | BenchLattice]) -> None:
     """Raise UserError for a name that there is not."""
     names = list(dict.fromkeys(scene.name for scene in scenes))
-    for name in order.scenes:
+    for name in options.scenes:
         if name not in names:
             raise UserError(f"--scene {name}: there is no such scene{suggest(name, names)}")
 
 
-def _wanted(order: BenchOrder, scenes: Sequence[Scene]) -> list[Scene]:
+def _requested(options: BenchOptions, scenes: Sequence[Scene]) -> list[Scene]:
     """Those that were named, or all."""
-    return [scene for scene in scenes if not order.scenes or scene.name in order.scenes]
+    return [scene for scene in scenes if not options.scenes or scene.name in options.scenes]
 
 
-def _check_implementation(order: BenchOrder) -> None:
+def _check_implementation(options: BenchOptions) -> None:
     """Refuse what cannot run on the device."""
     try:
-        chosen(order.implementation)
+        chosen(options.implementation)
     except ValueError as error:
-        raise UserError(f"--implementation {order.implementation}: {error}") from None
+        raise UserError(f"--implementation {options.implementation}: {error}") from None

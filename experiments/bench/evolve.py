@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from evo import MuPlusLambda
+from evo import Evaluation, MuPlusLambda
 from experiments.bench.timing import device_peak_bytes, spread, timed
 from experiments.config import parse_experiment
 from experiments.evolve.generation import compile_evolution
@@ -101,7 +101,8 @@ def time_search(repeats: int, individuals: int = 250, genes: int = 400) -> dict[
     @jax.jit
     def generation(search: Any) -> Any:
         asked = optimiser.ask(search, sample)
-        return optimiser.tell(search, asked, -(asked.genes**2).sum(1))
+        fitness = -(asked.genes**2).sum(1)
+        return optimiser.tell(search, asked, Evaluation(fitness, failed=jnp.zeros(fitness.shape, bool)))
 
     search = generation(jax.jit(partial(optimiser.start, sample=sample))(jax.random.key(0)))
     return {"individuals": individuals, "genes": genes, **timed(lambda: generation(search), max(20, repeats))}

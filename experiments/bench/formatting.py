@@ -28,12 +28,14 @@ def lattice_row(figures: dict[str, Any]) -> tuple[str, str]:
 def evolve_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
     """All that `vsr bench evolve` finds out."""
     generation, search, start = figures["generation"], figures["search"], figures["start"]
-    life = f"{generation['simulated_s']:g} s at {generation['time_step_s']:.4g} s x {generation['substeps']} substeps"
+    episode = (
+        f"{generation['simulated_s']:g} s at {generation['time_step_s']:.4g} s x {generation['substeps']} substeps"
+    )
     memory = f"{bytes_shown(generation['host_peak_bytes'])} on the host"
     if generation["device_peak_bytes"]:
         memory += f", {bytes_shown(generation['device_peak_bytes'])} on the device"
     return [
-        (f"{generation['robots']} bipeds, {life}", f"{shown(generation)}; {generation['implementation']}"),
+        (f"{generation['robots']} bipeds, {episode}", f"{shown(generation)}; {generation['implementation']}"),
         ("  simulated voxel steps per second", f"{generation['svsps']:,.0f}"),
         ("  compile", f"{generation['compile_s']:.2f} s"),
         ("  peak memory of the process", memory),
@@ -48,8 +50,8 @@ def growth_rows(series: dict[str, Any]) -> list[tuple[str, str]]:
     rows = []
     columns = (series[name] for name in ("x", "s_per_simulated_s", "s_per_voxel_step", "svsps"))
     for x, cost, step, svsps in zip(*columns, strict=True):
-        told = f"{duration(cost)} per simulated second, {duration(step)} per voxel step, {svsps:,.0f} SVSPS"
-        rows.append((f"{x:6,.4g} {series['over']}", told))
+        text = f"{duration(cost)} per simulated second, {duration(step)} per voxel step, {svsps:,.0f} SVSPS"
+        rows.append((f"{x:6,.4g} {series['over']}", text))
     return [*rows, ("slope", slope_shown(series))]
 
 

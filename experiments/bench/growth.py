@@ -22,7 +22,7 @@ from vsr.physics.squares.advance import Implementation
 Quantity = Literal["voxels", "robots", "substeps"]
 QUANTITIES: tuple[Quantity, ...] = ("voxels", "robots", "substeps")
 KEPT = ("median_s", "fastest_s", "slowest_s", "svsps", "simulated_s", "peak_bytes")
-"""What is told of every point."""
+"""What is reported of every point."""
 COMPILERS = 4
 """Programs compiled at the same time, if there are as many cores."""
 

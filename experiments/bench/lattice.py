@@ -1,4 +1,4 @@
-"""`vsr bench 3d`: Titan's bouncing lattice, alone and many at once, and voxel robots in space.
+"""`vsr bench 3d`: Titan's bouncing lattice, alone and many at once, and 3-D voxel robots.
 
 A lattice is a cube of side 5 m of n x n x n nodes of 0.1 kg, springs of 10 kN/m between all neighbours, a plane to
 bounce on, steps of 0.1 ms. What is counted is springs times steps times lattices per second of wall time.

@@ -1,4 +1,4 @@
-"""`vsr bench 2d`: fixed scenes of 2-D robots, whole lives with real contact, bodies and controllers.
+"""`vsr bench 2d`: fixed scenes of 2-D robots, whole episodes with real contact, bodies and controllers.
 
 SVSPS are simulated voxel steps per second: voxels that exist times time steps of 1/60 s (1/30 s for the sensing biped,
 as in the paper's experiments), substeps not counted, robots added up.
@@ -16,7 +16,7 @@ import numpy as np
 
 from experiments.bench.timing import device_peak_bytes, peak_bytes, timed
 from experiments.encodings import Genes
-from experiments.evolve.generation import fitness_of, memory_limit, most_at_once, within_memory
+from experiments.evolve.generation import evaluation_of, memory_limit, most_at_once, within_memory
 from experiments.experiment import Experiment
 from experiments.population import on_all_devices
 from vsr.physics.squares.advance import Implementation, chosen
@@ -107,7 +107,7 @@ def compile_scene(scene: BenchScene, implementation: Implementation = "auto") ->
     genes = jax.jit(lambda key: experiment.robot.sample(key, scene.robots))(jax.random.key(0))
 
     def compile_for(at_once: int) -> Any:
-        return jax.jit(lambda given: on_all_devices(fitness_of(experiment), given, at_once)).lower(genes).compile()
+        return jax.jit(lambda given: on_all_devices(evaluation_of(experiment), given, at_once)).lower(genes).compile()
 
     began = time.perf_counter()
     program, _ = within_memory(compile_for, most_at_once(experiment), memory_limit())

@@ -40,15 +40,15 @@ def shown(figures: dict[str, Any]) -> str:
 
 
 @contextlib.contextmanager
-def compiling_anew() -> Iterator[None]:
+def without_compilation_cache() -> Iterator[None]:
     """While this is open no program comes from a store, JAX's or ours, so that compiling takes the time it takes."""
-    wanted = jax.config.jax_enable_compilation_cache  # pyright: ignore[reportAttributeAccessIssue]
+    enabled = jax.config.jax_enable_compilation_cache  # pyright: ignore[reportAttributeAccessIssue]
     jax.config.update("jax_enable_compilation_cache", False)
     compilation_cache.reset_cache()  # JAX asks only once whether to use its store
     try:
         yield
     finally:
-        jax.config.update("jax_enable_compilation_cache", wanted)
+        jax.config.update("jax_enable_compilation_cache", enabled)
         compilation_cache.reset_cache()
 
 
@@ -56,12 +56,12 @@ def peak_bytes(program: Any) -> int | None:
     """What a compiled program holds at most, on all its devices together, as the compiler plans it [bytes].
 
     Arguments, results and everything in between; not the program itself, nor what the process holds besides. None
-    where the compiler does not tell.
+    where the compiler does not say.
     """
     analysis = program.memory_analysis()
     if analysis is None:
         return None
-    # The compiler tells of one device, and all have equal shares.
+    # The compiler reports one device, and all have equal shares.
     devices = len(jax.tree.leaves(program.output_shardings)[0].device_set)
     held = analysis.argument_size_in_bytes + analysis.output_size_in_bytes - analysis.alias_size_in_bytes
     return devices * (held + analysis.temp_size_in_bytes)

@@ -155,17 +155,17 @@ def _show(value: Any) -> str:
 def _path_in_data(data: Any, loc: tuple[str | int, ...], keep_last: bool) -> Path:
     """A fault's location without pydantic's own words (names of union members)."""
     path: list[str | int] = []
-    told = False  # whether the name of the member at hand was met; a key of it may be called the same
+    met = False  # whether the name of the member at hand was met; a key of it may be called the same
     for position, key in enumerate(loc):
         if isinstance(key, str) and key.isdigit() and isinstance(data, list):
             key = int(key)
-        if isinstance(data, dict) and data.get("type") == key and not told:
-            told = True
+        if isinstance(data, dict) and data.get("type") == key and not met:
+            met = True
             continue
         if isinstance(data, dict) and key in data:
-            data, told = data[key], False  # type: ignore[index]
+            data, met = data[key], False  # type: ignore[index]
         elif isinstance(data, list) and isinstance(key, int) and key < len(data):
-            data, told = data[key], False
+            data, met = data[key], False
         elif not (keep_last and position == len(loc) - 1):
             continue
         path.append(key)

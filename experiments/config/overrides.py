@@ -27,7 +27,7 @@ def _read(setting: str, words: str) -> tuple[list[str], Any]:
 
 def _put(document: Document, path: list[str], value: Any, words: str) -> None:
     if not isinstance(document.data, dict):
-        return  # the file holds something else altogether, which is told when it is checked
+        return  # the file holds something else altogether, which is reported when it is checked
     owner: Any = document.data
     keys: list[Any] = []
     for position, word in enumerate(path):

@@ -29,7 +29,7 @@ def load_plugins(document: Document) -> None:
     """Import what a document names under `plugins`; raises ConfigError if that cannot be done."""
     names = document.data.get("plugins") if isinstance(document.data, dict) else None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        return  # absent or malformed, which is told when the document is checked
+        return  # absent or malformed, which is reported when the document is checked
     with _search(Path(document.file).resolve().parent):
         for index, name in enumerate(names):
             try:

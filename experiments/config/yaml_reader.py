@@ -47,7 +47,7 @@ class Document:
         return self.lines.get(path)
 
     def problem(self, message: str, path: tuple[str | int, ...]) -> Problem:
-        """A fault at a path, told where the user wrote it."""
+        """A fault at a path, reported where the user wrote it."""
         for length in range(len(path), 0, -1):
             if path[:length] in self.settings:
                 return Problem(self.settings[path[:length]], message, None, path)

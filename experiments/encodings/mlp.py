@@ -45,8 +45,13 @@ class MLPWeights(ControllerEncoding):
     initial: Range = (-1.0, 1.0)
     """range of the first population's genes"""
 
+    @property
+    def used_senses(self) -> tuple[Sense, ...]:
+        """The senses with the quantities that are really read."""
+        return tuple(sense.legacy for sense in self.senses) if self.legacy_angle else self.senses
+
     def check(self, body: BodyEncoding) -> Complaints:
-        return check_symbols(self.passive, body, "passive") + check_senses(self.senses, body.possible)
+        return check_symbols(self.passive, body, "passive") + check_senses(self.used_senses, body.possible)
 
     def gene_count(self, body: BodyEncoding) -> int:
         inputs = int(wiring(self.senses, body.possible).sum()) + (self.driving is not None) + 1
@@ -62,7 +67,7 @@ class MLPWeights(ControllerEncoding):
         return Perceptron(
             layers=(*layers[:-1], layers[-1] * active),  # no weights, no output: tanh(0) = 0
             driving=jnp.asarray([sine.frequency, sine.amplitude, sine.phase], genes.dtype),
-            senses=tuple(sense.legacy for sense in self.senses) if self.legacy_angle else self.senses,
+            senses=self.used_senses,
         )
 
     def describe(self, genes: np.ndarray, cells: np.ndarray, body: BodyEncoding, duration: float) -> MLP:

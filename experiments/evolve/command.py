@@ -18,19 +18,26 @@ import numpy as np
 from experiments.config import load_experiment
 from experiments.config.plugins import digests, plugin_modules
 from experiments.config.problems import UserError
+from experiments.console import say
 from experiments.devices import check_implementation, keeping_compiled_programs, prepare
-from experiments.evolve.display import Display, Progress, open_display, say
-from experiments.evolve.generation import Evolution, Report, Searches, compile_evolution, gathered, search_shapes
-from experiments.evolve.stopping import stopping_politely
+from experiments.evolve.coordinator import Leader, check_same_command, ending_together, follow
+from experiments.evolve.display import Display, Progress, open_display
+from experiments.evolve.generation import (
+    Evolution,
+    SearchStates,
+    compile_evolution,
+    search_shapes,
+)
 from experiments.experiment import Experiment, grid_name
 from experiments.hosts.collectives import noticing_loss
-from experiments.hosts.coordinator import Leader, check_same_command, ending_together, follow
 from experiments.hosts.launch import Launch, find_launch
 from experiments.numbers import count
 from experiments.runs import Run, RunFolder, check_same_experiment, is_free, is_run, read_run
-from experiments.runs.folder import CONFIG, META, telling_write_faults
+from experiments.runs.folder import CONFIG, META, reporting_write_faults
 from experiments.runs.meta import describe_start, differences
 from experiments.runs.ranks import middle
+from experiments.runs.stats import GenerationStats, gathered
+from experiments.stopping import stopping_politely
 from vsr.scene import precision
 
 CURVE = "fitness.png"
@@ -39,8 +46,8 @@ LOOK_AGAIN = 0.01
 
 
 @dataclass(frozen=True)
-class EvolutionOrder:
-    """What the command line asks for, of one run or of several."""
+class RunOptions:
+    """What the command line gives, of one run or of several."""
 
     config: str
     settings: tuple[str, ...] = ()
@@ -59,7 +66,7 @@ class EvolutionOrder:
 
 
 @dataclass(frozen=True)
-class Order(EvolutionOrder):
+class EvolveOptions(RunOptions):
     """One run, maybe on several hosts."""
 
     coordinator: str | None = None
@@ -80,49 +87,49 @@ class Stopped(UserError):
     leave_at_once = True  # rather than wait for a generation that nobody wants any more
 
 
-def evolve(order: Order) -> Path | None:
+def evolve(options: EvolveOptions) -> Path | None:
     """Run an experiment; returns its folder, or None on a process that only takes part in another's."""
-    launch = find_launch(order.coordinator, order.processes, order.process)
+    launch = find_launch(options.coordinator, options.processes, options.process)
     if launch is None:
-        experiment, path = read_order(order)
-        prepare(order.device)
-        _evolve(experiment, path, order.resume)
+        experiment, path = read_options(options)
+        prepare(options.device)
+        _evolve(experiment, path, options.resume)
     else:
-        path = _evolve_together(order, launch)
+        path = _evolve_together(options, launch)
     if path is not None:
-        _conclude(path, order.report)
+        _conclude(path, options.report)
     return path
 
 
-def _evolve_together(order: Order, launch: Launch) -> Path | None:
+def _evolve_together(options: EvolveOptions, launch: Launch) -> Path | None:
     """The part of one process of several: the first leads, the others follow."""
     if launch.process == 0:
         say(f"process 0 of {launch.processes} waits for the others")
     try:
-        prepare(order.device, launch)
+        prepare(options.device, launch)
     except UserError as error:
         error.leave_at_once = True  # without JAX's goodbye, for which the others would be needed
         raise
     path = None
     with ending_together() as at_work:
-        check_same_command(repr(replace(order, process=None)))
+        check_same_command(repr(replace(options, process=None)))
         if launch.process > 0:
             with stopping_politely() as stop:
                 follow(stop)
         else:
-            experiment, path = read_order(order)
-            leader = Leader(experiment, str(_config_file(order)), at_work)
-            _evolve(experiment, path, order.resume, leader)
+            experiment, path = read_options(options)
+            leader = Leader(experiment, str(_config_file(options)), at_work)
+            _evolve(experiment, path, options.resume, leader)
     return path
 
 
-def read_order(order: Order) -> tuple[Experiment, Path]:
-    """The experiment with everything written out, and where its run goes; all that can be wrong is told here."""
-    given = Path(order.config)
-    experiment = load_experiment(_config_file(order), order.all_settings()).resolved()
-    path = Path(order.out) if order.out else given if is_run(given) else Path("runs") / given.stem
+def read_options(options: EvolveOptions) -> tuple[Experiment, Path]:
+    """The experiment with everything written out, and where its run goes; all that can be wrong is reported here."""
+    given = Path(options.config)
+    experiment = load_experiment(_config_file(options), options.all_settings()).resolved()
+    path = Path(options.out) if options.out else given if is_run(given) else Path("runs") / given.stem
     if is_run(path):
-        if not order.resume:
+        if not options.resume:
             raise UserError(f"{path}: it already holds a run; add --resume to go on with it, or give another --out")
         check_same_experiment(path, experiment)
     elif not is_free(path):
@@ -130,8 +137,8 @@ def read_order(order: Order) -> tuple[Experiment, Path]:
     return experiment, path
 
 
-def _config_file(order: Order) -> Path:
-    given = Path(order.config)
+def _config_file(options: EvolveOptions) -> Path:
+    given = Path(options.config)
     return given / CONFIG if is_run(given) else given
 
 
@@ -156,7 +163,7 @@ def _evolve(experiment: Experiment, path: Path, resume: bool, leader: Leader | N
         folder.close()
 
 
-def _open(folder: RunFolder, resume: bool, display: Display) -> tuple[int, Searches | None]:
+def _open(folder: RunFolder, resume: bool, display: Display) -> tuple[int, SearchStates | None]:
     """Generations done and the searches there, None for the beginning."""
     experiment = folder.experiment
     plugins = plugin_modules(experiment.plugins)
@@ -167,14 +174,14 @@ def _open(folder: RunFolder, resume: bool, display: Display) -> tuple[int, Searc
         folder.create(meta, plugins)
         return 0, None
     folder.lock()
-    done, searches, warnings = folder.look(search_shapes(experiment))
+    done, searches, warnings = folder.inspect(search_shapes(experiment))
     meta, more = _read_meta(folder.path)
     if experiment.generations < done:
         raise UserError(
             f"{folder.path}: it has {count(done)} generations already, {count(experiment.generations)} are asked for"
         )
     if changed := [name for name, digest in digests(plugins).items() if meta["plugins"].get(name, digest) != digest]:
-        raise UserError(f"{folder.path}: plugin '{changed[0]}' is not what it was when the run began; start anew")
+        raise UserError(f"{folder.path}: plugin '{changed[0]}' is not what it was when the run began; start again")
     if done < experiment.generations:
         now = describe_start(done)
         if meta["starts"] and (changed := differences(meta["starts"][-1], now)):
@@ -188,7 +195,7 @@ def _open(folder: RunFolder, resume: bool, display: Display) -> tuple[int, Searc
 
 
 def _read_meta(path: Path) -> tuple[dict[str, Any], list[str]]:
-    """What is told about a run, and a warning if it cannot be read; a damaged file is kept under another name."""
+    """What is known about a run, and a warning if it cannot be read; a damaged file is kept under another name."""
     file = path / META
     try:
         meta = json.loads(file.read_text(encoding="utf-8"))
@@ -197,9 +204,9 @@ def _read_meta(path: Path) -> tuple[dict[str, Any], list[str]]:
     except (ValueError, KeyError, TypeError):
         pass
     aside = file.with_suffix(".damaged")
-    with telling_write_faults(path):
+    with reporting_write_faults(path):
         shutil.copyfile(file, aside)
-    return {"plugins": {}, "starts": []}, [f"{file}: damaged; kept as {aside.name}, and begun anew"]
+    return {"plugins": {}, "starts": []}, [f"{file}: damaged; kept as {aside.name}, and begun again"]
 
 
 def _compile(experiment: Experiment, path: Path, stop: list[int], leader: Leader | None) -> Evolution:
@@ -236,7 +243,7 @@ def _note_compilation(folder: RunFolder, seconds: float) -> None:
 def _go_on(
     evolution: Evolution,
     folder: RunFolder,
-    searches: Searches,
+    searches: SearchStates,
     done: int,
     display: Display,
     stop: list[int],
@@ -248,46 +255,46 @@ def _go_on(
     last_end = time.monotonic()
     last_save = -math.inf  # the first generation is saved at once: those who watch see a robot
 
-    def begin(searches: Searches) -> tuple[Searches, tuple[Report, ...]]:
+    def begin(searches: SearchStates) -> tuple[SearchStates, tuple[GenerationStats, ...]]:
         return leader.begin(evolution, searches, stop) if leader else evolution.step(searches)
 
     pending = begin(searches)
     try:
         while done < experiment.generations:
-            following, reports = pending
-            _wait_for(reports, stop)
+            following, pending_stats = pending
+            _wait_for(pending_stats, stop)
             searches, done = following, done + 1
             if done < experiment.generations:
                 pending = begin(searches)
             with noticing_loss() if leader else contextlib.nullcontext():
-                told = gathered(reports)
+                stats = gathered(pending_stats)
             seconds, last_end = time.monotonic() - last_end, time.monotonic()
-            folder.record(done - 1, told, seconds)
-            display.show(_progress(experiment, done - 1, told, seconds))
+            folder.record(done - 1, stats, seconds)
+            display.show(_progress(experiment, done - 1, stats, seconds))
             if done == experiment.generations or last_end - last_save >= experiment.checkpoint_seconds:
-                folder.checkpoint(searches)
+                folder.checkpoint(done, searches)
                 saved, last_save = done, time.monotonic()
     except _Stop:
         if saved < done:
-            folder.checkpoint(searches)
+            folder.checkpoint(done, searches)
         raise Stopped(
             f"stopped after {count(done)} of {count(experiment.generations)} generations, all saved; to go on: "
             f"vsr evolve {folder.path} --resume"
         ) from None
 
 
-def _wait_for(reports: tuple[Report, ...], stop: list[int]) -> None:
+def _wait_for(stats: tuple[GenerationStats, ...], stop: list[int]) -> None:
     """Sleep until the device is done; raises _Stop as soon as the user wants it."""
-    while not stop and not reports[-1].best.is_ready():  # pyright: ignore[reportAttributeAccessIssue]
+    while not stop and not stats[-1].best.is_ready():  # pyright: ignore[reportAttributeAccessIssue]
         time.sleep(LOOK_AGAIN)
     if stop:
         raise _Stop
 
 
-def _progress(experiment: Experiment, generation: int, report: Report, seconds: float) -> Progress:
+def _progress(experiment: Experiment, generation: int, stats: GenerationStats, seconds: float) -> Progress:
     sign = experiment.fitness.sign
-    best, median = sign * np.asarray(report.best), sign * np.asarray(report.median)
-    return Progress(generation, best, median, int(np.sum(report.failed)), seconds)
+    best, median = sign * np.asarray(stats.best), sign * np.asarray(stats.median)
+    return Progress(generation, best, median, int(np.sum(stats.failed)), seconds)
 
 
 def _describe(experiment: Experiment) -> str:
@@ -326,8 +333,8 @@ def _report(run: Run) -> None:
     except KeyboardInterrupt:
         say(f"the run is whole, its report was left out; to write it: {again}")
     except Exception as error:  # the run itself is whole and must not seem to have failed
-        told = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
-        say(f"warning: the report could not be written: {told}; to try again: {again}")
+        reason = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+        say(f"warning: the report could not be written: {reason}; to try again: {again}")
     else:
         say(f"report: {target} (written in {time.monotonic() - began:.1f} s)")
 

@@ -14,8 +14,9 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 
+from experiments.console import say
 from experiments.experiment import Experiment
-from experiments.numbers import count
+from experiments.numbers import clock, count
 
 SPARKS = "▁▂▃▄▅▆▇█"
 SECONDS_BETWEEN_LINES = 2.0
@@ -139,11 +140,6 @@ class LivePanel:
         return Panel(table, title=escape(self.title), expand=False)
 
 
-def say(text: str, console: Console | None = None) -> None:
-    """A line as it is, whatever is in it."""
-    (console or Console()).print(text, highlight=False, soft_wrap=True, markup=False)
-
-
 def open_display(experiment: Experiment, title: str, console: Console | None = None) -> Display:
     """The display that suits where the output goes."""
     console = console or Console()
@@ -169,12 +165,3 @@ def sparkline(values: list[float], width: int) -> str:
     span = chosen.max() - chosen.min()
     level = (chosen - chosen.min()) / span if span > 0 else np.zeros_like(chosen)
     return "".join(SPARKS[round(x * (len(SPARKS) - 1))] for x in level)
-
-
-def clock(seconds: float) -> str:
-    """Seconds as people say them."""
-    whole = max(0, round(seconds))
-    hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
-    if hours:
-        return f"{hours} h {minutes:02d} min"
-    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

@@ -1,8 +1,8 @@
 """Whole generations on the device: ask, decode, simulate, tell, for all seeds of an experiment.
 
-`compile_evolution` gives two functions of arrays. The host only learns what `Report` holds, once a generation. Every
-seed has its own search, run by one program for all, so that a seed is the same alone and among others; the robots of
-all seeds are simulated together, shared out among all devices (processor cores count as devices, see
+`compile_evolution` gives two functions of arrays. The host only learns what `GenerationStats` holds, once a generation.
+Every seed has its own search, run by one program for all, so that a seed is the same alone and among others; the robots
+of all seeds are simulated together, shared out among all devices (processor cores count as devices, see
 experiments.devices), also those of other processes: then process 0 searches, and the others only evaluate.
 """
 
@@ -20,117 +20,104 @@ import numpy as np
 from jax import Array
 from jax.sharding import NamedSharding, PartitionSpec
 
-from evo import Search, best
-from evo.diversity import distinct, gene_spread
-from evo.population import WORST, Population, evaluated, failures
+from evo import Evaluation, Population
+from evo.diversity import distinct
+from evo.population import evaluated, failures
 from experiments.encodings import Genes
 from experiments.encodings.base import BodyEncoding
 from experiments.encodings.connectivity import in_the_corner
 from experiments.evolve.programs import recall, remember
 from experiments.experiment import Experiment
-from experiments.hosts.collectives import hand_out, noticing_loss
+from experiments.hosts.collectives import broadcast, noticing_loss
 from experiments.population import device_mesh, on_all_devices, robots_at_once
+from experiments.runs.stats import GenerationStats
 from vsr.episode import reset, rollout, scenario_of
 
 SHARE_OF_DEVICE = 0.6
 BYTES_ON_HOST = 2**30
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Report:
-    """What a generation of one seed came to; with a leading axis (seeds,) after `gathered`."""
-
-    best: Array
-    """fitness of the best survivor, WORST if all failed"""
-    median: Array
-    """median fitness of the survivors that did not fail, not a number if all failed"""
-    failed: Array
-    """how many of the individuals evaluated in this generation failed"""
-    best_genes: Genes
-    """of the best survivor"""
-    best_id: Array
-    """of the best survivor"""
-    id: Array
-    """of every individual evaluated in this generation, (n_pop,)"""
-    parents: Array
-    """their parents' ids, (n_pop, 2)"""
-    fitness: Array
-    """their fitness, WORST for a failure, (n_pop,)"""
-    spread: Array
-    """standard deviation of a gene over the survivors, averaged over all genes"""
-    bodies: Array
-    """how many different bodies the survivors have"""
-
-
-Searches = tuple[Search, ...]
-"""One per seed."""
+SearchStates = tuple[Any, ...]
+"""One per seed; only the optimiser knows what is inside."""
 
 
 @dataclass(frozen=True)
 class Evolution:
     """An experiment's search as compiled functions."""
 
-    start: Callable[[], Searches]
+    start: Callable[[], SearchStates]
     """all seeds before their first generation"""
-    step: Callable[[Searches], tuple[Searches, tuple[Report, ...]]]
+    step: Callable[[SearchStates], tuple[SearchStates, tuple[GenerationStats, ...]]]
     """one generation of all seeds"""
     at_once: int
     """how many robots a device simulates together"""
 
 
-def fitness_of(experiment: Experiment) -> Callable[[Genes], Array]:
-    """The function from one individual's genes to its fitness, not a number if it failed."""
+def evaluation_of(experiment: Experiment) -> Callable[[Genes], Evaluation]:
+    """The function from one individual's genes to its evaluation, not a number where it failed."""
     schedule = experiment.schedule()
     dtype = jnp.dtype(experiment.physics.precision)
-    goal = experiment.fitness
+    goal, names = experiment.fitness, measured(experiment)
 
-    def fitness(genes: Genes) -> Array:
+    def evaluation(genes: Genes) -> Evaluation:
         environment = experiment.world.build(dtype)
         model, controller = experiment.robot.build(
             genes, experiment.task.duration, dtype, experiment.physics.integrator
         )
         scenario = scenario_of(model, environment, schedule, experiment.task, controller.senses)
         episode = rollout(scenario, controller, reset(jax.random.key(0), scenario))
-        return goal.sign * experiment.task.evaluate(episode, (goal.measure,))[goal.measure]
+        measures = experiment.task.evaluate(episode, names)
+        descriptors = [measures[name] for name in experiment.ea.descriptors]
+        return Evaluation(
+            fitness=goal.sign * measures[goal.measure],
+            failed=episode.failed,
+            measures=measures,
+            descriptors=jnp.stack(descriptors) if descriptors else None,
+        )
 
-    return fitness
+    return evaluation
 
 
-def start(experiment: Experiment, key: Array) -> Search:
-    """One seed before its first generation. Pure."""
+def measured(experiment: Experiment) -> tuple[str, ...]:
+    """The measures that the search uses. No others are made while it runs: they would cost time."""
+    return tuple(dict.fromkeys((experiment.fitness.measure, *experiment.ea.descriptors)))
+
+
+def start(experiment: Experiment, key: Array) -> Any:
+    """One seed's search before its first generation. Pure."""
     return experiment.ea.start(key, experiment.robot.sample)
 
 
-def ask(experiment: Experiment, search: Search) -> Population:
+def ask(experiment: Experiment, search: Any) -> Population:
     """One seed's individuals to evaluate. Pure."""
     return experiment.ea.ask(search, experiment.robot.sample)
 
 
-def evaluate_all(experiment: Experiment, at_once: int, genes: tuple[Genes, ...]) -> tuple[Array, ...]:
-    """Fitness of all seeds' individuals. Pure."""
+def evaluate_all(experiment: Experiment, at_once: int, genes: tuple[Genes, ...]) -> tuple[Evaluation, ...]:
+    """Evaluations of all seeds' individuals. Pure."""
     everyone = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *genes)
-    fitness = on_all_devices(fitness_of(experiment), everyone, at_once)
-    return tuple(jnp.split(fitness, len(genes)))
+    evaluation = on_all_devices(evaluation_of(experiment), everyone, at_once)
+    leaves, structure = jax.tree.flatten(evaluation)
+    parts = zip(*(jnp.split(leaf, len(genes)) for leaf in leaves), strict=True)
+    return tuple(structure.unflatten(part) for part in parts)
 
 
-def tell(experiment: Experiment, search: Search, asked: Population, fitness: Array) -> tuple[Search, Report]:
+def tell(experiment: Experiment, search: Any, asked: Population, evaluation: Evaluation) -> tuple[Any, GenerationStats]:
     """One seed's search after an evaluation. Pure."""
-    told = experiment.ea.tell(search, asked, fitness)
-    asked = evaluated(asked, fitness)
-    first = best(told.population)
-    alive = jnp.where(told.population.fitness > WORST, told.population.fitness, jnp.nan)
-    return told, Report(
-        best=first.fitness[0],
-        median=jnp.nanmedian(alive),
+    following = experiment.ea.tell(search, asked, evaluation)
+    asked = evaluated(asked, evaluation.fitness, evaluation.failed)
+    summary = experiment.ea.summary(following)
+    return following, GenerationStats(
+        best=summary.best.fitness[0],
+        median=summary.median,
         failed=failures(asked),
-        best_genes=jax.tree.map(lambda leaf: leaf[0], first.genes),
-        best_id=first.id[0],
+        best_genes=jax.tree.map(lambda leaf: leaf[0], summary.best.genes),
+        best_id=summary.best.id[0],
         id=asked.id,
         parents=asked.parents,
         fitness=asked.fitness,
-        spread=gene_spread(told.population.genes),
-        bodies=body_count(experiment.robot.body, told.population.genes["body"]),
+        spread=summary.spread,
+        bodies=body_count(experiment.robot.body, summary.members.genes["body"]),
     )
 
 
@@ -141,14 +128,28 @@ def body_count(encoding: BodyEncoding, genes: Array) -> Array:
     return distinct(jax.vmap(lambda own: in_the_corner(encoding.decode(own)))(genes))
 
 
-def gathered(reports: tuple[Report, ...]) -> Report:
-    """All seeds' reports as one on the host, with a leading axis (seeds,)."""
-    return jax.tree.map(lambda *leaves: np.stack(leaves), *jax.device_get(reports))
-
-
-def search_shapes(experiment: Experiment) -> Search:
+def search_shapes(experiment: Experiment) -> Any:
     """Shapes of one seed's search."""
-    return jax.eval_shape(partial(start, experiment), jax.eval_shape(lambda: jax.random.key(0)))
+    return jax.eval_shape(partial(start, experiment), _key_shape())
+
+
+def evaluation_shapes(experiment: Experiment, asked: Population) -> Evaluation:
+    """Shapes of one seed's evaluation."""
+
+    def like(number: Array) -> Evaluation:
+        descriptors = [number] * len(experiment.ea.descriptors)
+        return Evaluation(
+            fitness=number,
+            failed=jnp.isnan(number),
+            measures=dict.fromkeys(measured(experiment), number),
+            descriptors=jnp.stack(descriptors, -1) if descriptors else None,
+        )
+
+    return jax.eval_shape(like, asked.fitness)
+
+
+def _key_shape() -> Any:
+    return jax.eval_shape(lambda: jax.random.key(0))
 
 
 def compile_evolution(experiment: Experiment) -> Evolution:
@@ -156,10 +157,10 @@ def compile_evolution(experiment: Experiment) -> Evolution:
     at_once, (*search, evaluate) = recall(experiment) or _compile(experiment)
     everywhere, home = _everywhere(), jax.devices()[0]
 
-    def fitness(genes: tuple[Genes, ...]) -> tuple[Array, ...]:
+    def evaluation(genes: tuple[Genes, ...]) -> tuple[Evaluation, ...]:
         return jax.device_put(evaluate(jax.device_put(genes, everywhere)), home)
 
-    return _evolution(experiment, search, fitness, at_once)
+    return _evolution(experiment, search, evaluation, at_once)
 
 
 def compile_led_evolution(experiment: Experiment, limit: float) -> Evolution:
@@ -173,12 +174,12 @@ def compile_led_evolution(experiment: Experiment, limit: float) -> Evolution:
         evaluate, at_once = _compile_evaluation(experiment, limit)
         search = [program.result() for program in programs]
 
-    def fitness(genes: tuple[Genes, ...]) -> tuple[Array, ...]:
-        everywhere = hand_out(genes)
+    def evaluation(genes: tuple[Genes, ...]) -> tuple[Evaluation, ...]:
+        everywhere = broadcast(genes)
         with noticing_loss():
-            return tuple(result.addressable_data(0) for result in evaluate(everywhere))
+            return jax.tree.map(lambda result: result.addressable_data(0), evaluate(everywhere))
 
-    return _evolution(experiment, search, fitness, at_once)
+    return _evolution(experiment, search, evaluation, at_once)
 
 
 def compile_led_evaluation(experiment: Experiment, limit: float) -> Callable[[], None]:
@@ -187,23 +188,24 @@ def compile_led_evaluation(experiment: Experiment, limit: float) -> Callable[[],
     nothing = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), _asked_genes(experiment))
 
     def take_part() -> None:
-        everywhere = hand_out(nothing)
+        everywhere = broadcast(nothing)
         with noticing_loss():
             jax.block_until_ready(evaluate(everywhere))
 
     return take_part
 
 
-def _evolution(experiment: Experiment, search: list[Any], fitness: Callable[..., Any], at_once: int) -> Evolution:
+def _evolution(experiment: Experiment, search: list[Any], evaluation: Callable[..., Any], at_once: int) -> Evolution:
     first, ask_one, tell_one = search
 
-    def begin() -> Searches:
+    def begin() -> SearchStates:
         return tuple(first(jax.random.key(seed)) for seed in experiment.seeds)
 
-    def step(searches: Searches) -> tuple[Searches, tuple[Report, ...]]:
+    def step(searches: SearchStates) -> tuple[SearchStates, tuple[GenerationStats, ...]]:
         everyone = tuple(map(ask_one, searches))
-        told = list(map(tell_one, searches, everyone, fitness(tuple(asked.genes for asked in everyone))))
-        return tuple(search for search, _ in told), tuple(report for _, report in told)
+        evaluations = evaluation(tuple(asked.genes for asked in everyone))
+        following = list(map(tell_one, searches, everyone, evaluations))
+        return tuple(search for search, _ in following), tuple(stats for _, stats in following)
 
     return Evolution(begin, step, at_once)
 
@@ -225,9 +227,9 @@ def _lowered_search(experiment: Experiment) -> list[Any]:
     search = search_shapes(experiment)
     asked = jax.eval_shape(partial(ask, experiment), search)
     return [
-        jax.jit(partial(start, experiment)).lower(search.key),
+        jax.jit(partial(start, experiment)).lower(_key_shape()),
         jax.jit(partial(ask, experiment)).lower(search),
-        jax.jit(partial(tell, experiment)).lower(search, asked, asked.fitness),
+        jax.jit(partial(tell, experiment)).lower(search, asked, evaluation_shapes(experiment, asked)),
     ]
 
 

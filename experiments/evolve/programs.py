@@ -98,7 +98,7 @@ def _fingerprint(experiment: Experiment) -> str:
 
 def source_digest() -> str:
     """What the source of all our packages holds, in short."""
-    root = Path(__file__).resolve().parents[1]
+    root = Path(__file__).resolve().parents[2]
     digest = hashlib.sha256()
     for file in sorted(file for package in PACKAGES for file in (root / package).rglob("*.py")):
         digest.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes())

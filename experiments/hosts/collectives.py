@@ -1,4 +1,4 @@
-"""What processes tell each other: small numbers from each to all, and whole arrays and texts from process 0 to all.
+"""Collectives: small numbers from each to all, and whole arrays and texts from process 0 to all.
 
 Every function here must be called by all processes, in the same order; each waits for the others.
 """
@@ -27,8 +27,11 @@ class Lost(UserError):
 
 @contextlib.contextmanager
 def noticing_loss() -> Iterator[None]:
-    """While it is open, what fails because another process is gone is told as that. JAX has two kinds of error for it:
-    programs that are begun after the loss raise the one, results that are waited for the other."""
+    """While it is open, what fails because another process is gone is reported as that.
+
+    JAX has two kinds of error for it: programs that are begun after the loss raise the one, results that are waited for
+    the other.
+    """
     try:
         yield
     except (jax.errors.JaxRuntimeError, ValueError) as error:
@@ -48,20 +51,20 @@ def exchange(*numbers: int) -> np.ndarray:
     return np.stack([said[owners == process][0] for process in range(jax.process_count())])
 
 
-def hand_out(tree: Any) -> Any:
+def broadcast(tree: Any) -> Any:
     """Process 0's arrays, on every device; the others bring arrays of the same shapes."""
     leaves, structure = jax.tree.flatten(tree)
-    # What holds nothing need not be told, and jaxlib 0.11 dies of compiling it.
+    # Empty arrays need no broadcast, and jaxlib 0.11 dies of compiling one.
     brought = [_brought(leaf) for leaf in leaves if leaf.size]
     with noticing_loss():
-        told = iter(_spread()(brought))
-    return structure.unflatten([next(told) if leaf.size else _nothing(leaf) for leaf in leaves])
+        received = iter(_spread()(brought))
+    return structure.unflatten([next(received) if leaf.size else _nothing(leaf) for leaf in leaves])
 
 
-def hand_out_text(text: str, length: int) -> str:
-    """Process 0's text of so many bytes; what the others bring does not matter."""
+def broadcast_text(text: str, length: int) -> str:
+    """Process 0's text of a length in bytes; what the others bring does not matter."""
     data = (text.encode() if jax.process_index() == 0 else b"").ljust(4 * -(-length // 4), b"\0")
-    words = hand_out(np.frombuffer(data, np.int32))
+    words = broadcast(np.frombuffer(data, np.int32))
     return np.asarray(words.addressable_data(0)).tobytes()[:length].decode()
 
 

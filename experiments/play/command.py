@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from experiments.config.problems import UserError
+from experiments.console import warn
 from experiments.files import replacing, target_file, write_text
 from experiments.play.film import (
     GIF_RATE,
@@ -22,22 +23,21 @@ from experiments.play.film import (
     write_strip,
 )
 from experiments.play.page import page
-from experiments.play.recordings import Life, live
+from experiments.play.recordings import RecordedRobot, record_robot
 from experiments.play.sources import read_sources
-from experiments.terminal import warn
 from vsr.drawing.painter import Look
 
 FORMATS = (".html", ".mp4", ".gif", ".png")
 
 
 @dataclass(frozen=True)
-class PlayOrder:
+class PlayOptions:
     """What was asked for."""
 
     given: tuple[str, ...]
     """robots' files and run folders"""
     seconds: float
-    """how long they live [s]"""
+    """how long their episodes are [s]"""
     out: str | None
     colour: str = "area"
     palette: str = "original"
@@ -47,48 +47,48 @@ class PlayOrder:
     """of runs, each shown; by default the best kept"""
 
 
-def play(order: PlayOrder) -> Path:
+def play(options: PlayOptions) -> Path:
     """Simulate all robots and write the file; returns where it is."""
-    target = target_file("--out", order.out or _default_name(order.given), FORMATS)
+    target = target_file("--out", options.out or _default_name(options.given), FORMATS)
     suffix = target.suffix.lower()
     if suffix == ".mp4":
         require_ffmpeg(target)
-    look = Look(order.colour, order.palette, frozenset(order.overlays))  # pyright: ignore[reportArgumentType]
-    sources = read_sources(order.given, seed=order.seed, generations=order.generations)
+    look = Look(options.colour, options.palette, frozenset(options.overlays))  # pyright: ignore[reportArgumentType]
+    sources = read_sources(options.given, seed=options.seed, generations=options.generations)
     warn([source.warning for source in sources if source.warning])
     console = Console(stderr=True)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         simulating = progress.add_task("simulating", total=len(sources))
-        lives = []
+        robots = []
         for source in sources:
-            lives.append(live(source, order.seconds))
+            robots.append(record_robot(source, options.seconds))
             progress.advance(simulating)
-        _require_senses(lives, look)
-        _write(lives, look, target, suffix, progress)
+        _require_senses(robots, look)
+        _write(robots, look, target, suffix, progress)
     return target
 
 
-def _write(lives: Sequence[Life], look: Look, target: Path, suffix: str, progress: Progress) -> None:
+def _write(robots: Sequence[RecordedRobot], look: Look, target: Path, suffix: str, progress: Progress) -> None:
     with replacing(target) as partial:
         if suffix == ".html":
-            write_text(partial, page(lives, look))
+            write_text(partial, page(robots, look))
         elif suffix == ".png":
-            task = progress.add_task("painting", total=STRIP_MOMENTS * len(lives))
-            write_strip(lives, look, partial, lambda: progress.advance(task))
+            task = progress.add_task("painting", total=STRIP_MOMENTS * len(robots))
+            write_strip(robots, look, partial, lambda: progress.advance(task))
         else:
-            film = Film(lives, look, GIF_RATE if suffix == ".gif" else MP4_RATE)
+            film = Film(robots, look, GIF_RATE if suffix == ".gif" else MP4_RATE)
             task = progress.add_task("painting", total=film.moments)
             (write_gif if suffix == ".gif" else write_mp4)(film, partial, lambda: progress.advance(task))
 
 
-def _require_senses(lives: Sequence[Life], look: Look) -> None:
-    if "sensors" in look.overlays and not any(life.recording.felt for life in lives):
+def _require_senses(robots: Sequence[RecordedRobot], look: Look) -> None:
+    if "sensors" in look.overlays and not any(robot.recording.felt for robot in robots):
         raise UserError(
             "--show sensors: "
             + (
                 "this robot's controller reads none"
-                if len(lives) == 1
+                if len(robots) == 1
                 else "none of these robots' controllers reads any"
             )
             + "; show a robot whose controller has senses (type: mlp), or leave it out"

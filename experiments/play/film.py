@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from experiments.config.problems import UserError
-from experiments.play.recordings import Life
+from experiments.play.recordings import RecordedRobot
 from vsr.drawing.legend import legend
 from vsr.drawing.overlays import PAPER, SenseMark, sense_marks
 from vsr.drawing.painter import Look, Painter
@@ -30,18 +30,20 @@ Tick = Callable[[], None]
 class Film:
     """All robots side by side, moment by moment."""
 
-    def __init__(self, lives: Sequence[Life], look: Look, rate: float, *, panel: tuple[int, int] | None = None):
+    def __init__(
+        self, robots: Sequence[RecordedRobot], look: Look, rate: float, *, panel: tuple[int, int] | None = None
+    ):
         """rate: frames per second."""
-        self.panel = panel or (PANEL if len(lives) == 1 else SMALL_PANEL)
-        end = max(float(life.recording.time[-1]) for life in lives)
+        self.panel = panel or (PANEL if len(robots) == 1 else SMALL_PANEL)
+        end = max(float(robot.recording.time[-1]) for robot in robots)
         times = np.arange(round(end * rate) + 1) / rate
         self.moments = len(times)
-        self.painters = _painters(lives, look, times, self.panel, _marks(lives))
-        self.columns = math.ceil(math.sqrt(len(lives)))
-        self.key = _legend(lives, look, self.columns * self.panel[0])
-        rows = math.ceil(len(lives) / self.columns)
+        self.painters = _painters(robots, look, times, self.panel, _marks(robots))
+        self.columns = math.ceil(math.sqrt(len(robots)))
+        self.key = _legend(robots, look, self.columns * self.panel[0])
+        rows = math.ceil(len(robots) / self.columns)
         width, height = self.columns * self.panel[0], rows * self.panel[1] + self.key.height
-        self.size = width + width % 2, height + height % 2  # what video codecs want
+        self.size = width + width % 2, height + height % 2  # video codecs need even sizes
 
     def frames(self) -> Iterator[Image.Image]:
         """One after the other."""
@@ -104,47 +106,48 @@ def require_ffmpeg(path: Path):
 
 
 def write_strip(
-    lives: Sequence[Life], look: Look, path: Path, tick: Tick, span: tuple[float, float] | None = None
+    robots: Sequence[RecordedRobot], look: Look, path: Path, tick: Tick, span: tuple[float, float] | None = None
 ) -> None:
     """A row of moments for every robot, equally apart from the first to the last; span: only between these [s]."""
     panel = width, height = SMALL_PANEL if "sensors" in look.overlays else STRIP_PANEL
-    key, marks = _legend(lives, look, STRIP_MOMENTS * width), _marks(lives)
-    sheet = Image.new("RGB", (STRIP_MOMENTS * width, len(lives) * height + key.height), PAPER)
-    for row, life in enumerate(lives):
-        times = np.linspace(*(span or (0, life.recording.time[-1])), STRIP_MOMENTS)
+    key, marks = _legend(robots, look, STRIP_MOMENTS * width), _marks(robots)
+    sheet = Image.new("RGB", (STRIP_MOMENTS * width, len(robots) * height + key.height), PAPER)
+    for row, robot in enumerate(robots):
+        times = np.linspace(*(span or (0, robot.recording.time[-1])), STRIP_MOMENTS)
         # The camera and the path need the moments between.
-        fine = np.unique(np.concatenate([life.recording.time, times]))
-        painter = _painters([life], look, fine, panel, marks)[0]
+        fine = np.unique(np.concatenate([robot.recording.time, times]))
+        painter = _painters([robot], look, fine, panel, marks)[0]
         for column, moment in enumerate(np.searchsorted(fine, times)):
             sheet.paste(painter.paint(int(moment)), (column * width, row * height))
             tick()
-    sheet.paste(key, (0, len(lives) * height))
+    sheet.paste(key, (0, len(robots) * height))
     sheet.save(path)
 
 
 def _painters(
-    lives: Sequence[Life], look: Look, times: np.ndarray, panel: tuple[int, int], marks: Sequence[SenseMark]
+    robots: Sequence[RecordedRobot], look: Look, times: np.ndarray, panel: tuple[int, int], marks: Sequence[SenseMark]
 ) -> list[Painter]:
     return [
-        Painter(life.recording.at(times), life.ground, look, title=life.name, size=panel, marks=marks) for life in lives
+        Painter(robot.recording.at(times), robot.ground, look, title=robot.name, size=panel, marks=marks)
+        for robot in robots
     ]
 
 
-def _marks(lives: Sequence[Life]) -> tuple[SenseMark, ...]:
-    return sense_marks(life.recording for life in lives)
+def _marks(robots: Sequence[RecordedRobot]) -> tuple[SenseMark, ...]:
+    return sense_marks(robot.recording for robot in robots)
 
 
-def _legend(lives: Sequence[Life], look: Look, width: int) -> Image.Image:
-    size = size_word(life.recording for life in lives)
-    return legend(look, width, _symbols(lives), size=size, marks=_marks(lives))
+def _legend(robots: Sequence[RecordedRobot], look: Look, width: int) -> Image.Image:
+    size = size_word(robot.recording for robot in robots)
+    return legend(look, width, _symbols(robots), size=size, marks=_marks(robots))
 
 
-def _symbols(lives: Sequence[Life]) -> tuple[str, ...]:
+def _symbols(robots: Sequence[RecordedRobot]) -> tuple[str, ...]:
     """Of the first robot's materials; those of the others if they are the same, else by number."""
-    first = lives[0].symbols
-    if all(life.symbols == first for life in lives):
+    first = robots[0].symbols
+    if all(robot.symbols == first for robot in robots):
         return first
-    return tuple(f"material {number + 1}" for number in range(max(len(life.symbols) for life in lives)))
+    return tuple(f"material {number + 1}" for number in range(max(len(robot.symbols) for robot in robots)))
 
 
 def _palette(film: Film) -> Image.Image:

@@ -1,6 +1,6 @@
-"""Recorded lives in few bytes, for pages that carry them along.
+"""Recorded robots in few bytes, for pages that carry them along.
 
-Every quantity is rounded to whole multiples of a quantum and told, series by series, as differences of differences
+Every quantity is rounded to whole multiples of a quantum and written, series by series, as differences of differences
 over time: smooth motion leaves small numbers. These go as bytes of seven bits (the lowest first, the eighth says that
 more follow; signs as the lowest bit), deflated, in base64. `assets/decode.js` undoes it as `unpack` does.
 """

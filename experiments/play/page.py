@@ -1,4 +1,4 @@
-"""One page that holds everything: viewer, robots' lives, and three.js if one of them lives in space. Loads nothing."""
+"""One page that holds everything: viewer, recorded robots, and three.js if one of them is 3-D. Loads nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from experiments.play.packing import pack, streams_of
-from experiments.play.recordings import Life
+from experiments.play.recordings import RecordedRobot
 from vsr.drawing.colours import DARK, LIGHTNESS, MATERIALS, SCALES
 from vsr.drawing.outlines import FACES
 from vsr.drawing.overlays import OVERLAYS, description, sense_marks
@@ -28,17 +28,17 @@ ASSETS = Path(__file__).parent / "assets"
 MOST_PER_SECOND = 30
 """Moments kept; a viewer draws straight lines between them."""
 GROUND_AROUND = 100.0
-"""Ground is kept so far beyond where the robot gets [m]."""
+"""How far the ground is kept beyond where the robot gets [m]."""
 
 
-def page(lives: Sequence[Life], look: Look, *, repeat: bool = False) -> str:
-    """The whole file. repeat: whether it begins anew at the end."""
-    in_space = [life.recording.dimension == 3 for life in lives]
-    inner = "plane" if len(set(in_space)) == 2 else not any(in_space)
-    size = size_word([life.recording for life in lives])
-    marks = sense_marks(life.recording for life in lives)
+def page(robots: Sequence[RecordedRobot], look: Look, *, repeat: bool = False) -> str:
+    """The whole file. repeat: whether it starts again at the end."""
+    is_3d = [robot.recording.dimension == 3 for robot in robots]
+    inner = "2d" if len(set(is_3d)) == 2 else not any(is_3d)
+    size = size_word([robot.recording for robot in robots])
+    marks = sense_marks(robot.recording for robot in robots)
     data = {
-        "lives": [_life(life) for life in lives],
+        "robots": [_data_of(robot) for robot in robots],
         "overlays": description(),
         "senses": [{**asdict(mark), "words": mark.words} for mark in marks],
         "scales": {
@@ -60,14 +60,14 @@ def page(lives: Sequence[Life], look: Look, *, repeat: bool = False) -> str:
         },
     }
     scripts = [_asset("decode.js"), _asset("motion.js"), _asset("overlays.js"), _asset("plane.js")]
-    if any(in_space):
+    if any(is_3d):
         scripts += [f"/*\n{_asset('three.LICENSE')}*/\n{_asset('three.min.js')}", _asset("space.js")]
     scripts.append(_asset("player.js"))
     fields = {
-        "TITLE": html.escape(", ".join(life.name for life in lives)),
+        "TITLE": html.escape(", ".join(robot.name for robot in robots)),
         "STYLE": _asset("style.css"),
-        "SIZE": size if len(set(in_space)) == 1 else "size",
-        "HINT": "; drag: turn" if any(in_space) else "",
+        "SIZE": size if len(set(is_3d)) == 1 else "size",
+        "HINT": "; drag: turn" if any(is_3d) else "",
         "DATA": json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
         "SCRIPTS": "\n".join(f"<script>\n{script}</script>" for script in scripts),
     }
@@ -75,11 +75,11 @@ def page(lives: Sequence[Life], look: Look, *, repeat: bool = False) -> str:
     return "".join(fields[piece] if index % 2 else piece for index, piece in enumerate(pieces))
 
 
-def _life(life: Life) -> dict[str, Any]:
-    recording = _thinned(life.recording)
+def _data_of(robot: RecordedRobot) -> dict[str, Any]:
+    recording = _thinned(robot.recording)
     time = recording.time
     return {
-        "name": life.name,
+        "name": robot.name,
         "dimension": recording.dimension,
         "side": recording.voxel_side,
         "interval": float(time[1] - time[0]) if len(time) > 1 else 1.0,
@@ -90,9 +90,9 @@ def _life(life: Life) -> dict[str, Any]:
         "springs": recording.springs.astype(int).tolist(),
         "material": recording.material.tolist(),
         "place": recording.place.tolist(),
-        "symbols": life.symbols,
+        "symbols": robot.symbols,
         "felt": [{"label": sense.label, "has": sense.has.astype(int).tolist()} for sense in recording.felt],
-        "ground": _ground(life, recording),
+        "ground": _ground(robot, recording),
         "packed": pack(streams_of(recording)),
     }
 
@@ -106,16 +106,16 @@ def _thinned(recording: Recording) -> Recording:
     return recording.at(time[::every]) if every > 1 else recording
 
 
-def _ground(life: Life, recording: Recording) -> dict[str, Any] | None:
+def _ground(robot: RecordedRobot, recording: Recording) -> dict[str, Any] | None:
     """What of the ground may come into view."""
-    if life.ground is None:
+    if robot.ground is None:
         return None
-    x, y = life.ground
+    x, y = robot.ground
     seen = recording.position.reshape(-1, recording.dimension)
     low, high = seen.min(0) - GROUND_AROUND, seen.max(0) + GROUND_AROUND
     near = _near(x, low[0], high[0])
     found: dict[str, Any] = {"x": x[near].round(4).tolist(), "y": y[near].round(4).tolist()}
-    environment: Environment = life.scene.world.build()
+    environment: Environment = robot.scene.world.build()
     if isinstance(environment.terrain, HeightField):
         field = environment.terrain
         start, spacing, height = (np.asarray(part, float) for part in (field.start, field.spacing, field.height))

@@ -1,4 +1,4 @@
-"""Simulates what is to be looked at."""
+"""Simulates and records the robots to be shown."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import numpy as np
 
 from experiments.devices import check_implementation
 from experiments.play.sources import Source
-from vsr.drawing.recording import Recording, watch
+from vsr.drawing.recording import Recording, recording_of
 from vsr.episode import Trajectory
 from vsr.physics.engine import AnyModel
 from vsr.scene import Scene, precision, simulate
 
 
 @dataclass(frozen=True)
-class Life:
-    """One robot's life, ready to be shown."""
+class RecordedRobot:
+    """One robot with its scene and a recording of one episode, ready to be shown."""
 
     name: str
     scene: Scene
@@ -25,7 +25,7 @@ class Life:
 
     @property
     def ground(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Its line [m], in space at the y where the robot starts; None for free space."""
+        """Its line [m], in 3-D at the y where the robot starts; None without ground."""
         terrain = self.scene.world.terrain
         return None if terrain is None else terrain.line_at(self.scene.task.placement.y)
 
@@ -35,24 +35,24 @@ class Life:
         return tuple(self.scene.robot.body.materials)
 
 
-def live(source: Source, seconds: float) -> Life:
-    """Simulate a robot for so long, whatever its task says, and keep what can be seen."""
+def record_robot(source: Source, seconds: float) -> RecordedRobot:
+    """Simulate a robot for some time [s], whatever its task says, and record it."""
     task = source.scene.task.model_copy(update={"duration": seconds})
     scene = source.scene.model_copy(update={"task": task})
     check_implementation(scene.physics)
     outcome = simulate(scene, keep_trajectory=True)
     assert outcome.model is not None
     assert outcome.trajectory is not None
-    return life_of(source.name, scene, outcome.model, outcome.trajectory, outcome.measures)
+    return robot_from_trajectory(source.name, scene, outcome.model, outcome.trajectory, outcome.measures)
 
 
-def life_of(
+def robot_from_trajectory(
     name: str, scene: Scene, model: AnyModel, trajectory: Trajectory, measures: dict[str, float] | None = None
-) -> Life:
-    """What can be seen of a life that was simulated already."""
+) -> RecordedRobot:
+    """The recording of an episode that was simulated already."""
     with precision(scene.physics.precision):
         body, dtype = scene.robot.body, np.dtype(scene.physics.precision)
         environment = scene.world.build(dtype)
         controller = scene.robot.controller.build(body, dtype)
-        recording = watch(model, trajectory, environment, body.cells, controller)
-    return Life(name, scene, recording, measures or {})
+        recording = recording_of(model, trajectory, environment, body.cells, controller)
+    return RecordedRobot(name, scene, recording, measures or {})

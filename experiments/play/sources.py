@@ -47,7 +47,7 @@ def read_sources(given: Sequence[str], *, seed: int | None = None, generations: 
 
 
 def _short_names(paths: Sequence[Path]) -> list[str]:
-    """Of files and folders: their own names, with as many folders before them as tell them apart."""
+    """Of files and folders: their own names, with as many folders before them as distinguish them."""
     whole = [found if found.is_dir() else found.with_suffix("") for found in (path.resolve() for path in paths)]
 
     def short(path: Path, count: int) -> str:

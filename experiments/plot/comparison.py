@@ -23,7 +23,7 @@ class Row:
     run: str
     seeds: int
     failed: int
-    """seeds whose robots all failed; worse than any other in the numbers below, which are infinite if so many failed"""
+    """seeds whose robots all failed; worse than any other in the numbers below, which are infinite if many failed"""
     generations: int
     first: float
     """median over seeds after the first generation"""

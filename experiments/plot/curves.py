@@ -62,7 +62,7 @@ def goal(run: Run) -> str:
 
 
 def spread(run: Run, band: Band) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The measure's median over seeds, and the band's two edges; not a number where so many seeds had failed.
+    """The measure's median over seeds, and the band's two edges; not a number where too many seeds had failed.
 
     A failed seed is worse than any other. The standard deviation is that of the seeds at hand, not an estimate for all.
     """
@@ -71,10 +71,10 @@ def spread(run: Run, band: Band) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     if band == "quartiles":
         edges = sign * quantile(run.fitness, 0.25), sign * quantile(run.fitness, 0.75)
     else:
-        alive = np.isfinite(run.best)
-        count = np.maximum(alive.sum(0), 1)
-        mean = np.where(alive, run.best, 0).sum(0) / count
-        sigma = np.sqrt((np.where(alive, run.best - mean, 0) ** 2).sum(0) / count)
+        finite = np.isfinite(run.best)
+        count = np.maximum(finite.sum(0), 1)
+        mean = np.where(finite, run.best, 0).sum(0) / count
+        sigma = np.sqrt((np.where(finite, run.best - mean, 0) ** 2).sum(0) / count)
         edges = center - sigma, center + sigma
     center, low, high = (np.where(np.isfinite(line), line, np.nan) for line in (center, *edges))
     return center, low, high

@@ -1,4 +1,4 @@
-"""Bodies at rest as SVG, a colour per material; those in space are seen from the front, above and right."""
+"""Bodies at rest as SVG, a colour per material; 3-D ones are seen from the front, above and right."""
 
 from __future__ import annotations
 

@@ -106,16 +106,18 @@ def descent_chart(run: Run, seed: int, descent: Descent, name: str) -> Markup:
                     color=DESCENT,
                     ms=5,
                     mec="none",
-                    clip_on=False,  # founders are born where the axis is
+                    clip_on=False,  # founders lie on the axis
                     label=f"by {kind}" if kind != "founder" else kind,
                 )
         axes.set(ylabel=measure)
         _finish(axes, run.generations)
-        return inline(figure, name, f"{measure} of the best robot's ancestors over the generation of their birth")
+        return inline(
+            figure, name, f"{measure} of the best robot's ancestors over the generation in which they were made"
+        )
 
 
 def maker(parents: int) -> str:
-    """How a robot with so many parents was made."""
+    """How a robot was made; parents: their number."""
     return ("founder", "mutation", "crossover")[min(parents, 2)]
 
 

@@ -31,8 +31,8 @@ def _once(given: Sequence[str]) -> tuple[list[str], list[str]]:
     for name in given:
         folder = Path(name).resolve()
         if folder in known:
-            told = "it was given twice" if known[folder] == name else f"it is the same folder as {known[folder]}"
-            warnings.append(f"{name}: {told}; it is reported once")
+            reason = "it was given twice" if known[folder] == name else f"it is the same folder as {known[folder]}"
+            warnings.append(f"{name}: {reason}; it is reported once")
         else:
             known[folder] = name
     return list(known.values()), list(dict.fromkeys(warnings))

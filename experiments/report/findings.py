@@ -1,4 +1,4 @@
-"""All that a report tells about a run, gathered from its folder; what is not there is told instead."""
+"""All that a report says about a run, gathered from its folder; it also says what is missing."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Findings:
 
     @property
     def reached(self) -> float:
-        """The best measure that the statistics tell of; not a number if all robots failed."""
+        """The best measure in the statistics; not a number if all robots failed."""
         return float(self.run.best[int(np.argmax(self.run.fitness[:, -1])), -1])
 
     @property

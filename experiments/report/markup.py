@@ -17,17 +17,17 @@ Content = Markup | str | None
 
 VOID = ("img", "br", "meta")
 FEW_COLUMNS = 5
-"""So many fit side by side on a phone."""
+"""The number that fits side by side on a phone."""
 
 
 def tag(name: str, *content: Content, **attributes: str | int | bool | None) -> Markup:
     """An element. Of attributes, a trailing _ is dropped and other _ become -; True stands alone, None is left out."""
-    told = "".join(
+    written = "".join(
         f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{html.escape(str(value))}"')
         for key, value in attributes.items()
         if value is not None and value is not False
     )
-    return Markup(f"<{name}{told}>" if name in VOID else f"<{name}{told}>{joined(content)}</{name}>")
+    return Markup(f"<{name}{written}>" if name in VOID else f"<{name}{written}>{joined(content)}</{name}>")
 
 
 def joined(content: Iterable[Content], between: str = "") -> Markup:
@@ -64,8 +64,8 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Content]], 
 
 
 def facts(pairs: Iterable[tuple[str, Content]]) -> Markup:
-    """Names and what is told of them."""
-    return tag("dl", *(tag("div", tag("dt", name), tag("dd", told)) for name, told in pairs), class_="facts")
+    """Names and their values."""
+    return tag("dl", *(tag("div", tag("dt", name), tag("dd", value)) for name, value in pairs), class_="facts")
 
 
 def command(text: str) -> Markup:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from experiments.numbers import count, number
 from experiments.play.page import page as viewer_page
-from experiments.play.recordings import Life, live
+from experiments.play.recordings import RecordedRobot, record_robot
 from experiments.play.sources import Source
 from experiments.plot.comparison import Comparison, compare
 from experiments.report import charts, sections
@@ -19,7 +19,7 @@ from vsr.drawing.painter import Look
 
 ASSETS = Path(__file__).parent / "assets"
 MOST_SECONDS = 20.0
-"""Of a life in the viewer; a shorter task is shown whole."""
+"""Of an episode in the viewer; a shorter task is shown whole."""
 MOST_ROBOTS = 9
 """In the viewer."""
 
@@ -78,26 +78,26 @@ def _several(runs: Sequence[Findings]) -> Markup:
 
 
 def _comparison(runs: Sequence[Findings]) -> Markup:
-    told = compare([found.run for found in runs])
+    comparison = compare([found.run for found in runs])
     chart = charts.overlaid_curves([found.run for found in runs], [found.label for found in runs])
     caption = "Best so far: median over seeds" + (
         ", band of one standard deviation." if any(len(found.experiment.seeds) > 1 for found in runs) else "."
     )
     return joined(
         [
-            tag("ul", *(tag("li", f"warning: {warning}") for warning in told.warnings), class_="warnings")
-            if told.warnings
+            tag("ul", *(tag("li", f"warning: {warning}") for warning in comparison.warnings), class_="warnings")
+            if comparison.warnings
             else None,
             tag("figure", chart, tag("figcaption", caption), class_="large"),
-            _rows(told),
-            _pairs(told),
+            _rows(comparison),
+            _pairs(comparison),
         ]
     )
 
 
-def _rows(told: Comparison) -> Markup:
-    unit = UNITS.get(told.measure, "")
-    measure = told.measure.replace("_", " ") + (f" [{unit}]" if unit else "")
+def _rows(comparison: Comparison) -> Markup:
+    unit = UNITS.get(comparison.measure, "")
+    measure = comparison.measure.replace("_", " ") + (f" [{unit}]" if unit else "")
     head = ("run", "seeds", "failed seeds", "generations", "first", "final", "quartiles")
     rows = [
         (
@@ -107,12 +107,12 @@ def _rows(told: Comparison) -> Markup:
             number(row.final),
             f"{number(row.worse)} to {number(row.better)}",
         )
-        for row in told.rows
+        for row in comparison.rows
     ]
     return table(f"Best {measure}, median over seeds", head, rows)
 
 
-def _pairs(told: Comparison) -> Markup:
+def _pairs(comparison: Comparison) -> Markup:
     head = ("first", "second", "difference of medians", "p", "p (Holm)", "A")
     rows = [
         (
@@ -122,7 +122,7 @@ def _pairs(told: Comparison) -> Markup:
             *(("needs 2 seeds", "") if pair.p != pair.p else (f"{pair.p:.3g}", f"{pair.p_holm:.3g}")),
             f"{pair.effect:.2f}",
         )
-        for pair in told.pairs
+        for pair in comparison.pairs
     ]
     caption = (
         "Final bests: two-sided Mann-Whitney test; A: chance that a seed of the first is better than one of the second"
@@ -131,47 +131,49 @@ def _pairs(told: Comparison) -> Markup:
 
 
 def viewer(runs: Sequence[Findings]) -> Markup:
-    """The best robots, simulated anew, in a frame that holds its own page."""
+    """The best robots, simulated again, in a frame that holds its own page."""
     shown = [found for found in runs if found.scene is not None]
     if not shown:
         return joined(
             tag("p", found.absence if len(runs) == 1 else f"{found.label}: {found.absence}") for found in runs
         )
-    lives = [_life(found) for found in shown[:MOST_ROBOTS]]
-    looks = Look(palette="original")
+    robots = [_recorded(found) for found in shown[:MOST_ROBOTS]]
+    look = Look(palette="original")
     frame = tag(
         "iframe",
-        title="viewer: " + ", ".join(life.name for life in lives),
-        srcdoc=viewer_page(lives, looks),
+        title="viewer: " + ", ".join(robot.name for robot in robots),
+        srcdoc=viewer_page(robots, look),
         loading="lazy",
-        class_="viewer" if len(lives) == 1 else "viewer tall",
+        class_="viewer" if len(robots) == 1 else "viewer tall",
     )
-    return joined([frame, _told_again(shown, lives)])
+    return joined([frame, _measured_again(shown, robots)])
 
 
-def _life(found: Findings) -> Life:
+def _recorded(found: Findings) -> RecordedRobot:
     scene = found.scene
     assert scene is not None
-    return live(Source(f"{found.label}, seed {found.seed}", scene), min(MOST_SECONDS, float(scene.task.duration)))
+    return record_robot(
+        Source(f"{found.label}, seed {found.seed}", scene), min(MOST_SECONDS, float(scene.task.duration))
+    )
 
 
-def _told_again(shown: Sequence[Findings], lives: Sequence[Life]) -> Markup:
-    """How the robots do when they live once more."""
+def _measured_again(shown: Sequence[Findings], robots: Sequence[RecordedRobot]) -> Markup:
+    """How the robots do when they are simulated once more."""
     lines = []
-    for found, life in zip(shown, lives, strict=False):
+    for found, robot in zip(shown, robots, strict=False):
         measure = found.experiment.fitness.measure
-        again = life.measures.get(measure)
+        again = robot.measures.get(measure)
         if again is None:
             continue
-        seconds = float(life.recording.time[-1])
+        seconds = float(robot.recording.time[-1])
         evolved = sections.measured(found, found.kept[found.best])
         last = sections.measured(found, found.reached)
         kept = f" It is the best kept; the run has since reached {last}." if found.is_behind else ""
         lines.append(
-            f"{life.name}: {evolved} as evolved over {found.experiment.schedule().total_time:g} s, "
+            f"{robot.name}: {evolved} as evolved over {found.experiment.schedule().total_time:g} s, "
             f"{sections.measured(found, again)} here over {seconds:.3g} s.{kept}"
         )
-    left = len(shown) - len(lives)
+    left = len(shown) - len(robots)
     if left:
         lines.append(f"The best of {left} more runs are not shown; vsr play shows any.")
     return joined([tag("p", line, class_="note") for line in lines])

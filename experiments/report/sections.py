@@ -1,4 +1,4 @@
-"""What a report tells about one run, part by part."""
+"""What a report says about one run, part by part."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from experiments.evolve.display import clock
 from experiments.experiment import Experiment
-from experiments.numbers import count, number
+from experiments.numbers import clock, count, number
 from experiments.plot.comparison import describe
 from experiments.report import charts
 from experiments.report.bodies import draw_body, materials_key, room_for
@@ -50,8 +49,8 @@ def summary(found: Findings) -> Markup:
         ("seeds", count(len(experiment.seeds))),
         ("robots in a generation" + (" of a seed" if many else ""), count(experiment.ea.n_pop)),
         ("generations", f"{count(run.generations)} of {count(experiment.generations)}"),
-        ("lives simulated", count(run.generations * experiment.ea.n_pop * len(experiment.seeds))),
-        ("a life", f"{schedule.total_time:g} s"),
+        ("episodes simulated", count(run.generations * experiment.ea.n_pop * len(experiment.seeds))),
+        ("an episode", f"{schedule.total_time:g} s"),
         ("body", _body_in_words(experiment)),
         ("genes of a robot", _genes_in_words(experiment)),
         ("time for generations", clock(found.making.seconds)),
@@ -129,13 +128,13 @@ def _seeds(found: Findings) -> Markup:
         "voxels",
         "failed",
     )
-    told = (
+    caption = (
         f"Seeds, the best first{f', measures in {unit}' if unit else ''}. Last gain: the generation that brought it; "
         "median: of the last population; failed: robots of all generations"
         + ("; best kept: at the last checkpoint, whose robot has the voxels" if surpassed else "")
         + ("; in colour: the seed whose robot is shown" if len(rows) > 1 and found.scene is not None else "")
     )
-    return table(told, head, rows, marked=order.index(found.best) if len(rows) > 1 else None)
+    return table(caption, head, rows, marked=order.index(found.best) if len(rows) > 1 else None)
 
 
 def bodies(found: Findings) -> Markup:
@@ -153,8 +152,8 @@ def bodies(found: Findings) -> Markup:
         seed, value = found.experiment.seeds[index], measured(found, found.kept[index])
         value += " (best kept)" if found.is_surpassed(index) else ""
         voxels = _voxels(int(body.present.sum()))
-        told = voxels if fixed else f"seed {seed}: {value}, {voxels}"
-        drawn.append(tag("figure", draw_body(body, f"body at rest, {told}", room), tag("figcaption", told)))
+        caption = voxels if fixed else f"seed {seed}: {value}, {voxels}"
+        drawn.append(tag("figure", draw_body(body, f"body at rest, {caption}", room), tag("figcaption", caption)))
     notes = []
     if fixed:
         notes.append("All robots have the same body; only their controllers evolve.")
@@ -183,8 +182,8 @@ def diversity(found: Findings, name: str) -> Markup:
         )
     ]
     if found.experiment.robot.body.gene_count:
-        told = "Bodies: how many different ones the population has, wherever they lie in the grid."
-        parts.append(_figure(charts.bodies_chart(run, f"{name}-bodies"), told))
+        caption = "Bodies: how many different ones the population has, wherever they lie in the grid."
+        parts.append(_figure(charts.bodies_chart(run, f"{name}-bodies"), caption))
     note = None if found.experiment.robot.body.gene_count else tag("p", "All robots have the same body.")
     missing = None
     if np.isnan(run.spread).any():
@@ -211,7 +210,7 @@ def descent(found: Findings, name: str) -> Markup:
     )
     made = [charts.maker(len(ancestor.parents)) for ancestor in line[1:]]
     by = " and ".join(f"{count(made.count(kind))} by {kind}" for kind in ("crossover", "mutation"))
-    told = (
+    text = (
         f"The best robot is individual {line[-1].id} of seed {found.seed}, "
         f"made in generation {count(line[-1].generation)}. "
         f"By all parents it has {count(way.ancestors)} ancestor{'s' if way.ancestors > 1 else ''}, "
@@ -223,7 +222,7 @@ def descent(found: Findings, name: str) -> Markup:
     chart = charts.descent_chart(found.run, found.best, way, name)
     return joined(
         [
-            tag("p", told),
+            tag("p", text),
             tag(
                 "div",
                 _figure(chart, "The line of ancestors among the best so far."),
@@ -265,14 +264,14 @@ def _gains(
 def failures(found: Findings, name: str) -> Markup:
     """How many robots failed, and when."""
     run = found.run
-    total, lives = int(run.failed.sum()), run.failed.size * found.experiment.ea.n_pop
+    total, robots = int(run.failed.sum()), run.failed.size * found.experiment.ea.n_pop
     if not total:
-        return tag("p", f"None of {count(lives)} robots failed.")
-    told = (
-        f"{count(total)} of {count(lives)} robots failed ({100 * total / lives:.2g} %): "
+        return tag("p", f"None of {count(robots)} robots failed.")
+    text = (
+        f"{count(total)} of {count(robots)} robots failed ({100 * total / robots:.2g} %): "
         "their state stopped being finite, they flew apart, or they had no body. They count as worst."
     )
-    return joined([tag("p", told), _figure(charts.failures_chart(run, name), "Failed robots in each generation.")])
+    return joined([tag("p", text), _figure(charts.failures_chart(run, name), "Failed robots in each generation.")])
 
 
 def settings(found: Findings) -> Markup:
@@ -301,7 +300,7 @@ def download(text: str, name: str, words: str) -> Markup:
 def versions(found: Findings) -> Markup:
     """With what, where and when it was made."""
     if not found.making.starts:
-        return tag("p", "The run folder does not tell how it was made: meta.json is damaged or tells of no start.")
+        return tag("p", "The run folder does not say how it was made: meta.json is damaged or lists no start.")
     rows = []
     for start in found.making.starts:
         packages = start.get("packages")
@@ -325,7 +324,7 @@ def versions(found: Findings) -> Markup:
 
 
 def _device(start: dict[str, Any]) -> str:
-    """As 'cpu, 2 of them'; what a start does not tell is left out."""
+    """As 'cpu, 2 of them'; what a start does not say is left out."""
     platform, _, kind = str(start.get("device") or "").partition(": ")
     name = platform if kind in ("", platform) else f"{platform}: {kind}"
     many = start.get("devices")
@@ -361,7 +360,7 @@ def reproduce(found: Findings) -> Markup:
     lines.append(f"vsr compare {run} again")
     changed = str(first.get("commit") or "").endswith("+")
     warning = "The source had been changed since that commit, which alone may not give the same run."
-    told = [str(start["command"]) for start in starts if start.get("command")]
+    made_by = [str(start["command"]) for start in starts if start.get("command")]
     return joined(
         [
             tag("p", "The same run once more; it is the same bit for bit on the same device with the same versions:")
@@ -373,15 +372,15 @@ def reproduce(found: Findings) -> Markup:
             ),
             commands(lines),
             tag("p", warning, class_="note") if changed else None,
-            joined([tag("p", "It was made by:"), commands(told)]) if told else None,
+            joined([tag("p", "It was made by:"), commands(made_by)]) if made_by else None,
             tag("p", "More of it:"),
             commands([f"vsr play {run}", f"vsr plot {run} --out curves.pdf", f"vsr report {run}"]),
         ]
     )
 
 
-def _figure(chart: Markup, told: str) -> Markup:
-    return tag("figure", chart, tag("figcaption", told))
+def _figure(chart: Markup, caption: str) -> Markup:
+    return tag("figure", chart, tag("figcaption", caption))
 
 
 Part = Callable[[Findings, str], Markup]

@@ -16,7 +16,7 @@ INK = "#1b1c1d"
 SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#f0e442")
 """The style's colours, in their order; the page has a variable for each."""
 SIZE = (4.3, 2.8)
-"""Of a chart [inches]; so small that its letters can be read on a phone."""
+"""Of a chart [inches]; small enough that its letters can be read on a phone."""
 
 
 def page_style() -> AbstractContextManager[None]:

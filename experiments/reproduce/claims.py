@@ -33,8 +33,8 @@ class Result:
     name: str
     label: str
     run: Run
-    lives: np.ndarray | None = None
-    """the measure of each seed's best robot, simulated several times, (seeds, lives); the first life is unperturbed"""
+    repeats: np.ndarray | None = None
+    """the measure of each seed's best robot, simulated several times, (seeds, repeats); the first one is unperturbed"""
 
     @property
     def sign(self) -> float:
@@ -47,14 +47,14 @@ class Result:
         return self.run.fitness[:, round(begin * last) : round(end * last) + 1].mean(1)
 
     @property
-    def lived(self) -> np.ndarray | None:
-        """Fitness in those lives, negative infinity where one failed, (seeds, lives)."""
-        return None if self.lives is None else np.nan_to_num(self.sign * self.lives, nan=-np.inf)
+    def repeated(self) -> np.ndarray | None:
+        """Fitness in those repeats, negative infinity where one failed, (seeds, repeats)."""
+        return None if self.repeats is None else np.nan_to_num(self.sign * self.repeats, nan=-np.inf)
 
     @property
     def typical(self) -> np.ndarray | None:
-        """Fitness of each seed's final best in the median of its lives, (seeds,)."""
-        return None if self.lived is None else middle(self.lived.T)
+        """Fitness of each seed's final best in the median of its repeats, (seeds,)."""
+        return None if self.repeated is None else middle(self.repeated.T)
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Claim(Spec):
 
 
 class Gain(Claim):
-    """Evolution makes robots so many times better than the best of the random first generation.
+    """Evolution makes robots better, by some ratio, than the best of the random first generation.
 
     Yes if the ratio of the medians over seeds, last generation to first, is the expected one within a quarter (or the
     tolerance given) and a two-sided Mann-Whitney test is significant (p < 0.05); in part if there is any other gain.
@@ -139,7 +139,7 @@ class Above(Claim):
         evidence = _against(better, worse, a, b)
         again = better.typical, worse.typical
         if self.during == (1.0, 1.0) and again[0] is not None and again[1] is not None:
-            evidence += f"; in the median of several lives {_against(better, worse, again[0], again[1])}"
+            evidence += f"; in the median of several repeats {_against(better, worse, again[0], again[1])}"
         if middle(a) <= middle(b):
             return Verdict("no", evidence)
         return Verdict("yes" if p_value(a, b) < SIGNIFICANT else "in part", evidence)

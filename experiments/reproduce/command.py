@@ -16,12 +16,12 @@ from rich.console import Console
 
 from experiments.config.problems import UserError
 from experiments.devices import prepare
-from experiments.evolve.command import Order, Stopped, evolve, read_order
+from experiments.evolve.command import EvolveOptions, Stopped, evolve, read_options
 from experiments.experiment import Experiment
 from experiments.reproduce.claims import Claim, Result, Verdict
 from experiments.reproduce.reading import StudyFile, find_studies
 from experiments.reproduce.report import BEST, REPORT, write_study, write_summary
-from experiments.reproduce.robots import keep_best, read_lives
+from experiments.reproduce.robots import keep_best, read_repeats
 from experiments.runs import Run, is_run, read_run
 from vsr.spec import suggest
 
@@ -38,7 +38,7 @@ class Wish:
     device: str | None = None
     resume: bool = False
     report: bool = False
-    """whether to run nothing and only write figures, tables and report anew"""
+    """whether to run nothing and only write figures, tables and report again"""
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,12 @@ class Job:
 
     file: StudyFile
     name: str
-    order: Order
-    lives: int
+    options: EvolveOptions
+    repeats: int
 
     @property
     def run(self) -> Path:
-        return Path(str(self.order.out))
+        return Path(str(self.options.out))
 
 
 def reproduce(wish: Wish) -> Path:
@@ -62,18 +62,19 @@ def reproduce(wish: Wish) -> Path:
     jobs = plan(files, wish, folder)
     console = Console()
     if not wish.report:
-        experiments = [read_order(job.order)[0] for job in jobs]  # all that can be wrong is told before anything runs
+        # All that can be wrong is reported before anything runs.
+        experiments = [read_options(job.options)[0] for job in jobs]
         prepare(wish.device)
         for number, (job, experiment) in enumerate(zip(jobs, experiments, strict=True), 1):
             _say(console, f"{job.file.name}/{job.name} ({number} of {len(jobs)})")
             _work(job, experiment, console)
             _write(job.file, wish, folder, jobs)
-    told = [(file, verdicts) for file in files if (verdicts := _write(file, wish, folder, jobs)) is not None]
-    if not told:
+    judged = [(file, verdicts) for file in files if (verdicts := _write(file, wish, folder, jobs)) is not None]
+    if not judged:
         raise UserError(f"{folder}: there is no run in it; leave --report out to begin")
     if len(files) > 1:
-        write_summary(folder, told)
-    for file, verdicts in told:
+        write_summary(folder, judged)
+    for file, verdicts in judged:
         for claim, verdict in verdicts:
             _say(console, f"{verdict.holds:8} {claim.text}: {verdict.evidence}")
         _say(console, f"report: {folder / file.name / REPORT}")
@@ -81,23 +82,23 @@ def reproduce(wish: Wish) -> Path:
 
 
 def plan(files: Sequence[StudyFile], wish: Wish, folder: Path) -> list[Job]:
-    """The experiments to run, in order."""
+    """The experiments to run, in their order."""
     known = [name for file in files for name in file.study.experiments]
     if unknown := [name for name in wish.only if name not in known]:
         raise UserError(f"--only {unknown[0]}: there is no such experiment{suggest(unknown[0], known)}")
     jobs = []
     for file in files:
         scale = file.scale(wish.scale)
-        wanted = wish.only or scale.experiments or tuple(file.study.experiments)
-        for name in (name for name in file.study.experiments if name in wanted):
-            order = Order(
+        requested = wish.only or scale.experiments or tuple(file.study.experiments)
+        for name in (name for name in file.study.experiments if name in requested):
+            options = EvolveOptions(
                 str(file.file(name)),
                 (*scale.set, *wish.settings),
                 out=str(folder / file.name / name),
                 resume=wish.resume,
                 device=wish.device,
             )
-            jobs.append(Job(file, name, order, scale.lives))
+            jobs.append(Job(file, name, options, scale.repeats))
     return jobs
 
 
@@ -107,12 +108,12 @@ def _work(job: Job, experiment: Experiment, console: Console) -> None:
         _say(console, f"{job.run}: already finished")
     else:
         try:
-            evolve(replace(job.order, resume=is_run(job.run)))
+            evolve(replace(job.options, resume=is_run(job.run)))
         except Stopped as stopped:
             words = ["vsr", *sys.argv[1:]]
             again = shlex.join(words if "--resume" in words else [*words, "--resume"])
             raise Stopped(f"{stopped}\nor, for all that was asked: {again}") from None
-    keep_best(read_run(job.run), job.run.parent / BEST, job.name, job.lives)
+    keep_best(read_run(job.run), job.run.parent / BEST, job.name, job.repeats)
 
 
 def _finished(path: Path, experiment: Experiment) -> bool:
@@ -132,8 +133,8 @@ def _write(file: StudyFile, wish: Wish, folder: Path, jobs: Sequence[Job]) -> li
             run = read_run(home / name)
         except UserError:
             continue
-        told = read_lives(run, home / BEST, name)
-        results[name] = Result(name, member.label, run, None if told is None else told["lives"])
+        repeats = read_repeats(run, home / BEST, name)
+        results[name] = Result(name, member.label, run, repeats)
         warnings += _warnings(name, run)
     warnings += _other_settings([job for job in jobs if job.file is file and job.name in results])
     return write_study(file, wish.scale, results, home, warnings) if results else None
@@ -141,19 +142,19 @@ def _write(file: StudyFile, wish: Wish, folder: Path, jobs: Sequence[Job]) -> li
 
 def _warnings(name: str, run: Run) -> list[str]:
     unfinished = run.generations < run.experiment.generations
-    told = f"{name} is not finished: {run.generations} of {run.experiment.generations} generations"
-    return [*run.warnings, *([told] if unfinished else [])]
+    warning = f"{name} is not finished: {run.generations} of {run.experiment.generations} generations"
+    return [*run.warnings, *([warning] if unfinished else [])]
 
 
 def _other_settings(jobs: Sequence[Job]) -> list[str]:
     """Which runs are not what the study's file asks for now."""
-    told = []
+    warnings = []
     for job in jobs:
         try:
-            read_order(replace(job.order, resume=True))
+            read_options(replace(job.options, resume=True))
         except UserError as error:
-            told.append(" ".join(str(error).split()))
-    return told
+            warnings.append(" ".join(str(error).split()))
+    return warnings
 
 
 def _say(console: Console, text: str) -> None:

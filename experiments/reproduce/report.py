@@ -9,8 +9,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from experiments.evolve.display import clock
 from experiments.files import write_text
+from experiments.numbers import clock
 from experiments.plot.curves import draw_curves, goal
 from experiments.plot.figures import paper_style, save_figure, with_unit
 from experiments.reproduce.claims import Claim, Result, Verdict, judge, number
@@ -133,37 +133,45 @@ def _results(
 
 
 def _best(file: StudyFile, results: Sequence[Result], folder: Path) -> Iterator[str]:
-    known = [result for result in results if result.lives is not None]
+    known = [result for result in results if result.repeats is not None]
     yield from ("## Best robots", "")
     if not known:
         yield from ("Not simulated again yet.", "")
         return
-    lives = max(result.lives.shape[1] for result in known if result.lives is not None)
+    repeats = max(result.repeats.shape[1] for result in known if result.repeats is not None)
     yield (
-        f"Each seed's best robot was simulated again from its file in {lives} lives: first from the same start, where "
-        f"only round-off differs from when it evolved, the others from up to {1000 * HIGHER:g} mm higher. What is not "
-        "kept was luck. Medians over seeds:"
+        f"Each seed's best robot was simulated again from its file in {repeats} repeats: first from the same start, "
+        f"where only round-off differs from when it evolved, the others from up to {1000 * HIGHER:g} mm higher. What "
+        "is not kept was luck. Medians over seeds:"
     )
     yield ""
     yield from _markdown(
-        ["experiment", "as evolved", "same start again", "median of its lives", "kept", "worst life", "best life"],
-        [_lives(result) for result in known],
+        [
+            "experiment",
+            "as evolved",
+            "same start again",
+            "median of its repeats",
+            "kept",
+            "worst repeat",
+            "best repeat",
+        ],
+        [_repeats(result) for result in known],
     )
     for result in known:
         picture = folder / BEST / f"{result.name}.png"
         if picture.exists():
             seed = max(zip(result.run.fitness[:, -1], result.run.experiment.seeds, strict=True))[1]
-            yield from ("", f"**{result.name}**, seed {seed}, one period in the middle of its life "
+            yield from ("", f"**{result.name}**, seed {seed}, one period in the middle of its episode "
                         f"([robot]({BEST}/{result.name}.yaml)):", "", f"![]({BEST}/{result.name}.png)")  # fmt: skip
     yield ""
 
 
-def _lives(result: Result) -> list[str]:
-    lived, typical = result.lived, result.typical
-    assert lived is not None
+def _repeats(result: Result) -> list[str]:
+    repeated, typical = result.repeated, result.typical
+    assert repeated is not None
     assert typical is not None
     evolved = result.run.fitness[:, -1]
-    columns = (evolved, lived[:, 0], typical, lived.min(1), lived.max(1))
+    columns = (evolved, repeated[:, 0], typical, repeated.min(1), repeated.max(1))
     values = [result.sign * float(middle(fitness)) for fitness in columns]
     kept = values[2] / values[0] if values[0] > 0 and math.isfinite(values[2]) else math.nan
     shown = list(map(number, values))
@@ -184,7 +192,7 @@ def _how(results: Sequence[Result]) -> Iterator[str]:
             "a generation",
             "compiling",
             "starts",
-            "life",
+            "episode",
             "substeps",
             "device",
             "versions",

@@ -46,7 +46,7 @@ class Scale(Spec):
     """values over those of the experiments' files, each as path=value"""
     experiments: tuple[Name, ...] | None = None
     """which to run; all if absent"""
-    lives: Annotated[Count, Field(ge=1)] = 16
+    repeats: Annotated[Count, Field(ge=1)] = 16
     """how often each seed's best robot is simulated again, from heights that differ by up to a millimetre"""
     note: str = ""
     """what a reader should know of results on this scale"""

@@ -40,7 +40,7 @@ def _row(result: Result) -> dict[str, Any]:
         "better_quartile": sign * float(quantile(final, 0.75)),
         "sigma": float(np.std(final[np.isfinite(final)])) if np.isfinite(final).any() else float("nan"),
         "ratio": gain(result),
-        "typical_life": float("nan") if result.typical is None else sign * float(middle(result.typical)),
+        "repeats_median": float("nan") if result.typical is None else sign * float(middle(result.typical)),
     }
 
 

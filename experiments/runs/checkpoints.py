@@ -1,6 +1,7 @@
 """Checkpoints: all that a search needs to go on, in one npz file each, with a leading axis (seeds,) on every array.
 
-Two are kept, so that one that turns out to be damaged costs time but not the run. npz files carry check sums.
+A search's state is any pytree of arrays; its leaves are named by their paths. Two checkpoints are kept, so that one
+that turns out to be damaged costs time but not the run. npz files carry check sums.
 """
 
 from __future__ import annotations
@@ -12,18 +13,17 @@ from typing import Any
 import jax
 import numpy as np
 
-from evo import Search
 from experiments.config.problems import UserError
 from experiments.files import write_arrays
 
 KEPT = 2
 
 
-def save_checkpoint(folder: Path, searches: tuple[Search, ...]) -> None:
-    """Write a checkpoint named after the number of generations told, then remove the oldest."""
-    every = [_named_leaves(search) for search in jax.device_get([_with_plain_key(search) for search in searches])]
+def save_checkpoint(folder: Path, generations: int, searches: tuple[Any, ...]) -> None:
+    """Write a checkpoint named after the number of generations done, then remove the oldest."""
+    every = [_named_leaves(search) for search in jax.device_get([_with_plain_keys(search) for search in searches])]
     arrays = {name: np.stack([leaves[name] for leaves in every]) for name in every[0]}
-    write_arrays(folder / f"{int(arrays['generation'][0]):08d}.npz", arrays)
+    write_arrays(folder / f"{generations:08d}.npz", arrays)
     for old in checkpoint_files(folder)[:-KEPT]:
         old.unlink(missing_ok=True)
 
@@ -33,8 +33,8 @@ def checkpoint_files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("*.npz") if path.stem.isdigit())
 
 
-def load_checkpoint(folder: Path, like: Search, seeds: int) -> tuple[int, tuple[Search, ...] | None, list[str]]:
-    """The newest whole checkpoint: generations told, searches, and what had to be skipped with the reason.
+def load_checkpoint(folder: Path, like: Any, seeds: int) -> tuple[int, tuple[Any, ...] | None, list[str]]:
+    """The newest whole checkpoint: generations done, searches, and what had to be skipped with the reason.
 
     like: the shapes of one seed's search. Raises UserError for a checkpoint of another experiment.
     """
@@ -50,8 +50,8 @@ def load_checkpoint(folder: Path, like: Search, seeds: int) -> tuple[int, tuple[
     return 0, None, skipped
 
 
-def _searches(path: Path, arrays: dict[str, np.ndarray], like: Search, seeds: int) -> tuple[Search, ...]:
-    plain = jax.eval_shape(_with_plain_key, like)
+def _searches(path: Path, arrays: dict[str, np.ndarray], like: Any, seeds: int) -> tuple[Any, ...]:
+    plain = jax.eval_shape(_with_plain_keys, like)
     wanted = _named_leaves(plain)
     for name, leaf in wanted.items():
         given, needed = arrays.get(name), (seeds, *leaf.shape)
@@ -60,20 +60,27 @@ def _searches(path: Path, arrays: dict[str, np.ndarray], like: Search, seeds: in
             raise UserError(f"{path}: made by another experiment: {name} is {found}, not {leaf.dtype}{needed}")
     structure = jax.tree.structure(plain)
 
-    def of_seed(index: int) -> Search:
+    def of_seed(index: int) -> Any:
         leaves = [jax.numpy.asarray(arrays[name][index]) for name in wanted]
-        search: Search = jax.tree.unflatten(structure, leaves)
-        return Search(jax.random.wrap_key_data(search.key), search.generation, search.population)
+        return jax.tree.map(_as_before, like, structure.unflatten(leaves))
 
     return tuple(map(of_seed, range(seeds)))
 
 
-def _named_leaves(search: Search) -> dict[str, Any]:
+def _named_leaves(search: Any) -> dict[str, Any]:
     """Every array of a search by its path, for example `population.genes.body`."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(search)
     return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
 
 
-def _with_plain_key(search: Search) -> Search:
-    """The same with the key as plain numbers, which files can hold."""
-    return Search(jax.random.key_data(search.key), search.generation, search.population)
+def _with_plain_keys(search: Any) -> Any:
+    """The same with random keys as plain numbers, which files can hold."""
+    return jax.tree.map(lambda leaf: jax.random.key_data(leaf) if _is_key(leaf) else leaf, search)
+
+
+def _as_before(like: Any, leaf: Any) -> Any:
+    return jax.random.wrap_key_data(leaf) if _is_key(like) else leaf
+
+
+def _is_key(leaf: Any) -> bool:
+    return jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key)

@@ -27,11 +27,9 @@ from typing import IO, Any
 
 import numpy as np
 
-from evo import Search
 from experiments.config import dump_yaml, load_experiment
 from experiments.config.plugins import PLUGINS_FOLDER
 from experiments.config.problems import UserError
-from experiments.evolve.generation import Report
 from experiments.experiment import Experiment
 from experiments.files import (
     TEMPORARY,
@@ -42,6 +40,7 @@ from experiments.files import (
     write_text,
 )
 from experiments.runs.checkpoints import checkpoint_files, load_checkpoint, save_checkpoint
+from experiments.runs.stats import GenerationStats
 
 CONFIG, META, STATISTICS, LOCK = "config.yaml", "meta.json", "statistics.jsonl", "lock"
 LOCKS = Path("/proc/locks")
@@ -59,8 +58,8 @@ def robot_file(path: Path, seed: int) -> Path:
 
 
 @contextlib.contextmanager
-def telling_write_faults(path: Path) -> Iterator[None]:
-    """A disk that is full or may not be written to is told in one line."""
+def reporting_write_faults(path: Path) -> Iterator[None]:
+    """A disk that is full or may not be written to is reported in one line."""
     try:
         yield
     except OSError as error:
@@ -78,7 +77,7 @@ class RunFolder:
     def __init__(self, path: Path, experiment: Experiment):
         self.path = path
         self.experiment = experiment
-        self._lineage: list[tuple[int, Report]] = []
+        self._lineage: list[tuple[int, GenerationStats]] = []
         self._described: dict[int, int] = {}
         """id of the individual that each seed's file in best/ holds"""
         self._statistics: IO[str] | None = None
@@ -86,31 +85,31 @@ class RunFolder:
 
     def create(self, meta: dict[str, Any], plugins: list[ModuleType]) -> None:
         """Make a new run where `is_free` holds."""
-        with telling_write_faults(self.path):
+        with reporting_write_faults(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             self.lock()
             self.write_meta(meta)
             write_text(self.path / CONFIG, dump_yaml(self.experiment))  # now it is a run that can go on
             self._prepare(plugins)
 
-    def look(self, like: Search) -> tuple[int, tuple[Search, ...] | None, list[str]]:
+    def inspect(self, like: Any) -> tuple[int, tuple[Any, ...] | None, list[str]]:
         """Where a run stands, changing nothing: generations done, searches (None for the start), what is damaged.
 
         like: the shapes of one seed's search. Raises UserError if a run has lost its checkpoints, rather than begin it
-        anew.
+        again.
         """
         checkpoints = self.path / "checkpoints"
         done, searches, warnings = load_checkpoint(checkpoints, like, len(self.experiment.seeds))
         if searches is None and (checkpoint_files(checkpoints) or len(self._lineage_pieces()) > 1):
             raise UserError(
                 f"{self.path}: it has results but no whole checkpoint to go on from; keep it as it is and "
-                "start anew with another --out"
+                "start again with another --out"
             )
         return done, searches, warnings
 
     def reopen(self, done: int, plugins: list[ModuleType]) -> list[str]:
-        """Make a run ready to go on after so many generations; returns what had to be dropped."""
-        with telling_write_faults(self.path):
+        """Make a run ready to go on after a number of generations; returns what had to be dropped."""
+        with reporting_write_faults(self.path):
             remove_leftovers(self.path)
             warnings = self._drop_statistics_from(done)
             for piece in self._lineage_pieces():
@@ -120,43 +119,43 @@ class RunFolder:
             self._prepare(plugins)
         return warnings
 
-    def record(self, generation: int, report: Report, seconds: float) -> None:
+    def record(self, generation: int, stats: GenerationStats, seconds: float) -> None:
         """Append one generation's statistics; its lineage is kept until the next checkpoint."""
         assert self._statistics is not None
-        self._lineage.append((generation, report))
+        self._lineage.append((generation, stats))
         rows = (
             {
                 "generation": generation,
                 "seed": seed,
-                "best": _finite(report.best[i]),
-                "median": _finite(report.median[i]),
-                "failed": int(report.failed[i]),
+                "best": _finite(stats.best[i]),
+                "median": _finite(stats.median[i]),
+                "failed": int(stats.failed[i]),
                 "evaluations": (generation + 1) * self.experiment.ea.n_pop,
-                "best_id": int(report.best_id[i]),
-                "spread": _finite(report.spread[i]),
-                "bodies": int(report.bodies[i]),
+                "best_id": int(stats.best_id[i]),
+                "spread": _finite(stats.spread[i]),
+                "bodies": int(stats.bodies[i]),
                 "seconds": round(seconds, 4),
             }
             for i, seed in enumerate(self.experiment.seeds)
         )
-        with telling_write_faults(self.path):
+        with reporting_write_faults(self.path):
             self._statistics.write("".join(json.dumps(row) + "\n" for row in rows))
             self._statistics.flush()
 
-    def checkpoint(self, searches: tuple[Search, ...]) -> None:
-        """Make all that was recorded durable, then write the checkpoint."""
+    def checkpoint(self, generations: int, searches: tuple[Any, ...]) -> None:
+        """Make all that was recorded durable, then write the checkpoint after a number of generations."""
         assert self._statistics is not None
-        with telling_write_faults(self.path):
+        with reporting_write_faults(self.path):
             os.fsync(self._statistics.fileno())
             if self._lineage:
                 self._write_lineage()
                 self._write_best(self._lineage[-1][1])
-            save_checkpoint(self.path / "checkpoints", searches)
+            save_checkpoint(self.path / "checkpoints", generations, searches)
         self._lineage.clear()
 
     def write_meta(self, meta: dict[str, Any]) -> None:
-        """Replace what is told about the run."""
-        with telling_write_faults(self.path):
+        """Replace what is known about the run."""
+        with reporting_write_faults(self.path):
             write_json(self.path / META, meta)
 
     def close(self) -> None:
@@ -168,7 +167,7 @@ class RunFolder:
 
     def lock(self) -> None:
         """Keep other processes from writing; raises UserError if one already does."""
-        with telling_write_faults(self.path):
+        with reporting_write_faults(self.path):
             self._lock = (self.path / LOCK).open("w")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -187,7 +186,7 @@ class RunFolder:
         return [piece for piece in (self.path / "lineage").glob("*.npz") if piece.stem.isdigit()]
 
     def _drop_statistics_from(self, done: int) -> list[str]:
-        """Keep whole lines of generations before `done`; tell of lines that cannot be read."""
+        """Keep whole lines of generations before `done`; return a warning for each line that cannot be read."""
         path = self.path / STATISTICS
         kept, warnings = [], []
         for number, row in read_json_lines(path):
@@ -213,17 +212,17 @@ class RunFolder:
             arrays[f"best_genes.{part}"] = over_generations([np.asarray(r.best_genes[part]) for r in reports])
         write_arrays(self.path / "lineage" / f"{self._lineage[0][0]:08d}.npz", arrays)
 
-    def _write_best(self, report: Report) -> None:
+    def _write_best(self, stats: GenerationStats) -> None:
         for i, seed in enumerate(self.experiment.seeds):
-            if self._described.get(seed) == int(report.best_id[i]) or not math.isfinite(report.best[i]):
+            if self._described.get(seed) == int(stats.best_id[i]) or not math.isfinite(stats.best[i]):
                 continue
-            scene = self.experiment.scene({part: np.asarray(genes[i]) for part, genes in report.best_genes.items()})
+            scene = self.experiment.scene({part: np.asarray(genes[i]) for part, genes in stats.best_genes.items()})
             assert scene is not None, "a robot without a body has no finite fitness"
             goal = self.experiment.fitness
-            value = goal.sign * float(report.best[i])
-            title = f"# best of seed {seed}: individual {int(report.best_id[i])}, {goal.measure} {value:.6g}\n"
+            value = goal.sign * float(stats.best[i])
+            title = f"# best of seed {seed}: individual {int(stats.best_id[i])}, {goal.measure} {value:.6g}\n"
             write_text(robot_file(self.path, seed), title + dump_yaml(scene))
-            self._described[seed] = int(report.best_id[i])
+            self._described[seed] = int(stats.best_id[i])
 
 
 def is_run(path: Path) -> bool:
@@ -232,7 +231,7 @@ def is_run(path: Path) -> bool:
 
 
 def is_being_written(path: Path) -> bool:
-    """Whether a process of this computer is at work on a run; False also where that cannot be told."""
+    """Whether a process of this computer is at work on a run; False also where that is not known."""
     try:
         return _is_listed(path / LOCK) if LOCKS.exists() else _is_held(path / LOCK)
     except OSError:
@@ -273,8 +272,8 @@ def is_free(path: Path) -> bool:
 def is_statistics(row: dict[str, Any]) -> bool:
     """Whether a line has what plots and resuming need."""
     whole = all(type(row.get(name)) is int for name in ("seed", "generation", "failed"))
-    told = all(isinstance(row.get(name, ""), float | int | None) for name in ("best", "median"))
-    return whole and told and all(isinstance(row.get(name), float | int | None) for name in ("spread", "bodies"))
+    given = all(isinstance(row.get(name, ""), float | int | None) for name in ("best", "median"))
+    return whole and given and all(isinstance(row.get(name), float | int | None) for name in ("spread", "bodies"))
 
 
 def check_same_experiment(path: Path, experiment: Experiment) -> None:
@@ -285,7 +284,7 @@ def check_same_experiment(path: Path, experiment: Experiment) -> None:
         listed = "\n".join(f"  {name}: {old} in the run, {new} now" for name, old, new in differences)
         raise UserError(
             f"{path}: this run was made with other settings:\n{listed}\n"
-            f"go on with the run's own (vsr evolve {path} --resume), or start anew with another --out"
+            f"go on with the run's own (vsr evolve {path} --resume), or start again with another --out"
         )
 
 

@@ -10,8 +10,9 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.evolve.display import clock, say
-from experiments.evolve.stopping import stopping_politely
+from experiments.console import say
+from experiments.numbers import clock
+from experiments.stopping import stopping_politely
 from experiments.sweep.folder import Sweep, evolve_arguments
 
 COMMAND = [sys.executable, str(Path(__file__).resolve().parents[2] / "cli.py")]
@@ -20,10 +21,10 @@ LOOK_AGAIN = 0.05
 
 
 def run_here(sweep: Sweep, names: Sequence[str], jobs: int, more: Sequence[str]) -> tuple[dict[str, int], bool]:
-    """Run what is named, so many at once; returns exit codes, and whether the user has stopped it."""
+    """Run what is named; jobs: how many at once; returns exit codes, and whether the user has stopped it."""
     waiting, codes = deque(names), {}
     running: dict[str, tuple[subprocess.Popen, float]] = {}
-    told = False
+    signalled = False
     try:
         with stopping_politely() as stop:
             while running or (waiting and not stop):
@@ -32,8 +33,8 @@ def run_here(sweep: Sweep, names: Sequence[str], jobs: int, more: Sequence[str])
                     number = f"{len(names) - len(waiting)} of {len(names)}"
                     say(f"{name}: begins ({number}); it says more in {sweep.log(name)}")
                     running[name] = _start(sweep, name, more), time.monotonic()
-                if stop and not told:
-                    told = True
+                if stop and not signalled:
+                    signalled = True
                     for process, _ in running.values():
                         process.send_signal(signal.SIGTERM)
                 for name in [name for name, (process, _) in running.items() if process.poll() is not None]:

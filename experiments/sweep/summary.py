@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from rich.markup import escape
+from rich.table import Table
 
 from experiments.config.problems import UserError
+from experiments.console import console_for_tables
 from experiments.files import write_text
+from experiments.numbers import count, number
 from experiments.plot.comparison import Row, describe
 from experiments.plot.curves import plot_runs
 from experiments.runs import Run, is_run, read_run
@@ -19,7 +23,7 @@ from experiments.sweep.folder import Sweep, saved_generations
 
 SUMMARY, CURVES = "summary.csv", "fitness.png"
 MOST_CURVES = 10
-"""As many as the eye tells apart."""
+"""As many as the eye can distinguish."""
 FINISHED = "finished"
 
 
@@ -37,7 +41,7 @@ class Line:
 
 
 def summarise(sweep: Sweep, states: Mapping[str, str]) -> list[Line]:
-    """Every run as it stands; states: what is known of runs besides what their folders tell."""
+    """Every run as it stands; states: what is known of runs besides what their folders say."""
     lines = []
     for combination, experiment in zip(sweep.combinations, sweep.experiments, strict=True):
         name = combination.name
@@ -60,7 +64,7 @@ def summarise(sweep: Sweep, states: Mapping[str, str]) -> list[Line]:
 
 
 def write_summary(sweep: Sweep, lines: list[Line]) -> list[str]:
-    """Write the CSV file and the figure into the sweep's folder; returns what to tell."""
+    """Write the CSV file and the figure into the sweep's folder; returns what to print."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     numbers = ("seeds", "failed", "generations", "first", "final", "worse", "better")
@@ -86,3 +90,16 @@ def _draw(sweep: Sweep, runs: list[Run]) -> list[str]:
     plot_runs(best if len(runs) > MOST_CURVES else runs, sweep.path / CURVES)
     which = f" (the {MOST_CURVES} best of {len(runs)})" if len(runs) > MOST_CURVES else ""
     return [f"fitness curves: {sweep.path / CURVES}{which}"]
+
+
+def show_sweep(paths: Sequence[str], lines: Sequence[Line]) -> None:
+    """The runs of a sweep with what varies, how they stand, and their best."""
+    measures = sorted({line.measure for line in lines})
+    table = Table(title=f"best {' or '.join(measures)}, median over seeds", box=None, title_justify="left")
+    for name in (*paths, "state", "generations", "first", "best"):
+        table.add_column(escape(name), justify="right" if name in ("generations", "first", "best") else "left")
+    for line in lines:
+        row = line.row
+        numbers = (count(row.generations), number(row.first), number(row.final)) if row else ("0", "", "")
+        table.add_row(*map(escape, line.values), escape(line.state), *numbers)
+    console_for_tables().print(table)

@@ -40,7 +40,7 @@ def validate_command(suite: str, reference: str | None, json_file: str | None, p
 
 
 def _check_targets(json_file: str | None, plots: str | None) -> None:
-    """What could not be written is told before the work, not after it."""
+    """What could not be written is reported before the work, not after it."""
     if json_file is not None:
         target_file("--json", json_file)
     if plots is not None and not Path(plots).resolve().parent.is_dir():

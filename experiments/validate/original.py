@@ -100,7 +100,7 @@ def placed_low_left(case: dict[str, Any]) -> tuple[float, float]:
 
 
 def control_of_note(note: str) -> tuple[ControllerSpec, float]:
-    """The control of a single-voxel case, which only its note tells, and the time it sets in [s]."""
+    """The control of a single-voxel case, which only its note states, and the time it sets in [s]."""
     after = re.search(r"t\s*>=\s*([\d.]+)", note)
     start = float(after.group(1)) if after else 0.0
     number = r"([-+]?[\d.]*)"

@@ -155,7 +155,7 @@ def validate_population(name: str, data: dict[str, Any], memory: Memory) -> dict
 
     Sixty seconds of walking are chaotic: two runs of the same population whose starts differ by less than a hair give
     rank correlations that differ by 0.03. So everybody runs from a few starts, each start is correlated on its own, and
-    the means and extremes of these correlations are told.
+    the means and extremes of these correlations are reported.
     """
     template = data["template_input_for_first_individual"]
     individuals = data["individuals"]

@@ -2,7 +2,7 @@
 
 The folder may hold any subset of: single/, cantilever/, contact/, contact_ccd_none/, locomotion/,
 locomotion_ccd_none/, population/, population_ccd_none/, and beside them locomotion_ensembles.json and
-locomotion_ensembles_ccd_none.json. Files inside may have any name; what they are is told by what they hold.
+locomotion_ensembles_ccd_none.json. Files inside may have any name; what they are follows from what they hold.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Report = dict[str, Any]
 VARIANTS = ("", "_ccd_none")
 
 
-def validate(reference: Path, tell: Callable[[str], None] = lambda line: None) -> Report:
+def validate(reference: Path, say: Callable[[str], None] = lambda line: None) -> Report:
     """Every comparison the folder has data for."""
     if not reference.is_dir():
         raise UserError(f"{reference}: there is no such folder of reference data")
@@ -41,10 +41,10 @@ def validate(reference: Path, tell: Callable[[str], None] = lambda line: None) -
         try:
             found = section(reference)
         except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
-            raise UserError(f"{reference}: the {key} data is not laid out as expected: {_tell(error)}") from error
+            raise UserError(f"{reference}: the {key} data is not laid out as expected: {_reason(error)}") from error
         if found is not None:
             report[key] = found
-            tell(f"{key}: {headline(key, found)}")
+            say(f"{key}: {headline(key, found)}")
     if not report:
         raise UserError(
             f"{reference}: no reference data found; expected folders such as single, cantilever or population"
@@ -52,7 +52,7 @@ def validate(reference: Path, tell: Callable[[str], None] = lambda line: None) -
     return report
 
 
-def _tell(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return f"no key {error}" if isinstance(error, KeyError) else str(error).splitlines()[0]
 
 

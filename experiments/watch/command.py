@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.config.problems import UserError
+from experiments.console import say
 from experiments.devices import keep_compiled_programs, prepare
-from experiments.evolve.display import say
-from experiments.evolve.stopping import stopping_politely
 from experiments.runs.folder import check_run, is_free
+from experiments.stopping import stopping_politely
 from experiments.watch.following import Follower
 from experiments.watch.portrait import Portrait
 from experiments.watch.server import open_server
@@ -24,36 +24,36 @@ LOOK_AGAIN = 0.1
 
 
 @dataclass(frozen=True)
-class WatchOrder:
+class WatchOptions:
     """What was asked for."""
 
     run: str
     port: int
     seconds: float
-    """how long the best robot lives [s]"""
+    """how long an episode of the best robot is [s]"""
     open_page: bool = False
     wait: bool = False
     """for a folder that is not there yet"""
 
 
-def watch(order: WatchOrder) -> None:
+def watch(options: WatchOptions) -> None:
     """Serve until Ctrl-C or SIGTERM."""
-    path = Path(order.run)
-    if not order.wait and not path.exists():
+    path = Path(options.run)
+    if not options.wait and not path.exists():
         raise UserError(f"{path}: there is no such run folder; --wait waits for vsr evolve to make it")
-    if not (order.wait and is_free(path)):
+    if not (options.wait and is_free(path)):
         check_run(path)
     follower = Follower(path)
-    follower.look()  # so that what cannot be read is told at once
+    follower.look()  # so that what cannot be read is reported at once
     prepare("cpu")  # a GPU is for the run
     keep_compiled_programs()
-    portrait = Portrait(follower, order.seconds)
-    with open_server(order.port, follower, portrait) as server, stopping_politely() as stop:
+    portrait = Portrait(follower, options.seconds)
+    with open_server(options.port, follower, portrait) as server, stopping_politely() as stop:
         threading.Thread(target=server.serve_forever, args=(LOOK_AGAIN,), daemon=True).start()
         portrait.start()
         say(f"watching {path} at {server.address} (Ctrl-C stops)")
         sys.stdout.flush()
-        if order.open_page and not webbrowser.open(server.address):
+        if options.open_page and not webbrowser.open(server.address):
             say("--open: there is no browser to open here")
         while not stop:
             time.sleep(LOOK_AGAIN)

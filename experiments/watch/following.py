@@ -22,11 +22,11 @@ from experiments.units import UNITS
 from experiments.watch.statistics import GrowingStatistics
 
 MOST_SEEDS, MOST_NUMBERS = 40, 20_000
-"""Of curves that are told: seeds, and values in all; longer runs are told with fewer generations."""
+"""Limits of the curves: seeds, and values in all; longer runs are shown with fewer generations."""
 OVER = ("finished", "stopped")
 """States in which a speed is one of the past."""
 QUIET, QUIET_COMPILING = 30.0, 300.0
-"""A run of another computer that writes nothing for so long has stopped [s]; longer while it compiles."""
+"""How long a run of another computer may write nothing until it counts as stopped [s]; longer while it compiles."""
 
 
 Stamp = tuple[int, int]
@@ -66,7 +66,7 @@ class Follower:
                 state = "gone" if self._experiment is not None else "waiting"
                 return {"name": self.path.resolve().name, "state": state}
             self._statistics.look()
-            return without_nan(self._told(experiment, known))
+            return without_nan(self._described(experiment, known))
 
     def leader(self) -> Kept | None:
         """The best robot that is kept, as `experiments.runs.best_robots.leading` has it; None while there is none."""
@@ -110,11 +110,11 @@ class Follower:
                 raise
         return self._experiment
 
-    def _told(self, experiment: Experiment, known: str) -> dict[str, Any]:
+    def _described(self, experiment: Experiment, known: str) -> dict[str, Any]:
         lines = [self._statistics.rows.get(seed, []) for seed in experiment.seeds]
         done = min(map(len, lines))
         goal, unit = experiment.fitness, UNITS.get(experiment.fitness.measure, "")
-        told: dict[str, Any] = {
+        summary: dict[str, Any] = {
             "name": self.path.resolve().name,
             "generations": done,
             "of": experiment.generations,
@@ -129,11 +129,11 @@ class Follower:
         state = self._state(experiment, done, quiet, _mean(seconds[-RECENT:]))
         if done:
             pace = _mean(seconds if state in OVER else seconds[-RECENT:])
-            told |= _latest(experiment, lines, done) | _speed(experiment, pace, done)
-            told["secondsTaken"] = sum(seconds)
-            if told["version"] != known:
-                told["curves"] = _curves(experiment, lines, done)
-        return told | {"state": state, "quiet": quiet}
+            summary |= _latest(experiment, lines, done) | _speed(experiment, pace, done)
+            summary["secondsTaken"] = sum(seconds)
+            if summary["version"] != known:
+                summary["curves"] = _curves(experiment, lines, done)
+        return summary | {"state": state, "quiet": quiet}
 
     def _state(self, experiment: Experiment, done: int, quiet: float, pace: float) -> str:
         if done >= experiment.generations:
@@ -206,12 +206,12 @@ def _curves(experiment: Experiment, lines: list[list[dict[str, Any]]], done: int
     most = max(MOST_NUMBERS // (2 * shown + 2), 100)
     chosen = np.unique(np.linspace(0, done - 1, min(done, most)).round().astype(int))
     sign = experiment.fitness.sign
-    told: dict[str, Any] = {"generation": chosen.tolist(), "seed": list(experiment.seeds[:shown])}
+    curves: dict[str, Any] = {"generation": chosen.tolist(), "seed": list(experiment.seeds[:shown])}
     for name in ("best", "median"):
         values = np.stack([_numbers([of_seed[place][name] for place in chosen]) for of_seed in lines])
-        told[name] = [_rounded(sign * row) for row in values[:shown]]
-        told[f"{name}Middle"] = _rounded(sign * middle(values))
-    return told
+        curves[name] = [_rounded(sign * row) for row in values[:shown]]
+        curves[f"{name}Middle"] = _rounded(sign * middle(values))
+    return curves
 
 
 def _numbers(values: list[float | None]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The best robot so far as a page that plays, made anew in the background when a better one is on disk.
+"""The best robot so far as a page that plays, made again in the background when a better one is on disk.
 
 Simulated in this process, which has only the CPU and little of it: after each robot comes a rest of several times the
 processor time it took. The first one, for which most is compiled and which everyone waits for, has the priority of any
@@ -17,7 +17,7 @@ from pathlib import Path
 from experiments.config import UserError, load_scene
 from experiments.numbers import number
 from experiments.play.page import page
-from experiments.play.recordings import Life, live
+from experiments.play.recordings import RecordedRobot, record_robot
 from experiments.play.sources import Source
 from experiments.units import UNITS
 from experiments.watch.following import Follower, Kept
@@ -26,20 +26,22 @@ from vsr.drawing.painter import Look
 LOOK_AGAIN, LOOK_SOON = 1.0, 0.2
 """How often the folder is looked at, and how often before the first robot [s]."""
 REST = 4.0
-"""So many times the processor time that a robot took is the rest after it: at most a fifth of a core is used."""
+"""The rest after a robot over the processor time that it took: at most a fifth of a core is used."""
 POLITENESS = 10
 """How much lower than other processes' the priority is after the first robot: what evolves comes first."""
 LOWEST = 19
 THREADS = Path("/proc/self/task")
 UNWATCHED = 20.0
-"""A page that asks for nothing for so long is closed [s]."""
+"""A page that asks for nothing in this time is closed [s]."""
 
 
 class Portrait:
     """A page of the best robot so far."""
 
-    def __init__(self, follower: Follower, seconds: float, simulate: Callable[[Source, float], Life] = live):
-        """seconds: how long the robot lives [s]."""
+    def __init__(
+        self, follower: Follower, seconds: float, simulate: Callable[[Source, float], RecordedRobot] = record_robot
+    ):
+        """seconds: how long the episode is [s]."""
         self.follower, self.seconds, self._simulate = follower, seconds, simulate
         self.version, self.text = 0, ""
         """how many pages were made, and the last one"""
@@ -47,7 +49,7 @@ class Portrait:
         self.trouble = ""
         """why the last robot could not be shown"""
         self._began: float | None = None
-        self._wanted = -UNWATCHED
+        self._requested = -UNWATCHED
         self._shown: Kept | None = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True)
@@ -59,13 +61,13 @@ class Portrait:
         """Make no more; one that is being made is not waited for."""
         self._ended.set()
 
-    def want(self) -> None:
-        """Someone is watching."""
-        self._wanted = time.monotonic()
+    def request(self) -> None:
+        """Note that someone is watching."""
+        self._requested = time.monotonic()
 
     def look(self) -> bool:
         """Make a page if there is a robot that was not shown yet and someone is watching; whether one was tried."""
-        if time.monotonic() - self._wanted > UNWATCHED:
+        if time.monotonic() - self._requested > UNWATCHED:
             return False
         found = self._next()
         if found is None:
@@ -100,8 +102,8 @@ class Portrait:
         scene = load_scene(kept.file)
         if scene.physics.implementation == "fused":  # there is no GPU here, on purpose
             scene = scene.model_copy(update={"physics": scene.physics.model_copy(update={"implementation": "auto"})})
-        life = self._simulate(Source(f"{self.follower.path.resolve().name}, seed {kept.seed}", scene), self.seconds)
-        text = page([life], Look(), repeat=True)
+        robot = self._simulate(Source(f"{self.follower.path.resolve().name}, seed {kept.seed}", scene), self.seconds)
+        text = page([robot], Look(), repeat=True)
         self.caption = _caption(kept)
         self.text = text
         self.version += 1  # last, as it says that there is something new

@@ -39,7 +39,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 NEXT_PORTS = 200
-"""So many are tried to find a free one."""
+"""How many are tried to find a free one."""
 Answer = tuple[HTTPStatus, str, bytes]
 """Status, kind and content."""
 
@@ -88,7 +88,7 @@ def _free_port(first: int) -> int | None:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.0"  # no connection outlives its answer, so nothing holds up the end
+    protocol_version = "HTTP/1.0"  # every connection ends with its answer, so nothing holds up the end
     timeout = 60  # s; connections that nobody uses are closed
     server: WatchServer  # pyright: ignore[reportIncompatibleVariableOverride]
 
@@ -124,12 +124,12 @@ class _Handler(BaseHTTPRequestHandler):
     def _state(self) -> Answer:
         known = parse_qs(urlsplit(self.path).query).get("known", [""])[0]
         portrait = self.server.portrait
-        portrait.want()
+        portrait.request()
         try:
-            stands = self.server.follower.look(known)
+            state = self.server.follower.look(known)
         except (UserError, OSError) as error:
             return HTTPStatus.INTERNAL_SERVER_ERROR, *_words(str(error))
-        told = stands | {
+        state |= {
             "robot": {
                 "coming": portrait.is_coming,
                 "version": portrait.version,
@@ -138,7 +138,7 @@ class _Handler(BaseHTTPRequestHandler):
                 "trouble": portrait.trouble,
             }
         }
-        return HTTPStatus.OK, "application/json", json.dumps(told, allow_nan=False).encode()
+        return HTTPStatus.OK, "application/json", json.dumps(state, allow_nan=False).encode()
 
     def _robot(self) -> Answer:
         text = self.server.portrait.text

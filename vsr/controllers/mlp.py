@@ -77,6 +77,11 @@ class MLP(ControllerSpec):
     legacy_angle: Switch = False
     """reproduce the original's wrong angle sensor"""
 
+    @property
+    def used_senses(self) -> tuple[Sense, ...]:
+        """The senses with the quantities that are really read."""
+        return tuple(sense.legacy for sense in self.senses) if self.legacy_angle else self.senses
+
     def sizes(self, body: Body) -> tuple[int, ...]:
         """Neurons of every layer, inputs first."""
         voxels = int(body.present.sum())
@@ -88,7 +93,7 @@ class MLP(ControllerSpec):
         return sum(a * b for a, b in pairwise(sizes))
 
     def check(self, body: Body) -> list[tuple[tuple[str, ...], str]]:
-        complaints = check_senses(self.senses, body.present)
+        complaints = check_senses(self.used_senses, body.present)
         needed = self.weight_count(body)
         if len(self.weights) != needed:
             sizes = " x ".join(map(str, self.sizes(body)))
@@ -108,7 +113,7 @@ class MLP(ControllerSpec):
                 [self.driving.frequency, self.driving.amplitude, self.driving.phase] if self.driving else [0, 0, 0],
                 dtype,
             ),
-            senses=tuple(sense.legacy for sense in self.senses) if self.legacy_angle else self.senses,
+            senses=self.used_senses,
         )
 
 

@@ -1,7 +1,7 @@
 """How voxels are coloured: by area or volume, control value, strain or material.
 
-The original draws shrunk voxels red, those at rest green and enlarged ones yellow. The other palette, `safe`, can be
-told apart by lightness alone, so that colour-blind readers and grey printers lose nothing.
+The original draws shrunk voxels red, those at rest green and enlarged ones yellow. The colours of the other palette,
+`safe`, can be distinguished by lightness alone, so that colour-blind readers and grey printers lose nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Palette = Literal["original", "safe"]
 LIGHTNESS = np.array([0.2126, 0.7152, 0.0722])
 """Share of red, green and blue."""
 DARK = 70.0
-"""Of 255: dark lines cannot be told from less."""
+"""Of 255: dark lines cannot be seen on less."""
 QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
 PALETTES: tuple[Palette, ...] = get_args(Palette)
 

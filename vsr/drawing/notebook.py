@@ -15,14 +15,14 @@ from vsr.display import register
 from vsr.drawing.legend import legend
 from vsr.drawing.overlays import PAPER
 from vsr.drawing.painter import Look, Painter
-from vsr.drawing.recording import size_word, watch
+from vsr.drawing.recording import recording_of, size_word
 from vsr.drawing.rest import at_rest
 from vsr.scene import Outcome, Robot, Scene, precision
 from vsr.spec import Spec
 from vsr.tasks import MEASURES
 
 BODY_PANEL, MOMENT_PANEL = (420, 280), (260, 200)
-"""Sizes of a body's picture, and of one moment of a life [pixels]."""
+"""Sizes of a body's picture, and of one moment of an episode [pixels]."""
 MOMENTS = 4
 Rows = Sequence[tuple[str, ...]]
 
@@ -60,13 +60,13 @@ def scene_html(scene: Scene, picture: bytes | None) -> str:
 
 
 def outcome_png(outcome: Outcome) -> bytes | None:
-    """Some moments of the life, if its trajectory was kept."""
+    """Some moments of the episode, if its trajectory was kept."""
     scene, model, trajectory = outcome.scene, outcome.model, outcome.trajectory
     if scene is None or model is None or trajectory is None:
         return None
     with precision(scene.physics.precision):
         environment = scene.world.build(np.dtype(scene.physics.precision))
-        recording = watch(model, trajectory, environment, scene.robot.body.cells)
+        recording = recording_of(model, trajectory, environment, scene.robot.body.cells)
     terrain, look = scene.world.terrain, Look()
     ground = None if terrain is None else terrain.line_at(scene.task.placement.y)
     painter = Painter(recording, ground, look, title="", size=MOMENT_PANEL)

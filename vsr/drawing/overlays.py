@@ -25,8 +25,8 @@ SHRINKING, GROWING = "#d55e00", "#0072b2"
 """Of control values above and below 0."""
 SENSES = ("#0072b2", "#e69f00", "#222222", "#9a2ff0", "#b5b592", "#1c1c9a", "#aa3300", "#00c4d6")
 """Of sensor values: one sense after the other, then again from the first; any two differ for colour-blind eyes too."""
-IN_SPACE = 0.6
-"""Overlays are so much smaller on voxels in space, of which several are seen behind each other."""
+SCALE_3D = 0.6
+"""Size of overlays on 3-D voxels, of which several are seen behind each other, over that on 2-D ones."""
 ARROW_SECONDS = 0.3
 """An arrow reaches as far as the voxel would get in this time."""
 
@@ -58,7 +58,7 @@ class SenseMark:
     unit: str
     at_rest: float
     reach: float
-    """values so far from that at rest make the longest bars; more than 0"""
+    """distance from the value at rest that makes the longest bars; more than 0"""
     colour: str
 
     @property
@@ -107,7 +107,7 @@ def description() -> dict[str, Any]:
         "sensors": asdict(SENSORS),
         "widestBar": WIDEST_BAR,
         "dot": DOT,
-        "inSpace": IN_SPACE,
+        "scale3d": SCALE_3D,
         "arrowSeconds": ARROW_SECONDS,
     }
 

@@ -1,7 +1,7 @@
-"""Pictures of a life, fast: one panel per robot, painted with Pillow, without a display.
+"""Pictures of an episode, fast: one panel per robot, painted with Pillow, without a display.
 
-In the plane voxels are filled by colour, with their masses and springs over them; in space outer faces are seen from
-the front, above and right. The camera follows the robot. Overlays (`vsr.drawing.overlays`) can be switched on.
+2-D voxels are filled by colour, with their masses and springs over them; of 3-D ones the outer faces are seen from the
+front, above and right. The camera follows the robot. Overlays (`vsr.drawing.overlays`) can be switched on.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from PIL import Image, ImageDraw, ImageFont
 
 from vsr.drawing.colours import MATERIALS, SCALES, Palette, Quantity, is_dark, rgb
 from vsr.drawing.outlines import BRIGHTNESS, FACES, RECEDES, ROUND_A_SQUARE
-from vsr.drawing.overlays import ARROW_SECONDS, IN_SPACE, INK, PAPER, PATH, Overlay, SenseMark, VoxelPen, sense_marks
+from vsr.drawing.overlays import ARROW_SECONDS, INK, PAPER, PATH, SCALE_3D, Overlay, SenseMark, VoxelPen, sense_marks
 from vsr.drawing.recording import Recording
 from vsr.drawing.spring_lines import SpringLines
 
 FINER = 2
-"""Pictures are painted so many times larger and then made smaller, which smooths edges."""
+"""How many times larger pictures are painted before they are reduced, which smooths edges."""
 LEFT, TOP, RIGHT, BOTTOM = 46, 26, 8, 36
 """Margins of a panel around the view [pixels]."""
 FAINT = "#e4e4e4"
@@ -53,25 +53,25 @@ class Painter:
         timed: bool = True,
         marks: Sequence[SenseMark] | None = None,
     ):
-        """ground: x and y of its line [m], in space where y is 0; size: of the panel [pixels]; timed: whether the
-        moment and the place are told above it; marks: how sensor values are drawn, if not for this robot alone."""
+        """ground: x and y of its line [m], in 3-D where y is 0; size: of the panel [pixels]; timed: whether the
+        moment and the place are written above it; marks: how sensor values are drawn, if not for this robot alone."""
         self.timed = timed
         self.marks = sense_marks([recording]) if marks is None else marks
-        self.in_space = recording.dimension == 3
-        if self.in_space:  # seen from in front of where it is, so that axes and ground are right there
+        self.is_3d = recording.dimension == 3
+        if self.is_3d:  # seen from in front of where it is, so that axes and ground are right there
             aside = _smoothed(recording.center, recording.time) * [0, 1, 0]
             recording = replace(recording, position=recording.position - aside[:, None])
         self.recording, self.ground, self.look, self.title, self.size = recording, ground, look, title, size
         self.center = _flat(recording.center)
         self.camera = _smoothed(self.center, recording.time)
         self.colours = _fill_colours(recording, look)
-        self.faces = outer_faces(recording) if self.in_space else None
+        self.faces = outer_faces(recording) if self.is_3d else None
         seen = _flat(recording.corners)
         wide, tall = (seen.max((1, 2)) - seen.min((1, 2))).max(0).tolist()
         view = np.array([size[0] - LEFT - RIGHT, size[1] - TOP - BOTTOM]) * FINER
         self.pixels_per_metre = float(min(view[0] / (1.7 * wide), view[1] / max(1.35 * tall, 0.7 * wide)))
         self.view = view
-        self.springs = None if self.in_space else SpringLines(recording)
+        self.springs = None if self.is_3d else SpringLines(recording)
 
     def paint(self, moment: int) -> Image.Image:
         """One moment."""
@@ -80,12 +80,12 @@ class Painter:
         low = self.camera[moment] - self.view * [0.5, 0.4] / self.pixels_per_metre
         self._paint_grid(draw, low)
         self._paint_ground(draw, low)
-        (self._paint_cubes if self.in_space else self._paint_squares)(draw, low, moment)
+        (self._paint_cubes if self.is_3d else self._paint_squares)(draw, low, moment)
         self._paint_overlays(draw, low, moment)
         return self._framed(image.reduce(FINER), low, moment)
 
     def _points(self, points: np.ndarray, low: np.ndarray) -> list[float]:
-        """Metres to pixels, all in one row as Pillow wants them; points: (..., 2)."""
+        """Metres to pixels, all in one row as Pillow needs them; points: (..., 2)."""
         return self._pixels(points, low).reshape(-1).tolist()
 
     def _pixels(self, points: np.ndarray, low: np.ndarray) -> np.ndarray:
@@ -117,7 +117,7 @@ class Painter:
         window = np.concatenate([[ends[0]], inside, [ends[1]]])
         level = np.interp(window, x, y)
         slant = 0.0
-        if self.in_space:  # the ground is seen from as far in front of the robot's middle as behind it
+        if self.is_3d:  # the ground is seen from as far in front of the robot's middle as behind it
             slant = float(2 * RECEDES[1] * self.recording.voxel_side)
             band = np.concatenate([np.stack([window, level + slant], -1), np.stack([window, level - slant], -1)[::-1]])
             draw.polygon(self._points(band, low), fill=GROUND_FROM_ABOVE)
@@ -166,8 +166,8 @@ class Painter:
             self.recording,
             moment,
             middle=self._pixels(_flat(middle), low),
-            order=np.argsort(_nearness(middle), kind="stable") if self.in_space else np.arange(len(middle)),
-            side=self.pixels_per_metre * self.recording.voxel_side * (IN_SPACE if self.in_space else 1),
+            order=np.argsort(_nearness(middle), kind="stable") if self.is_3d else np.arange(len(middle)),
+            side=self.pixels_per_metre * self.recording.voxel_side * (SCALE_3D if self.is_3d else 1),
             line=FINER,
         )
         if "control" in self.look.overlays:
@@ -199,13 +199,13 @@ class Painter:
             if place > TOP + 20:
                 draw.text((LEFT - 7, place), f"{y:g}", fill=INK, font=small, anchor="rm")
         draw.text((LEFT + width, TOP + height + 5), "x [m]", fill=INK, font=small, anchor="ra")
-        draw.text((LEFT - 7, TOP), "z [m]" if self.in_space else "y [m]", fill=INK, font=small, anchor="ra")
-        told = f"t = {self.recording.time[moment]:.2f} s   x = {self.recording.center[moment, 0]:.1f} m"
-        told = told if self.timed else ""
+        draw.text((LEFT - 7, TOP), "z [m]" if self.is_3d else "y [m]", fill=INK, font=small, anchor="ra")
+        status = f"t = {self.recording.time[moment]:.2f} s   x = {self.recording.center[moment, 0]:.1f} m"
+        status = status if self.timed else ""
         if self.recording.failed and moment == len(self.recording.time) - 1:
-            told += "   failed"
-        draw.text((LEFT + width, TOP - 6), told, fill=INK, font=small, anchor="rs")
-        room = width - small.getlength(told) - 12
+            status += "   failed"
+        draw.text((LEFT + width, TOP - 6), status, fill=INK, font=small, anchor="rs")
+        room = width - small.getlength(status) - 12
         draw.text((LEFT, TOP - 6), cut(self.title, room, font(13)), fill=INK, font=font(13), anchor="ls")
         return image
 
@@ -238,12 +238,12 @@ def cut(text: str, room: float, kind: ImageFont.FreeTypeFont) -> str:
 
 
 def _flat(points: np.ndarray) -> np.ndarray:
-    """As seen on paper: points of the plane as they are, those in space from the front, above and right."""
+    """As seen on paper: 2-D points as they are, 3-D ones from the front, above and right."""
     return points if points.shape[-1] == 2 else points[..., [0, 2]] + RECEDES * points[..., 1:2]
 
 
 def _nearness(points: np.ndarray) -> np.ndarray:
-    """How near to the viewer points in space are [m], (points,)."""
+    """How near to the viewer 3-D points are [m], (points,)."""
     return 0.5 * points[:, 0] - points[:, 1] + 0.5 * points[:, 2]
 
 

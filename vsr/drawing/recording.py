@@ -1,7 +1,7 @@
-"""A recorded life as small numpy arrays: what painters and viewers need, whatever the robot's masses are.
+"""A recorded episode as small numpy arrays: what painters and viewers need, whatever the robot's masses are.
 
 A robot is made of rigid *parts* (clusters of square masses, or points). Every corner of a voxel is fastened to a part
-at an offset that turns with it; so a few numbers per part and moment tell where everything is.
+at an offset that turns with it; so a few numbers per part and moment say where everything is.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Felt:
 
 @dataclass(frozen=True)
 class Recording:
-    """One life. Moments are equally far apart; a life that failed ends with its last sound moment. SI units."""
+    """One episode. Moments are equally far apart; if it failed, it ends with the last valid moment. SI units."""
 
     time: np.ndarray
     """[s], (moments,)"""
@@ -128,7 +128,7 @@ class Recording:
         return np.abs(length / self.voxel_side - 1).max(-1)
 
     def at(self, times: np.ndarray) -> Recording:
-        """The same life at other moments [s], by linear interpolation; still before its start and after its end."""
+        """The same episode at other moments [s], by linear interpolation; still before its start and after its end."""
         place = np.interp(times, self.time, np.arange(len(self.time)))
         before = np.minimum(place.astype(int), max(len(self.time) - 2, 0))
         after, share = np.minimum(before + 1, len(self.time) - 1), place - before
@@ -171,14 +171,14 @@ def size_word(recordings: Iterable[Recording]) -> str:
     return {frozenset({2}): "area", frozenset({3}): "volume"}.get(frozenset(dimensions), "area or volume")
 
 
-def watch(
+def recording_of(
     model: AnyModel,
     trajectory: Trajectory,
     environment: Environment,
     cells: np.ndarray,
     controller: Controller | None = None,
 ) -> Recording:
-    """What can be seen of a life, and with its controller what it felt.
+    """What can be seen of an episode, and with its controller what it felt.
 
     cells: material index of every cell, -1 where empty, as `Body.cells` has them.
     """
@@ -190,24 +190,24 @@ def watch(
         return seen.velocity, seen.size_ratio, seen.touching, engine.diverged(state).any()
 
     velocity, ratio, touching, diverged = map(np.asarray, jax.jit(jax.vmap(seen_of))(trajectory.state))
-    sound = max(int(np.argmax(diverged)), 1) if diverged.any() else len(diverged)
+    valid = max(int(np.argmax(diverged)), 1) if diverged.any() else len(diverged)
     fastened = engine.rigid_parts(model)
     used, part = np.unique(fastened.slot, return_inverse=True)
-    state = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64)[:sound], trajectory.state)
+    state = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64)[:valid], trajectory.state)
     dimension = present.ndim
     intact, angle = engine.intact_springs(state), engine.angles(state)
 
     def parts(values: np.ndarray) -> np.ndarray:
-        return values.reshape(sound, -1, dimension)[:, used]
+        return values.reshape(valid, -1, dimension)[:, used]
 
     return Recording(
-        time=np.asarray(trajectory.time, np.float64)[:sound],
+        time=np.asarray(trajectory.time, np.float64)[:valid],
         position=parts(state.position),
-        angle=None if angle is None else np.unwrap(angle.reshape(sound, -1)[:, used], axis=0),
-        ratio=ratio[:sound, present].astype(float),
-        control=np.asarray(trajectory.control)[:sound, present].astype(float),
-        touching=touching[:sound, present] > 0,
-        velocity=velocity[:sound, present].astype(float),
+        angle=None if angle is None else np.unwrap(angle.reshape(valid, -1)[:, used], axis=0),
+        ratio=ratio[:valid, present].astype(float),
+        control=np.asarray(trajectory.control)[:valid, present].astype(float),
+        touching=touching[:valid, present] > 0,
+        velocity=velocity[:valid, present].astype(float),
         part=part.reshape(fastened.slot.shape),
         offset=fastened.offset,
         half_side=fastened.half_side,
@@ -217,19 +217,19 @@ def watch(
         voxel_side=float(model.voxel_side),
         failed=bool(diverged.any()),
         broken=None if intact is None else np.moveaxis(intact[:, :, present] == 0, 1, 2),
-        felt=_felt(model, trajectory, environment, controller, sound) if controller and controller.senses else (),
+        felt=_felt(model, trajectory, environment, controller, valid) if controller and controller.senses else (),
     )
 
 
 def _felt(
-    model: AnyModel, trajectory: Trajectory, environment: Environment, controller: Controller, sound: int
+    model: AnyModel, trajectory: Trajectory, environment: Environment, controller: Controller, valid: int
 ) -> tuple[Felt, ...]:
-    """Readings are made anew of the states, which are those that the controller had; sound: moments kept."""
+    """Readings, computed again from the states, which are those that the controller had; valid: moments kept."""
     senses = controller.senses
     present = np.asarray(model.present) > 0
     wired = wiring(senses, present)[present]
     remake = jax.jit(partial(read_trajectory, senses))
-    values = np.asarray(remake(model, environment, trajectory.state), float)[:sound, :, present]
+    values = np.asarray(remake(model, environment, trajectory.state), float)[:valid, :, present]
     values[0] = [[sense.at_rest] for sense in senses]
     return tuple(
         Felt(sense.label, unit_of(sense.quantity), sense.at_rest, values[:, index], wired[:, index])

@@ -1,4 +1,4 @@
-"""Where the springs of a robot of the plane are drawn; those that broke are not."""
+"""Where the springs of a 2-D robot are drawn; those that broke are not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vsr.physics.squares.scaffolding import CORNER_SIGNS, SIDE_ALONG, SIDE_SPRIN
 
 
 class SpringLines:
-    """All springs of a recorded life."""
+    """All springs of a recorded episode."""
 
     def __init__(self, recording: Recording):
         self.recording = recording

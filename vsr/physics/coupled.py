@@ -4,7 +4,8 @@ In every substep all move on their own first: robots by their engine, with sprin
 their own law. Then each of the others meets the robots' surface points as they are after the substep; what it does to a
 point is done to it with the opposite sign. So momentum is kept to rounding, whoever meets whom.
 
-Robots do not touch each other yet.
+Robots do not touch each other, and they are touched at their surface points only: things smaller than the distance
+between these pass between them.
 """
 
 from __future__ import annotations

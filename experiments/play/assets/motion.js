@@ -12,7 +12,7 @@ function edgesOf(dimension) {
   return found;
 }
 
-class Life {
+class RecordedRobot {
   constructor(data, streams) {
     Object.assign(this, data);
     this.streams = streams;
@@ -146,7 +146,7 @@ class Life {
     return this.camera[before].map((x, i) => x + (place - before) * (this.camera[after][i] - x));
   }
 
-  // The largest sides of the box around the robot, over its life [m].
+  // The largest sides of the box around the robot, over the episode [m].
   _spans() {
     const largest = new Array(this.dimension).fill(0);
     const step = Math.max(1, Math.floor(this.moments / 40));
@@ -207,10 +207,10 @@ function roundStep(least) {
   return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= least * (1 - 1e-9));
 }
 
-if (typeof module !== "undefined") module.exports = { Life, colourOf, roundStep };
+if (typeof module !== "undefined") module.exports = { RecordedRobot, colourOf, roundStep };
 
-// What of a look is meant for a life: masses and springs may be those of robots of the plane alone ("plane").
-function lookOf(life, look) {
-  const here = (wish) => (wish === "plane" ? life.dimension === 2 : wish);
+// The look of one robot: masses and springs may be shown for 2-D robots only ("2d").
+function lookOf(robot, look) {
+  const here = (choice) => (choice === "2d" ? robot.dimension === 2 : choice);
   return { ...look, masses: here(look.masses), springs: here(look.springs) };
 }

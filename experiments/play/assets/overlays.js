@@ -2,21 +2,21 @@
 "use strict";
 
 // place: from metres to pixels and the length of a voxel's side there, or null for what is behind the camera.
-function drawOverlays(g, life, pose, shared, look, theme, place) {
-  if (look.path) drawPath(g, life, pose, theme, place);
+function drawOverlays(g, robot, pose, shared, look, theme, place) {
+  if (look.path) drawPath(g, robot, pose, theme, place);
   const marks = shared.overlays, seen = [];
   pose.middle.forEach((point, voxel) => {
     const spot = place(point);
     if (spot) seen.push([voxel, ...spot]);
   });
-  if (life.dimension === 3) seen.sort((a, b) => a[3] - b[3]); // the nearest last, which cover others
+  if (robot.dimension === 3) seen.sort((a, b) => a[3] - b[3]); // the nearest last, which cover others
   for (const [voxel, x, y, side] of seen) {
-    const unit = side * (life.dimension === 3 ? marks.inSpace : 1);
-    if (look.control) drawControl(g, life.controlAt(pose, voxel), x, y, unit, marks);
-    if (look.sensors) drawSensors(g, life, pose, voxel, x, y, unit, shared);
-    if (look.touching && life.touchingAt(pose, voxel)) drawDot(g, x, y, unit, marks);
+    const unit = side * (robot.dimension === 3 ? marks.scale3d : 1);
+    if (look.control) drawControl(g, robot.controlAt(pose, voxel), x, y, unit, marks);
+    if (look.sensors) drawSensors(g, robot, pose, voxel, x, y, unit, shared);
+    if (look.touching && robot.touchingAt(pose, voxel)) drawDot(g, x, y, unit, marks);
     if (look.velocity) {
-      const velocity = life.velocityAt(pose, voxel);
+      const velocity = robot.velocityAt(pose, voxel);
       const tip = place(pose.middle[voxel].map((at, i) => at + velocity[i] * marks.arrowSeconds));
       if (tip) drawArrow(g, [x, y], tip, marks.colours.velocity);
     }
@@ -30,10 +30,10 @@ function drawControl(g, value, x, y, unit, marks) {
 }
 
 // A bar for each sense that the voxel has, up or down from the value at rest.
-function drawSensors(g, life, pose, voxel, x, y, unit, shared) {
+function drawSensors(g, robot, pose, voxel, x, y, unit, shared) {
   const here = [];
-  life.felt.forEach(({ label }, i) => {
-    const value = life.feltAt(pose, voxel, i);
+  robot.felt.forEach(({ label }, i) => {
+    const value = robot.feltAt(pose, voxel, i);
     if (value !== null) here.push([shared.senses.find((sense) => sense.label === label), value]);
   });
   if (!here.length) return;
@@ -76,11 +76,11 @@ function drawBar(g, box, start, width, share) {
   g.fillRect(box.left + start + 0.5, Math.min(box.zero, box.zero - height), Math.max(width - 1, 0.5), Math.abs(height));
 }
 
-function drawPath(g, life, pose, theme, place) {
+function drawPath(g, robot, pose, theme, place) {
   g.beginPath();
   const last = Math.floor(pose.place), step = Math.max(1, Math.floor(last / 2000));
   const points = [];
-  for (let moment = 0; moment <= last; moment += step) points.push(life.centers[moment]);
+  for (let moment = 0; moment <= last; moment += step) points.push(robot.centers[moment]);
   points.push(pose.center);
   let drawing = false;
   for (const point of points) {

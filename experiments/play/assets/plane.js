@@ -1,16 +1,16 @@
-// Draws a robot of the plane.
+// Draws a 2-D robot.
 "use strict";
 
 const MARGIN = { left: 44, top: 24, right: 8, bottom: 34 };
 
-function drawPlane(g, rect, life, pose, shared, look, theme, time) {
+function drawPlane(g, rect, robot, pose, shared, look, theme, time) {
   const view = {
     left: rect.left + MARGIN.left, top: rect.top + MARGIN.top,
     width: rect.width - MARGIN.left - MARGIN.right, height: rect.height - MARGIN.top - MARGIN.bottom,
   };
-  const [wide, tall] = life.spans;
+  const [wide, tall] = robot.spans;
   const scale = Math.min(view.width / (1.7 * wide), view.height / Math.max(1.35 * tall, 0.7 * wide)) * look.zoom;
-  const camera = look.follow ? life.cameraAt(time) : life.camera[0];
+  const camera = look.follow ? robot.cameraAt(time) : robot.camera[0];
   const low = [camera[0] - (0.5 * view.width) / scale, camera[1] - (0.4 * view.height) / scale];
   const at = ([x, y]) => [view.left + (x - low[0]) * scale, view.top + view.height - (y - low[1]) * scale];
   g.save();
@@ -26,12 +26,12 @@ function drawPlane(g, rect, life, pose, shared, look, theme, time) {
   for (const x of ticks[0]) line(g, [at([x, 0])[0], view.top], [at([x, 0])[0], view.top + view.height]);
   for (const y of ticks[1]) line(g, [view.left, at([0, y])[1]], [view.left + view.width, at([0, y])[1]]);
   g.stroke();
-  drawGroundLine(g, view, life.ground, low, scale, at, theme);
-  drawVoxels(g, life, pose, shared, look, at);
-  drawOverlays(g, life, pose, shared, look, theme, (point) => [...at(point), scale * life.side]);
+  drawGroundLine(g, view, robot.ground, low, scale, at, theme);
+  drawVoxels(g, robot, pose, shared, look, at);
+  drawOverlays(g, robot, pose, shared, look, theme, (point) => [...at(point), scale * robot.side]);
   g.restore();
   drawFrame(g, view, ticks, at, theme);
-  drawTitle(g, rect, view, life, pose, theme, time);
+  drawTitle(g, rect, view, robot, pose, theme, time);
 }
 
 function ticksBetween(low, length, room) {
@@ -62,11 +62,11 @@ function drawGroundLine(g, view, ground, low, scale, at, theme) {
   g.fill();
 }
 
-function drawVoxels(g, life, pose, shared, look, at) {
+function drawVoxels(g, robot, pose, shared, look, at) {
   g.lineJoin = "round";
   const dark = [];
-  for (let voxel = 0; voxel < life.voxels; voxel++) {
-    const colour = colourOf(shared, look, life.quantity(look.colourBy, pose, voxel)), [r, green, b] = colour;
+  for (let voxel = 0; voxel < robot.voxels; voxel++) {
+    const colour = colourOf(shared, look, robot.quantity(look.colourBy, pose, voxel)), [r, green, b] = colour;
     dark.push(isDark(colour, shared.lines));
     outline(g, ROUND.map((corner) => at(pose.corners[voxel][corner])));
     g.fillStyle = `rgb(${r},${green},${b})`;
@@ -76,7 +76,7 @@ function drawVoxels(g, life, pose, shared, look, at) {
     g.stroke();
   }
   if (look.springs) {
-    const ends = life.springEnds(pose, shared);
+    const ends = robot.springEnds(pose, shared);
     for (const [onDark, stroke] of [[false, "rgba(40,40,40,0.6)"], [true, "rgba(220,220,220,0.6)"]]) {
       g.beginPath();
       for (const [a, b, voxel] of ends) if (dark[voxel] === onDark) line(g, at(a), at(b));
@@ -87,12 +87,12 @@ function drawVoxels(g, life, pose, shared, look, at) {
   }
   if (!look.masses) return;
   g.lineWidth = 0.7;
-  for (let voxel = 0; voxel < life.voxels; voxel++) {
-    g.strokeStyle = dark[voxel] || !life.streams.angle ? "#d0d0d0" : "#202020"; // points have a light rim
+  for (let voxel = 0; voxel < robot.voxels; voxel++) {
+    g.strokeStyle = dark[voxel] || !robot.streams.angle ? "#d0d0d0" : "#202020"; // points have a light rim
     g.fillStyle = "#202020";
     for (let mass = 0; mass < 4; mass++)
-      if (life.streams.angle) {
-        outline(g, ROUND.map((corner) => at(life.massCorner(pose, voxel, mass, corner))));
+      if (robot.streams.angle) {
+        outline(g, ROUND.map((corner) => at(robot.massCorner(pose, voxel, mass, corner))));
         g.stroke();
       } else {
         g.beginPath();
@@ -129,18 +129,18 @@ function drawFrame(g, view, ticks, at, theme) {
   g.stroke();
 }
 
-function drawTitle(g, rect, view, life, pose, theme, time) {
-  const failed = life.failed && time >= life.end;
-  const told = `x = ${pose.center[0].toFixed(1)} m` + (failed ? "  failed" : "");
+function drawTitle(g, rect, view, robot, pose, theme, time) {
+  const failed = robot.failed && time >= robot.end;
+  const status = `x = ${pose.center[0].toFixed(1)} m` + (failed ? "  failed" : "");
   g.fillStyle = theme.ink;
   g.textBaseline = "alphabetic";
   g.textAlign = "right";
   g.font = "12px system-ui, sans-serif";
-  g.fillText(told, view.left + view.width, rect.top + 17);
-  const room = view.width - g.measureText(told).width - 12;
+  g.fillText(status, view.left + view.width, rect.top + 17);
+  const room = view.width - g.measureText(status).width - 12;
   g.textAlign = "left";
   g.font = "600 13px system-ui, sans-serif";
-  let name = life.name;
+  let name = robot.name;
   while (name && g.measureText(name).width > room) name = name.slice(0, -2) + (name.length > 2 ? "…" : "");
   g.fillText(name, view.left, rect.top + 17);
 }

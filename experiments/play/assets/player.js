@@ -6,27 +6,27 @@ const find = (id) => document.getElementById(id);
 const FRAMED = window.parent !== window; // in a larger page, which wheel and fingers scroll
 
 async function start() {
-  const shared = JSON.parse(find("lives").textContent);
+  const shared = JSON.parse(find("robots").textContent);
   if (typeof DecompressionStream === "undefined") throw new Error("this browser is too old: it lacks DecompressionStream");
-  const lives = [];
-  for (const data of shared.lives) lives.push(new Life(data, await unpack(data.packed)));
-  new Player(lives, shared).run();
+  const robots = [];
+  for (const data of shared.robots) robots.push(new RecordedRobot(data, await unpack(data.packed)));
+  new Player(robots, shared).run();
 }
 
 class Player {
-  constructor(lives, shared) {
-    this.lives = lives;
+  constructor(robots, shared) {
+    this.robots = robots;
     this.shared = shared;
-    this.end = Math.max(...lives.map((life) => life.end), 1e-9);
-    this.step = Math.min(...lives.map((life) => life.interval));
+    this.end = Math.max(...robots.map((robot) => robot.end), 1e-9);
+    this.step = Math.min(...robots.map((robot) => robot.interval));
     this.time = 0;
     this.speed = 1;
     this.playing = !matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.dirty = true;
     this.look = { zoom: 1, orbit: { azimuth: 0.6, elevation: 0.42 }, follow: true, ...shared.look };
     this.flat = find("flat");
-    this.inSpace = lives.some((life) => life.dimension === 3);
-    if (this.inSpace) this.openSpace();
+    this.has3d = robots.some((robot) => robot.dimension === 3);
+    if (this.has3d) this.openSpace();
     if (FRAMED) find("hint").textContent = find("hint").textContent.replace("wheel", "Ctrl and wheel");
     this.bindControls();
     this.bindKeys();
@@ -40,7 +40,7 @@ class Player {
     try {
       this.space = new SpaceView(find("space"));
     } catch (error) {
-      this.note = "Robots in space need WebGL, which this browser does not offer.";
+      this.note = "3-D robots need WebGL, which this browser does not offer.";
     }
   }
 
@@ -60,17 +60,17 @@ class Player {
     this.showLegend();
   }
 
-  // Masses and springs may begin as those of the plane alone: clicks then go to all, none, and those of the plane again.
+  // Masses and springs may start as those of 2-D robots only: clicks then go to all, none, and 2-D only again.
   bindBox(box) {
-    const name = box.dataset.look, wishes = this.look[name] === "plane" ? ["plane", true, false] : [true, false];
-    const show = () => { box.checked = this.look[name] === true; box.indeterminate = this.look[name] === "plane"; };
+    const name = box.dataset.look, choices = this.look[name] === "2d" ? ["2d", true, false] : [true, false];
+    const show = () => { box.checked = this.look[name] === true; box.indeterminate = this.look[name] === "2d"; };
     show();
     if (name === "sensors" && !this.shared.senses.length) {
       box.disabled = true;
       box.parentElement.title = "the controllers read no sensors";
     }
     box.addEventListener("change", () => {
-      this.look[name] = wishes[(wishes.indexOf(this.look[name]) + 1) % wishes.length];
+      this.look[name] = choices[(choices.indexOf(this.look[name]) + 1) % choices.length];
       show();
       this.showMarks();
       this.dirty = true;
@@ -186,7 +186,7 @@ class Player {
     words.replaceChildren();
     if (colourBy === "material") {
       bar.style.display = "none";
-      const symbols = [...new Set(this.lives.flatMap((life) => life.symbols.map((symbol, i) => `${i}:${symbol}`)))];
+      const symbols = [...new Set(this.robots.flatMap((robot) => robot.symbols.map((symbol, i) => `${i}:${symbol}`)))];
       const table = this.shared.materials[palette];
       for (const entry of symbols) {
         const [index, symbol] = [parseInt(entry), entry.slice(entry.indexOf(":") + 1)];
@@ -207,7 +207,7 @@ class Player {
 
   // As many columns as make the panels largest; the stage grows where they would be too small.
   layout() {
-    const stage = find("stage"), room = find("scroll"), count = this.lives.length;
+    const stage = find("stage"), room = find("scroll"), count = this.robots.length;
     let best = { size: 0, columns: 1 };
     for (let columns = 1; columns <= count; columns++) {
       const rows = Math.ceil(count / columns), wide = room.clientWidth / columns;
@@ -227,7 +227,7 @@ class Player {
     }
     this.ratio = ratio;
     const cell = { width: width / best.columns, height: height / rows };
-    return this.lives.map((_, i) => ({
+    return this.robots.map((_, i) => ({
       left: (i % best.columns) * cell.width, top: Math.floor(i / best.columns) * cell.height, ...cell,
     }));
   }
@@ -237,11 +237,11 @@ class Player {
     g.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     g.clearRect(0, 0, this.flat.width, this.flat.height);
     if (this.space) this.space.begin();
-    this.lives.forEach((life, i) => {
-      const time = Math.min(this.time, life.end), pose = life.pose(time);
-      const look = lookOf(life, this.look);
-      if (life.dimension === 2) drawPlane(g, rects[i], life, pose, this.shared, look, this.theme, time);
-      else if (this.space) this.space.draw(g, rects[i], life, pose, this.shared, look, this.theme, time);
+    this.robots.forEach((robot, i) => {
+      const time = Math.min(this.time, robot.end), pose = robot.pose(time);
+      const look = lookOf(robot, this.look);
+      if (robot.dimension === 2) drawPlane(g, rects[i], robot, pose, this.shared, look, this.theme, time);
+      else if (this.space) this.space.draw(g, rects[i], robot, pose, this.shared, look, this.theme, time);
       else {
         g.fillStyle = this.theme.ink;
         g.fillText(this.note, rects[i].left + 12, rects[i].top + 30);

@@ -1,4 +1,4 @@
-// Draws robots in space with three.js: one canvas for all of them, a part of it for each.
+// Draws 3-D robots with three.js: one canvas for all of them, a part of it for each.
 "use strict";
 
 const LIGHT = [-0.35, -0.6, 0.72];
@@ -24,13 +24,13 @@ class SpaceView {
     this.renderer.setScissorTest(true);
   }
 
-  draw(g, rect, life, pose, shared, look, theme, time) {
+  draw(g, rect, robot, pose, shared, look, theme, time) {
     const view = { left: rect.left + 6, top: rect.top + MARGIN.top, width: rect.width - 12, height: rect.height - MARGIN.top - 6 };
-    if (!this.worlds.has(life)) this.worlds.set(life, new World(life, shared));
-    const world = this.worlds.get(life);
-    world.update(life, pose, shared, look, theme);
-    const target = look.follow ? life.cameraAt(time) : life.camera[0], orbit = look.orbit;
-    const far = ((2.1 * life.extent) / Math.min(1, view.width / view.height)) / look.zoom;
+    if (!this.worlds.has(robot)) this.worlds.set(robot, new World(robot, shared));
+    const world = this.worlds.get(robot);
+    world.update(robot, pose, shared, look, theme);
+    const target = look.follow ? robot.cameraAt(time) : robot.camera[0], orbit = look.orbit;
+    const far = ((2.1 * robot.extent) / Math.min(1, view.width / view.height)) / look.zoom;
     const camera = this.camera, flat = Math.cos(orbit.elevation);
     camera.aspect = view.width / view.height;
     camera.position.set(
@@ -52,19 +52,19 @@ class SpaceView {
       vector.project(camera);
       if (vector.z > 1 || vector.z < -1) return null;
       const x = view.left + ((vector.x + 1) / 2) * view.width, y = view.top + ((1 - vector.y) / 2) * view.height;
-      return [x, y, (focal * life.side) / away];
+      return [x, y, (focal * robot.side) / away];
     };
     g.save();
     g.beginPath();
     g.rect(view.left, view.top, view.width, view.height);
     g.clip();
     this.drawScale(g, world, place, theme, target, far, view);
-    drawOverlays(g, life, pose, shared, look, theme, place);
+    drawOverlays(g, robot, pose, shared, look, theme, place);
     g.restore();
     g.strokeStyle = theme.ink;
     g.lineWidth = 1;
     g.strokeRect(view.left, view.top, view.width, view.height);
-    drawTitle(g, rect, view, life, pose, theme, time);
+    drawTitle(g, rect, view, robot, pose, theme, time);
   }
 
   // Numbers along the lines of the ground nearest to the robot, and what one square is.
@@ -86,7 +86,7 @@ class SpaceView {
       g.strokeText(text, spot[0], spot[1]);
       g.fillText(text, spot[0], spot[1]);
     };
-    if (world.life.ground) {
+    if (world.robot.ground) {
       const y = near(target[1] - 0.32 * far), x = near(target[0] + 0.32 * far);
       for (let i = -3; i <= 2; i++) {
         const along = near(target[0]) + i * step;
@@ -105,17 +105,17 @@ class SpaceView {
 }
 
 class World {
-  constructor(life, shared) {
-    this.life = life;
+  constructor(robot, shared) {
+    this.robot = robot;
     this.scene = new THREE.Scene();
-    this.faces = outerFaces(life, shared.faces);
-    this.step = roundStep(life.extent / 3);
+    this.faces = outerFaces(robot, shared.faces);
+    this.step = roundStep(robot.extent / 3);
     const count = this.faces.length;
     this.skin = this.mesh(new THREE.Mesh(this.geometry(count * 6, true), new THREE.MeshBasicMaterial({ vertexColors: true, side: THREE.DoubleSide, transparent: true, polygonOffset: true, polygonOffsetFactor: 1, polygonOffsetUnits: 1 })));
     this.edges = this.mesh(new THREE.LineSegments(this.geometry(count * 8), new THREE.LineBasicMaterial({ color: 0x303030 })));
-    const springs = life.springs.reduce((sum, has) => sum + (has[0] ? 12 : 0) + (has[1] ? 12 : 0) + (has[2] ? 4 : 0), 0);
+    const springs = robot.springs.reduce((sum, has) => sum + (has[0] ? 12 : 0) + (has[1] ? 12 : 0) + (has[2] ? 4 : 0), 0);
     this.springs = this.mesh(new THREE.LineSegments(this.geometry(springs * 2), new THREE.LineBasicMaterial({ color: 0x606060 })));
-    const parts = life.streams.position.length / life.moments / 3;
+    const parts = robot.streams.position.length / robot.moments / 3;
     this.masses = this.mesh(new THREE.Points(this.geometry(parts), new THREE.PointsMaterial({ color: 0x202020, size: 5, sizeAttenuation: false })));
     this.addGround();
   }
@@ -134,7 +134,7 @@ class World {
   }
 
   height(x, y) {
-    const ground = this.life.ground;
+    const ground = this.robot.ground;
     if (!ground) return 0;
     if (!ground.field) return heightAt(ground, x);
     const { start, spacing, heights } = ground.field;
@@ -146,9 +146,9 @@ class World {
 
   // A surface as far as the robot gets and some more, and lines on it that show distances.
   addGround() {
-    const life = this.life;
-    if (!life.ground) return;
-    const centers = life.centers, around = Math.max(4 * life.extent, 20), step = this.step;
+    const robot = this.robot;
+    if (!robot.ground) return;
+    const centers = robot.centers, around = Math.max(4 * robot.extent, 20), step = this.step;
     const range = (axis) => {
       const values = centers.map((point) => point[axis]);
       const low = Math.floor((Math.min(...values) - around) / step) * step, high = Math.max(...values) + around;
@@ -158,9 +158,9 @@ class World {
     };
     const [xs, ys] = [range(0), range(1)];
     const breaks = (values, extra) => [...new Set([...values, ...extra.filter((v) => v > values[0] && v < values[values.length - 1])])].sort((a, b) => a - b);
-    const field = life.ground.field;
+    const field = robot.ground.field;
     const along = (axis, count) => Array.from({ length: count }, (_, i) => field.start[axis] + i * field.spacing[axis]);
-    const fineX = breaks(xs, field ? along(0, field.heights[0].length) : life.ground.x);
+    const fineX = breaks(xs, field ? along(0, field.heights[0].length) : robot.ground.x);
     const fineY = field ? breaks(ys, along(1, field.heights.length)) : ys;
     const points = [], corners = [];
     for (const y of fineY) for (const x of fineX) points.push(x, y, this.height(x, y));
@@ -190,7 +190,7 @@ class World {
     this.grid = this.mesh(new THREE.LineSegments(grid, new THREE.LineBasicMaterial()));
   }
 
-  update(life, pose, shared, look, theme) {
+  update(robot, pose, shared, look, theme) {
     if (this.ground) {
       this.ground.material.color.set(theme.floor);
       this.grid.material.color.set(theme.grid);
@@ -199,7 +199,7 @@ class World {
     this.masses.material.color.set(theme.dark ? 0xe0e0e0 : 0x202020);
     const spot = this.skin.geometry.attributes.position, tint = this.skin.geometry.attributes.color;
     const rim = this.edges.geometry.attributes.position;
-    const colours = pose.corners.map((_, voxel) => colourOf(shared, look, life.quantity(look.colourBy, pose, voxel)));
+    const colours = pose.corners.map((_, voxel) => colourOf(shared, look, robot.quantity(look.colourBy, pose, voxel)));
     this.faces.forEach(({ voxel, corners }, index) => {
       const points = corners.map((corner) => pose.corners[voxel][corner]);
       const shade = shadeOf(points, mean(pose.corners[voxel])), colour = colours[voxel];
@@ -219,7 +219,7 @@ class World {
     this.masses.visible = look.masses;
     if (look.springs) {
       const ends = this.springs.geometry.attributes.position;
-      life.springEnds(pose, shared).forEach(([a, b], i) => {
+      robot.springEnds(pose, shared).forEach(([a, b], i) => {
         ends.setXYZ(2 * i, ...a);
         ends.setXYZ(2 * i + 1, ...b);
       });
@@ -228,16 +228,16 @@ class World {
     if (look.masses) {
       const dots = this.masses.geometry.attributes.position;
       for (let i = 0; i < dots.count; i++)
-        dots.setXYZ(i, ...[0, 1, 2].map((axis) => life.value("position", 3 * i + axis, pose.place)));
+        dots.setXYZ(i, ...[0, 1, 2].map((axis) => robot.value("position", 3 * i + axis, pose.place)));
       dots.needsUpdate = true;
     }
   }
 }
 
-function outerFaces(life, faces) {
-  const taken = new Set(life.place.map(String)), found = [];
+function outerFaces(robot, faces) {
+  const taken = new Set(robot.place.map(String)), found = [];
   for (const { axis, side, corners } of faces)
-    life.place.forEach((place, voxel) => {
+    robot.place.forEach((place, voxel) => {
       const neighbour = place.map((value, i) => (i === axis ? value + side : value));
       if (!taken.has(String(neighbour))) found.push({ voxel, corners });
     });

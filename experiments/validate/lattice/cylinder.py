@@ -4,7 +4,7 @@ M. Marchal, J. Allard, C. Duriez, S. Cotin, "Towards a framework for assessing d
 2008 (the truth cube's and truth cylinder's data); Cronos uses the same. The scanned silicone is nearly incompressible
 (Poisson's ratio 0.49) where a lattice of springs has 1/4, and its modulus of 60 kPa makes even the exact elastica sag
 too far; so the lattice's Young's modulus is calibrated on the scanned centreline, as Cronos' and Marchal's springs
-were. The result with 60 kPa is told beside it.
+were. The result with 60 kPa is reported beside it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Cylinder(NamedTuple):
     density: float
     """[kg/m³]"""
     young_modulus: float
-    """[Pa], as told with the data"""
+    """[Pa], as published with the data"""
     gravity: float
     """[m/s²]"""
     centreline: np.ndarray
@@ -65,7 +65,7 @@ class Model(NamedTuple):
     """The cylinder as cells whose middles lie inside the circle."""
 
     lattice: Lattice
-    """with the modulus told with the data"""
+    """with the modulus published with the data"""
     section: np.ndarray
     """which nodes of a cross section are there, (levels, rows)"""
     frequency: float
@@ -142,7 +142,7 @@ def calibrate(cylinder: Cylinder, model: Model, start: State) -> tuple[float, St
 
 
 def check_cylinder(across: int = ACROSS, along: int = ALONG) -> Findings:
-    """With the modulus told, and with the calibrated one."""
+    """With the published modulus, and with the calibrated one."""
     cylinder = scanned()
     model = model_of(cylinder, across, along)
     plain = sag(cylinder, model, cylinder.young_modulus)
@@ -163,6 +163,6 @@ def check_cylinder(across: int = ACROSS, along: int = ALONG) -> Findings:
         )
         findings.rows.extend(rows)
         findings.series[f"cylinder_{name}"] = (1e3 * line).tolist()
-    note = "calibrated on the centreline; told with the data: 60 kPa"
+    note = "calibrated on the centreline; published with the data: 60 kPa"
     findings.rows.append(relative("Young's modulus, calibrated", modulus / 1e3, 60.0, None, "kPa", note))
     return findings

@@ -1,6 +1,6 @@
 """Natural frequencies: the generalised eigenproblem of the lattice against the spectrum of its motion.
 
-The bar is not square and is pulled obliquely, so that bending up and down and sideways can be told apart.
+The bar is not square and is pulled obliquely, so that bending up and down and sideways can be distinguished.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ class Row:
     error: float
     """of the measured figure, as a share of the expected one or in its unit; see error_unit"""
     tolerance: float | None
-    """the largest error that passes; None if the figure is only told"""
+    """the largest error that passes; None if the figure is only reported"""
     unit: str
     """of measured and expected"""
     error_unit: str

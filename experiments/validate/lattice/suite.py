@@ -1,4 +1,4 @@
-"""All checks of the lattice, two or more at a time, and how they are told.
+"""All checks of the lattice, two or more at a time, and how they are reported.
 
 A section is a function that returns its findings. Sections share nothing, so each runs in a thread with a device of its
 own: small lattices keep one core busy, and compiling does too.
@@ -39,13 +39,13 @@ SECTIONS: dict[str, Callable[[], Findings]] = {
     "elastica": check_elastica,
     "cylinder": check_cylinder,
 }
-"""By name, in the order they are told."""
+"""By name, in the order they are reported."""
 LONGEST_FIRST = ("beams, rk4", "cylinder", "beams, verlet", "beams, semi_implicit_euler", "elastica")
 """Begun before the others, so that no core waits for a long one at the end."""
 
 
-def validate_lattice(tell: Callable[[str, Findings], None] = lambda name, findings: None) -> dict[str, Any]:
-    """Run every section; tell: called with each as its turn comes. Returns what `--json` writes."""
+def validate_lattice(say: Callable[[str, Findings], None] = lambda name, findings: None) -> dict[str, Any]:
+    """Run every section; say: called with each as its turn comes. Returns what `--json` writes."""
     began = time.perf_counter()
     devices = jax.devices()
     free: queue.SimpleQueue = queue.SimpleQueue()
@@ -67,7 +67,7 @@ def validate_lattice(tell: Callable[[str, Findings], None] = lambda name, findin
         found = {}
         for name in SECTIONS:
             found[name] = pending[name].result()
-            tell(name, found[name])
+            say(name, found[name])
     return report_of(found, time.perf_counter() - began)
 
 
@@ -97,7 +97,7 @@ def table_of(name: str, findings: Findings) -> Table:
     for column in ("measured", "expected", "error", "allowed", ""):
         table.add_column(column, justify="right", no_wrap=True)
     for row in findings.rows:
-        verdict = {True: "[green]passed[/green]", False: "[red]MISSED[/red]", None: "told"}[row.passed]
+        verdict = {True: "[green]passed[/green]", False: "[red]MISSED[/red]", None: "reported"}[row.passed]
         unit = f" [{row.unit}]" if row.unit else ""
         table.add_row(escape(row.name + unit), *_figures(row), verdict)
     return table

@@ -7,7 +7,7 @@ class Curve {
   constructor(canvas, readout) {
     this.canvas = canvas;
     this.readout = readout;
-    this.told = null;
+    this.curves = null;
     this.pointed = null;
     new ResizeObserver(() => this.draw()).observe(canvas);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
@@ -18,7 +18,7 @@ class Curve {
 
   // curves: values over generations by seed; name: of the measure with its unit.
   show(curves, name, unit) {
-    this.told = curves;
+    this.curves = curves;
     this.name = name;
     this.unit = unit;
     this.draw();
@@ -38,21 +38,21 @@ class Curve {
     const theme = (key) => style.getPropertyValue(`--${key}`).trim();
     g.setTransform(ratio, 0, 0, ratio, 0, 0);
     g.font = "12px system-ui, sans-serif";
-    if (!this.told) return;
+    if (!this.curves) return;
     const view = { left: EDGE.left, top: EDGE.top, width: width - EDGE.left - EDGE.right, height: height - EDGE.top - EDGE.bottom };
-    const { generation } = this.told, end = Math.max(generation[generation.length - 1], 1), [low, high] = this.range();
+    const { generation } = this.curves, end = Math.max(generation[generation.length - 1], 1), [low, high] = this.range();
     const at = (x, y) => [view.left + (x / end) * view.width, view.top + (1 - (y - low) / (high - low)) * view.height];
     this.drawAxes(g, view, at, theme, end, low, high);
-    const several = this.told.seed.length > 1;
+    const several = this.curves.seed.length > 1;
     for (const [key, dash] of [["median", [6, 4]], ["best", []]]) {
       g.strokeStyle = theme(key);
       g.setLineDash(dash);
       g.lineWidth = 1;
       g.globalAlpha = 0.6;
-      if (several) for (const values of this.told[key]) this.stroke(g, values, at);
+      if (several) for (const values of this.curves[key]) this.stroke(g, values, at);
       g.globalAlpha = 1;
       g.lineWidth = 2.4;
-      this.stroke(g, this.told[`${key}Middle`], at, theme(key));
+      this.stroke(g, this.curves[`${key}Middle`], at, theme(key));
     }
     g.setLineDash([]);
     this.drawPointer(g, view, at, theme, end);
@@ -60,7 +60,7 @@ class Curve {
 
   // Of all values, with some room; never empty.
   range() {
-    const known = ["best", "median"].flatMap((key) => [...this.told[key], this.told[`${key}Middle`]]).flat().filter((y) => y !== null);
+    const known = ["best", "median"].flatMap((key) => [...this.curves[key], this.curves[`${key}Middle`]]).flat().filter((y) => y !== null);
     if (!known.length) return [0, 1];
     let low = Infinity, high = -Infinity;
     for (const y of known) {
@@ -77,7 +77,7 @@ class Curve {
     let drawing = false;
     values.forEach((y, i) => {
       if (y !== null) {
-        const spot = at(this.told.generation[i], y);
+        const spot = at(this.curves.generation[i], y);
         drawing ? g.lineTo(...spot) : g.moveTo(...spot);
       }
       drawing = y !== null;
@@ -86,7 +86,7 @@ class Curve {
     if (!dot || values.length > 1 || values[0] === null) return;
     g.fillStyle = dot;
     g.beginPath();
-    g.arc(...at(this.told.generation[0], values[0]), 4, 0, 7);
+    g.arc(...at(this.curves.generation[0], values[0]), 4, 0, 7);
     g.fill();
   }
 
@@ -129,14 +129,14 @@ class Curve {
 
   // The generation below the pointer, in words below the curve.
   drawPointer(g, view, at, theme, end) {
-    const { generation, bestMiddle, medianMiddle, best, seed } = this.told;
+    const { generation, bestMiddle, medianMiddle, best, seed } = this.curves;
     if (this.pointed === null) {
       this.readout.textContent = "";
       return;
     }
-    const wanted = ((this.pointed - view.left) / view.width) * end;
+    const target = ((this.pointed - view.left) / view.width) * end;
     let nearest = 0;
-    generation.forEach((x, i) => { if (Math.abs(x - wanted) < Math.abs(generation[nearest] - wanted)) nearest = i; });
+    generation.forEach((x, i) => { if (Math.abs(x - target) < Math.abs(generation[nearest] - target)) nearest = i; });
     g.strokeStyle = theme("soft");
     g.beginPath();
     const [x] = at(generation[nearest], 0);

@@ -22,28 +22,28 @@ class Watch {
       try {
         const answer = await fetch(`state.json?known=${encodeURIComponent(this.version)}`, { cache: "no-store" });
         if (!answer.ok) throw new Error((await answer.text()).trim());
-        const told = await answer.json();
-        this.show(told);
-        if (!OVER.includes(told.state) || told.robot.coming || told.robot.busySeconds !== null) pause = SOON;
+        const run = await answer.json();
+        this.show(run);
+        if (!OVER.includes(run.state) || run.robot.coming || run.robot.busySeconds !== null) pause = SOON;
       } catch (error) {
         this.showState("lost");
-        this.note(`vsr watch cannot tell how the run stands (${error.message}). What is shown may be out of date; the run itself is not affected.`);
+        this.note(`vsr watch cannot read how the run stands (${error.message}). What is shown may be out of date; the run itself is not affected.`);
       }
       await new Promise((done) => setTimeout(done, pause));
     }
   }
 
-  show(told) {
-    find("name").textContent = told.name;
-    document.title = `${told.name}: ${WORDS[told.state]}`;
-    this.showState(told.state);
-    this.note(noteOn(told));
-    if (told.of !== undefined) this.showFacts(told);
-    if (told.curves) {
-      this.version = told.version;
-      this.showCurve(told);
+  show(run) {
+    find("name").textContent = run.name;
+    document.title = `${run.name}: ${WORDS[run.state]}`;
+    this.showState(run.state);
+    this.note(noteOn(run));
+    if (run.of !== undefined) this.showFacts(run);
+    if (run.curves) {
+      this.version = run.version;
+      this.showCurve(run);
     }
-    this.showRobot(told.robot, told.state);
+    this.showRobot(run.robot, run.state);
   }
 
   showState(state) {
@@ -59,34 +59,34 @@ class Watch {
     find("note").hidden = !text;
   }
 
-  showFacts(told) {
-    const some = told.generations > 0, over = OVER.includes(told.state), several = told.seeds > 1 && some;
-    const value = (number) => (some ? measured(number, told.unit) : "–");
-    find("best-name").textContent = `best ${told.measure}`;
-    fact("generation", `${count(told.generations)} of ${count(told.of)}`, some ? `${count(told.evaluations)} evaluations` : "");
-    const of = several ? `seed ${told.bestSeed}; median of ${told.seeds} seeds: ${measured(told.bestMiddle, told.unit)}` : "";
-    fact("best", value(told.best), of);
-    fact("median", value(told.median), several ? "median over seeds" : "");
+  showFacts(run) {
+    const some = run.generations > 0, over = OVER.includes(run.state), several = run.seeds > 1 && some;
+    const value = (number) => (some ? measured(number, run.unit) : "–");
+    find("best-name").textContent = `best ${run.measure}`;
+    fact("generation", `${count(run.generations)} of ${count(run.of)}`, some ? `${count(run.evaluations)} evaluations` : "");
+    const of = several ? `seed ${run.bestSeed}; median of ${run.seeds} seeds: ${measured(run.bestMiddle, run.unit)}` : "";
+    fact("best", value(run.best), of);
+    fact("median", value(run.median), several ? "median over seeds" : "");
     find("speed-name").textContent = over ? "evaluations per second were" : "evaluations per second";
-    const simulated = `${count(told.robotSecondsPerSecond)} robot-seconds/s`;
-    fact("speed", some ? count(told.evaluationsPerSecond) : "–", some ? (over ? `on average; ${simulated}` : simulated) : "");
+    const simulated = `${count(run.robotSecondsPerSecond)} robot-seconds/s`;
+    fact("speed", some ? count(run.evaluationsPerSecond) : "–", some ? (over ? `on average; ${simulated}` : simulated) : "");
     find("left-name").textContent = over ? "time for generations" : "time left";
-    const left = over ? clock(told.secondsTaken) : clock(told.secondsLeft), pace = `${clock(told.secondsPerGeneration)} a generation`;
+    const left = over ? clock(run.secondsTaken) : clock(run.secondsLeft), pace = `${clock(run.secondsPerGeneration)} a generation`;
     fact("left", some ? left : "–", some ? (over ? `${pace} on average` : pace) : "");
-    fact("failed", some ? `${count(told.failed)} of ${count(told.robots)}` : "–", some ? `last generation; ${count(told.failedInAll)} in all` : "");
-    find("done").style.width = `${(100 * told.generations) / told.of}%`;
-    find("progress").setAttribute("aria-valuemax", told.of);
-    find("progress").setAttribute("aria-valuenow", told.generations);
+    fact("failed", some ? `${count(run.failed)} of ${count(run.robots)}` : "–", some ? `last generation; ${count(run.failedInAll)} in all` : "");
+    find("done").style.width = `${(100 * run.generations) / run.of}%`;
+    find("progress").setAttribute("aria-valuemax", run.of);
+    find("progress").setAttribute("aria-valuenow", run.generations);
   }
 
-  showCurve(told) {
-    const name = told.measure + (told.unit ? ` [${told.unit}]` : ""), shown = told.curves.seed.length;
-    this.curve.show(told.curves, name, told.unit);
-    find("fitness").textContent = `Fitness: ${name}, ${told.direction === "maximise" ? "more" : "less"} is better`;
-    const seeds = shown < told.seeds ? `${shown} of ${told.seeds} seeds` : `${shown} seeds`;
-    const of = told.seeds > 1 ? `: median over seeds, thin: ${seeds}` : "";
+  showCurve(run) {
+    const name = run.measure + (run.unit ? ` [${run.unit}]` : ""), shown = run.curves.seed.length;
+    this.curve.show(run.curves, name, run.unit);
+    find("fitness").textContent = `Fitness: ${name}, ${run.direction === "maximise" ? "more" : "less"} is better`;
+    const seeds = shown < run.seeds ? `${shown} of ${run.seeds} seeds` : `${shown} seeds`;
+    const of = run.seeds > 1 ? `: median over seeds, thin: ${seeds}` : "";
     find("legend").replaceChildren(entry("best", `best so far${of}`), entry("median", "population median"));
-    find("curve").setAttribute("aria-label", `${name} over ${count(told.generations)} generations, best ${measured(told.best, told.unit)}`);
+    find("curve").setAttribute("aria-label", `${name} over ${count(run.generations)} generations, best ${measured(run.best, run.unit)}`);
   }
 
   // The next robot's page is loaded behind the present one, which leaves when the next one plays.
@@ -113,10 +113,10 @@ class Watch {
   }
 }
 
-function noteOn(told) {
-  if (told.state === "waiting") return "There is no run in this folder yet. The page goes on as soon as it begins.";
-  if (told.state === "gone") return "The run folder is no longer there.";
-  if (told.state === "stopped") return `The run has stopped. To go on: ${told.resume}`;
+function noteOn(run) {
+  if (run.state === "waiting") return "There is no run in this folder yet. The page goes on as soon as it begins.";
+  if (run.state === "gone") return "The run folder is no longer there.";
+  if (run.state === "stopped") return `The run has stopped. To go on: ${run.resume}`;
   return "";
 }
 

@@ -2,8 +2,8 @@
 
 Contact is found where a point of a robot is inside a ball, and resolved for all pairs at once: each pair gets its share
 of the masses that others touch too (mass splitting), so that many points together do not push too hard. Coulomb
-friction with rolling; restitution for fast approaches; depth beyond a slop is undone by and by (Baumgarte). Balls do
-not touch each other.
+friction with rolling; restitution for fast approaches; depth beyond a slop is undone in a fixed time (Baumgarte). Balls
+do not touch each other, and small ones pass between the points of a robot.
 """
 
 from __future__ import annotations
@@ -25,10 +25,8 @@ BOUNCE_SPEED = 1.0
 """Slower approaches do not bounce [m/s], as for robots on the ground."""
 SLOP = 0.005
 """Depth that is left alone [m]."""
-CORRECTED_SHARE = 0.2
-"""Share of the depth beyond the slop undone in each substep."""
-FASTEST_CORRECTION = 5.0
-"""Speed at which depth is undone at the most [m/s]."""
+CORRECTION_TIME = 0.05
+"""In which depth beyond the slop is undone [s]; short enough to carry weight, too long to throw anything back."""
 
 
 @jax.tree_util.register_dataclass
@@ -62,7 +60,7 @@ class Balls:
         axes = points.inverse_mass.ndim
         flat = jax.tree.map(lambda part: part.reshape(-1, *part.shape[axes:]), points)
         pairs = self._pairs(state, flat, points.inverse_mass.shape)
-        impulse = self._impulses(state, flat, pairs, substep)
+        impulse = self._impulses(state, flat, pairs)
         lever = self.radius[:, None, None] * pairs.normal
         pushed = BallState(
             state.position,
@@ -122,7 +120,7 @@ class Balls:
             on_carrier=jnp.maximum(at_carrier, 1),
         )
 
-    def _impulses(self, state: BallState, points: SurfacePoints, pairs: _Pairs, substep: float) -> Array:
+    def _impulses(self, state: BallState, points: SurfacePoints, pairs: _Pairs) -> Array:
         """On the points [N s], (balls, points, dimension)."""
         lever = self.radius[:, None, None] * pairs.normal
         surface = state.velocity[:, None] + _across(state.spin[:, None], lever)
@@ -130,7 +128,7 @@ class Balls:
         parting = (relative * pairs.normal).sum(-1)
         restitution = combined_restitution(self.restitution[:, None], points.restitution)
         bounce = jnp.where(parting < -BOUNCE_SPEED, -restitution * parting, 0)
-        undone = jnp.clip(CORRECTED_SHARE * (pairs.depth - SLOP) / substep, 0, FASTEST_CORRECTION)
+        undone = jnp.maximum(pairs.depth - SLOP, 0) / CORRECTION_TIME
         ball, turning = pairs.on_ball / self.mass[:, None], pairs.on_ball * (self.radius**2 / self._inertia)[:, None]
         yields = _yields(points, pairs.normal) * pairs.on_carrier + ball
         wanted = jnp.maximum(bounce, undone) - parting

@@ -26,16 +26,16 @@ from experiments.config.plugins import digests, plugin_modules
 from experiments.config.problems import UserError
 from experiments.evolve.generation import (
     Evolution,
-    Report,
-    Searches,
+    SearchStates,
     compile_led_evaluation,
     compile_led_evolution,
     memory_limit,
 )
 from experiments.evolve.programs import source_digest
 from experiments.experiment import Experiment
-from experiments.hosts.collectives import Lost, exchange, hand_out_text, noticing_loss
+from experiments.hosts.collectives import Lost, broadcast_text, exchange, noticing_loss
 from experiments.hosts.launch import leave
+from experiments.runs.stats import GenerationStats
 from vsr.scene import precision
 
 EVALUATE = -1
@@ -44,7 +44,7 @@ MEBIBYTE = 2**20
 
 
 class EndedTogether(UserError):
-    """What all processes know already, so that nobody need be told."""
+    """What all processes know already, so that nothing need be broadcast."""
 
     def __init__(self, message: str, exit_code: int = 2):
         super().__init__(message)
@@ -61,7 +61,7 @@ class Leader:
         text = json.dumps({"experiment": dump_yaml(experiment), "file": file, "plugins": plugins})
         length = len(text.encode())
         exchange(-length)
-        hand_out_text(text, length)
+        broadcast_text(text, length)
         with together():
             pass  # the others read it
         self.limit = _smallest_memory()
@@ -69,7 +69,9 @@ class Leader:
     def compile(self, experiment: Experiment) -> Evolution:
         return compile_led_evolution(experiment, self.limit)
 
-    def begin(self, evolution: Evolution, searches: Searches, stop: list[int]) -> tuple[Searches, tuple[Report, ...]]:
+    def begin(
+        self, evolution: Evolution, searches: SearchStates, stop: list[int]
+    ) -> tuple[SearchStates, tuple[GenerationStats, ...]]:
         """Begin a generation on all processes; stop: is added to if another process was asked to stop."""
         wishes = exchange(EVALUATE)[1:, 0]
         stop.extend(int(number) for number in wishes if number)
@@ -81,10 +83,10 @@ class Leader:
 def follow(stop: list[int]) -> None:
     """The work of every process but the first, until process 0 dismisses it; stop: signals that have come."""
     length = -_hear(stop)
-    told = json.loads(hand_out_text("", length))
+    received = json.loads(broadcast_text("", length))
     with together():
-        experiment = parse_experiment(told["experiment"], told["file"])
-        _check_plugins(experiment, told["plugins"])
+        experiment = parse_experiment(received["experiment"], received["file"])
+        _check_plugins(experiment, received["plugins"])
     limit = _smallest_memory()
     with precision(experiment.physics.precision):
         take_part = compile_led_evaluation(experiment, limit)

@@ -1,0 +1,47 @@
+"""The shipped scenes move as they did: a second of motion of each, kept as data.
+
+The data were made by plain JAX on a CPU before the engines were parted into wings of their own. Other processors round
+otherwise, so positions are compared to a millimetre. After a wanted change of the physics, `python
+tests/test_motion_reference.py` makes them again.
+"""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+from conftest import DATA, ROOT
+
+from experiments.config import load
+from vsr.physics.engine import engine_of
+from vsr.scene import simulate
+
+FILE = DATA.parent / "motion.json"
+MOTION = json.loads(FILE.read_text())
+
+
+def motion_of(name):
+    """Measures of a second, and the voxels' centres after it [m], (voxels, dimension)."""
+    scene = load(ROOT / "configs" / f"{name}.yaml", ["task.duration=1.0"])
+    outcome = simulate(scene, keep_trajectory=True)
+    model = outcome.model
+    last = jax.tree.map(lambda leaf: leaf[-1], outcome.trajectory.state)
+    seen = engine_of(model).voxel_motion(model, scene.world.build(), last)
+    return outcome.measures, np.asarray(seen.corner).mean(0)[np.asarray(model.present) > 0]
+
+
+@pytest.mark.parametrize("name", MOTION)
+def test_a_shipped_scene_moves_as_before(name):
+    measures, centers = motion_of(name)
+    np.testing.assert_allclose(centers, MOTION[name]["centers"], atol=1e-3)
+    for measure, value in MOTION[name]["measures"].items():
+        assert measures[measure] == pytest.approx(value, rel=1e-3, abs=1e-3)
+
+
+if __name__ == "__main__":
+    made = {name: motion_of(name) for name in MOTION}
+    plain = {
+        name: {"measures": {k: float(f"{v:.6g}") for k, v in measures.items()}, "centers": centers.round(5).tolist()}
+        for name, (measures, centers) in made.items()
+    }
+    FILE.write_text(json.dumps(plain, separators=(",", ":")))
