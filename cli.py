@@ -182,10 +182,14 @@ def reproduce(
     report: bool,
 ) -> None:
     """Run a study of the paper, or your own: experiments, figure, tables, report with every claim in numbers."""
-    from experiments.reproduce.command import Wish
+    from experiments.reproduce.command import ReproduceOptions
     from experiments.reproduce.command import reproduce as work
 
-    work(Wish(study, scale, only, settings, out, device, resume, report))
+    work(
+        ReproduceOptions(
+            study=study, scale=scale, only=only, settings=settings, out=out, device=device, resume=resume, report=report
+        )
+    )
 
 
 @main.command()

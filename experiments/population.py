@@ -21,7 +21,7 @@ from vsr.controllers import Controller
 from vsr.environment import Environment
 from vsr.episode import Schedule, Trajectory, begin, record, rollout, scenario_of
 from vsr.physics.engine import AnyModel, AnyState
-from vsr.tasks import Summary
+from vsr.tasks import Summary, Task
 
 Tree = TypeVar("Tree")
 
@@ -43,30 +43,43 @@ def repeat(tree: Any, count: int) -> Any:
     return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), tree)
 
 
-@partial(jax.jit, static_argnames="schedule")
+@partial(jax.jit, static_argnames=("schedule", "task"))
 def rollout_population(
-    models: AnyModel, controllers: Controller, environment: Environment, states: AnyState, schedule: Schedule
+    models: AnyModel,
+    controllers: Controller,
+    environment: Environment,
+    states: AnyState,
+    schedule: Schedule,
+    task: Task | None = None,
 ) -> Summary:
-    """One episode per robot. Leading axis (robots,) on models, controllers and states; one environment for all."""
+    """One episode per robot. Leading axis (robots,) on models, controllers and states; one environment for all.
+
+    Without a task, locomotion.
+    """
 
     def episode_of(robot: tuple[AnyModel, Controller, AnyState]) -> Summary:
         model, controller, state = robot
-        scenario = scenario_of(model, environment, schedule, senses=controller.senses)
+        scenario = scenario_of(model, environment, schedule, task, controller.senses)
         return rollout(scenario, controller, begin(scenario, state))
 
     robots, *grid = models.present.shape
     return on_all_devices(episode_of, (models, controllers, states), robots_at_once(robots, math.prod(grid)))
 
 
-@partial(jax.jit, static_argnames="schedule")
+@partial(jax.jit, static_argnames=("schedule", "task"))
 def record_population(
-    models: AnyModel, controllers: Controller, environment: Environment, states: AnyState, schedule: Schedule
+    models: AnyModel,
+    controllers: Controller,
+    environment: Environment,
+    states: AnyState,
+    schedule: Schedule,
+    task: Task | None = None,
 ) -> tuple[Summary, Trajectory]:
     """The same with all states on the way, which for many robots take much memory."""
 
     def episode_of(robot: tuple[AnyModel, Controller, AnyState]) -> tuple[Summary, Trajectory]:
         model, controller, state = robot
-        scenario = scenario_of(model, environment, schedule, senses=controller.senses)
+        scenario = scenario_of(model, environment, schedule, task, controller.senses)
         return record(scenario, controller, begin(scenario, state))
 
     robots, *grid = models.present.shape

@@ -12,11 +12,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from vsr import Material, Scene
+from vsr.compute.gpu import fma
+from vsr.compute.implementation import chosen
 from vsr.environment import Environment
 from vsr.episode import Schedule, reset, rollout
 from vsr.physics.engine import assemble_body
-from vsr.physics.squares.advance import advance, advance_through, chosen, contraction, fused, layout
+from vsr.physics.squares.advance import advance, advance_through
 from vsr.physics.squares.assembly import assemble
+from vsr.physics.squares.fused import launch, layout
 from vsr.physics.squares.fused.layout import Layout, assign_slots, choose_layout
 from vsr.physics.squares.geometry import center, mass_motion, momentum, rest_state
 from vsr.physics.squares.materials import SquareMaterials
@@ -110,8 +113,8 @@ def test_the_kernel_does_what_the_reference_does(monkeypatch, precise, terrain, 
     Packed, voxels fill several tiles and are read anew for each. On uneven ground every robot has a ground, a gravity
     and a load of its own.
     """
-    monkeypatch.setattr(fused, "choose_layout", lambda *shape: Layout(*shape, together, lanes))
-    fused._batched.cache_clear()
+    monkeypatch.setattr(launch, "choose_layout", lambda *shape: Layout(*shape, together, lanes))
+    launch._batched.cache_clear()
     models, environment, states, controls = zoo(precise)
     packing = Layout(2, 3, 2, ROBOTS, together, lanes)
     voxels = layout.by_voxel(packing, models.present).sum(-1)
@@ -131,7 +134,7 @@ def test_the_kernel_does_what_the_reference_does(monkeypatch, precise, terrain, 
     exists = (ZOO >= 0).any((1, 2))
     assert (moved[exists] > 0.01).all()
     assert (moved[~exists] == 0).all()
-    fused._batched.cache_clear()
+    launch._batched.cache_clear()
 
 
 def test_a_vmap_of_vmaps_is_the_robots_alone(precise):
@@ -274,7 +277,7 @@ def test_slots_hold_every_voxel_and_cluster_once_and_know_their_neighbours(preci
 def test_clusters_have_at_least_the_corners_the_kernel_counts_on(cells):
     model = _assembled(jnp.asarray(cells))
     exists = np.asarray(model.cluster_mass > 0)
-    assert (np.asarray(model.contact_active)[: fused.FEWEST_CORNERS] == exists).all()
+    assert (np.asarray(model.contact_active)[: launch.FEWEST_CORNERS] == exists).all()
 
 
 _assembled = jax.jit(lambda cells: assemble(cells, SquareMaterials.of(MATERIALS), 3.0))
@@ -294,7 +297,7 @@ def test_a_layout_has_room_for_everything(shape, robots):
     assert chosen_layout.shares_memory or rows * columns > 500
 
 
-def test_contraction_changes_instructions_but_not_results(monkeypatch):
+def test_fused_multiply_adds_change_instructions_but_not_results(monkeypatch):
     """Instructions are imitated; on a GPU the tests above run the real ones."""
     used = []
 
@@ -306,14 +309,14 @@ def test_contraction_changes_instructions_but_not_results(monkeypatch):
             return one * rest[0] + (-rest[1] if "neg.f32 m, $3" in text else rest[1])
         return one * rest[0]
 
-    monkeypatch.setattr(contraction, "instruction", imitate)
+    monkeypatch.setattr(fma, "instruction", imitate)
     for name, imitation in {
         "reciprocal": lambda x: 1 / x,
         "inverse_root": jax.lax.rsqrt,
         "root": jnp.sqrt,
         "negative": lambda x: -x,
     }.items():
-        monkeypatch.setattr(contraction, name, imitation)
+        monkeypatch.setattr(fma, name, imitation)
 
     def function(a, b, c):
         d = a * b - c * a + 3.0
@@ -322,7 +325,7 @@ def test_contraction_changes_instructions_but_not_results(monkeypatch):
         return {"x": f * jax.lax.rsqrt(1 + d * d), "y": (-a) - (-b), "z": jnp.sqrt(1 + e * e), "w": -(a * b)}
 
     values = jax.random.normal(jax.random.key(0), (3, 64))
-    got, expected = contraction.with_fma(function)(*values), function(*values)
+    got, expected = fma.with_fma(function)(*values), function(*values)
     for name in expected:
         np.testing.assert_allclose(got[name], expected[name], rtol=1e-5, atol=1e-5)
     assert sum("fma" in text for text in used) == 6

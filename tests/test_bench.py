@@ -63,7 +63,7 @@ def test_lattices_and_3d_robots_are_timed(tmp_path, capsys):
     for figures, springs in zip(report["lattices"], (28, 56), strict=True):
         assert (figures["springs"], figures["steps"]) == (springs, 3)
         assert figures["spring_updates_per_s"] == pytest.approx(springs * 3 / figures["median_s"])
-    (figures,) = report["robots_in_space"]
+    (figures,) = report["robots_3d"]
     assert (figures["voxels"], figures["substeps"]) == (6, 7)
     assert figures["spring_updates_per_s"] == pytest.approx(figures["svsps"] * 7 * 28)
     printed = capsys.readouterr().out

@@ -272,7 +272,7 @@ EXPERIMENT = "robot:\n  body: {shape: aa}\n  controller: phases\n"
         (EXPERIMENT, ["seeds=[1, 1]"], "--set seeds=[1, 1]: seeds: a seed is named twice"),
         (EXPERIMENT, ["seeds=0"], "--set seeds=0: seeds: 0 given; it should be a list"),
         (EXPERIMENT, ["generations=10000000000"], "--set generations=10000000000: generations: 2.5e+12 individuals in all"),
-        (EXPERIMENT, ["fitness=speed"], "--set fitness=speed: fitness: unknown measure 'speed'"),
+        (EXPERIMENT, ["fitness=speed"], "--set fitness=speed: fitness.measure: unknown measure 'speed'"),
         (EXPERIMENT, ["physics.substeps=1"], "--set physics.substeps=1: physics.substeps: 1 substep of 16.67 ms would blow up"),
         (EXPERIMENT, ["plugins=[nowhere_to_be_found]"], "--set plugins=[nowhere_to_be_found]: plugins.0: there is no module 'nowhere_to_be_found'"),
         (EXPERIMENT + "plugins: flat\n", [], "evolve.yaml:4: plugins: 'flat' given; it should be a list"),

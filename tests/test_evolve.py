@@ -1,6 +1,7 @@
 """Evolution as a user meets it: runs, resumes, survives kills and full disks, and tells the truth about itself."""
 
 import errno
+import hashlib
 import io
 import json
 import os
@@ -23,9 +24,9 @@ from rich.console import Console
 
 import cli
 import experiments.evolve.command as evolve_module
-from experiments import programs
 from experiments.config import UserError, dump_yaml, load_experiment, load_scene
 from experiments.devices import cache_folder
+from experiments.evolve import programs
 from experiments.evolve.command import EvolveOptions, evolve
 from experiments.evolve.display import Progress, open_display
 from experiments.evolve.generation import compile_evolution, evaluation_of, search_shapes, within_memory
@@ -233,6 +234,7 @@ def test_a_second_start_loads_what_the_first_compiled(tiny, whole, tmp_path, mon
         file.write_bytes(file.read_bytes()[:1000])
     assert programs.recall(experiment) is None  # torn, so gone
     before = programs._fingerprint(experiment)
+    assert programs.source_digest() != hashlib.sha256().hexdigest()  # there is source in it
     assert before == programs._fingerprint(load_experiment(tiny, ["generations=9"]).resolved())
     assert before != programs._fingerprint(load_experiment(tiny, ["ea.sigma=0.2"]).resolved())
     assert before != programs._fingerprint(load_experiment(tiny, ["seeds=3"]).resolved())

@@ -305,9 +305,9 @@ shared, alone = (
     jax.jit(lambda everyone, share=share: share(evaluation_of(experiment), everyone, 3))(genes)
     for share in (on_all_devices, in_parts)
 )
-assert len(alone.devices()) == 1
-assert np.isfinite(alone).all() and len(set(alone.tolist())) == 11
-np.testing.assert_array_equal(shared, alone)
+assert len(alone.fitness.devices()) == 1
+assert np.isfinite(alone.fitness).all() and len(set(alone.fitness.tolist())) == 11
+np.testing.assert_array_equal(shared.fitness, alone.fitness)
 """
 
 

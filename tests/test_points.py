@@ -17,14 +17,14 @@ from vsr.environment import Environment
 from vsr.lattice import INTEGRATORS, advance, isotropic, of_cells
 from vsr.lattice import rest_state as lattice_at_rest
 from vsr.physics.engine import assemble_body, engine_of
+from vsr.physics.points.advance import advance_through
 from vsr.physics.points.assembly import PointMaterials, assemble_points, layers_needed, most_layers
 from vsr.physics.points.breaking import broken_springs
 from vsr.physics.points.gather import nodes_of_corners
 from vsr.physics.points.geometry import center, rest_state, size, voxel_motion
-from vsr.physics.points.reference import advance_through
 from vsr.physics.points.stability import longest_point_substep
 from vsr.scene import Scene, simulate
-from vsr.sensors.quantities import QUANTITIES, View
+from vsr.sensors.quantities import ONLY_IN_2D, QUANTITIES
 from vsr.tasks import MEASURES, Placement, move_rigidly, place
 from vsr.terrain import Flat
 
@@ -200,20 +200,21 @@ def test_every_integrator_lets_robots_fall_and_land(dimension, integrator):
     landed = run(model, falling, time=4.0, substep=1 / 1000, environment=ground)
     low, _ = engine_of(model).bounding_box(model, landed)
     assert float(low[-1]) == pytest.approx(0.0, abs=1e-3)
-    felt = View(voxel_motion(model, ground, landed), False)
-    assert float(jnp.sqrt((felt.voxels.velocity**2).sum(-1)).max()) < 0.05
+    felt = voxel_motion(model, ground, landed)
+    assert float(jnp.sqrt((felt.velocity**2).sum(-1)).max()) < 0.05
     touching = np.asarray(QUANTITIES["touching"](felt)) * np.asarray(model.present)
     assert touching[0].any()
     assert not touching[1:].any()
 
 
-def test_what_voxels_feel_in_space():
+def test_what_voxels_feel_in_3d():
     model = assemble_body(body_of(3))
     velocity = jnp.array([3.0, 1.0, -4.0])
     state = move_rigidly(model, rest_state(model), tilt=0.4, shift=jnp.array([50.0, 0, 5]), velocity=velocity)
-    view = View(voxel_motion(model, WEIGHTLESS, state), False)
+    voxels = voxel_motion(model, WEIGHTLESS, state)
     there = np.asarray(model.present) > 0
-    felt = {name: np.asarray(function(view))[there] for name, function in QUANTITIES.items()}
+    known = {name: function for name, function in QUANTITIES.items() if name not in ONLY_IN_2D}
+    felt = {name: np.asarray(function(voxels))[there] for name, function in known.items()}
     wanted = {
         "area_ratio": 1.0,
         "volume_ratio": 1.0,
@@ -274,7 +275,7 @@ def test_drawings_in_space_are_read_and_written():
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"shape": [["a"]], "masses": "squares"}, "squares only exist in the plane"),
+        ({"shape": [["a"]], "masses": "squares"}, "squares only exist in 2-D"),
         ({"shape": [["a", "a"], ["a"]]}, "all levels need as many rows"),
         (
             {"shape": "a", "masses": "points", "materials": {"a": {"mass_side_ratio": 0.2}}},

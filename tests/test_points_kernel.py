@@ -17,8 +17,8 @@ from vsr.environment import Environment
 from vsr.episode import Schedule, begin, record, scenario_of
 from vsr.lattice.launch import MOST_LANES
 from vsr.physics.engine import assemble_body
+from vsr.physics.points.advance import advance_through
 from vsr.physics.points.assembly import PointMaterials, assemble_points
-from vsr.physics.points.reference import advance_through
 from vsr.terrain import Bumpy, Flat, Hilly, Polyline
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")

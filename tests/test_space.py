@@ -18,8 +18,8 @@ from vsr.drawing.recording import recording_of
 from vsr.environment import Environment
 from vsr.episode import Trajectory
 from vsr.physics.engine import assemble_body, engine_of
+from vsr.physics.points.advance import advance_through
 from vsr.physics.points.geometry import rest_state
-from vsr.physics.points.reference import advance_through
 from vsr.scene import simulate
 from vsr.tasks import Placement, place
 from vsr.terrain import Bumpy, HeightField, Heights, field_surface, highest_of_field
@@ -172,7 +172,7 @@ def test_fields_that_cannot_be_are_refused(wrong, told):
         Bumpy(**wrong)
 
 
-def test_robots_in_space_are_placed_aside_and_turned():
+def test_3d_robots_are_placed_aside_and_turned():
     model = assemble_body(Body(shape=[["aaa", "a.."]]))
     straight, quarter, back = (
         place(model, None, Placement(left=5.0, y=7.0, yaw=yaw, velocity=(1.0, 0.0))) for yaw in (0.0, 90.0, 180.0)
@@ -210,7 +210,7 @@ def test_places_that_the_plane_does_not_have_are_refused_there(field, tmp_path):
 
 def test_bumpy_ground_needs_a_robot_in_space():
     wrong = {"robot": {"body": {"shape": "aa"}, "controller": "phases"}, "world": {"terrain": "bumpy"}}
-    with pytest.raises(ValueError, match="a robot in the plane needs a line of ground"):
+    with pytest.raises(ValueError, match="a 2-D robot needs a line of ground"):
         Experiment.model_validate(wrong)
 
 
@@ -238,7 +238,7 @@ def test_mixtures_fill_balls_in_space():
 
 def test_senses_that_the_plane_does_not_have_are_refused_there():
     robot = {"body": {"shape": "aa"}, "controller": {"type": "mlp", "senses": [{"quantity": "velocity_z"}]}}
-    with pytest.raises(ValueError, match="velocity_z is only felt in space"):
+    with pytest.raises(ValueError, match="velocity_z is only felt in 3-D"):
         Experiment.model_validate({"robot": robot})
     in_space = Experiment.model_validate({"robot": {**robot, "body": {"shape": QUADRUPED}}})
     assert in_space.robot.gene_count == (16 + 2) * 16

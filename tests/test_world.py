@@ -15,6 +15,7 @@ from vsr.tasks import move_rigidly
 from vsr.terrain import Flat
 from vsr.world import WorldModel, advance, diverged, world_state
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
 KEY = jax.random.key(0)
 UNDAMPED = Material(linear_damping=0.0)
 BODIES = {

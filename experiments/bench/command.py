@@ -99,7 +99,7 @@ def _bench_3d(
     for scene in lattices:
         found.append(bench_lattice(scene, options.repeats, options.implementation))
         show_pairs(None, [lattice_row(found[-1])])
-    return {"lattices": found, "robots_in_space": bench_scenes(robots, options.repeats, None, options.implementation)}
+    return {"lattices": found, "robots_3d": bench_scenes(robots, options.repeats, None, options.implementation)}
 
 
 def _print_growth(series: Sequence[Series], options: BenchOptions, title: str) -> list[dict[str, Any]]:

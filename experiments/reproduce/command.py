@@ -27,7 +27,7 @@ from vsr.spec import suggest
 
 
 @dataclass(frozen=True)
-class Wish:
+class ReproduceOptions:
     """What the command line asks for."""
 
     study: str
@@ -55,21 +55,21 @@ class Job:
         return Path(str(self.options.out))
 
 
-def reproduce(wish: Wish) -> Path:
+def reproduce(options: ReproduceOptions) -> Path:
     """Run what is asked for and write the reports; returns the folder they are in."""
-    files = find_studies(wish.study)
-    folder = Path(wish.out) if wish.out else Path("runs") / f"{wish.scale}-studies"
-    jobs = plan(files, wish, folder)
+    files = find_studies(options.study)
+    folder = Path(options.out) if options.out else Path("runs") / f"{options.scale}-studies"
+    jobs = plan(files, options, folder)
     console = Console()
-    if not wish.report:
+    if not options.report:
         # All that can be wrong is reported before anything runs.
         experiments = [read_options(job.options)[0] for job in jobs]
-        prepare(wish.device)
+        prepare(options.device)
         for number, (job, experiment) in enumerate(zip(jobs, experiments, strict=True), 1):
             _say(console, f"{job.file.name}/{job.name} ({number} of {len(jobs)})")
             _work(job, experiment, console)
-            _write(job.file, wish, folder, jobs)
-    judged = [(file, verdicts) for file in files if (verdicts := _write(file, wish, folder, jobs)) is not None]
+            _write(job.file, options, folder, jobs)
+    judged = [(file, verdicts) for file in files if (verdicts := _write(file, options, folder, jobs)) is not None]
     if not judged:
         raise UserError(f"{folder}: there is no run in it; leave --report out to begin")
     if len(files) > 1:
@@ -81,24 +81,24 @@ def reproduce(wish: Wish) -> Path:
     return folder
 
 
-def plan(files: Sequence[StudyFile], wish: Wish, folder: Path) -> list[Job]:
+def plan(files: Sequence[StudyFile], options: ReproduceOptions, folder: Path) -> list[Job]:
     """The experiments to run, in their order."""
     known = [name for file in files for name in file.study.experiments]
-    if unknown := [name for name in wish.only if name not in known]:
+    if unknown := [name for name in options.only if name not in known]:
         raise UserError(f"--only {unknown[0]}: there is no such experiment{suggest(unknown[0], known)}")
     jobs = []
     for file in files:
-        scale = file.scale(wish.scale)
-        requested = wish.only or scale.experiments or tuple(file.study.experiments)
+        scale = file.scale(options.scale)
+        requested = options.only or scale.experiments or tuple(file.study.experiments)
         for name in (name for name in file.study.experiments if name in requested):
-            options = EvolveOptions(
+            evolve_options = EvolveOptions(
                 str(file.file(name)),
-                (*scale.set, *wish.settings),
+                (*scale.set, *options.settings),
                 out=str(folder / file.name / name),
-                resume=wish.resume,
-                device=wish.device,
+                resume=options.resume,
+                device=options.device,
             )
-            jobs.append(Job(file, name, options, scale.repeats))
+            jobs.append(Job(file, name, evolve_options, scale.repeats))
     return jobs
 
 
@@ -123,7 +123,9 @@ def _finished(path: Path, experiment: Experiment) -> bool:
         return False
 
 
-def _write(file: StudyFile, wish: Wish, folder: Path, jobs: Sequence[Job]) -> list[tuple[Claim, Verdict]] | None:
+def _write(
+    file: StudyFile, options: ReproduceOptions, folder: Path, jobs: Sequence[Job]
+) -> list[tuple[Claim, Verdict]] | None:
     """The report of all of a study's runs that are there; None if there are none."""
     results: dict[str, Result] = {}
     warnings: list[str] = []
@@ -137,7 +139,7 @@ def _write(file: StudyFile, wish: Wish, folder: Path, jobs: Sequence[Job]) -> li
         results[name] = Result(name, member.label, run, repeats)
         warnings += _warnings(name, run)
     warnings += _other_settings([job for job in jobs if job.file is file and job.name in results])
-    return write_study(file, wish.scale, results, home, warnings) if results else None
+    return write_study(file, options.scale, results, home, warnings) if results else None
 
 
 def _warnings(name: str, run: Run) -> list[str]:

@@ -88,7 +88,12 @@ def simulate_again(
         heights = jnp.linspace(0, HIGHER, repeats, dtype=state.position.dtype)
         states = jax.jit(jax.vmap(lambda height: _raised(model, state, height)))(heights)
         episodes, trajectories = record_population(
-            repeat(model, repeats), repeat(controller, repeats), scenario.world.environment, states, scene.schedule()
+            repeat(model, repeats),
+            repeat(controller, repeats),
+            scenario.world.environment,
+            states,
+            scene.schedule(),
+            scene.task,
         )
         values = jax.vmap(partial(scene.task.evaluate, names=(measure,)))(episodes)[measure]
         first = jax.device_get(jax.tree.map(lambda leaf: leaf[0], trajectories))
