@@ -219,7 +219,7 @@ def simulate(robot: str, as_json: bool, out: str | None) -> None:
     default=20.0,
     show_default=True,
     metavar="S",
-    help="How long the robots live, whatever their tasks say.",
+    help="How long episodes are, whatever the tasks say.",
 )
 @click.option(
     "--out",

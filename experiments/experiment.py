@@ -20,7 +20,7 @@ MOST_EVALUATIONS = 2**31 - 1
 
 
 class Fitness(Spec):
-    """What is wanted of robots."""
+    """What robots are selected for."""
 
     measure: str = "relative_velocity"
     """one of the measures"""

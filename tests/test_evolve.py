@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,7 +25,9 @@ from rich.console import Console
 
 import cli
 import experiments.evolve.command as evolve_module
+from evo import OPTIMISERS
 from experiments.config import UserError, dump_yaml, load_experiment, load_scene
+from experiments.config.plugins import learn_components
 from experiments.devices import cache_folder
 from experiments.evolve import programs
 from experiments.evolve.command import EvolveOptions, evolve
@@ -736,3 +739,114 @@ def test_plugins_travel_with_the_run(tmp_path):
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 0, output
     assert "seed-4.yaml: sound" in output
+
+
+# Searches of any kind
+
+CLIMBER = '''
+"""A search whose state is like no other: nested mappings, two random keys, a table of behaviour."""
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+
+from evo import OPTIMISERS, SearchSummary
+from evo.population import NOBODY, Population, best, evaluated, newborns
+from evo.settings import Settings, Size
+
+
+class Climber(Settings):
+    """Steps from the best so far, kept only if they lead up."""
+
+    type: Literal["climber"] = "climber"
+    n_pop: Size = 4
+
+    @property
+    def descriptors(self):
+        return ("average_height", "travel_velocity")
+
+    def start(self, key, sample):
+        one, two = jax.random.split(key)
+        nobody = newborns(sample(two, self.n_pop), jnp.full((self.n_pop, 2), NOBODY), jnp.int32(0), jnp.int32(0))
+        return {"keys": {"steps": one, "spare": two}, "round": jnp.int32(0), "kept": nobody,
+                "seen": (jnp.zeros((self.n_pop, 2)), jnp.float32(0))}
+
+    def ask(self, state, sample):
+        number, kept = state["round"], state["kept"]
+        noise = sample(jax.random.fold_in(state["keys"]["steps"], number), self.n_pop)
+        genes = jax.tree.map(lambda old, new: jnp.where(number == 0, old, 0.9 * old + 0.1 * new), kept.genes, noise)
+        return newborns(genes, jnp.stack([kept.id, kept.id], 1), number * self.n_pop, number)
+
+    def tell(self, state, asked, evaluation):
+        assert set(evaluation.measures) == {"relative_velocity", *self.descriptors}
+        asked, kept = evaluated(asked, evaluation.fitness, evaluation.failed), state["kept"]
+        better = ~(asked.fitness <= kept.fitness)
+        pick = lambda new, old: jnp.where(better.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
+        return {**state, "round": state["round"] + 1, "kept": jax.tree.map(pick, asked, kept),
+                "seen": (evaluation.descriptors, evaluation.measures["average_height"].max())}
+
+    def summary(self, state):
+        kept = state["kept"]
+        return SearchSummary(best(kept), jnp.median(kept.fitness), jnp.float32(0), kept, archive=state["seen"])
+
+
+OPTIMISERS["climber"] = Climber
+'''
+
+
+@pytest.fixture
+def climber(tmp_path, monkeypatch):
+    (tmp_path / "climber.py").write_text(CLIMBER)
+    monkeypatch.syspath_prepend(tmp_path)
+    file = tmp_path / "climb.yaml"
+    file.write_text(
+        "plugins: [climber]\nrobot: {body: {shape: aa}, controller: phases}\nea: {type: climber}\n"
+        "task: {duration: 0.3, placement: {clearance: 0.0}}\ngenerations: 5\nseeds: 2\n"
+    )
+    yield file
+    OPTIMISERS.pop("climber", None)
+    sys.modules.pop("climber", None)
+    learn_components()
+
+
+def test_a_search_keeps_what_state_it_likes(climber, tmp_path):
+    """Only the optimiser looks inside: its state is checkpointed and taken up again, bit for bit."""
+    options = EvolveOptions(str(climber), out=str(tmp_path / "whole"))
+    evolve(options)
+    evolve(replace(options, out=str(tmp_path / "parts"), settings=("generations=2",)))
+    evolve(replace(options, out=str(tmp_path / "parts"), resume=True))
+    assert_same_run(tmp_path / "parts", tmp_path / "whole")
+    stored = final_population(tmp_path / "whole")
+    assert stored["round"].tolist() == [5, 5]
+    assert stored["seen.0"].shape == (2, 4, 2)
+    np.testing.assert_array_equal(stored["seen.0"][:, :, 0].max(1), stored["seen.1"])  # both are heights
+    assert (stored["keys.steps"] != stored["keys.spare"]).any()
+    run = read_run(tmp_path / "whole")
+    assert (np.diff(run.fitness, axis=1) >= 0).all()
+
+
+def test_a_measure_that_a_search_needs_must_be_known(climber):
+    (climber.parent / "climber.py").write_text(CLIMBER.replace("travel_velocity", "travel_velosity"))
+    with pytest.raises(UserError, match=r"ea: unknown measure 'travel_velosity'; did you mean 'travel_velocity'"):
+        load_experiment(climber)
+
+
+# Runs of older versions
+
+
+def test_a_run_of_an_older_version_is_read_and_goes_on(tmp_path):
+    """Made before searches had states of their own and tasks rules: commit a04451d."""
+    path = tmp_path / "old_run"
+    shutil.copytree(ROOT / "tests" / "data" / "old_run", path)
+    before = read_run(path)
+    assert before.generations == 2
+    title = (path / "best" / "seed-1.yaml").read_text().splitlines()[0]
+    found = simulate(load_scene(path / "best" / "seed-1.yaml")).measures["relative_velocity"]
+    assert found == pytest.approx(float(title.split()[-1]), abs=1e-3)
+    evolve(EvolveOptions(str(path), settings=("generations=4",), resume=True))
+    after = read_run(path)
+    assert after.generations == 4
+    np.testing.assert_array_equal(after.best[:, :2], before.best)
+    assert (np.diff(after.fitness, axis=1) >= 0).all()
+    ids = lineage(path)["id"]
+    np.testing.assert_array_equal(np.sort(ids.reshape(2, -1)), [np.arange(16)] * 2)

@@ -50,7 +50,7 @@ def test_a_grid_as_a_graph_has_the_same_forces(shape):
     random = np.random.default_rng(0)
     present = random.random(shape) < 0.7
     lattice = of_cells(present, 0.5, Stiffness(3.0, 2.0, 1.0), 10.0, damping_time=0.1)
-    if len(shape) == 2:  # in space the program takes long enough to compile
+    if len(shape) == 2:  # in 3-D the program takes long enough to compile
         lattice = breakable(driven(lattice, peristaltic_wave(lattice, 0.2, 20.0, 1.0)), 100.0)
     lattice = keep_in_plane(lattice, np.asarray(lattice.mass) > 0, [1.0] + [0.0] * (len(shape) - 1))
     graph = as_graph(lattice)

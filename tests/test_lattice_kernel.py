@@ -79,7 +79,7 @@ def even(dimension: int) -> Lattice:
 
 
 def sheet(stiffness: float = 500.0) -> Lattice:
-    """A level sheet in space with a hole: a place without a node, between nodes of different mass.
+    """A level sheet in 3-D with a hole: a place without a node, between nodes of different mass.
 
     One node thick, because springs in fewer directions are compiled sooner.
     """

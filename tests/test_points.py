@@ -1,4 +1,4 @@
-"""Voxels of point masses, in the plane and in space: joints, actuation, volumes, stability; lattices are the judge."""
+"""Voxels of point masses, in 2-D and 3-D: joints, actuation, volumes, stability; lattices are the judge."""
 
 import json
 from dataclasses import replace
@@ -74,10 +74,10 @@ def test_voxels_move_like_the_lattice_of_the_same_solid(dimension):
 @pytest.mark.parametrize(
     ("shape", "layers"),
     [
-        (("a.", ".a"), 2),  # a corner in the plane
+        (("a.", ".a"), 2),  # a corner in 2-D
         (("aa", ".a"), 1),
-        ((("a.", ".a"), ("..", "..")), 2),  # an edge in space
-        ((("a.", ".."), ("..", ".a")), 2),  # a corner in space
+        ((("a.", ".a"), ("..", "..")), 2),  # an edge in 3-D
+        ((("a.", ".."), ("..", ".a")), 2),  # a corner in 3-D
         ((("a.", ".a"), (".a", "a.")), 4),  # four at one corner
         ((("aa", ".a"), ("..", "..")), 1),
     ],

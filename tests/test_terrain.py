@@ -27,9 +27,7 @@ from vsr.terrain import (
     surface,
 )
 
-ALL = [
-    kind(x=(0, 10, 20), y=(5, 0, 5)) if kind is Polyline else kind() for kind in TERRAINS.values() if not kind.in_space
-]
+ALL = [kind(x=(0, 10, 20), y=(5, 0, 5)) if kind is Polyline else kind() for kind in TERRAINS.values() if not kind.in_3d]
 
 
 def test_flat_ground_is_the_originals(original_voxel):

@@ -1,4 +1,4 @@
-"""Robots in space walk: those of configs/3d, all in one grid, so that one program serves them."""
+"""3-D robots walk: those of configs/3d, all in one grid, so that one program serves them."""
 
 import pytest
 from conftest import ROOT

@@ -175,7 +175,7 @@ def begin(scenario: Scenario, robot: AnyState, key: Array | None = None) -> Epis
     first = world_state(world, (robot,), jax.random.key(0) if key is None else key)
     zero = jnp.zeros((), model.mass.dtype)
     memory = None
-    if scenario.senses:  # so that there is something to observe; the first call begins the memory anew
+    if scenario.senses:  # so that there is something to observe; the first call begins the memory again
         memory = empty_memory(model, scenario.senses)
         memory = remember(scenario.senses, model, world.environment, robot, memory, jnp.ones((), bool))
     return EpisodeState(

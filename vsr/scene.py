@@ -124,7 +124,7 @@ def check_episode(
         complaints.append((("physics", "substeps"), str(error)))
     refused = ENGINES[voxels.masses].check(materials, physics.integrator, physics.implementation)
     complaints += [(("physics", name), reason) for name, reason in refused.items()]
-    if world.terrain is not None and world.terrain.in_space and voxels.dimension == 2:
+    if world.terrain is not None and world.terrain.in_3d and voxels.dimension == 2:
         complaints.append((("world", "terrain"), "its height changes along y; a 2-D robot needs a line of ground"))
     unplaceable = task.placement.misfit(voxels.dimension)
     if unplaceable is not None:

@@ -98,7 +98,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
 
 
 class OneOf:
-    """Annotation of a field that holds one of a registry's components, told apart by their `type`.
+    """Annotation of a field that holds one of a registry's components, distinguished by their `type`.
 
     A bare name stands for the component with its defaults: `terrain: flat`. With a default, `type` may be left out.
     """

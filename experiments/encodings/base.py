@@ -109,7 +109,7 @@ class ControllerEncoding(Spec):
 
     @abstractmethod
     def build(self, genes: Array, cells: Array, body: BodyEncoding, duration: float) -> Controller:
-        """The controller as arrays. Pure in genes and cells; duration: of the robot's life [s]."""
+        """The controller as arrays. Pure in genes and cells; duration: of the episode [s]."""
 
     @abstractmethod
     def describe(self, genes: np.ndarray, cells: np.ndarray, body: BodyEncoding, duration: float) -> ControllerSpec:

@@ -62,9 +62,9 @@ class _EvolvedBody(Spec, BodyEncoding):
     """What bodies that evolve inside a grid have in common."""
 
     grid: tuple[Side, ...] = Field(min_length=2, max_length=3)
-    """columns and rows, in space columns, rows and levels, of the enclosing grid"""
+    """columns and rows, in 3-D columns, rows and levels, of the enclosing grid"""
     masses: Masses = "squares"
-    """squares that turn, or points; if absent, squares in the plane and points in space"""
+    """squares that turn, or points; if absent, squares in 2-D and points in 3-D"""
     materials: dict[Symbol, Material] = Field(default=PASSIVE_AND_ACTIVE, min_length=1)
     """what a voxel can be made of; by default the paper's hard (h), soft (s) and two active ones (a, b)"""
     voxel_side: Annotated[Real, Field(gt=0)] = 3.0

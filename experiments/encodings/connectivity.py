@@ -8,7 +8,7 @@ from jax import Array
 
 
 def largest_component(present: Array) -> Array:
-    """True in the largest set of cells that is connected by sides (in space: by faces), of any number of axes.
+    """True in the largest set of cells that is connected by sides (in 3-D: by faces), of any number of axes.
 
     Among sets of equal size the one with the first cell (row by row from the first, then by column) is taken.
     present: True where there is a voxel.

@@ -60,7 +60,7 @@ class EvolvedRobot(Spec):
     ) -> tuple[AnyModel, Controller]:
         """One individual as arrays.
 
-        Pure; one compilation serves every body of the grid. duration: of its life [s].
+        Pure; one compilation serves every body of the grid. duration: of the episode [s].
         """
         genes = jax.tree.map(lambda leaf: leaf.astype(dtype), genes)
         cells = self.body.decode(genes["body"])
@@ -73,7 +73,7 @@ class EvolvedRobot(Spec):
         return engine.assemble(cells, table, body.voxel_side, layers=body.layers, integrator=integrator)
 
     def describe(self, genes: dict[str, np.ndarray], duration: float) -> Robot | None:
-        """One individual as plain data, or None if its body has no voxel. duration: of its life [s]."""
+        """One individual as plain data, or None if its body has no voxel. duration: of the episode [s]."""
         body = self.body.describe(genes["body"])
         if body is None:
             return None

@@ -133,7 +133,7 @@ class Phases(_EvolvedTimeFunctions):
 
 
 class DevelopingPhases(_EvolvedTimeFunctions):
-    """A sine per voxel whose phase evolves, as do the offsets between which it drifts over the robot's life."""
+    """A sine per voxel whose phase evolves, as do the offsets between which it drifts over the episode."""
 
     type: Literal["development"] = "development"
     duration: Seconds | None = None
@@ -155,7 +155,7 @@ class DevelopingPhases(_EvolvedTimeFunctions):
 
 
 def drawn(grid: np.ndarray, cells: np.ndarray) -> tuple:
-    """A grid of numbers as files have it: top row (in space top level) first, nothing in empty cells."""
+    """A grid of numbers as files have it: top row (in 3-D top level) first, nothing in empty cells."""
     if cells.ndim == 1:
         return tuple(value if index >= 0 else None for value, index in zip(grid.tolist(), cells, strict=True))
     return tuple(drawn(*part) for part in zip(grid[::-1], cells[::-1], strict=True))

@@ -42,7 +42,7 @@ from vsr.scene import precision
 
 CURVE = "fitness.png"
 LOOK_AGAIN = 0.01
-"""How often the host looks whether a generation is done or the user wants to stop [s]."""
+"""How often the host looks whether a generation is done or the user asked to stop [s]."""
 
 
 @dataclass(frozen=True)
@@ -77,14 +77,14 @@ class EvolveOptions(RunOptions):
 
 
 class _Stop(Exception):
-    """The user wants to stop."""
+    """The user asked to stop."""
 
 
 class Stopped(UserError):
     """The user has stopped a run; all of it is saved."""
 
     exit_code = 130  # as shells have it for Ctrl-C
-    leave_at_once = True  # rather than wait for a generation that nobody wants any more
+    leave_at_once = True  # rather than wait for a generation that nobody needs any more
 
 
 def evolve(options: EvolveOptions) -> Path | None:
@@ -284,7 +284,7 @@ def _go_on(
 
 
 def _wait_for(stats: tuple[GenerationStats, ...], stop: list[int]) -> None:
-    """Sleep until the device is done; raises _Stop as soon as the user wants it."""
+    """Sleep until the device is done; raises _Stop as soon as the user asks for it."""
     while not stop and not stats[-1].best.is_ready():  # pyright: ignore[reportAttributeAccessIssue]
         time.sleep(LOOK_AGAIN)
     if stop:
@@ -308,7 +308,7 @@ def _describe(experiment: Experiment) -> str:
 
 
 def _conclude(path: Path, report: bool) -> None:
-    """Draw the fitness curve, write the report if it is wanted, and say how much was gained and how to look at it."""
+    """Draw the fitness curve, write the report if asked for, and say how much was gained and how to look at it."""
     from experiments.plot.curves import plot_runs
 
     run = read_run(path)

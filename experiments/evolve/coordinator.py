@@ -1,6 +1,6 @@
 """Evolving on several hosts: process 0 leads and the others follow.
 
-Process 0 alone reads and writes files, searches, prints, and hears first of all that the user wants to stop. The others
+Process 0 alone reads and writes files, searches, prints, and hears first of all that the user asked to stop. The others
 get the experiment from it and take part in every evaluation. Before each, all exchange one number: process 0 says that
 an evaluation comes, or dismisses the others with an exit code; the others say whether they were asked to stop. So
 whatever ends process 0 ends all, in the same generation. Where a process is lost, the others notice at their next
@@ -118,9 +118,9 @@ def check_same_command(command: str) -> None:
             raise EndedTogether(f"process {different[0]} {what} than process 0; {hint}")
 
 
-def _check_plugins(experiment: Experiment, wanted: dict[str, str]) -> None:
+def _check_plugins(experiment: Experiment, expected: dict[str, str]) -> None:
     for name, digest in digests(plugin_modules(experiment.plugins)).items():
-        if wanted.get(name) != digest:
+        if expected.get(name) != digest:
             raise UserError(
                 f"process {jax.process_index()}: plugin '{name}' is not the same as on process 0; copy it to all hosts"
             )

@@ -157,7 +157,7 @@ def summary(values: np.ndarray) -> str:
 
 
 def sparkline(values: list[float], width: int) -> str:
-    """A curve in one line of text, at most so many characters wide."""
+    """A curve in one line of text, at most a number of characters wide."""
     known = np.array([value for value in values if np.isfinite(value)])
     if not known.size:
         return ""

@@ -75,10 +75,10 @@ def _file(experiment: Experiment) -> Path | None:
 
 
 def _folder() -> Path | None:
-    """None if the user wants no store, or JAX's own: what was loaded from that one cannot be stored again."""
-    wanted = jax.config.jax_enable_compilation_cache  # pyright: ignore[reportAttributeAccessIssue]
+    """None if the user turned the store off, or JAX's own: what was loaded from that one cannot be stored again."""
+    enabled = jax.config.jax_enable_compilation_cache  # pyright: ignore[reportAttributeAccessIssue]
     own = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]
-    return cache_folder() if wanted and not own else None
+    return cache_folder() if enabled and not own else None
 
 
 def _fingerprint(experiment: Experiment) -> str:

@@ -71,7 +71,7 @@ def _by_slurm() -> Launch | None:
     tasks = _number("SLURM_STEP_NUM_TASKS")
     if tasks < 2:
         return None
-    # Written like 2(x3),1: so many tasks on each of three hosts, then on one more.
+    # Written like 2(x3),1: that many tasks on each of three hosts, then on one more.
     groups = re.findall(r"(\d+)(?:\(x(\d+)\))?", os.environ.get("SLURM_STEP_TASKS_PER_NODE", ""))
     on_hosts = [int(count) for count, repeat in groups for _ in range(int(repeat or 1))]
     host = _number("SLURM_NODEID", 0)

@@ -52,8 +52,8 @@ def load_checkpoint(folder: Path, like: Any, seeds: int) -> tuple[int, tuple[Any
 
 def _searches(path: Path, arrays: dict[str, np.ndarray], like: Any, seeds: int) -> tuple[Any, ...]:
     plain = jax.eval_shape(_with_plain_keys, like)
-    wanted = _named_leaves(plain)
-    for name, leaf in wanted.items():
+    needed_leaves = _named_leaves(plain)
+    for name, leaf in needed_leaves.items():
         given, needed = arrays.get(name), (seeds, *leaf.shape)
         if given is None or given.shape != needed or given.dtype != leaf.dtype:
             found = "missing" if given is None else f"{given.dtype}{given.shape}"
@@ -61,7 +61,7 @@ def _searches(path: Path, arrays: dict[str, np.ndarray], like: Any, seeds: int) 
     structure = jax.tree.structure(plain)
 
     def of_seed(index: int) -> Any:
-        leaves = [jax.numpy.asarray(arrays[name][index]) for name in wanted]
+        leaves = [jax.numpy.asarray(arrays[name][index]) for name in needed_leaves]
         return jax.tree.map(_as_before, like, structure.unflatten(leaves))
 
     return tuple(map(of_seed, range(seeds)))

@@ -6,7 +6,7 @@ import numpy as np
 
 
 def quantile(fitness: np.ndarray, share: float) -> np.ndarray:
-    """Over the first axis, the seeds; negative infinity stands for a failure. Failed if so many have."""
+    """Over the first axis, the seeds; negative infinity stands for a failure. Failed if half of them did."""
     if np.isfinite(fitness).all():
         return np.quantile(fitness, share, axis=0)
     return np.quantile(fitness, share, axis=0, method="inverted_cdf")  # nothing lies between a value and a failure

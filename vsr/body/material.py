@@ -36,7 +36,7 @@ class Material(Spec):
     max_force: Annotated[Real, Field(ge=0)] = 1000.0
     """force on each mass at full control, with force actuation [N]"""
     max_area_change: Annotated[Real, Field(ge=0, le=1)] = 0.2
-    """relative change of area (in space: of volume) at full control, with area actuation"""
+    """relative change of area (in 3-D: of volume) at full control, with area actuation"""
     scaffolding: tuple[Group, ...] | None = None
     """groups of springs in the voxel; all if absent"""
     actuation: Literal["area", "force"] = "area"
@@ -49,7 +49,7 @@ class Material(Spec):
     young_modulus: Annotated[Real, Field(gt=0)] | None = None
     """of the voxel [Pa], instead of spring_frequency; needs density (point masses only)"""
     density: Annotated[Real, Field(gt=0)] | None = None
-    """of the voxel [kg/m³], in the plane [kg/m²], instead of mass; needs young_modulus (point masses only)"""
+    """of the voxel [kg/m³], in 2-D [kg/m²], instead of mass; needs young_modulus (point masses only)"""
 
     yield_force: Annotated[Real, Field(gt=0)] | None = None
     """elastic force, pull or push, beyond which a spring breaks for good [N]; never if absent (point masses only)"""

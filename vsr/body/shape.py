@@ -1,6 +1,6 @@
 """The body as a researcher draws it.
 
-Rows of symbols, top row first, one material per symbol; in space, level by level.
+Rows of symbols, top row first, one material per symbol; in 3-D, level by level.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ def misfits(materials: dict[str, Material], masses: Masses, dimension: int) -> l
 
 
 class Body(Displayed, Spec):
-    """A grid of voxels in the plane or in space.
+    """A grid of voxels in 2-D or 3-D.
 
-    shape: rows of symbols, the top row first, as they look; '.' is an empty cell. In space: the levels, the top one
+    shape: rows of symbols, the top row first, as they look; '.' is an empty cell. In 3-D: the levels, the top one
     first, each drawn as seen from above, x to the right and y upwards; in a text an empty line lies between two
     levels.
     """
 
     shape: tuple[str, ...] | tuple[tuple[str, ...], ...]
-    """rows of material symbols, top row first; in space levels of rows, top level first; '.' is empty"""
+    """rows of material symbols, top row first; in 3-D levels of rows, top level first; '.' is empty"""
     materials: Symbols = Field(default_factory=lambda: {"a": Material()})
     """the material behind each symbol"""
     voxel_side: Annotated[Real, Field(gt=0)] = 3.0
     """side length of every voxel at rest [m]"""
     masses: Masses = "squares"
-    """squares that turn, or points; if absent, squares in the plane and points in space"""
+    """squares that turn, or points; if absent, squares in 2-D and points in 3-D"""
 
     @model_validator(mode="before")
     @classmethod
@@ -103,7 +103,7 @@ class Body(Displayed, Spec):
     def cells(self) -> np.ndarray:
         """Material index of every cell, -1 where empty, (rows, columns) or (levels, rows, columns), the LOWEST first.
 
-        In space rows go along y, the row of the smallest y first.
+        In 3-D rows go along y, the row of the smallest y first.
         """
         symbols = list(self.materials)
 
@@ -135,7 +135,7 @@ def _evened(levels: list[Any]) -> tuple[tuple[str, ...], ...]:
 
 
 def _has_levels(shape: Any) -> bool:
-    """Whether a drawing, as it was written, is one in space."""
+    """Whether a drawing, as it was written, is one in 3-D."""
     if isinstance(shape, str):
         return len(_levels_of_text(shape)) > 1
     if not isinstance(shape, list | tuple):

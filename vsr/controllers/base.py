@@ -25,7 +25,7 @@ class Controller(Protocol):
 
     @property
     def senses(self) -> tuple[Sense, ...]:
-        """Readings wanted at every call (static)."""
+        """Readings needed at every call (static)."""
         ...
 
     def control(self, time: Array, readings: Array | None) -> Array:
@@ -64,7 +64,7 @@ def _read_grid(value: Any) -> Any:
 
 Rows = tuple[tuple[Real | None, ...], ...]
 PerVoxel = Annotated[Real | Rows | tuple[Rows, ...], BeforeValidator(_read_grid)]
-"""One number for all voxels, or rows of numbers as the shape is drawn (top row, in space top level, first.
+"""One number for all voxels, or rows of numbers as the shape is drawn (top row, in 3-D top level, first.
 
 Anything in empty cells).
 """

@@ -1,4 +1,4 @@
-"""Controllers that only know the time: phase-shifted sines, and sines that drift over the robot's life.
+"""Controllers that only know the time: phase-shifted sines, and sines that drift over the episode.
 
     sine:         f(t) = A sin(2π ν t + φ)
     development:  f(t) = A sin(2π ν t + φ) + a + (t / T) (b - a)
@@ -71,7 +71,7 @@ class Sine(ControllerSpec):
 
 
 class Development(Sine):
-    """A sine whose offset drifts from start to end over the robot's life."""
+    """A sine whose offset drifts from start to end over the episode."""
 
     type: Literal["development"] = "development"  # pyright: ignore[reportIncompatibleVariableOverride]
     start: PerVoxel = 0.0

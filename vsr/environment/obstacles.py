@@ -43,7 +43,7 @@ def slope(dimension: int, angle: float, *, friction: ArrayLike = 0.0, restitutio
 
 
 def ball(center: Sequence[float], radius: float, *, friction: ArrayLike = 0.0, restitution: ArrayLike = 0.0) -> Sphere:
-    """A ball, in the plane a disc; center [m], (dimension,); radius [m]; friction and restitution as for a plane."""
+    """A ball, in 2-D a disc; center [m], (dimension,); radius [m]; friction and restitution as for a plane."""
     if radius <= 0:
         raise ValueError(f"a ball's radius must be above 0; got {radius} m")
     return Sphere(

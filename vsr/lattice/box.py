@@ -33,7 +33,7 @@ def of_cells(
 ) -> Lattice:
     """The lattice of all present cells, (rows, columns) or (levels, rows, columns), lowest first.
 
-    side: of a cell [m]; density: [kg/m³]; thickness: in the plane [m]; damping_time: a spring's damping over its
+    side: of a cell [m]; density: [kg/m³]; thickness: in 2-D [m]; damping_time: a spring's damping over its
     stiffness [s]; damping: decay rate of all velocities [1/s]; anchored: True for nodes fixed in space, one more
     along every axis than cells.
 
@@ -77,7 +77,7 @@ def of_pairs(
 def voxels_of_a_spring(spring_kind: int, dimension: int) -> int:
     """How many voxels share a spring inside a block.
 
-    Four an edge in space, two a face diagonal there or an edge in the plane.
+    Four an edge in 3-D, two a face diagonal there or an edge in 2-D.
     """
     return 2 ** (dimension - 1 - spring_kind)
 

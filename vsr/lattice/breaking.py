@@ -15,7 +15,7 @@ from vsr.lattice.model import Lattice, State
 def breakable(lattice: Lattice, yield_force: ArrayLike) -> Lattice:
     """The same lattice with springs that break above a force [N]: one number, or like the springs' stiffness.
 
-    A state made before must be made anew (`rest_state`), for it does not say which springs are whole.
+    A state made before must be made again (`rest_state`), for it does not say which springs are whole.
     """
     springs = lattice.springs
     force = jax.tree.map(

@@ -1,8 +1,8 @@
 """Springs of a regular grid of nodes: every spring's ends are found by shifting whole arrays, nothing is gathered.
 
 Node arrays have one axis per dimension in reverse, (rows, columns) or (levels, rows, columns), so that row 0 is the
-lowest; further axes at the end are robots. Springs lie in 4 directions in the plane (2 edges, 2 diagonals) and 13 in
-space (3 edges, 6 face diagonals, 4 space diagonals). A cell of its own is a grid of two nodes a side, so the same
+lowest; further axes at the end are robots. Springs lie in 4 directions in 2-D (2 edges, 2 diagonals) and 13 in
+3-D (3 edges, 6 face diagonals, 4 space diagonals). A cell of its own is a grid of two nodes a side, so the same
 functions serve one voxel and a block of millions.
 """
 

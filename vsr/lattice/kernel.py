@@ -29,7 +29,7 @@ class SpringNumbers(NamedTuple):
 
 @dataclass(frozen=True)
 class GridNeighbourhood:
-    """Up to 8 neighbours in the plane, 26 in space."""
+    """Up to 8 neighbours in 2-D, 26 in 3-D."""
 
     shape: tuple[int, ...]
     """nodes along each axis, x last"""

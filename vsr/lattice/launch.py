@@ -5,8 +5,8 @@ computes the forces of its springs, and moves its node; so every spring is compu
 exchanged within a launch, and the next launch is what all wait for. Integrators and contact are the functions used
 elsewhere (vsr.lattice.step); the springs are those of a `Neighbourhood`.
 
-An integrator that asks for forces more than once in a step is not known here, nor is ground with so many segments that
-they must be looked up.
+An integrator that asks for forces more than once in a step is not known here, nor is ground whose segments must be
+looked up.
 """
 
 from __future__ import annotations
@@ -138,13 +138,13 @@ class Launcher:
         """whether obstacles are met after the launch, not in it"""
 
     def known(self, springs: Any, order: LaneOrder | None = None) -> KernelInputs:
-        """What `move` wants to know; gather it once if the springs stay as they are."""
+        """What `move` needs; gather it once if the springs stay as they are."""
         return gather_known(springs, self.in_kernel, self.step, order)
 
     def move(self, known: KernelInputs, moving: NodeState, spare: NodeState | None = None) -> NodeState:
         """The motion one step later.
 
-        spare: where nodes have an order, a motion that is no longer wanted, for instance the one before; its memory is
+        spare: where nodes have an order, a motion that is no longer needed, for instance the one before; its memory is
         used again, and absent nodes stay as they are in it.
         """
         assert (known.order is None) == (spare is None), "a spare motion goes with an order of the nodes"

@@ -1,6 +1,6 @@
 """Bodies from triangle meshes (STL, OBJ, whatever trimesh reads): filled with cells, or with points at random.
 
-What is inside is told by a vertical ray from a point: the signed count of the triangles that it crosses is 0 outside.
+What is inside is found by a vertical ray from a point: the signed count of the triangles that it crosses is 0 outside.
 Where a ray meets an edge or a corner, ties are broken as if the point lay a little beside, the same for all triangles,
 so no crossing is lost or counted twice. Needs the extra `mesh` for files; the rest is numpy and scipy.
 """

@@ -6,7 +6,7 @@ A lattice of cubic cells of side a with springs k1 along edges, k2 along face di
     C11 = (k1 + 2 k2 + 4/3 k3) / a,   C12 = C44 = (k2 + 4/3 k3) / a.
 
 It is isotropic if k1 = k2 + 8/3 k3, and then has Poisson's ratio 1/4: springs that pull along their line can do no
-other. In the plane, with thickness t, C11 = (k1 + k2) / t and C12 = C66 = k2 / t; isotropic if k1 = 2 k2, with
+other. In 2-D, with thickness t, C11 = (k1 + k2) / t and C12 = C66 = k2 / t; isotropic if k1 = 2 k2, with
 Poisson's ratio 1/3 (plane stress).
 """
 
@@ -15,11 +15,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 SPACE_OVER_FACE = 3 / 8
-"""Of isotropic lattices in space: k3 over k2, which makes k1 : k2 : k3 = 2 : 1 : 3/8."""
+"""Of isotropic lattices in 3-D: k3 over k2, which makes k1 : k2 : k3 = 2 : 1 : 3/8."""
 
 
 class Stiffness(NamedTuple):
-    """Spring constants of a lattice [N/m]; k3 is not used in the plane."""
+    """Spring constants of a lattice [N/m]; k3 is not used in 2-D."""
 
     edge: float
     face: float
@@ -27,7 +27,7 @@ class Stiffness(NamedTuple):
 
 
 def isotropic(young_modulus: float, side: float, dimension: int, *, thickness: float = 1.0) -> Stiffness:
-    """The isotropic lattice of cells of some side [m] with a Young's modulus [Pa]; thickness: in the plane [m]."""
+    """The isotropic lattice of cells of some side [m] with a Young's modulus [Pa]; thickness: in 2-D [m]."""
     if dimension == 2:
         face = 3 / 8 * young_modulus * thickness
         return Stiffness(2 * face, face)
@@ -38,7 +38,7 @@ def isotropic(young_modulus: float, side: float, dimension: int, *, thickness: f
 def elastic_constants(
     springs: Stiffness, side: float, dimension: int, *, thickness: float = 1.0
 ) -> tuple[float, float, float]:
-    """C11, C12 and C44 (in the plane C66) of a lattice [Pa]."""
+    """C11, C12 and C44 (in 2-D C66) of a lattice [Pa]."""
     if dimension == 2:
         return (springs.edge + springs.face) / thickness, springs.face / thickness, springs.face / thickness
     shear = (springs.face + 4 / 3 * springs.space) / side

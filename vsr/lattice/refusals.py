@@ -1,4 +1,4 @@
-"""What cannot be asked of a lattice in time: told before anything is computed.
+"""What cannot be asked of a lattice in time: refused before anything is computed.
 
 Only what is known without a device is looked at: Python's and NumPy's numbers, and what a lattice and a state are made
 of. Values that are traced, or lie on a device, pass.

@@ -30,7 +30,7 @@ def stable_step(stiff: float, viscous: float, relaxation: float, integrator: str
     """The longest stable step [s], 0 if there is none.
 
     stiff, viscous: largest eigenvalues of M⁻¹K [1/s²] and M⁻¹C [1/s]; relaxation: the least damping over stiffness of
-    any spring [s], on which explicit Euler lives.
+    any spring [s], which explicit Euler needs.
     """
     if stiff <= 0:
         return float("inf")

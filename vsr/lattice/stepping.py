@@ -46,7 +46,7 @@ class Stepper:
     def repeat(self, count: Array | int, start: Carry, done: Array | int = 0, since: Array | None = None) -> Carry:
         """So many steps, of which some are done already.
 
-        since: the time when none was done [s], the start's unless given. Time is told from the number of steps:
+        since: the time when none was done [s], the start's unless given. Time is computed from the number of steps:
         thousands of short steps added up would drift.
         """
         since = start.time if since is None else since

@@ -17,7 +17,7 @@ def peristaltic_wave(
 ) -> Wave:
     """Titan's drive of a worm: springs swing, later the further right they begin.
 
-    amplitude: share of the rest length; angular_frequency: [rad/s]; period: [s] after which the swing begins anew. The
+    amplitude: share of the rest length; angular_frequency: [rad/s]; period: [s] after which the swing repeats. The
     delay of a spring is the smaller x of its ends, seen from the leftmost node, over the speed of the wave [m/s].
     """
     springs, dtype = lattice.springs, lattice.mass.dtype

@@ -1,7 +1,7 @@
 """What an engine is: the questions that everyone else asks of a body, whatever masses it is made of.
 
 An engine has a wing of its own beside this file. Outside of it nobody knows more than what stands here; which engine
-moves a body is told by its description (`Body.masses`) or by its model (vsr.physics.engine).
+moves a body is given by its description (`Body.masses`) or by its model (vsr.physics.engine).
 """
 
 from __future__ import annotations

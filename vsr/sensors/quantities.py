@@ -1,5 +1,4 @@
-"""What a voxel can feel, as raw physical values of one robot's state (the original's sensors, in the plane and in
-space).
+"""What a voxel can sense, as raw physical values of one robot's state (the original's sensors, in 2-D and 3-D).
 
 Each quantity is a function of the voxels' motion and gives one value per voxel, (rows, columns) or
 (levels, rows, columns).
@@ -16,7 +15,7 @@ from vsr.physics.voxel_motion import VoxelMotion
 
 
 def area_ratio(voxels: VoxelMotion) -> Array:
-    """Area, or in space volume, over that at rest."""
+    """Area, or in 3-D volume, over that at rest."""
     return voxels.size_ratio
 
 
@@ -53,12 +52,12 @@ def velocity_x(voxels: VoxelMotion) -> Array:
 
 
 def velocity_y(voxels: VoxelMotion) -> Array:
-    """Velocity along y [m/s]: upwards in the plane, sideways in space."""
+    """Velocity along y [m/s]: upwards in 2-D, sideways in 3-D."""
     return voxels.velocity[..., 1]
 
 
 def velocity_z(voxels: VoxelMotion) -> Array:
-    """Velocity upwards, in space [m/s]."""
+    """Velocity upwards, in 3-D [m/s]."""
     return voxels.velocity[..., 2]
 
 

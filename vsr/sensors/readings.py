@@ -30,7 +30,7 @@ class Sense(Spec):
     window: Annotated[Count, Field(ge=1, le=1000)] = 5
     """number of control calls looked back on, counting the present one"""
     voxels: tuple[tuple[Count, ...], ...] | None = None
-    """(column, row), in space (column, row, level), of the voxels that have this sense, counted from the lowest left
+    """(column, row), in 3-D (column, row, level), of the voxels that have this sense, counted from the lowest left
     one; all if absent"""
 
     @property

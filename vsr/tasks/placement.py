@@ -26,9 +26,9 @@ class Placement(Spec):
     tilt: Real = 0.0
     """turned about its centre [degrees], counter-clockwise"""
     y: Annotated[Real, Field(ge=-10_000, le=10_000)] = 0.0
-    """middle of its bounding box along y [m] (in space only); farther out float32 is too coarse"""
+    """middle of its bounding box along y [m] (in 3-D only); farther out float32 is too coarse"""
     yaw: Real = 0.0
-    """turned about the vertical through its centre, after tilting [degrees], from x towards y (in space only)"""
+    """turned about the vertical through its centre, after tilting [degrees], from x towards y (in 3-D only)"""
     velocity: tuple[Real, Real] = (0.0, 0.0)
     """[m/s], right and up"""
 
@@ -37,7 +37,7 @@ class Placement(Spec):
         given = [name for name in ("y", "yaw") if getattr(self, name) != 0]
         if dimension == 3 or not given:
             return None
-        return given[0], "it is for robots in space; a robot in the plane has x and a tilt: leave it out"
+        return given[0], "it is for 3-D robots; a 2-D robot has x and a tilt: leave it out"
 
 
 def place(model: AnyModel, terrain: Terrain | HeightField | None, placement: Placement) -> AnyState:
@@ -86,7 +86,7 @@ def move_rigidly(
     shift: Array | None = None,
     velocity: Array | None = None,
 ) -> S:
-    """Turn about the robot's centre, from x to up and then, in space, from x to y [rad].
+    """Turn about the robot's centre, from x to up and then, in 3-D, from x to y [rad].
 
     Then shift it [m], then add a velocity [m/s] to every mass.
     """

@@ -1,4 +1,4 @@
-"""Ground in space: a height over every point of a plane, bilinear between the points of a regular grid."""
+"""Ground in 3-D: a height over every point of a plane, bilinear between the points of a regular grid."""
 
 from __future__ import annotations
 

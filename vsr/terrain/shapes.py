@@ -30,15 +30,15 @@ class AnyGround(Spec):
     """friction coefficient of the ground"""
     restitution: Annotated[Real, Field(ge=0)] = 0.0
     """restitution coefficient of the ground"""
-    in_space: ClassVar[bool] = False
-    """whether its height changes along y, so that robots in the plane cannot use it"""
+    in_3d: ClassVar[bool] = False
+    """whether its height changes along y, so that 2-D robots cannot use it"""
 
     @abstractmethod
     def points(self) -> tuple[np.ndarray, np.ndarray]:
         """The whole line: x (rising), y [m]."""
 
     def line_at(self, y: float) -> tuple[np.ndarray, np.ndarray]:
-        """The line above a given y in space: x and height [m]. Most grounds are the same for all y."""
+        """The line above a given y in 3-D: x and height [m]. Most grounds are the same for all y."""
         return self.points()
 
     @model_validator(mode="after")
@@ -220,7 +220,7 @@ class Polyline(GivenGround):
 
 
 class Bumpy(Ground):
-    """Ground in space with bumps and hollows both ways; walls at both ends of x, none along y."""
+    """3-D ground with bumps and hollows both ways; walls at both ends of x, none along y."""
 
     type: Literal["bumpy"] = "bumpy"
     length: Annotated[Real, Field(gt=40, le=5000)] = 400.0
@@ -235,7 +235,7 @@ class Bumpy(Ground):
     """horizontal width of each wall [m], rounded to a whole number of distances, at least one"""
     seed: Seed = 0
     """of the heights"""
-    in_space: ClassVar[bool] = True
+    in_3d: ClassVar[bool] = True
 
     @model_validator(mode="before")
     @classmethod
@@ -296,7 +296,7 @@ class Bumpy(Ground):
 
 
 class Heights(GivenGround):
-    """Ground in space through given heights, walls and all; beyond its borders it goes on level."""
+    """3-D ground through given heights, walls and all; beyond its borders it goes on level."""
 
     type: Literal["heights"] = "heights"
     heights: tuple[tuple[Real, ...], ...]
@@ -305,7 +305,7 @@ class Heights(GivenGround):
     """of the points along x and along y [m]; one number for both"""
     start: tuple[Real, Real] | None = None
     """x and y of the first row's first height [m]; if absent, x = 0 and half of the rows on either side of y = 0"""
-    in_space: ClassVar[bool] = True
+    in_3d: ClassVar[bool] = True
 
     @field_validator("heights")
     @classmethod

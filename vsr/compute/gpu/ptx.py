@@ -50,7 +50,7 @@ def negative(values: Array) -> Array:
 
 
 def shared_memory(size: int, lanes: Array) -> Array:
-    """Address of so many bytes that all lanes of the program share, in every lane."""
+    """Address of a number of bytes that all lanes of the program share, in every lane."""
     text = f"{{ .shared .align 16 .b8 memory[{size}]; mov.u32 $0, memory; }}"
     return instruction(text, jnp.int32, lanes)
 

@@ -1,4 +1,4 @@
-"""From a grid of material indices to a body of point masses, inside or outside `jit`, in the plane and in space.
+"""From a grid of material indices to a body of point masses, inside or outside `jit`, in 2-D and 3-D.
 
 Each voxel owns its springs and an equal mass in every corner; voxels that share a face share its nodes, and masses,
 stiffness and damping add up. So an edge between four voxels is four times as stiff as one on its own, and surfaces
@@ -154,7 +154,7 @@ def assemble_points(
 
 
 def most_layers(dimension: int) -> int:
-    """Parts that can meet at a vertex without sharing a face: two in the plane, four in space."""
+    """Parts that can meet at a vertex without sharing a face: two in 2-D, four in 3-D."""
     return 2 ** (dimension - 1)
 
 
@@ -181,7 +181,7 @@ def _parts_at_corners(present: Any, library: Any) -> Any:
     here = library.stack([library.pad(present, [(step, 1 - step) for step in corner]) for corner in steps])
     nobody = corners
     label = library.where(here, library.arange(corners).reshape(-1, *(1,) * dimension), nobody)
-    for _ in range(corners - 1):  # a part's smallest number has gone round all of it after so many steps at most
+    for _ in range(corners - 1):  # a part's smallest number has gone round all of it after this many steps at most
         smallest = label
         for axis in range(dimension):
             neighbour = np.array([index ^ (1 << (dimension - 1 - axis)) for index in range(corners)])

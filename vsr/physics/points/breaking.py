@@ -16,7 +16,7 @@ from vsr.physics.points.springs import turns, voxel_tensions
 
 
 def spring_count(dimension: int) -> int:
-    """Of one voxel with all groups of springs: 6 in the plane, 28 in space."""
+    """Of one voxel with all groups of springs: 6 in 2-D, 28 in 3-D."""
     return len(turns(dimension)) * 2 ** (dimension - 1)
 
 
@@ -28,7 +28,7 @@ def all_intact(model: PointModel) -> Array | None:
 
 
 def by_class(intact: Array, dimension: int) -> tuple[Array, ...]:
-    """(springs, c, ...) as `voxel_forces` wants it: an array for each class of springs."""
+    """(springs, c, ...) as `voxel_forces` takes it: an array for each class of springs."""
     classes = intact.reshape(len(turns(dimension)), -1, *intact.shape[1:])
     shapes = [tuple(1 if axis == axes[0] else 2 for axis in range(dimension)) for axes in turns(dimension)]
     return tuple(part.reshape(*shape, *intact.shape[1:]) for part, shape in zip(classes, shapes, strict=True))
@@ -42,7 +42,7 @@ def of_classes(classes: tuple[Array, ...], dimension: int) -> Array:
 def break_overloaded(
     model: PointModel, yield_force: Array, side: Array, corner: Vector, intact: tuple[Array, ...]
 ) -> tuple[Array, ...]:
-    """Which springs, by class, are still whole; side: that voxels want to have [m], c; corner: (2, ..., 2, c)."""
+    """Which springs, by class, are still whole; side: target of the voxels [m], c; corner: (2, ..., 2, c)."""
     forces = voxel_tensions(model.stiffness, side, corner)
     return tuple(still_intact(whole, force, yield_force) for whole, force in zip(intact, forces, strict=True))
 

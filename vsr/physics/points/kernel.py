@@ -1,11 +1,11 @@
 """Springs of voxels in the lanes of a GPU kernel (vsr.lattice.launch): a lane per node, in every layer.
 
-A node sees the voxels around it, up to 8 in space, and in each the other corners. Two nodes may share several voxels,
+A node sees the voxels around it, up to 8 in 3-D, and in each the other corners. Two nodes may share several voxels,
 each with a spring between them, which are one spring here: stiffness, damping and tension at length 0 add up.
 
 Where there are several layers, the voxels that a node shares with a place beside it may lead to different nodes there,
 of different parts of the body. Voxels with a common face belong together at all corners of that face; so only where
-more than two meet, along an edge in space, there can be two nodes, and no more: one that the first of the voxels has,
+more than two meet, along an edge in 3-D, there can be two nodes, and no more: one that the first of the voxels has,
 and one that the last has.
 """
 
@@ -47,7 +47,7 @@ class VoxelNumbers(NamedTuple):
     damping: Any
     """[N s/m], (kinds, c)"""
     tension: Any
-    """stiffness times the length that the spring wants to have [N], (kinds, c)"""
+    """stiffness times the spring's rest length [N], (kinds, c)"""
     strength: Any | None
     """of the actuation by force on every corner, towards the voxel's centre [N], c"""
     layers: Any | None
@@ -110,7 +110,7 @@ def advance(
     *,
     interpret: bool,
 ) -> PointState:
-    """The state `count` substeps [s] later, one launch each; side: that voxels want to have under control [m], c."""
+    """The state `count` substeps [s] later, one launch each; side: target of the voxels [m], c."""
     axis = 1 + model.dimension  # of the vectors' components, after layers and nodes
     neighbourhood = VoxelNeighbourhood(model.present.shape, model.layer.shape[0])
     launcher = Launcher(neighbourhood, inputs, substep, model.integrator, by_velocity=True, interpret=interpret)
@@ -135,7 +135,7 @@ def _in_turn(
 
 
 def voxel_numbers(model: PointModel, side: Array, control: Array, layers: Array | None) -> VoxelNumbers:
-    """Of all voxels under control values, c; side: that they then want to have [m], c; layers: see VoxelNumbers."""
+    """Of all voxels under control values, c; side: their target [m], c; layers: see VoxelNumbers."""
     kinds = model.stiffness.shape[0]
     root = jnp.sqrt(jnp.arange(1, kinds + 1, dtype=side.dtype)).reshape(-1, *(1,) * side.ndim)
     return VoxelNumbers(
@@ -225,7 +225,7 @@ class VoxelNeighbourhood:
         return self.layers > 1 and len(self._sharing(steps)) > 2
 
     def _sharing(self, steps: Steps) -> list[int]:
-        """Voxels of a node that also have a corner so many steps away."""
+        """Voxels of a node that also have a corner some steps away."""
         return [number for number, own in enumerate(self._corners) if _leads_to_corner(own, steps)]
 
     def _other_end(

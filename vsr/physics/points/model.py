@@ -33,7 +33,7 @@ class PointModel:
     damping: Array
     """of the same springs [N s/m], (kinds, c)"""
     stretch: Array
-    """length over that at rest of a voxel that wants to be shrunk, and one that wants to be enlarged, (2, c)"""
+    """length over that at rest of a voxel at full control, shrunk and enlarged, (2, c)"""
     max_force: Array | None
     """force on each mass at full control [N], c; None if no material uses force actuation"""
     layer: Array

@@ -117,7 +117,7 @@ def step_inputs(model: PointModel, environment: Environment, substep: float) -> 
 def _forces(
     model: PointModel, control: Array, side: Array, intact: tuple[Array, ...] | None, moving: NodeState
 ) -> Vector:
-    """Of all voxels on the nodes [N]; side: that they want to have [m], c."""
+    """Of all voxels on the nodes [N]; side: that springs pull them towards [m], c."""
     dimension = model.dimension
     position, velocity = materialize(
         moving.position[0], (_corners(model, moving.position), _corners(model, moving.velocity))

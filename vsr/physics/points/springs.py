@@ -50,7 +50,7 @@ def voxel_forces(
 ) -> Vector:
     """Force of a voxel's springs on its corners [N], (2, ..., 2, c, ...).
 
-    stiffness, damping: of its kinds of springs [N/m, N s/m], (kinds, c, ...); side: that it wants to have [m], (c,
+    stiffness, damping: of its kinds of springs [N/m, N s/m], (kinds, c, ...); side: that they pull it towards [m], (c,
     ...); position and velocity: of its corners, (2, ..., 2, c, ...); intact: of each class of springs, in the order of
     `turns`, False for those that broke (see vsr.physics.points.breaking), None if none can.
     """

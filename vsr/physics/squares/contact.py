@@ -107,7 +107,7 @@ class _Constraint(NamedTuple):
     """whether the corner is in the ground"""
     friction: Array
     """coefficient"""
-    wanted: Array
+    target: Array
     """normal velocity after the contact [m/s]"""
     normal: tuple[Array, Array, Array]
     """unit direction (x, y) of the normal impulse and its lever about the centre [m]"""
@@ -233,7 +233,7 @@ def _constrain(ground: Ground, pose: Pose, corner: _Corner, motion: Motion) -> _
     return _Constraint(
         active=corner.height < 0,
         friction=corner.friction,
-        wanted=jnp.where(approach < -BOUNCE_SPEED, -corner.restitution * approach, 0),
+        target=jnp.where(approach < -BOUNCE_SPEED, -corner.restitution * approach, 0),
         normal=normal,
         tangent=(normal_y, -normal_x, -corner.arm_x * normal_x - corner.arm_y * normal_y),
     )
@@ -252,7 +252,7 @@ def _solve(mobility: Mobility, first: _Constraint, second: _Constraint, motion: 
     to stick first does the same without a memory.
 
     Speeds are linear in the impulses, so a pass need not know the velocities: every impulse in turn becomes what
-    brings its own corner to the wanted speed while the other three act.
+    brings its own corner to the target speed while the other three act.
     """
     alone = _stick_on_one(mobility, first, motion)
     together = _stick_on_both(mobility, first, second, motion)
@@ -290,7 +290,7 @@ def _solve(mobility: Mobility, first: _Constraint, second: _Constraint, motion: 
 def _equations(mobility: Mobility, first: _Constraint, second: _Constraint, motion: Motion) -> _Equations:
     """One equation an impulse; that of a normal impulse of a corner in the air says zero."""
     directions = first.tangent, second.tangent, first.normal, second.normal
-    wanted = 0, 0, first.wanted, second.wanted
+    targets = 0, 0, first.target, second.target
     turned = [mobility.turning * direction[2] for direction in directions]
     shares = [1 / (1 + turn * direction[2]) for turn, direction in zip(turned, directions, strict=True)]
     shares[2:] = jnp.where(first.active, shares[2], 0), jnp.where(second.active, shares[3], 0)
@@ -305,7 +305,7 @@ def _equations(mobility: Mobility, first: _Constraint, second: _Constraint, moti
         return turned[i] * directions[j][2] + straight.get((i, j), 0)
 
     responses = {(i, j): response(i, j) for i in range(4) for j in range(i + 1, 4)}
-    changes = [speed - _speed(motion, direction) for speed, direction in zip(wanted, directions, strict=True)]
+    changes = [speed - _speed(motion, direction) for speed, direction in zip(targets, directions, strict=True)]
     return _Equations(
         tuple(share * change for share, change in zip(shares, changes, strict=True)),
         tuple(
@@ -315,13 +315,13 @@ def _equations(mobility: Mobility, first: _Constraint, second: _Constraint, moti
 
 
 def _stick_on_one(mobility: Mobility, contact: _Constraint, motion: Motion) -> _Impulses:
-    """Impulses that give the first corner its wanted normal velocity and no tangential one, if within the cone."""
+    """Impulses that give the first corner its target normal velocity and no tangential one, if within the cone."""
     normal_lever, tangent_lever = contact.normal[2], contact.tangent[2]
     normal_turn, tangent_turn = mobility.turning * normal_lever, mobility.turning * tangent_lever
     normal_response, tangent_response = 1 + normal_turn * normal_lever, 1 + tangent_turn * tangent_lever
     coupling = normal_turn * tangent_lever
     scale = 1 / (normal_response + tangent_turn * tangent_lever)
-    normal_change = contact.wanted - _speed(motion, contact.normal)
+    normal_change = contact.target - _speed(motion, contact.normal)
     tangent_change = -_speed(motion, contact.tangent)
     normal = scale * (tangent_response * normal_change - coupling * tangent_change)
     tangent = scale * (normal_response * tangent_change - coupling * normal_change)
@@ -345,7 +345,7 @@ def _stick_on_both(mobility: Mobility, first: _Constraint, second: _Constraint, 
     wide = jnp.abs(span) > 1e-6
     on_first = (second_lever * press - turning) / jnp.where(wide, span, 1)
     on_second = press - on_first
-    bounces = (first.wanted > 0) | (second.wanted > 0)
+    bounces = (first.target > 0) | (second.target > 0)
     presses = (on_first >= 0) & (on_second >= 0) & (press > 0)
     holds = first.active & second.active & wide & ~bounces & presses & (jnp.abs(drag) <= first.friction * press)
     share = drag / jnp.where(holds, press, 1)

@@ -1,6 +1,6 @@
 """What does not change (Model) and what does (State) while one robot moves.
 
-The robot lives on a grid of cells, (rows, columns), bottom row first. Four square masses sit in the corners of
+The robot is on a grid of cells, (rows, columns), bottom row first. Four square masses sit in the corners of
 every voxel. Masses that meet at a lattice vertex and belong to side-adjacent voxels are welded and move as one
 rigid body, a *cluster*. Two voxels that touch only at a corner are not joined, so a vertex may hold two clusters:
 they are kept in two layers of an array of vertices, (layers, rows+1, columns+1). All bodies of one grid thus share

@@ -178,7 +178,7 @@ def _call(
 
 
 def _voxel_numbers(layout: Layout, slots: Slots, model: SquareModel, substep: float) -> dict[str, Array]:
-    """What the kernel wants to know of each voxel."""
+    """What the kernel reads of each voxel."""
     put = partial(in_voxel_slots, layout, slots)
     stiffness = model.mass * model.angular_frequency**2 / 2
     lever_scale = jnp.sqrt(model.mass / (2 * model.inertia))
@@ -207,7 +207,7 @@ def _voxel_numbers(layout: Layout, slots: Slots, model: SquareModel, substep: fl
 def _cluster_numbers(
     layout: Layout, slots: Slots, model: SquareModel, environment: Environment, substep: float
 ) -> dict[str, Array]:
-    """What the kernel wants to know of each cluster."""
+    """What the kernel reads of each cluster."""
     put = partial(in_cluster_slots, layout, slots)
     sums = jax.vmap(mass_sums)(model)
     numbers = {
@@ -228,7 +228,7 @@ def _cluster_numbers(
         numbers["reach"] = put(jnp.sqrt((model.contact_offset**2).sum(-1).max(1)))
         corners = jax.vmap(corners_on)(*_same_robots(model, ground_line(environment)))
         for field, points in corners._asdict().items():
-            # Every cluster has at least so many corners, and only what may be missing needs a lift.
+            # Every cluster has at least this many corners, and only what may be missing needs a lift.
             first = FEWEST_CORNERS if field == "lift" else 0
             numbers |= {f"{field}{i}": put(points[:, i]) for i in range(first, points.shape[1])}
     return numbers

@@ -1,4 +1,4 @@
-"""Robots in space from end to end: ground of any height, bodies from genes, senses, evolution, drawings."""
+"""3-D robots from end to end: ground of any height, bodies from genes, senses, evolution, drawings."""
 
 import jax
 import jax.numpy as jnp
@@ -205,7 +205,7 @@ def test_places_that_the_plane_does_not_have_are_refused_there(field, tmp_path):
     path.write_text(f"robot: {{body: {{shape: aa}}}}\ntask:\n  placement:\n    {field}: 3\n")
     result = CliRunner().invoke(cli.main, ["check", str(path)])
     assert result.exit_code == 2
-    assert f"aside.yaml:4: task.placement.{field}: it is for robots in space" in result.output
+    assert f"aside.yaml:4: task.placement.{field}: it is for 3-D robots" in result.output
 
 
 def test_bumpy_ground_needs_a_robot_in_space():
@@ -240,8 +240,8 @@ def test_senses_that_the_plane_does_not_have_are_refused_there():
     robot = {"body": {"shape": "aa"}, "controller": {"type": "mlp", "senses": [{"quantity": "velocity_z"}]}}
     with pytest.raises(ValueError, match="velocity_z is only felt in 3-D"):
         Experiment.model_validate({"robot": robot})
-    in_space = Experiment.model_validate({"robot": {**robot, "body": {"shape": QUADRUPED}}})
-    assert in_space.robot.gene_count == (16 + 2) * 16
+    in_3d = Experiment.model_validate({"robot": {**robot, "body": {"shape": QUADRUPED}}})
+    assert in_3d.robot.gene_count == (16 + 2) * 16
 
 
 @pytest.mark.parametrize(
