@@ -13,7 +13,6 @@ from vsr.body.corners import corner_steps
 from vsr.body.material import Material
 from vsr.compute.implementation import Implementation
 from vsr.compute.rotation import rotation_by, turn
-from vsr.environment import Environment
 from vsr.physics.contract import X_AND_UP, RigidParts, SurfacePoints
 from vsr.physics.points import geometry
 from vsr.physics.points.advance import advance_through, beyond_kernel
@@ -22,12 +21,21 @@ from vsr.physics.points.breaking import broken_springs
 from vsr.physics.points.model import PointModel, PointState
 from vsr.physics.points.stability import longest_point_substep
 from vsr.physics.points.telemetry import diverged
-from vsr.physics.telemetry import Telemetry
-from vsr.physics.voxel_motion import VoxelMotion
 
 
 class PointEngine:
     """Point masses in 2-D and 3-D, shared by voxels with a common face."""
+
+    advance = staticmethod(advance_through)
+    layers_needed = staticmethod(layers_needed)
+    rest_state = staticmethod(geometry.rest_state)
+    diverged = staticmethod(diverged)
+    most_layers = staticmethod(most_layers)
+    assemble = staticmethod(assemble_points)
+    longest_substep = staticmethod(longest_point_substep)
+    voxel_motion = staticmethod(geometry.voxel_motion)
+    center = staticmethod(geometry.center)
+    bounding_box = staticmethod(geometry.bounding_box)
 
     def check(self, materials: Sequence[Material], integrator: str, implementation: Implementation) -> dict[str, str]:
         obstacle = beyond_kernel(integrator, any(material.yield_force is not None for material in materials))
@@ -35,34 +43,10 @@ class PointEngine:
             return {}
         return {"implementation": f"'fused' cannot move this body: {obstacle}; use 'auto' or 'xla'"}
 
-    def longest_substep(self, material: Material, voxel_side: float, dimension: int, integrator: str) -> float:
-        return longest_point_substep(material, voxel_side, dimension, integrator)
-
-    def most_layers(self, dimension: int) -> int:
-        return most_layers(dimension)
-
-    def layers_needed(self, present: np.ndarray) -> int:
-        return layers_needed(present)
-
     def table(
         self, materials: Sequence[Material], voxel_side: float, dimension: int, dtype: jnp.dtype | type
     ) -> PointMaterials:
         return PointMaterials.of(materials, voxel_side, dimension, dtype)
-
-    def assemble(
-        self,
-        cells: Array,
-        table: PointMaterials,
-        voxel_side: Array | float,
-        *,
-        layers: int,
-        integrator: str = "semi_implicit_euler",
-        anchored: Array | np.ndarray | None = None,
-    ) -> PointModel:
-        return assemble_points(cells, table, voxel_side, layers=layers, integrator=integrator, anchored=anchored)
-
-    def rest_state(self, model: PointModel) -> PointState:
-        return geometry.rest_state(model)
 
     def turned(
         self, state: PointState, pivot: Array, angle: Array | float, plane: tuple[int, int] = X_AND_UP
@@ -76,21 +60,6 @@ class PointEngine:
 
     def takes_many_controls(self, implementation: Implementation, dtype: jnp.dtype) -> bool:
         return False
-
-    def advance(
-        self,
-        model: PointModel,
-        environment: Environment,
-        state: PointState,
-        controls: Array,
-        *,
-        substep: float,
-        count: int,
-        implementation: Implementation = "auto",
-    ) -> tuple[PointState, Telemetry]:
-        return advance_through(
-            model, environment, state, controls, substep=substep, count=count, implementation=implementation
-        )
 
     def surface_points(self, model: PointModel, state: PointState) -> SurfacePoints:
         return SurfacePoints(
@@ -109,18 +78,6 @@ class PointEngine:
 
     def momentum(self, model: PointModel, state: PointState) -> Array:
         return (model.node_mass[..., None] * state.velocity).sum(tuple(range(1 + model.dimension)))
-
-    def voxel_motion(self, model: PointModel, environment: Environment, state: PointState) -> VoxelMotion:
-        return geometry.voxel_motion(model, environment, state)
-
-    def center(self, model: PointModel, state: PointState) -> Array:
-        return geometry.center(model, state)
-
-    def bounding_box(self, model: PointModel, state: PointState) -> tuple[Array, Array]:
-        return geometry.bounding_box(model, state)
-
-    def diverged(self, state: PointState) -> Array:
-        return diverged(state)
 
     def broken_springs(self, model: PointModel, state: PointState) -> Array | None:
         return None if state.intact is None else broken_springs(model, state).sum()

@@ -24,7 +24,6 @@ from vsr.physics.squares.model import SquareModel, SquareState
 from vsr.physics.squares.scaffolding import CORNER_CELLS
 from vsr.physics.squares.stability import longest_substep
 from vsr.physics.squares.telemetry import diverged
-from vsr.physics.telemetry import Telemetry
 from vsr.physics.voxel_motion import VoxelMotion
 
 INTEGRATOR = "semi_implicit_euler"
@@ -32,6 +31,11 @@ INTEGRATOR = "semi_implicit_euler"
 
 class SquareEngine:
     """Rigid squares in 2-D, joined into clusters where voxels share a side."""
+
+    advance = staticmethod(advance_through)
+    layers_needed = staticmethod(layers_needed)
+    rest_state = staticmethod(geometry.rest_state)
+    diverged = staticmethod(diverged)
 
     def check(self, materials: Sequence[Material], integrator: str, implementation: Implementation) -> dict[str, str]:
         if integrator == INTEGRATOR:
@@ -43,9 +47,6 @@ class SquareEngine:
 
     def most_layers(self, dimension: int) -> int:
         return MOST_LAYERS
-
-    def layers_needed(self, present: np.ndarray) -> int:
-        return layers_needed(present)
 
     def table(
         self, materials: Sequence[Material], voxel_side: float, dimension: int, dtype: jnp.dtype | type
@@ -65,9 +66,6 @@ class SquareEngine:
         round_voxels = None if anchored is None else anchored[np.array(RING)]
         return assemble(cells, table, voxel_side, layers=layers, anchored=round_voxels)
 
-    def rest_state(self, model: SquareModel) -> SquareState:
-        return geometry.rest_state(model)
-
     def turned(
         self, state: SquareState, pivot: Array, angle: Array | float, plane: tuple[int, int] = X_AND_UP
     ) -> SquareState:
@@ -83,21 +81,6 @@ class SquareEngine:
 
     def takes_many_controls(self, implementation: Implementation, dtype: jnp.dtype) -> bool:
         return chosen(implementation, dtype) != "xla"
-
-    def advance(
-        self,
-        model: SquareModel,
-        environment: Environment,
-        state: SquareState,
-        controls: Array,
-        *,
-        substep: float,
-        count: int,
-        implementation: Implementation = "auto",
-    ) -> tuple[SquareState, Telemetry]:
-        return advance_through(
-            model, environment, state, controls, substep=substep, count=count, implementation=implementation
-        )
 
     def surface_points(self, model: SquareModel, state: SquareState) -> SurfacePoints:
         lever = turn(state.rotation, model.contact_offset)
@@ -145,9 +128,6 @@ class SquareEngine:
 
     def bounding_box(self, model: SquareModel, state: SquareState) -> tuple[Array, Array]:
         return geometry.bounding_box(model, geometry.mass_motion(model, state))
-
-    def diverged(self, state: SquareState) -> Array:
-        return diverged(state)
 
     def broken_springs(self, model: SquareModel, state: SquareState) -> None:
         return None
