@@ -371,5 +371,7 @@ def test_a_plugins_task_is_evolved(push_task):
     assert (evaluation.fitness > 1.0).all()
     assert not evaluation.failed.any()
     np.testing.assert_array_equal(evaluation.measures["pushed"], evaluation.fitness)
+    with pytest.raises(ConfigError, match=r"physics.implementation: 'fused' moves one robot on its ground"):
+        load(file, ["physics.implementation=fused"])
     with pytest.raises(ConfigError, match=r"fitness.*unknown measure 'pushd'; did you mean 'pushed'"):
         load(push_task(1000.0, "phases", f"fitness: pushd\n{search}"))

@@ -18,6 +18,7 @@ _HOME = {
     "MLP": "vsr.controllers",
     "Driving": "vsr.controllers",
     "Sense": "vsr.sensors",
+    "Task": "vsr.tasks",
     "Locomotion": "vsr.tasks",
     "Placement": "vsr.tasks",
     "Robot": "vsr.scene",

@@ -124,6 +124,9 @@ def check_episode(
         complaints.append((("physics", "substeps"), str(error)))
     refused = ENGINES[voxels.masses].check(materials, physics.integrator, physics.implementation)
     complaints += [(("physics", name), reason) for name, reason in refused.items()]
+    if physics.implementation == "fused" and task.occupants(voxels.dimension, jnp.dtype(physics.precision)):
+        text = "'fused' moves one robot on its ground, and this task puts more into the world; use 'auto' or 'xla'"
+        complaints.append((("physics", "implementation"), text))
     if world.terrain is not None and world.terrain.in_3d and voxels.dimension == 2:
         complaints.append((("world", "terrain"), "its height changes along y; a 2-D robot needs a line of ground"))
     unplaceable = task.placement.misfit(voxels.dimension)

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from scipy.stats import rankdata
 
 from experiments.population import repeat, rollout_population, stack
 from experiments.validate.original import body_of, controller_of, placed_low_left, terrain_of
@@ -204,8 +205,5 @@ def correlation(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def ranks(values: np.ndarray) -> np.ndarray:
-    """Mean ranks, so that ties share theirs."""
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    ranks = (last - (counts - 1) / 2)[inverse]
-    return np.where(np.isfinite(values), ranks, np.nan)
+    """Mean ranks, so that ties share theirs; not a number where a value is not finite."""
+    return rankdata(np.where(np.isfinite(values), values, np.nan), nan_policy="omit")
