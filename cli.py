@@ -50,6 +50,9 @@ SETTINGS = click.option(
 SEEDS = click.option(
     "--seeds", type=click.IntRange(1, 100_000), metavar="N", help="Repeat with seeds 0 to N-1, all at once."
 )
+PLUGINS = click.option(
+    "--plugin", "plugins", multiple=True, metavar="MODULE", help="Import a module of your own first."
+)
 SEED = click.option("--seed", type=click.IntRange(0, 2**32 - 1), metavar="S", help="Run just this seed.")
 DEVICE = click.option(
     "--device", type=click.Choice(["cpu", "gpu"]), help="Where to compute; by default the best there is."
@@ -379,7 +382,7 @@ def report(runs: tuple[str, ...], out: str | None) -> None:
 
 @main.command(name="list")
 @click.argument("kind", required=False)
-@click.option("--plugin", "plugins", multiple=True, metavar="MODULE", help="Import a module of your own first.")
+@PLUGINS
 def list_components(kind: str | None, plugins: tuple[str, ...]) -> None:
     """List every component with its parameters, or those of one KIND."""
     from experiments.terminal import show_catalogue
@@ -389,12 +392,15 @@ def list_components(kind: str | None, plugins: tuple[str, ...]) -> None:
 
 @main.command()
 @click.argument("file", type=click.Choice(["experiment", "scene", "study"]), default="experiment")
-def schema(file: str) -> None:
+@PLUGINS
+def schema(file: str, plugins: tuple[str, ...]) -> None:
     """Print the JSON schema of experiment (or scene, or study) files, for editors."""
     import json
 
     from experiments.catalogue import schema as work
+    from experiments.config.plugins import import_plugins
 
+    import_plugins(plugins)
     click.echo(json.dumps(work(file), indent=2))
 
 

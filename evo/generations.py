@@ -34,10 +34,6 @@ class Generational(Settings):
     n_pop: Size = 250
     """size of the population, and of the offspring"""
 
-    @property
-    def descriptors(self) -> tuple[str, ...]:
-        return ()
-
     def start(self, key: Array, sample: Sampler) -> Search:
         """A random population, not yet evaluated."""
         first, rest = jax.random.split(key)

@@ -12,6 +12,11 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
+    @property
+    def descriptors(self) -> tuple[str, ...]:
+        """Names of the measures that describe behaviour to the search; none unless it says so."""
+        return ()
+
 
 Size = Annotated[int, Strict(), Field(ge=1, le=1_000_000)]
 """How many individuals."""

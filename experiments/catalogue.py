@@ -58,7 +58,11 @@ class Component:
 
 def components(kind: str) -> list[Component]:
     """Every component of a kind."""
-    return [_component(name, what) for name, what in KINDS[kind][1].items()]
+    known = dict(KINDS[kind][1])
+    if kind == "measures":
+        for task in TASKS.values():
+            known |= task.own_measures
+    return [_component(name, what) for name, what in known.items()]
 
 
 def schema(file: str) -> dict[str, Any]:

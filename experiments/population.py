@@ -149,7 +149,7 @@ def device_mesh() -> Mesh:
 
 
 def _filled_up(individuals: Any, size: int) -> Any:
-    """So many individuals; copies of the first fill up what is missing."""
+    """As many individuals as asked for; copies of the first fill up what is missing."""
 
     def fill(leaf: Array) -> Array:
         missing = size - leaf.shape[0]

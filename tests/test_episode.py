@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from experiments.catalogue import schema
 from experiments.population import repeat, rollout_population, stack
 from experiments.terminal import show_catalogue
 from vsr import (
@@ -201,6 +202,7 @@ def test_a_rollout_is_a_loop_of_steps(masses):
     by_hand = summarise(scenario, first, state)
     np.testing.assert_allclose(by_hand.end, whole.end, atol=1e-4)
     np.testing.assert_allclose(by_hand.mean_height, whole.mean_height, rtol=1e-5)
+    assert float(by_hand.total_time) == pytest.approx(float(whole.total_time))
     assert sum(rewards) == pytest.approx(float(by_hand.end[0] - by_hand.start[0]), abs=1e-4)
     assert float(state.world.time) == pytest.approx(0.5)
 
@@ -228,11 +230,43 @@ def test_a_rollout_is_what_its_engine_does(masses):
     np.testing.assert_allclose(summary.end, engine_of(model).center(model, robot), atol=5e-4)
 
 
+def test_a_part_of_an_episode_is_summed_up_as_such():
+    scenario, _ = scene().build()
+    first = reset(KEY, scenario)
+    second = step(scenario, first, first.action)[0]
+    third = step(scenario, second, jnp.ones_like(first.action))[0]
+    part, whole = summarise(scenario, second, third), summarise(scenario, first, third)
+    assert float(part.total_time) == pytest.approx(1 / 30)
+    assert float(whole.total_time) == pytest.approx(2 / 30)
+    assert float(part.mean_squared_control) == 1.0
+    assert float(whole.mean_squared_control) == 0.5
+    assert 4.0 < float(part.mean_height) < float(whole.mean_height) < float(whole.start[1])
+
+
+@pytest.mark.parametrize("implementation", ["xla", "interpreted"])
+def test_a_rollout_goes_on_from_where_an_episode_is(implementation):
+    """Also with the controls of many calls at once, whose times then begin later."""
+    scenario, controller = scene(task=Locomotion(duration=0.2)).build()
+    scenario = replace(scenario, schedule=replace(SHORT, duration=0.1, implementation=implementation))
+    first = reset(KEY, scenario)
+    begun = step(scenario, first, first.action)[0]
+    went_on = jax.jit(record if implementation == "xla" else rollout)(scenario, controller, begun)
+    fresh = jax.jit(rollout)(scenario, controller, first)
+    summary = went_on[0] if implementation == "xla" else went_on
+    assert float(summary.mean_squared_control) != pytest.approx(float(fresh.mean_squared_control), rel=1e-3)
+    times = (1 + 1 + np.arange(3)) * scenario.schedule.interval
+    expected = [np.mean(np.asarray(controller.control(jnp.float32(t), None))[BIPED.present] ** 2) for t in times]
+    assert float(summary.mean_squared_control) == pytest.approx(np.mean(expected), rel=1e-4)
+
+
 def test_there_is_something_to_observe_from_the_start():
     scenario, _ = sensing_scene("squares").build()
     seen = observe(scenario, reset(KEY, scenario))
     assert seen.shape == (2, 2, 2)
     np.testing.assert_allclose(seen[0], [[1, 0], [1, 1]], atol=1e-5)  # areas at rest; no voxel, no reading
+    one = Sense(quantity="area_ratio", voxels=((0, 1),))
+    some = replace(scenario, senses=(one,))
+    np.testing.assert_allclose(observe(some, reset(KEY, some))[0], [[0, 0], [1, 0]], atol=1e-5)  # who lacks it reads 0
     bare = replace(scenario, senses=())
     with pytest.raises(ValueError, match="nothing to observe"):
         observe(bare, reset(KEY, bare))
@@ -267,8 +301,10 @@ def test_steps_of_many_bodies_are_one_program():
 
 PUSH = '''
 """Push a ball to the right, past a line."""
+from dataclasses import replace
 from typing import Literal
 
+import jax
 import jax.numpy as jnp
 
 from vsr.physics.objects import Balls
@@ -286,13 +322,24 @@ class Push(Task):
     type: Literal["push"] = "push"
     line: float = 28.0
     """where the task is over [m]"""
+    scatter: float = 0.0
+    """how far to the right the ball may start [m]"""
     own_measures = {"pushed": pushed}
 
     def occupants(self, dimension, dtype):
         one = jnp.ones(1, dtype)
         return {"ball": Balls(jnp.array([[27.0, 0.9]], dtype), 0.9 * one, 2.0 * one, 0.5 * one, 0.0 * one)}
 
+    def start(self, key, world, state):
+        if not self.scatter:
+            return state
+        aside = self.scatter * jax.random.uniform(key)
+        ball = state.occupants["ball"]
+        moved = ball._replace(position=ball.position.at[0, 0].add(aside))
+        return replace(state, occupants={"ball": moved})
+
     def begin(self, world, state):
+        assert self.placement.left == 20.0
         return {"way": jnp.zeros(()), "steps": jnp.int32(0)}
 
     def accumulate(self, account, world, before, after, action):
@@ -352,8 +399,31 @@ def test_a_plugin_brings_a_task_with_its_own_world(push_task, capsys):
     assert near.measures["travel_velocity"] > far.measures["travel_velocity"] > 0.1  # over the time it took
     stopped = np.asarray(near.trajectory.occupants["ball"].position)[:, 0, 0]
     assert stopped[-1] == stopped[-2] < float(far.trajectory.occupants["ball"].position[-1, 0, 0])
-    show_catalogue("tasks", ["push_task"])
-    assert "Push a ball along x" in capsys.readouterr().out
+    show_catalogue(None, ["push_task"])
+    listed = capsys.readouterr().out
+    assert "Push a ball along x" in listed
+    assert "How far the ball was pushed" in listed
+    assert "push" in str(schema("scene"))
+
+
+def test_what_is_random_at_the_start_hangs_on_the_key(push_task):
+    from experiments.config import load
+
+    scattered = load(push_task(1000.0), ["task.scatter=5.0"])
+    scenario, _ = scattered.build()
+    starts = [reset(jax.random.key(seed), scenario).world.occupants["ball"].position for seed in (0, 0, 1)]
+    np.testing.assert_array_equal(starts[0], starts[1])
+    assert np.abs(starts[0] - starts[2]).max() > 0.01
+    outcomes = [simulate(scattered, key=jax.random.key(seed)).measures["pushed"] for seed in (0, 1)]
+    assert outcomes[0] != outcomes[1]
+
+
+def test_time_after_the_last_call_counts_for_a_task(push_task):
+    """1.5 s are 45 control steps; 1.516 s have one time step more, which the account sees."""
+    from experiments.config import load
+
+    exact, more = (simulate(load(push_task(1000.0), [f"task.duration={t}"])).measures["pushed"] for t in (1.5, 1.516))
+    assert more > exact
 
 
 def test_a_plugins_task_is_evolved(push_task):

@@ -39,7 +39,7 @@ def history_of(optimiser):
         def generation(search, _):
             asked = optimiser.ask(search, sample)
             following = optimiser.tell(search, asked, evaluation_of(asked.genes))
-            return following, (asked, following.population)
+            return following, (asked, optimiser.summary(following).members)
 
         return jax.lax.scan(generation, optimiser.start(key, sample), length=GENERATIONS)[1]
 
@@ -104,7 +104,8 @@ def test_seeds_batch_to_the_same_runs(optimiser):
         for _ in range(3):
             asked = optimiser.ask(search, sample)
             search = optimiser.tell(search, asked, evaluation_of(asked.genes))
-        return search.population.genes["a"], search.population.id
+        members = optimiser.summary(search).members
+        return members.genes["a"], members.id
 
     keys = jnp.stack([jax.random.key(seed) for seed in (3, 4)])
     together = jax.jit(jax.vmap(last))(keys)
@@ -123,7 +124,7 @@ def test_a_generation_of_failures_is_survived():
         for _ in range(2):
             asked = optimiser.ask(search, sample)
             search = optimiser.tell(search, asked, Evaluation(jnp.full(6, jnp.nan), jnp.ones(6, bool)))
-        return search.population
+        return optimiser.summary(search).members
 
     population = survivors(jax.random.key(0))
     assert int(failures(population)) == 6

@@ -37,7 +37,7 @@ from experiments.experiment import Experiment
 from experiments.files import read_json_lines
 from experiments.population import in_parts, on_all_devices
 from experiments.runs import read_run
-from experiments.runs.checkpoints import load_checkpoint
+from experiments.runs.checkpoints import load_checkpoint, save_checkpoint
 from vsr.scene import simulate
 
 MANY_GENES = """
@@ -823,6 +823,28 @@ def test_a_search_keeps_what_state_it_likes(climber, tmp_path):
     assert (stored["keys.steps"] != stored["keys.spare"]).any()
     run = read_run(tmp_path / "whole")
     assert (np.diff(run.fitness, axis=1) >= 0).all()
+    with np.load(tmp_path / "whole" / "archive.npz") as archive:
+        np.testing.assert_array_equal(archive["0"], stored["seen.0"])
+
+
+def test_checkpoints_hold_any_state(tmp_path):
+    """Names with dots, numpy's own names, keys of any kind, numbers that numpy does not know."""
+    state = {
+        "file": jax.numpy.arange(3),
+        "a.b": jax.numpy.float32(1),
+        "a": {"b": jax.numpy.float32(2)},
+        "key": jax.random.key(7, impl="rbg"),
+        "half": jax.numpy.array([1.5, -2.0], jax.numpy.bfloat16),
+        "nothing": (),
+    }
+    save_checkpoint(tmp_path, 3, (state, jax.tree.map(lambda leaf: leaf, state)))
+    done, (first, _), skipped = load_checkpoint(tmp_path, jax.eval_shape(lambda: state), 2)
+    assert (done, skipped) == (3, [])
+    assert jax.tree.structure(first) == jax.tree.structure(state)
+    np.testing.assert_array_equal(jax.random.bits(first.pop("key")), jax.random.bits(state.pop("key")))
+    for one, other in zip(jax.tree.leaves(first), jax.tree.leaves(state), strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)
 
 
 def test_a_measure_that_a_search_needs_must_be_known(climber):

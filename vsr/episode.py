@@ -134,7 +134,7 @@ class Transition(NamedTuple):
     terminated: Array
     """whether the task ended or the simulation failed, ()"""
     truncated: Array
-    """whether the time is up, ()"""
+    """whether the time is up, or would be within another control step, ()"""
 
 
 class Trajectory(NamedTuple):
@@ -172,12 +172,13 @@ def reset(key: Array, scenario: Scenario) -> EpisodeState:
 def begin(scenario: Scenario, robot: AnyState, key: Array | None = None) -> EpisodeState:
     """As `reset`, with the robot in a given state."""
     model, world = scenario.model, scenario.world
-    first = world_state(world, (robot,), jax.random.key(0) if key is None else key)
+    for_world, for_task = jax.random.split(jax.random.key(0) if key is None else key)
+    first = scenario.task.start(for_task, world, world_state(world, (robot,), for_world))
     zero = jnp.zeros((), model.mass.dtype)
     memory = None
     if scenario.senses:  # so that there is something to observe; the first call begins the memory again
         memory = empty_memory(model, scenario.senses)
-        memory = remember(scenario.senses, model, world.environment, robot, memory, jnp.ones((), bool))
+        memory = remember(scenario.senses, model, world.environment, first.robots[0], memory, jnp.ones((), bool))
     return EpisodeState(
         world=first,
         action=jnp.zeros(model.present.shape, model.mass.dtype),
@@ -228,29 +229,27 @@ def record(scenario: Scenario, controller: Controller, start: EpisodeState) -> t
 
 
 def summarise(scenario: Scenario, first: EpisodeState, last: EpisodeState) -> Summary:
-    """What is known of an episode from its first and its last state."""
-    model, schedule = scenario.model, scenario.schedule
+    """What is known of an episode, or of a part of it, from its first and its last state."""
+    return _summary(scenario, first, last, last.world.time - first.world.time)
+
+
+def _summary(scenario: Scenario, first: EpisodeState, last: EpisodeState, total_time: Array) -> Summary:
+    model, calls = scenario.model, last.calls - first.calls
     engine = engine_of(model)
     low, high = engine.bounding_box(model, first.world.robots[0])
     start = engine.center(model, first.world.robots[0])
     masses = jnp.maximum(2**model.present.ndim * model.present.sum(), 1)
-    calls, total_time = schedule.calls, jnp.asarray(schedule.total_time, model.mass.dtype)
-    mean_height = last.height / (calls * masses) if calls else start[-1]
-    mean_squared_control = last.effort / max(calls, 1)
-    if scenario.task.watches_steps:  # which may be over before its time
-        taken = jnp.maximum(last.calls, 1)
-        total_time = jnp.where(last.ended, last.world.time, total_time)
-        mean_height = jnp.where(last.ended, last.height / (taken * masses), mean_height)
-        mean_squared_control = jnp.where(last.ended, last.effort / taken, mean_squared_control)
+    made = jnp.maximum(calls, 1).astype(masses.dtype)
     return Summary(
         start=start,
         end=engine.center(model, last.world.robots[0]),
         box=high - low,
         total_time=total_time,
-        mean_height=mean_height,
-        mean_squared_control=mean_squared_control,
+        mean_height=jnp.where(calls > 0, (last.height - first.height) / (made * masses), start[-1]),
+        mean_squared_control=(last.effort - first.effort) / made,
         failed=last.failed,
         broken_springs=engine.broken_springs(model, last.world.robots[0]),
+        ended=last.ended if scenario.task.needs_every_step else None,
         account=last.account,
     )
 
@@ -269,15 +268,15 @@ def _roll(scenario: Scenario, controller: Controller, start: EpisodeState, keep_
         raise ValueError("the scenario observes other senses than the controller has; give it the controller's")
     schedule, frames = scenario.schedule, None
     now = _Decided(start, start.action)
-    if schedule.calls and not keep_frames and _runs_by_the_clock(scenario, controller):
-        now = _roll_by_the_clock(scenario, controller, now)
+    if schedule.calls and not keep_frames and _runs_open_loop(scenario, controller):
+        now = _rollout_open_loop(scenario, controller, now)
     else:
 
         def interval(now: _Decided, _: None) -> tuple[_Decided, Any]:
             after = step(scenario, now.state, now.action)[0]
             read = observe(scenario, after) if controller.senses else None
             following = _Decided(after, _decide(scenario, controller, after.world.time, read))
-            if scenario.task.watches_steps:
+            if scenario.task.needs_every_step:
                 following = _unless(now.state.ended, following, now)
             return following, ((following.state.world, now.action) if keep_frames else None)
 
@@ -286,10 +285,23 @@ def _roll(scenario: Scenario, controller: Controller, start: EpisodeState, keep_
         now = now._replace(state=_exerted(now.state, scenario.model, now.action[None])) if schedule.calls else now
     last = now.state
     if schedule.remainder:
-        world, seen = _advance(scenario, last.world, now.action[None], schedule.remainder)
-        moved = replace(last, world=world, failed=last.failed | _failed(scenario, world, seen))
-        last = _unless(last.ended, moved, last) if scenario.task.watches_steps else moved
-    return summarise(scenario, start, last), frames
+        last = _moved_to_the_end(scenario, last, now.action)
+    total_time = jnp.asarray(schedule.total_time, scenario.model.mass.dtype)
+    if scenario.task.needs_every_step:
+        total_time = jnp.where(last.ended, last.world.time - start.world.time, total_time)
+    return _summary(scenario, start, last, total_time), frames
+
+
+def _moved_to_the_end(scenario: Scenario, last: EpisodeState, action: Array) -> EpisodeState:
+    """After the time steps that remain behind the last control call."""
+    task, world = scenario.task, scenario.world
+    after, seen = _advance(scenario, last.world, action[None], scenario.schedule.remainder)
+    moved = replace(last, world=after, failed=last.failed | _failed(scenario, after, seen))
+    if not task.needs_every_step:
+        return moved
+    account = task.accumulate(last.account, world, last.world, after, action)
+    moved = replace(moved, account=account, ended=task.ended(account, world, after))
+    return _unless(last.ended, moved, last)
 
 
 def _moved(scenario: Scenario, state: EpisodeState, action: Array) -> EpisodeState:
@@ -335,22 +347,22 @@ def _failed(scenario: Scenario, world: WorldState, seen: Telemetry) -> Array:
     return failed | diverged(scenario.world, world) if scenario.world.is_coupled else failed
 
 
-def _runs_by_the_clock(scenario: Scenario, controller: Controller) -> bool:
+def _runs_open_loop(scenario: Scenario, controller: Controller) -> bool:
     """Whether control values of many calls can be made at once for a kernel that takes them."""
     model = scenario.model
     fused = engine_of(model).takes_many_controls(scenario.schedule.implementation, model.mass.dtype)
-    alone = not (scenario.world.is_coupled or scenario.task.watches_steps)
+    alone = not (scenario.world.is_coupled or scenario.task.needs_every_step)
     return fused and alone and not controller.senses and not scenario.senses
 
 
-def _roll_by_the_clock(scenario: Scenario, controller: Controller, now: _Decided) -> _Decided:
+def _rollout_open_loop(scenario: Scenario, controller: Controller, now: _Decided) -> _Decided:
     """All calls of an episode whose controller feels nothing and whose task watches no steps."""
     schedule, model = scenario.schedule, scenario.model
     at_once = _calls_at_once(schedule.calls)
 
-    def several(now: _Decided, first: Array, count: int) -> _Decided:
+    def several(now: _Decided, count: int) -> _Decided:
         """`count` intervals and the calls at their ends."""
-        times = (first + 1 + jnp.arange(count)).astype(model.mass.dtype) * schedule.interval
+        times = (now.state.calls + 1 + jnp.arange(count)).astype(model.mass.dtype) * schedule.interval
         decided = jax.vmap(lambda time: _decide(scenario, controller, time, None))(times)
         in_force = jnp.concatenate([now.action[None], decided[:-1]])
         world, seen = _advance(scenario, now.state.world, in_force, schedule.steps_per_call)
@@ -365,8 +377,8 @@ def _roll_by_the_clock(scenario: Scenario, controller: Controller, now: _Decided
         return _Decided(state, decided[-1])
 
     whole, rest = divmod(schedule.calls, at_once)
-    now, _ = jax.lax.scan(lambda now, index: (several(now, index * at_once, at_once), None), now, jnp.arange(whole))
-    return several(now, jnp.asarray(whole * at_once), rest) if rest else now
+    now, _ = jax.lax.scan(lambda now, _: (several(now, at_once), None), now, length=whole)
+    return several(now, rest) if rest else now
 
 
 def _calls_at_once(calls: int) -> int:

@@ -202,10 +202,11 @@ def simulate(scene: Scene, *, keep_trajectory: bool = False, key: Array | None =
     with precision(scene.physics.precision):
         scenario, controller = scene.build()
         robot = _place(scenario.model, scenario.world.environment.terrain, scene.task.placement)
-        # Episodes that differ only in where they start, how and what is measured share one program.
-        plain = scenario.task.model_copy(update={"placement": Placement(), "measures": USUAL})
-        scenario = replace(scenario, task=plain)
         start = _begin(scenario, robot, key)
+        if not scene.task.needs_every_step:
+            # Episodes that differ only in where they start and what is measured share one program.
+            plain = scenario.task.model_copy(update={"placement": Placement(), "measures": USUAL})
+            scenario = replace(scenario, task=plain)
         if keep_trajectory:
             episode, trajectory = _record(scenario, controller, start)
         else:

@@ -19,7 +19,7 @@ from experiments.devices import prepare
 from experiments.files import target_file, write_json
 from experiments.plot.figures import FORMATS
 from experiments.runs.meta import describe_start
-from vsr.physics.squares.advance import Implementation, chosen
+from vsr.compute.implementation import Implementation, chosen
 from vsr.spec import suggest
 
 SUITES = ("2d", "3d", "evolve", "growth")

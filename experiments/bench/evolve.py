@@ -23,7 +23,7 @@ from experiments.bench.timing import device_peak_bytes, spread, timed
 from experiments.config import parse_experiment
 from experiments.evolve.generation import compile_evolution
 from experiments.experiment import Experiment
-from vsr.physics.squares.advance import Implementation, chosen
+from vsr.compute.implementation import Implementation, chosen
 
 BIPEDS = """
 robot:

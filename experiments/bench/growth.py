@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 from experiments.bench.planar import BenchScene, box, compile_scene, time_scene
-from vsr.physics.squares.advance import Implementation
+from vsr.compute.implementation import Implementation
 
 Quantity = Literal["voxels", "robots", "substeps"]
 QUANTITIES: tuple[Quantity, ...] = ("voxels", "robots", "substeps")

@@ -16,8 +16,8 @@ import jax.numpy as jnp
 
 from experiments.bench.planar import BenchScene
 from experiments.bench.timing import device_peak_bytes, peak_bytes, timed
+from vsr.compute.implementation import Implementation, chosen
 from vsr.lattice import Environment, Lattice, Plane, State, Stiffness, advance, of_pairs, rest_state, spring_count
-from vsr.physics.squares.advance import Implementation, chosen
 
 SIDE, STIFFNESS, MASS, STEP = 5.0, 1e4, 0.1, 1e-4
 

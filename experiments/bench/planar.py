@@ -19,7 +19,7 @@ from experiments.encodings import Genes
 from experiments.evolve.generation import evaluation_of, memory_limit, most_at_once, within_memory
 from experiments.experiment import Experiment
 from experiments.population import on_all_devices
-from vsr.physics.squares.advance import Implementation, chosen
+from vsr.compute.implementation import Implementation, chosen
 from vsr.physics.squares.scaffolding import SIDE_SPRINGS
 
 SPRINGS_PER_VOXEL = {("squares", 2): 4 * len(SIDE_SPRINGS) + 2, ("points", 2): 6, ("points", 3): 28}

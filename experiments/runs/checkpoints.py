@@ -7,6 +7,7 @@ that turns out to be damaged costs time but not the run. npz files carry check s
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,15 @@ KEPT = 2
 
 def save_checkpoint(folder: Path, generations: int, searches: tuple[Any, ...]) -> None:
     """Write a checkpoint named after the number of generations done, then remove the oldest."""
-    every = [_named_leaves(search) for search in jax.device_get([_with_plain_keys(search) for search in searches])]
-    arrays = {name: np.stack([leaves[name] for leaves in every]) for name in every[0]}
-    write_arrays(folder / f"{generations:08d}.npz", arrays)
+    save_arrays(folder / f"{generations:08d}.npz", searches)
     for old in checkpoint_files(folder)[:-KEPT]:
         old.unlink(missing_ok=True)
+
+
+def save_arrays(file: Path, of_seeds: Sequence[Any]) -> None:
+    """Write equal pytrees, one a seed, as arrays named by their paths."""
+    every = [_named_leaves(tree) for tree in jax.device_get([_plain(tree) for tree in of_seeds])]
+    write_arrays(file, {name: np.stack([leaves[name] for leaves in every]) for name in every[0]})
 
 
 def checkpoint_files(folder: Path) -> list[Path]:
@@ -51,7 +56,7 @@ def load_checkpoint(folder: Path, like: Any, seeds: int) -> tuple[int, tuple[Any
 
 
 def _searches(path: Path, arrays: dict[str, np.ndarray], like: Any, seeds: int) -> tuple[Any, ...]:
-    plain = jax.eval_shape(_with_plain_keys, like)
+    plain = jax.eval_shape(_plain, like)
     needed_leaves = _named_leaves(plain)
     for name, leaf in needed_leaves.items():
         given, needed = arrays.get(name), (seeds, *leaf.shape)
@@ -68,18 +73,35 @@ def _searches(path: Path, arrays: dict[str, np.ndarray], like: Any, seeds: int) 
 
 
 def _named_leaves(search: Any) -> dict[str, Any]:
-    """Every array of a search by its path, for example `population.genes.body`."""
+    """Every array of a search by its path, for example `population.genes.body`, or its full path where need be.
+
+    numpy keeps the name `file` for itself, and mappings may have keys with dots.
+    """
     leaves, _ = jax.tree_util.tree_flatten_with_path(search)
-    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
+    short = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in leaves]
+    plain = {name for name in short if short.count(name) == 1 and name not in ("", "file")}
+    return {
+        name if name in plain else f"leaf{jax.tree_util.keystr(path)}": leaf
+        for name, (path, leaf) in zip(short, leaves, strict=True)
+    }
 
 
-def _with_plain_keys(search: Any) -> Any:
-    """The same with random keys as plain numbers, which files can hold."""
-    return jax.tree.map(lambda leaf: jax.random.key_data(leaf) if _is_key(leaf) else leaf, search)
+def _plain(search: Any) -> Any:
+    """The same as files can hold it: random keys, and numbers that numpy does not know, as whole numbers."""
+
+    def plain(leaf: Any) -> Any:
+        if _is_key(leaf):
+            return jax.random.key_data(leaf)
+        unknown = np.dtype(leaf.dtype).kind == "V"
+        return jax.lax.bitcast_convert_type(leaf, f"uint{8 * leaf.dtype.itemsize}") if unknown else leaf
+
+    return jax.tree.map(plain, search)
 
 
 def _as_before(like: Any, leaf: Any) -> Any:
-    return jax.random.wrap_key_data(leaf) if _is_key(like) else leaf
+    if _is_key(like):
+        return jax.random.wrap_key_data(leaf, impl=jax.random.key_impl(like))
+    return leaf if leaf.dtype == like.dtype else jax.lax.bitcast_convert_type(leaf, like.dtype)
 
 
 def _is_key(leaf: Any) -> bool:

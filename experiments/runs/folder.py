@@ -6,6 +6,7 @@
     lineage/           npz pieces: ids, parents and fitness of all individuals, and the best genes of each generation
     checkpoints/       the last two, each enough to go on
     best/              each seed's best robot, as a file that `vsr simulate` accepts
+    archive.npz        the searches' archives or fronts, if they have any
     plugins/           copies of the user's own modules, if any
 
 A folder is a run if it has both meta.json and config.yaml. Order of writing makes it safe to be killed at any moment:
@@ -39,14 +40,14 @@ from experiments.files import (
     write_json,
     write_text,
 )
-from experiments.runs.checkpoints import checkpoint_files, load_checkpoint, save_checkpoint
+from experiments.runs.checkpoints import checkpoint_files, load_checkpoint, save_arrays, save_checkpoint
 from experiments.runs.stats import GenerationStats
 
 CONFIG, META, STATISTICS, LOCK = "config.yaml", "meta.json", "statistics.jsonl", "lock"
 LOCKS = Path("/proc/locks")
 """Linux lists the locks of this computer here, so that the run's need not be touched: a run that starts in the moment
 in which another process tries its lock would be refused."""
-BEST = "best"
+BEST, ARCHIVE = "best", "archive.npz"
 FOLDERS = ("lineage", "checkpoints", BEST)
 MAY_CHANGE = ("generations", "checkpoint_seconds")
 """What may differ when a run goes on."""
@@ -150,6 +151,7 @@ class RunFolder:
             if self._lineage:
                 self._write_lineage()
                 self._write_best(self._lineage[-1][1])
+            self._write_archive(searches)
             save_checkpoint(self.path / "checkpoints", generations, searches)
         self._lineage.clear()
 
@@ -211,6 +213,12 @@ class RunFolder:
         for part in reports[0].best_genes:
             arrays[f"best_genes.{part}"] = over_generations([np.asarray(r.best_genes[part]) for r in reports])
         write_arrays(self.path / "lineage" / f"{self._lineage[0][0]:08d}.npz", arrays)
+
+    def _write_archive(self, searches: tuple[Any, ...]) -> None:
+        """The archives or fronts of all seeds, where the search has them."""
+        archives = [self.experiment.ea.summary(search).archive for search in searches]
+        if archives[0] is not None:
+            save_arrays(self.path / ARCHIVE, archives)
 
     def _write_best(self, stats: GenerationStats) -> None:
         for i, seed in enumerate(self.experiment.seeds):

@@ -33,7 +33,7 @@ class TimeFunctions:
     phase: Array
     """[rad]"""
     start: Array
-    """offset at birth"""
+    """offset at the start"""
     end: Array
     """offset at the end of development"""
     duration: Array

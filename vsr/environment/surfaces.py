@@ -16,6 +16,11 @@ from vsr.environment.model import Environment, Plane, Sphere
 from vsr.terrain.field import HeightField, field_surface
 from vsr.terrain.surface import Terrain, surface
 
+BOUNCE_SPEED = 1.0
+"""Slower approaches of rigid masses and balls do not bounce [m/s] (dyn4j's restitution velocity)."""
+SLOP = 0.005
+"""Depth of rigid masses and balls that is left alone [m] (dyn4j's linear tolerance)."""
+
 
 class Surface(NamedTuple):
     """An obstacle as every node meets it."""

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from pydantic import Field, field_validator
 
@@ -77,9 +78,13 @@ def remember(
 
 
 def readings(senses: Sequence[Sense], memory: Array) -> Array:
-    """All readings, 0 in empty cells, (senses, *cells)."""
+    """All readings, 0 in empty cells and where a voxel lacks the sense, (senses, *cells)."""
     names = _quantities(senses)
-    return jnp.stack([_summarise(sense, memory[:, names.index(sense.quantity)]) for sense in senses])
+
+    def read(sense: Sense) -> Array:
+        return _where_sensed(sense, _summarise(sense, memory[:, names.index(sense.quantity)]))
+
+    return jnp.stack([read(sense) for sense in senses])
 
 
 def read_trajectory(senses: Sequence[Sense], model: AnyModel, environment: Environment, states: AnyState) -> Array:
@@ -97,6 +102,16 @@ def read_trajectory(senses: Sequence[Sense], model: AnyModel, environment: Envir
     count = len(jax.tree.leaves(called)[0])
     _, found = jax.lax.scan(call, empty_memory(model, senses), (called, jnp.arange(count)))
     return jnp.concatenate([jnp.zeros((1, *found.shape[1:]), found.dtype), found])
+
+
+def _where_sensed(sense: Sense, values: Array) -> Array:
+    """0 for voxels that do not have the sense."""
+    if sense.voxels is None:
+        return values
+    has = np.zeros(values.shape, bool)
+    for place in sense.voxels:
+        has[place[::-1]] = True
+    return jnp.where(has, values, 0)
 
 
 def _quantities(senses: Sequence[Sense]) -> list[str]:

@@ -54,12 +54,16 @@ class Task(Spec):
         """What the world holds at the start besides the robot and its ground (vsr.physics.coupled.Occupant)."""
         return {}
 
+    def start(self, key: Array, world: WorldModel, state: WorldState) -> WorldState:
+        """The world at the start: what the task draws at random or puts onto the ground is changed here."""
+        return state
+
     def begin(self, world: WorldModel, state: WorldState) -> Any:
         """What `accumulate` starts from: any pytree."""
         return None
 
     def accumulate(self, account: Any, world: WorldModel, before: WorldState, after: WorldState, action: Array) -> Any:
-        """The account after one more control step."""
+        """The account after one more control step, or after what time remains behind the last."""
         return account
 
     @abstractmethod
@@ -73,10 +77,10 @@ class Task(Spec):
     # what follows from the rules
 
     @property
-    def watches_steps(self) -> bool:
+    def needs_every_step(self) -> bool:
         """Whether measures or the end hang on single control steps, so that none can be left out."""
         kind = type(self)
-        return kind.accumulate is not Task.accumulate or kind.ended is not Task.ended
+        return any(getattr(kind, rule) is not getattr(Task, rule) for rule in ("begin", "accumulate", "ended"))
 
     def evaluate(self, episode: Summary, names: tuple[str, ...] | None = None) -> dict[str, Array]:
         """The named measures, or all that the task asks for; not a number where the episode failed."""

@@ -30,5 +30,7 @@ class Summary:
     """True if the state ever was not finite or exploded, or there is no voxel, ()"""
     broken_springs: Array | None = None
     """how many springs broke, (); None if none can"""
+    ended: Array | None = None
+    """whether the task was over before its time, (); None if it cannot be"""
     account: Any = None
     """what the task accumulated (`Task.accumulate`)"""

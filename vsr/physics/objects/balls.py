@@ -18,13 +18,10 @@ from jax import Array
 from vsr.compute.vector import join, split
 from vsr.environment import Environment
 from vsr.environment.model import by_components
-from vsr.environment.surfaces import combined_friction, combined_restitution, surfaces
+from vsr.environment.surfaces import BOUNCE_SPEED, SLOP, combined_friction, combined_restitution, surfaces
 from vsr.physics.contract import SurfacePoints
+from vsr.physics.telemetry import has_diverged
 
-BOUNCE_SPEED = 1.0
-"""Slower approaches do not bounce [m/s], as for robots on the ground."""
-SLOP = 0.005
-"""Depth that is left alone [m]."""
 CORRECTION_TIME = 0.05
 """In which depth beyond the slop is undone [s]; short enough to carry weight, too long to throw anything back."""
 
@@ -70,7 +67,7 @@ class Balls:
         return pushed, impulse.sum(0).reshape(points.position.shape)
 
     def diverged(self, state: BallState) -> Array:
-        return ~jnp.isfinite(state.position.sum() + state.velocity.sum() + state.spin.sum())
+        return has_diverged((state.position.sum(-1), state.spin.sum(-1)), state.velocity).any()
 
     def momentum(self, state: BallState) -> Array:
         """Linear momentum [kg m/s], (dimension,)."""
@@ -84,7 +81,7 @@ class Balls:
     def _on_ground(self, environment: Environment, state: BallState) -> BallState:
         """Put back on the surface what sank in, with the impulse and the friction of a rolling ball."""
         for surface in surfaces(by_components(environment), split(state.position, 1)):
-            normal = join(surface.normal, 1)
+            normal = join(tuple(jnp.broadcast_to(part, self.radius.shape) for part in surface.normal), 1)
             depth = self.radius - surface.height
             touches = depth > 0
             friction = combined_friction(self.friction, surface.friction)
@@ -94,8 +91,8 @@ class Balls:
             wanted = jnp.where(approach < -BOUNCE_SPEED, -restitution * approach, 0)
             press = jnp.where(touches, jnp.maximum(wanted - approach, 0) * self.mass, 0)
             sliding = at_foot - approach[:, None] * normal
-            grip = _coulomb(sliding, friction * press, 1 / self.mass + self.radius**2 / self._inertia)
-            impulse = press[:, None] * normal + grip
+            held = _coulomb(sliding, friction * press, 1 / self.mass + self.radius**2 / self._inertia)
+            impulse = press[:, None] * normal + held
             state = BallState(
                 state.position + jnp.where(touches, jnp.maximum(depth - SLOP, 0), 0)[:, None] * normal,
                 state.velocity + impulse / self.mass[:, None],

@@ -20,15 +20,11 @@ from jax import Array
 
 from vsr.compute.materialize import iterate, materialize
 from vsr.environment import Environment
-from vsr.environment.surfaces import combined_friction, combined_restitution, height_over
+from vsr.environment.surfaces import BOUNCE_SPEED, SLOP, combined_friction, combined_restitution, height_over
 from vsr.physics.squares.model import SquareModel
 from vsr.terrain.field import HeightField
 from vsr.terrain.surface import Terrain, surface
 
-BOUNCE_SPEED = 1.0
-"""Slower approaches do not bounce [m/s] (dyn4j's restitution velocity)."""
-SLOP = 0.005
-"""Depth that is left alone [m] (dyn4j's linear tolerance)."""
 CORRECTED_SHARE = 1 - 0.8**10
 """Share of the depth beyond the slop undone in each substep (dyn4j: ten passes of a fifth in each step)."""
 MAX_CORRECTION = 0.2

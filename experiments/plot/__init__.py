@@ -1,0 +1,1 @@
+"""`vsr plot` and `vsr compare`: fitness curves, comparisons, the style of figures."""
