@@ -249,7 +249,7 @@ def test_a_rollout_goes_on_from_where_an_episode_is(implementation):
     scenario, controller = scene(task=Locomotion(duration=0.2)).build()
     scenario = replace(scenario, schedule=replace(SHORT, duration=0.1, implementation=implementation))
     first = reset(KEY, scenario)
-    begun = step(scenario, first, first.action)[0]
+    begun = step(scenario, first, jnp.full_like(first.action, 0.5))[0]
     went_on = jax.jit(record if implementation == "xla" else rollout)(scenario, controller, begun)
     fresh = jax.jit(rollout)(scenario, controller, first)
     summary = went_on[0] if implementation == "xla" else went_on

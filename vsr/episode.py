@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -275,14 +276,15 @@ def _roll(scenario: Scenario, controller: Controller, start: EpisodeState, keep_
         def interval(now: _Decided, _: None) -> tuple[_Decided, Any]:
             after = step(scenario, now.state, now.action)[0]
             read = observe(scenario, after) if controller.senses else None
-            following = _Decided(after, _decide(scenario, controller, after.world.time, read))
+            action = _decide(scenario, controller, after.world.time, read)
+            # What is decided counts: the last decision, too, which is in force only if time remains.
+            effort = now.state.effort + _effort(scenario.model, action)
+            following = _Decided(replace(after, effort=effort), action)
             if scenario.task.needs_every_step:
                 following = _unless(now.state.ended, following, now)
             return following, ((following.state.world, now.action) if keep_frames else None)
 
         now, frames = jax.lax.scan(interval, now, length=schedule.calls)
-        # The last decision counts, though the episode may end before it is in force.
-        now = now._replace(state=_exerted(now.state, scenario.model, now.action[None])) if schedule.calls else now
     last = now.state
     if schedule.remainder:
         last = _moved_to_the_end(scenario, last, now.action)
@@ -356,7 +358,7 @@ def _runs_open_loop(scenario: Scenario, controller: Controller) -> bool:
 
 
 def _rollout_open_loop(scenario: Scenario, controller: Controller, now: _Decided) -> _Decided:
-    """All calls of an episode whose controller feels nothing and whose task watches no steps."""
+    """All calls of an episode whose controller reads no senses and whose task needs no single steps."""
     schedule, model = scenario.schedule, scenario.model
     at_once = _calls_at_once(schedule.calls)
 
@@ -367,11 +369,12 @@ def _rollout_open_loop(scenario: Scenario, controller: Controller, now: _Decided
         in_force = jnp.concatenate([now.action[None], decided[:-1]])
         world, seen = _advance(scenario, now.state.world, in_force, schedule.steps_per_call)
         state = replace(
-            _exerted(now.state, model, decided),
+            now.state,
             world=replace(world, time=times[-1]),
             action=in_force[-1],
             calls=now.state.calls + count,
             height=now.state.height + seen.height.sum(),
+            effort=now.state.effort + jax.vmap(partial(_effort, model))(decided).sum(),
             failed=now.state.failed | seen.diverged.any(),
         )
         return _Decided(state, decided[-1])
@@ -395,11 +398,6 @@ def _decide(scenario: Scenario, controller: Controller, time: Array, read: Array
 def _effort(model: AnyModel, action: Array) -> Array:
     """Mean squared control value over voxels."""
     return (action**2).sum() / jnp.maximum(model.present.sum(), 1)
-
-
-def _exerted(state: EpisodeState, model: AnyModel, actions: Array) -> EpisodeState:
-    """The state with the effort of more actions, (actions, *cells)."""
-    return replace(state, effort=state.effort + jax.vmap(lambda action: _effort(model, action))(actions).sum())
 
 
 def _unless(condition: Array, value: Any, otherwise: Any) -> Any:

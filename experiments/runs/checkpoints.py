@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from experiments.config.problems import UserError
 from experiments.files import write_arrays
 
 KEPT = 2
+GENERATORS = "threefry2x32", "rbg", "unsafe_rbg"
+"""Of random keys, as JAX names them."""
 
 
 def save_checkpoint(folder: Path, generations: int, searches: tuple[Any, ...]) -> None:
@@ -100,8 +103,13 @@ def _plain(search: Any) -> Any:
 
 def _as_before(like: Any, leaf: Any) -> Any:
     if _is_key(like):
-        return jax.random.wrap_key_data(leaf, impl=jax.random.key_impl(like))
+        return jax.random.wrap_key_data(leaf, impl=_generator(like))
     return leaf if leaf.dtype == like.dtype else jax.lax.bitcast_convert_type(leaf, like.dtype)
+
+
+def _generator(key: Any) -> str:
+    """The name of a random key's generator, from its shape alone."""
+    return next(name for name in GENERATORS if jax.eval_shape(partial(jax.random.key, 0, impl=name)).dtype == key.dtype)
 
 
 def _is_key(leaf: Any) -> bool:
