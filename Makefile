@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 
-.PHONY: demo test lint clean
+.PHONY: demo test test-full lint clean
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -19,6 +19,9 @@ test: $(VENV)/.ready
 	$(RUN)/ruff check .
 	$(RUN)/pyright
 	$(RUN)/python -m pytest -n 2 --dist loadfile
+
+test-full: $(VENV)/.ready
+	$(RUN)/python -m pytest -n 2 --dist loadfile -m ''
 
 lint: $(VENV)/.ready
 	$(RUN)/ruff check .

@@ -137,6 +137,7 @@ def test_the_kernel_does_what_the_reference_does(monkeypatch, precise, terrain, 
     launch._batched.cache_clear()
 
 
+@pytest.mark.slow
 def test_a_vmap_of_vmaps_is_the_robots_alone(precise):
     models, environment, states, controls = zoo(precise)
     environment = replace(environment, terrain=None)

@@ -71,6 +71,7 @@ def test_lattices_and_3d_robots_are_timed(tmp_path, capsys):
     assert "cubes" in printed
 
 
+@pytest.mark.slow
 def test_growth_is_timed_and_drawn(tmp_path, capsys):
     series = Series("robots", (replace(PAIR, robots=1, seconds=(0.2, 0.2)), PAIR))
     json_file, plot = tmp_path / "figures.json", tmp_path / "growth.svg"

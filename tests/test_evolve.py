@@ -316,6 +316,7 @@ def wait_until(condition, seconds=120):
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_sigkill_at_random_moments_then_resume(tiny, tmp_path):
     """Killed while writing, killed at random moments of running generations, then left to end."""
     undisturbed = evolve(EvolveOptions(str(tiny), ("generations=60",), out=str(tmp_path / "undisturbed")))

@@ -78,6 +78,7 @@ def test_the_kernel_moves_bodies_as_plain_jax_does(shape, materials, terrain, la
     assert_close(*results)
 
 
+@pytest.mark.slow
 def test_bodies_of_a_grid_are_moved_and_absent_nodes_stay():
     """As when bodies evolve: four layers of nodes, most of them absent, so that programs have nothing to do."""
     table = PointMaterials.of(list(BY_FORCE.values()), 3.0, 3, jnp.float32)

@@ -124,6 +124,7 @@ def own(tmp_path_factory):
     return folder / "own.yaml"
 
 
+@pytest.mark.slow
 def test_a_study_is_run_in_pieces(vsr, own, tmp_path, monkeypatch):
     """One experiment stopped after its first generation, then all of the rest; what is finished is not touched."""
     command = ["reproduce", own, "--scale", "tiny", "--out", tmp_path]
