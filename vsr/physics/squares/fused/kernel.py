@@ -134,7 +134,7 @@ class _Program:
     # Tables
 
     def load(self, table: Any, row: int | Array, slots: Array) -> Array:
-        # Widths are powers of two; telling the compiler so saves it from computing every address again.
+        # Widths are powers of two; the mask shows it to the compiler, which then need not compute every address again.
         return triton.load(table.at[self.own(table), _index(row), slots & (table.shape[-1] - 1)])
 
     def own(self, table: Any) -> Any:
