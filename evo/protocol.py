@@ -28,6 +28,8 @@ class Evaluation:
     """larger is better, not finite for a failure, (size,)"""
     failed: Array
     """whether the evaluation failed, (size,)"""
+    failure: Array | None = None
+    """why, in numbers of whoever evaluates, 0 where it did not, (size,)"""
     measures: dict[str, Array] = field(default_factory=dict)
     """by name, not finite for a failure, (size,)"""
     descriptors: Array | None = None

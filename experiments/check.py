@@ -10,7 +10,8 @@ import numpy as np
 
 from experiments.config import dump_yaml, load
 from experiments.devices import check_implementation
-from experiments.evolve.generation import ask, evaluate_all, most_at_once, search_shapes, tell
+from experiments.evolve.evaluation import evaluate_all
+from experiments.evolve.generation import ask, most_at_once, search_shapes, tell
 from experiments.experiment import Experiment, grid_name
 from experiments.numbers import count
 from experiments.reproduce.reading import StudyFile, is_study, load_study

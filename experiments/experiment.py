@@ -9,7 +9,9 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from evo import OPTIMISERS, Optimiser
 from experiments.encodings import EvolvedRobot
+from experiments.evaluation import EvaluationOptions
 from vsr.episode import Schedule
+from vsr.physics.engine import ENGINES
 from vsr.scene import Physics, Scene, World, check_episode, plan
 from vsr.spec import Count, OneOf, Real, Spec, misfit, suggest
 from vsr.tasks import TASKS, Locomotion, Task
@@ -61,6 +63,8 @@ class Experiment(Spec):
     physics: Physics = Physics()
     fitness: Annotated[Fitness, BeforeValidator(_read_fitness, json_schema_input_type=Fitness | str)] = Fitness()
     """a measure's name, or a mapping with `measure` and `direction`"""
+    evaluation: EvaluationOptions = EvaluationOptions()
+    """how often and how finely individuals are simulated"""
     ea: Annotated[Optimiser, OneOf(OPTIMISERS, default="mu_plus_lambda")] = OPTIMISERS["mu_plus_lambda"]()
     """how to search"""
     generations: Annotated[Count, Field(ge=1)] = 500
@@ -104,7 +108,9 @@ class Experiment(Spec):
 
     def resolved(self) -> Experiment:
         """The same experiment with what it leaves to the program written out, so that a later version repeats it."""
-        physics = self.physics.model_copy(update={"substeps": self.schedule().substeps})
+        integrator = self.physics.integrator or ENGINES[self.robot.body.masses].usual_integrator
+        written = {"substeps": self.schedule().substeps, "integrator": integrator}
+        physics = self.physics.model_copy(update=written)
         return self.model_copy(update={"physics": physics})
 
     def scene(self, genes: dict[str, np.ndarray]) -> Scene | None:

@@ -36,7 +36,7 @@ def show_outcome(name: str, scene: Scene, outcome: Outcome, out: str | None) -> 
         table.add_row("broken_springs", str(outcome.broken_springs), "")
     console.print(table)
     if outcome.failed:
-        console.print("failed: the state stopped being finite or exploded", style="red")
+        console.print(f"failed: {outcome.failure.label}", style="red")
     if out:
         console.print(f"drawn in {out}", highlight=False, soft_wrap=True, markup=False)
 

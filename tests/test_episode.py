@@ -430,7 +430,7 @@ def test_a_plugins_task_is_evolved(push_task):
     """Its measure is the fitness; the file is checked, and unknown measures are refused by the task."""
     from experiments.check import check_file
     from experiments.config import ConfigError, load
-    from experiments.evolve.generation import evaluation_of
+    from experiments.evolve.evaluation import evaluation_of
 
     search = "ea: {n_pop: 2, n_tour: 1}\ngenerations: 1\n"
     file = push_task(1000.0, "phases", f"fitness: pushed\n{search}")

@@ -32,7 +32,8 @@ from experiments.devices import cache_folder
 from experiments.evolve import programs
 from experiments.evolve.command import EvolveOptions, evolve
 from experiments.evolve.display import Progress, open_display
-from experiments.evolve.generation import compile_evolution, evaluation_of, search_shapes, within_memory
+from experiments.evolve.evaluation import evaluation_of
+from experiments.evolve.generation import compile_evolution, search_shapes, within_memory
 from experiments.experiment import Experiment
 from experiments.files import read_json_lines
 from experiments.population import in_parts, on_all_devices

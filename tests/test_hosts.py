@@ -291,7 +291,7 @@ def test_places_that_cannot_be_used_are_told():
 SHARED_OUT = """
 import sys, jax, numpy as np
 from experiments.devices import prepare
-from experiments.evolve.generation import evaluation_of
+from experiments.evolve.evaluation import evaluation_of
 from experiments.experiment import Experiment
 from experiments.population import in_parts, on_all_devices
 prepare()
@@ -302,7 +302,7 @@ experiment = Experiment.model_validate(
 )
 genes = experiment.robot.sample(jax.random.key(0), 11)
 shared, alone = (
-    jax.jit(lambda everyone, share=share: share(evaluation_of(experiment), everyone, 3))(genes)
+    jax.jit(lambda everyone, share=share: share(lambda one: evaluation_of(experiment)(one), everyone, 3))(genes)
     for share in (on_all_devices, in_parts)
 )
 assert len(alone.fitness.devices()) == 1

@@ -37,7 +37,7 @@ def test_defaults_are_the_papers():
     ("name", "bad"),
     [
         ("mass_side_ratio", 0.0), ("mass_side_ratio", 0.51), ("linear_damping", -1.0), ("angular_damping", -0.1),
-        ("mass", 0.0), ("friction", -1.0), ("restitution", 0.0), ("spring_frequency", 0.0), ("spring_frequency", -8.0),
+        ("mass", 0.0), ("friction", -1.0), ("restitution", 0.0), ("spring_frequency", -8.0),
         ("spring_damping_ratio", -0.1), ("spring_damping_ratio", 1.1), ("max_force", -1.0), ("max_area_change", 1.1),
         ("max_area_change", -0.1), ("lower_limit", -1.0), ("upper_limit", 0.9), ("actuation", "magnets"),
         ("mass", float("nan")), ("mass", float("inf")), ("mass", "heavy"), ("mass", True), ("mass", "1.0"),

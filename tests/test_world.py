@@ -14,7 +14,7 @@ from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.objects import Balls, BallState
 from vsr.tasks import move_rigidly
 from vsr.terrain import Flat
-from vsr.world import WorldModel, advance, diverged, world_state
+from vsr.world import WorldModel, advance, failure, world_state
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 KEY = jax.random.key(0)
@@ -93,7 +93,7 @@ def test_what_a_robot_pushes_pushes_back(thrown):
     assert float(later_ball[0]) > 5.0  # a good part of the robot's 4 m/s times its mass
     assert float(ball[0]) == 0.0
     np.testing.assert_allclose(later_robot + later_ball, robot + ball, atol=2e-5 * float(robot[0]))
-    assert not bool(diverged(world, after))
+    assert not bool(failure(world, after))
     assert float(jnp.abs(after.occupants["balls"].spin).max()) > 0.01  # hit off the middle, with friction
 
 
@@ -219,6 +219,6 @@ def test_balls_lie_on_any_obstacle(dimension):
         )
         lies = move(still_ball.rest_state())
         np.testing.assert_allclose(lies.position, still_ball.start, atol=0.02)
-        assert not bool(still_ball.diverged(lies))
+        assert not bool(still_ball.failure(lies))
     exploded = lies._replace(velocity=lies.velocity + 1e5)
-    assert bool(still_ball.diverged(exploded))
+    assert bool(still_ball.failure(exploded))

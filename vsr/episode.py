@@ -20,10 +20,11 @@ from vsr.compute.implementation import Implementation
 from vsr.controllers import Controller
 from vsr.environment import Environment
 from vsr.physics.engine import AnyModel, AnyState, engine_of
+from vsr.physics.failure import Failure, first_of
 from vsr.physics.telemetry import Telemetry
 from vsr.sensors import Sense, empty_memory, readings, remember
-from vsr.tasks import Locomotion, Summary, Task, place
-from vsr.world import WorldModel, WorldState, advance, diverged, world_state
+from vsr.tasks import Locomotion, Summary, Task, has_left, place
+from vsr.world import WorldModel, WorldState, advance, failure, world_state
 
 MOST_CALLS_AT_ONCE = 128
 """Control values of this many calls are made at once for a kernel that takes them all (a controller without senses)."""
@@ -119,12 +120,17 @@ class EpisodeState:
     """sum over control steps and masses of their centres' heights [m], ()"""
     effort: Array
     """sum over control steps of the mean squared control value, ()"""
-    failed: Array
-    """whether the state ever was not finite or exploded, ()"""
+    failure: Array
+    """the first that befell anything, 0 if none did (vsr.physics.failure), ()"""
     ended: Array
     """whether the task is over before its time, ()"""
     account: Any
     """what the task accumulates"""
+
+    @property
+    def failed(self) -> Array:
+        """Whether the simulation is no use, ()."""
+        return self.failure > 0
 
 
 class Transition(NamedTuple):
@@ -187,7 +193,7 @@ def begin(scenario: Scenario, robot: AnyState, key: Array | None = None) -> Epis
         calls=jnp.zeros((), jnp.int32),
         height=zero,
         effort=zero,
-        failed=diverged(world, first) | (model.present.sum() == 0),
+        failure=jnp.where(model.present.sum() == 0, int(Failure.empty), failure(world, first)),
         ended=jnp.zeros((), bool),
         account=scenario.task.begin(world, first),
     )
@@ -248,7 +254,7 @@ def _summary(scenario: Scenario, first: EpisodeState, last: EpisodeState, total_
         total_time=total_time,
         mean_height=jnp.where(calls > 0, (last.height - first.height) / (made * masses), start[-1]),
         mean_squared_control=(last.effort - first.effort) / made,
-        failed=last.failed,
+        failure=first_of(last.failure, _failure_at_the_end(scenario, last)),
         broken_springs=engine.broken_springs(model, last.world.robots[0]),
         ended=last.ended if scenario.task.needs_every_step else None,
         account=last.account,
@@ -298,7 +304,7 @@ def _moved_to_the_end(scenario: Scenario, last: EpisodeState, action: Array) -> 
     """After the time steps that remain behind the last control call."""
     task, world = scenario.task, scenario.world
     after, seen = _advance(scenario, last.world, action[None], scenario.schedule.remainder)
-    moved = replace(last, world=after, failed=last.failed | _failed(scenario, after, seen))
+    moved = replace(last, world=after, failure=_failure(scenario, last, after, seen))
     if not task.needs_every_step:
         return moved
     account = task.accumulate(last.account, world, last.world, after, action)
@@ -325,7 +331,7 @@ def _moved(scenario: Scenario, state: EpisodeState, action: Array) -> EpisodeSta
         calls=state.calls + 1,
         height=state.height + seen.height.sum(),
         effort=state.effort + _effort(model, action),
-        failed=state.failed | _failed(scenario, world, seen),
+        failure=_failure(scenario, state, world, seen),
     )
 
 
@@ -343,10 +349,22 @@ def _advance(scenario: Scenario, world: WorldState, controls: Array, time_steps:
     return world, seen
 
 
-def _failed(scenario: Scenario, world: WorldState, seen: Telemetry) -> Array:
-    """Whether anything diverged: the robot at the end of some interval, or now anything else."""
-    failed = seen.diverged.any()
-    return failed | diverged(scenario.world, world) if scenario.world.is_coupled else failed
+def _failure(scenario: Scenario, state: EpisodeState, world: WorldState, seen: Telemetry) -> Array:
+    """The first failure so far: of the robot at the end of some interval, or now of anything else."""
+    found = seen.failure.max()
+    if scenario.world.is_coupled:
+        found = jnp.maximum(found, failure(scenario.world, world))
+    return first_of(state.failure, found)
+
+
+def _failure_at_the_end(scenario: Scenario, last: EpisodeState) -> Array:
+    """What is looked for only in the last state: voxels that stayed inside out, and robots that are gone."""
+    model, environment, robot = scenario.model, scenario.world.environment, last.world.robots[0]
+    engine = engine_of(model)
+    size = engine.voxel_motion(model, environment, robot).size_ratio
+    inverted = ((size <= 0) & (model.present > 0)).any()
+    gone = has_left(environment.terrain, engine.center(model, robot), model.voxel_side)
+    return jnp.where(inverted, int(Failure.inverted), jnp.where(gone, int(Failure.left_world), 0))
 
 
 def _runs_open_loop(scenario: Scenario, controller: Controller) -> bool:
@@ -375,7 +393,7 @@ def _rollout_open_loop(scenario: Scenario, controller: Controller, now: _Decided
             calls=now.state.calls + count,
             height=now.state.height + seen.height.sum(),
             effort=now.state.effort + jax.vmap(partial(_effort, model))(decided).sum(),
-            failed=now.state.failed | seen.diverged.any(),
+            failure=_failure(scenario, now.state, world, seen),
         )
         return _Decided(state, decided[-1])
 

@@ -21,6 +21,7 @@ from vsr.display import Displayed
 from vsr.environment import Environment
 from vsr.episode import Scenario, Schedule, Trajectory, begin, record, rollout, scenario_of
 from vsr.physics.engine import ENGINES, AnyModel, assemble_body, stability_bound
+from vsr.physics.failure import Failure
 from vsr.physics.substeps import choose_substeps
 from vsr.spec import Count, OneOf, Real, Seconds, Spec, misfit
 from vsr.tasks import TASKS, Locomotion, Placement, Task, place
@@ -76,8 +77,8 @@ class Physics(Spec):
     implementation: Literal["auto", "xla", "fused"] = "auto"
     """of the simulator's inner loop: plain JAX (xla), or one GPU kernel (fused), which auto takes where it can run"""
 
-    integrator: Literal["semi_implicit_euler", "explicit_euler", "verlet", "rk4"] = "semi_implicit_euler"
-    """how a substep is taken; bodies of square masses know only the first"""
+    integrator: Literal["semi_implicit_euler", "explicit_euler", "verlet", "rk4"] | None = None
+    """how a substep is taken; if absent, verlet for point masses; square masses know only semi_implicit_euler"""
 
     def check_device(self) -> None:
         """Raise ValueError if the implementation asked for cannot run on the device that jax computes on."""
@@ -183,8 +184,8 @@ class Outcome(Displayed):
 
     measures: dict[str, float]
     """by name, in SI units"""
-    failed: bool
-    """whether the state stopped being finite or exploded"""
+    failure: Failure
+    """why the simulation is no use"""
     schedule: Schedule
     trajectory: Trajectory | None = None
     model: AnyModel | None = None
@@ -192,6 +193,11 @@ class Outcome(Displayed):
     """what was simulated"""
     broken_springs: int | None = None
     """how many springs broke; None if no material has a yield force"""
+
+    @property
+    def failed(self) -> bool:
+        """Whether it is no use."""
+        return self.failure is not Failure.none
 
 
 def simulate(scene: Scene, *, keep_trajectory: bool = False, key: Array | None = None) -> Outcome:
@@ -214,7 +220,7 @@ def simulate(scene: Scene, *, keep_trajectory: bool = False, key: Array | None =
         measures = {name: float(value) for name, value in scene.task.evaluate(episode).items()}
         return Outcome(
             measures=measures,
-            failed=bool(episode.failed),
+            failure=Failure(int(episode.failure)),
             schedule=scenario.schedule,
             broken_springs=None if episode.broken_springs is None else int(episode.broken_springs),
             trajectory=trajectory,

@@ -94,8 +94,8 @@ def advance(
     return replace(state, robots=robots, occupants=others, time=later), seen
 
 
-def diverged(world: WorldModel, state: WorldState) -> Array:
-    """Whether anything in the world is not finite or exploded, ()."""
-    robots = [engine_of(model).diverged(robot).any() for model, robot in zip(world.robots, state.robots, strict=True)]
-    others = [occupant.diverged(state.occupants[name]) for name, occupant in world.occupants.items()]
-    return jnp.stack([*robots, *others]).any()
+def failure(world: WorldModel, state: WorldState) -> Array:
+    """What befell anything in the world, 0 if nothing did (vsr.physics.failure), ()."""
+    robots = [engine_of(model).failure(robot).max() for model, robot in zip(world.robots, state.robots, strict=True)]
+    others = [occupant.failure(state.occupants[name]) for name, occupant in world.occupants.items()]
+    return jnp.stack([*robots, *others]).max()

@@ -16,7 +16,8 @@ import numpy as np
 
 from experiments.bench.timing import device_peak_bytes, peak_bytes, timed
 from experiments.encodings import Genes
-from experiments.evolve.generation import evaluation_of, memory_limit, most_at_once, within_memory
+from experiments.evolve.evaluation import evaluation_of
+from experiments.evolve.generation import memory_limit, most_at_once, within_memory
 from experiments.experiment import Experiment
 from experiments.population import on_all_devices
 from vsr.compute.implementation import Implementation, chosen
@@ -107,7 +108,7 @@ def compile_scene(scene: BenchScene, implementation: Implementation = "auto") ->
     genes = jax.jit(lambda key: experiment.robot.sample(key, scene.robots))(jax.random.key(0))
 
     def compile_for(at_once: int) -> Any:
-        return jax.jit(lambda given: on_all_devices(evaluation_of(experiment), given, at_once)).lower(genes).compile()
+        return jax.jit(lambda given: on_all_devices(lambda one: evaluation_of(experiment)(one), given, at_once)).lower(genes).compile()
 
     began = time.perf_counter()
     program, _ = within_memory(compile_for, most_at_once(experiment), memory_limit())

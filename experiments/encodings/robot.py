@@ -56,7 +56,7 @@ class EvolvedRobot(Spec):
         genes: Genes,
         duration: float,
         dtype: jnp.dtype | type = jnp.float32,
-        integrator: str = "semi_implicit_euler",
+        integrator: str | None = None,
     ) -> tuple[AnyModel, Controller]:
         """One individual as arrays.
 
@@ -67,7 +67,7 @@ class EvolvedRobot(Spec):
         controller = self.controller.build(genes["controller"], cells, self.body, duration)
         return self._assemble(cells, dtype, integrator), controller
 
-    def _assemble(self, cells: Array, dtype: jnp.dtype | type, integrator: str) -> AnyModel:
+    def _assemble(self, cells: Array, dtype: jnp.dtype | type, integrator: str | None) -> AnyModel:
         body, engine = self.body, ENGINES[self.body.masses]
         table = engine.table(list(body.materials.values()), body.voxel_side, body.dimension, dtype)
         return engine.assemble(cells, table, body.voxel_side, layers=body.layers, integrator=integrator)

@@ -26,12 +26,13 @@ from evo.population import evaluated, failures
 from experiments.encodings import Genes
 from experiments.encodings.base import BodyEncoding
 from experiments.encodings.connectivity import in_the_corner
+from experiments.evolve.evaluation import evaluate_all, measured
 from experiments.evolve.programs import recall, remember
 from experiments.experiment import Experiment
 from experiments.hosts.collectives import broadcast, noticing_loss
-from experiments.population import device_mesh, on_all_devices, robots_at_once
+from experiments.population import device_mesh, robots_at_once
 from experiments.runs.stats import GenerationStats
-from vsr.episode import reset, rollout, scenario_of
+from vsr.physics.failure import counted
 
 SHARE_OF_DEVICE = 0.6
 BYTES_ON_HOST = 2**30
@@ -53,36 +54,6 @@ class Evolution:
     """how many robots a device simulates together"""
 
 
-def evaluation_of(experiment: Experiment) -> Callable[[Genes], Evaluation]:
-    """The function from one individual's genes to its evaluation, not a number where it failed."""
-    schedule = experiment.schedule()
-    dtype = jnp.dtype(experiment.physics.precision)
-    goal, names = experiment.fitness, measured(experiment)
-
-    def evaluation(genes: Genes) -> Evaluation:
-        environment = experiment.world.build(dtype)
-        model, controller = experiment.robot.build(
-            genes, experiment.task.duration, dtype, experiment.physics.integrator
-        )
-        scenario = scenario_of(model, environment, schedule, experiment.task, controller.senses)
-        episode = rollout(scenario, controller, reset(jax.random.key(0), scenario))
-        measures = experiment.task.evaluate(episode, names)
-        descriptors = [measures[name] for name in experiment.ea.descriptors]
-        return Evaluation(
-            fitness=goal.sign * measures[goal.measure],
-            failed=episode.failed,
-            measures=measures,
-            descriptors=jnp.stack(descriptors) if descriptors else None,
-        )
-
-    return evaluation
-
-
-def measured(experiment: Experiment) -> tuple[str, ...]:
-    """The measures that the search uses. No others are made while it runs: they would cost time."""
-    return tuple(dict.fromkeys((experiment.fitness.measure, *experiment.ea.descriptors)))
-
-
 def start(experiment: Experiment, key: Array) -> Any:
     """One seed's search before its first generation. Pure."""
     return experiment.ea.start(key, experiment.robot.sample)
@@ -93,17 +64,9 @@ def ask(experiment: Experiment, search: Any) -> Population:
     return experiment.ea.ask(search, experiment.robot.sample)
 
 
-def evaluate_all(experiment: Experiment, at_once: int, genes: tuple[Genes, ...]) -> tuple[Evaluation, ...]:
-    """Evaluations of all seeds' individuals. Pure."""
-    everyone = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *genes)
-    evaluation = on_all_devices(evaluation_of(experiment), everyone, at_once)
-    leaves, structure = jax.tree.flatten(evaluation)
-    parts = zip(*(jnp.split(leaf, len(genes)) for leaf in leaves), strict=True)
-    return tuple(structure.unflatten(part) for part in parts)
-
-
 def tell(experiment: Experiment, search: Any, asked: Population, evaluation: Evaluation) -> tuple[Any, GenerationStats]:
     """One seed's search after an evaluation. Pure."""
+    assert evaluation.failure is not None
     following = experiment.ea.tell(search, asked, evaluation)
     asked = evaluated(asked, evaluation.fitness, evaluation.failed)
     summary = experiment.ea.summary(following)
@@ -111,6 +74,7 @@ def tell(experiment: Experiment, search: Any, asked: Population, evaluation: Eva
         best=summary.best.fitness[0],
         median=summary.median,
         failed=failures(asked),
+        failures=counted(evaluation.failure),
         best_genes=jax.tree.map(lambda leaf: leaf[0], summary.best.genes),
         best_id=summary.best.id[0],
         id=asked.id,
@@ -141,6 +105,7 @@ def evaluation_shapes(experiment: Experiment, asked: Population) -> Evaluation:
         return Evaluation(
             fitness=number,
             failed=jnp.isnan(number),
+            failure=jnp.isnan(number).astype(jnp.int32),
             measures=dict.fromkeys(measured(experiment), number),
             descriptors=jnp.stack(descriptors, -1) if descriptors else None,
         )
@@ -275,7 +240,8 @@ def most_at_once(experiment: Experiment) -> int:
     On the CPU the number depends on one seed's population only, so that a seed among others is the same as alone.
     """
     seeds = 1 if jax.default_backend() == "cpu" else len(experiment.seeds)
-    return robots_at_once(experiment.ea.n_pop * seeds, experiment.robot.body.possible.size)
+    robots = experiment.ea.n_pop * seeds * experiment.evaluation.starts
+    return robots_at_once(robots, experiment.robot.body.possible.size)
 
 
 def memory_limit() -> float:

@@ -42,6 +42,7 @@ from experiments.files import (
 )
 from experiments.runs.checkpoints import checkpoint_files, load_checkpoint, save_arrays, save_checkpoint
 from experiments.runs.stats import GenerationStats
+from vsr.physics.failure import REASONS
 
 CONFIG, META, STATISTICS, LOCK = "config.yaml", "meta.json", "statistics.jsonl", "lock"
 LOCKS = Path("/proc/locks")
@@ -131,6 +132,7 @@ class RunFolder:
                 "best": _finite(stats.best[i]),
                 "median": _finite(stats.median[i]),
                 "failed": int(stats.failed[i]),
+                "failures": _by_reason(stats.failures[i]),
                 "evaluations": (generation + 1) * self.experiment.ea.n_pop,
                 "best_id": int(stats.best_id[i]),
                 "spread": _finite(stats.spread[i]),
@@ -267,6 +269,11 @@ def check_run(path: Path) -> None:
         raise UserError(f"{path}: there is no such run folder")
     if not is_run(path):
         raise UserError(f"{path}: this is not a run folder: it has no {CONFIG} or no {META}")
+
+
+def _by_reason(counts: Any) -> dict[str, int]:
+    """Failures by the name of their reason, without those that did not happen."""
+    return {reason.name: int(number) for reason, number in zip(REASONS, counts, strict=True) if number}
 
 
 def is_free(path: Path) -> bool:

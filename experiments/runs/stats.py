@@ -22,6 +22,8 @@ class GenerationStats:
     """median fitness of the survivors that did not fail, not a number if all failed"""
     failed: Array
     """how many of the individuals evaluated in this generation failed"""
+    failures: Array
+    """how many for each of vsr.physics.failure.REASONS, (reasons,)"""
     best_genes: Genes
     """of the best survivor"""
     best_id: Array

@@ -29,7 +29,7 @@ class Material(Spec):
     """friction coefficient of a mass; contact uses the geometric mean with the ground's"""
     restitution: Annotated[Real, Field(gt=0)] = 0.1
     """restitution coefficient of a mass; contact uses the larger of it and the ground's"""
-    spring_frequency: Annotated[Real, Field(gt=0)] = 8.0
+    spring_frequency: Annotated[Real, Field(ge=0)] = 8.0
     """frequency of each spring-damper on the effective mass between its ends [Hz]"""
     spring_damping_ratio: Annotated[Real, Field(ge=0, le=1)] = 0.3
     """damping ratio of each spring-damper"""

@@ -80,7 +80,7 @@ def outcome_html(outcome: Outcome, picture: bytes | None) -> str:
     """The measures with what they mean, and a picture where there is one."""
     rows = [(name, f"{value:.6g}", _meaning(name)) for name, value in outcome.measures.items()]
     if outcome.failed:
-        rows.append(("failed", "", "The state stopped being finite or exploded."))
+        rows.append(("failed", "", f"{outcome.failure.label}."))
     return figure(picture, rows)
 
 

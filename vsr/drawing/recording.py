@@ -187,7 +187,7 @@ def recording_of(
 
     def seen_of(state):
         seen = engine.voxel_motion(model, environment, state)
-        return seen.velocity, seen.size_ratio, seen.touching, engine.diverged(state).any()
+        return seen.velocity, seen.size_ratio, seen.touching, (engine.failure(state) > 0).any()
 
     velocity, ratio, touching, diverged = map(np.asarray, jax.jit(jax.vmap(seen_of))(trajectory.state))
     valid = max(int(np.argmax(diverged)), 1) if diverged.any() else len(diverged)

@@ -7,7 +7,8 @@ alone.
 
 A node that bounces had met the surface earlier, and was sped up (or slowed) inside by whatever pulls it. It leaves with
 e times the speed that keeps its energy, e being the restitution, and so with e = 1 a bounce keeps energy to first
-order in the step; with e = 0 nothing of this matters.
+order in the step; with e = 0 nothing of this matters. A node bounces only if it came towards the surface before the
+step, and as fast as asked for: the step's own force presses what lies there, and must not throw it off.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ LEAST_SHARE = 1e-4
 class _Step(NamedTuple):
     """What is known of the step that ends: see `touch`."""
 
-    before: Vector | None
+    before: NodeState | None
+    bounce_speed: Array | float
     freedom: Sequence[Vector] | None
     acceleration: Vector | None
     lag: Array | float
@@ -45,7 +47,8 @@ def touch(
     friction: Array | None = None,
     restitution: Array | None = None,
     *,
-    before: Vector | None = None,
+    before: NodeState | None = None,
+    bounce_speed: Array | float = 0.0,
     freedom: Sequence[Vector] | None = None,
     acceleration: Vector | None = None,
     lag: Array | float = 0.0,
@@ -53,12 +56,13 @@ def touch(
     """Resolve contact with every obstacle.
 
     free: whether a node can move; friction, restitution: the nodes' own coefficients, combined with the obstacle's
-    (vsr.environment.surfaces); without them the obstacle's alone count. before: where the
-    nodes were before the step, so that friction holds them there; freedom: rows of projections onto the directions in
+    (vsr.environment.surfaces); without them the obstacle's alone count. before: the motion
+    before the step, so that friction holds nodes where they were, and that only what came faster than bounce_speed
+    [m/s] bounces; freedom: rows of projections onto the directions in
     which they may move, None if all are free; acceleration: mean of the step [m/s²], so that bounces keep energy; lag:
     by how much velocities are older than positions [s] (vsr.lattice.integrators.LAG).
     """
-    step = _Step(before, freedom, acceleration, lag)
+    step = _Step(before, bounce_speed, freedom, acceleration, lag)
     for obstacle in surfaces(environment, moving.position):
         if friction is not None:
             obstacle = obstacle._replace(friction=combined_friction(friction, obstacle.friction))
@@ -82,16 +86,19 @@ def _resolve(obstacle: Surface, moving: NodeState, free: Array, step: _Step) -> 
     speed = dot(moving.velocity, obstacle.normal)
     hits = inside & (speed < 0)
     rise, rebound = _bounce(obstacle, speed, step)
-    blow = jnp.where(hits, obstacle.restitution * rebound - speed, 0)
+    bounces = hits
+    if step.before is not None:
+        bounces = hits & (dot(step.before.velocity, obstacle.normal) < -step.bounce_speed)
+    blow = jnp.where(hits, jnp.where(bounces, obstacle.restitution * rebound, 0) - speed, 0)
     sliding = minus(moving.velocity, times(speed, out))
     pace = jnp.sqrt(dot(sliding, sliding))
     held = jnp.minimum(obstacle.friction * pressing * blow / jnp.maximum(pace, jnp.finfo(pace.dtype).tiny), 1)
-    lift = jnp.where(inside, jnp.where(hits, obstacle.restitution * rise, 0) - obstacle.height, 0)
+    lift = jnp.where(inside, jnp.where(bounces, obstacle.restitution * rise, 0) - obstacle.height, 0)
     held, blow, lift, speed = materialize(moving.position[0], (held, blow, lift, speed))
     sliding = minus(moving.velocity, times(speed, out))
     position = plus(moving.position, times(lift, out))
     if step.before is not None:
-        moved = minus(moving.position, step.before)
+        moved = minus(moving.position, step.before.position)
         position = minus(position, times(held, minus(moved, times(dot(moved, obstacle.normal), out))))
     return NodeState(position, plus(minus(moving.velocity, times(held, sliding)), times(blow, out)))
 

@@ -39,6 +39,8 @@ class StepInputs(NamedTuple):
     """the nodes' own friction coefficients; None if only the obstacles' matter"""
     restitution: Array | None = None
     """the nodes' own restitution coefficients"""
+    bounce_speed: Array | float = 0.0
+    """what comes more slowly does not bounce [m/s], ()"""
 
 
 def step_inputs(lattice: Lattice, environment: Environment, step: Array | float) -> StepInputs:
@@ -51,6 +53,7 @@ def step_inputs(lattice: Lattice, environment: Environment, step: Array | float)
         load=None if environment.load is None else split(environment.load, axes),
         freedom=None if lattice.freedom is None else tuple(split(row, axes) for row in split(lattice.freedom, axes)),
         environment=by_components(environment),
+        bounce_speed=jnp.zeros((), dtype),
     )
 
 
@@ -84,7 +87,8 @@ def meet_obstacles(
         inputs.inverse_mass > 0,
         inputs.friction,
         inputs.restitution,
-        before=before.position,
+        before=before,
+        bounce_speed=inputs.bounce_speed,
         freedom=inputs.freedom,
         acceleration=times(1 / step, minus(flown.velocity, before.velocity)),
         lag=LAG[integrator] * step,

@@ -60,13 +60,18 @@ class RigidParts(NamedTuple):
 class Engine(Protocol):
     """The questions. Models and states are those of one robot; use `vmap` for many."""
 
+    usual_integrator: str
+    """where none is asked for"""
+
     # from a description to arrays
 
-    def check(self, materials: Sequence[Material], integrator: str, implementation: Implementation) -> dict[str, str]:
+    def check(
+        self, materials: Sequence[Material], integrator: str | None, implementation: Implementation
+    ) -> dict[str, str]:
         """Settings of `physics` that this engine cannot follow, each with the reason."""
         ...
 
-    def longest_substep(self, material: Material, voxel_side: float, dimension: int, integrator: str) -> float:
+    def longest_substep(self, material: Material, voxel_side: float, dimension: int, integrator: str | None) -> float:
         """The stability bound of a material [s], 0 if no substep is stable."""
         ...
 
@@ -89,7 +94,7 @@ class Engine(Protocol):
         voxel_side: Array | float,
         *,
         layers: int,
-        integrator: str = "semi_implicit_euler",
+        integrator: str | None = None,
         anchored: Array | np.ndarray | None = None,
     ) -> Any:
         """The model of any body on a grid, inside or outside `jit`.
@@ -97,6 +102,10 @@ class Engine(Protocol):
         cells: index of the material, negative where empty, lowest first; anchored: True for corners whose masses are
         fixed in space, with all that is joined to them, (corners, *cells).
         """
+        ...
+
+    def scaled(self, model: Any, frequency: Array | float, damping: Array | float, friction: Array | float) -> Any:
+        """The same body with the springs' frequency and damping ratio and the masses' friction times these factors."""
         ...
 
     # how a body moves
@@ -158,8 +167,8 @@ class Engine(Protocol):
         """Lowest and highest coordinates of the body [m], each (dimension,)."""
         ...
 
-    def diverged(self, state: Any) -> Array:
-        """True for parts whose state is not finite or exploded."""
+    def failure(self, state: Any) -> Array:
+        """What befell each part: not finite, exploded, or 0 (vsr.physics.failure)."""
         ...
 
     def broken_springs(self, model: Any, state: Any) -> Array | None:

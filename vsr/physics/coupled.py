@@ -40,8 +40,8 @@ class Occupant(Protocol):
         """The state after meeting a robot, and the impulses on the robot's points [N s], like their positions."""
         ...
 
-    def diverged(self, state: Any) -> Array:
-        """Whether the state is not finite, ()."""
+    def failure(self, state: Any) -> Array:
+        """What befell it, 0 if nothing did (vsr.physics.failure), ()."""
         ...
 
 

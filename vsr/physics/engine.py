@@ -31,7 +31,7 @@ def engine_of(model: Any) -> Engine:
 
 
 def stability_bound(
-    masses: Masses, materials: Iterable[Material], voxel_side: float, dimension: int, integrator: str
+    masses: Masses, materials: Iterable[Material], voxel_side: float, dimension: int, integrator: str | None
 ) -> float:
     """The longest substep that is stable for all of some materials [s]; 0 if none is."""
     engine = ENGINES[masses]
@@ -42,7 +42,7 @@ def assemble_body(
     body: Body,
     *,
     dtype: jnp.dtype | type = jnp.float32,
-    integrator: str = "semi_implicit_euler",
+    integrator: str | None = None,
     anchored: np.ndarray | None = None,
 ) -> Any:
     """The model of one described body, with as many layers as its shape needs; anchored: see `Engine.assemble`."""
@@ -68,7 +68,7 @@ def _assemble(
     *,
     masses: Masses,
     layers: int,
-    integrator: str,
+    integrator: str | None,
 ) -> Any:
     engine = ENGINES[masses]
     return engine.assemble(cells, table, voxel_side, layers=layers, integrator=integrator, anchored=anchored)

@@ -1,8 +1,9 @@
 """How many substeps a time step needs.
 
-The stability bound of an engine is for small motions about rest; MARGIN covers large deformations and, more demanding,
-accuracy: gaits of large bodies still change between a third and a fifth of the bound, and no more below
-(docs/physics.md).
+The stability bound of an engine is for small motions about rest; STABLE covers large deformations. MARGIN, more
+demanding, is for accuracy: gaits of large bodies still change between a third and a fifth of the bound, and no more
+below (docs/physics.md). That holds for what is soft enough to move; a material so hard that MARGIN asks for less than
+ACCURATE need only be stable.
 """
 
 from __future__ import annotations
@@ -12,7 +13,11 @@ import math
 from vsr.lattice.integrators import NEEDS_DAMPING
 
 MARGIN = 4.5
-"""Automatic substeps are at least this many times shorter than the bound."""
+"""Automatic substeps are this many times shorter than the bound ..."""
+ACCURATE = 0.002
+"""... but need not be shorter than this [s] ..."""
+STABLE = 2.25
+"""... as long as they are this many times shorter than the bound."""
 MOST_SUBSTEPS = 100_000
 """More in one time step are a mistake."""
 
@@ -26,7 +31,7 @@ def choose_substeps(bound: float, time_step: float, substeps: int | None = None)
     if bound <= 0:
         raise ValueError(f"no substep is stable: {NEEDS_DAMPING}")
     if substeps is None:
-        needed = time_step * MARGIN / bound
+        needed = time_step / max(bound / MARGIN, min(bound / STABLE, ACCURATE))
         if needed > MOST_SUBSTEPS:
             raise ValueError(
                 f"{needed:.3g} substeps in a time step of {time_step:g} s would be needed for the stiffest material "

@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from vsr.physics.failure import Failure
+
 EXPLOSION_SPEED = 1e4
 """A mass faster than this [m/s] has exploded: nothing a robot can do gets it there, and instability soon does."""
 
@@ -18,8 +20,8 @@ class Telemetry(NamedTuple):
 
     height: Array
     """sum over intervals and the masses there of the height of their centres [m]"""
-    diverged: Array
-    """True if its state ever was not finite or exploded"""
+    failure: Array
+    """the first Failure that befell it, 0 if none did, whole numbers"""
 
 
 S = TypeVar("S")
@@ -38,11 +40,21 @@ def through_intervals(
 
 
 def _added_up(seen: Telemetry) -> Telemetry:
-    return Telemetry(seen.height.sum(0), seen.diverged.any(0))
+    first = (seen.failure > 0).argmax(0)
+    return Telemetry(seen.height.sum(0), jnp.take_along_axis(seen.failure, first[None], 0)[0])
 
 
-def has_diverged(whereabouts: tuple[Array, ...], velocity: Array) -> Array:
-    """True where a sum of coordinates is not finite or a velocity exploded; velocity: [m/s], (..., dimension)."""
-    finite = jnp.isfinite(sum(whereabouts))
-    # A comparison with NaN is false, so this also catches velocities that are not numbers.
-    return ~(finite & ((velocity**2).sum(-1) < EXPLOSION_SPEED**2))
+def failure_of(whereabouts: tuple[Array, ...], velocity: Array) -> Array:
+    """What befell masses: a sum of coordinates that is not finite, or a velocity beyond EXPLOSION_SPEED.
+
+    velocity: [m/s], (..., dimension).
+    """
+    squared = (velocity**2).sum(-1)
+    return failure_code(jnp.isfinite(sum(whereabouts) + squared), squared)
+
+
+def failure_code(finite: Array, squared_speed: Array) -> Array:
+    """For every mass a Failure or 0; squared_speed: [m²/s²]."""
+    slow = squared_speed < EXPLOSION_SPEED**2
+    code = jnp.where(slow, int(Failure.none), int(Failure.exploded))
+    return jnp.where(finite, code, int(Failure.not_finite)).astype(jnp.int32)

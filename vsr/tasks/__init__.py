@@ -3,10 +3,10 @@
 from vsr.tasks.base import Task
 from vsr.tasks.locomotion import Locomotion
 from vsr.tasks.measures import MEASURES
-from vsr.tasks.placement import Placement, move_rigidly, place
+from vsr.tasks.placement import Placement, has_left, move_rigidly, place
 from vsr.tasks.summary import Summary
 
 TASKS: dict[str, type[Task]] = {"locomotion": Locomotion}
 """Every described task by its name."""
 
-__all__ = ["MEASURES", "TASKS", "Locomotion", "Placement", "Summary", "Task", "move_rigidly", "place"]
+__all__ = ["MEASURES", "TASKS", "Locomotion", "Placement", "Summary", "Task", "has_left", "move_rigidly", "place"]

@@ -26,11 +26,16 @@ class Summary:
     """mean over control steps of the centre's height [m], ()"""
     mean_squared_control: Array
     """mean over control calls and voxels of the squared control value, ()"""
-    failed: Array
-    """True if the state ever was not finite or exploded, or there is no voxel, ()"""
+    failure: Array
+    """why the episode is no use, 0 if it is (vsr.physics.failure), ()"""
     broken_springs: Array | None = None
     """how many springs broke, (); None if none can"""
     ended: Array | None = None
     """whether the task was over before its time, (); None if it cannot be"""
     account: Any = None
     """what the task accumulated (`Task.accumulate`)"""
+
+    @property
+    def failed(self) -> Array:
+        """Whether the episode is no use, ()."""
+        return self.failure > 0

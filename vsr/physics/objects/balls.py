@@ -20,7 +20,7 @@ from vsr.environment import Environment
 from vsr.environment.model import by_components
 from vsr.environment.surfaces import BOUNCE_SPEED, SLOP, combined_friction, combined_restitution, surfaces
 from vsr.physics.contract import SurfacePoints
-from vsr.physics.telemetry import has_diverged
+from vsr.physics.telemetry import failure_of
 
 CORRECTION_TIME = 0.05
 """In which depth beyond the slop is undone [s]; short enough to carry weight, too long to throw anything back."""
@@ -66,8 +66,8 @@ class Balls:
         )
         return pushed, impulse.sum(0).reshape(points.position.shape)
 
-    def diverged(self, state: BallState) -> Array:
-        return has_diverged((state.position.sum(-1), state.spin.sum(-1)), state.velocity).any()
+    def failure(self, state: BallState) -> Array:
+        return failure_of((state.position.sum(-1), state.spin.sum(-1)), state.velocity).max()
 
     def momentum(self, state: BallState) -> Array:
         """Linear momentum [kg m/s], (dimension,)."""

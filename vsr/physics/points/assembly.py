@@ -24,7 +24,7 @@ from vsr.body.springs import POINT_GROUPS
 from vsr.lattice.box import grid_positions, voxels_of_a_spring
 from vsr.lattice.moduli import isotropic
 from vsr.physics.points.gather import nodes_of_corners
-from vsr.physics.points.model import PointModel
+from vsr.physics.points.model import USUAL_INTEGRATOR, PointModel
 
 
 @jax.tree_util.register_dataclass
@@ -105,7 +105,7 @@ def assemble_points(
     voxel_side: Array | float,
     *,
     layers: int,
-    integrator: str = "semi_implicit_euler",
+    integrator: str | None = None,
     anchored: Array | np.ndarray | None = None,
 ) -> PointModel:
     """The model of any body on a grid.
@@ -149,7 +149,7 @@ def assemble_points(
         restitution=add_up(voxel.mass * voxel.restitution) / safe,
         yield_force=voxel.yield_force,
         dimension=dimension,
-        integrator=integrator,
+        integrator=integrator or USUAL_INTEGRATOR,
     )
 
 

@@ -18,18 +18,20 @@ from vsr.physics.points import geometry
 from vsr.physics.points.advance import advance_through, beyond_kernel
 from vsr.physics.points.assembly import PointMaterials, assemble_points, layers_needed, most_layers
 from vsr.physics.points.breaking import broken_springs
-from vsr.physics.points.model import PointModel, PointState
+from vsr.physics.points.model import USUAL_INTEGRATOR, PointModel, PointState
 from vsr.physics.points.stability import longest_point_substep
-from vsr.physics.points.telemetry import diverged
+from vsr.physics.points.telemetry import failure
 
 
 class PointEngine:
     """Point masses in 2-D and 3-D, shared by voxels with a common face."""
 
+    usual_integrator = USUAL_INTEGRATOR
+
     advance = staticmethod(advance_through)
     layers_needed = staticmethod(layers_needed)
     rest_state = staticmethod(geometry.rest_state)
-    diverged = staticmethod(diverged)
+    failure = staticmethod(failure)
     most_layers = staticmethod(most_layers)
     assemble = staticmethod(assemble_points)
     longest_substep = staticmethod(longest_point_substep)
@@ -37,8 +39,12 @@ class PointEngine:
     center = staticmethod(geometry.center)
     bounding_box = staticmethod(geometry.bounding_box)
 
-    def check(self, materials: Sequence[Material], integrator: str, implementation: Implementation) -> dict[str, str]:
-        obstacle = beyond_kernel(integrator, any(material.yield_force is not None for material in materials))
+    def check(
+        self, materials: Sequence[Material], integrator: str | None, implementation: Implementation
+    ) -> dict[str, str]:
+        obstacle = beyond_kernel(
+            integrator or USUAL_INTEGRATOR, any(material.yield_force is not None for material in materials)
+        )
         if implementation != "fused" or obstacle is None:
             return {}
         return {"implementation": f"'fused' cannot move this body: {obstacle}; use 'auto' or 'xla'"}
@@ -47,6 +53,16 @@ class PointEngine:
         self, materials: Sequence[Material], voxel_side: float, dimension: int, dtype: jnp.dtype | type
     ) -> PointMaterials:
         return PointMaterials.of(materials, voxel_side, dimension, dtype)
+
+    def scaled(
+        self, model: PointModel, frequency: Array | float, damping: Array | float, friction: Array | float
+    ) -> PointModel:
+        return replace(
+            model,
+            stiffness=frequency**2 * model.stiffness,
+            damping=frequency * damping * model.damping,
+            friction=friction * model.friction,
+        )
 
     def turned(
         self, state: PointState, pivot: Array, angle: Array | float, plane: tuple[int, int] = X_AND_UP

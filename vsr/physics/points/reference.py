@@ -18,6 +18,7 @@ from vsr.compute.batch_last import batch_last
 from vsr.compute.materialize import materialize
 from vsr.compute.vector import Vector, join, plus, split
 from vsr.environment.model import Environment, by_components
+from vsr.environment.surfaces import BOUNCE_SPEED
 from vsr.lattice.integrators import NodeState
 from vsr.lattice.step import StepInputs, move
 from vsr.physics.actuation import inward_force
@@ -111,6 +112,7 @@ def step_inputs(model: PointModel, environment: Environment, substep: float) -> 
         environment=by_components(environment),
         friction=model.friction,
         restitution=model.restitution,
+        bounce_speed=jnp.asarray(BOUNCE_SPEED, model.mass.dtype),
     )
 
 

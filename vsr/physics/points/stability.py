@@ -6,6 +6,7 @@ itself is that of lattices (vsr.lattice.stability).
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -15,17 +16,20 @@ from vsr.body.material import Material
 from vsr.lattice.grid import directions, kind
 from vsr.lattice.stability import stable_step
 from vsr.physics.points.assembly import corner_mass, spring_constants
+from vsr.physics.points.model import USUAL_INTEGRATOR
 
 
 def longest_point_substep(
-    material: Material, voxel_side: float, dimension: int, integrator: str = "semi_implicit_euler"
+    material: Material, voxel_side: float, dimension: int, integrator: str | None = None
 ) -> float:
     """The stability bound of a material [s], 0 if no substep is stable."""
     mass = corner_mass(material, voxel_side, dimension)
     stiffness, damping = spring_constants(material, voxel_side, dimension)
     stiff, viscous = (_largest_eigenvalue(tuple(constants), dimension) / mass for constants in (stiffness, damping))
+    if not any(stiffness):
+        return math.inf
     relaxation = min(c / k for c, k in zip(damping, stiffness, strict=True) if k > 0)
-    return stable_step(stiff, viscous, relaxation, integrator)
+    return stable_step(stiff, viscous, relaxation, integrator or USUAL_INTEGRATOR)
 
 
 @lru_cache(maxsize=256)

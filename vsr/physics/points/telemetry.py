@@ -7,15 +7,15 @@ from jax import Array
 
 from vsr.physics.points.gather import nodes_of_corners
 from vsr.physics.points.model import PointModel, PointState
-from vsr.physics.telemetry import Telemetry, has_diverged
+from vsr.physics.telemetry import Telemetry, failure_of
 
 
 def telemetry(model: PointModel, state: PointState) -> Telemetry:
     """Of one state, (layers, n)."""
     corners = nodes_of_corners(jnp.broadcast_to(model.present, model.layer.shape[1:]), model.layer, model.dimension)
-    return Telemetry(corners * state.position[..., -1], diverged(state))
+    return Telemetry(corners * state.position[..., -1], failure(state))
 
 
-def diverged(state: PointState) -> Array:
-    """True for nodes whose state is not finite or exploded, (layers, n)."""
-    return has_diverged((state.position.sum(-1),), state.velocity)
+def failure(state: PointState) -> Array:
+    """What befell every node, (layers, n)."""
+    return failure_of((state.position.sum(-1),), state.velocity)

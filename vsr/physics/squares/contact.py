@@ -6,13 +6,18 @@ the ground must not move further in (or must bounce, if it came fast), friction 
 found so far and solved before the normal direction, and a part of the depth beyond a small slop is undone by moving
 the cluster without giving it velocity.
 
+Two things keep the answer from hanging on the substep. A corner that will be in the ground in the middle of the substep
+is treated already, and comes to rest just below the surface: found only afterwards, contact would always come half a
+substep late. And whether a corner came fast is asked before the forces of the substep act: otherwise a foot that is
+pressed hard would bounce off the ground it stands on.
+
 Every array may have further axes at the end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -29,6 +34,10 @@ CORRECTED_SHARE = 1 - 0.8**10
 """Share of the depth beyond the slop undone in each substep (dyn4j: ten passes of a fifth in each step)."""
 MAX_CORRECTION = 0.2
 """Most a cluster is moved at once [m] (dyn4j's maximum linear correction)."""
+LEAD = 0.5
+"""Share of a substep by which contact is foreseen."""
+SINK = 0.001
+"""How deep a corner is let in that is caught above the ground [m]: it then stays in contact, in spite of round-off."""
 ITERATIONS = 4
 """Passes over the two corners; docs/physics.md tells what fewer and more do."""
 NOWHERE = 1e9
@@ -100,7 +109,7 @@ class _Constraint(NamedTuple):
     """What one corner asks of its cluster's velocity."""
 
     active: Array
-    """whether the corner is in the ground"""
+    """whether the corner is in the ground, or will be in the middle of the substep"""
     friction: Array
     """coefficient"""
     target: Array
@@ -152,6 +161,12 @@ def corners_on(model: SquareModel, terrain: Terrain) -> Corners:
     )
 
 
+def radius_of(corners: Corners) -> Array:
+    """Distance of each cluster's farthest corner from its centre [m]."""
+    squared = (x * x + y * y for x, y in zip(corners.offset_x, corners.offset_y, strict=True))
+    return jnp.sqrt(reduce(jnp.maximum, squared))
+
+
 def corner_heights(ground: Ground, offset_x: Array, offset_y: Array, lift: Array | None, pose: Pose) -> Array:
     """Of one or all corners over the ground [m], negative inside it; without lift they exist."""
     x = pose.x + pose.cosine * offset_x - pose.sine * offset_y
@@ -170,18 +185,30 @@ def _over(ground: Ground, x: Array, y: Array) -> Array:
     return height_over(y, height, normal_y)
 
 
+def reach_ahead(motion: Motion, radius: Array, substep: float) -> Array:
+    """How high above the ground a cluster's corners may be and yet touch it [m]; radius: of its farthest corner [m]."""
+    return LEAD * substep * (jnp.abs(motion.x) + jnp.abs(motion.y) + radius * jnp.abs(motion.spin))
+
+
 def resolve_contact(
-    ground: Ground, mobility: Mobility, corners: Corners, heights: Points, pose: Pose, motion: Motion
+    ground: Ground,
+    mobility: Mobility,
+    corners: Corners,
+    heights: Points,
+    pose: Pose,
+    before: Motion,
+    motion: Motion,
+    substep: float,
 ) -> tuple[Motion, tuple[Array, Array]]:
     """Velocities that respect the ground, and the nudge out of it, x and y [m].
 
-    heights: of the corners over the ground [m]; motion: velocities after all other forces. Where all corners are
-    above the ground, nothing changes.
+    heights: of the corners over the ground [m]; before, motion: velocities before and after all other forces of the
+    substep [s]. Where no corner gets into the ground, nothing changes.
     """
     deepest, next_deepest = materialize(pose.x, _deepest_corners(corners, pose, heights))
     first, second = materialize(
         pose.x,
-        tuple(_constrain(ground, pose, corner, motion) for corner in (deepest, next_deepest)),
+        tuple(_constrain(ground, pose, corner, before, motion, substep) for corner in (deepest, next_deepest)),
     )
     depth = jnp.clip(CORRECTED_SHARE * (-deepest.height - SLOP), 0, MAX_CORRECTION) * mobility.free
     return _solve(mobility, first, second, motion), (depth * first.normal[0], depth * first.normal[1])
@@ -222,14 +249,17 @@ def _pick(values: Points, index: Array) -> Array:
     return picked
 
 
-def _constrain(ground: Ground, pose: Pose, corner: _Corner, motion: Motion) -> _Constraint:
+def _constrain(
+    ground: Ground, pose: Pose, corner: _Corner, before: Motion, motion: Motion, substep: float
+) -> _Constraint:
     _, normal_x, normal_y = ground(pose.x + corner.arm_x)
     normal = normal_x, normal_y, corner.arm_x * normal_y - corner.arm_y * normal_x
-    approach = _speed(motion, normal)
+    came = _speed(before, normal)
+    sinks = jnp.where(corner.height > 0, (corner.height + SINK) * (-1 / substep), 0)
     return _Constraint(
-        active=corner.height < 0,
+        active=corner.height + LEAD * substep * jnp.minimum(_speed(motion, normal), 0) < 0,
         friction=corner.friction,
-        target=jnp.where(approach < -BOUNCE_SPEED, -corner.restitution * approach, 0),
+        target=jnp.where(came < -BOUNCE_SPEED, -corner.restitution * came, sinks),
         normal=normal,
         tangent=(normal_y, -normal_x, -corner.arm_x * normal_x - corner.arm_y * normal_y),
     )

@@ -23,7 +23,7 @@ from vsr.physics.squares.materials import SquareMaterials
 from vsr.physics.squares.model import SquareModel, SquareState
 from vsr.physics.squares.scaffolding import CORNER_CELLS
 from vsr.physics.squares.stability import longest_substep
-from vsr.physics.squares.telemetry import diverged
+from vsr.physics.squares.telemetry import failure
 from vsr.physics.voxel_motion import VoxelMotion
 
 INTEGRATOR = "semi_implicit_euler"
@@ -32,17 +32,21 @@ INTEGRATOR = "semi_implicit_euler"
 class SquareEngine:
     """Rigid squares in 2-D, joined into clusters where voxels share a side."""
 
+    usual_integrator = INTEGRATOR
+
     advance = staticmethod(advance_through)
     layers_needed = staticmethod(layers_needed)
     rest_state = staticmethod(geometry.rest_state)
-    diverged = staticmethod(diverged)
+    failure = staticmethod(failure)
 
-    def check(self, materials: Sequence[Material], integrator: str, implementation: Implementation) -> dict[str, str]:
-        if integrator == INTEGRATOR:
+    def check(
+        self, materials: Sequence[Material], integrator: str | None, implementation: Implementation
+    ) -> dict[str, str]:
+        if integrator in (None, INTEGRATOR):
             return {}
         return {"integrator": f"'{integrator}' needs point masses; square masses are moved by {INTEGRATOR}"}
 
-    def longest_substep(self, material: Material, voxel_side: float, dimension: int, integrator: str) -> float:
+    def longest_substep(self, material: Material, voxel_side: float, dimension: int, integrator: str | None) -> float:
         return longest_substep(material)
 
     def most_layers(self, dimension: int) -> int:
@@ -60,11 +64,21 @@ class SquareEngine:
         voxel_side: Array | float,
         *,
         layers: int,
-        integrator: str = INTEGRATOR,
+        integrator: str | None = None,
         anchored: Array | np.ndarray | None = None,
     ) -> SquareModel:
         round_voxels = None if anchored is None else anchored[np.array(RING)]
         return assemble(cells, table, voxel_side, layers=layers, anchored=round_voxels)
+
+    def scaled(
+        self, model: SquareModel, frequency: Array | float, damping: Array | float, friction: Array | float
+    ) -> SquareModel:
+        return replace(
+            model,
+            angular_frequency=frequency * model.angular_frequency,
+            damping_ratio=damping * model.damping_ratio,
+            contact_friction=friction * model.contact_friction,
+        )
 
     def turned(
         self, state: SquareState, pivot: Array, angle: Array | float, plane: tuple[int, int] = X_AND_UP

@@ -27,6 +27,8 @@ from vsr.physics.squares.contact import (
     corners_on,
     ground_line,
     mobility_of,
+    radius_of,
+    reach_ahead,
     resolve_contact,
 )
 from vsr.physics.squares.gather import clusters_of_masses, masses_of_clusters
@@ -75,8 +77,8 @@ def _advance(
         forces = _cluster_forces(model, pose, motion, control, rest_length, substep)
         if load is not None:
             forces = forces[0] + load[0], forces[1] + load[1], forces[2]
-        motion = accelerate(motion, forces, model.inverse_mass, model.inverse_inertia, fall, decay, substep)
-        motion, nudge = _touch(contact, pose, materialize(pose.x, motion))
+        after = accelerate(motion, forces, model.inverse_mass, model.inverse_inertia, fall, decay, substep)
+        motion, nudge = _touch(contact, pose, motion, materialize(pose.x, after), substep)
         return move(pose, motion, nudge, substep), motion
 
     axes = control.ndim - 2
@@ -131,7 +133,7 @@ def _cluster_forces(
 
 
 def _touch(
-    contact: tuple[Ground, Mobility, Corners] | None, pose: Pose, motion: Motion
+    contact: tuple[Ground, Mobility, Corners] | None, pose: Pose, before: Motion, motion: Motion, substep: float
 ) -> tuple[Motion, tuple[Array | float, Array | float]]:
     """Velocities and the nudge that the ground demands, if there is one.
 
@@ -145,15 +147,16 @@ def _touch(
     heights = materialize(pose.x, heights)
 
     def everywhere() -> tuple[Motion, tuple[Array, Array]]:
-        return resolve_contact(ground, mobility, corners, heights, pose, motion)
+        return resolve_contact(ground, mobility, corners, heights, pose, before, motion, substep)
 
     def in_lowest_row() -> tuple[Motion, tuple[Array, Array]]:
         low_corners, low_heights = jax.tree.map(lambda values: values[:, :, :1], (corners, heights))
-        low = jax.tree.map(lambda values: values[:, :1], (mobility, pose, motion))
-        changed = resolve_contact(ground, low[0], low_corners, low_heights, *low[1:])
+        low, *moving = jax.tree.map(lambda values: values[:, :1], (mobility, pose, before, motion))
+        changed = resolve_contact(ground, low, low_corners, low_heights, *moving, substep=substep)
         still = motion, (jnp.zeros_like(pose.x), jnp.zeros_like(pose.x))
         return jax.tree.map(lambda part, whole: jnp.concatenate([part, whole[:, 1:]], 1), changed, still)
 
     if jax.default_backend() != "cpu" or pose.x.shape[1] < ROWS_WORTH_A_CHOICE:
         return everywhere()
-    return jax.lax.cond((heights[:, :, 1:] < 0).any(), everywhere, in_lowest_row)
+    reach = reach_ahead(motion, radius_of(corners), substep)
+    return jax.lax.cond((heights < reach)[:, :, 1:].any(), everywhere, in_lowest_row)

@@ -23,15 +23,17 @@ from jax import Array
 
 from vsr.body.springs import SQUARE_GROUPS, Group
 from vsr.compute.materialize import materialize
+from vsr.physics.squares.limits import (
+    DAMPING_RATIO,
+    TINY,
+    area_pressure,
+    least_area,
+    limit_rate,
+    limit_tension,
+    pressure_forces,
+)
 from vsr.physics.squares.model import SquareModel
 from vsr.physics.squares.scaffolding import SIDE_ALONG, SIDE_SPRINGS
-
-TINY = 1e-12
-"""Keeps a spring of no length from dividing by zero [m²]."""
-
-LIMIT_RATE = 0.3
-"""Angular frequency of an active distance limit times the substep: stiff, yet far from its own stability bound."""
-LIMIT_DAMPING_RATIO = 0.7
 
 
 class Masses(NamedTuple):
@@ -82,14 +84,16 @@ class _Spring(NamedTuple):
 def spring_forces(model: SquareModel, masses: Masses, rest_length: Array, substep: float) -> Forces:
     """Forces of springs and distance limits.
 
-    rest_length: of each kind of spring now [m], (kinds, rows, columns, ...); substep: [s], sets the stiffness of
-    active limits.
+    rest_length: of each kind of spring now [m], (kinds, rows, columns, ...); substep: [s], which limits may be too
+    stiff for.
     """
     sides = materialize(masses.spin, _view_sides(model, masses))
     tensions = materialize(masses.spin, tuple(_tension(model, sides, spring, rest_length) for spring in SIDE_SPRINGS))
-    limit = _limit_tension(model, sides, substep)
+    rate = limit_rate(model, substep)
+    limited = model.lower_limit is not None or model.upper_limit is not None
+    limit = limit_tension(model, sides.center, sides.center_rate, rate) if limited else None
     force_x, force_y, torque_first, torque_second = materialize(masses.spin, _side_sums(sides, tensions, limit))
-    cross_x, cross_y = materialize(masses.spin, _central_springs(model, masses, rest_length))
+    cross_x, cross_y = materialize(masses.spin, _diagonal_forces(model, masses, rest_length, rate))
     return Forces(
         _on_masses(force_x, cross_x),
         _on_masses(force_y, cross_y),
@@ -171,10 +175,10 @@ def _side_sums(sides: _Sides, tensions: tuple[Array, ...], limit: Array | None) 
     return force_x, force_y, torque_first, torque_second
 
 
-def _central_springs(model: SquareModel, masses: Masses, rest_length: Array) -> tuple[Array, Array]:
-    """Forces of the two diagonal springs on masses 0 and 1, (2, rows, columns, ...), reversed on the opposite masses.
+def _diagonal_forces(model: SquareModel, masses: Masses, rest_length: Array, rate: Array) -> tuple[Array, Array]:
+    """Forces of the two diagonal springs and of the least area on masses 0 and 1, (2, rows, columns, ...).
 
-    They pull at the centres, so there is no torque.
+    They are reversed on the opposite masses and act on the centres, so there is no torque. rate: of active limits.
     """
     d_x, d_y = masses.x[2:] - masses.x[:2], masses.y[2:] - masses.y[:2]
     rate_x = masses.velocity_x[2:] - masses.velocity_x[:2]
@@ -183,31 +187,16 @@ def _central_springs(model: SquareModel, masses: Masses, rest_length: Array) -> 
     pull = model.angular_frequency**2 * (q - rest_length[2] * jnp.sqrt(q))
     pull = pull + 2 * model.damping_ratio * model.angular_frequency * (d_x * rate_x + d_y * rate_y)
     tension = model.groups[SQUARE_GROUPS.index(Group.central_cross)] * pull * model.mass / (2 * q)
-    return tension * d_x, tension * d_y
-
-
-def _limit_tension(model: SquareModel, sides: _Sides, substep: float) -> Array | None:
-    """Tension (over distance) that keeps the centres of side-adjacent masses within their limits.
-
-    The original stops them with a rigid, impulsive joint; here a violated limit is a spring as stiff as the substep
-    allows, which never pulls a lower limit shut nor pushes an upper one open. Lengths are compared squared, which
-    is exact in sign and right to first order, and needs no root.
-    """
-    if model.lower_limit is None and model.upper_limit is None:
-        return None
-    distance_2 = sides.center[0] ** 2 + sides.center[1] ** 2
-    closing = sides.center[0] * sides.center_rate[0] + sides.center[1] * sides.center_rate[1]
-    rate = LIMIT_RATE / substep
-
-    def tension(limit: Array, side: int) -> Array:
-        limit_2 = jnp.maximum(limit * limit, TINY)
-        excess = (distance_2 - limit_2) / (2 * limit_2)
-        pull = model.mass / 2 * (rate**2 * excess + 2 * LIMIT_DAMPING_RATIO * rate * closing / limit_2)
-        return jnp.where(side * excess > 0, side * jnp.maximum(side * pull, 0), 0) * model.present
-
-    total = jnp.zeros_like(distance_2)
-    if model.lower_limit is not None:
-        total = total + tension(model.lower_limit, -1)
-    if model.upper_limit is not None:
-        total = total + jnp.where(jnp.isfinite(model.upper_limit), tension(model.upper_limit, +1), 0)
-    return total
+    force_x, force_y = tension * d_x, tension * d_y
+    if model.lower_limit is None:
+        return force_x, force_y
+    diagonals = d_x[0], d_y[0], d_x[1], d_y[1]
+    pressure = area_pressure(
+        2 * model.mass * rate**2 * model.present,
+        least_area(model),
+        2 * DAMPING_RATIO / rate,
+        diagonals,
+        (rate_x[0], rate_y[0], rate_x[1], rate_y[1]),
+    )
+    outward = pressure_forces(pressure, diagonals)
+    return force_x + jnp.stack([outward[0][0], outward[1][0]]), force_y + jnp.stack([outward[0][1], outward[1][1]])

@@ -27,6 +27,8 @@ def longest_substep(material: Material) -> float:
     groups = tuple(group for group in SQUARE_GROUPS if material.has(group))
     kappa = _largest_eigenvalue(groups, material.mass_side_ratio)
     omega = 2 * math.pi * material.spring_frequency
+    if omega == 0:
+        return math.inf
     relaxation = 2 * material.spring_damping_ratio / omega
     return stable_step(kappa * omega**2, kappa * omega**2 * relaxation, relaxation, "semi_implicit_euler")
 

@@ -9,7 +9,7 @@ from jax import Array
 
 from vsr.physics.squares.gather import clusters_of_masses
 from vsr.physics.squares.model import SquareModel, SquareState
-from vsr.physics.telemetry import Telemetry, has_diverged
+from vsr.physics.telemetry import Telemetry, failure_of
 
 
 class MassSums(NamedTuple):
@@ -35,11 +35,11 @@ def telemetry(model: SquareModel, state: SquareState) -> Telemetry:
     cosine, sine = state.rotation[..., 0], state.rotation[..., 1]
     return Telemetry(
         sums.count * state.position[..., 1] + sine * sums.offset_x + cosine * sums.offset_y,
-        diverged(state),
+        failure(state),
     )
 
 
-def diverged(state: SquareState) -> Array:
-    """True for clusters whose state is not finite or exploded, (layers, rows+1, columns+1)."""
+def failure(state: SquareState) -> Array:
+    """What befell every cluster, (layers, rows+1, columns+1)."""
     whereabouts = (*jnp.moveaxis(state.position, -1, 0), *jnp.moveaxis(state.rotation, -1, 0), state.spin)
-    return has_diverged(whereabouts, state.velocity)
+    return failure_of(whereabouts, state.velocity)

@@ -15,8 +15,8 @@ from jax import Array
 
 from vsr.body.springs import SQUARE_GROUPS, Group
 from vsr.physics.actuation import inward_force
+from vsr.physics.squares.limits import TINY, area_pressure, pressure_forces
 from vsr.physics.squares.scaffolding import LENGTH_KINDS, SIDE_ALONG, SIDE_SPRINGS
-from vsr.physics.squares.springs import LIMIT_DAMPING_RATIO, LIMIT_RATE, TINY
 
 Numbers = dict[str, Array]
 """Of the voxels (or clusters) in the lanes, by name."""
@@ -66,9 +66,7 @@ def rest_lengths(numbers: Numbers, control: Array) -> list[Array]:
     return lengths
 
 
-def voxel_forces(
-    numbers: Numbers, moving: list[list[Array]], lengths: list[Array], control: Array, substep: float
-) -> list[Array]:
+def voxel_forces(numbers: Numbers, moving: list[list[Array]], lengths: list[Array], control: Array) -> list[Array]:
     """Force x and y [N] and torque [N m] on the cluster of each of the four masses.
 
     moving: x, y, cosine, sine, velocity x and y, spin of each mass's cluster; lengths: of the kinds of spring [m].
@@ -77,7 +75,8 @@ def voxel_forces(
     forces: _Forces = [[None, None, None] for _ in range(4)]
     _add_side_springs(numbers, masses, lengths, forces)
     _add_central_springs(numbers, masses, lengths, forces)
-    _add_limits(numbers, masses, forces, substep)
+    _add_limits(numbers, masses, forces)
+    _add_pressure(numbers, masses, forces)
     _add_actuation(numbers, masses, control, forces)
     total = []
     for mass, (force_x, force_y, torque) in zip(masses, forces, strict=True):
@@ -145,16 +144,15 @@ def _add_central_springs(numbers: Numbers, masses: list[_Mass], lengths: list[Ar
         _pull_together(forces, k, k + 2, numbers[f"stiffness_{Group.central_cross}"] * pull, d)
 
 
-def _add_limits(numbers: Numbers, masses: list[_Mass], forces: _Forces, substep: float) -> None:
+def _add_limits(numbers: Numbers, masses: list[_Mass], forces: _Forces) -> None:
     """Distance limits between neighbouring masses, if a material has them."""
     limits = [(name, within) for name, within in (("lower", jnp.minimum), ("upper", jnp.maximum)) if name in numbers]
-    lag = 4 * LIMIT_DAMPING_RATIO / (LIMIT_RATE / substep)
     for k in range(4) if limits else ():
         following = (k + 1) % 4
         d = _difference(masses[following].center, masses[k].center)
         rate = _difference(masses[following].velocity, masses[k].velocity)
         distance_2 = d[0] * d[0] + d[1] * d[1]
-        late = lag * (d[0] * rate[0] + d[1] * rate[1])
+        late = 2 * numbers["limit_lag"] * (d[0] * rate[0] + d[1] * rate[1])
         tension = None
         for name, within in limits:
             excess = distance_2 - numbers[name]
@@ -164,6 +162,19 @@ def _add_limits(numbers: Numbers, masses: list[_Mass], forces: _Forces, substep:
             tension = _plus(tension, jnp.where(violated, pull, 0))
         assert tension is not None
         _pull_together(forces, k, following, tension, d)
+
+
+def _add_pressure(numbers: Numbers, masses: list[_Mass], forces: _Forces) -> None:
+    """What keeps a voxel from turning inside out, if a material has a lower limit."""
+    if "lower" not in numbers:
+        return
+    diagonals = *_difference(masses[2].center, masses[0].center), *_difference(masses[3].center, masses[1].center)
+    rates = *_difference(masses[2].velocity, masses[0].velocity), *_difference(masses[3].velocity, masses[1].velocity)
+    pressure = area_pressure(numbers["area_stiffness"], numbers["least_area"], numbers["limit_lag"], diagonals, rates)
+    for k, outward in enumerate(pressure_forces(pressure, diagonals)):
+        for axis in (0, 1):
+            forces[k][axis] = forces[k][axis] + outward[axis]
+            forces[k + 2][axis] = forces[k + 2][axis] - outward[axis]
 
 
 def _add_actuation(numbers: Numbers, masses: list[_Mass], control: Array, forces: _Forces) -> None:

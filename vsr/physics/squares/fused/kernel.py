@@ -25,11 +25,21 @@ from jax.experimental.pallas import triton
 
 from vsr.compute.gpu.fma import with_fma
 from vsr.compute.gpu.shared_memory import GlobalMemory, SharedMemory
-from vsr.physics.squares.contact import Corners, Ground, Mobility, Motion, Pose, corner_heights, resolve_contact
+from vsr.physics.failure import first_of
+from vsr.physics.squares.contact import (
+    Corners,
+    Ground,
+    Mobility,
+    Motion,
+    Pose,
+    corner_heights,
+    reach_ahead,
+    resolve_contact,
+)
 from vsr.physics.squares.fused.forces import Numbers, rest_lengths, voxel_forces
 from vsr.physics.squares.fused.layout import Layout
 from vsr.physics.squares.integration import accelerate, move
-from vsr.physics.telemetry import EXPLOSION_SPEED
+from vsr.physics.telemetry import failure_code
 from vsr.terrain.surface import Terrain, least_height, surface
 
 Names = tuple[str, ...]
@@ -208,9 +218,7 @@ class _Program:
         voxels = self.voxels or self.load_voxels(slots, ONLY_FOR_ACTUATION)
         *lengths, control = springs or [self.load(self.actuation, i, slots) for i in range(4)]
         moving = [self.memory.load(MOTION, list(range(7)), cluster, token) for cluster in voxels.neighbours]
-        forces = self.quick(partial(voxel_forces, substep=self.kernel.substep))(
-            voxels.numbers, moving, lengths, control
-        )
+        forces = self.quick(voxel_forces)(voxels.numbers, moving, lengths, control)
         return self.memory.store(FORCES, slots, forces, token)
 
     # Clusters
@@ -232,7 +240,7 @@ class _Program:
         force_x, force_y, torque = ((a + b) + (c + d) for a, b, c, d in zip(*parts, strict=True))
         if "load_x" in numbers:
             force_x, force_y = force_x + numbers["load_x"], force_y + numbers["load_y"]
-        motion = self.quick(partial(accelerate, substep=self.kernel.substep))(
+        after = self.quick(partial(accelerate, substep=self.kernel.substep))(
             motion,
             (force_x, force_y, torque),
             numbers["inverse_mass"],
@@ -240,11 +248,13 @@ class _Program:
             numbers["fall"],
             (numbers["decay"], numbers["spin_decay"]),
         )
-        motion, nudge = self.touch(slots, numbers, pose, motion)
+        motion, nudge = self.touch(slots, numbers, pose, motion, after)
         pose = self.quick(partial(move, substep=self.kernel.substep))(pose, motion, nudge)
         return (*pose, *motion)
 
-    def touch(self, slots: Array, numbers: Numbers, pose: Pose, motion: Motion) -> tuple[Motion, tuple[Any, Any]]:
+    def touch(
+        self, slots: Array, numbers: Numbers, pose: Pose, before: Motion, motion: Motion
+    ) -> tuple[Motion, tuple[Any, Any]]:
         """Velocities and the nudge that the ground demands."""
         if self.kernel.ground is None:
             return motion, (0.0, 0.0)
@@ -259,7 +269,8 @@ class _Program:
             fields = {name: _by_corner(known, name) for name in Corners._fields if name != "lift"}
             mobility = Mobility(*(known[name] for name in Mobility._fields))
             corners = Corners(lift=(), **fields)
-            return self.quick(partial(resolve_contact, ground))(mobility, corners, heights, pose, motion)
+            work = partial(resolve_contact, ground, substep=self.kernel.substep)
+            return self.quick(work)(mobility, corners, heights, pose, before, motion)
 
         def fly() -> tuple[Motion, tuple[Array, Array]]:
             return motion, (jnp.zeros_like(pose.x), jnp.zeros_like(pose.x))
@@ -267,7 +278,8 @@ class _Program:
         if self.clusters or not self.kernel.ground.convex:  # a robot has something in the ground most of the time
             return resolve()
         height = self.quick(partial(least_height, terrain))(pose.x, pose.y)
-        return jax.lax.cond(jnp.min(height - numbers["reach"]) < 0, resolve, fly)
+        reach = numbers["reach"] + reach_ahead(motion, numbers["reach"], self.kernel.substep)
+        return jax.lax.cond(jnp.min(height - reach) < 0, resolve, fly)
 
     def load_contact(self, slots: Array) -> Numbers:
         names = self.kernel.cluster_names
@@ -293,11 +305,11 @@ class _Program:
         names = self.kernel.cluster_names
         rows = [names.index(name) for name in ("masses", "masses_x", "masses_y")]
         masses, offset_x, offset_y = (self.load(self.cluster_numbers, row, slots) for row in rows)
-        height, diverged = (self.load(self.telemetry, i, slots) for i in (0, 1))
+        height, failure = (self.load(self.telemetry, i, slots) for i in (0, 1))
         height = height + masses * y + sine * offset_x + cosine * offset_y
-        finite = jnp.isfinite(x + y + cosine + sine + spin)
-        sound = finite & (velocity_x * velocity_x + velocity_y * velocity_y < EXPLOSION_SPEED**2)
-        self.store(self.telemetry, slots, [height, jnp.where(sound, diverged, 1.0)])
+        squared = velocity_x * velocity_x + velocity_y * velocity_y
+        now = failure_code(jnp.isfinite(x + y + cosine + sine + spin + squared), squared).astype(failure.dtype)
+        self.store(self.telemetry, slots, [height, first_of(failure, now)])
         return token
 
 

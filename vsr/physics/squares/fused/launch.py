@@ -19,7 +19,7 @@ from jax.experimental.pallas import triton
 from vsr.body.springs import SQUARE_GROUPS
 from vsr.compute.gpu.ptx import WARP
 from vsr.environment import Environment
-from vsr.physics.squares.contact import corners_on, ground_line, mobility_of
+from vsr.physics.squares.contact import corners_on, ground_line, mobility_of, radius_of
 from vsr.physics.squares.fused.kernel import (
     ACTUATION_FIELDS,
     FORCE_FIELDS,
@@ -40,8 +40,8 @@ from vsr.physics.squares.fused.layout import (
     table,
     unpack_state,
 )
+from vsr.physics.squares.limits import DAMPING_RATIO, TINY, least_area, limit_rate
 from vsr.physics.squares.model import SquareModel, SquareState
-from vsr.physics.squares.springs import LIMIT_RATE, TINY
 from vsr.physics.squares.telemetry import mass_sums
 from vsr.physics.telemetry import Telemetry
 from vsr.terrain.surface import Terrain
@@ -139,8 +139,10 @@ def _advance(
     def there(now: Array, before: Array) -> Array:
         return jnp.where(exists[..., None] if now.ndim > exists.ndim else exists, now, before)
 
-    height, diverged = (out_of_cluster_slots(layout, slots, seen[:, i]) for i in (0, 1))
-    return jax.tree.map(there, moved, state), Telemetry(jnp.where(exists, height, 0), (diverged > 0) & exists)
+    height, failure = (out_of_cluster_slots(layout, slots, seen[:, i]) for i in (0, 1))
+    return jax.tree.map(there, moved, state), Telemetry(
+        jnp.where(exists, height, 0), jnp.where(exists, failure, 0).astype(jnp.int32)
+    )
 
 
 def _call(
@@ -182,7 +184,8 @@ def _voxel_numbers(layout: Layout, slots: Slots, model: SquareModel, substep: fl
     put = partial(in_voxel_slots, layout, slots)
     stiffness = model.mass * model.angular_frequency**2 / 2
     lever_scale = jnp.sqrt(model.mass / (2 * model.inertia))
-    lag = 2 * model.damping_ratio / model.angular_frequency
+    has_springs = model.angular_frequency > 0
+    lag = jnp.where(has_springs, 2 * model.damping_ratio / jnp.where(has_springs, model.angular_frequency, 1), 0)
     numbers = {
         "half_side": put(model.half_side * model.present),
         "lever_scale": put(lever_scale),
@@ -196,11 +199,18 @@ def _voxel_numbers(layout: Layout, slots: Slots, model: SquareModel, substep: fl
         numbers |= {f"{size}{kind}": put(model.spring_length[:, i, kind]) for kind in range(3)}
     if model.max_force is not None:
         numbers["max_force"] = put(model.max_force)
+    rate = limit_rate(model, substep)
+    stiff = model.present * model.mass * rate**2
+    if model.lower_limit is not None or model.upper_limit is not None:
+        numbers["limit_lag"] = put(2 * DAMPING_RATIO / rate)
     for name, limit in (("lower", model.lower_limit), ("upper", model.upper_limit)):
         if limit is not None:
             limit_2 = jnp.maximum(limit * limit, TINY)
             numbers[name] = put(limit_2)
-            numbers[f"{name}_stiffness"] = put(model.present * model.mass * (LIMIT_RATE / substep) ** 2 / (4 * limit_2))
+            numbers[f"{name}_stiffness"] = put(stiff / (4 * limit_2))
+    if model.lower_limit is not None:
+        numbers["least_area"] = put(least_area(model))
+        numbers["area_stiffness"] = put(2 * stiff)
     return numbers
 
 
@@ -225,8 +235,8 @@ def _cluster_numbers(
     if ground_line(environment) is not None:
         mobility = jax.vmap(mobility_of)(model)
         numbers |= {name: put(values) for name, values in mobility._asdict().items()}
-        numbers["reach"] = put(jnp.sqrt((model.contact_offset**2).sum(-1).max(1)))
         corners = jax.vmap(corners_on)(*_same_robots(model, ground_line(environment)))
+        numbers["reach"] = put(jax.vmap(radius_of)(corners))
         for field, points in corners._asdict().items():
             # Every cluster has at least this many corners, and only what may be missing needs a lift.
             first = FEWEST_CORNERS if field == "lift" else 0

@@ -1,0 +1,106 @@
+"""How often and how finely an individual is simulated before its fitness is believed, as plain data.
+
+Gaits are chaotic, and selection finds whatever luck and the integrator's errors give. Two things stand against it.
+Several starts that differ a little show what is luck. Steps finer than usual show what exists at one step size only;
+as they cost more, only those that would lead are checked with them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from pydantic import Field
+
+from vsr.spec import Count, Real, Spec
+
+Share = Annotated[Real, Field(ge=0, le=0.5)]
+Take = Literal["median", "mean", "worst"]
+
+
+class Jitter(Spec):
+    """How much starts differ. The first is always the undisturbed one."""
+
+    height: Annotated[Real, Field(ge=0)] = 0.001
+    """dropped from up to so much higher [m]"""
+    frequency: Share = 0.0
+    """of all springs, up to so much more or less, as a share: 0.01 is one percent"""
+    damping: Share = 0.0
+    """damping ratio of all springs, likewise"""
+    friction: Share = 0.0
+    """of all masses, likewise"""
+
+
+class Refine(Spec):
+    """A second look, with finer steps, at those that would lead."""
+
+    factor: Annotated[Count, Field(ge=2, le=64)] = 4
+    """substeps are so many times shorter"""
+    top: Annotated[Real, Field(gt=0, le=1)] = 0.05
+    """share of a generation that is checked: its fittest"""
+    starts: Annotated[Count, Field(ge=1, le=64)] = 3
+    """in which they are checked"""
+
+
+class EvaluationOptions(Spec):
+    """What fitness is made of."""
+
+    starts: Annotated[Count, Field(ge=1, le=64)] = 1
+    """simulations of every individual"""
+    jitter: Jitter = Jitter()
+    """how they differ"""
+    take: Take = "median"
+    """what counts of several starts; a start that failed is worse than any other"""
+    refine: Refine | None = None
+    """if given, the fittest are believed only as far as finer steps confirm them"""
+
+    @property
+    def summary(self) -> str:
+        """What the number of a leading individual stands for; empty for a single simulation."""
+        parts = [f"{self.take} of {self.starts} starts"] if self.starts > 1 else []
+        if self.refine is not None:
+            parts.append(f"confirmed with steps {self.refine.factor} times finer in {self.refine.starts} starts")
+        return ", ".join(parts)
+
+
+class Start(NamedTuple):
+    """How one start differs from the undisturbed one, or many do; None for what does not. Each () or (starts,)."""
+
+    higher: Array | None = None
+    """[m]"""
+    frequency: Array | None = None
+    """factor"""
+    damping: Array | None = None
+    """factor"""
+    friction: Array | None = None
+    """factor"""
+
+
+def starts_of(jitter: Jitter, count: int, dtype: jnp.dtype | type = jnp.float32) -> Start:
+    """So many starts, the same ones at every call, spread evenly over what is allowed, the undisturbed one first."""
+    if count == 1:
+        return Start()
+    # Multiples of irrational numbers fill every interval evenly, whatever their count, and each quantity its own way.
+    roots = math.sqrt(2), math.sqrt(3), math.sqrt(5), math.sqrt(7)
+    shares = np.outer(roots, np.arange(count)) % 1
+    either_way = np.where(np.arange(count) > 0, 2 * shares - 1, 0)
+
+    def factors(most: float, quantity: int) -> Array | None:
+        return jnp.asarray(1 + most * either_way[quantity], dtype) if most else None
+
+    return Start(
+        higher=jnp.asarray(jitter.height * shares[0], dtype) if jitter.height else None,
+        frequency=factors(jitter.frequency, 1),
+        damping=factors(jitter.damping, 2),
+        friction=factors(jitter.friction, 3),
+    )
+
+
+def combined(take: Take, fitness: Array, axis: int = -1) -> Array:
+    """One fitness from those of several starts, negative infinity for those that failed."""
+    if take == "worst":
+        return fitness.min(axis)
+    return fitness.mean(axis) if take == "mean" else jnp.median(fitness, axis)

@@ -1,0 +1,150 @@
+"""From genes to fitness: episodes of all individuals of all seeds, in one or several starts.
+
+Pure functions of arrays. An individual in one start is one robot; robots are shared out among all devices.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from evo import Evaluation
+from evo.population import WORST
+from experiments.encodings import Genes
+from experiments.evaluation import Refine, Start, combined, starts_of
+from experiments.experiment import Experiment
+from experiments.population import on_all_devices
+from vsr.episode import Scenario, begin, reset, rollout, scenario_of
+from vsr.physics.engine import engine_of
+from vsr.physics.failure import first_of
+from vsr.tasks import Summary, move_rigidly
+
+UNDISTURBED = Start()
+
+
+def measured(experiment: Experiment) -> tuple[str, ...]:
+    """The measures that the search uses. No others are made while it runs: they would cost time."""
+    return tuple(dict.fromkeys((experiment.fitness.measure, *experiment.ea.descriptors)))
+
+
+def evaluation_of(experiment: Experiment, factor: int = 1) -> Callable[[Genes, Start], Evaluation]:
+    """The function from one individual's genes and a start to its evaluation; factor: by which steps are finer."""
+    schedule = experiment.schedule()
+    schedule = replace(schedule, substeps=factor * schedule.substeps)
+    dtype = jnp.dtype(experiment.physics.precision)
+    goal, names = experiment.fitness, measured(experiment)
+
+    def evaluation(genes: Genes, start: Start = UNDISTURBED) -> Evaluation:
+        environment = experiment.world.build(dtype)
+        model, controller = experiment.robot.build(
+            genes, experiment.task.duration, dtype, experiment.physics.integrator
+        )
+        scenario = scenario_of(model, environment, schedule, experiment.task, controller.senses)
+        episode = rollout_from(scenario, controller, start)
+        measures = experiment.task.evaluate(episode, names)
+        return Evaluation(
+            fitness=jnp.where(episode.failed, WORST, goal.sign * measures[goal.measure]),
+            failed=episode.failed,
+            failure=episode.failure,
+            measures=measures,
+        )
+
+    return evaluation
+
+
+def rollout_from(scenario: Scenario, controller: Any, start: Start) -> Summary:
+    """The episode of a robot that starts a little differently."""
+    key, model = jax.random.key(0), scenario.model
+    factors = {name: getattr(start, name) for name in ("frequency", "damping", "friction")}
+    if any(factor is not None for factor in factors.values()):
+        given = {name: 1.0 if factor is None else factor for name, factor in factors.items()}
+        model = engine_of(model).scaled(model, **given)
+        scenario = replace(scenario, world=replace(scenario.world, robots=(model,)))
+    first = reset(key, scenario)
+    if start.higher is not None:
+        (robot,) = first.world.robots
+        up = jnp.zeros(robot.position.shape[-1], robot.position.dtype).at[-1].set(start.higher)
+        first = begin(scenario, move_rigidly(model, robot, shift=up), key)
+    return rollout(scenario, controller, first)
+
+
+def evaluate_all(experiment: Experiment, at_once: int, genes: tuple[Genes, ...]) -> tuple[Evaluation, ...]:
+    """Evaluations of all seeds' individuals."""
+    everyone = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *genes)
+    options = experiment.evaluation
+    evaluation = evaluate_in_starts(experiment, at_once, everyone, options.starts)
+    refine = options.refine
+    if refine is not None:
+        evaluation = _checked(experiment, refine, at_once, len(genes), everyone, evaluation)
+    descriptors = [evaluation.measures[name] for name in experiment.ea.descriptors]
+    evaluation = replace(evaluation, descriptors=jnp.stack(descriptors, -1) if descriptors else None)
+    leaves, structure = jax.tree.flatten(evaluation)
+    parts = zip(*(jnp.split(leaf, len(genes)) for leaf in leaves), strict=True)
+    return tuple(structure.unflatten(part) for part in parts)
+
+
+def evaluate_in_starts(
+    experiment: Experiment, at_once: int, everyone: Genes, starts: int, factor: int = 1
+) -> Evaluation:
+    """Of individuals, (size,), each from several starts; factor: by which steps are finer."""
+    dtype = jnp.dtype(experiment.physics.precision)
+    size = jax.tree.leaves(everyone)[0].shape[0]
+    robots = jax.tree.map(lambda leaf: jnp.repeat(leaf, starts, 0), everyone)
+    differing = jax.tree.map(lambda leaf: jnp.tile(leaf, size), starts_of(experiment.evaluation.jitter, starts, dtype))
+    single = on_all_devices(lambda robot: evaluation_of(experiment, factor)(*robot), (robots, differing), at_once)
+    if starts == 1:
+        return single
+    by_individual = jax.tree.map(lambda leaf: leaf.reshape(size, starts), single)
+    take = experiment.evaluation.take
+    fitness = combined(take, by_individual.fitness)
+    failed = ~jnp.isfinite(fitness)
+    return Evaluation(
+        fitness=fitness,
+        failed=failed,
+        failure=jnp.where(failed, by_individual.failure.max(-1), 0),
+        measures={name: jnp.nanmedian(values, -1) for name, values in by_individual.measures.items()},
+    )
+
+
+def _checked(
+    experiment: Experiment, refine: Refine, at_once: int, seeds: int, everyone: Genes, evaluation: Evaluation
+) -> Evaluation:
+    """The evaluation with what finer steps say about every seed's fittest.
+
+    These get the worse of both numbers. The others are believed less by what the fittest lost in the median, and none
+    of them more than the best of those that were checked, so that who leads has always been checked.
+    """
+    size = evaluation.fitness.shape[0] // seeds
+    count = min(size, math.ceil(refine.top * size))
+    fitness = evaluation.fitness.reshape(seeds, size)
+    chosen = jnp.argsort(-fitness, axis=1)[:, :count]
+    places = (chosen + size * jnp.arange(seeds)[:, None]).reshape(-1)
+    leaders = jax.tree.map(lambda leaf: leaf[places], everyone)
+    again = evaluate_in_starts(experiment, at_once, leaders, refine.starts, refine.factor)
+    fitness = jax.vmap(believed)(fitness, chosen, again.fitness.reshape(seeds, count)).reshape(-1)
+    assert evaluation.failure is not None
+    assert again.failure is not None
+    failure = evaluation.failure.at[places].set(first_of(evaluation.failure[places], again.failure))
+    return replace(evaluation, fitness=fitness, failed=~jnp.isfinite(fitness), failure=failure)
+
+
+def believed(fitness: Array, chosen: Array, again: Array) -> Array:
+    """Fitness of one seed's individuals, (size,), after some were looked at again.
+
+    chosen: places of those; again: what the second look said, negative infinity for a failure.
+    """
+    first = fitness[chosen]
+    confirmed = jnp.minimum(first, again)
+    # Losses of those that failed in either look say nothing about the others.
+    known = jnp.isfinite(first) & jnp.isfinite(again)
+    loss = jnp.nan_to_num(jnp.nanmedian(jnp.where(known, first - confirmed, jnp.nan)))
+    most = jnp.max(confirmed)
+    below = jnp.nextafter(most, jnp.full_like(most, -jnp.inf))
+    others = jnp.minimum(fitness - loss, jnp.where(jnp.isfinite(most), below, jnp.inf))
+    return others.at[chosen].set(confirmed)

@@ -1,0 +1,43 @@
+"""Why the simulation of a robot is no use. Numbers in arrays, names for people."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import jax.numpy as jnp
+from jax import Array
+
+
+class Failure(IntEnum):
+    """What befell a robot first; what is seen only at the end of an episode comes after what ends it at once."""
+
+    none = 0
+    empty = 1
+    """it has no voxels"""
+    not_finite = 2
+    """its state was not a number, or infinite"""
+    exploded = 3
+    """a mass was faster than anything a robot can do"""
+    inverted = 4
+    """a voxel was inside out at the end"""
+    left_world = 5
+    """its centre was beyond the ends of the ground, or below it, at the end"""
+
+    @property
+    def label(self) -> str:
+        """For people: 'not finite'."""
+        return "left the world" if self is Failure.left_world else self.name.replace("_", " ")
+
+
+REASONS = tuple(reason for reason in Failure if reason)
+"""All that can befall a robot."""
+
+
+def first_of(before: Array, later: Array) -> Array:
+    """The failure that stands: an earlier one is kept."""
+    return jnp.where(before > 0, before, later)
+
+
+def counted(failure: Array) -> Array:
+    """How many robots each of REASONS befell, (reasons,); failure: (robots,)."""
+    return (failure[:, None] == jnp.array([int(reason) for reason in REASONS])).sum(0)
