@@ -44,6 +44,23 @@ class _Seconds(click.FloatRange):
         return seconds
 
 
+class _Factors(click.ParamType):
+    """Whole numbers from 1 to 64, growing: 1,2,4,8."""
+
+    name = "factors"
+
+    def convert(self, value, param, ctx):
+        if isinstance(value, tuple):
+            return value
+        parts = [part.strip() for part in str(value).split(",")]
+        if not all(part.isdecimal() and 1 <= int(part) <= 64 for part in parts):
+            self.fail(f"'{value}' given; whole numbers from 1 to 64 with commas between, such as 1,2,4,8", param, ctx)
+        factors = tuple(map(int, parts))
+        if list(factors) != sorted(set(factors)):
+            self.fail(f"'{value}' given; each must be larger than the one before, such as 1,2,4,8", param, ctx)
+        return factors
+
+
 SETTINGS = click.option(
     "--set", "settings", metavar="PATH=VALUE", multiple=True, help="Change a value of the file; may be repeated."
 )
@@ -193,6 +210,30 @@ def reproduce(
             study=study, scale=scale, only=only, settings=settings, out=out, device=device, resume=resume, report=report
         )
     )
+
+
+@main.command()
+@click.argument("given", metavar="RUN|ROBOT.yaml...", nargs=-1, required=True)
+@click.option(
+    "--factors", default=(1, 2, 4, 8), type=_Factors(), metavar="N,N,...", help="Times finer; 1,2,4,8 by default."
+)
+@click.option("--starts", type=click.IntRange(min=1), default=8, help="Simulations of each robot; 8 by default.")
+@click.option("--json", metavar="FILE.json", help="Write every number as JSON.")
+@click.option("--plot", metavar="FILE.png|.pdf|.svg", help="Draw fitness over refinement.")
+@DEVICE
+def refine(
+    given: tuple[str, ...],
+    factors: tuple[int, ...],
+    starts: int,
+    json: str | None,
+    plot: str | None,
+    device: str | None,
+) -> None:
+    """Simulate robots again with finer steps, other starts and slightly other materials: what is left of them?"""
+    from experiments.refine.command import RefineOptions
+    from experiments.refine.command import refine as work
+
+    work(RefineOptions(given=given, factors=factors, starts=starts, json=json, plot=plot, device=device))
 
 
 @main.command()

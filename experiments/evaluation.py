@@ -1,4 +1,4 @@
-"""How often and how finely an individual is simulated before its fitness is believed, as plain data.
+"""How often and how finely an individual is simulated before its fitness is believed.
 
 Gaits are chaotic, and selection finds whatever luck and the integrator's errors give. Two things stand against it.
 Several starts that differ a little show what is luck. Steps finer than usual show what exists at one step size only;
@@ -8,14 +8,20 @@ as they cost more, only those that would lead are checked with them.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Annotated, Literal, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from pydantic import Field
 
+from vsr.controllers import Controller
+from vsr.episode import Scenario, begin, reset, rollout
+from vsr.physics.engine import engine_of
 from vsr.spec import Count, Real, Spec
+from vsr.tasks import Summary, move_rigidly
 
 Share = Annotated[Real, Field(ge=0, le=0.5)]
 Take = Literal["median", "mean", "worst"]
@@ -104,3 +110,19 @@ def combined(take: Take, fitness: Array, axis: int = -1) -> Array:
     if take == "worst":
         return fitness.min(axis)
     return fitness.mean(axis) if take == "mean" else jnp.median(fitness, axis)
+
+
+def rollout_from(scenario: Scenario, controller: Controller, start: Start) -> Summary:
+    """The episode of a robot that starts a little differently."""
+    key, model = jax.random.key(0), scenario.model
+    factors = {name: getattr(start, name) for name in ("frequency", "damping", "friction")}
+    if any(factor is not None for factor in factors.values()):
+        given = {name: 1.0 if factor is None else factor for name, factor in factors.items()}
+        model = engine_of(model).scaled(model, **given)
+        scenario = replace(scenario, world=replace(scenario.world, robots=(model,)))
+    first = reset(key, scenario)
+    if start.higher is not None:
+        (robot,) = first.world.robots
+        up = jnp.zeros(robot.position.shape[-1], robot.position.dtype).at[-1].set(start.higher)
+        first = begin(scenario, move_rigidly(model, robot, shift=up), key)
+    return rollout(scenario, controller, first)

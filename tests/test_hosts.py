@@ -302,7 +302,7 @@ experiment = Experiment.model_validate(
 )
 genes = experiment.robot.sample(jax.random.key(0), 11)
 shared, alone = (
-    jax.jit(lambda everyone, share=share: share(lambda one: evaluation_of(experiment)(one), everyone, 3))(genes)
+    jax.jit(lambda everyone, share=share: share(evaluation_of(experiment), everyone, 3))(genes)
     for share in (on_all_devices, in_parts)
 )
 assert len(alone.fitness.devices()) == 1

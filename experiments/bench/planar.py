@@ -108,7 +108,7 @@ def compile_scene(scene: BenchScene, implementation: Implementation = "auto") ->
     genes = jax.jit(lambda key: experiment.robot.sample(key, scene.robots))(jax.random.key(0))
 
     def compile_for(at_once: int) -> Any:
-        return jax.jit(lambda given: on_all_devices(lambda one: evaluation_of(experiment)(one), given, at_once)).lower(genes).compile()
+        return jax.jit(lambda given: on_all_devices(evaluation_of(experiment), given, at_once)).lower(genes).compile()
 
     began = time.perf_counter()
     program, _ = within_memory(compile_for, most_at_once(experiment), memory_limit())

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,13 +16,11 @@ from jax import Array
 from evo import Evaluation
 from evo.population import WORST
 from experiments.encodings import Genes
-from experiments.evaluation import Refine, Start, combined, starts_of
+from experiments.evaluation import Refine, Start, combined, rollout_from, starts_of
 from experiments.experiment import Experiment
 from experiments.population import on_all_devices
-from vsr.episode import Scenario, begin, reset, rollout, scenario_of
-from vsr.physics.engine import engine_of
+from vsr.episode import scenario_of
 from vsr.physics.failure import first_of
-from vsr.tasks import Summary, move_rigidly
 
 UNDISTURBED = Start()
 
@@ -33,7 +30,7 @@ def measured(experiment: Experiment) -> tuple[str, ...]:
     return tuple(dict.fromkeys((experiment.fitness.measure, *experiment.ea.descriptors)))
 
 
-def evaluation_of(experiment: Experiment, factor: int = 1) -> Callable[[Genes, Start], Evaluation]:
+def evaluation_of(experiment: Experiment, factor: int = 1) -> Callable[..., Evaluation]:
     """The function from one individual's genes and a start to its evaluation; factor: by which steps are finer."""
     schedule = experiment.schedule()
     schedule = replace(schedule, substeps=factor * schedule.substeps)
@@ -56,22 +53,6 @@ def evaluation_of(experiment: Experiment, factor: int = 1) -> Callable[[Genes, S
         )
 
     return evaluation
-
-
-def rollout_from(scenario: Scenario, controller: Any, start: Start) -> Summary:
-    """The episode of a robot that starts a little differently."""
-    key, model = jax.random.key(0), scenario.model
-    factors = {name: getattr(start, name) for name in ("frequency", "damping", "friction")}
-    if any(factor is not None for factor in factors.values()):
-        given = {name: 1.0 if factor is None else factor for name, factor in factors.items()}
-        model = engine_of(model).scaled(model, **given)
-        scenario = replace(scenario, world=replace(scenario.world, robots=(model,)))
-    first = reset(key, scenario)
-    if start.higher is not None:
-        (robot,) = first.world.robots
-        up = jnp.zeros(robot.position.shape[-1], robot.position.dtype).at[-1].set(start.higher)
-        first = begin(scenario, move_rigidly(model, robot, shift=up), key)
-    return rollout(scenario, controller, first)
 
 
 def evaluate_all(experiment: Experiment, at_once: int, genes: tuple[Genes, ...]) -> tuple[Evaluation, ...]:

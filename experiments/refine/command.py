@@ -1,0 +1,175 @@
+"""The work of `vsr refine`: the table of a robot's, or of every seed's best robot's, robustness."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.progress import Progress
+from rich.table import Table
+
+from experiments.config import UserError, load, load_scene
+from experiments.console import console_for_tables, say
+from experiments.devices import check_implementation, keep_compiled_programs, prepare
+from experiments.experiment import Experiment
+from experiments.files import target_file, without_nan, write_json
+from experiments.numbers import number
+from experiments.refine.plot import plot_robustness
+from experiments.refine.robustness import Robustness, batches_of, robustness_of
+from experiments.runs import read_run
+from experiments.runs.best_robots import read_title
+from experiments.runs.folder import robot_file
+from vsr.scene import Scene
+
+STORED = "refinement.json"
+"""In a run folder, for its report."""
+PICTURES = (".png", ".pdf", ".svg")
+
+
+@dataclass(frozen=True)
+class RefineOptions:
+    """As the command line gives them."""
+
+    given: tuple[str, ...]
+    factors: tuple[int, ...]
+    starts: int
+    json: str | None
+    plot: str | None
+    device: str | None
+
+
+@dataclass(frozen=True)
+class RefinedRobot:
+    """A robot to simulate again."""
+
+    name: str
+    scene: Scene
+    measure: str
+    value: float | None
+    """what its file says"""
+
+
+def refine(options: RefineOptions) -> None:
+    """Simulate again, print the table, write what is asked for."""
+    prepare(options.device)
+    keep_compiled_programs()
+    picture = None if options.plot is None else target_file("--plot", options.plot, PICTURES)
+    report = None if options.json is None else target_file("--json", options.json, (".json",))
+    sources = {name: read_robots(Path(name)) for name in options.given}
+    robots = [robot for of_source in sources.values() for robot in of_source]
+    for robot in robots:
+        check_implementation(robot.scene.physics)
+    found = measure(robots, options.factors, options.starts)
+    show(robots, found)
+    if report is not None:
+        write_json(report, as_plain(robots, found))
+    if picture is not None:
+        plot_robustness([robot.name for robot in robots], found, robots[0].measure, picture)
+    first = 0
+    for name, of_source in sources.items():
+        own = part(found, slice(first, first + len(of_source)))
+        first += len(of_source)
+        if Path(name).is_dir():
+            write_json(Path(name) / STORED, as_plain(of_source, own))
+
+
+def read_robots(path: Path) -> list[RefinedRobot]:
+    """The robot of a file, or every seed's best of a run."""
+    if not path.is_dir():
+        scene = load(path)
+        if isinstance(scene, Experiment):
+            raise UserError(f"{path}: its robot is still to evolve; give vsr evolve this file, then vsr refine the run")
+        title = read_title(path)
+        known = title is not None and title.measure in scene.task.known_measures()
+        chosen = title.measure if title is not None and known else _usual_measure(scene)
+        return [RefinedRobot(path.stem, scene, chosen, title.value if title is not None and known else None)]
+    run = read_run(path)
+    robots = []
+    for seed in run.experiment.seeds:
+        file = robot_file(run.path, seed)
+        if file.is_file():
+            title = read_title(file)
+            value = None if title is None else title.value
+            robots.append(
+                RefinedRobot(f"{run.name}, seed {seed}", load_scene(file), run.experiment.fitness.measure, value)
+            )
+    if not robots:
+        raise UserError(f"{path}: it keeps no best robot yet")
+    return robots
+
+
+def _usual_measure(scene: Scene) -> str:
+    return "relative_velocity" if "relative_velocity" in scene.task.measures else scene.task.measures[0]
+
+
+def measure(robots: Sequence[RefinedRobot], factors: Sequence[int], starts: int) -> Robustness:
+    """Of all robots, with a progress bar."""
+    scenes, measures = [robot.scene for robot in robots], [robot.measure for robot in robots]
+    with Progress(transient=True) as progress:
+        task = progress.add_task(f"{len(robots)} robots again", total=batches_of(scenes, measures, len(factors)))
+        return robustness_of(scenes, measures, factors=factors, starts=starts, done=lambda: progress.advance(task))
+
+
+def show(robots: Sequence[RefinedRobot], found: Robustness) -> None:
+    """The table, and what it comes to."""
+    console = console_for_tables()
+    table = Table(box=None)
+    for i, name in enumerate(head(found)):
+        table.add_column(name, justify="left" if i == 0 else "right")
+    for row in rows(robots, found):
+        table.add_row(*row)
+    console.print(table)
+    say(summary(found))
+
+
+def head(found: Robustness) -> list[str]:
+    """Names of the columns."""
+    medians = [f"x{factor}" for factor in found.factors]
+    return ["robot", "its file", *medians, f"spread x{found.factors[0]}", "kept", "worst change"]
+
+
+def rows(robots: Sequence[RefinedRobot], found: Robustness) -> list[list[str]]:
+    """One for each robot, as text."""
+    medians = [found.at(factor) for factor in found.factors]
+    shown = []
+    for i, robot in enumerate(robots):
+        first = found.refined[i, 0]
+        spread = (
+            f"{number(float(np.nanmin(first)))} to {number(float(np.nanmax(first)))}"
+            if np.isfinite(first).any()
+            else ""
+        )
+        said = "" if robot.value is None else number(robot.value)
+        values = [number(float(median[i])) for median in medians]
+        shown.append([robot.name, said, *values, spread, _share(found.kept[i]), _share(found.worst_change[i])])
+    return shown
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:.0f} %" if np.isfinite(value) else ""
+
+
+def summary(found: Robustness) -> str:
+    """In one line: how many robots keep their fitness."""
+    kept = found.kept[np.isfinite(found.kept)]
+    if not len(kept):
+        return "none could be simulated again"
+    near = int((abs(kept - 1) <= 0.1).sum())
+    return (
+        f"with steps {found.factors[-1]} times finer the median robot keeps {100 * np.median(kept):.1f} % of its "
+        f"measure, {near} of {len(found.kept)} keep it within 10 %, the worst keeps {100 * kept.min():.0f} %"
+    )
+
+
+def part(found: Robustness, which: slice) -> Robustness:
+    """Some of the robots."""
+    return Robustness(found.factors, found.refined[which], found.changes, found.changed[which])
+
+
+def as_plain(robots: Sequence[RefinedRobot], found: Robustness) -> dict[str, Any]:
+    """As JSON has it."""
+    named = [{"name": robot.name, "measure": robot.measure, "file": robot.value} for robot in robots]
+    return without_nan({"robots": named, **found.to_plain()})

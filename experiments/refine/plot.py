@@ -1,0 +1,32 @@
+"""Fitness over refinement as a figure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from experiments.files import replacing
+from experiments.refine.robustness import Robustness
+
+
+def plot_robustness(names: Sequence[str], found: Robustness, measure: str, target: Path) -> None:
+    """Median over starts of every robot, with the range of its starts."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.subplots()
+    for i, name in enumerate(names):
+        values = found.refined[i]
+        medians = [found.at(factor)[i] for factor in found.factors]
+        (line,) = axes.plot(found.factors, medians, marker="o", markersize=3, label=name)
+        low, high = np.nanmin(values, 1), np.nanmax(values, 1)
+        axes.fill_between(found.factors, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(found.factors, [f"{factor}" for factor in found.factors])
+    axes.set(xlabel="steps, times finer", ylabel=measure.replace("_", " "))
+    if len(names) <= 10:
+        axes.legend(fontsize="x-small")
+    with replacing(target) as partial:
+        figure.savefig(partial, format=target.suffix[1:])

@@ -1,0 +1,170 @@
+"""Robots simulated again: with finer steps, from other starts, of slightly different material.
+
+A result that vanishes when it is computed better is not a result. Robots whose arrays have the same shapes are
+simulated together, all starts of all of them in one batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from experiments.evaluation import Jitter, Start, rollout_from, starts_of
+from experiments.population import on_all_devices, robots_at_once, stack
+from vsr.controllers import Controller
+from vsr.episode import Scenario
+from vsr.scene import Scene, precision
+
+CHANGES = (("frequency", 0.01), ("damping", 0.02), ("friction", 0.02))
+"""Parameters that are changed, one after the other, up and down by these shares."""
+
+Case = tuple[str, int, Start]
+"""Its label, by which factor steps are finer, and its starts, (starts,)."""
+
+
+@dataclass(frozen=True)
+class Robustness:
+    """What came of robots; measures are not a number where a simulation failed."""
+
+    factors: tuple[int, ...]
+    """by which steps were finer"""
+    refined: np.ndarray
+    """(robots, factors, starts)"""
+    changes: tuple[str, ...]
+    """what was changed: 'frequency -1 %'"""
+    changed: np.ndarray
+    """with the first factor, (robots, changes, starts)"""
+
+    def at(self, factor: int) -> np.ndarray:
+        """Every robot's median over starts; a failure is worse than any other, so enough of them make it NaN."""
+        return _median(self.refined[:, self.factors.index(factor)])
+
+    @property
+    def kept(self) -> np.ndarray:
+        """Median with the finest steps over that with the first, (robots,)."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self.at(self.factors[-1]) / self.at(self.factors[0])
+
+    @property
+    def worst_change(self) -> np.ndarray:
+        """Least median with a changed parameter over that without, (robots,)."""
+        if not self.changes:
+            return np.full(len(self.refined), np.nan)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            medians = np.stack([_median(self.changed[:, i]) for i in range(len(self.changes))], 1)
+            return np.min(medians / self.at(self.factors[0])[:, None], 1)
+
+    def to_plain(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "factors": list(self.factors),
+            "refined": self.refined.tolist(),
+            "changes": list(self.changes),
+            "changed": self.changed.tolist(),
+        }
+
+    @staticmethod
+    def of_plain(stored: dict[str, Any]) -> Robustness:
+        """The reverse."""
+        return Robustness(
+            tuple(stored["factors"]),
+            np.array(stored["refined"], float),
+            tuple(stored["changes"]),
+            np.array(stored["changed"], float),
+        )
+
+
+def _median(values: np.ndarray) -> np.ndarray:
+    """Over starts, (robots,); not a number if half of them or more failed."""
+    sound = np.isnan(values).mean(1) < 0.5
+    return np.where(sound, np.median(np.nan_to_num(values, nan=-np.inf), 1), np.nan)
+
+
+def robustness_of(
+    scenes: Sequence[Scene],
+    measures: Sequence[str],
+    *,
+    factors: Sequence[int],
+    starts: int,
+    height: float = 1e-3,
+    changes: Sequence[tuple[str, float]] = CHANGES,
+    done: Callable[[], None] = lambda: None,
+) -> Robustness:
+    """Of every scene its measure; height: most that starts are higher [m]; done: called after each of `batches_of`."""
+    dtype = jnp.dtype(scenes[0].physics.precision)
+    usual = starts_of(Jitter(height=height), starts, dtype)
+    if usual.higher is None:
+        usual = Start(higher=jnp.zeros(1, dtype))
+    cases: list[Case] = [(f"x{factor}", factor, usual) for factor in factors]
+    labels = []
+    for name, share in changes:
+        for sign in (-1, 1):
+            labels.append(f"{name} {100 * sign * share:+g} %")
+            factor = jnp.full(starts, 1 + sign * share, dtype)
+            cases.append((labels[-1], factors[0], usual._replace(**{name: factor})))
+    found = np.full((len(scenes), len(cases), starts), np.nan)
+    with precision(scenes[0].physics.precision):
+        for group in _groups(scenes, measures):
+            for i, (_, factor, differing) in enumerate(cases):
+                found[group.places, i] = group.measured(factor, differing)
+                done()
+    count = len(factors)
+    return Robustness(tuple(factors), found[:, :count], tuple(labels), found[:, count:])
+
+
+def batches_of(scenes: Sequence[Scene], measures: Sequence[str], factors: int, changes: int = len(CHANGES)) -> int:
+    """How often `done` will be called."""
+    return len(_groups(scenes, measures)) * (factors + 2 * changes)
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Robots that can be simulated together."""
+
+    places: list[int]
+    """among all"""
+    scenario: Scenario
+    """with a leading axis (robots,)"""
+    controller: Controller
+    measure: str
+
+    def measured(self, factor: int, differing: Start) -> np.ndarray:
+        """(robots, starts)"""
+        schedule = self.scenario.schedule
+        scenario = replace(self.scenario, schedule=replace(schedule, substeps=factor * schedule.substeps))
+        robots = len(self.places)
+        starts = jax.tree.leaves(differing)[0].shape[0]
+        everyone = jax.tree.map(lambda leaf: jnp.repeat(leaf, starts, 0), (scenario, self.controller))
+        each = jax.tree.map(lambda leaf: jnp.tile(leaf, robots), differing)
+        cells = int(np.prod(scenario.model.present.shape[1:]))
+        at_once = robots_at_once(robots * starts, cells)
+        values = _measured(self.measure, at_once, (*everyone, each))
+        return np.asarray(values).reshape(robots, starts)
+
+
+def _measured(measure: str, at_once: int, robots: Any) -> Array:
+    def one(robot: tuple[Scenario, Controller, Start]) -> Array:
+        scenario, controller, start = robot
+        return scenario.task.evaluate(rollout_from(scenario, controller, start), (measure,))[measure]
+
+    return jax.jit(lambda given: on_all_devices(one, given, at_once))(robots)
+
+
+def _groups(scenes: Sequence[Scene], measures: Sequence[str]) -> list[_Group]:
+    built: dict[Any, list[tuple[int, Any]]] = {}
+    for place, (scene, measure) in enumerate(zip(scenes, measures, strict=True)):
+        with precision(scene.physics.precision):
+            arrays = scene.build()
+        leaves, structure = jax.tree.flatten(arrays)
+        kind = structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves), measure
+        built.setdefault(kind, []).append((place, arrays))
+    return [
+        _Group([place for place, _ in members], *stack([arrays for _, arrays in members]), measure=kind[2])
+        for kind, members in built.items()
+    ]
