@@ -181,7 +181,7 @@ def sweep(
 
 
 @main.command()
-@click.argument("study", metavar="body|devo|sensing|all|STUDY.yaml")
+@click.argument("study", metavar="body|devo|sensing|control|all|STUDY.yaml")
 @click.option("--scale", default="quick", metavar="smoke|quick|paper", help="How much to compute; quick by default.")
 @click.option("--only", multiple=True, metavar="EXPERIMENT", help="Run just this experiment; may be repeated.")
 @SETTINGS

@@ -9,10 +9,12 @@ import pytest
 
 from vsr.body import Body, Material
 from vsr.environment import Environment
-from vsr.physics.engine import assemble_body
+from vsr.episode import record, reset
+from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.squares.advance import advance
 from vsr.physics.squares.contact import SLOP
 from vsr.physics.squares.geometry import center, kinetic_energy, mass_corners, mass_motion, rest_state
+from vsr.scene import Scene
 from vsr.tasks import Placement, move_rigidly, place
 from vsr.terrain import Flat, Terrain, Uphill
 
@@ -144,3 +146,66 @@ def test_robots_may_stand_on_different_grounds(biped):
     mapped = jax.jit(jax.vmap(end))(*stacked)
     for i, (ground, start) in enumerate(zip(flats, starts, strict=True)):
         np.testing.assert_allclose(mapped[i], jax.jit(end)(ground, start), atol=1e-4)
+
+
+# What does not hang on the substep
+
+
+def test_a_pressed_foot_does_not_bounce():
+    """A voxel at rest that suddenly grows pushes its feet down hard: what lies on the ground stays there."""
+    scene = Scene.model_validate(
+        {
+            "robot": {
+                "body": {"shape": ["a"], "materials": {"a": {"restitution": 1.0, "max_area_change": 0.4}}},
+                "controller": {"type": "sine", "frequency": 0.25, "amplitude": 1.0},
+            },
+            "task": {"duration": 3.0, "placement": {"clearance": 0.0}},
+        }
+    )
+    scenario, controller = scene.build()
+    _, trajectory = jax.jit(lambda: record(scenario, controller, reset(jax.random.key(0), scenario)))()
+    lowest = np.asarray(trajectory.state.position[:, 0, 0, :, 1])
+    speed = np.asarray(trajectory.state.velocity[:, 0, 0, :, 1])
+    assert lowest.max() < 0.5 * 0.9 + 0.01
+    assert speed.max() < 0.1
+
+
+def test_a_landing_comes_neither_early_nor_late():
+    """Where a tilted voxel comes to rest first changes little between substeps: contact has no bias of half a step."""
+
+    def heights(substeps):
+        scene = Scene.model_validate(
+            {
+                "robot": {"body": {"shape": ["aa"]}},
+                "task": {"duration": 1.0, "placement": {"tilt": 20.0}},
+                "physics": {"substeps": substeps},
+            }
+        )
+        scenario, controller = scene.build()
+        _, trajectory = jax.jit(lambda: record(scenario, controller, reset(jax.random.key(0), scenario)))()
+        mass = scenario.model.cluster_mass
+        return np.asarray((trajectory.state.position[..., 1] * mass).sum((1, 2, 3)) / mass.sum())
+
+    fine = heights(96)
+    assert abs(heights(6) - fine).max() < 0.02
+    assert abs(heights(12) - fine).max() < 0.012
+
+
+@pytest.mark.parametrize("speed", [10.0, 30.0, 60.0])
+def test_no_voxel_turns_inside_out(speed):
+    """A biped thrown down."""
+    scene = Scene.model_validate(
+        {
+            "robot": {"body": {"shape": ["aaaa", "a..a"]}},
+            "task": {"duration": 2.0, "placement": {"velocity": [0, -speed]}},
+        }
+    )
+    scenario, controller = scene.build()
+    _, trajectory = _recorded(scenario, controller, reset(jax.random.key(0), scenario))
+    model, around = scenario.model, scenario.world.environment
+    engine = engine_of(model)
+    size = jax.vmap(lambda state: engine.voxel_motion(model, around, state).size_ratio)(trajectory.state)
+    assert float(jnp.where(model.present > 0, size, 1).min()) > 0.05
+
+
+_recorded = jax.jit(record)

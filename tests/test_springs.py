@@ -9,6 +9,7 @@ from vsr.body import Body, Material
 from vsr.body.springs import SQUARE_GROUPS, Group
 from vsr.physics.engine import assemble_body
 from vsr.physics.squares.actuation import add_actuation_forces, rest_lengths
+from vsr.physics.squares.limits import area_pressure, limit_rate, pressure_forces
 from vsr.physics.squares.springs import Masses, spring_forces
 
 SCAFFOLDINGS = [SQUARE_GROUPS, (Group.side_external, Group.central_cross), (Group.side_internal,), (Group.side_cross,)]
@@ -136,3 +137,23 @@ def test_springs_without_length_are_harmless():
         ),
     )
     assert np.isfinite(force).all()
+
+
+def test_limits_belong_to_the_material():
+    """The same stiffness at every substep that is fine enough; pressure pushes an inverted voxel back."""
+    model = assemble_body(Body(shape="a"))
+    rates = [float(limit_rate(model, 1 / 60 / count)[0, 0]) for count in (6, 12, 48)]
+    assert rates[0] == rates[1] == rates[2] == pytest.approx(3 * 2 * np.pi * 8, rel=1e-5)
+    assert float(limit_rate(model, 1 / 60)[0, 0]) == pytest.approx(0.45 * 60)
+    side = 2.1
+    flat = jnp.array([side, 0.3, -side, 0.3])  # diagonals of a voxel that is nearly flat
+    still = tuple(jnp.zeros(4))
+    least = jnp.asarray(0.81)
+    stiffness, lag = jnp.asarray(1000.0), jnp.asarray(0.01)
+    assert float(area_pressure(stiffness, least, lag, (2.0, 2.0, -2.0, 2.0), still)) == 0
+    upright = float(area_pressure(stiffness, least, lag, tuple(flat), still))
+    inverted = float(area_pressure(stiffness, least, lag, tuple(flat * jnp.array([1, -1, 1, -1])), still))
+    assert inverted > upright > 0
+    (first_x, first_y), (second_x, second_y) = pressure_forces(jnp.asarray(1.0), (2.0, 2.0, -2.0, 2.0))
+    assert (float(first_x), float(first_y)) == (-1.0, -1.0)  # outwards from the lower left
+    assert (float(second_x), float(second_y)) == (1.0, -1.0)  # and from the lower right

@@ -282,7 +282,7 @@ def _roll(scenario: Scenario, controller: Controller, start: EpisodeState, keep_
         def interval(now: _Decided, _: None) -> tuple[_Decided, Any]:
             after = step(scenario, now.state, now.action)[0]
             read = observe(scenario, after) if controller.senses else None
-            action = _decide(scenario, controller, after.world.time, read)
+            action = _limited(scenario, controller, after, _decide(scenario, controller, after.world.time, read))
             # What is decided counts: the last decision, too, which is in force only if time remains.
             effort = now.state.effort + _effort(scenario.model, action)
             following = _Decided(replace(after, effort=effort), action)
@@ -372,7 +372,8 @@ def _runs_open_loop(scenario: Scenario, controller: Controller) -> bool:
     model = scenario.model
     fused = engine_of(model).takes_many_controls(scenario.schedule.implementation, model.mass.dtype)
     alone = not (scenario.world.is_coupled or scenario.task.needs_every_step)
-    return fused and alone and not controller.senses and not scenario.senses
+    free = not controller.senses and _rate_limit(controller) is None
+    return fused and alone and free and not scenario.senses
 
 
 def _rollout_open_loop(scenario: Scenario, controller: Controller, now: _Decided) -> _Decided:
@@ -411,6 +412,20 @@ def _calls_at_once(calls: int) -> int:
 
 def _decide(scenario: Scenario, controller: Controller, time: Array, read: Array | None) -> Array:
     return jnp.clip(controller.control(time, read), -1, 1) * scenario.model.present
+
+
+def _rate_limit(controller: Controller) -> Array | None:
+    """How fast control values can change [1/s], (). A controller may have a limit, and need not name one."""
+    return getattr(controller, "rate_limit", None)
+
+
+def _limited(scenario: Scenario, controller: Controller, state: EpisodeState, decided: Array) -> Array:
+    """What is decided, or as near to it as can be reached from the action in force within a control interval."""
+    limit = _rate_limit(controller)
+    if limit is None:
+        return decided
+    most = limit * scenario.schedule.interval
+    return jnp.clip(decided, state.action - most, state.action + most)
 
 
 def _effort(model: AnyModel, action: Array) -> Array:

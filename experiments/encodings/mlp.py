@@ -20,6 +20,7 @@ from experiments.encodings.base import (
     uniform,
 )
 from vsr.controllers import MLP, Driving, Perceptron, check_senses, spread_weights, wiring
+from vsr.controllers.mlp import RateLimit
 from vsr.sensors import Sense
 from vsr.spec import Count, Switch
 
@@ -40,6 +41,8 @@ class MLPWeights(ControllerEncoding):
     """a sine of the time as further input; null for none"""
     legacy_angle: Switch = False
     """reproduce the original's wrong angle sensor"""
+    rate_limit: RateLimit | None = None
+    """how fast a control value can change [1/s]; null for any speed"""
     passive: tuple[str, ...] = ()
     """symbols of materials that are not driven"""
     initial: Range = (-1.0, 1.0)
@@ -68,6 +71,7 @@ class MLPWeights(ControllerEncoding):
             layers=(*layers[:-1], layers[-1] * active),  # no weights, no output: tanh(0) = 0
             driving=jnp.asarray([sine.frequency, sine.amplitude, sine.phase], genes.dtype),
             senses=self.used_senses,
+            rate_limit=None if self.rate_limit is None else jnp.asarray(self.rate_limit, genes.dtype),
         )
 
     def describe(self, genes: np.ndarray, cells: np.ndarray, body: BodyEncoding, duration: float) -> MLP:
@@ -83,6 +87,7 @@ class MLPWeights(ControllerEncoding):
             hidden=self.hidden,
             driving=self.driving,
             legacy_angle=self.legacy_angle,
+            rate_limit=self.rate_limit,
         )
 
     def _spread(self, genes: Array, body: BodyEncoding) -> tuple[Array, ...]:

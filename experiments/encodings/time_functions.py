@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -22,6 +22,8 @@ from experiments.encodings.base import (
 from vsr.controllers import Development, Sine, TimeFunctions
 from vsr.controllers.base import ControllerSpec
 from vsr.spec import Real, Seconds, Spec
+
+Numbers = TypeVar("Numbers", Array, np.ndarray)
 
 
 class Drive(Spec):
@@ -72,10 +74,15 @@ class ByMaterial(ControllerEncoding):
 
 
 class _EvolvedTimeFunctions(ControllerEncoding):
-    """Genes for every voxel that can be, row by row from the bottom: as many as there are `evolved` numbers."""
+    """Genes for every voxel that can be, row by row from the bottom: as many as there are `evolved` numbers.
+
+    The frequency of all voxels may be one more gene, the last.
+    """
 
     frequency: Real = 1.0
-    """[Hz]"""
+    """of all voxels [Hz]"""
+    frequencies: Range | None = None
+    """lowest and highest [Hz], if the frequency of all voxels evolves too, as one more gene; replaces `frequency`"""
     amplitude: Real = 1.0
     """largest control value of the sine"""
     passive: tuple[str, ...] = ()
@@ -89,37 +96,51 @@ class _EvolvedTimeFunctions(ControllerEncoding):
         return check_symbols(self.passive, body, "passive")
 
     def gene_count(self, body: BodyEncoding) -> int:
-        return int(body.possible.sum()) * len(self.evolved)
+        return int(body.possible.sum()) * len(self.evolved) + (self.frequencies is not None)
 
     def sample(self, key: Array, count: int, body: BodyEncoding) -> Array:
         return uniform(key, count, self.gene_count(body), self.initial)
 
     def build(self, genes: Array, cells: Array, body: BodyEncoding, duration: float) -> TimeFunctions:
-        per_voxel = genes.reshape(-1, len(self.evolved))
+        per_voxel, frequency = self._read(genes)
         active = jnp.asarray(driven(self.passive, body), genes.dtype)[cells]
         still = jnp.zeros(cells.shape, genes.dtype)
         grids = {name: still.at[body.possible].set(per_voxel[:, i]) * active for i, name in enumerate(self.evolved)}
         return TimeFunctions(
             **{"start": still, "end": still, **grids},
             amplitude=self.amplitude * active,
-            frequency=jnp.full(cells.shape, self.frequency, genes.dtype),
+            frequency=jnp.full(cells.shape, frequency, genes.dtype),
             duration=jnp.asarray(self._lifetime(duration), genes.dtype),
         )
 
     def describe(self, genes: np.ndarray, cells: np.ndarray, body: BodyEncoding, duration: float) -> ControllerSpec:
+        per_voxel, frequency = self._read(genes)
         active = driven(self.passive, body)[cells]
         grids = {}
         for i, name in enumerate(self.evolved):
             grid = np.zeros(cells.shape)
-            grid[body.possible] = genes.reshape(-1, len(self.evolved))[:, i]
+            grid[body.possible] = per_voxel[:, i]
             grids[name] = drawn(grid * active, cells)
-        return self._described(drawn(self.amplitude * active, cells), grids, duration)
+        return self._described(float(frequency), drawn(self.amplitude * active, cells), grids, duration)
+
+    def _read(self, genes: Numbers) -> tuple[Numbers, Numbers | float]:
+        """The voxels' numbers, (voxels, evolved), and the frequency of all [Hz].
+
+        The initial range of the gene is the range of frequencies; genes beyond it count as its ends.
+        """
+        if self.frequencies is None:
+            return genes.reshape(-1, len(self.evolved)), self.frequency
+        (first, last), (lowest, highest) = self.initial, self.frequencies
+        frequency = lowest + (highest - lowest) / (last - first) * (genes[-1] - first)
+        return genes[:-1].reshape(-1, len(self.evolved)), frequency.clip(lowest, highest)
 
     def _lifetime(self, duration: float) -> float:
         return 1.0
 
     @abstractmethod
-    def _described(self, amplitude: tuple, grids: dict[str, tuple], duration: float) -> ControllerSpec: ...
+    def _described(
+        self, frequency: float, amplitude: tuple, grids: dict[str, tuple], duration: float
+    ) -> ControllerSpec: ...
 
 
 class Phases(_EvolvedTimeFunctions):
@@ -128,8 +149,8 @@ class Phases(_EvolvedTimeFunctions):
     type: Literal["phases"] = "phases"
     evolved: ClassVar[tuple[str, ...]] = ("phase",)
 
-    def _described(self, amplitude: tuple, grids: dict[str, tuple], duration: float) -> Sine:
-        return Sine(frequency=self.frequency, amplitude=amplitude, phase=grids["phase"])
+    def _described(self, frequency: float, amplitude: tuple, grids: dict[str, tuple], duration: float) -> Sine:
+        return Sine(frequency=frequency, amplitude=amplitude, phase=grids["phase"])
 
 
 class DevelopingPhases(_EvolvedTimeFunctions):
@@ -143,9 +164,9 @@ class DevelopingPhases(_EvolvedTimeFunctions):
     def _lifetime(self, duration: float) -> float:
         return duration if self.duration is None else self.duration
 
-    def _described(self, amplitude: tuple, grids: dict[str, tuple], duration: float) -> Development:
+    def _described(self, frequency: float, amplitude: tuple, grids: dict[str, tuple], duration: float) -> Development:
         return Development(
-            frequency=self.frequency,
+            frequency=frequency,
             amplitude=amplitude,
             phase=grids["phase"],
             start=grids["start"],

@@ -46,7 +46,8 @@ class RefinedRobot:
     """A robot to simulate again."""
 
     name: str
-    scene: Scene
+    scene: Scene | None
+    """None where only its numbers are wanted"""
     measure: str
     value: float | None
     """what its file says"""
@@ -61,6 +62,7 @@ def refine(options: RefineOptions) -> None:
     sources = {name: read_robots(Path(name)) for name in options.given}
     robots = [robot for of_source in sources.values() for robot in of_source]
     for robot in robots:
+        assert robot.scene is not None
         check_implementation(robot.scene.physics)
     found = measure(robots, options.factors, options.starts)
     show(robots, found)
@@ -107,7 +109,8 @@ def _usual_measure(scene: Scene) -> str:
 
 def measure(robots: Sequence[RefinedRobot], factors: Sequence[int], starts: int) -> Robustness:
     """Of all robots, with a progress bar."""
-    scenes, measures = [robot.scene for robot in robots], [robot.measure for robot in robots]
+    scenes = [robot.scene for robot in robots if robot.scene is not None]
+    measures = [robot.measure for robot in robots]
     with Progress(transient=True) as progress:
         task = progress.add_task(f"{len(robots)} robots again", total=batches_of(scenes, measures, len(factors)))
         return robustness_of(scenes, measures, factors=factors, starts=starts, done=lambda: progress.advance(task))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -99,8 +100,13 @@ def robustness_of(
     """Of every scene its measure; height: most that starts are higher [m]; done: called after each of `batches_of`."""
     dtype = jnp.dtype(scenes[0].physics.precision)
     usual = starts_of(Jitter(height=height), starts, dtype)
-    if usual.higher is None:
-        usual = Start(higher=jnp.zeros(1, dtype))
+    # All cases have all factors, so that those with the same steps share one program.
+    usual = Start(
+        *(
+            jnp.full(starts, value, dtype) if given is None else given
+            for value, given in zip((0, 1, 1, 1), usual, strict=True)
+        )
+    )
     cases: list[Case] = [(f"x{factor}", factor, usual) for factor in factors]
     labels = []
     for name, share in changes:
@@ -144,16 +150,17 @@ class _Group:
         each = jax.tree.map(lambda leaf: jnp.tile(leaf, robots), differing)
         cells = int(np.prod(scenario.model.present.shape[1:]))
         at_once = robots_at_once(robots * starts, cells)
-        values = _measured(self.measure, at_once, (*everyone, each))
+        values = _measured((*everyone, each), measure=self.measure, at_once=at_once)
         return np.asarray(values).reshape(robots, starts)
 
 
-def _measured(measure: str, at_once: int, robots: Any) -> Array:
+@partial(jax.jit, static_argnames=("measure", "at_once"))
+def _measured(robots: Any, *, measure: str, at_once: int) -> Array:
     def one(robot: tuple[Scenario, Controller, Start]) -> Array:
         scenario, controller, start = robot
         return scenario.task.evaluate(rollout_from(scenario, controller, start), (measure,))[measure]
 
-    return jax.jit(lambda given: on_all_devices(one, given, at_once))(robots)
+    return on_all_devices(one, robots, at_once)
 
 
 def _groups(scenes: Sequence[Scene], measures: Sequence[str]) -> list[_Group]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import math
 import shlex
 from collections.abc import Callable
@@ -14,13 +15,18 @@ import numpy as np
 from experiments.experiment import Experiment
 from experiments.numbers import clock, count, number
 from experiments.plot.comparison import describe
+from experiments.refine.command import STORED, RefinedRobot, head, rows
+from experiments.refine.command import summary as summary_of
+from experiments.refine.robustness import Robustness
 from experiments.report import charts
 from experiments.report.bodies import draw_body, materials_key, room_for
 from experiments.report.findings import Findings
 from experiments.report.markup import Content, Markup, code, commands, facts, joined, table, tag
+from experiments.runs import Run
 from experiments.runs.lineage import Ancestor
 from experiments.runs.meta import PACKAGES
 from experiments.units import UNITS
+from vsr.physics.failure import REASONS
 
 MOST_BODIES = 12
 MOST_GAINS = 10
@@ -268,10 +274,35 @@ def failures(found: Findings, name: str) -> Markup:
     if not total:
         return tag("p", f"None of {count(robots)} robots failed.")
     text = (
-        f"{count(total)} of {count(robots)} robots failed ({100 * total / robots:.2g} %): "
-        "their state stopped being finite, they flew apart, or they had no body. They count as worst."
+        f"{count(total)} of {count(robots)} robots failed ({100 * total / robots:.2g} %){_reasons(run)}. "
+        "They count as worst."
     )
     return joined([tag("p", text), _figure(charts.failures_chart(run, name), "Failed robots in each generation.")])
+
+
+def _reasons(run: Run) -> str:
+    """How many failed of what; nothing where that was not written down."""
+    sums = {reason.label: run.failures[reason.name].sum() for reason in REASONS}
+    known = [f"{count(int(total))} {label}" for label, total in sums.items() if total > 0]
+    return f": {', '.join(known)}" if known else ""
+
+
+def robustness(found: Findings, name: str) -> Markup:
+    """What is left of the best robots with finer steps, if `vsr refine` was asked."""
+    ask = tag("p", "How much of this is left with finer time steps, other starts and slightly different materials? ",
+              tag("code", f"vsr refine {shlex.quote(str(found.run.path))}"), " finds out.")  # fmt: skip
+    try:
+        stored = json.loads((found.run.path / STORED).read_text(encoding="utf-8"))
+        known = Robustness.of_plain(stored)
+        robots = stored["robots"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return ask
+    named = [RefinedRobot(robot["name"], None, robot["measure"], robot["file"]) for robot in robots]
+    caption = (
+        "Medians over starts with steps so many times finer. Kept: the finest over the first. Worst change: the least "
+        "that is left when frequency changes by 1 %, damping or friction by 2 %"
+    )
+    return joined([tag("p", summary_of(known) + "."), table(caption, head(known), rows(named, known))])
 
 
 def settings(found: Findings) -> Markup:
@@ -390,6 +421,7 @@ PARTS: tuple[tuple[str, Part], ...] = (
     ("Diversity", diversity),
     ("Lineage of the best robot", descent),
     ("Failures", failures),
+    ("Robustness", robustness),
     ("Settings", lambda found, _: settings(found)),
     ("Versions", lambda found, _: versions(found)),
     ("How to reproduce it", lambda found, _: reproduce(found)),

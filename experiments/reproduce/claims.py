@@ -16,6 +16,7 @@ import numpy as np
 from pydantic import Field
 from scipy.stats import levene, mannwhitneyu
 
+from experiments.refine.robustness import Robustness
 from experiments.runs import Run
 from experiments.runs.ranks import middle
 from vsr.spec import Real, Spec
@@ -35,6 +36,8 @@ class Result:
     run: Run
     repeats: np.ndarray | None = None
     """the measure of each seed's best robot, simulated several times, (seeds, repeats); the first one is unperturbed"""
+    robustness: Robustness | None = None
+    """what is left of each seed's best robot with finer steps and changed parameters"""
 
     @property
     def sign(self) -> float:
@@ -140,9 +143,39 @@ class Above(Claim):
         again = better.typical, worse.typical
         if self.during == (1.0, 1.0) and again[0] is not None and again[1] is not None:
             evidence += f"; in the median of several repeats {_against(better, worse, again[0], again[1])}"
+        if self.during == (1.0, 1.0):
+            evidence += f"; p over the generations: {_course(better, worse)}"
         if middle(a) <= middle(b):
             return Verdict("no", evidence)
         return Verdict("yes" if p_value(a, b) < SIGNIFICANT else "in part", evidence)
+
+
+class GainsMore(Claim):
+    """Evolution makes one experiment's robots better by a larger ratio than another's.
+
+    Of every seed the ratio of its last best to its first is taken. Yes if the median over seeds is larger and a
+    two-sided Mann-Whitney test is significant (p < 0.05); in part if it is only larger.
+    """
+
+    type: Literal["gains_more"] = "gains_more"
+    experiment: str
+    """the one that gains more"""
+    than: str
+    """the one that gains less"""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (self.experiment, self.than)
+
+    def judge(self, results: Mapping[str, Result]) -> Verdict:
+        a, b = (_gains(results[name]) for name in self.needs)
+        if not (a.size and b.size):
+            return Verdict("no", "no seed has a first and a last best with a meaningful ratio")
+        p = p_value(a, b)
+        evidence = f"{np.median(a):.3g} times against {np.median(b):.3g} times (medians over seeds), p = {p:.2g}"
+        if np.median(a) <= np.median(b):
+            return Verdict("no", evidence)
+        return Verdict("yes" if p < SIGNIFICANT else "in part", evidence)
 
 
 class Wider(Claim):
@@ -173,7 +206,7 @@ class Wider(Claim):
         return Verdict("yes" if p < SIGNIFICANT else "in part", evidence)
 
 
-CLAIMS: dict[str, type[Claim]] = {"gain": Gain, "above": Above, "wider": Wider}
+CLAIMS: dict[str, type[Claim]] = {"gain": Gain, "gains_more": GainsMore, "above": Above, "wider": Wider}
 """Every kind of claim by its name."""
 
 
@@ -187,6 +220,23 @@ def gain(result: Result) -> float:
     """Final median over that of the first generation; not a number where a ratio means nothing."""
     first, last = (result.sign * float(middle(result.late(at, at))) for at in (0.0, 1.0))
     return last / first if min(first, last) > 0 and math.isfinite(last / first) else math.nan
+
+
+def _gains(result: Result) -> np.ndarray:
+    """Last best over first best of every seed for which that means something."""
+    first, last = (result.sign * result.late(at, at) for at in (0.0, 1.0))
+    known = np.isfinite(first) & np.isfinite(last) & (first > 0) & (last > 0)
+    return last[known] / first[known]
+
+
+def _course(better: Result, worse: Result) -> str:
+    """p at parts of the run, marked where the other one is ahead."""
+    shown = []
+    for share in (0.2, 0.4, 0.6, 0.8, 1.0):
+        a, b = better.late(share, share), worse.late(share, share)
+        behind = " (behind)" if middle(a) <= middle(b) else ""
+        shown.append(f"{100 * share:.0f} % {p_value(a, b):.2g}{behind}")
+    return ", ".join(shown)
 
 
 def p_value(a: np.ndarray, b: np.ndarray) -> float:

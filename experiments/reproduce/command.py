@@ -21,7 +21,7 @@ from experiments.experiment import Experiment
 from experiments.reproduce.claims import Claim, Result, Verdict
 from experiments.reproduce.reading import StudyFile, find_studies
 from experiments.reproduce.report import BEST, REPORT, write_study, write_summary
-from experiments.reproduce.robots import keep_best, read_repeats
+from experiments.reproduce.robots import keep_best, read_repeats, read_robustness
 from experiments.runs import Run, is_run, read_run
 from vsr.spec import suggest
 
@@ -49,6 +49,7 @@ class Job:
     name: str
     options: EvolveOptions
     repeats: int
+    factors: tuple[int, ...]
 
     @property
     def run(self) -> Path:
@@ -98,7 +99,7 @@ def plan(files: Sequence[StudyFile], options: ReproduceOptions, folder: Path) ->
                 resume=options.resume,
                 device=options.device,
             )
-            jobs.append(Job(file, name, evolve_options, scale.repeats))
+            jobs.append(Job(file, name, evolve_options, scale.repeats, scale.factors))
     return jobs
 
 
@@ -113,7 +114,7 @@ def _work(job: Job, experiment: Experiment, console: Console) -> None:
             words = ["vsr", *sys.argv[1:]]
             again = shlex.join(words if "--resume" in words else [*words, "--resume"])
             raise Stopped(f"{stopped}\nor, for all that was asked: {again}") from None
-    keep_best(read_run(job.run), job.run.parent / BEST, job.name, job.repeats)
+    keep_best(read_run(job.run), job.run.parent / BEST, job.name, job.repeats, job.factors)
 
 
 def _finished(path: Path, experiment: Experiment) -> bool:
@@ -136,7 +137,8 @@ def _write(
         except UserError:
             continue
         repeats = read_repeats(run, home / BEST, name)
-        results[name] = Result(name, member.label, run, repeats)
+        robustness = read_robustness(run, home / BEST, name)
+        results[name] = Result(name, member.label, run, repeats, robustness)
         warnings += _warnings(name, run)
     warnings += _other_settings([job for job in jobs if job.file is file and job.name in results])
     return write_study(file, options.scale, results, home, warnings) if results else None

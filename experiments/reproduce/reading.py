@@ -16,7 +16,10 @@ from experiments.reproduce.study import Scale, Study
 from vsr.spec import suggest
 
 SHIPPED = Path(__file__).resolve().parents[2] / "configs" / "studies"
+PAPER = ("body", "devo", "sensing")
+"""The shipped studies that are the paper's."""
 ALL = "all"
+"""Stands for these."""
 
 
 @dataclass(frozen=True)
@@ -60,14 +63,14 @@ def load_study(path: str | Path) -> StudyFile:
 
 
 def find_studies(given: str) -> list[StudyFile]:
-    """A study by its file, one that is shipped by its name, or all that are shipped."""
+    """A study by its file, one that is shipped by its name, or all of the paper's."""
     if given.endswith((".yaml", ".yml", ".json")):
         return [load_study(given)]
     shipped = {path.stem: path for path in sorted(SHIPPED.glob("*.yaml"))}
     if not shipped:
         raise UserError(f"{SHIPPED}: the paper's studies are not here, only in a checkout; give a study's file")
     if given == ALL:
-        return list(map(load_study, shipped.values()))
+        return [load_study(path) for name, path in shipped.items() if name in PAPER]
     if given not in shipped:
         raise UserError(f"there is no study '{given}'{suggest(given, [*shipped, ALL])}, or give a file of your own")
     return [load_study(shipped[given])]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from experiments.files import write_text
@@ -22,6 +23,9 @@ from experiments.runs.provenance import Making, making
 from experiments.runs.ranks import middle
 
 REPORT, BEST = "report.md", "best"
+
+NEAR = 0.1
+"""How much a robot's measure may change with finer steps and still count as kept."""
 
 
 def write_study(
@@ -157,6 +161,7 @@ def _best(file: StudyFile, results: Sequence[Result], folder: Path) -> Iterator[
         ],
         [_repeats(result) for result in known],
     )
+    yield from _robust([result for result in known if result.robustness is not None])
     for result in known:
         picture = folder / BEST / f"{result.name}.png"
         if picture.exists():
@@ -164,6 +169,42 @@ def _best(file: StudyFile, results: Sequence[Result], folder: Path) -> Iterator[
             yield from ("", f"**{result.name}**, seed {seed}, one period in the middle of its episode "
                         f"([robot]({BEST}/{result.name}.yaml)):", "", f"![]({BEST}/{result.name}.png)")  # fmt: skip
     yield ""
+
+
+def _robust(known: Sequence[Result]) -> Iterator[str]:
+    """What is left with finer steps and changed parameters."""
+    if not known:
+        return
+    factors = max((result.robustness.factors for result in known if result.robustness is not None), key=len)
+    yield from (
+        "",
+        "The same robots with finer time steps. Each number is the median over seeds of the median over starts; "
+        f"`kept` is steps {factors[-1]} times finer over {factors[0]} times, of each robot, and `worst change` the "
+        "least that is left when the springs' frequency changes by 1 %, their damping or the friction by 2 %.",
+        "",
+    )
+    head = [
+        "experiment",
+        *(f"x{factor}" for factor in factors),
+        "kept, median",
+        "within 10 %",
+        "worst kept",
+        "worst change, median",
+    ]
+    yield from _markdown(head, [_robust_row(result, factors) for result in known])
+
+
+def _robust_row(result: Result, factors: Sequence[int]) -> list[str]:
+    found = result.robustness
+    assert found is not None
+    medians = [number(float(np.nanmedian(found.at(factor)))) if factor in found.factors else "" for factor in factors]
+    kept = found.kept[np.isfinite(found.kept)]
+    if not len(kept):
+        return [result.name, *medians, "", "", "", ""]
+    near = f"{int((abs(kept - 1) <= NEAR).sum())} of {len(found.kept)}"
+    shares = np.median(kept), kept.min(), np.nanmedian(found.worst_change)
+    middle_kept, worst, change = (f"{100 * share:.0f} %" if np.isfinite(share) else "" for share in shares)
+    return [result.name, *medians, middle_kept, near, worst, change]
 
 
 def _repeats(result: Result) -> list[str]:

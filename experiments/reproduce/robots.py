@@ -7,7 +7,7 @@ several times: first from the same start, where only round-off can differ, then 
 from __future__ import annotations
 
 import json
-import shutil
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from experiments.config import load_scene
-from experiments.files import replacing, without_nan, write_json
+from experiments.config import dump_yaml, load_scene
+from experiments.files import replacing, without_nan, write_json, write_text
 from experiments.play.film import write_strip
 from experiments.play.recordings import RecordedRobot, robot_from_trajectory
 from experiments.population import record_population, repeat
+from experiments.refine.robustness import Robustness, robustness_of
 from experiments.runs import Run
+from experiments.runs.best_robots import read_title
 from experiments.runs.folder import robot_file
 from experiments.runs.meta import describe_start
 from vsr.drawing.painter import Look
@@ -33,12 +35,16 @@ from vsr.tasks import move_rigidly
 
 HIGHER = 1e-3
 """Largest difference in start height between repeats [m]."""
+STARTS = 8
+"""Repeats with finer steps and changed parameters, at most."""
 SPAN = 1.0
 """Time from the first to the last frame of a strip [s]: a period of the drive."""
 
 
-def keep_best(run: Run, folder: Path, name: str, repeats: int) -> None:
+def keep_best(run: Run, folder: Path, name: str, repeats: int, factors: Sequence[int]) -> None:
     """Leave NAME.yaml, NAME.png and NAME.json in a folder: the best robot, its strip of frames, all seeds' repeats.
+
+    factors: how many times finer steps are in further repeats.
 
     What is there already and fits the run is kept.
     """
@@ -47,20 +53,65 @@ def keep_best(run: Run, folder: Path, name: str, repeats: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     best = int(np.argmax(run.fitness[:, -1]))
     measured: list[list[float]] = []
+    scenes: dict[int, Scene] = {}
     for i, seed in enumerate(run.experiment.seeds):
         file = robot_file(run.path, seed)
         if not file.exists():  # all of its robots failed
             measured.append([float("nan")] * repeats)
             continue
-        scene = load_scene(file)
+        scene = scenes[i] = load_scene(file)
         shown = f"{name}, seed {seed}" if i == best else None
         values, robot = simulate_again(scene, run.experiment.fitness.measure, repeats, shown)
         measured.append(values)
         if robot is not None:
-            shutil.copyfile(file, folder / f"{name}.yaml")
             _draw(robot, folder / f"{name}.png")
+    robust = _robustness(run, scenes, factors, min(repeats, STARTS))
     stored = {**_stamp(run), "best_seed": run.experiment.seeds[best], "repeats": measured, "made": describe_start(0)}
+    if robust is not None:
+        stored["robustness"] = robust.to_plain()
+    if best in scenes:
+        title = _title(run, best, measured[best], robust)
+        write_text(folder / f"{name}.yaml", title + dump_yaml(scenes[best]))
     write_json(folder / f"{name}.json", without_nan(stored))
+
+
+def _robustness(run: Run, scenes: dict[int, Scene], factors: Sequence[int], starts: int) -> Robustness | None:
+    """Of every seed's best, not a number for seeds without one; None if there is none at all."""
+    if not scenes:
+        return None
+    goal = run.experiment.fitness.measure
+    found = robustness_of(list(scenes.values()), [goal] * len(scenes), factors=factors, starts=starts)
+
+    def spread(values: np.ndarray) -> np.ndarray:
+        whole = np.full((len(run.experiment.seeds), *values.shape[1:]), np.nan)
+        whole[list(scenes)] = values
+        return whole
+
+    return Robustness(found.factors, spread(found.refined), found.changes, spread(found.changed))
+
+
+def _title(run: Run, index: int, repeats: list[float], robust: Robustness | None) -> str:
+    """The first line of a best robot's file: a number that repeats, and its spread."""
+    goal, kept = run.experiment.fitness, np.array(repeats)[np.isfinite(repeats)]
+    said = read_title(robot_file(run.path, run.experiment.seeds[index]))
+    who = f"# best of seed {run.experiment.seeds[index]}" + ("" if said is None else f": individual {said.individual}")
+    if not len(kept):
+        return f"{who}, {goal.measure} failed\n"
+    spread = f"median of {len(kept)} starts, {kept.min():.6g} to {kept.max():.6g}"
+    finer = (
+        ""
+        if robust is None
+        else f"; {robust.at(robust.factors[-1])[index]:.6g} with steps {robust.factors[-1]} times finer"
+    )
+    return f"{who}, {goal.measure} {np.median(kept):.6g} ({spread}{finer})\n"
+
+
+def read_robustness(run: Run, folder: Path, name: str) -> Robustness | None:
+    """What `keep_best` has found for this very run, or None."""
+    if read_repeats(run, folder, name) is None:
+        return None
+    stored = json.loads((folder / f"{name}.json").read_text(encoding="utf-8")).get("robustness")
+    return None if stored is None else Robustness.of_plain(stored)
 
 
 def read_repeats(run: Run, folder: Path, name: str) -> np.ndarray | None:

@@ -48,6 +48,8 @@ class Scale(Spec):
     """which to run; all if absent"""
     repeats: Annotated[Count, Field(ge=1)] = 16
     """how often each seed's best robot is simulated again, from heights that differ by up to a millimetre"""
+    factors: tuple[Annotated[Count, Field(ge=1, le=64)], ...] = Field(default=(1, 2, 4, 8), min_length=1)
+    """how many times finer steps are when the best robots are simulated again"""
     note: str = ""
     """what a reader should know of results on this scale"""
 

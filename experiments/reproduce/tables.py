@@ -71,6 +71,7 @@ def curves(results: Sequence[Result]) -> list[dict[str, Any]]:
             "best": float(result.run.best[i, generation]),
             "population_median": float(result.run.median[i, generation]),
             "failed": int(result.run.failed[i, generation]),
+            **{name: float(counts[i, generation]) for name, counts in result.run.failures.items()},
         }
         for result in results
         for i, seed in enumerate(result.run.experiment.seeds)

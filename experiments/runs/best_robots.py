@@ -32,7 +32,7 @@ def read_title(file: Path) -> Title | None:
     try:
         with file.open(encoding="utf-8") as text:
             first = text.readline().rstrip()
-        found = re.fullmatch(r"# best of seed (\d+): individual (\d+), (\S+) (\S+)", first)
+        found = re.match(r"# best of seed (\d+): individual (\d+), (\S+) (\S+)(?: \(.*\))?$", first)
         return Title(int(found[1]), int(found[2]), found[3], float(found[4])) if found else None
     except (OSError, ValueError):
         return None

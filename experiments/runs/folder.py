@@ -230,7 +230,9 @@ class RunFolder:
             assert scene is not None, "a robot without a body has no finite fitness"
             goal = self.experiment.fitness
             value = goal.sign * float(stats.best[i])
-            title = f"# best of seed {seed}: individual {int(stats.best_id[i])}, {goal.measure} {value:.6g}\n"
+            title = f"# best of seed {seed}: individual {int(stats.best_id[i])}, {goal.measure} {value:.6g}"
+            meaning = self.experiment.evaluation.summary
+            title += f" ({meaning})\n" if meaning else "\n"
             write_text(robot_file(self.path, seed), title + dump_yaml(scene))
             self._described[seed] = int(stats.best_id[i])
 

@@ -13,6 +13,7 @@ from experiments.experiment import Experiment
 from experiments.files import read_json_lines
 from experiments.runs.folder import CONFIG, STATISTICS, check_run, is_statistics
 from vsr.display import Displayed
+from vsr.physics.failure import REASONS
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,9 @@ class Run(Displayed):
     """the measure's median over the population, (seeds, generations)"""
     failed: np.ndarray
     """failed robots, (seeds, generations)"""
+    failures: dict[str, np.ndarray]
+    """failed robots by reason (vsr.physics.failure.REASONS), not a number where it was not written down, as in runs of
+    older versions; each (seeds, generations)"""
     spread: np.ndarray
     """standard deviation of a gene over the population, averaged over genes; not a number where it was not written
     down, as in runs of older versions, (seeds, generations)"""
@@ -73,12 +77,20 @@ def read_run(path: str | Path) -> Run:
         table = [[rows[seed, generation].get(name) for generation in range(length)] for seed in experiment.seeds]
         return np.array(table, dtype=float)  # null becomes not a number
 
+    def by_reason(name: str) -> np.ndarray:
+        def known(row: dict) -> float | None:
+            return row["failures"].get(name, 0) if isinstance(row.get("failures"), dict) else None
+
+        table = [[known(rows[seed, generation]) for generation in range(length)] for seed in experiment.seeds]
+        return np.array(table, dtype=float)
+
     return Run(
         path,
         experiment,
         best=sign * collect("best"),
         median=sign * collect("median"),
         failed=collect("failed"),
+        failures={reason.name: by_reason(reason.name) for reason in REASONS},
         spread=collect("spread"),
         bodies=collect("bodies"),
         warnings=tuple(warnings),

@@ -27,6 +27,9 @@ from vsr.sensors import Sense
 from vsr.sensors.quantities import ONLY_IN_2D, ONLY_IN_3D
 from vsr.spec import Count, Real, Spec, Switch
 
+RateLimit = Annotated[Real, Field(gt=0)]
+"""Change of a control value in a second [1/s]."""
+
 
 class Driving(Spec):
     """A sine of the time as one more input."""
@@ -49,6 +52,8 @@ class Perceptron:
     driving: Array
     """frequency [Hz], amplitude and phase [rad] of the driving sine, (3,)"""
     senses: tuple[Sense, ...] = field(metadata={"static": True})
+    rate_limit: Array | None = None
+    """how fast control values in force can change [1/s], (); `rollout` and `record` see to it, `control` does not"""
 
     def control(self, time: Array, readings: Array | None) -> Array:
         assert readings is not None
@@ -76,6 +81,8 @@ class MLP(ControllerSpec):
     """a sine of the time as further input; null for none"""
     legacy_angle: Switch = False
     """reproduce the original's wrong angle sensor"""
+    rate_limit: RateLimit | None = None
+    """how fast a control value can change [1/s]; null for any speed"""
 
     @property
     def used_senses(self) -> tuple[Sense, ...]:
@@ -114,6 +121,7 @@ class MLP(ControllerSpec):
                 dtype,
             ),
             senses=self.used_senses,
+            rate_limit=None if self.rate_limit is None else jnp.asarray(self.rate_limit, dtype),
         )
 
 

@@ -1,0 +1,204 @@
+"""Fitness that can be believed: several starts, leaders looked at again, `vsr refine`, reasons for failures."""
+
+import json
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from cli import main
+from evo.population import WORST
+from experiments.config import load_experiment
+from experiments.evaluation import EvaluationOptions, Jitter, combined, starts_of
+from experiments.evolve.evaluation import believed, evaluate_all
+from experiments.refine.robustness import Robustness
+from experiments.runs import read_run
+from experiments.runs.best_robots import read_title
+from vsr.episode import begin, reset, rollout
+from vsr.physics.failure import REASONS, Failure, counted
+from vsr.scene import Scene, simulate
+
+CONFIG = """
+robot:
+  body: {shape: [aa]}
+  controller: phases
+task: {duration: 2}
+evaluation: {starts: 2, take: worst, refine: {factor: 2, top: 0.3, starts: 2}}
+ea: {n_pop: 6, n_tour: 2}
+generations: 2
+seeds: 2
+"""
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+    file = tmp_path_factory.mktemp("refine") / "walk.yaml"
+    file.write_text(CONFIG, encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def run(config):
+    path = config.parent / "run"
+    result = CliRunner().invoke(main, ["evolve", str(config), "--out", str(path), "--no-report"])
+    assert result.exit_code == 0, result.output
+    return path
+
+
+# Starts
+
+
+def test_starts_are_the_same_every_time_and_within_their_bounds():
+    jitter = Jitter(height=0.002, frequency=0.01, damping=0.02)
+    starts = starts_of(jitter, 9)
+    again = starts_of(jitter, 9)
+    for one, other in zip(starts, again, strict=True):
+        np.testing.assert_array_equal(one, other) if one is not None else None
+    assert float(starts.higher[0]) == 0
+    assert float(starts.frequency[0]) == float(starts.damping[0]) == 1
+    assert len(np.unique(starts.higher)) == 9
+    assert 0.001 < float(starts.higher.max()) <= 0.002
+    for factors, most in ((starts.frequency, 0.01), (starts.damping, 0.02)):
+        assert 0.5 * most < float(abs(factors - 1).max()) <= most * (1 + 1e-5)
+        assert float(factors.min()) < 1 < float(factors.max())
+    assert starts.friction is None
+    assert starts_of(jitter, 1).higher is None
+
+
+@pytest.mark.parametrize(("take", "expected"), [("median", 2.0), ("mean", 3.0), ("worst", 0.0)])
+def test_several_starts_are_combined(take, expected):
+    fitness = jnp.array([[0.0, 7.0, 2.0], [1.0, WORST, 3.0]])
+    found = np.asarray(combined(take, fitness))
+    assert found[0] == expected
+    assert found[1] == {"median": 1.0, "mean": -np.inf, "worst": -np.inf}[take]
+
+
+# Leaders
+
+
+def test_leaders_get_the_worse_number_and_no_one_unchecked_leads():
+    fitness = jnp.array([5.0, 4.0, 3.9, 3.0, 1.0, WORST])
+    found = np.asarray(believed(fitness, jnp.array([0, 1]), jnp.array([2.0, 4.5])))
+    np.testing.assert_allclose(found[:2], [2.0, 4.0])  # the second look cannot raise what the first one said
+    np.testing.assert_allclose(found[2:5], [3.9 - 1.5, 3.0 - 1.5, 1.0 - 1.5])  # less by the median loss of 3 and 0
+    assert found[5] == -np.inf
+    crowded = np.asarray(believed(jnp.array([5.0, 4.9, 4.8]), jnp.array([0]), jnp.array([5.0])))
+    assert crowded[0] > crowded[1]
+    failed = np.asarray(believed(jnp.array([5.0, 4.0, 3.0]), jnp.array([0, 1]), jnp.array([WORST, 3.5])))
+    assert failed[0] == -np.inf
+    assert failed[1] > failed[2]
+
+
+def test_an_evaluation_is_the_worst_of_its_starts_and_of_finer_steps(config):
+    experiment = load_experiment(config)
+    genes = jax.jit(lambda key: experiment.robot.sample(key, 6))(jax.random.key(1))
+
+    def fitness(options):
+        chosen = experiment.model_copy(update={"evaluation": EvaluationOptions.model_validate(options)})
+        (found,) = jax.jit(lambda given: evaluate_all(chosen, 8, (given,)))(genes)
+        assert found.failure is not None
+        return np.asarray(found.fitness)
+
+    once = fitness({})
+    twice = fitness({"starts": 2, "take": "worst"})
+    assert (twice <= once).all()
+    assert (twice < once).any()
+    checked = fitness({"starts": 2, "take": "worst", "refine": {"factor": 2, "top": 1.0, "starts": 2}})
+    assert (checked <= twice).all()
+    substeps = 2 * experiment.schedule().substeps
+    experiment = experiment.model_copy(update={"physics": experiment.physics.model_copy(update={"substeps": substeps})})
+    finer = fitness({"starts": 2, "take": "worst"})
+    np.testing.assert_allclose(checked, np.minimum(twice, finer), rtol=1e-5, atol=1e-6)
+
+
+def test_a_run_says_what_its_numbers_mean(run):
+    title = (run / "best" / "seed-0.yaml").read_text(encoding="utf-8").splitlines()[0]
+    assert title.endswith("(worst of 2 starts, confirmed with steps 2 times finer in 2 starts)")
+    found = read_title(run / "best" / "seed-0.yaml")
+    assert found is not None
+    assert found.value == pytest.approx(read_run(run).best[0, -1], rel=1e-5)
+
+
+# vsr refine
+
+
+def test_refine_prints_and_stores_what_is_left(run, tmp_path):
+    stored = tmp_path / "found.json"
+    picture = tmp_path / "found.png"
+    command = ["refine", str(run), "--factors", "1,2", "--starts", "3", "--json", str(stored), "--plot", str(picture)]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 0, result.output
+    assert "run, seed 1" in result.output
+    assert "with steps 2 times finer the median robot keeps" in result.output
+    assert picture.stat().st_size > 1000
+    found = Robustness.of_plain(json.loads(stored.read_text(encoding="utf-8")))
+    assert found.refined.shape == (2, 2, 3)
+    assert found.changed.shape == (2, 6, 3)
+    scene = load_scene_of(run, 0)
+    assert found.refined[0, 0, 0] == pytest.approx(simulate(scene).measures["relative_velocity"], rel=0.02, abs=1e-4)
+    assert (found.refined[:, 0, 0] != found.refined[:, 0, 1]).all()
+    assert (found.changed[:, 0, 0] != found.changed[:, 1, 0]).all()
+    np.testing.assert_allclose(found.kept, np.median(found.refined[:, 1], -1) / np.median(found.refined[:, 0], -1))
+    assert (run / "refinement.json").is_file()
+
+
+def load_scene_of(run, seed):
+    from experiments.config import load_scene
+
+    return load_scene(run / "best" / f"seed-{seed}.yaml")
+
+
+@pytest.mark.parametrize(("factors", "part"), [("0,2", "from 1 to 64"), ("4,2", "larger than"), ("a", "whole numbers")])
+def test_refine_refuses_factors_that_are_none(run, factors, part):
+    result = CliRunner().invoke(main, ["refine", str(run), "--factors", factors])
+    assert result.exit_code == 2
+    assert part in result.output
+
+
+def test_refine_needs_a_robot(config):
+    result = CliRunner().invoke(main, ["refine", str(config)])
+    assert result.exit_code == 2
+    assert "still to evolve" in result.output
+
+
+def test_failed_starts_are_worse_than_any_other():
+    values = np.array([[[1.0, np.nan, 3.0], [1.0, np.nan, np.nan]]])
+    found = Robustness((1, 2), values, (), np.empty((1, 0, 3)))
+    assert found.at(1)[0] == 1.0
+    assert np.isnan(found.at(2)[0])
+
+
+# Failures
+
+
+def test_reasons_are_counted():
+    failure = jnp.array([0, 1, 1, 5, 3, 0])
+    assert counted(failure).tolist() == [2, 0, 1, 0, 1]
+    assert [reason.label for reason in REASONS] == ["empty", "not finite", "exploded", "inverted", "left the world"]
+
+
+def scenario(**changed):
+    scene = Scene.model_validate({"robot": {"body": {"shape": ["a"], **changed}}, "task": {"duration": 0.1}})
+    return scene.build()
+
+
+def test_a_voxel_that_stays_inside_out_and_a_robot_that_is_gone_have_failed():
+    """The mirror image of a voxel of points is at rest, so it stays one."""
+    here, controller = scenario(masses="points")
+    free = replace(here, world=replace(here.world, environment=replace(here.world.environment, terrain=None,
+                                                                       gravity=jnp.zeros(()))))  # fmt: skip
+    robot = reset(jax.random.key(0), free).world.robots[0]
+    run = jax.jit(lambda scenario, state: rollout(scenario, controller, begin(scenario, state)).failure)
+    assert int(run(free, robot)) == Failure.none
+    mirrored = replace(robot, position=robot.position * jnp.array([-1, 1]))
+    assert int(run(free, mirrored)) == Failure.inverted
+    robot = reset(jax.random.key(0), here).world.robots[0]
+    away = replace(robot, position=robot.position + jnp.array([5000.0, 0]))
+    assert int(run(here, away)) == Failure.left_world
+    nowhere = replace(robot, velocity=robot.velocity * jnp.nan)
+    assert int(run(here, nowhere)) == Failure.not_finite
+    fast = replace(robot, velocity=robot.velocity + jnp.array([0.0, 5e4]))
+    assert int(run(here, fast)) == Failure.exploded
