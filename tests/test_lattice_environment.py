@@ -252,6 +252,17 @@ def test_what_does_not_bounce_does_not_ask_how_it_was_pulled():
             assert float(informed.velocity[2][position[2] < 0].min()) >= 0
 
 
+def test_only_what_came_fast_bounces():
+    """A node that lies on the floor and is pressed into it by a step's own force stays; so does one that came slowly."""
+    environment = Environment(bodies=(floor(3, restitution=1.0),))
+    inside = NodeState(tuple(jnp.array([0.0, 0.0, -0.001])[:, None] * jnp.ones(3)), (*jnp.zeros((2, 3)), -jnp.ones(3)))
+    came = NodeState((*jnp.zeros((2, 3)), jnp.full(3, 0.001)), (*jnp.zeros((2, 3)), jnp.array([0.0, -0.5, -2.0])))
+    for bounce_speed, expected in ((1.0, [0, 0, 1]), (0.0, [0, 1, 1])):
+        after = touch(environment, inside, jnp.full(3, True), before=came, bounce_speed=bounce_speed)
+        np.testing.assert_allclose(after.velocity[2], expected)
+        np.testing.assert_allclose(after.position[2], np.array(expected) * 0.001, atol=1e-7)
+
+
 @pytest.mark.parametrize("excess", [0.98, 1.02])
 def test_a_rod_breaks_only_beyond_its_yield_force(excess):
     """Four springs in a row, the third the weakest; a slow pull, so that the force is the same in all."""

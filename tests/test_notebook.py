@@ -18,6 +18,7 @@ from vsr.drawing.colours import MATERIALS
 from vsr.drawing.recording import recording_of
 from vsr.drawing.rest import at_rest
 from vsr.episode import Trajectory, reset
+from vsr.physics.failure import Failure
 from vsr.scene import Outcome
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -38,7 +39,7 @@ def outcome(quickly_compiled):
     later = replace(state, position=state.position + jnp.array([1.0, 0.0]))
     states = jax.tree.map(lambda *moments: jnp.stack(moments), state, later)
     trajectory = Trajectory(jnp.array([0.0, 0.4]), states, jnp.zeros((2, *model.present.shape)))
-    return Outcome({"travel_velocity": 2.5}, False, scene.schedule(), trajectory, model, scene)
+    return Outcome({"travel_velocity": 2.5}, Failure.none, scene.schedule(), trajectory, model, scene)
 
 
 def picture(data):
@@ -93,12 +94,12 @@ def test_outcomes_show_moments_if_they_were_kept(outcome):
 
 
 def test_outcomes_without_a_trajectory_show_numbers(outcome):
-    bare = replace(outcome, trajectory=None, model=None, failed=True)
+    bare = replace(outcome, trajectory=None, model=None, failure=Failure.exploded)
     assert bare._repr_png_() is None
     text = bare._repr_html_()
     assert "data:image" not in text
     assert ">2.5<" in text
-    assert "stopped being finite" in text
+    assert "exploded" in text
 
 
 def test_runs_show_their_curve(tmp_path):

@@ -148,7 +148,7 @@ def test_a_page_is_sound_and_loads_nothing(written):
 
 def test_every_part_is_there(written):
     expected = ["Summary", "Best robot", "Fitness", "Best bodies", "Diversity", "Lineage of the best robot", "Failures"]
-    expected += ["Settings", "Versions", "How to reproduce it"]
+    expected += ["Robustness", "Settings", "Versions", "How to reproduce it"]
     title, *headings = Reader(written).headings
     assert headings == expected
     assert "walk" in title

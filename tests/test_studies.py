@@ -89,7 +89,8 @@ def test_smoke_of_the_body_study(vsr, tmp_path):
     with Image.open(home / "best" / "5x5.png") as strip:
         assert strip.width > 3 * strip.height
     repeats = json.loads((home / "best" / "5x5.json").read_text())["repeats"]
-    np.testing.assert_allclose(np.array(repeats)[:, 0], read_run(home / "5x5").best[:, -1], rtol=1e-3)
+    # Each seed's best was believed only as far as finer steps confirmed it.
+    np.testing.assert_allclose(np.array(repeats)[:, 0], read_run(home / "5x5").best[:, -1], rtol=0.05)
 
 
 # a study of one's own
@@ -289,5 +290,6 @@ def test_repeats_are_read_under_their_old_name_too(results, tmp_path, key):
 
 
 def test_configs_of_studies_are_named_by_one():
-    named = {file.file(name).resolve() for file in find_studies("all") for name in file.study.experiments}
+    studies = [*find_studies("all"), *find_studies("control")]
+    named = {file.file(name).resolve() for file in studies for name in file.study.experiments}
     assert named == set((ROOT / "configs" / "studies").glob("*/*.yaml"))
