@@ -68,8 +68,18 @@ def _check_experiment(experiment: Experiment) -> list[tuple[str, str]]:
         ),
         ("generations", count(experiment.generations)),
         ("evaluations", count(robots * experiment.generations)),
+        *_starts(experiment),
         *_times(schedule),
     ]
+
+
+def _starts(experiment: Experiment) -> list[tuple[str, str]]:
+    """What is simulated for every evaluation, if it is more than one episode."""
+    options = experiment.evaluation
+    if not options.summary:
+        return []
+    cost = options.cost(experiment.ea.n_pop) / experiment.ea.n_pop
+    return [("fitness", options.summary), ("cost of an evaluation", f"{cost:.3g} episodes in the mean")]
 
 
 def _describe_someone(experiment: Experiment) -> None:

@@ -71,6 +71,13 @@ class EvaluationOptions(Spec):
             parts.append(f"confirmed with steps {self.refine.factor} times finer in {self.refine.starts} starts")
         return ", ".join(parts)
 
+    def cost(self, individuals: int) -> int:
+        """Of a generation, in episodes with usual steps."""
+        again = 0
+        if self.refine is not None:
+            again = math.ceil(self.refine.top * individuals) * self.refine.starts * self.refine.factor
+        return individuals * self.starts + again
+
 
 class Start(NamedTuple):
     """How one start differs from the undisturbed one, or many do; None for what does not. Each () or (starts,)."""

@@ -32,7 +32,7 @@ def as_json(scene: Scene, outcome: Outcome) -> str:
         {
             "measures": {name: value if math.isfinite(value) else None for name, value in outcome.measures.items()},
             "failed": outcome.failed,
-            "failure": outcome.failure.label if outcome.failed else None,
+            "failure": outcome.failure.name if outcome.failed else None,
             "broken_springs": outcome.broken_springs,
             "voxels": int(scene.robot.body.present.sum()),
             "duration_s": schedule.total_time,

@@ -253,7 +253,7 @@ def test_what_does_not_bounce_does_not_ask_how_it_was_pulled():
 
 
 def test_only_what_came_fast_bounces():
-    """A node that lies on the floor and is pressed into it by a step's own force stays; so does one that came slowly."""
+    """A node that is pressed into the floor by a step's own force stays there; so does one that came slowly."""
     environment = Environment(bodies=(floor(3, restitution=1.0),))
     inside = NodeState(tuple(jnp.array([0.0, 0.0, -0.001])[:, None] * jnp.ones(3)), (*jnp.zeros((2, 3)), -jnp.ones(3)))
     came = NodeState((*jnp.zeros((2, 3)), jnp.full(3, 0.001)), (*jnp.zeros((2, 3)), jnp.array([0.0, -0.5, -2.0])))

@@ -100,12 +100,15 @@ class Voxels(Protocol):
 
 def plan(voxels: Voxels, materials: Iterable[Material], task: Task, physics: Physics) -> Schedule:
     """How an episode is cut into steps short enough for all materials; raises ValueError if that is impossible."""
+    materials = list(materials)
     bound = stability_bound(voxels.masses, materials, voxels.voxel_side, voxels.dimension, physics.integrator)
     return Schedule(
         duration=task.duration,
         time_step=physics.time_step,
         control_interval=physics.control_interval,
-        substeps=choose_substeps(bound, physics.time_step, physics.substeps),
+        substeps=choose_substeps(
+            bound, physics.time_step, physics.substeps, min(map(ENGINES[voxels.masses].accurate_substep, materials))
+        ),
         implementation=physics.implementation,
     )
 

@@ -131,7 +131,7 @@ def show(robots: Sequence[RefinedRobot], found: Robustness) -> None:
 def head(found: Robustness) -> list[str]:
     """Names of the columns."""
     medians = [f"x{factor}" for factor in found.factors]
-    return ["robot", "its file", *medians, f"spread x{found.factors[0]}", "kept", "worst change"]
+    return ["robot", "its file", *medians, f"spread x{found.factors[0]}", "kept", "most changed"]
 
 
 def rows(robots: Sequence[RefinedRobot], found: Robustness) -> list[list[str]]:
@@ -147,7 +147,7 @@ def rows(robots: Sequence[RefinedRobot], found: Robustness) -> list[list[str]]:
         )
         said = "" if robot.value is None else number(robot.value)
         values = [number(float(median[i])) for median in medians]
-        shown.append([robot.name, said, *values, spread, _share(found.kept[i]), _share(found.worst_change[i])])
+        shown.append([robot.name, said, *values, spread, _share(found.kept[i]), _share(found.most_changed[i])])
     return shown
 
 

@@ -53,13 +53,15 @@ class Robustness:
             return self.at(self.factors[-1]) / self.at(self.factors[0])
 
     @property
-    def worst_change(self) -> np.ndarray:
-        """Least median with a changed parameter over that without, (robots,)."""
+    def most_changed(self) -> np.ndarray:
+        """Of the medians with a changed parameter over that without, the one farthest from 1, (robots,)."""
         if not self.changes:
             return np.full(len(self.refined), np.nan)
         with np.errstate(divide="ignore", invalid="ignore"):
             medians = np.stack([_median(self.changed[:, i]) for i in range(len(self.changes))], 1)
-            return np.min(medians / self.at(self.factors[0])[:, None], 1)
+            ratios = medians / self.at(self.factors[0])[:, None]
+        farthest = np.argmax(np.nan_to_num(abs(ratios - 1), nan=np.inf), 1)
+        return np.take_along_axis(ratios, farthest[:, None], 1)[:, 0]
 
     def to_plain(self) -> dict[str, Any]:
         """As JSON has it."""

@@ -299,8 +299,8 @@ def robustness(found: Findings, name: str) -> Markup:
         return ask
     named = [RefinedRobot(robot["name"], None, robot["measure"], robot["file"]) for robot in robots]
     caption = (
-        "Medians over starts with steps so many times finer. Kept: the finest over the first. Worst change: the least "
-        "that is left when frequency changes by 1 %, damping or friction by 2 %"
+        "Medians over starts with steps so many times finer. Kept: the finest over the first. Most changed: what is "
+        "left, farthest from 100 %, when frequency changes by 1 %, damping or friction by 2 %"
     )
     return joined([tag("p", summary_of(known) + "."), table(caption, head(known), rows(named, known))])
 

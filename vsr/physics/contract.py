@@ -75,6 +75,10 @@ class Engine(Protocol):
         """The stability bound of a material [s], 0 if no substep is stable."""
         ...
 
+    def accurate_substep(self, material: Material) -> float:
+        """What else than stability asks of a substep [s]; infinite if nothing does."""
+        ...
+
     def most_layers(self, dimension: int) -> int:
         """Layers that every body of a grid fits in."""
         ...

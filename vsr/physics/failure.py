@@ -21,7 +21,7 @@ class Failure(IntEnum):
     inverted = 4
     """a voxel was inside out at the end"""
     left_world = 5
-    """its centre was beyond the ends of the ground, or below it, at the end"""
+    """it had fallen through the ground at the end"""
 
     @property
     def label(self) -> str:

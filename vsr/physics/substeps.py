@@ -22,16 +22,16 @@ MOST_SUBSTEPS = 100_000
 """More in one time step are a mistake."""
 
 
-def choose_substeps(bound: float, time_step: float, substeps: int | None = None) -> int:
+def choose_substeps(bound: float, time_step: float, substeps: int | None = None, accurate: float = math.inf) -> int:
     """Substeps per time step [s]: enough for the stiffest material, or the given number if it is stable.
 
-    bound: the stability bound of the stiffest material [s]. Raises ValueError, with the bound, for a number that would
-    blow up.
+    bound: the stability bound of the stiffest material [s]; accurate: what automatic substeps must not exceed besides
+    [s]. Raises ValueError, with the bound, for a number that would blow up.
     """
     if bound <= 0:
         raise ValueError(f"no substep is stable: {NEEDS_DAMPING}")
     if substeps is None:
-        needed = time_step / max(bound / MARGIN, min(bound / STABLE, ACCURATE))
+        needed = time_step / min(max(bound / MARGIN, min(bound / STABLE, ACCURATE)), accurate)
         if needed > MOST_SUBSTEPS:
             raise ValueError(
                 f"{needed:.3g} substeps in a time step of {time_step:g} s would be needed for the stiffest material "
@@ -43,6 +43,6 @@ def choose_substeps(bound: float, time_step: float, substeps: int | None = None)
             f"{substeps} substep{'s' if substeps > 1 else ''} of {1000 * time_step / substeps:.2f} ms would blow up: "
             f"the stiffest material is stable up to {1000 * bound:.2f} ms, "
             f"so use at least {math.ceil(time_step / bound)} (or leave it out: "
-            f"{choose_substeps(bound, time_step)} with margin)"
+            f"{choose_substeps(bound, time_step, None, accurate)} with margin)"
         )
     return substeps

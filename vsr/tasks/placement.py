@@ -78,19 +78,11 @@ def _highest(terrain: Terrain | HeightField | None, low: Array, size: Array) -> 
 
 
 def has_left(terrain: Terrain | HeightField | None, center: Array, voxel_side: Array) -> Array:
-    """Whether a centre is beyond the ends of the ground, or more than a voxel below its lowest place, ()."""
+    """Whether a centre is more than a voxel below the lowest place of the ground, ()."""
     if terrain is None:
         return jnp.zeros((), bool)
-    first, last, lowest = _extent(terrain)
-    return (center[0] < first) | (center[0] > last) | (center[-1] < lowest - voxel_side)
-
-
-def _extent(terrain: Terrain | HeightField) -> tuple[Array, Array, Array]:
-    """Where the ground begins and ends along x, and its lowest height [m]."""
-    if isinstance(terrain, HeightField):
-        last = terrain.start[0] + terrain.spacing[0] * (terrain.height.shape[1] - 1)
-        return terrain.start[0], last, terrain.height.min()
-    return terrain.vertex_x[0], terrain.vertex_x[-1], terrain.vertex_y.min()
+    lowest = terrain.height.min() if isinstance(terrain, HeightField) else terrain.vertex_y.min()
+    return center[-1] < lowest - voxel_side
 
 
 def move_rigidly(

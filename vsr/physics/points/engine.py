@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -48,6 +49,9 @@ class PointEngine:
         if implementation != "fused" or obstacle is None:
             return {}
         return {"implementation": f"'fused' cannot move this body: {obstacle}; use 'auto' or 'xla'"}
+
+    def accurate_substep(self, material: Material) -> float:
+        return math.inf
 
     def table(
         self, materials: Sequence[Material], voxel_side: float, dimension: int, dtype: jnp.dtype | type

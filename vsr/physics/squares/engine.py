@@ -19,6 +19,7 @@ from vsr.physics.squares import geometry
 from vsr.physics.squares.advance import advance_through
 from vsr.physics.squares.assembly import MOST_LAYERS, assemble, layers_needed
 from vsr.physics.squares.contact import ground_line, heights_over_ground
+from vsr.physics.squares.limits import substep_of_limits
 from vsr.physics.squares.materials import SquareMaterials
 from vsr.physics.squares.model import SquareModel, SquareState
 from vsr.physics.squares.scaffolding import CORNER_CELLS
@@ -48,6 +49,9 @@ class SquareEngine:
 
     def longest_substep(self, material: Material, voxel_side: float, dimension: int, integrator: str | None) -> float:
         return longest_substep(material)
+
+    def accurate_substep(self, material: Material) -> float:
+        return substep_of_limits(material)
 
     def most_layers(self, dimension: int) -> int:
         return MOST_LAYERS

@@ -14,10 +14,13 @@ Every array may have further axes at the end.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
+from vsr.body.material import Material
 from vsr.physics.squares.model import SquareModel
 
 STIFFNESS = 3.0
@@ -29,8 +32,8 @@ LEAST_STIFFNESS = 1.4
 LEAST_FREQUENCY = 1.0
 """Softer springs have the limits of springs of this frequency [Hz]."""
 MOST_PER_SUBSTEP = 0.45
-"""Most that this angular frequency times the substep may be, for stability. Automatic substeps stay below; whoever asks
-for coarser ones gets softer limits."""
+"""Most that this angular frequency times the substep may be, for stability. Automatic substeps keep to it
+(`substep_of_limits`); whoever asks for coarser ones gets softer limits."""
 DAMPING_RATIO = 0.7
 
 TINY = 1e-12
@@ -39,9 +42,20 @@ TINY = 1e-12
 
 def limit_rate(model: SquareModel, substep: float) -> Array:
     """Angular frequency of active limits [rad/s], (rows, columns, ...)."""
-    springs = jnp.maximum(model.angular_frequency, 2 * math.pi * LEAST_FREQUENCY)
-    own = jnp.maximum(jnp.minimum(STIFFNESS * springs, STIFF), LEAST_STIFFNESS * springs)
-    return jnp.minimum(own, MOST_PER_SUBSTEP / substep)
+    return jnp.minimum(_own_rate(model.angular_frequency), MOST_PER_SUBSTEP / substep)
+
+
+def substep_of_limits(material: Material) -> float:
+    """The longest substep with which a material's limits are as stiff as they should be [s]."""
+    if material.lower_limit == 0 and material.upper_limit is None:
+        return math.inf
+    return MOST_PER_SUBSTEP / float(_own_rate(np.asarray(2 * math.pi * material.spring_frequency)))
+
+
+def _own_rate(springs: Any) -> Any:
+    """Angular frequency of active limits, given that of the springs [rad/s]."""
+    springs = springs.clip(2 * math.pi * LEAST_FREQUENCY)
+    return (STIFFNESS * springs).clip(None, STIFF).clip(LEAST_STIFFNESS * springs)
 
 
 def limit_tension(
