@@ -21,7 +21,7 @@ from vsr.controllers import Controller
 from vsr.episode import Scenario, begin, reset, rollout
 from vsr.physics.engine import engine_of
 from vsr.spec import Count, Real, Spec
-from vsr.tasks import Summary, move_rigidly
+from vsr.tasks import Summary, move_rigidly, place
 
 Share = Annotated[Real, Field(ge=0, le=0.5)]
 Take = Literal["median", "mean", "worst"]
@@ -127,9 +127,8 @@ def rollout_from(scenario: Scenario, controller: Controller, start: Start) -> Su
         given = {name: 1.0 if factor is None else factor for name, factor in factors.items()}
         model = engine_of(model).scaled(model, **given)
         scenario = replace(scenario, world=replace(scenario.world, robots=(model,)))
-    first = reset(key, scenario)
-    if start.higher is not None:
-        (robot,) = first.world.robots
-        up = jnp.zeros(robot.position.shape[-1], robot.position.dtype).at[-1].set(start.higher)
-        first = begin(scenario, move_rigidly(model, robot, shift=up), key)
-    return rollout(scenario, controller, first)
+    if start.higher is None:
+        return rollout(scenario, controller, reset(key, scenario))
+    robot = place(model, scenario.world.environment.terrain, scenario.task.placement)
+    up = jnp.zeros(robot.position.shape[-1], robot.position.dtype).at[-1].set(start.higher)
+    return rollout(scenario, controller, begin(scenario, move_rigidly(model, robot, shift=up), key))

@@ -15,6 +15,8 @@ from experiments.config import load_experiment
 from experiments.evaluation import EvaluationOptions, Jitter, combined, starts_of
 from experiments.evolve.evaluation import believed, evaluate_all
 from experiments.refine.robustness import Robustness
+from experiments.report.findings import find_out
+from experiments.report.sections import robustness
 from experiments.runs import read_run
 from experiments.runs.best_robots import read_title
 from vsr.episode import begin, reset, rollout
@@ -90,6 +92,8 @@ def test_leaders_get_the_worse_number_and_no_one_unchecked_leads():
     failed = np.asarray(believed(jnp.array([5.0, 4.0, 3.0]), jnp.array([0, 1]), jnp.array([WORST, 3.5])))
     assert failed[0] == -np.inf
     assert failed[1] > failed[2]
+    no_one = np.asarray(believed(jnp.array([5.0, 4.0, 3.0]), jnp.array([0, 1]), jnp.array([WORST, WORST])))
+    assert (no_one == -np.inf).all()
 
 
 def test_an_evaluation_is_the_worst_of_its_starts_and_of_finer_steps(config):
@@ -111,7 +115,7 @@ def test_an_evaluation_is_the_worst_of_its_starts_and_of_finer_steps(config):
     substeps = 2 * experiment.schedule().substeps
     experiment = experiment.model_copy(update={"physics": experiment.physics.model_copy(update={"substeps": substeps})})
     finer = fitness({"starts": 2, "take": "worst"})
-    np.testing.assert_allclose(checked, np.minimum(twice, finer), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(checked, np.minimum(twice, finer), atol=1e-3)
 
 
 def test_a_run_says_what_its_numbers_mean(run):
@@ -169,6 +173,27 @@ def test_failed_starts_are_worse_than_any_other():
     found = Robustness((1, 2), values, (), np.empty((1, 0, 3)))
     assert found.at(1)[0] == 1.0
     assert np.isnan(found.at(2)[0])
+    assert found.kept[0] == 0  # nothing is left of it
+    assert replace(found, minimised=True).at(1)[0] == 3.0
+
+
+def test_files_of_the_same_name_and_of_different_precision_are_told_apart(run, tmp_path):
+    text = (run / "best" / "seed-0.yaml").read_text(encoding="utf-8")
+    for folder, precision in (("a", "float32"), ("b", "float64")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "best.yaml").write_text(text.replace("precision: float32", f"precision: {precision}"))
+    files = [str(tmp_path / folder / "best.yaml") for folder in "ab"]
+    result = CliRunner().invoke(main, ["refine", *files, "--factors", "1", "--starts", "1"])
+    assert result.exit_code == 0, result.output
+    assert all(f"{file}: best" in result.output.replace("\n", "") for file in files)
+
+
+def test_a_report_forgets_what_was_found_of_an_older_state(run):
+    stored = json.loads((run / "refinement.json").read_text(encoding="utf-8"))
+    found = find_out(read_run(run), "walk")
+    assert "most changed" in str(robustness(found, "c"))
+    (run / "refinement.json").write_text(json.dumps(stored | {"generations": 1}))
+    assert "vsr refine" in str(robustness(found, "c"))
 
 
 # Failures

@@ -18,7 +18,7 @@ from evo.population import WORST
 from experiments.encodings import Genes
 from experiments.evaluation import Refine, Start, combined, rollout_from, starts_of
 from experiments.experiment import Experiment
-from experiments.population import on_all_devices
+from experiments.population import on_all_devices, robots_at_once
 from vsr.episode import scenario_of
 from vsr.physics.failure import first_of
 
@@ -99,7 +99,8 @@ def _checked(
     """The evaluation with what finer steps say about every seed's fittest.
 
     These get the worse of both numbers. The others are believed less by what the fittest lost in the median, and none
-    of them more than the best of those that were checked, so that who leads has always been checked.
+    of them more than the best of those that were checked, so that who leads has always been checked. If all of those
+    fail, so does the generation.
     """
     size = evaluation.fitness.shape[0] // seeds
     count = min(size, math.ceil(refine.top * size))
@@ -107,7 +108,10 @@ def _checked(
     chosen = jnp.argsort(-fitness, axis=1)[:, :count]
     places = (chosen + size * jnp.arange(seeds)[:, None]).reshape(-1)
     leaders = jax.tree.map(lambda leaf: leaf[places], everyone)
-    again = evaluate_in_starts(experiment, at_once, leaders, refine.starts, refine.factor)
+    # Fewer robots than before, and no part is to be filled up with copies; on the CPU one seed's number decides.
+    robots = count * refine.starts * (1 if jax.default_backend() == "cpu" else seeds)
+    fewer = min(at_once, robots_at_once(robots, experiment.robot.body.possible.size))
+    again = evaluate_in_starts(experiment, fewer, leaders, refine.starts, refine.factor)
     fitness = jax.vmap(believed)(fitness, chosen, again.fitness.reshape(seeds, count)).reshape(-1)
     assert evaluation.failure is not None
     assert again.failure is not None
@@ -127,5 +131,5 @@ def believed(fitness: Array, chosen: Array, again: Array) -> Array:
     loss = jnp.nan_to_num(jnp.nanmedian(jnp.where(known, first - confirmed, jnp.nan)))
     most = jnp.max(confirmed)
     below = jnp.nextafter(most, jnp.full_like(most, -jnp.inf))
-    others = jnp.minimum(fitness - loss, jnp.where(jnp.isfinite(most), below, jnp.inf))
+    others = jnp.minimum(fitness - loss, below)
     return others.at[chosen].set(confirmed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from experiments.files import target_file, without_nan, write_json
 from experiments.numbers import number
 from experiments.refine.plot import plot_robustness
 from experiments.refine.robustness import Robustness, batches_of, robustness_of
-from experiments.runs import read_run
+from experiments.runs import Run, read_run
 from experiments.runs.best_robots import read_title
 from experiments.runs.folder import robot_file
 from vsr.scene import Scene
@@ -51,6 +51,8 @@ class RefinedRobot:
     measure: str
     value: float | None
     """what its file says"""
+    minimised: bool = False
+    """whether less is better"""
 
 
 def refine(options: RefineOptions) -> None:
@@ -59,7 +61,8 @@ def refine(options: RefineOptions) -> None:
     keep_compiled_programs()
     picture = None if options.plot is None else target_file("--plot", options.plot, PICTURES)
     report = None if options.json is None else target_file("--json", options.json, (".json",))
-    sources = {name: read_robots(Path(name)) for name in options.given}
+    sources = {name: read_robots(Path(name)) for name in dict.fromkeys(options.given)}
+    _distinguish(sources)
     robots = [robot for of_source in sources.values() for robot in of_source]
     for robot in robots:
         assert robot.scene is not None
@@ -69,13 +72,29 @@ def refine(options: RefineOptions) -> None:
     if report is not None:
         write_json(report, as_plain(robots, found))
     if picture is not None:
-        plot_robustness([robot.name for robot in robots], found, robots[0].measure, picture)
+        goals = {robot.measure for robot in robots}
+        label = goals.pop() if len(goals) == 1 else "measure"
+        plot_robustness([robot.name for robot in robots], found, label, picture)
     first = 0
     for name, of_source in sources.items():
         own = part(found, slice(first, first + len(of_source)))
         first += len(of_source)
         if Path(name).is_dir():
-            write_json(Path(name) / STORED, as_plain(of_source, own))
+            write_json(Path(name) / STORED, {**as_plain(of_source, own), **stamp(read_run(name))})
+
+
+def stamp(run: Run) -> dict[str, Any]:
+    """What distinguishes a run's state from any other."""
+    return without_nan({"generations": run.generations, "final": run.best[:, -1].tolist()})
+
+
+def _distinguish(sources: dict[str, list[RefinedRobot]]) -> None:
+    """Robots of different files have different names: where short ones are alike, the paths given stand before them."""
+    short = [robot.name for robots in sources.values() for robot in robots]
+    for given, robots in sources.items():
+        sources[given] = [
+            replace(robot, name=f"{given}: {robot.name}") if short.count(robot.name) > 1 else robot for robot in robots
+        ]
 
 
 def read_robots(path: Path) -> list[RefinedRobot]:
@@ -95,9 +114,9 @@ def read_robots(path: Path) -> list[RefinedRobot]:
         if file.is_file():
             title = read_title(file)
             value = None if title is None else title.value
-            robots.append(
-                RefinedRobot(f"{run.name}, seed {seed}", load_scene(file), run.experiment.fitness.measure, value)
-            )
+            goal = run.experiment.fitness
+            name = f"{run.name}, seed {seed}"
+            robots.append(RefinedRobot(name, load_scene(file), goal.measure, value, goal.direction == "minimise"))
     if not robots:
         raise UserError(f"{path}: it keeps no best robot yet")
     return robots
@@ -113,7 +132,14 @@ def measure(robots: Sequence[RefinedRobot], factors: Sequence[int], starts: int)
     measures = [robot.measure for robot in robots]
     with Progress(transient=True) as progress:
         task = progress.add_task(f"{len(robots)} robots again", total=batches_of(scenes, measures, len(factors)))
-        return robustness_of(scenes, measures, factors=factors, starts=starts, done=lambda: progress.advance(task))
+        return robustness_of(
+            scenes,
+            measures,
+            factors=factors,
+            starts=starts,
+            minimised=all(robot.minimised for robot in robots),
+            done=lambda: progress.advance(task),
+        )
 
 
 def show(robots: Sequence[RefinedRobot], found: Robustness) -> None:
@@ -169,7 +195,7 @@ def summary(found: Robustness) -> str:
 
 def part(found: Robustness, which: slice) -> Robustness:
     """Some of the robots."""
-    return Robustness(found.factors, found.refined[which], found.changes, found.changed[which])
+    return replace(found, refined=found.refined[which], changed=found.changed[which])
 
 
 def as_plain(robots: Sequence[RefinedRobot], found: Robustness) -> dict[str, Any]:

@@ -21,8 +21,10 @@ def plot_robustness(names: Sequence[str], found: Robustness, measure: str, targe
         values = found.refined[i]
         medians = [found.at(factor)[i] for factor in found.factors]
         (line,) = axes.plot(found.factors, medians, marker="o", markersize=3, label=name)
-        low, high = np.nanmin(values, 1), np.nanmax(values, 1)
-        axes.fill_between(found.factors, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
+        known = np.isfinite(values).any(1)
+        low, high = (edge(values[known], 1) for edge in (np.nanmin, np.nanmax))
+        factors = np.array(found.factors)[known]
+        axes.fill_between(factors, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
     axes.set_xscale("log", base=2)
     axes.set_xticks(found.factors, [f"{factor}" for factor in found.factors])
     axes.set(xlabel="steps, times finer", ylabel=measure.replace("_", " "))

@@ -6,7 +6,7 @@ simulated together, all starts of all of them in one batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -25,8 +25,8 @@ from vsr.scene import Scene, precision
 CHANGES = (("frequency", 0.01), ("damping", 0.02), ("friction", 0.02))
 """Parameters that are changed, one after the other, up and down by these shares."""
 
-Case = tuple[str, int, Start]
-"""Its label, by which factor steps are finer, and its starts, (starts,)."""
+Case = tuple[int, Start]
+"""By which factor steps are finer, and the starts, (starts,)."""
 
 
 @dataclass(frozen=True)
@@ -41,16 +41,25 @@ class Robustness:
     """what was changed: 'frequency -1 %'"""
     changed: np.ndarray
     """with the first factor, (robots, changes, starts)"""
+    minimised: bool = False
+    """whether less is better"""
 
     def at(self, factor: int) -> np.ndarray:
-        """Every robot's median over starts; a failure is worse than any other, so enough of them make it NaN."""
-        return _median(self.refined[:, self.factors.index(factor)])
+        """Every robot's median over starts, in which a failure is worse than any other; NaN if half of them failed."""
+        return self.median(self.refined[:, self.factors.index(factor)])
+
+    def median(self, values: np.ndarray) -> np.ndarray:
+        """Over starts, (robots,), likewise."""
+        sound = np.isnan(values).mean(1) < 0.5
+        worst = np.inf if self.minimised else -np.inf
+        return np.where(sound, np.median(np.where(np.isnan(values), worst, values), 1), np.nan)
 
     @property
     def kept(self) -> np.ndarray:
-        """Median with the finest steps over that with the first, (robots,)."""
+        """Median with the finest steps over that with the first, (robots,): 0 if only that failed, NaN if both did."""
+        first, last = self.at(self.factors[0]), self.at(self.factors[-1])
         with np.errstate(divide="ignore", invalid="ignore"):
-            return self.at(self.factors[-1]) / self.at(self.factors[0])
+            return np.where(np.isfinite(first) & np.isnan(last), 0, last / first)
 
     @property
     def most_changed(self) -> np.ndarray:
@@ -58,8 +67,9 @@ class Robustness:
         if not self.changes:
             return np.full(len(self.refined), np.nan)
         with np.errstate(divide="ignore", invalid="ignore"):
-            medians = np.stack([_median(self.changed[:, i]) for i in range(len(self.changes))], 1)
-            ratios = medians / self.at(self.factors[0])[:, None]
+            medians = np.stack([self.median(self.changed[:, i]) for i in range(len(self.changes))], 1)
+            first = self.at(self.factors[0])[:, None]
+            ratios = np.where(np.isfinite(first) & np.isnan(medians), 0, medians / first)
         farthest = np.argmax(np.nan_to_num(abs(ratios - 1), nan=np.inf), 1)
         return np.take_along_axis(ratios, farthest[:, None], 1)[:, 0]
 
@@ -70,6 +80,7 @@ class Robustness:
             "refined": self.refined.tolist(),
             "changes": list(self.changes),
             "changed": self.changed.tolist(),
+            "minimised": self.minimised,
         }
 
     @staticmethod
@@ -80,13 +91,8 @@ class Robustness:
             np.array(stored["refined"], float),
             tuple(stored["changes"]),
             np.array(stored["changed"], float),
+            bool(stored.get("minimised", False)),
         )
-
-
-def _median(values: np.ndarray) -> np.ndarray:
-    """Over starts, (robots,); not a number if half of them or more failed."""
-    sound = np.isnan(values).mean(1) < 0.5
-    return np.where(sound, np.median(np.nan_to_num(values, nan=-np.inf), 1), np.nan)
 
 
 def robustness_of(
@@ -97,33 +103,34 @@ def robustness_of(
     starts: int,
     height: float = 1e-3,
     changes: Sequence[tuple[str, float]] = CHANGES,
+    minimised: bool = False,
     done: Callable[[], None] = lambda: None,
 ) -> Robustness:
     """Of every scene its measure; height: most that starts are higher [m]; done: called after each of `batches_of`."""
-    dtype = jnp.dtype(scenes[0].physics.precision)
-    usual = starts_of(Jitter(height=height), starts, dtype)
-    # All cases have all factors, so that those with the same steps share one program.
-    usual = Start(
-        *(
-            jnp.full(starts, value, dtype) if given is None else given
-            for value, given in zip((0, 1, 1, 1), usual, strict=True)
-        )
-    )
-    cases: list[Case] = [(f"x{factor}", factor, usual) for factor in factors]
-    labels = []
-    for name, share in changes:
-        for sign in (-1, 1):
-            labels.append(f"{name} {100 * sign * share:+g} %")
-            factor = jnp.full(starts, 1 + sign * share, dtype)
-            cases.append((labels[-1], factors[0], usual._replace(**{name: factor})))
-    found = np.full((len(scenes), len(cases), starts), np.nan)
-    with precision(scenes[0].physics.precision):
-        for group in _groups(scenes, measures):
-            for i, (_, factor, differing) in enumerate(cases):
+    labels = [f"{name} {100 * sign * share:+g} %" for name, share in changes for sign in (-1, 1)]
+    found = np.full((len(scenes), len(factors) + len(labels), starts), np.nan)
+    for group in _groups(scenes, measures):
+        with precision(group.precision):
+            for i, (factor, differing) in enumerate(
+                _cases(factors, starts, height, changes, jnp.dtype(group.precision))
+            ):
                 found[group.places, i] = group.measured(factor, differing)
                 done()
     count = len(factors)
-    return Robustness(tuple(factors), found[:, :count], tuple(labels), found[:, count:])
+    return Robustness(tuple(factors), found[:, :count], tuple(labels), found[:, count:], minimised)
+
+
+def _cases(
+    factors: Sequence[int], starts: int, height: float, changes: Sequence[tuple[str, float]], dtype: jnp.dtype
+) -> Iterator[Case]:
+    """All have all factors of parameters, so that those with the same steps share one program."""
+    given = starts_of(Jitter(height=height), starts, dtype)
+    undisturbed = zip((0, 1, 1, 1), given, strict=True)
+    usual = Start(*(jnp.full(starts, value, dtype) if own is None else own for value, own in undisturbed))
+    yield from ((factor, usual) for factor in factors)
+    for name, share in changes:
+        for sign in (-1, 1):
+            yield factors[0], usual._replace(**{name: jnp.full(starts, 1 + sign * share, dtype)})
 
 
 def batches_of(scenes: Sequence[Scene], measures: Sequence[str], factors: int, changes: int = len(CHANGES)) -> int:
@@ -141,6 +148,7 @@ class _Group:
     """with a leading axis (robots,)"""
     controller: Controller
     measure: str
+    precision: str
 
     def measured(self, factor: int, differing: Start) -> np.ndarray:
         """(robots, starts)"""
@@ -171,9 +179,11 @@ def _groups(scenes: Sequence[Scene], measures: Sequence[str]) -> list[_Group]:
         with precision(scene.physics.precision):
             arrays = scene.build()
         leaves, structure = jax.tree.flatten(arrays)
-        kind = structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves), measure
+        kind = structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves), measure, scene.physics.precision
         built.setdefault(kind, []).append((place, arrays))
-    return [
-        _Group([place for place, _ in members], *stack([arrays for _, arrays in members]), measure=kind[2])
-        for kind, members in built.items()
-    ]
+    groups = []
+    for (_, _, measure, exactness), members in built.items():
+        with precision(exactness):
+            arrays = stack([arrays for _, arrays in members])
+        groups.append(_Group([place for place, _ in members], *arrays, measure=measure, precision=exactness))
+    return groups

@@ -15,7 +15,7 @@ import numpy as np
 from experiments.experiment import Experiment
 from experiments.numbers import clock, count, number
 from experiments.plot.comparison import describe
-from experiments.refine.command import STORED, RefinedRobot, head, rows
+from experiments.refine.command import STORED, RefinedRobot, head, rows, stamp
 from experiments.refine.command import summary as summary_of
 from experiments.refine.robustness import Robustness
 from experiments.report import charts
@@ -294,15 +294,16 @@ def robustness(found: Findings, name: str) -> Markup:
     try:
         stored = json.loads((found.run.path / STORED).read_text(encoding="utf-8"))
         known = Robustness.of_plain(stored)
-        robots = stored["robots"]
+        robots = [RefinedRobot(robot["name"], None, robot["measure"], robot["file"]) for robot in stored["robots"]]
+        if {name: stored[name] for name in stamp(found.run)} != stamp(found.run):  # the run has gone on since
+            return ask
     except (OSError, ValueError, KeyError, TypeError):
         return ask
-    named = [RefinedRobot(robot["name"], None, robot["measure"], robot["file"]) for robot in robots]
     caption = (
         "Medians over starts with steps so many times finer. Kept: the finest over the first. Most changed: what is "
         "left, farthest from 100 %, when frequency changes by 1 %, damping or friction by 2 %"
     )
-    return joined([tag("p", summary_of(known) + "."), table(caption, head(known), rows(named, known))])
+    return joined([tag("p", summary_of(known) + "."), table(caption, head(known), rows(robots, known))])
 
 
 def settings(found: Findings) -> Markup:

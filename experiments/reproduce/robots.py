@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from jax import Array
 
 from experiments.config import dump_yaml, load_scene
 from experiments.files import replacing, without_nan, write_json, write_text
+from experiments.numbers import number
 from experiments.play.film import write_strip
 from experiments.play.recordings import RecordedRobot, robot_from_trajectory
 from experiments.population import record_population, repeat
@@ -27,6 +29,7 @@ from experiments.runs import Run
 from experiments.runs.best_robots import read_title
 from experiments.runs.folder import robot_file
 from experiments.runs.meta import describe_start
+from experiments.runs.ranks import middle
 from vsr.drawing.painter import Look
 from vsr.episode import reset
 from vsr.physics.engine import AnyModel, AnyState
@@ -48,7 +51,8 @@ def keep_best(run: Run, folder: Path, name: str, repeats: int, factors: Sequence
 
     What is there already and fits the run is kept.
     """
-    if read_repeats(run, folder, name) is not None:
+    known = read_robustness(run, folder, name)
+    if known is not None and known.factors == tuple(factors):
         return
     folder.mkdir(parents=True, exist_ok=True)
     best = int(np.argmax(run.fitness[:, -1]))
@@ -80,30 +84,38 @@ def _robustness(run: Run, scenes: dict[int, Scene], factors: Sequence[int], star
     if not scenes:
         return None
     goal = run.experiment.fitness.measure
-    found = robustness_of(list(scenes.values()), [goal] * len(scenes), factors=factors, starts=starts)
+    found = robustness_of(
+        list(scenes.values()),
+        [goal] * len(scenes),
+        factors=factors,
+        starts=starts,
+        minimised=run.experiment.fitness.sign < 0,
+    )
 
     def spread(values: np.ndarray) -> np.ndarray:
         whole = np.full((len(run.experiment.seeds), *values.shape[1:]), np.nan)
         whole[list(scenes)] = values
         return whole
 
-    return Robustness(found.factors, spread(found.refined), found.changes, spread(found.changed))
+    return replace(found, refined=spread(found.refined), changed=spread(found.changed))
 
 
 def _title(run: Run, index: int, repeats: list[float], robust: Robustness | None) -> str:
     """The first line of a best robot's file: a number that repeats, and its spread."""
-    goal, kept = run.experiment.fitness, np.array(repeats)[np.isfinite(repeats)]
+    goal, values = run.experiment.fitness, np.array(repeats, float)
     said = read_title(robot_file(run.path, run.experiment.seeds[index]))
     who = f"# best of seed {run.experiment.seeds[index]}" + ("" if said is None else f": individual {said.individual}")
-    if not len(kept):
+    kept = values[np.isfinite(values)]
+    median = float(middle(np.nan_to_num(goal.sign * values, nan=-np.inf))) * goal.sign
+    if not np.isfinite(median):
         return f"{who}, {goal.measure} failed\n"
-    spread = f"median of {len(kept)} starts, {kept.min():.6g} to {kept.max():.6g}"
-    finer = (
-        ""
-        if robust is None
-        else f"; {robust.at(robust.factors[-1])[index]:.6g} with steps {robust.factors[-1]} times finer"
-    )
-    return f"{who}, {goal.measure} {np.median(kept):.6g} ({spread}{finer})\n"
+    failed = f", {len(values) - len(kept)} failed" if len(kept) < len(values) else ""
+    spread = f"median of {len(values)} starts, {kept.min():.6g} to {kept.max():.6g}{failed}"
+    finer = ""
+    if robust is not None:
+        last = robust.factors[-1]
+        finer = f"; {number(float(robust.at(last)[index]))} with steps {last} times finer"
+    return f"{who}, {goal.measure} {median:.6g} ({spread}{finer})\n"
 
 
 def read_robustness(run: Run, folder: Path, name: str) -> Robustness | None:
