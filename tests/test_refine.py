@@ -23,6 +23,7 @@ from vsr.episode import begin, reset, rollout
 from vsr.physics.failure import REASONS, Failure, counted
 from vsr.scene import Scene, simulate
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
 CONFIG = """
 robot:
   body: {shape: [aa]}
@@ -96,6 +97,7 @@ def test_leaders_get_the_worse_number_and_no_one_unchecked_leads():
     assert (no_one == -np.inf).all()
 
 
+@pytest.mark.slow
 def test_an_evaluation_is_the_worst_of_its_starts_and_of_finer_steps(config):
     experiment = load_experiment(config)
     genes = jax.jit(lambda key: experiment.robot.sample(key, 6))(jax.random.key(1))
