@@ -131,15 +131,22 @@ def test_a_run_says_what_its_numbers_mean(run):
 # vsr refine
 
 
-def test_refine_prints_and_stores_what_is_left(run, tmp_path):
-    stored = tmp_path / "found.json"
-    picture = tmp_path / "found.png"
-    command = ["refine", str(run), "--factors", "1,2", "--starts", "3", "--json", str(stored), "--plot", str(picture)]
-    result = CliRunner().invoke(main, command)
+@pytest.fixture(scope="module")
+def refined(run, tmp_path_factory):
+    """What the command prints, and the folder with what it writes."""
+    folder = tmp_path_factory.mktemp("refined")
+    files = ["--json", str(folder / "found.json"), "--plot", str(folder / "found.png")]
+    result = CliRunner().invoke(main, ["refine", str(run), "--factors", "1,2", "--starts", "3", *files])
     assert result.exit_code == 0, result.output
-    assert "run, seed 1" in result.output
-    assert "with steps 2 times finer the median robot keeps" in result.output
-    assert picture.stat().st_size > 1000
+    return result.output, folder
+
+
+def test_refine_prints_and_stores_what_is_left(run, refined):
+    output, folder = refined
+    assert "run, seed 1" in output
+    assert "with steps 2 times finer the median robot keeps" in output
+    assert (folder / "found.png").stat().st_size > 1000
+    stored = folder / "found.json"
     found = Robustness.of_plain(json.loads(stored.read_text(encoding="utf-8")))
     assert found.refined.shape == (2, 2, 3)
     assert found.changed.shape == (2, 6, 3)
@@ -190,12 +197,14 @@ def test_files_of_the_same_name_and_of_different_precision_are_told_apart(run, t
     assert all(f"{file}: best" in result.output.replace("\n", "") for file in files)
 
 
+@pytest.mark.usefixtures("refined")
 def test_a_report_forgets_what_was_found_of_an_older_state(run):
     stored = json.loads((run / "refinement.json").read_text(encoding="utf-8"))
     found = find_out(read_run(run), "walk")
     assert "most changed" in str(robustness(found, "c"))
     (run / "refinement.json").write_text(json.dumps(stored | {"generations": 1}))
     assert "vsr refine" in str(robustness(found, "c"))
+    (run / "refinement.json").write_text(json.dumps(stored))
 
 
 # Failures
