@@ -44,7 +44,7 @@ class Refine(Spec):
     """A second look, with finer steps, at those that would lead."""
 
     factor: Annotated[Count, Field(ge=2, le=64)] = 4
-    """substeps are so many times shorter"""
+    """substeps are shorter by this factor"""
     top: Annotated[Real, Field(gt=0, le=1)] = 0.05
     """share of a generation that is checked: its fittest"""
     starts: Annotated[Count, Field(ge=1, le=64)] = 3
@@ -93,7 +93,7 @@ class Start(NamedTuple):
 
 
 def starts_of(jitter: Jitter, count: int, dtype: jnp.dtype | type = jnp.float32) -> Start:
-    """So many starts, the same ones at every call, spread evenly over what is allowed, the undisturbed one first."""
+    """A number of starts, the same at every call, spread evenly over what is allowed, the undisturbed one first."""
     if count == 1:
         return Start()
     # Multiples of irrational numbers fill every interval evenly, whatever their count, and each quantity its own way.

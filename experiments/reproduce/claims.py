@@ -117,7 +117,20 @@ class Gain(Claim):
         return Verdict("in part" if middle(last) > middle(first) else "no", evidence)
 
 
-class Above(Claim):
+class Comparing(Claim):
+    """Something that holds for one experiment more than for another."""
+
+    experiment: str
+    """the one that is more"""
+    than: str
+    """the one that is less"""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (self.experiment, self.than)
+
+
+class Above(Comparing):
     """One experiment's best robots are better than another's, at the end or during a part of the run.
 
     Yes if the median over seeds is better and a two-sided Mann-Whitney test is significant (p < 0.05); in part if only
@@ -125,16 +138,8 @@ class Above(Claim):
     """
 
     type: Literal["above"] = "above"
-    experiment: str
-    """the one that is more"""
-    than: str
-    """the one that is less"""
     during: tuple[Share, Share] = (1.0, 1.0)
     """from and to which share of the generations; by default the last one"""
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.experiment, self.than)
 
     def judge(self, results: Mapping[str, Result]) -> Verdict:
         better, worse = results[self.experiment], results[self.than]
@@ -150,7 +155,7 @@ class Above(Claim):
         return Verdict("yes" if p_value(a, b) < SIGNIFICANT else "in part", evidence)
 
 
-class GainsMore(Claim):
+class GainsMore(Comparing):
     """Evolution makes one experiment's robots better by a larger ratio than another's.
 
     Of every seed the ratio of its last best to its first is taken. Yes if the median over seeds is larger and a
@@ -158,14 +163,6 @@ class GainsMore(Claim):
     """
 
     type: Literal["gains_more"] = "gains_more"
-    experiment: str
-    """the one that gains more"""
-    than: str
-    """the one that gains less"""
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.experiment, self.than)
 
     def judge(self, results: Mapping[str, Result]) -> Verdict:
         a, b = (_gains(results[name]) for name in self.needs)
@@ -178,7 +175,7 @@ class GainsMore(Claim):
         return Verdict("yes" if p < SIGNIFICANT else "in part", evidence)
 
 
-class Wider(Claim):
+class Wider(Comparing):
     """One experiment's final results spread more over seeds than another's.
 
     Yes if the standard deviation is larger and a Brown-Forsythe test is significant (p < 0.05); in part if it is only
@@ -186,14 +183,6 @@ class Wider(Claim):
     """
 
     type: Literal["wider"] = "wider"
-    experiment: str
-    """the one that is more"""
-    than: str
-    """the one that is less"""
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.experiment, self.than)
 
     def judge(self, results: Mapping[str, Result]) -> Verdict:
         a, b = (values[np.isfinite(values)] for values in (results[name].late() for name in self.needs))

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +23,7 @@ from experiments.numbers import number
 from experiments.play.film import write_strip
 from experiments.play.recordings import RecordedRobot, robot_from_trajectory
 from experiments.population import record_population, repeat
+from experiments.refine.command import stamp
 from experiments.refine.robustness import Robustness, robustness_of
 from experiments.runs import Run
 from experiments.runs.best_robots import read_title
@@ -70,7 +70,7 @@ def keep_best(run: Run, folder: Path, name: str, repeats: int, factors: Sequence
         if robot is not None:
             _draw(robot, folder / f"{name}.png")
     robust = _robustness(run, scenes, factors, min(repeats, STARTS))
-    stored = {**_stamp(run), "best_seed": run.experiment.seeds[best], "repeats": measured, "made": describe_start(0)}
+    stored = {**stamp(run), "best_seed": run.experiment.seeds[best], "repeats": measured, "made": describe_start(0)}
     if robust is not None:
         stored["robustness"] = robust.to_plain()
     if best in scenes:
@@ -130,7 +130,7 @@ def read_repeats(run: Run, folder: Path, name: str) -> np.ndarray | None:
     """The measures that `keep_best` has stored for this very run, (seeds, repeats), or None."""
     try:
         stored = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
-        fits = {key: stored[key] for key in ("generations", "final")} == without_nan(_stamp(run))
+        fits = {key: stored[key] for key in ("generations", "final")} == stamp(run)
         measured = stored["repeats"] if "repeats" in stored else stored["lives"]  # as older versions called them
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -166,11 +166,6 @@ def simulate_again(
 
 def _raised(model: AnyModel, state: AnyState, height: Array) -> AnyState:
     return move_rigidly(model, state, shift=jnp.zeros(state.position.shape[-1]).at[-1].set(height))
-
-
-def _stamp(run: Run) -> dict[str, Any]:
-    """What distinguishes a run's state from any other."""
-    return {"generations": run.generations, "final": run.best[:, -1].tolist()}
 
 
 def _draw(robot: RecordedRobot, target: Path) -> None:
