@@ -1,6 +1,7 @@
 """Studies as a user meets them: the paper's are as the paper says, runs can be taken in pieces, claims are judged."""
 
 import csv
+import dataclasses
 import json
 import sys
 
@@ -15,7 +16,7 @@ import cli
 from experiments.check import check_file
 from experiments.config import load_experiment
 from experiments.reproduce import command as reproduce_module
-from experiments.reproduce.claims import CLAIMS, Above, Gain, Result, Wider
+from experiments.reproduce.claims import CLAIMS, Above, Gain, GainsMore, Result, Wider
 from experiments.reproduce.reading import SHIPPED, find_studies, load_study
 from experiments.reproduce.robots import read_repeats
 from experiments.runs import read_run
@@ -267,6 +268,21 @@ def test_differences_are_judged_by_median_and_significance(results):
     assert holds("half", "low") == "no"  # more than half failed, and so its median
     assert Wider(text="", experiment="mixed", than="low").judge(made).holds == "in part"
     assert Wider(text="", experiment="low", than="mixed").judge(made).holds == "no"
+
+
+def test_gains_are_compared_seed_by_seed(results):
+    """Every seed doubles; with first generations four times worse it gains eight times as much."""
+    made = results(slow=[1, 2, 3, 4, 5], steep=[1, 2, 3, 4, 5])
+    run = made["steep"].run
+    made["steep"] = Result("steep", "steep", dataclasses.replace(run, best=run.best * np.array([0.25, 1])))
+    found = GainsMore(text="", experiment="steep", than="slow").judge(made)
+    assert found.holds == "yes"
+    assert found.evidence.startswith("8 times against 2 times")
+    assert GainsMore(text="", experiment="slow", than="steep").judge(made).holds == "no"
+    assert GainsMore(text="", experiment="slow", than="slow").judge(made).holds == "no"
+    above = Above(text="", experiment="slow", than="steep").judge(made)
+    assert "p over the generations: 20 % 0.028," in above.evidence
+    assert "100 % 1 (behind)" in above.evidence
 
 
 def test_luck_is_reported_beside_the_verdict(results):
