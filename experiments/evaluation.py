@@ -129,6 +129,7 @@ def rollout_from(scenario: Scenario, controller: Controller, start: Start) -> Su
         scenario = replace(scenario, world=replace(scenario.world, robots=(model,)))
     if start.higher is None:
         return rollout(scenario, controller, reset(key, scenario))
-    robot = place(model, scenario.world.environment.terrain, scenario.task.placement)
+    world = scenario.world
+    robot = place(model, world.environment.terrain, scenario.task.placement, world.cover)
     up = jnp.zeros(robot.position.shape[-1], robot.position.dtype).at[-1].set(start.higher)
     return rollout(scenario, controller, begin(scenario, move_rigidly(model, robot, shift=up), key))

@@ -104,7 +104,7 @@ class Experiment(Spec):
     def schedule(self) -> Schedule:
         """How every episode is cut into steps: short enough for any material a body may have."""
         body = self.robot.body
-        return plan(body, body.materials.values(), self.task, self.physics)
+        return plan(body, body.materials.values(), self.world, self.task, self.physics)
 
     def resolved(self) -> Experiment:
         """The same experiment with what it leaves to the program written out, so that a later version repeats it."""

@@ -14,7 +14,7 @@ FLOORS = {
     "vsr": (
         ("spec", "display", "compute"),
         ("terrain",),
-        ("environment",),
+        ("environment", "sdf"),
         ("lattice", "body"),
         ("physics",),
         ("world", "sensors"),
@@ -27,7 +27,7 @@ FLOORS = {
         ("failure", "voxel_motion", "actuation", "substeps"),
         ("telemetry",),
         ("contract",),
-        ("squares", "points", "objects"),
+        ("squares", "points", "objects", "grains"),
         ("engine",),
         ("coupled",),
     ),

@@ -163,17 +163,18 @@ def scenario_of(
     schedule: Schedule,
     task: Task | None = None,
     senses: tuple[Sense, ...] = (),
+    occupants: dict[str, Any] | None = None,
 ) -> Scenario:
-    """One robot on its ground, with whatever the task puts there; without a task, locomotion."""
+    """One robot on its ground, with what else moves there and whatever the task adds; without a task, locomotion."""
     task = Locomotion() if task is None else task
-    occupants = task.occupants(model.present.ndim, model.mass.dtype)
+    occupants = {**(occupants or {}), **task.occupants(model.present.ndim, model.mass.dtype)}
     return Scenario(WorldModel((model,), environment, occupants), schedule, task, senses)
 
 
 def reset(key: Array, scenario: Scenario) -> EpisodeState:
     """The robot at its start; key: of whatever is random in the episode."""
     model, terrain = scenario.model, scenario.world.environment.terrain
-    return begin(scenario, place(model, terrain, scenario.task.placement), key)
+    return begin(scenario, place(model, terrain, scenario.task.placement, scenario.world.cover), key)
 
 
 def begin(scenario: Scenario, robot: AnyState, key: Array | None = None) -> EpisodeState:
@@ -229,10 +230,16 @@ def rollout(scenario: Scenario, controller: Controller, start: EpisodeState) -> 
 def record(scenario: Scenario, controller: Controller, start: EpisodeState) -> tuple[Summary, Trajectory]:
     """The summary and all states on the way."""
     episode, frames = _roll(scenario, controller, start, keep_frames=True)
-    first = start.world, start.action
-    worlds, controls = jax.tree.map(lambda now, later: jnp.concatenate([now[None], later]), first, frames)
+    first = _seen(scenario, start.world), start.action
+    (robot, others), controls = jax.tree.map(lambda now, later: jnp.concatenate([now[None], later]), first, frames)
     time = jnp.arange(controls.shape[0]) * scenario.schedule.interval
-    return episode, Trajectory(time, worlds.robots[0], controls, worlds.occupants or None)
+    return episode, Trajectory(time, robot, controls, others or None)
+
+
+def _seen(scenario: Scenario, state: WorldState) -> tuple[AnyState, dict[str, Any]]:
+    """What a recording keeps of a world: the robot's state, and what others show of theirs."""
+    others = {name: occupant.seen(state.occupants[name]) for name, occupant in scenario.world.occupants.items()}
+    return state.robots[0], others
 
 
 def summarise(scenario: Scenario, first: EpisodeState, last: EpisodeState) -> Summary:
@@ -288,7 +295,7 @@ def _roll(scenario: Scenario, controller: Controller, start: EpisodeState, keep_
             following = _Decided(replace(after, effort=effort), action)
             if scenario.task.needs_every_step:
                 following = _unless(now.state.ended, following, now)
-            return following, ((following.state.world, now.action) if keep_frames else None)
+            return following, ((_seen(scenario, following.state.world), now.action) if keep_frames else None)
 
         now, frames = jax.lax.scan(interval, now, length=schedule.calls)
     last = now.state

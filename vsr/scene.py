@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -22,11 +23,13 @@ from vsr.environment import Environment
 from vsr.episode import Scenario, Schedule, Trajectory, begin, record, rollout, scenario_of
 from vsr.physics.engine import ENGINES, AnyModel, assemble_body, stability_bound
 from vsr.physics.failure import Failure
+from vsr.physics.grains.bed import sand_bed
 from vsr.physics.substeps import choose_substeps
 from vsr.spec import Count, OneOf, Real, Seconds, Spec, misfit
 from vsr.tasks import TASKS, Locomotion, Placement, Task, place
 from vsr.tasks.measures import USUAL
-from vsr.terrain import TERRAINS, AnyGround, Flat
+from vsr.terrain import TERRAINS, AnyGround, Flat, Sand
+from vsr.terrain.sand import MOST_GRAINS
 
 MOST_SUBSTEPS_IN_ALL = 1e9
 """A simulation longer than this is a mistake."""
@@ -61,6 +64,20 @@ class World(Spec):
             gravity=jnp.asarray(self.gravity, dtype),
             terrain=None if self.terrain is None else self.terrain.build(dtype),
         )
+
+    @property
+    def longest_step(self) -> float:
+        """In which what moves here besides robots can be moved at once [s]; infinite if nothing does."""
+        return self.terrain.longest_step(self.gravity) if isinstance(self.terrain, Sand) else math.inf
+
+    def occupants(self, voxels: Voxels, schedule: Schedule, dtype: jnp.dtype | type = jnp.float32) -> dict[str, Any]:
+        """What moves here besides robots, for robots of such voxels (vsr.physics.coupled.Occupant)."""
+        if not isinstance(self.terrain, Sand):
+            return {}
+        bed = sand_bed(self.terrain, voxels.dimension, self.gravity, voxels.voxel_side, dtype)
+        # Finer steps are finer for grains too: as many substeps as usual are in one of theirs.
+        stride = max(1, int(self.longest_step / schedule.substep + 1e-6))
+        return {"sand": replace(bed, stride=stride)}
 
 
 class Physics(Spec):
@@ -98,17 +115,23 @@ class Voxels(Protocol):
     def dimension(self) -> int: ...
 
 
-def plan(voxels: Voxels, materials: Iterable[Material], task: Task, physics: Physics) -> Schedule:
+def plan(voxels: Voxels, materials: Iterable[Material], world: World, task: Task, physics: Physics) -> Schedule:
     """How an episode is cut into steps short enough for all materials; raises ValueError if that is impossible."""
     materials = list(materials)
     bound = stability_bound(voxels.masses, materials, voxels.voxel_side, voxels.dimension, physics.integrator)
+    accurate = min(world.longest_step, *map(ENGINES[voxels.masses].accurate_substep, materials))
+    substeps = choose_substeps(bound, physics.time_step, physics.substeps, accurate)
+    if physics.time_step / substeps > world.longest_step * (1 + 1e-6):
+        needed = math.ceil(physics.time_step / world.longest_step - 1e-6)
+        raise ValueError(
+            f"{substeps} substeps of {1000 * physics.time_step / substeps:.2f} ms are too long for grains, which then "
+            f"do not come to rest: use at least {needed}, or leave it out"
+        )
     return Schedule(
         duration=task.duration,
         time_step=physics.time_step,
         control_interval=physics.control_interval,
-        substeps=choose_substeps(
-            bound, physics.time_step, physics.substeps, min(map(ENGINES[voxels.masses].accurate_substep, materials))
-        ),
+        substeps=substeps,
         implementation=physics.implementation,
     )
 
@@ -119,7 +142,7 @@ def check_episode(
     """Complaints (path and reason) about an episode that cannot be simulated; width: of the robot [m]."""
     complaints, materials = [], list(materials)
     try:
-        schedule = plan(voxels, materials, task, physics)
+        schedule = plan(voxels, materials, world, task, physics)
         total = schedule.steps * schedule.substeps
         if total > MOST_SUBSTEPS_IN_ALL:
             text = f"{total:.3g} substeps in all; at most {MOST_SUBSTEPS_IN_ALL:g}: shorten it"
@@ -128,11 +151,13 @@ def check_episode(
         complaints.append((("physics", "substeps"), str(error)))
     refused = ENGINES[voxels.masses].check(materials, physics.integrator, physics.implementation)
     complaints += [(("physics", name), reason) for name, reason in refused.items()]
-    if physics.implementation == "fused" and task.occupants(voxels.dimension, jnp.dtype(physics.precision)):
-        text = "'fused' moves one robot on its ground, and this task puts more into the world; use 'auto' or 'xla'"
+    occupied = isinstance(world.terrain, Sand) or task.occupants(voxels.dimension, jnp.dtype(physics.precision))
+    if physics.implementation == "fused" and occupied:
+        text = "'fused' moves one robot on its ground, and there is more in this world; use 'auto' or 'xla'"
         complaints.append((("physics", "implementation"), text))
     if world.terrain is not None and world.terrain.in_3d and voxels.dimension == 2:
         complaints.append((("world", "terrain"), "its height changes along y; a 2-D robot needs a line of ground"))
+    complaints += _check_sand(voxels, width, world)
     unplaceable = task.placement.misfit(voxels.dimension)
     if unplaceable is not None:
         complaints.append((("task", "placement", unplaceable[0]), unplaceable[1]))
@@ -142,6 +167,26 @@ def check_episode(
         if not x[0] <= left <= x[-1] - width:
             text = f"{left:g} given; the ground reaches from {x[0]:g} to {x[-1]:g} m, the robot is {width:g} m wide"
             complaints.append((("task", "placement", "left"), text))
+    return complaints
+
+
+def _check_sand(voxels: Voxels, width: float, world: World) -> list[tuple[tuple[str, ...], str]]:
+    """Complaints about sand that robots of a width [m] cannot walk on."""
+    sand, path = world.terrain, ("world", "terrain")
+    if not isinstance(sand, Sand):
+        return []
+    if world.gravity == 0:
+        return [(path, "sand does not lie without gravity")]
+    complaints = []
+    if 1.5 * width + 4 * sand.largest > sand.period:
+        text = f"{sand.period:g} m given; robots {width:g} m wide would meet themselves: {1.6 * width + 4:.3g} or more"
+        complaints.append(((*path, "period"), text))
+    if sand.count(voxels.dimension) > MOST_GRAINS:
+        text = f"{sand.count(voxels.dimension):.3g} grains; at most {MOST_GRAINS:.3g}: larger ones, or less deep"
+        complaints.append(((*path, "radius"), text))
+    if sand.radius > voxels.voxel_side:
+        text = f"{sand.radius:g} m given; at most a voxel's side, {voxels.voxel_side:g} m"
+        complaints.append(((*path, "radius"), text))
     return complaints
 
 
@@ -166,7 +211,7 @@ class Scene(Displayed, Spec):
 
     def schedule(self) -> Schedule:
         """How this episode is cut into steps."""
-        return plan(self.robot.body, self._used_materials(), self.task, self.physics)
+        return plan(self.robot.body, self._used_materials(), self.world, self.task, self.physics)
 
     def _used_materials(self) -> list[Material]:
         body = self.robot.body
@@ -177,8 +222,9 @@ class Scene(Displayed, Spec):
         dtype, body = jnp.dtype(self.physics.precision), self.robot.body
         model = assemble_body(body, dtype=dtype, integrator=self.physics.integrator)
         controller = self.robot.controller.build(body, dtype)
-        environment = self.world.build(dtype)
-        return scenario_of(model, environment, self.schedule(), self.task, controller.senses), controller
+        environment, schedule = self.world.build(dtype), self.schedule()
+        occupants = self.world.occupants(body, schedule, dtype)
+        return scenario_of(model, environment, schedule, self.task, controller.senses, occupants), controller
 
 
 @dataclass(frozen=True)
@@ -210,7 +256,8 @@ def simulate(scene: Scene, *, keep_trajectory: bool = False, key: Array | None =
     """
     with precision(scene.physics.precision):
         scenario, controller = scene.build()
-        robot = _place(scenario.model, scenario.world.environment.terrain, scene.task.placement)
+        world = scenario.world
+        robot = _place(scenario.model, world.environment.terrain, scene.task.placement, world.cover)
         start = _begin(scenario, robot, key)
         if not scene.task.needs_every_step:
             # Episodes that differ only in where they start and what is measured share one program.
@@ -237,7 +284,7 @@ def precision(name: str) -> contextlib.AbstractContextManager:
     return jax.enable_x64(True) if name == "float64" else contextlib.nullcontext()
 
 
-_place = partial(jax.jit, static_argnames="placement")(place)
+_place = partial(jax.jit, static_argnames=("placement", "cover"))(place)
 _begin = jax.jit(begin)
 _rollout = jax.jit(rollout)
 _record = jax.jit(record)

@@ -15,7 +15,7 @@ from jax import Array
 
 from vsr.compute.implementation import Implementation
 from vsr.environment import Environment
-from vsr.physics.coupled import advance_coupled
+from vsr.physics.coupled import advance_coupled, met
 from vsr.physics.engine import engine_of
 from vsr.physics.telemetry import Telemetry, through_intervals
 
@@ -37,6 +37,11 @@ class WorldModel:
         """Whether robots share the world with something that moves."""
         return len(self.robots) > 1 or bool(self.occupants)
 
+    @property
+    def cover(self) -> float:
+        """How high loose things lie over the ground [m]: robots are put down on them."""
+        return max((occupant.cover for occupant in self.occupants.values()), default=0.0)
+
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
@@ -55,7 +60,8 @@ class WorldState:
 
 def world_state(world: WorldModel, robots: tuple[Any, ...], key: Array) -> WorldState:
     """The first moment, with robots in given states."""
-    others = {name: occupant.rest_state() for name, occupant in world.occupants.items()}
+    present = met(world.robots, robots)
+    others = {name: occupant.rest_state(present) for name, occupant in world.occupants.items()}
     return WorldState(robots, others, jnp.zeros((), world.robots[0].mass.dtype), key)
 
 

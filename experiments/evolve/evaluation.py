@@ -32,8 +32,8 @@ def measured(experiment: Experiment) -> tuple[str, ...]:
 
 def evaluation_of(experiment: Experiment, factor: int = 1) -> Callable[..., Evaluation]:
     """The function from one individual's genes and a start to its evaluation; factor: by which steps are finer."""
-    schedule = experiment.schedule()
-    schedule = replace(schedule, substeps=factor * schedule.substeps)
+    usual = experiment.schedule()
+    schedule = replace(usual, substeps=factor * usual.substeps)
     dtype = jnp.dtype(experiment.physics.precision)
     goal, names = experiment.fitness, measured(experiment)
 
@@ -42,7 +42,8 @@ def evaluation_of(experiment: Experiment, factor: int = 1) -> Callable[..., Eval
         model, controller = experiment.robot.build(
             genes, experiment.task.duration, dtype, experiment.physics.integrator
         )
-        scenario = scenario_of(model, environment, schedule, experiment.task, controller.senses)
+        occupants = experiment.world.occupants(experiment.robot.body, usual, dtype)
+        scenario = scenario_of(model, environment, schedule, experiment.task, controller.senses, occupants)
         episode = rollout_from(scenario, controller, start)
         measures = experiment.task.evaluate(episode, names)
         return Evaluation(

@@ -44,6 +44,19 @@ class SurfacePoints(NamedTuple):
     """coefficient, p"""
 
 
+class Hull(NamedTuple):
+    """The outermost corners of all voxels, as others meet the faces between them; c stands for the axes of cells."""
+
+    position: Array
+    """[m], (corners, c, dimension); numbered by their bits (vsr.body.corners)"""
+    velocity: Array
+    """[m/s], likewise"""
+    readiness: Array
+    """at most how fast a unit of impulse makes the corner [1/kg], (corners, c)"""
+    friction: Array
+    """coefficient, (corners, c)"""
+
+
 class RigidParts(NamedTuple):
     """How the corners of a model's voxels are fastened to its rigid parts, for recordings."""
 
@@ -153,6 +166,14 @@ class Engine(Protocol):
         """The state after impulses at its surface points [N s], (p, dimension)."""
         ...
 
+    def hull(self, model: Any, state: Any) -> Hull:
+        """The corners between which a body's faces are."""
+        ...
+
+    def push_hull(self, model: Any, state: Any, impulses: Array) -> Any:
+        """The state after impulses at the corners of its hull [N s], (corners, c, dimension)."""
+        ...
+
     def momentum(self, model: Any, state: Any) -> Array:
         """Linear momentum [kg m/s], (dimension,)."""
         ...
@@ -195,3 +216,29 @@ class Engine(Protocol):
     def intact_springs(self, states: Any) -> np.ndarray | None:
         """False for springs that broke, (..., springs of a voxel, *cells); None if none can. States as for angles."""
         ...
+
+
+class Met(NamedTuple):
+    """A robot as something else in its world meets it."""
+
+    engine: Engine
+    model: Any
+    state: Any
+
+    @property
+    def points(self) -> SurfacePoints:
+        """Where it can be touched."""
+        return self.engine.surface_points(self.model, self.state)
+
+    @property
+    def hull(self) -> Hull:
+        """The corners between which its faces are."""
+        return self.engine.hull(self.model, self.state)
+
+    def pushed(self, impulses: Array) -> Met:
+        """After impulses at its points."""
+        return self._replace(state=self.engine.push(self.model, self.state, impulses))
+
+    def pushed_at_hull(self, impulses: Array) -> Met:
+        """After impulses at the corners of its hull."""
+        return self._replace(state=self.engine.push_hull(self.model, self.state, impulses))

@@ -1,11 +1,11 @@
-"""Robots and other things that move, one substep at a time, with equal and opposite impulses between them.
+"""Robots and other things that move, with equal and opposite impulses between them.
 
-In every substep all move on their own first: robots by their engine, with springs, gravity and ground, the others by
-their own law. Then each of the others meets the robots' surface points as they are after the substep; what it does to a
-point is done to it with the opposite sign. So momentum is kept to rounding, whoever meets whom.
+In every substep robots move on their own first: by their engine, with springs, gravity and ground. Then each of the
+others takes its step and meets the robots as they are after the substep; what it does to a robot is done to it with the
+opposite sign. So momentum is kept to rounding, whoever meets whom. An occupant may take longer steps than robots:
+`stride` substeps of theirs at once.
 
-Robots do not touch each other, and they are touched at their surface points only: things smaller than the distance
-between these pass between them.
+Robots do not touch each other.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.environment import Environment
-from vsr.physics.contract import SurfacePoints
+from vsr.physics.contract import Met
 from vsr.physics.engine import engine_of
 from vsr.physics.telemetry import Telemetry
 
@@ -28,20 +28,27 @@ Others = dict[str, Any]
 class Occupant(Protocol):
     """Something besides robots that moves in a world: its constants, as a pytree, and its law. Pure."""
 
-    def rest_state(self) -> Any:
-        """As it is at the start."""
+    stride: int
+    """substeps of robots in one of its steps"""
+    cover: float
+    """how high it lies over the ground, where robots are put down [m]"""
+
+    def rest_state(self, robots: tuple[Met, ...]) -> Any:
+        """As it is at the start, with these robots in its world."""
         ...
 
-    def advance(self, environment: Environment, state: Any, substep: float) -> Any:
-        """The state a substep [s] later, as if there were no robots."""
-        ...
-
-    def meet(self, state: Any, points: SurfacePoints, substep: float) -> tuple[Any, Array]:
-        """The state after meeting a robot, and the impulses on the robot's points [N s], like their positions."""
+    def step(
+        self, environment: Environment, state: Any, robots: tuple[Met, ...], duration: float
+    ) -> tuple[Any, tuple[Met, ...]]:
+        """The state a step [s] later, and the robots after meeting it."""
         ...
 
     def failure(self, state: Any) -> Array:
         """What befell it, 0 if nothing did (vsr.physics.failure), ()."""
+        ...
+
+    def seen(self, state: Any) -> Any:
+        """What a recording keeps of it."""
         ...
 
 
@@ -61,32 +68,40 @@ def advance_coupled(
     In plain JAX: kernels keep a robot on chip through all substeps and so cannot ask others in between.
     """
 
-    def move(model: Any, state: Any, control: Array) -> tuple[Any, Telemetry]:
-        engine = engine_of(model)
-        return engine.advance(model, environment, state, control[None], substep=substep, count=1, implementation="xla")
+    stride = stride_of(occupants, count)
+
+    def move(robot: Met, control: Array) -> tuple[Met, Telemetry]:
+        state, seen = robot.engine.advance(
+            robot.model,
+            environment,
+            robot.state,
+            control[None],
+            substep=substep,
+            count=stride,
+            implementation="xla",
+        )
+        return robot._replace(state=state), seen
 
     def step(_: Any, carry: tuple[States, Others, Any]) -> tuple[States, Others, Any]:
         states, others, _ = carry
-        moved, seen = zip(*map(move, models, states, controls), strict=True)
-        others = {name: occupant.advance(environment, others[name], substep) for name, occupant in occupants.items()}
-        moved, others = _meet(models, moved, occupants, others, substep)
-        return moved, others, seen
+        moved, seen = zip(*map(move, met(models, states), controls), strict=True)
+        for name, occupant in occupants.items():
+            other, moved = occupant.step(environment, others[name], moved, stride * substep)
+            others = {**others, name: other}
+        return tuple(robot.state for robot in moved), others, seen
 
-    seen = jax.eval_shape(lambda: tuple(seen for _, seen in map(move, models, states, controls)))
+    seen = jax.eval_shape(lambda: tuple(seen for _, seen in map(move, met(models, states), controls)))
     nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), seen)
-    states, others, seen = jax.lax.fori_loop(0, count, step, (states, others, nothing))
+    states, others, seen = jax.lax.fori_loop(0, count // stride, step, (states, others, nothing))
     return states, others, seen
 
 
-def _meet(
-    models: tuple[Any, ...], states: States, occupants: dict[str, Any], others: Others, substep: float
-) -> tuple[States, Others]:
-    """All encounters, one after the other."""
-    met = []
-    for model, state in zip(models, states, strict=True):
-        engine = engine_of(model)
-        for name, occupant in occupants.items():
-            other, impulses = occupant.meet(others[name], engine.surface_points(model, state), substep)
-            state, others = engine.push(model, state, impulses), {**others, name: other}
-        met.append(state)
-    return tuple(met), others
+def met(models: tuple[Any, ...], states: States) -> tuple[Met, ...]:
+    """Robots as occupants meet them."""
+    return tuple(Met(engine_of(model), model, state) for model, state in zip(models, states, strict=True))
+
+
+def stride_of(occupants: dict[str, Any], count: int) -> int:
+    """Substeps of robots between two meetings: as many as all occupants allow and `count` can be divided by."""
+    most = min((occupant.stride for occupant in occupants.values()), default=1)
+    return max(stride for stride in range(1, most + 1) if count % stride == 0)

@@ -22,6 +22,8 @@ class Failure(IntEnum):
     """a voxel was inside out at the end"""
     left_world = 5
     """it had fallen through the ground at the end"""
+    crowded = 6
+    """grains had more neighbours than the lists have places for, so some were not felt"""
 
     @property
     def label(self) -> str:

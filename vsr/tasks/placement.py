@@ -40,8 +40,8 @@ class Placement(Spec):
         return given[0], "it is for 3-D robots; a 2-D robot has x and a tilt: leave it out"
 
 
-def place(model: AnyModel, terrain: Terrain | HeightField | None, placement: Placement) -> AnyState:
-    """The robot at its start.
+def place(model: AnyModel, terrain: Terrain | HeightField | None, placement: Placement, cover: float = 0.0) -> AnyState:
+    """The robot at its start; cover: height of what lies on the ground, on which it is put [m].
 
     Without terrain the ground is at height 0.
     """
@@ -55,7 +55,7 @@ def place(model: AnyModel, terrain: Terrain | HeightField | None, placement: Pla
         left = jnp.zeros_like(low[0]) if terrain is None else _begin(terrain) + 1
     aside = placement.y - 0.5 * (high[1:-1] - low[1:-1])
     ground = _highest(terrain, jnp.concatenate([left[None], aside]), (high - low)[:-1])
-    shift = jnp.concatenate([left[None], aside, (ground + placement.clearance)[None]]) - low
+    shift = jnp.concatenate([left[None], aside, (ground + cover + placement.clearance)[None]]) - low
     # A body without voxels has no box; it stays where it is, and rollout reports it as failed.
     shift = jnp.where(jnp.isfinite(shift), shift, 0)
     right, up = placement.velocity

@@ -1,6 +1,7 @@
 """The ground: described shapes and the array form that physics asks for height and normal."""
 
 from vsr.terrain.field import HeightField, field_surface, highest_of_field
+from vsr.terrain.sand import Sand
 from vsr.terrain.shapes import (
     TERRAINS,
     AnyGround,
@@ -17,6 +18,8 @@ from vsr.terrain.shapes import (
 )
 from vsr.terrain.surface import Terrain, highest_between, surface
 
+TERRAINS["sand"] = Sand
+
 __all__ = [
     "TERRAINS",
     "AnyGround",
@@ -28,6 +31,7 @@ __all__ = [
     "Heights",
     "Hilly",
     "Polyline",
+    "Sand",
     "Steppy",
     "Terrain",
     "Uneven",

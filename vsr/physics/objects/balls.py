@@ -9,7 +9,7 @@ do not touch each other, and small ones pass between the points of a robot.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ from vsr.compute.vector import join, split
 from vsr.environment import Environment
 from vsr.environment.model import by_components
 from vsr.environment.surfaces import BOUNCE_SPEED, SLOP, combined_friction, combined_restitution, surfaces
-from vsr.physics.contract import SurfacePoints
+from vsr.physics.contract import Met, SurfacePoints
 from vsr.physics.telemetry import failure_of
 
 CORRECTION_TIME = 0.05
@@ -41,19 +41,35 @@ class Balls:
     """coefficient, (balls,)"""
     restitution: Array
     """coefficient, (balls,)"""
+    stride: ClassVar[int] = 1
+    cover: ClassVar[float] = 0.0
 
-    def rest_state(self) -> BallState:
+    def rest_state(self, robots: tuple[Met, ...] = ()) -> BallState:
         dimension = self.start.shape[-1]
         spin = jnp.zeros((len(self.radius), 1 if dimension == 2 else 3), self.start.dtype)
         return BallState(self.start, jnp.zeros_like(self.start), spin)
 
+    def step(
+        self, environment: Environment, state: BallState, robots: tuple[Met, ...], duration: float
+    ) -> tuple[BallState, tuple[Met, ...]]:
+        state, after = self.advance(environment, state, duration), []
+        for robot in robots:
+            state, impulses = self.meet(state, robot.points, duration)
+            after.append(robot.pushed(impulses))
+        return state, tuple(after)
+
+    def seen(self, state: BallState) -> BallState:
+        return state
+
     def advance(self, environment: Environment, state: BallState, substep: float) -> BallState:
+        """The state a substep [s] later, as if there were no robots."""
         down = jnp.zeros(state.position.shape[-1], state.position.dtype).at[-1].set(-1)
         velocity = state.velocity + substep * environment.gravity * down
         moved = BallState(state.position + substep * velocity, velocity, state.spin)
         return self._on_ground(environment, moved)
 
     def meet(self, state: BallState, points: SurfacePoints, substep: float) -> tuple[BallState, Array]:
+        """The state after meeting a robot, and the impulses on the robot's points [N s], like their positions."""
         axes = points.inverse_mass.ndim
         flat = jax.tree.map(lambda part: part.reshape(-1, *part.shape[axes:]), points)
         pairs = self._pairs(state, flat, points.inverse_mass.shape)

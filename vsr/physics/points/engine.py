@@ -14,11 +14,12 @@ from vsr.body.corners import corner_steps
 from vsr.body.material import Material
 from vsr.compute.implementation import Implementation
 from vsr.compute.rotation import rotation_by, turn
-from vsr.physics.contract import X_AND_UP, RigidParts, SurfacePoints
+from vsr.physics.contract import X_AND_UP, Hull, RigidParts, SurfacePoints
 from vsr.physics.points import geometry
 from vsr.physics.points.advance import advance_through, beyond_kernel
 from vsr.physics.points.assembly import PointMaterials, assemble_points, layers_needed, most_layers
 from vsr.physics.points.breaking import broken_springs
+from vsr.physics.points.gather import corners_of_nodes, nodes_of_corners
 from vsr.physics.points.model import USUAL_INTEGRATOR, PointModel, PointState
 from vsr.physics.points.stability import longest_point_substep
 from vsr.physics.points.telemetry import failure
@@ -95,6 +96,19 @@ class PointEngine:
 
     def push(self, model: PointModel, state: PointState, impulses: Array) -> PointState:
         return replace(state, velocity=state.velocity + model.inverse_mass[..., None] * impulses)
+
+    def hull(self, model: PointModel, state: PointState) -> Hull:
+        dimension, layer = model.dimension, model.layer
+        return Hull(
+            position=corners_of_nodes(state.position, layer[..., None], dimension),
+            velocity=corners_of_nodes(state.velocity, layer[..., None], dimension),
+            readiness=corners_of_nodes(model.inverse_mass, layer, dimension),
+            friction=corners_of_nodes(model.friction, layer, dimension),
+        )
+
+    def push_hull(self, model: PointModel, state: PointState, impulses: Array) -> PointState:
+        pushed = nodes_of_corners(impulses, model.layer[..., None], model.dimension)
+        return replace(state, velocity=state.velocity + model.inverse_mass[..., None] * pushed)
 
     def momentum(self, model: PointModel, state: PointState) -> Array:
         return (model.node_mass[..., None] * state.velocity).sum(tuple(range(1 + model.dimension)))

@@ -14,11 +14,12 @@ from vsr.body.material import Material
 from vsr.compute.implementation import Implementation, chosen
 from vsr.compute.rotation import quarter_turn, rotation_by, turn
 from vsr.environment import Environment
-from vsr.physics.contract import X_AND_UP, RigidParts, SurfacePoints
+from vsr.physics.contract import X_AND_UP, Hull, RigidParts, SurfacePoints
 from vsr.physics.squares import geometry
 from vsr.physics.squares.advance import advance_through
 from vsr.physics.squares.assembly import MOST_LAYERS, assemble, layers_needed
 from vsr.physics.squares.contact import ground_line, heights_over_ground
+from vsr.physics.squares.gather import clusters_of_masses, masses_of_clusters
 from vsr.physics.squares.limits import substep_of_limits
 from vsr.physics.squares.materials import SquareMaterials
 from vsr.physics.squares.model import SquareModel, SquareState
@@ -121,6 +122,32 @@ class SquareEngine:
             state,
             velocity=state.velocity + model.inverse_mass[..., None] * impulses.sum(0),
             spin=state.spin + model.inverse_inertia * turning.sum(0),
+        )
+
+    def hull(self, model: SquareModel, state: SquareState) -> Hull:
+        lever, second = geometry.corner_levers(model, state), model.in_second_layer
+        spin = masses_of_clusters(state.spin, second)[..., None]
+        inverse_mass = masses_of_clusters(model.inverse_mass, second)
+        inverse_inertia = masses_of_clusters(model.inverse_inertia, second)
+        ring = jnp.array(RING)
+        return Hull(
+            position=(masses_of_clusters(state.position, second[..., None]) + lever)[ring],
+            velocity=(masses_of_clusters(state.velocity, second[..., None]) + spin * quarter_turn(lever))[ring],
+            readiness=(inverse_mass + inverse_inertia * (lever**2).sum(-1))[ring],
+            # Voxels that are welded together share a corner: the rougher one counts.
+            friction=masses_of_clusters(model.contact_friction.max(0), second)[ring],
+        )
+
+    def push_hull(self, model: SquareModel, state: SquareState, impulses: Array) -> SquareState:
+        lever, second, layers = geometry.corner_levers(model, state), model.in_second_layer, state.spin.shape[0]
+        impulses = impulses[jnp.array(RING)]
+        turning = lever[..., 0] * impulses[..., 1] - lever[..., 1] * impulses[..., 0]
+        pushed = clusters_of_masses(impulses, second[..., None], layers)
+        turned = clusters_of_masses(turning, second, layers)
+        return replace(
+            state,
+            velocity=state.velocity + model.inverse_mass[..., None] * pushed,
+            spin=state.spin + model.inverse_inertia * turned,
         )
 
     def momentum(self, model: SquareModel, state: SquareState) -> Array:

@@ -63,6 +63,13 @@ def voxel_corners(model: SquareModel, motion: MassMotion) -> Array:
     return motion.center + turn(motion.rotation, signs * model.half_side[..., None])
 
 
+def corner_levers(model: SquareModel, state: SquareState) -> Array:
+    """The outer corner of each of a voxel's masses, seen from its cluster's centre [m], (4, rows, columns, 2)."""
+    rotation = masses_of_clusters(state.rotation, model.in_second_layer[..., None])
+    signs = jnp.asarray(CORNER_SIGNS, rotation.dtype)[:, None, None, :]
+    return turn(rotation, model.mass_offset + signs * model.half_side[..., None])
+
+
 def area_ratio(model: SquareModel, motion: MassMotion) -> Array:
     """Area of the quadrilateral of a voxel's outer corners over its area at rest, (rows, columns)."""
     corner = voxel_corners(model, motion)

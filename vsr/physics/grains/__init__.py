@@ -1,0 +1,7 @@
+"""Granular matter: discs and balls with friction, among bodies and robots that push them and are pushed."""
+
+from vsr.physics.grains.bodies import Body, Pose, Reaction, at_rest
+from vsr.physics.grains.model import Box, GrainState
+from vsr.physics.grains.occupant import Grains, GrainsSeen, grains_of
+
+__all__ = ["Body", "Box", "GrainState", "Grains", "GrainsSeen", "Pose", "Reaction", "at_rest", "grains_of"]

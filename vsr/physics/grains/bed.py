@@ -1,0 +1,153 @@
+"""Beds of grains: thrown in at random, settled, and kept, so that every robot finds the same sand.
+
+A bed takes seconds to settle and is needed at every run: it is kept in memory, and on disk by its description.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import tempfile
+from dataclasses import fields, replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from vsr.environment import Environment
+from vsr.physics.grains.model import Box, GrainState
+from vsr.physics.grains.occupant import Grains, grains_of
+from vsr.physics.grains.robots import samples_needed
+from vsr.physics.grains.step import step
+from vsr.terrain.sand import Sand
+
+VERSION = 1
+"""Of how beds are made: another number, and those on disk are made anew."""
+ROOM = 1.15
+"""Between centres at the start, in diameters of the largest grain."""
+HEADROOM = 4.0
+"""Height over the sand that cells cover, in depths; grains may fly higher, only less quickly found."""
+FIRST_CELL = 20.0
+"""Where cyclic sand begins along x [m]: clear of the wall at the left end of the ground."""
+
+
+def sand_bed(sand: Sand, dimension: int, gravity: float, voxel_side: float, dtype: Any = jnp.float32) -> Grains:
+    """Settled sand for robots of voxels of a side [m]."""
+    loose = _loose(sand, dimension, dtype)
+    settled = _settled(json.dumps(sand.to_plain()), dimension, gravity, jnp.dtype(dtype).name)
+    lying = replace(loose.start, **{name: jnp.asarray(value) for name, value in settled.items()})
+    radius = np.broadcast_to(np.asarray(loose.radius), (loose.count,))[settled["id"]]
+    return replace(
+        loose,
+        start=lying,
+        samples=samples_needed(voxel_side, sand.radius * (1 - sand.spread), dimension),
+        cover=float((settled["position"][-1] + radius).max()) + sand.depth,
+    )
+
+
+@lru_cache(maxsize=8)
+def _settled(described: str, dimension: int, gravity: float, dtype: str) -> dict[str, np.ndarray]:
+    """What differs between the bed at rest and grains just thrown in, by the names of GrainState."""
+    path, sand = _kept_at(described, dimension, gravity, dtype), Sand.model_validate_json(described)
+    stored = _read(path)
+    if stored is None:
+        with jax.ensure_compile_time_eval():
+            loose = _loose(sand, dimension, dtype)
+            environment = Environment(gravity=jnp.asarray(gravity, dtype), terrain=sand.build(jnp.dtype(dtype)))
+            duration = sand.longest_step(gravity)
+            lying = _lie_down(loose, environment, duration, math.ceil(sand.settle / duration))
+            lying = replace(lying, time=jnp.zeros_like(lying.time))
+            if int(lying.beyond.max()):
+                candidates, neighbours = (int(number) for number in lying.beyond)
+                raise ValueError(
+                    f"grains had {neighbours} neighbours and {candidates} candidates more than there are places: "
+                    f"raise `neighbours` above {loose.slots} or `candidates` above {loose.candidates}"
+                )
+            stored = {name: np.asarray(getattr(lying, name)) for name in _changing(lying)}
+        _write(path, stored)
+    return stored
+
+
+def _changing(state: GrainState) -> list[str]:
+    return [
+        item.name
+        for item in fields(state)
+        if item.name not in ("bodies", "robots") and getattr(state, item.name) is not None
+    ]
+
+
+@partial(jax.jit, static_argnames=("duration", "count"))
+def _lie_down(loose: Grains, environment: Environment, duration: float, count: int) -> GrainState:
+    """Half the steps without friction, so that no towers stand, and half with it."""
+    smooth = replace(loose, friction=jnp.zeros_like(loose.friction))
+
+    def falling(_: Any, state: GrainState) -> GrainState:
+        return step(smooth, environment, state, (), duration)[0]
+
+    def resting(_: Any, state: GrainState) -> GrainState:
+        return step(loose, environment, state, (), duration)[0]
+
+    fallen = jax.lax.fori_loop(0, count // 2, falling, loose.rest_state())
+    return jax.lax.fori_loop(0, count - count // 2, resting, fallen)
+
+
+def _loose(sand: Sand, dimension: int, dtype: Any) -> Grains:
+    """Grains just thrown in: on a regular grid, shaken, well apart."""
+    random = np.random.default_rng(sand.seed)
+    count = sand.count(dimension)
+    radius = sand.radius * random.uniform(1 - sand.spread, 1 + sand.spread, count) if sand.spread else sand.radius
+    room = ROOM * 2 * sand.largest
+    across = [max(1, int(sand.period / room))] * (dimension - 1)
+    place = np.stack(np.unravel_index(np.arange(count), (math.ceil(count / math.prod(across)), *across)), 1)[:, ::-1]
+    spacing = np.array([*(sand.period / number for number in across), room])
+    start = np.array([FIRST_CELL, *(-0.5 * sand.period,) * (dimension - 2), -sand.depth])
+    shaken = random.uniform(-1, 1, place.shape) * (0.5 * spacing - sand.largest)
+    position = start + (place + 0.5) * spacing + shaken
+    size = np.pi * np.square(radius) if dimension == 2 else 4 / 3 * np.pi * np.power(radius, 3)
+    box = Box(
+        low=tuple(map(float, start)),
+        size=(*(sand.period,) * (dimension - 1), max((1 + HEADROOM) * sand.depth, float(place.max() + 1) * room)),
+        cyclic=(*(True,) * (dimension - 1), False),
+    )
+    return grains_of(
+        position,
+        radius,
+        sand.grain_density(dimension) * size,
+        friction=sand.friction,
+        rolling=sand.rolling,
+        box=box,
+        velocity=random.normal(0, math.sqrt(9.8 * sand.radius), place.shape),
+        slots=sand.neighbours,
+        candidates=sand.candidates,
+        dtype=jnp.dtype(dtype),
+    )
+
+
+def _kept_at(described: str, dimension: int, gravity: float, dtype: str) -> Path:
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vsr" / "beds"
+    whole = json.dumps([VERSION, described, dimension, gravity, dtype])
+    return base / f"{hashlib.sha256(whole.encode()).hexdigest()[:24]}.npz"
+
+
+def _read(path: Path) -> dict[str, np.ndarray] | None:
+    try:
+        with np.load(path) as stored:
+            return dict(stored)
+    except (OSError, ValueError, EOFError):
+        return None
+
+
+def _write(path: Path, stored: dict[str, np.ndarray]) -> None:
+    """As a whole or not at all; a home that cannot be written to only costs time."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".npz", delete=False) as file:
+            np.savez(file, allow_pickle=False, **stored)
+        os.replace(file.name, path)
+    except OSError:
+        return

@@ -1,0 +1,169 @@
+"""Grains: what does not change while they move (GrainModel), and what does (GrainState).
+
+Vectors have their components first, (dimension, grains), so that grains lie side by side in memory. Grains are kept in
+the order of the cells they are in; `GrainState.id` says which is which.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+ITERATIONS = 4
+"""Enough with impulses kept from the step before; cold, forty do not make a bed lie still."""
+RELAXATION = 0.4
+"""Share of a contact's own answer that an iteration takes: a grain has several contacts, all answering at once."""
+CORRECTION = 0.2
+"""Share of the depth beyond the slop that a step undoes, by moving grains apart."""
+RETURN_TIME = 0.05
+"""In which robots and free bodies leave the grains that they sank into [s]."""
+SLOP = 0.005
+"""Depth that is left alone, in radii."""
+SKIN = 0.2
+"""Neighbours are listed up to this gap, in radii; the list holds until a grain has moved half of it."""
+SLOTS = {2: 9, 3: 15}
+"""Neighbours of a grain that can be listed; equal ones have at most 6 and 12 that touch."""
+CANDIDATES = {2: 9, 3: 12}
+"""Grains in three cells on top of each other that can be looked at."""
+WIDEST_RATIO = 2.0
+"""Largest radius over smallest: cells are made for the largest, and slots for grains about as large."""
+
+
+@dataclass(frozen=True)
+class Box:
+    """The region that cells of equal side divide; static. Grains may leave it, where it is not cyclic."""
+
+    low: tuple[float, ...]
+    """lowest corner [m]"""
+    size: tuple[float, ...]
+    """[m]"""
+    cyclic: tuple[bool, ...]
+    """axes whose ends are one place"""
+
+    @property
+    def dimension(self) -> int:
+        """2 or 3."""
+        return len(self.low)
+
+    def cells(self, side: float) -> tuple[int, ...]:
+        """Cells along each axis, none narrower than a side [m]; raises ValueError where a ring has less than three."""
+        counts = tuple(max(1, int(length / side)) for length in self.size)
+        short = [axis for axis, ring in enumerate(self.cyclic) if ring and counts[axis] < 3]
+        if short:
+            raise ValueError(
+                f"a cyclic box needs at least three cells of {side:g} m along each cyclic axis; "
+                f"{self.size[short[0]]:g} m were given"
+            )
+        return counts
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class GrainModel:
+    """Discs or balls with friction, and the bodies among them. SI units; numbers of all grains, or one for each."""
+
+    start: GrainState
+    """as they are at the start"""
+    radius: Array
+    """[m], () or (grains,) in the order of ids"""
+    mass: Array
+    """[kg], likewise"""
+    friction: Array
+    """Coulomb's coefficient, likewise; contact takes the geometric mean"""
+    rolling: Array | None
+    """coefficient of rolling friction, (); None if grains do not turn"""
+    box: Box = field(metadata={"static": True})
+    bodies: tuple[Any, ...] = ()
+    """what grains cannot enter besides the ground (vsr.physics.grains.bodies.Body)"""
+    largest: float = field(default=0.0, metadata={"static": True})
+    """largest radius [m]"""
+    slots: int = field(default=0, metadata={"static": True})
+    """neighbours of a grain that can be listed"""
+    candidates: int = field(default=0, metadata={"static": True})
+    """grains in three cells on top of each other that can be looked at"""
+    samples: int = field(default=1, metadata={"static": True})
+    """along each side of a robot's face"""
+    stride: int = field(default=1, metadata={"static": True})
+    """substeps of robots in a step of grains"""
+    cover: float = field(default=0.0, metadata={"static": True})
+    """how high grains lie over the ground, where robots are put down [m]"""
+    iterations: int = field(default=ITERATIONS, metadata={"static": True})
+
+    @property
+    def dimension(self) -> int:
+        """2 or 3."""
+        return self.box.dimension
+
+    @property
+    def count(self) -> int:
+        """How many grains."""
+        return self.start.id.shape[-1]
+
+    @property
+    def skin(self) -> float:
+        """Largest gap of listed neighbours [m]."""
+        return SKIN * self.largest
+
+    @property
+    def reach(self) -> float:
+        """Distance of listed neighbours [m]."""
+        return 2 * self.largest + self.skin
+
+    @property
+    def cells(self) -> tuple[int, ...]:
+        """Along each axis."""
+        return self.box.cells(self.reach)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class GrainState:
+    """How grains move, in the order of cells; n grains, k slots, b bodies with the ground as the first."""
+
+    position: Array
+    """centres [m], (dimension, n)"""
+    velocity: Array
+    """[m/s], (dimension, n)"""
+    spin: Array | None
+    """[rad/s], (1 or 3, n); None if grains do not turn"""
+    id: Array
+    """number of each grain, (n,)"""
+    neighbour: Array
+    """places of the grains listed, (k, n); the grain's own where a slot is empty"""
+    impulse: Array
+    """from the grain listed [N s], (k, dimension, n)"""
+    rolling: Array | None
+    """turning impulse of rolling friction from the grain listed [N m s], (k, 1 or 3, n)"""
+    listed_at: Array
+    """centres when the list was made [m], (dimension, n)"""
+    starts: Array
+    """where each cell began then among the grains, (cells + 1,)"""
+    body_impulse: Array
+    """from each body [N s], (b, dimension, n)"""
+    bodies: tuple[Any, ...]
+    """states of bodies that move freely"""
+    robots: tuple[Any, ...]
+    """contacts with each robot (vsr.physics.grains.robots)"""
+    time: Array
+    """[s], ()"""
+    beyond: Array
+    """candidates and neighbours that found no place, the most of any grain so far, (2,)"""
+
+
+def momentum(grains: GrainModel, state: GrainState) -> Array:
+    """Linear momentum [kg m/s], (dimension,)."""
+    return (each(grains.mass, state) * state.velocity).sum(-1)
+
+
+def each(number: Array, state: GrainState) -> Array:
+    """A number of grains in the order of cells, (n,) or ()."""
+    return number if jnp.ndim(number) == 0 else number[state.id]
+
+
+def in_order(values: Array, state: GrainState) -> Array:
+    """Values of grains in the order of their ids; along the last axis."""
+    return jnp.zeros_like(values).at[..., state.id].set(values, unique_indices=True)

@@ -1,0 +1,133 @@
+"""Grains as something that moves in a world with robots (vsr.physics.coupled.Occupant)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from vsr.environment import Environment
+from vsr.physics.contract import Met
+from vsr.physics.failure import Failure
+from vsr.physics.grains.bodies import Body
+from vsr.physics.grains.model import (
+    CANDIDATES,
+    ITERATIONS,
+    SKIN,
+    SLOTS,
+    WIDEST_RATIO,
+    Box,
+    GrainModel,
+    GrainState,
+    in_order,
+)
+from vsr.physics.grains.robots import no_contacts
+from vsr.physics.grains.step import step
+from vsr.physics.telemetry import failure_of
+
+
+class GrainsSeen(NamedTuple):
+    """What a recording keeps of grains, in the order of their numbers."""
+
+    position: Array
+    """[m], (grains, dimension)"""
+    velocity: Array
+    """[m/s], (grains, dimension)"""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Grains(GrainModel):
+    """Grains that robots walk on."""
+
+    def rest_state(self, robots: tuple[Met, ...] = ()) -> GrainState:
+        return replace(self.start, robots=tuple(no_contacts(self, robot) for robot in robots))
+
+    def step(
+        self, environment: Environment, state: GrainState, robots: tuple[Met, ...], duration: float
+    ) -> tuple[GrainState, tuple[Met, ...]]:
+        state, robots, _ = step(self, environment, state, robots, duration)
+        return state, robots
+
+    def failure(self, state: GrainState) -> Array:
+        moving = failure_of((state.position.sum(0),), state.velocity.T).max()
+        return jnp.where((state.beyond > 0).any(), int(Failure.crowded), moving)
+
+    def seen(self, state: GrainState) -> GrainsSeen:
+        return GrainsSeen(in_order(state.position, state).T, in_order(state.velocity, state).T)
+
+
+def grains_of(
+    position: np.ndarray | Array,
+    radius: float | np.ndarray,
+    mass: float | np.ndarray,
+    *,
+    friction: float | np.ndarray = 0.5,
+    rolling: float | None = None,
+    box: Box,
+    velocity: np.ndarray | Array | None = None,
+    bodies: Sequence[Body] = (),
+    grounded: bool = True,
+    slots: int | None = None,
+    candidates: int | None = None,
+    samples: int = 1,
+    iterations: int = ITERATIONS,
+    dtype: Any = jnp.float32,
+) -> Grains:
+    """Grains with their centres at given places [m], (grains, dimension).
+
+    radius [m], mass [kg] and friction: of all grains, or of each; rolling: coefficient of rolling friction, None for
+    grains that do not turn; grounded: whether the environment has a ground. Raises ValueError for what cannot be.
+    """
+    position = jnp.asarray(position, dtype).T
+    dimension, count = position.shape
+    largest, smallest = float(np.max(radius)), float(np.min(radius))
+    if dimension != box.dimension or dimension not in (2, 3):
+        raise ValueError(f"places have {dimension} coordinates and the box {box.dimension}; both must be 2 or 3")
+    if smallest <= 0 or largest / smallest > WIDEST_RATIO:
+        raise ValueError(
+            f"radii must be above 0 and the largest at most {WIDEST_RATIO:g} times the smallest; "
+            f"got {smallest:g} to {largest:g} m"
+        )
+    # Small grains find more room around a large one.
+    crowding = (0.5 * (1 + largest / smallest)) ** (dimension - 1)
+    slots = slots or math.ceil(SLOTS[dimension] * crowding)
+    candidates = candidates or math.ceil(CANDIDATES[dimension] * crowding ** (dimension / (dimension - 1)))
+    turning = None if rolling is None else 2 * dimension - 3
+    own = jnp.arange(count, dtype=jnp.int32)
+    start = GrainState(
+        position=position,
+        velocity=jnp.zeros_like(position) if velocity is None else jnp.asarray(velocity, dtype).T,
+        spin=None if turning is None else jnp.zeros((turning, count), dtype),
+        id=own,
+        neighbour=jnp.tile(own, (slots, 1)),
+        impulse=jnp.zeros((slots, dimension, count), dtype),
+        rolling=None if turning is None else jnp.zeros((slots, turning, count), dtype),
+        listed_at=jnp.full_like(position, jnp.inf),
+        starts=jnp.zeros(math.prod(box.cells((2 + SKIN) * largest)) + 1, jnp.int32),
+        body_impulse=jnp.zeros((len(bodies) + grounded, dimension, count), dtype),
+        bodies=tuple(body.motion for body in bodies if body.is_free),
+        robots=(),
+        time=jnp.zeros((), dtype),
+        beyond=jnp.zeros(2, jnp.int32),
+    )
+    return Grains(
+        start=start,
+        radius=jnp.asarray(radius, dtype),
+        mass=jnp.asarray(mass, dtype),
+        friction=jnp.asarray(friction, dtype),
+        rolling=None if rolling is None else jnp.asarray(rolling, dtype),
+        box=box,
+        bodies=tuple(bodies),
+        largest=largest,
+        slots=slots,
+        candidates=candidates,
+        samples=samples,
+        iterations=iterations,
+    )

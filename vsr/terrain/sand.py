@@ -1,0 +1,77 @@
+"""Sand on hard ground: what a researcher says about it. Grains themselves are physics (vsr.physics.grains)."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from vsr.spec import Count, Real
+from vsr.terrain.shapes import Flat, Positive, Seed
+
+MOST_GRAINS = 2_000_000
+"""More in one world are a mistake."""
+FILLED = {2: 0.82, 3: 0.58}
+"""Share of the room that grains take up when they lie, about."""
+LONGEST_STEP = 0.018
+"""Of a step of grains, in units of the root of radius over gravity (measured: docs/sand.md)."""
+
+
+class Sand(Flat):
+    """Grains on level ground, their surface at y = 0. It repeats along x (and y): who goes far meets his own tracks."""
+
+    type: Literal["sand"] = "sand"  # pyright: ignore[reportIncompatibleVariableOverride]
+    friction: Annotated[Real, Field(ge=0)] = 0.5
+    """friction coefficient of grains, and of the hard ground below"""
+    depth: Positive = 3.0
+    """of the sand [m]; hard ground lies below"""
+    radius: Positive = 0.25
+    """of grains in the mean [m]"""
+    spread: Annotated[Real, Field(ge=0, le=0.33)] = 0.15
+    """radii are uniform within this share of the mean; equal discs would lie like a crystal"""
+    density: Positive | None = None
+    """of grains [kg/m³], in 2-D [kg/m²]; if absent, 2.5 times that of a usual voxel: 1.1 in 2-D, 0.74 in 3-D"""
+    rolling: Annotated[Real, Field(ge=0, le=1)] | None = None
+    """coefficient of rolling friction; if absent, grains do not turn, as in most fast simulators"""
+    period: Positive = 30.0
+    """after which sand repeats itself along x, and in 3-D along y [m]"""
+    seed: Seed = 1
+    """of how grains are thrown in"""
+    settle: Annotated[Real, Field(gt=0, le=60)] = 4.0
+    """how long they come to rest before a robot is put on them [s]"""
+    neighbours: Annotated[Count, Field(ge=4, le=64)] | None = None
+    """grains that can touch one; if absent, enough for this spread"""
+    candidates: Annotated[Count, Field(ge=4, le=128)] | None = None
+    """grains among which these are looked for, in each column of three cells; if absent, enough for this spread"""
+
+    def profile(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.array(self._between_walls()), np.full(2, -self.depth)
+
+    @model_validator(mode="after")
+    def _some_grains(self) -> Sand:
+        if self.depth < 2 * self.largest:
+            raise ValueError(f"a depth of {self.depth:g} m is less than a grain of {self.largest:g} m radius")
+        if self.period < 8 * self.largest:
+            raise ValueError(f"a period of {self.period:g} m is too short for grains of {self.largest:g} m radius")
+        return self
+
+    @property
+    def largest(self) -> float:
+        """Largest radius [m]."""
+        return self.radius * (1 + self.spread)
+
+    def grain_density(self, dimension: int) -> float:
+        """[kg/m³], in 2-D [kg/m²]."""
+        usual = 2.5 * 2**dimension / 3**dimension
+        return usual if self.density is None else self.density
+
+    def count(self, dimension: int) -> int:
+        """How many grains fill the depth."""
+        size = math.pi * self.radius**2 if dimension == 2 else 4 / 3 * math.pi * self.radius**3
+        return max(1, round(FILLED[dimension] * self.depth * self.period ** (dimension - 1) / size))
+
+    def longest_step(self, gravity: float) -> float:
+        """In which grains can be moved at once [s]: so that a bed comes to rest, and lies still."""
+        return LONGEST_STEP * math.sqrt(self.radius / gravity) if gravity else math.inf
