@@ -24,7 +24,7 @@ from experiments.validate.lattice.integrators import (
     momentum_errors,
 )
 from experiments.validate.lattice.modes import bending_modes, pull_and_release
-from experiments.validate.lattice.rows import Findings, absolute, relative
+from experiments.validate.rows import Findings, absolute, relative
 from experiments.validate.lattice.spectrum import frequency_of_crossings, frequency_of_peak
 from experiments.validate.lattice.thin_beams import bending_excess, expected_frequency, solved_frequency
 from vsr.compute.vector import split

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from experiments.validate.lattice.bar import Bar, swing
-from experiments.validate.lattice.rows import Findings, Row, absolute, relative
+from experiments.validate.rows import Findings, Row, absolute, relative
 from experiments.validate.lattice.spectrum import frequency_of_crossings
 from vsr.lattice import Stiffness
 

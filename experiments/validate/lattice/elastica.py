@@ -14,7 +14,7 @@ import numpy as np
 from scipy.integrate import cumulative_trapezoid, solve_bvp
 
 from experiments.validate.lattice.bar import Bar, relax, resting
-from experiments.validate.lattice.rows import Findings, absolute, relative
+from experiments.validate.rows import Findings, absolute, relative
 from vsr.lattice import Environment
 
 GRAVITY = 9.81

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from experiments.validate.lattice.bar import Bar, Swing, swing
-from experiments.validate.lattice.rows import Findings, absolute
+from experiments.validate.rows import Findings, absolute
 
 BAR = Bar(height=4, width=4, length=20, room=(4, 4, 20))
 DEFLECTION = 0.01

@@ -9,7 +9,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.validate.lattice.rows import Findings, absolute, relative
+from experiments.validate.rows import Findings, absolute, relative
 from vsr.lattice import INTEGRATORS, Environment, Lattice, State, energy, isotropic, longest_step, of_cells, record
 from vsr.lattice.modes import highest_mode
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from experiments.validate.lattice.bar import Bar, Swing, swing
-from experiments.validate.lattice.rows import Findings, relative
+from experiments.validate.rows import Findings, relative
 from experiments.validate.lattice.spectrum import amplitudes, frequency_of_peak
 from vsr.lattice import Lattice
 from vsr.lattice.modes import Modes, natural_modes

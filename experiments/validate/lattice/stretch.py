@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments.validate.lattice.bar import end_load, relax, resting
-from experiments.validate.lattice.rows import Findings, relative
+from experiments.validate.rows import Findings, relative
 from vsr.lattice import Environment, Lattice, Stiffness, isotropic, of_cells
 from vsr.lattice.moduli import poisson_ratio, young_modulus
 

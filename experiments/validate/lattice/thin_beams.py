@@ -15,7 +15,7 @@ import itertools
 
 from experiments.validate.lattice.bar import Bar
 from experiments.validate.lattice.beams import measured_frequency
-from experiments.validate.lattice.rows import Findings, relative
+from experiments.validate.rows import Findings, relative
 from vsr.lattice import Stiffness, isotropic, young_modulus
 from vsr.lattice.modes import natural_modes
 from vsr.lattice.moduli import poisson_ratio

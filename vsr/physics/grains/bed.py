@@ -60,7 +60,7 @@ def _settled(described: str, dimension: int, gravity: float, dtype: str) -> dict
             loose = _loose(sand, dimension, dtype)
             environment = Environment(gravity=jnp.asarray(gravity, dtype), terrain=sand.build(jnp.dtype(dtype)))
             duration = sand.longest_step(gravity)
-            lying = _lie_down(loose, environment, duration, math.ceil(sand.settle / duration))
+            lying = lie_down(loose, environment, duration, math.ceil(sand.settle / duration))
             lying = replace(lying, time=jnp.zeros_like(lying.time))
             if int(lying.beyond.max()):
                 candidates, neighbours = (int(number) for number in lying.beyond)
@@ -82,7 +82,7 @@ def _changing(state: GrainState) -> list[str]:
 
 
 @partial(jax.jit, static_argnames=("duration", "count"))
-def _lie_down(loose: Grains, environment: Environment, duration: float, count: int) -> GrainState:
+def lie_down(loose: Grains, environment: Environment, duration: float, count: int) -> GrainState:
     """Half the steps without friction, so that no towers stand, and half with it."""
     smooth = replace(loose, friction=jnp.zeros_like(loose.friction))
 

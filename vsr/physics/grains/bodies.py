@@ -141,7 +141,7 @@ def moved(pose: Pose, step: float) -> Pose:
     """A free body a step [s] later."""
     return Pose(
         position=pose.position + step * pose.velocity,
-        rotation=_turn(step * pose.spin) @ pose.rotation,
+        rotation=turn_by(step * pose.spin) @ pose.rotation,
         velocity=pose.velocity,
         spin=pose.spin,
     )
@@ -163,7 +163,7 @@ def _yield_to_turning(body: Body, pose: Pose) -> Array:
     return (pose.rotation / body.inertia) @ pose.rotation.T
 
 
-def _turn(angle: Array) -> Array:
+def turn_by(angle: Array) -> Array:
     """Rotation about the vertical of the plane, or about a vector, by angles [rad], as a matrix."""
     if angle.shape[0] == 1:
         cosine, sine = jnp.cos(angle[0]), jnp.sin(angle[0])

@@ -1,0 +1,48 @@
+"""Beds at rest: how deep grains lie in each other, and how still, under steps of two lengths and in a tall column."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+
+from experiments.validate.rows import Findings, absolute
+from experiments.validate.sand.scenes import GRAVITY, RADIUS, in_container, penetration, run
+from experiments.validate.sand.scenes import free_space
+from vsr.physics.grains import Grains, GrainState
+from vsr.physics.grains.bed import lie_down
+from vsr.physics.grains.model import in_order
+from vsr.terrain.sand import LONGEST_STEP
+
+WATCHED = 60.0
+"""How long a bed is watched [s]."""
+
+
+def check_rest(dimension: int, count: int, across: int, settle: float = 6.0, watched: float = WATCHED) -> Findings:
+    """A bed in a container, at the longest step that robots' sand takes."""
+    duration = LONGEST_STEP * float(np.sqrt(RADIUS / GRAVITY))
+    size = (*(2.2 * RADIUS * across,) * (dimension - 1), 4.0)
+    grains = in_container(dimension, count, size)
+    space = free_space()
+    settled = lie_down(grains, space, duration, round(settle / duration))
+    deepest, mean = penetration(grains, settled)
+    later = run(grains, space, settled, round(watched / duration), duration)
+    moved = way(grains, settled, later)
+    layers = float(settled.position[-1].max()) / (2 * RADIUS)
+    note = f"{count} grains, {layers:.0f} layers, settled for {settle:g} s, steps of {1000 * duration:.2f} ms"
+    label = f"{dimension}-D, {layers:.0f} layers"
+    rest = float(jnp.sqrt((later.velocity**2).sum(0).mean()))
+    return Findings(
+        [
+            absolute(f"deepest overlap over the radius, {label}", 100 * deepest, 0, 1.0, "%", note),
+            absolute(f"mean overlap over the radius, {label}", 100 * mean, 0, None, "%", note),
+            absolute(f"movement over the radius in a second, {label}", 100 * moved / watched, 0, 0.01, "%/s", note),
+            absolute(f"speed at the end, {label}", rest, 0, None, "m/s", note),
+            absolute(f"neighbours without a place, {label}", float(later.beyond.max()), 0, 0, "", note),
+        ]
+    )
+
+
+def way(grains: Grains, before: GrainState, after: GrainState) -> float:
+    """Root of the mean squared way of grains, in radii."""
+    between = np.asarray(in_order(after.position, after)) - np.asarray(in_order(before.position, before))
+    return float(np.sqrt((between**2).sum(0).mean()) / grains.largest)
