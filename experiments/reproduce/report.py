@@ -262,7 +262,7 @@ def _making(result: Result, made: Making) -> list[str]:
         f"{schedule.total_time:g} s of {schedule.time_step:.4g} s",
         str(schedule.substeps),
         ", ".join(devices),
-        ", ".join(f"{name} {version}" for name, version in packages.items()),
+        ", ".join(f"{name} {version}" for name, version in packages.items() if version),
         ", ".join(dict.fromkeys(_commit(start.get("commit")) for start in made.starts)),
     ]
 
