@@ -88,6 +88,7 @@ def test_smoke_of_the_body_study(vsr, tmp_path):
     report = (home / "report.md").read_text()
     assert "![](figure8.png)" in report
     assert "10x10 missing | **not run**" in report
+    assert "`As evolved` is what finer steps have confirmed" in report
     with Image.open(home / "best" / "5x5.png") as strip:
         assert strip.width > 3 * strip.height
     repeats = json.loads((home / "best" / "5x5.json").read_text())["repeats"]
@@ -148,6 +149,7 @@ def test_a_study_is_run_in_pieces(vsr, own, tmp_path, monkeypatch):
     for words in ("The second is better", "in 3 repeats", "**two**, seed", "cpu", "jax "):
         assert words in report
     assert "None" not in report
+    assert "confirmed" not in report  # no leader was checked
     rows = list(csv.DictReader((tmp_path / "own" / "curves.csv").open()))
     assert len(rows) == 2 * 2 * 3
     two = read_run(tmp_path / "own" / "two").best
