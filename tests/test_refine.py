@@ -17,6 +17,7 @@ from experiments.evolve.evaluation import believed, evaluate_all
 from experiments.refine.robustness import Robustness
 from experiments.report.findings import find_out
 from experiments.report.sections import robustness
+from experiments.reproduce.robots import keep_best, read_robustness
 from experiments.runs import read_run
 from experiments.runs.best_robots import read_title
 from vsr.episode import begin, reset, rollout
@@ -156,6 +157,21 @@ def test_refine_prints_and_stores_what_is_left(run, refined):
     assert (found.changed[:, 0, 0] != found.changed[:, 1, 0]).all()
     np.testing.assert_allclose(found.kept, np.median(found.refined[:, 1], -1) / np.median(found.refined[:, 0], -1))
     assert (run / "refinement.json").is_file()
+
+
+def test_a_study_takes_what_refine_has_stored(run, refined, tmp_path, monkeypatch):
+    """Only if it has the factors and starts that the study wants."""
+    monkeypatch.setattr("experiments.reproduce.robots.robustness_of", None)  # cannot be called
+    monkeypatch.setattr("experiments.reproduce.robots.simulate_again", lambda *_: ([0.1, 0.2, 0.3], None))
+    found = read_run(run)
+    keep_best(found, tmp_path, "walk", 3, (1, 2))
+    known = read_robustness(found, tmp_path, "walk")
+    assert known is not None
+    stored = Robustness.of_plain(json.loads((run / "refinement.json").read_text(encoding="utf-8")))
+    np.testing.assert_array_equal(known.refined, stored.refined)
+    for repeats, factors in ((3, (1, 4)), (2, (1, 2))):
+        with pytest.raises(TypeError):
+            keep_best(found, tmp_path / "other", "walk", repeats, factors)
 
 
 def load_scene_of(run, seed):

@@ -19,6 +19,7 @@ from experiments.reproduce import command as reproduce_module
 from experiments.reproduce.claims import CLAIMS, Above, Gain, GainsMore, Result, Wider
 from experiments.reproduce.reading import SHIPPED, find_studies, load_study
 from experiments.reproduce.robots import read_repeats
+from experiments.reproduce.tables import curves
 from experiments.runs import read_run
 from vsr.sensors import Sense
 
@@ -87,6 +88,7 @@ def test_smoke_of_the_body_study(vsr, tmp_path):
     report = (home / "report.md").read_text()
     assert "![](figure8.png)" in report
     assert "10x10 missing | **not run**" in report
+    assert "`As evolved` is what finer steps have confirmed" in report
     with Image.open(home / "best" / "5x5.png") as strip:
         assert strip.width > 3 * strip.height
     repeats = json.loads((home / "best" / "5x5.json").read_text())["repeats"]
@@ -146,6 +148,8 @@ def test_a_study_is_run_in_pieces(vsr, own, tmp_path, monkeypatch):
     report = (tmp_path / "own" / "report.md").read_text()
     for words in ("The second is better", "in 3 repeats", "**two**, seed", "cpu", "jax "):
         assert words in report
+    assert "None" not in report
+    assert "confirmed" not in report  # no leader was checked
     rows = list(csv.DictReader((tmp_path / "own" / "curves.csv").open()))
     assert len(rows) == 2 * 2 * 3
     two = read_run(tmp_path / "own" / "two").best
@@ -244,6 +248,20 @@ def results(tmp_path):
         return made
 
     return make
+
+
+def test_curves_name_only_reasons_that_occurred(results):
+    made = results(good=[1, 2], bad=[3, 4])
+    for name, rows in (("good", {}), ("bad", {"empty": 2})):
+        file = made[name].run.path / "statistics.jsonl"
+        lines = [json.loads(line) | {"failed": sum(rows.values()), "failures": rows} for line in file.open()]
+        file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        made[name] = Result(name, name, read_run(file.parent))
+    usual = ["experiment", "seed", "generation", "evaluations", "best", "population_median", "failed"]
+    assert list(curves([made["good"]])[0]) == usual
+    rows = curves(list(made.values()))
+    assert list(rows[0]) == list(rows[-1]) == [*usual, "empty"]
+    assert (rows[0]["empty"], rows[-1]["empty"]) == (0, 2)
 
 
 def test_gains_are_judged_by_size_and_significance(results):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -86,6 +87,15 @@ def refine(options: RefineOptions) -> None:
 def stamp(run: Run) -> dict[str, Any]:
     """What distinguishes a run's state from any other."""
     return without_nan({"generations": run.generations, "final": run.best[:, -1].tolist()})
+
+
+def stored_refinement(run: Run) -> dict[str, Any] | None:
+    """What was stored in a run folder; None if nothing was, or if the run has gone on since."""
+    try:
+        stored = json.loads((run.path / STORED).read_text(encoding="utf-8"))
+        return stored if {name: stored[name] for name in stamp(run)} == stamp(run) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _distinguish(sources: dict[str, list[RefinedRobot]]) -> None:

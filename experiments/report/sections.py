@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import math
 import shlex
 from collections.abc import Callable
@@ -15,7 +14,7 @@ import numpy as np
 from experiments.experiment import Experiment
 from experiments.numbers import clock, count, number
 from experiments.plot.comparison import describe
-from experiments.refine.command import STORED, RefinedRobot, head, rows, stamp
+from experiments.refine.command import RefinedRobot, head, rows, stored_refinement
 from experiments.refine.command import summary as summary_of
 from experiments.refine.robustness import Robustness
 from experiments.report import charts
@@ -291,13 +290,13 @@ def robustness(found: Findings, name: str) -> Markup:
     """What is left of the best robots with finer steps, if `vsr refine` was asked."""
     ask = tag("p", "How much of this is left with finer time steps, other starts and slightly different materials? ",
               tag("code", f"vsr refine {shlex.quote(str(found.run.path))}"), " finds out.")  # fmt: skip
+    stored = stored_refinement(found.run)
+    if stored is None:
+        return ask
     try:
-        stored = json.loads((found.run.path / STORED).read_text(encoding="utf-8"))
         known = Robustness.of_plain(stored)
         robots = [RefinedRobot(robot["name"], None, robot["measure"], robot["file"]) for robot in stored["robots"]]
-        if {name: stored[name] for name in stamp(found.run)} != stamp(found.run):  # the run has gone on since
-            return ask
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return ask
     caption = (
         "Medians over starts; x4 means steps 4 times finer. Kept: the finest over the first. Most changed: what is "

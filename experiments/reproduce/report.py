@@ -143,10 +143,12 @@ def _best(file: StudyFile, results: Sequence[Result], folder: Path) -> Iterator[
         yield from ("Not simulated again yet.", "")
         return
     repeats = max(result.repeats.shape[1] for result in known if result.repeats is not None)
+    checked = any(result.run.experiment.evaluation.refine is not None for result in known)
+    confirmed = " `As evolved` is what finer steps have confirmed, where leaders were checked." if checked else ""
     yield (
         f"Each seed's best robot was simulated again from its file in {repeats} repeats: first from the same start, "
         f"where only round-off differs from when it evolved, the others from up to {1000 * HIGHER:g} mm higher. What "
-        "is not kept was luck. Medians over seeds:"
+        f"is not kept was luck.{confirmed} Medians over seeds:"
     )
     yield ""
     yield from _markdown(
@@ -262,7 +264,7 @@ def _making(result: Result, made: Making) -> list[str]:
         f"{schedule.total_time:g} s of {schedule.time_step:.4g} s",
         str(schedule.substeps),
         ", ".join(devices),
-        ", ".join(f"{name} {version}" for name, version in packages.items()),
+        ", ".join(f"{name} {version}" for name, version in packages.items() if version),
         ", ".join(dict.fromkeys(_commit(start.get("commit")) for start in made.starts)),
     ]
 

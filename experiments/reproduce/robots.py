@@ -23,7 +23,7 @@ from experiments.numbers import number
 from experiments.play.film import write_strip
 from experiments.play.recordings import RecordedRobot, robot_from_trajectory
 from experiments.population import record_population, repeat
-from experiments.refine.command import stamp
+from experiments.refine.command import stamp, stored_refinement
 from experiments.refine.robustness import Robustness, robustness_of
 from experiments.runs import Run
 from experiments.runs.best_robots import read_title
@@ -84,7 +84,7 @@ def _robustness(run: Run, scenes: dict[int, Scene], factors: Sequence[int], star
     if not scenes:
         return None
     goal = run.experiment.fitness.measure
-    found = robustness_of(
+    found = _refined_already(run, len(scenes), factors, starts) or robustness_of(
         list(scenes.values()),
         [goal] * len(scenes),
         factors=factors,
@@ -98,6 +98,19 @@ def _robustness(run: Run, scenes: dict[int, Scene], factors: Sequence[int], star
         return whole
 
     return replace(found, refined=spread(found.refined), changed=spread(found.changed))
+
+
+def _refined_already(run: Run, robots: int, factors: Sequence[int], starts: int) -> Robustness | None:
+    """What `vsr refine` has found for this very run, if it is what is wanted here."""
+    stored = stored_refinement(run)
+    if stored is None:
+        return None
+    try:
+        found = Robustness.of_plain(stored)
+    except (ValueError, KeyError, TypeError):
+        return None
+    wanted = tuple(factors), (robots, len(factors), starts)
+    return found if (found.factors, found.refined.shape) == wanted else None
 
 
 def _title(run: Run, index: int, repeats: list[float], robust: Robustness | None) -> str:

@@ -61,7 +61,11 @@ def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def curves(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """Every seed's curve: one row per experiment, seed and generation; measures, not fitness."""
+    """Every seed's curve: one row per experiment, seed and generation; measures, not fitness.
+
+    Reasons of failures are columns only if one of the robots failed for them.
+    """
+    seen = [name for name in results[0].run.failures if any(np.nansum(r.run.failures[name]) > 0 for r in results)]
     return [
         {
             "experiment": result.name,
@@ -71,7 +75,7 @@ def curves(results: Sequence[Result]) -> list[dict[str, Any]]:
             "best": float(result.run.best[i, generation]),
             "population_median": float(result.run.median[i, generation]),
             "failed": int(result.run.failed[i, generation]),
-            **{name: float(counts[i, generation]) for name, counts in result.run.failures.items()},
+            **{name: float(result.run.failures[name][i, generation]) for name in seen},
         }
         for result in results
         for i, seed in enumerate(result.run.experiment.seeds)
