@@ -491,10 +491,11 @@ def bench(
 @main.command()
 @click.option(
     "--suite",
-    type=click.Choice(["2d", "lattice"]),
+    type=click.Choice(["2d", "lattice", "sand"]),
     default="2d",
     show_default=True,
-    help="Voxel robots against the original simulator's data, or mass-spring lattices against theory and measurement.",
+    help="Voxel robots against the original simulator's data, mass-spring lattices against theory and measurement, or "
+    "grains against the laws of granular matter.",
 )
 @click.option(
     "--reference",
@@ -506,10 +507,11 @@ def bench(
     "--plots",
     metavar="DIR",
     help="Draw the figures: of 2d, Figures 5 and 6 of the paper with the original's points, and how random robots "
-    "travel; of lattice, frequencies, energies, spectra, the heavy elastica and the silicone cylinder.",
+    "travel; of lattice, frequencies, energies, spectra, the heavy elastica and the silicone cylinder; of sand, silo, "
+    "hourglass, plate and drag.",
 )
 def validate(suite: str, reference: str | None, json_file: str | None, plots: str | None) -> None:
-    """Compare the physics with data of the original simulator, or lattices with theory and measurement."""
+    """Compare the physics with the original simulator, lattices with theory, grains with the laws they obey."""
     from experiments.devices import prepare
     from experiments.validate import validate_command
 

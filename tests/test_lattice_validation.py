@@ -24,9 +24,9 @@ from experiments.validate.lattice.integrators import (
     momentum_errors,
 )
 from experiments.validate.lattice.modes import bending_modes, pull_and_release
-from experiments.validate.rows import Findings, absolute, relative
 from experiments.validate.lattice.spectrum import frequency_of_crossings, frequency_of_peak
 from experiments.validate.lattice.thin_beams import bending_excess, expected_frequency, solved_frequency
+from experiments.validate.rows import Findings, absolute, relative
 from vsr.compute.vector import split
 from vsr.lattice import Environment, GraphSprings, GridSprings, Stiffness, isotropic, longest_step, of_cells
 from vsr.lattice.graph import incidence_of

@@ -19,13 +19,11 @@ def validate_command(suite: str, reference: str | None, json_file: str | None, p
     """The work of `vsr validate`."""
     from rich.console import Console
 
-    if suite == "lattice":
+    if suite != "2d":
         if reference is not None:
-            raise UserError("--reference: the lattice suite has no data of another simulator; leave it out")
-        from experiments.validate.lattice import validate_lattice_command
-
+            raise UserError(f"--reference: the {suite} suite has no data of another simulator; leave it out")
         _check_targets(json_file, plots)
-        return validate_lattice_command(json_file, plots)
+        return _report_suite(suite, json_file, plots)
     folder = SHIPPED if reference is None else Path(reference)
     _check_targets(json_file, plots)
     console = Console()
@@ -36,6 +34,32 @@ def validate_command(suite: str, reference: str | None, json_file: str | None, p
         from experiments.validate.plots import draw_figures
 
         for drawn in draw_figures(folder, report, Path(plots)):
+            console.print(f"drawn {drawn}", highlight=False, soft_wrap=True)
+
+
+def _report_suite(suite: str, json_file: str | None, plots: str | None) -> None:
+    """Run a suite of checks in sections, whose targets have been checked."""
+    from rich.console import Console
+
+    from experiments.validate.sections import table_of
+
+    if suite == "lattice":
+        from experiments.validate.lattice.plots import draw_figures
+        from experiments.validate.lattice.suite import validate_lattice as validate_all
+    else:
+        from experiments.validate.sand.plots import draw_figures
+        from experiments.validate.sand.suite import validate_sand as validate_all
+    console = Console()
+    report = validate_all(lambda name, findings: console.print(table_of(name, findings)))
+    console.print(
+        f"{report['passed']} of {report['judged']} figures reached in {report['seconds']:.0f} s", highlight=False
+    )
+    for missed in report["missed"]:
+        console.print(f"[red]missed[/red] {missed}", highlight=False, soft_wrap=True)
+    if json_file is not None:
+        Path(json_file).write_text(json.dumps(without_nan(report), indent=2, allow_nan=False) + "\n")
+    if plots is not None:
+        for drawn in draw_figures(report["series"], Path(plots)):
             console.print(f"drawn {drawn}", highlight=False, soft_wrap=True)
 
 

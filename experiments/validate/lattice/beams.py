@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 
 from experiments.validate.lattice.bar import Bar, swing
-from experiments.validate.rows import Findings, Row, absolute, relative
 from experiments.validate.lattice.spectrum import frequency_of_crossings
+from experiments.validate.rows import Findings, Row, absolute, relative
 from vsr.lattice import Stiffness
 
 INTEGRATORS = ("semi_implicit_euler", "verlet", "rk4")

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from experiments.validate.lattice.bar import Bar, Swing, swing
-from experiments.validate.rows import Findings, relative
 from experiments.validate.lattice.spectrum import amplitudes, frequency_of_peak
+from experiments.validate.rows import Findings, relative
 from vsr.lattice import Lattice
 from vsr.lattice.modes import Modes, natural_modes
 

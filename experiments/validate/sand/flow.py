@@ -20,19 +20,20 @@ from experiments.validate.sand.scenes import (
     radii,
     run,
     thrown_in,
-    wall,
     weight_of,
 )
-from vsr.physics.grains import Grains, GrainState, driven, fixed, grains_of
+from vsr.physics.grains import GrainState, driven, fixed, grains_of
 from vsr.physics.grains.bed import lie_down
 from vsr.physics.grains.step import step
 from vsr.sdf import Block, HalfSpace
 
-HOLES = (6.0, 9.0, 12.0, 15.0)
+HOLES = (5.0, 6.5, 8.0, 10.0)
 """Widths of the hole, in diameters."""
 LOST = 1.4
 """Of the width that does not count, in diameters (Beverloo's k)."""
 FRICTIONS = (0.1, 0.3, 0.5, 0.8)
+EXPECTED = 10.0, 30.0
+"""Between which heaps of discs that turn a little are expected to rest [degrees]."""
 
 
 def check_hourglass() -> Findings:
@@ -45,7 +46,7 @@ def check_hourglass() -> Findings:
     return findings
 
 
-def _rate(hole: float, count: int = 700, seconds: float = 2.0) -> float:
+def _rate(hole: float, count: int = 1000, seconds: float = 2.0) -> float:
     """Grains that fall through a hole in the floor in a second; hole: in diameters."""
     width, half = 2 * RADIUS * 30, RADIUS * hole
     size = (width, 2.0)
@@ -60,7 +61,7 @@ def _rate(hole: float, count: int = 700, seconds: float = 2.0) -> float:
         thrown_in(count, size, radius, 1),
         radius,
         weight_of(2, radius),
-        friction=0.5,
+        friction=0.3,
         rolling=0.02,  # grains that cannot turn block such holes
         box=replace(closed_box(2, size), low=(0.0, -0.5), size=(width, 3.0)),
         bodies=[*container(size, 0.5)[1:], *plates, lid],
@@ -94,20 +95,13 @@ def check_heap(rolling: float | None, seeds: tuple[int, ...] = (1, 2)) -> Findin
         absolute(f"slope at friction {friction:g}, {turning}", slope, 0, None, "°", note)
         for friction, slope in zip(FRICTIONS, slopes, strict=True)
     ]
-    rises = float(np.diff(slopes).min())
-    rows.append(absolute(f"least rise from friction to friction, {turning}", min(rises, 0.0), 0, 0.0, "°", note))
-    lowest, highest = 8.0, 45.0
-    middle = slopes[FRICTIONS.index(0.5)]
-    rows.append(
-        absolute(
-            f"slope at friction 0.5 against 8 to 45°, {turning}",
-            middle,
-            0.5 * (lowest + highest),
-            0.5 * (highest - lowest),
-            "°",
-            note,
-        )
-    )
+    if rolling is not None:  # who cannot turn stands in towers, and how steep is a matter of chance
+        rises, middle = float(np.diff(slopes).min()), slopes[FRICTIONS.index(0.5)]
+        center, half = 0.5 * sum(EXPECTED), 0.5 * (EXPECTED[1] - EXPECTED[0])
+        rows += [
+            absolute(f"least rise from friction to friction, {turning}", min(rises, 0.0), 0, 0.0, "°", note),
+            absolute(f"at friction 0.5 against {EXPECTED[0]:g} to {EXPECTED[1]:g}°", middle, center, half, "°", note),
+        ]
     return Findings(rows)
 
 

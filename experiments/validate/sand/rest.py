@@ -6,8 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments.validate.rows import Findings, absolute
-from experiments.validate.sand.scenes import GRAVITY, RADIUS, in_container, penetration, run
-from experiments.validate.sand.scenes import free_space
+from experiments.validate.sand.scenes import GRAVITY, RADIUS, free_space, in_container, penetration, run
 from vsr.physics.grains import Grains, GrainState
 from vsr.physics.grains.bed import lie_down
 from vsr.physics.grains.model import in_order

@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from vsr.compute.vector import dot, split
 from vsr.environment import Environment
 from vsr.physics.grains import Body, Box, Grains, GrainState, fixed, grains_of
 from vsr.physics.grains.cells import difference
 from vsr.physics.grains.model import each
 from vsr.physics.grains.step import step
-from vsr.compute.vector import dot, split
 from vsr.sdf import HalfSpace
 
 RADIUS = 0.02
