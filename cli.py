@@ -291,6 +291,13 @@ def simulate(robot: str, as_json: bool, out: str | None) -> None:
     show_default=True,
     help="The original simulator's colours, or such that lightness tells everything.",
 )
+@click.option(
+    "--grains",
+    type=click.Choice(["height", "speed"]),
+    default="height",
+    show_default=True,
+    help="What grains of sand are coloured by.",
+)
 @click.option("--seed", type=click.IntRange(min=0), metavar="S", help="Of a run: this seed's best, not the run's.")
 @click.option(
     "--generation",
@@ -307,6 +314,7 @@ def play(
     overlays: tuple[str, ...],
     colour: str,
     palette: str,
+    grains: str,
     seed: int | None,
     generations: tuple[int, ...],
 ) -> None:
@@ -324,6 +332,7 @@ def play(
             out=out,
             colour=colour,
             palette=palette,
+            grains=grains,
             overlays=overlays,
             seed=seed,
             generations=generations,

@@ -223,8 +223,11 @@ class Scene(Displayed, Spec):
         model = assemble_body(body, dtype=dtype, integrator=self.physics.integrator)
         controller = self.robot.controller.build(body, dtype)
         environment, schedule = self.world.build(dtype), self.schedule()
-        occupants = self.world.occupants(body, schedule, dtype)
-        return scenario_of(model, environment, schedule, self.task, controller.senses, occupants), controller
+        return scenario_of(model, environment, schedule, self.task, controller.senses, self.occupants()), controller
+
+    def occupants(self) -> dict[str, Any]:
+        """What moves in its world besides the robot, by name; the task may add more."""
+        return self.world.occupants(self.robot.body, self.schedule(), jnp.dtype(self.physics.precision))
 
 
 @dataclass(frozen=True)

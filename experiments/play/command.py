@@ -41,6 +41,8 @@ class PlayOptions:
     out: str | None
     colour: str = "area"
     palette: str = "original"
+    grains: str = "height"
+    """what they are coloured by"""
     overlays: tuple[str, ...] = ()
     seed: int | None = None
     generations: tuple[int, ...] = ()
@@ -53,7 +55,8 @@ def play(options: PlayOptions) -> Path:
     suffix = target.suffix.lower()
     if suffix == ".mp4":
         require_ffmpeg(target)
-    look = Look(options.colour, options.palette, frozenset(options.overlays))  # pyright: ignore[reportArgumentType]
+    overlays = frozenset(options.overlays)
+    look = Look(options.colour, options.palette, overlays, options.grains)  # pyright: ignore[reportArgumentType]
     sources = read_sources(options.given, seed=options.seed, generations=options.generations)
     warn([source.warning for source in sources if source.warning])
     console = Console(stderr=True)

@@ -12,7 +12,10 @@ from PIL import Image
 
 from experiments.config.problems import UserError
 from experiments.play.recordings import RecordedRobot
+from vsr.drawing.colours import MATERIALS, SCALES, Scale, rgb
+from vsr.drawing.grains import grain_scale
 from vsr.drawing.legend import legend
+from vsr.drawing.outlines import BRIGHTNESS
 from vsr.drawing.overlays import PAPER, SenseMark, sense_marks
 from vsr.drawing.painter import Look, Painter
 from vsr.drawing.recording import size_word
@@ -38,7 +41,8 @@ class Film:
         end = max(float(robot.recording.time[-1]) for robot in robots)
         times = np.arange(round(end * rate) + 1) / rate
         self.moments = len(times)
-        self.painters = _painters(robots, look, times, self.panel, _marks(robots))
+        grains = _grain_colours(robots, look)
+        self.painters = _painters(robots, look, times, self.panel, _marks(robots), grains)
         self.columns = math.ceil(math.sqrt(len(robots)))
         self.key = _legend(robots, look, self.columns * self.panel[0])
         rows = math.ceil(len(robots) / self.columns)
@@ -110,13 +114,13 @@ def write_strip(
 ) -> None:
     """A row of moments for every robot, equally apart from the first to the last; span: only between these [s]."""
     panel = width, height = SMALL_PANEL if "sensors" in look.overlays else STRIP_PANEL
-    key, marks = _legend(robots, look, STRIP_MOMENTS * width), _marks(robots)
+    key, marks, grains = _legend(robots, look, STRIP_MOMENTS * width), _marks(robots), _grain_colours(robots, look)
     sheet = Image.new("RGB", (STRIP_MOMENTS * width, len(robots) * height + key.height), PAPER)
     for row, robot in enumerate(robots):
         times = np.linspace(*(span or (0, robot.recording.time[-1])), STRIP_MOMENTS)
         # The camera and the path need the moments between.
         fine = np.unique(np.concatenate([robot.recording.time, times]))
-        painter = _painters([robot], look, fine, panel, marks)[0]
+        painter = _painters([robot], look, fine, panel, marks, grains)[0]
         for column, moment in enumerate(np.searchsorted(fine, times)):
             sheet.paste(painter.paint(int(moment)), (column * width, row * height))
             tick()
@@ -125,10 +129,23 @@ def write_strip(
 
 
 def _painters(
-    robots: Sequence[RecordedRobot], look: Look, times: np.ndarray, panel: tuple[int, int], marks: Sequence[SenseMark]
+    robots: Sequence[RecordedRobot],
+    look: Look,
+    times: np.ndarray,
+    panel: tuple[int, int],
+    marks: Sequence[SenseMark],
+    grains: Scale | None,
 ) -> list[Painter]:
     return [
-        Painter(robot.recording.at(times), robot.ground, look, title=robot.name, size=panel, marks=marks)
+        Painter(
+            robot.recording.at(times),
+            robot.ground,
+            look,
+            title=robot.name,
+            size=panel,
+            marks=marks,
+            grain_colours=grains,
+        )
         for robot in robots
     ]
 
@@ -137,9 +154,14 @@ def _marks(robots: Sequence[RecordedRobot]) -> tuple[SenseMark, ...]:
     return sense_marks(robot.recording for robot in robots)
 
 
+def _grain_colours(robots: Sequence[RecordedRobot], look: Look) -> Scale | None:
+    return grain_scale((robot.recording.grains for robot in robots), look.grains_by)
+
+
 def _legend(robots: Sequence[RecordedRobot], look: Look, width: int) -> Image.Image:
     size = size_word(robot.recording for robot in robots)
-    return legend(look, width, _symbols(robots), size=size, marks=_marks(robots))
+    grains = _grain_colours(robots, look)
+    return legend(look, width, _symbols(robots), size=size, marks=_marks(robots), grains=grains)
 
 
 def _symbols(robots: Sequence[RecordedRobot]) -> tuple[str, ...]:
@@ -156,10 +178,24 @@ def _palette(film: Film) -> Image.Image:
         painter.paint(moment) for painter in film.painters[:4] for moment in (0, film.moments // 2, film.moments - 1)
     ]
     width = max(film.size[0], chosen[0].width)
-    sample = Image.new("RGB", (width, film.key.height + sum(image.height for image in chosen)), PAPER)
-    sample.paste(film.key.resize((width, film.key.height)), (0, 0))
-    top = film.key.height
-    for image in chosen:
+    pieces = [film.key.resize((width, film.key.height)), *chosen]
+    if film.painters[0].grain_colours is not None:  # grains have so many colours that voxels need more room here
+        pieces += [_voxel_colours(film.painters[0].look, width, image.height // 4) for image in chosen]
+    sample = Image.new("RGB", (width, sum(image.height for image in pieces)), PAPER)
+    top = 0
+    for image in pieces:
         sample.paste(image, (0, top))
         top += image.height
     return sample.quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+
+
+def _voxel_colours(look: Look, width: int, height: int) -> Image.Image:
+    """All that a face may have, from the left to the right, in rows of equal brightness."""
+    if look.colour_by == "material":
+        table = rgb(MATERIALS[look.palette])
+        colours = table[np.arange(width) * len(table) // width]
+    else:
+        scale = SCALES[look.palette][look.colour_by]
+        colours = scale.colours(np.linspace(*scale.ends, width))
+    rows = np.stack([colours * shade for shade in BRIGHTNESS.values()])
+    return Image.fromarray(rows.astype(np.uint8)).resize((width, height), Image.Resampling.NEAREST)

@@ -20,6 +20,10 @@ ORDER = 2
 """How many times differences are taken."""
 FELT_STEPS = 50
 """Steps of a sensor value from that at rest to the farthest; bars are not much longer in pixels."""
+GRAIN_STEPS = 100
+"""Steps of a grain's place in the smallest radius."""
+GRAIN_SPEED = 0.02
+"""Quantum of grains' speeds [m/s]."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,10 @@ def streams_of(recording: Recording) -> list[Stream]:
     ]
     if recording.broken is not None and recording.broken.any():
         streams.append(Stream("broken", 1.0, series(recording.broken)))
+    if recording.grains is not None:
+        grains = recording.grains
+        streams.append(Stream("grains", float(grains.radius.min()) / GRAIN_STEPS, series(grains.position)))
+        streams.append(Stream("grainSpeed", GRAIN_SPEED, series(grains.speed)))
     return streams
 
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from experiments.play.packing import pack, streams_of
 from experiments.play.recordings import RecordedRobot
-from vsr.drawing.colours import DARK, LIGHTNESS, MATERIALS, SCALES
+from vsr.drawing.colours import DARK, GRAIN_QUANTITIES, LIGHTNESS, MATERIALS, SCALES
+from vsr.drawing.grains import RecordedGrains, grain_scale
 from vsr.drawing.outlines import FACES
 from vsr.drawing.overlays import OVERLAYS, description, sense_marks
 from vsr.drawing.painter import Look
@@ -44,6 +45,7 @@ def page(robots: Sequence[RecordedRobot], look: Look, *, repeat: bool = False) -
         "scales": {
             palette: {name: asdict(scale) for name, scale in scales.items()} for palette, scales in SCALES.items()
         },
+        "grainScales": _grain_scales([robot.recording.grains for robot in robots]),
         "materials": MATERIALS,
         "lines": {"lightness": LIGHTNESS.tolist(), "dark": DARK},
         "squareSprings": square_springs(),
@@ -53,6 +55,7 @@ def page(robots: Sequence[RecordedRobot], look: Look, *, repeat: bool = False) -
         "look": {
             "colourBy": look.colour_by,
             "palette": look.palette,
+            "grainsBy": look.grains_by,
             "masses": inner,
             "springs": inner,
             "repeat": repeat,
@@ -93,8 +96,22 @@ def _data_of(robot: RecordedRobot) -> dict[str, Any]:
         "symbols": robot.symbols,
         "felt": [{"label": sense.label, "has": sense.has.astype(int).tolist()} for sense in recording.felt],
         "ground": _ground(robot, recording),
+        "grains": _grains(recording.grains),
         "packed": pack(streams_of(recording)),
     }
+
+
+def _grains(grains: RecordedGrains | None) -> dict[str, Any] | None:
+    """What does not change of them."""
+    if grains is None:
+        return None
+    return {"radius": grains.radius.round(4).tolist(), "period": grains.period.tolist()}
+
+
+def _grain_scales(beds: Sequence[RecordedGrains | None]) -> dict[str, Any] | None:
+    """By what grains may be coloured; None if there are none."""
+    scales = {quantity: grain_scale(beds, quantity) for quantity in GRAIN_QUANTITIES}
+    return {quantity: asdict(scale) for quantity, scale in scales.items() if scale is not None} or None
 
 
 def _thinned(recording: Recording) -> Recording:

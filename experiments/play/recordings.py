@@ -54,5 +54,5 @@ def robot_from_trajectory(
         body, dtype = scene.robot.body, np.dtype(scene.physics.precision)
         environment = scene.world.build(dtype)
         controller = scene.robot.controller.build(body, dtype)
-        recording = recording_of(model, trajectory, environment, body.cells, controller)
+        recording = recording_of(model, trajectory, environment, body.cells, controller, scene.occupants())
     return RecordedRobot(name, scene, recording, measures or {})

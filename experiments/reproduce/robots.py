@@ -170,7 +170,7 @@ def simulate_again(
             states,
             scene.schedule(),
             scene.task,
-            scene.world.occupants(scene.robot.body, scene.schedule(), model.mass.dtype),
+            scene.occupants(),
         )
         values = jax.vmap(partial(scene.task.evaluate, names=(measure,)))(episodes)[measure]
         first = jax.device_get(jax.tree.map(lambda leaf: leaf[0], trajectories))

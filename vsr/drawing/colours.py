@@ -1,4 +1,4 @@
-"""How voxels are coloured: by area or volume, control value, strain or material.
+"""How voxels are coloured: by area or volume, control value, strain or material; and grains by height or speed.
 
 The original draws shrunk voxels red, those at rest green and enlarged ones yellow. The colours of the other palette,
 `safe`, can be distinguished by lightness alone, so that colour-blind readers and grey printers lose nothing.
@@ -12,12 +12,14 @@ from typing import Literal, get_args
 import numpy as np
 
 Quantity = Literal["area", "control", "strain", "material"]
+GrainQuantity = Literal["height", "speed"]
 Palette = Literal["original", "safe"]
 LIGHTNESS = np.array([0.2126, 0.7152, 0.0722])
 """Share of red, green and blue."""
 DARK = 70.0
 """Of 255: dark lines cannot be seen on less."""
 QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
+GRAIN_QUANTITIES: tuple[GrainQuantity, ...] = get_args(GrainQuantity)
 PALETTES: tuple[Palette, ...] = get_args(Palette)
 
 
@@ -62,6 +64,11 @@ MATERIALS: dict[Palette, tuple[str, ...]] = {
     "safe": ("#12345c", "#f0e442", "#a65a2a", "#8fc7ea", "#3b3b3b", "#d8d8d8", "#5a7f3a", "#e6a8c8"),
 }
 """One after the other, then again from the first; the first from Okabe and Ito, for all eyes."""
+GRAINS: dict[GrainQuantity, Scale] = {
+    "height": Scale("height of grains [m]", (-1.0, 0.0), ("#57442f", "#b08d57", "#f0dfb4")),
+    "speed": Scale("speed of grains [m/s]", (0.0, 1.0), ("#7d746b", "#d98c3f", "#fff0b0")),
+}
+"""Of both palettes: the lightness only rises. The ends of heights are those of the bed."""
 
 
 def is_dark(colours: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from PIL import Image, ImageDraw
 
-from vsr.drawing.colours import MATERIALS, SCALES
+from vsr.drawing.colours import MATERIALS, SCALES, Scale
 from vsr.drawing.overlays import (
     GROWING,
     INK,
@@ -32,18 +32,29 @@ Icon = Callable[[ImageDraw.ImageDraw, float, float], None]
 
 
 def legend(
-    look: Look, width: int, symbols: tuple[str, ...], *, size: str = "area", marks: Sequence[SenseMark] = ()
+    look: Look,
+    width: int,
+    symbols: tuple[str, ...],
+    *,
+    size: str = "area",
+    marks: Sequence[SenseMark] = (),
+    grains: Scale | None = None,
 ) -> Image.Image:
-    """symbols: of the materials; size: what voxels have, see `size_word`; marks: of the senses, see `sense_marks`."""
+    """symbols: of the materials; size: what voxels have, see `size_word`; marks: of the senses, see `sense_marks`;
+    grains: their colours, see `grain_scale`."""
     rows = _rows(_signs(look, marks), width)
-    image = Image.new("RGB", (width, ROW + OVERLAY_ROW * len(rows)), PAPER)
+    scales = ROW if grains is None else 2 * ROW
+    image = Image.new("RGB", (width, scales + OVERLAY_ROW * len(rows)), PAPER)
     draw = ImageDraw.Draw(image)
     if look.colour_by == "material":
         _paint_materials(draw, look, symbols)
     else:
-        _paint_scale(image, draw, look, size)
+        scale = SCALES[look.palette][look.colour_by]
+        _paint_scale(image, scale, f"{size} over that at rest" if look.colour_by == "area" else scale.name, 0)
+    if grains is not None:
+        _paint_scale(image, grains, grains.name, ROW)
     for index, row in enumerate(rows):
-        middle = ROW + OVERLAY_ROW * (index + 0.5) - 4
+        middle = scales + OVERLAY_ROW * (index + 0.5) - 4
         for left, icon, text in row:
             icon(draw, left, middle)
             draw.text((left + ICON, middle), text, fill=INK, font=font(12), anchor="lm")
@@ -58,17 +69,17 @@ def _paint_materials(draw: ImageDraw.ImageDraw, look: Look, symbols: tuple[str, 
         place += 36 + int(small.getlength(symbol))
 
 
-def _paint_scale(image: Image.Image, draw: ImageDraw.ImageDraw, look: Look, size: str) -> None:
-    scale, small = SCALES[look.palette][look.colour_by], font(12)
-    name = f"{size} over that at rest" if look.colour_by == "area" else scale.name
+def _paint_scale(image: Image.Image, scale: Scale, name: str, top: int) -> None:
+    """Its colours, numbers below them, and its name; top: from where on [pixels]."""
+    draw, small = ImageDraw.Draw(image), font(12)
     length = min(150, image.width // 3)
     ramp = scale.colours(np.linspace(*scale.ends, length)).astype(np.uint8)
-    image.paste(Image.fromarray(np.repeat(ramp[None], 12, 0)), (LEFT, 4))
+    image.paste(Image.fromarray(np.repeat(ramp[None], 12, 0)), (LEFT, top + 4))
     for share in (0.0, 0.5, 1.0):
         value = scale.ends[0] + share * (scale.ends[1] - scale.ends[0])
-        draw.text((LEFT + share * length, 18), f"{value:g}", fill=INK, font=small, anchor="ma")
+        draw.text((LEFT + share * length, top + 18), f"{value:.3g}", fill=INK, font=small, anchor="ma")
     room = image.width - length - LEFT - 30
-    draw.text((LEFT + length + 24, 10), cut(name, room, small), fill=INK, font=small, anchor="lm")
+    draw.text((LEFT + length + 24, top + 10), cut(name, room, small), fill=INK, font=small, anchor="lm")
 
 
 def _signs(look: Look, marks: Sequence[SenseMark]) -> list[tuple[Icon, str]]:

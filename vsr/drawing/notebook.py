@@ -66,13 +66,15 @@ def outcome_png(outcome: Outcome) -> bytes | None:
         return None
     with precision(scene.physics.precision):
         environment = scene.world.build(np.dtype(scene.physics.precision))
-        recording = recording_of(model, trajectory, environment, scene.robot.body.cells)
+        cells, occupants = scene.robot.body.cells, scene.occupants()
+        recording = recording_of(model, trajectory, environment, cells, occupants=occupants)
     terrain, look = scene.world.terrain, Look()
     ground = None if terrain is None else terrain.line_at(scene.task.placement.y)
     painter = Painter(recording, ground, look, title="", size=MOMENT_PANEL)
     chosen = np.linspace(0, len(recording.time) - 1, MOMENTS).round().astype(int)
     panels = [painter.paint(int(moment)) for moment in chosen]
-    key = legend(look, MOMENTS * MOMENT_PANEL[0], tuple(scene.robot.body.materials), size=size_word([recording]))
+    symbols, width = tuple(scene.robot.body.materials), MOMENTS * MOMENT_PANEL[0]
+    key = legend(look, width, symbols, size=size_word([recording]), grains=painter.grain_colours)
     return png([panels, [key]])
 
 

@@ -17,5 +17,12 @@ FACES = {
 """Corners of a cube's faces; a face looks along an axis, one way or the other."""
 RECEDES = np.array([0.45, 0.35])
 """Where a metre away from the viewer appears on paper: to the right and upwards [m]."""
+TOWARDS = np.array([RECEDES[0], -1.0, RECEDES[1]])
+"""The way to the viewer: points along it appear at one place."""
 BRIGHTNESS = {0: 0.72, 1: 0.88, 2: 1.0}
 """Of faces that look along x, y and z."""
+
+
+def on_paper(points: np.ndarray) -> np.ndarray:
+    """2-D points as they are, 3-D ones from the front, above and right [m], (..., 2)."""
+    return points if points.shape[-1] == 2 else points[..., [0, 2]] + RECEDES * points[..., 1:2]

@@ -1,7 +1,8 @@
 """Pictures of an episode, fast: one panel per robot, painted with Pillow, without a display.
 
 2-D voxels are filled by colour, with their masses and springs over them; of 3-D ones the outer faces are seen from the
-front, above and right. The camera follows the robot. Overlays (`vsr.drawing.overlays`) can be switched on.
+front, above and right. The camera follows the robot. Grains are discs or balls; in 3-D of a strip along x, so that its
+cut shows how deep they lie. Overlays (`vsr.drawing.overlays`) can be switched on.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import matplotlib
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from vsr.drawing.colours import MATERIALS, SCALES, Palette, Quantity, is_dark, rgb
-from vsr.drawing.outlines import BRIGHTNESS, FACES, RECEDES, ROUND_A_SQUARE
+from vsr.drawing.colours import MATERIALS, SCALES, GrainQuantity, Palette, Quantity, Scale, is_dark, rgb
+from vsr.drawing.grain_pen import Ball, faces_behind, paint_ball, paint_disc
+from vsr.drawing.grains import grain_scale
+from vsr.drawing.outlines import BRIGHTNESS, FACES, RECEDES, ROUND_A_SQUARE, TOWARDS, on_paper
 from vsr.drawing.overlays import ARROW_SECONDS, INK, PAPER, PATH, SCALE_3D, Overlay, SenseMark, VoxelPen, sense_marks
 from vsr.drawing.recording import Recording
 from vsr.drawing.spring_lines import SpringLines
@@ -28,6 +31,8 @@ FAINT = "#e4e4e4"
 GROUND, GROUND_FROM_ABOVE = "#6b6b6b", "#b8b8b8"
 SMOOTH_SECONDS = 1.0
 """Over which the camera's motion is averaged."""
+BELOW, DEEPEST = 0.4, 0.62
+"""Share of the view below the robot's middle, and at most where grains lie deep."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,7 @@ class Look:
     colour_by: Quantity = "area"
     palette: Palette = "original"
     overlays: frozenset[Overlay] = frozenset()
+    grains_by: GrainQuantity = "height"
 
 
 class Painter:
@@ -52,37 +58,55 @@ class Painter:
         size: tuple[int, int] = (640, 420),
         timed: bool = True,
         marks: Sequence[SenseMark] | None = None,
+        grain_colours: Scale | None = None,
     ):
         """ground: x and y of its line [m], in 3-D where y is 0; size: of the panel [pixels]; timed: whether the
-        moment and the place are written above it; marks: how sensor values are drawn, if not for this robot alone."""
+        moment and the place are written above it; marks, grain_colours: how sensor values and grains are drawn, if not
+        for this robot alone."""
         self.timed = timed
         self.marks = sense_marks([recording]) if marks is None else marks
         self.is_3d = recording.dimension == 3
         if self.is_3d:  # seen from in front of where it is, so that axes and ground are right there
             aside = _smoothed(recording.center, recording.time) * [0, 1, 0]
-            recording = replace(recording, position=recording.position - aside[:, None])
+            grains = None if recording.grains is None else recording.grains.moved(-aside)
+            recording = replace(recording, position=recording.position - aside[:, None], grains=grains)
+        self.grain_colours = grain_colours or grain_scale([recording.grains], look.grains_by)
         self.recording, self.ground, self.look, self.title, self.size = recording, ground, look, title, size
-        self.center = _flat(recording.center)
+        self.center = on_paper(recording.center)
         self.camera = _smoothed(self.center, recording.time)
         self.colours = _fill_colours(recording, look)
         self.faces = outer_faces(recording) if self.is_3d else None
-        seen = _flat(recording.corners)
+        seen = on_paper(recording.corners)
         wide, tall = (seen.max((1, 2)) - seen.min((1, 2))).max(0).tolist()
         view = np.array([size[0] - LEFT - RIGHT, size[1] - TOP - BOTTOM]) * FINER
         self.pixels_per_metre = float(min(view[0] / (1.7 * wide), view[1] / max(1.35 * tall, 0.7 * wide)))
         self.view = view
         self.springs = None if self.is_3d else SpringLines(recording)
+        # How far before and behind a 3-D robot's middle the ground is seen [m].
+        self.aside = max(2.0, 0.5 * np.ptp(recording.place[:, 1]) + 1) * recording.voxel_side if self.is_3d else 0.0
+        self.below = self._share_below()
 
     def paint(self, moment: int) -> Image.Image:
         """One moment."""
         image = Image.new("RGB", tuple(self.view), PAPER)
         draw = ImageDraw.Draw(image)
-        low = self.camera[moment] - self.view * [0.5, 0.4] / self.pixels_per_metre
+        low = self.camera[moment] - self.view * [0.5, self.below] / self.pixels_per_metre
         self._paint_grid(draw, low)
         self._paint_ground(draw, low)
+        if not self.is_3d:
+            self._paint_discs(draw, low, moment)
         (self._paint_cubes if self.is_3d else self._paint_squares)(draw, low, moment)
         self._paint_overlays(draw, low, moment)
         return self._framed(image.reduce(FINER), low, moment)
+
+    def _share_below(self) -> float:
+        """Share of the view below the robot's middle: more where grains lie, so that they are seen to their bottom."""
+        bed = self.recording.grains
+        if bed is None:
+            return BELOW
+        bottom = (bed.position[0, :, -1] - bed.radius).min() - RECEDES[1] * self.aside
+        needed = self.camera[:, 1].mean() - bottom + 0.2 * self.recording.voxel_side
+        return float(np.clip(needed * self.pixels_per_metre / self.view[1], BELOW, DEEPEST))
 
     def _points(self, points: np.ndarray, low: np.ndarray) -> list[float]:
         """Metres to pixels, all in one row as Pillow needs them; points: (..., 2)."""
@@ -118,12 +142,35 @@ class Painter:
         level = np.interp(window, x, y)
         slant = 0.0
         if self.is_3d:  # the ground is seen from as far in front of the robot's middle as behind it
-            slant = float(2 * RECEDES[1] * self.recording.voxel_side)
+            slant = float(RECEDES[1] * self.aside)
             band = np.concatenate([np.stack([window, level + slant], -1), np.stack([window, level - slant], -1)[::-1]])
             draw.polygon(self._points(band, low), fill=GROUND_FROM_ABOVE)
         bottom = low[1] - 1
         outline = np.concatenate([np.stack([window, level - slant], -1), [[ends[1], bottom], [ends[0], bottom]]])
         draw.polygon(self._points(outline, low), fill=GROUND)
+
+    def _grains(self, low: np.ndarray, moment: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Copies of grains in view: centres [m], radii [m] and colours."""
+        bed, scale = self.recording.grains, self.grain_colours
+        assert bed is not None
+        assert scale is not None
+        around = float(bed.radius.max()) + RECEDES[0] * self.aside
+        wide = self.view[0] / self.pixels_per_metre
+        start, end = (low[0] - around, -self.aside), (low[0] + wide + around, self.aside)
+        grain, place = bed.copies(moment, start, end)
+        if self.ground is not None:  # inside its walls are none
+            free = place[:, -1] > np.interp(place[:, 0], *self.ground)
+            grain, place = grain[free], place[free]
+        return place, bed.radius[grain], scale.colours(bed.values(self.look.grains_by, moment))[grain]
+
+    def _paint_discs(self, draw: ImageDraw.ImageDraw, low: np.ndarray, moment: int) -> None:
+        if self.recording.grains is None:
+            return
+        place, radius, colour = self._grains(low, moment)
+        for (x, y), size, fill in zip(
+            self._pixels(place, low).tolist(), (radius * self.pixels_per_metre).tolist(), colour, strict=True
+        ):
+            paint_disc(draw, (x, y), size, fill, min(FINER, 0.2 * size))
 
     def _paint_squares(self, draw: ImageDraw.ImageDraw, low: np.ndarray, moment: int) -> None:
         recording = self.recording
@@ -153,9 +200,30 @@ class Painter:
         middle = polygon.mean(1)
         order = np.argsort(_nearness(middle))
         fills = (self.colours[moment][voxel] * shade[:, None]).astype(int)[order].tolist()
-        placed = self._pixels(_flat(polygon[order]), low).reshape(len(order), -1).tolist()
-        for outline, fill in zip(placed, fills, strict=True):
+        placed = self._pixels(on_paper(polygon[order]), low).reshape(len(order), -1).tolist()
+        balls = self._balls(low, moment, polygon[order], self.recording.corners[moment].mean(1)[voxel[order]])
+        for number, (outline, fill) in enumerate(zip(placed, fills, strict=True)):
+            for ball in balls.get(number, ()):
+                paint_ball(draw, *ball)
             _paint_outlined(draw, outline, tuple(fill), "#303030")
+        for ball in balls.get(len(placed), ()):
+            paint_ball(draw, *ball)
+
+    def _balls(self, low: np.ndarray, moment: int, faces: np.ndarray, middle: np.ndarray) -> dict[int, list[Ball]]:
+        """Grains by the number of faces painted before them, the farthest first; see `faces_behind`."""
+        found: dict[int, list[Ball]] = {}
+        if self.recording.grains is None:
+            return found
+        place, radius, colour = self._grains(low, moment)
+        if not len(place):
+            return found
+        order = np.argsort(place @ TOWARDS)
+        place, radius, colour = place[order], radius[order], colour[order]
+        behind = faces_behind(faces, middle, place, radius)
+        pixels, size = self._pixels(on_paper(place), low).tolist(), (radius * self.pixels_per_metre).tolist()
+        for number, (x, y), extent, fill in zip(behind.tolist(), pixels, size, colour, strict=True):
+            found.setdefault(number, []).append(((x, y), extent, fill))
+        return found
 
     def _paint_overlays(self, draw: ImageDraw.ImageDraw, low: np.ndarray, moment: int) -> None:
         if "path" in self.look.overlays and moment > 0:
@@ -165,7 +233,7 @@ class Painter:
             draw,
             self.recording,
             moment,
-            middle=self._pixels(_flat(middle), low),
+            middle=self._pixels(on_paper(middle), low),
             order=np.argsort(_nearness(middle), kind="stable") if self.is_3d else np.arange(len(middle)),
             side=self.pixels_per_metre * self.recording.voxel_side * (SCALE_3D if self.is_3d else 1),
             line=FINER,
@@ -177,7 +245,7 @@ class Painter:
         if "touching" in self.look.overlays:
             pen.paint_touching()
         if "velocity" in self.look.overlays:
-            way = _flat(self.recording.velocity[moment]) * ARROW_SECONDS
+            way = on_paper(self.recording.velocity[moment]) * ARROW_SECONDS
             pen.paint_arrows(way * [1, -1] * self.pixels_per_metre)
 
     def _framed(self, view: Image.Image, low: np.ndarray, moment: int) -> Image.Image:
@@ -235,11 +303,6 @@ def cut(text: str, room: float, kind: ImageFont.FreeTypeFont) -> str:
     while text and kind.getlength(text + "…") > room:
         text = text[:-1]
     return text + "…" if text else ""
-
-
-def _flat(points: np.ndarray) -> np.ndarray:
-    """As seen on paper: 2-D points as they are, 3-D ones from the front, above and right."""
-    return points if points.shape[-1] == 2 else points[..., [0, 2]] + RECEDES * points[..., 1:2]
 
 
 def _nearness(points: np.ndarray) -> np.ndarray:

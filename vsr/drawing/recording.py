@@ -6,15 +6,17 @@ at an offset that turns with it; so a few numbers per part and moment say where 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import Any
 
 import jax
 import numpy as np
 
 from vsr.body.corners import RING
 from vsr.controllers import Controller, wiring
+from vsr.drawing.grains import RecordedGrains, grains_of
 from vsr.environment import Environment
 from vsr.episode import Trajectory
 from vsr.physics.engine import AnyModel, engine_of
@@ -90,6 +92,8 @@ class Recording:
     broken: np.ndarray | None = None
     """which of a voxel's springs have broken, as `spring_corners` counts them, (moments, voxels, springs); None if none
     can"""
+    grains: RecordedGrains | None = None
+    """what it walks on, if that moves"""
 
     @property
     def dimension(self) -> int:
@@ -152,6 +156,7 @@ class Recording:
             felt=tuple(
                 replace(sense, value=sense.value[np.where(share < 1 - 1e-6, before, after)]) for sense in self.felt
             ),
+            grains=None if self.grains is None else self.grains.over_time(between),
         )
 
 
@@ -177,10 +182,12 @@ def recording_of(
     environment: Environment,
     cells: np.ndarray,
     controller: Controller | None = None,
+    occupants: Mapping[str, Any] | None = None,
 ) -> Recording:
     """What can be seen of an episode, and with its controller what it felt.
 
-    cells: material index of every cell, -1 where empty, as `Body.cells` has them.
+    cells: material index of every cell, -1 where empty, as `Body.cells` has them; occupants: what else moves in its
+    world, by name, of which grains are seen (`Scene.occupants`).
     """
     present = np.asarray(model.present) > 0
     engine = engine_of(model)
@@ -190,6 +197,9 @@ def recording_of(
         return seen.velocity, seen.size_ratio, seen.touching, (engine.failure(state) > 0).any()
 
     velocity, ratio, touching, diverged = map(np.asarray, jax.jit(jax.vmap(seen_of))(trajectory.state))
+    grains = grains_of(trajectory, occupants or {})
+    if grains is not None:
+        diverged = diverged | ~grains.finite
     valid = max(int(np.argmax(diverged)), 1) if diverged.any() else len(diverged)
     fastened = engine.rigid_parts(model)
     used, part = np.unique(fastened.slot, return_inverse=True)
@@ -218,6 +228,7 @@ def recording_of(
         failed=bool(diverged.any()),
         broken=None if intact is None else np.moveaxis(intact[:, :, present] == 0, 1, 2),
         felt=_felt(model, trajectory, environment, controller, valid) if controller and controller.senses else (),
+        grains=None if grains is None else grains.over_time(lambda values: values[:valid]),
     )
 
 

@@ -25,6 +25,7 @@ class RecordedRobot {
     this.camera = this._smooth(this.centers);
     this.spans = this._spans();
     this.extent = Math.max(...this.spans);
+    this.bottom = this._bottom();
   }
 
   value(name, series, place) {
@@ -125,6 +126,31 @@ class RecordedRobot {
     return Math.max(...this.edges.map(([a, b]) => Math.abs(distance(points[a], points[b]) / this.side - 1)));
   }
 
+  // What a grain is coloured by.
+  grainValue(name, pose, grain) {
+    if (name === "speed") return this.value("grainSpeed", grain, pose.place);
+    return this.value("grains", (grain + 1) * this.dimension - 1, pose.place);
+  }
+
+  // Copies of grains between two places, given along the axes that repeat; see: gets the grain's number and its centre.
+  // There are none inside the ground, whose walls rise through them.
+  eachGrain(pose, low, high, see) {
+    const { radius, period } = this.grains, up = this.dimension - 1;
+    for (let grain = 0; grain < radius.length; grain++) {
+      const at = period.map((_, axis) => this.value("grains", grain * this.dimension + axis, pose.place));
+      for (const x of copiesOf(at[0], low[0], high[0], period[0]))
+        for (const y of copiesOf(at[1], low[1], high[1], period[1]))
+          if (!this.ground || at[up] > heightAt(this.ground, x)) see(grain, [x, y, at[2]].slice(0, up + 1));
+    }
+  }
+
+  // Of the grains at the start [m]; none lie without them.
+  _bottom() {
+    if (!this.grains) return null;
+    const heights = this.grains.radius.map((radius, grain) => this.grainValue("height", { place: 0 }, grain) - radius);
+    return heights.reduce((lowest, height) => Math.min(lowest, height), Infinity);
+  }
+
   _centers() {
     const found = [];
     for (let moment = 0; moment < this.moments; moment++) found.push(this.pose(moment * this.interval).center);
@@ -161,6 +187,13 @@ class RecordedRobot {
   }
 }
 
+function copiesOf(value, low, high, period) {
+  if (!period) return [value];
+  const found = [];
+  for (let at = low + ((((value - low) % period) + period) % period); at <= high; at += period) found.push(at);
+  return found;
+}
+
 function mean(points) {
   const total = points[0].map(() => 0);
   for (const point of points) for (let i = 0; i < total.length; i++) total[i] += point[i];
@@ -185,7 +218,10 @@ function colourOf(shared, look, value) {
     const table = shared.materials[look.palette];
     return rgb(table[value % table.length]);
   }
-  const scale = shared.scales[look.palette][look.colourBy], [low, high] = scale.ends, stops = scale.stops;
+  return colourOn(shared.scales[look.palette][look.colourBy], value);
+}
+
+function colourOn({ ends: [low, high], stops }, value) {
   const place = Math.min(Math.max((value - low) / (high - low), 0), 1) * (stops.length - 1);
   const before = Math.min(Math.floor(place), stops.length - 2), a = rgb(stops[before]), b = rgb(stops[before + 1]);
   return a.map((x, i) => Math.round(x + (place - before) * (b[i] - x)));

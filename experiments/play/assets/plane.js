@@ -1,6 +1,7 @@
 // Draws a 2-D robot.
 "use strict";
 
+const GRAIN_SHADES = 32; // discs of one shade are drawn at once
 const MARGIN = { left: 44, top: 24, right: 8, bottom: 34 };
 
 function drawPlane(g, rect, robot, pose, shared, look, theme, time) {
@@ -11,7 +12,7 @@ function drawPlane(g, rect, robot, pose, shared, look, theme, time) {
   const [wide, tall] = robot.spans;
   const scale = Math.min(view.width / (1.7 * wide), view.height / Math.max(1.35 * tall, 0.7 * wide)) * look.zoom;
   const camera = look.follow ? robot.cameraAt(time) : robot.camera[0];
-  const low = [camera[0] - (0.5 * view.width) / scale, camera[1] - (0.4 * view.height) / scale];
+  const low = [camera[0] - (0.5 * view.width) / scale, camera[1] - (shareBelow(robot, view.height / scale) * view.height) / scale];
   const at = ([x, y]) => [view.left + (x - low[0]) * scale, view.top + view.height - (y - low[1]) * scale];
   g.save();
   g.beginPath();
@@ -27,6 +28,7 @@ function drawPlane(g, rect, robot, pose, shared, look, theme, time) {
   for (const y of ticks[1]) line(g, [view.left, at([0, y])[1]], [view.left + view.width, at([0, y])[1]]);
   g.stroke();
   drawGroundLine(g, view, robot.ground, low, scale, at, theme);
+  if (robot.grains) drawDiscs(g, robot, pose, shared, look, scale, at, low[0], low[0] + view.width / scale);
   drawVoxels(g, robot, pose, shared, look, at);
   drawOverlays(g, robot, pose, shared, look, theme, (point) => [...at(point), scale * robot.side]);
   g.restore();
@@ -60,6 +62,38 @@ function drawGroundLine(g, view, ground, low, scale, at, theme) {
   outline(g, [...top, [view.left + view.width, bottom], [view.left, bottom]]);
   g.fillStyle = theme.ground;
   g.fill();
+}
+
+// Share of the view below the robot's middle, as vsr/drawing/painter.py has it: more where grains lie. height: [m]
+function shareBelow(robot, height) {
+  if (!robot.grains) return 0.4;
+  const needed = mean(robot.camera)[1] - robot.bottom + 0.2 * robot.side;
+  return Math.min(Math.max(needed / height, 0.4), 0.62);
+}
+
+// scale: pixels per metre; left and right: ends of the view [m]
+function drawDiscs(g, robot, pose, shared, look, scale, at, left, right) {
+  const { radius } = robot.grains, shades = shared.grainScales[look.grainsBy], [low, high] = shades.ends;
+  const largest = radius.reduce((a, b) => Math.max(a, b)), discs = Array.from({ length: GRAIN_SHADES }, () => []);
+  robot.eachGrain(pose, [left - largest], [right + largest], (grain, place) => {
+    const share = (robot.grainValue(look.grainsBy, pose, grain) - low) / (high - low);
+    const shade = Math.round(Math.min(Math.max(share, 0), 1) * (GRAIN_SHADES - 1));
+    discs[shade].push([...at(place), radius[grain] * scale]);
+  });
+  discs.forEach((found, shade) => {
+    const colour = colourOn(shades, low + (shade / (GRAIN_SHADES - 1)) * (high - low));
+    g.fillStyle = `rgb(${colour})`;
+    g.strokeStyle = `rgb(${colour.map((part) => Math.round(0.62 * part))})`;
+    g.lineWidth = Math.min(1, 0.2 * largest * scale);
+    g.beginPath();
+    for (const [x, y, size] of found) {
+      const inner = Math.max(size - g.lineWidth / 2, 0); // the rim lies inside
+      g.moveTo(x + inner, y);
+      g.arc(x, y, inner, 0, 2 * Math.PI);
+    }
+    g.fill();
+    g.stroke();
+  });
 }
 
 function drawVoxels(g, robot, pose, shared, look, at) {

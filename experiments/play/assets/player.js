@@ -52,7 +52,7 @@ class Player {
     change("scrub", "input", (input) => { this.playing = false; this.time = +input.value; });
     for (const speed of SPEEDS) find("speed").add(new Option(`${speed}×`, speed, speed === 1, speed === 1));
     change("speed", "change", (select) => (this.speed = +select.value));
-    for (const [id, key] of [["colour", "colourBy"], ["palette", "palette"]]) {
+    for (const [id, key] of [["colour", "colourBy"], ["palette", "palette"], ["grains", "grainsBy"]]) {
       find(id).value = this.look[key];
       change(id, "change", (select) => { this.look[key] = select.value; this.showLegend(); });
     }
@@ -182,6 +182,7 @@ class Player {
   showLegend() {
     const { colourBy, palette } = this.look, bar = find("bar"), words = find("words"), add = addSpan;
     this.showMarks();
+    this.showSand();
     bar.replaceChildren();
     words.replaceChildren();
     if (colourBy === "material") {
@@ -199,10 +200,18 @@ class Player {
     }
     const scale = this.shared.scales[palette][colourBy];
     bar.style.display = "";
-    bar.style.background = `linear-gradient(to right, ${scale.stops.join(",")})`;
-    words.style.justifyContent = "space-between";
-    for (const share of [0, 0.5, 1]) add(words, `${+(scale.ends[0] + share * (scale.ends[1] - scale.ends[0])).toPrecision(3)}`);
+    showScale(scale, bar, words);
     find("meaning").textContent = colourBy === "area" ? `${this.shared.size} over that at rest` : scale.name;
+  }
+
+  showSand() {
+    const scales = this.shared.grainScales;
+    for (const id of ["sand", "sandLegend"]) find(id).hidden = !scales;
+    if (!scales) return;
+    const scale = scales[this.look.grainsBy];
+    find("sandWords").replaceChildren();
+    showScale(scale, find("sandBar"), find("sandWords"));
+    find("sandMeaning").textContent = scale.name;
   }
 
   // As many columns as make the panels largest; the stage grows where they would be too small.
@@ -268,6 +277,12 @@ class Player {
     window.player = this;
     requestAnimationFrame(frame);
   }
+}
+
+function showScale({ stops, ends: [low, high] }, bar, words) {
+  bar.style.background = `linear-gradient(to right, ${stops.join(",")})`;
+  words.style.justifyContent = "space-between";
+  for (const share of [0, 0.5, 1]) addSpan(words, `${+(low + share * (high - low)).toPrecision(3)}`);
 }
 
 function addSpan(owner, text, style) {

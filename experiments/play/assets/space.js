@@ -90,11 +90,11 @@ class SpaceView {
       const y = near(target[1] - 0.32 * far), x = near(target[0] + 0.32 * far);
       for (let i = -3; i <= 2; i++) {
         const along = near(target[0]) + i * step;
-        write(`x ${along} m`, place([along, y, world.height(along, y)]));
+        write(`x ${along} m`, place([along, y, world.surface(along, y)]));
       }
       for (let i = -1; i <= 3; i++) {
         const along = near(target[1]) + i * step;
-        if (along > y) write(`y ${along} m`, place([x, along, world.height(x, along)]));
+        if (along > y) write(`y ${along} m`, place([x, along, world.surface(x, along)]));
       }
     }
     g.textAlign = "left";
@@ -118,6 +118,40 @@ class World {
     const parts = robot.streams.position.length / robot.moments / 3;
     this.masses = this.mesh(new THREE.Points(this.geometry(parts), new THREE.PointsMaterial({ color: 0x202020, size: 5, sizeAttenuation: false })));
     this.addGround();
+    this.level = robot.grains ? shared.grainScales.height.ends[1] : -Infinity;
+    if (robot.grains) this.addGrains();
+  }
+
+  // Balls of radius 1, to be moved and scaled; they do not turn, so their light side is painted on.
+  addGrains() {
+    const ball = new THREE.IcosahedronGeometry(1, 3), normals = ball.attributes.position, shades = [];
+    for (let i = 0; i < normals.count; i++) {
+      const lit = normals.getX(i) * LIGHT[0] + normals.getY(i) * LIGHT[1] + normals.getZ(i) * LIGHT[2];
+      const shade = 0.64 + 0.36 * lit;
+      shades.push(shade, shade, shade);
+    }
+    ball.setAttribute("color", new THREE.Float32BufferAttribute(shades, 3));
+    const count = this.robot.grains.radius.length;
+    this.grains = this.mesh(new THREE.InstancedMesh(ball, new THREE.MeshBasicMaterial({ vertexColors: true }), count));
+    this.grains.instanceColor = new THREE.InstancedBufferAttribute(new Float32Array(3 * count), 3);
+  }
+
+  // Each grain once: its copy nearest to the robot.
+  updateGrains(pose, shared, look) {
+    const robot = this.robot, { radius, period } = robot.grains, around = robot.cameraAt(pose.place * robot.interval);
+    const low = period.map((length, axis) => around[axis] - length / 2), high = low.map((from, axis) => from + period[axis]);
+    const matrix = new THREE.Matrix4(), tint = this.grains.instanceColor;
+    let shown = 0;
+    robot.eachGrain(pose, low, high, (grain, place) => {
+      if (shown === radius.length) return;
+      const size = radius[grain];
+      this.grains.setMatrixAt(shown, matrix.makeScale(size, size, size).setPosition(...place));
+      const colour = colourOn(shared.grainScales[look.grainsBy], robot.grainValue(look.grainsBy, pose, grain));
+      tint.setXYZ(shown, ...colour.map((part) => part / 255));
+      shown++;
+    });
+    this.grains.count = shown;
+    this.grains.instanceMatrix.needsUpdate = tint.needsUpdate = true;
   }
 
   geometry(points, coloured) {
@@ -142,6 +176,11 @@ class World {
     const v = Math.min(Math.max((y - start[1]) / spacing[1], 0), heights.length - 1.000001);
     const i = Math.floor(u), j = Math.floor(v), a = u - i, b = v - j;
     return (1 - b) * ((1 - a) * heights[j][i] + a * heights[j][i + 1]) + b * ((1 - a) * heights[j + 1][i] + a * heights[j + 1][i + 1]);
+  }
+
+  // Of what the robot walks on.
+  surface(x, y) {
+    return Math.max(this.height(x, y), this.level);
   }
 
   // A surface as far as the robot gets and some more, and lines on it that show distances.
@@ -195,6 +234,7 @@ class World {
       this.ground.material.color.set(theme.floor);
       this.grid.material.color.set(theme.grid);
     }
+    if (this.grains) this.updateGrains(pose, shared, look);
     this.edges.material.color.set(theme.dark ? 0x0c0c0c : 0x303030);
     this.masses.material.color.set(theme.dark ? 0xe0e0e0 : 0x202020);
     const spot = this.skin.geometry.attributes.position, tint = this.skin.geometry.attributes.color;
