@@ -149,7 +149,7 @@ def test_keys_of_other_grounds_are_refused_where_they_stand(tmp_path):
     result = CliRunner().invoke(cli.main, ["check", str(file)])
     assert result.exit_code == 2
     told = " ".join(result.output.split())
-    unlike = "unlike flat, uneven, hilly, steppy, uphill, downhill, bumpy"
+    unlike = "unlike flat, uneven, hilly, steppy, uphill, downhill, bumpy, sand"
     for line, name in ((6, "length"), (7, "wall_width")):
         assert (
             f"ground.yaml:{line}: world.terrain.{name}: 'heights' has no such key, {unlike}; allowed: friction, "

@@ -40,7 +40,7 @@ def check_hourglass() -> Findings:
     """The rate of flow through a slit in the plane goes with the 3/2 power of its width, less Beverloo's margin."""
     rates = [_rate(hole) for hole in HOLES]
     power, _ = np.polyfit(np.log(np.array(HOLES) - LOST), np.log(rates), 1)
-    note = f"2-D, holes of {HOLES[0]:g} to {HOLES[-1]:g} diameters, margin {LOST:g} diameters, what falls is put back on top"
+    note = f"2-D, holes of {HOLES[0]:g} to {HOLES[-1]:g} diameters less {LOST:g}; what falls is put back on top"
     findings = Findings([absolute("exponent of the rate of flow", power, 1.5, 0.2, "", note)])
     findings.series["hourglass"] = {"hole": list(HOLES), "rate": rates}
     return findings
@@ -68,7 +68,7 @@ def _rate(hole: float, count: int = 1000, seconds: float = 2.0) -> float:
         grounded=False,
     )
 
-    def one(state: GrainState, _: None) -> tuple[GrainState, Array]:
+    def one(state: GrainState, nothing: None) -> tuple[GrainState, Array]:
         state, _, _ = step(grains, free_space(), state, (), STEP)
         fell = state.position[-1] < -0.3
         top = jnp.where(fell, -jnp.inf, state.position[-1]).max()

@@ -32,10 +32,9 @@ def weight_of(dimension: int, radius: float | np.ndarray = RADIUS, density: floa
     return density * size
 
 
-def wall(normal: Sequence[float], through: Sequence[float], friction: float) -> Body:
-    """A half-space with its surface through a point."""
-    normal = np.asarray(normal, float) / np.linalg.norm(normal)
-    return fixed(HalfSpace(jnp.asarray(normal), jnp.asarray(0.0)), through, friction)
+def wall(normal: np.ndarray, through: np.ndarray, friction: float) -> Body:
+    """A half-space with its surface through a point; normal: a unit vector out of it."""
+    return fixed(HalfSpace(jnp.asarray(normal, float), jnp.zeros(())), through.tolist(), friction)
 
 
 def container(size: Sequence[float], friction: float) -> list[Body]:
@@ -63,7 +62,7 @@ def thrown_in(
         for axis in range(dimension - 1)
     ]
     shake = (room - 1) * largest * random.uniform(-1, 1, (count, dimension))
-    return np.stack([*level, largest + place[:, -1] * spacing], 1) * 1.0 + shake * (place > -1)
+    return np.stack([*level, largest + place[:, -1] * spacing], 1) + shake
 
 
 def radii(count: int, spread: float, seed: int, radius: float = RADIUS) -> np.ndarray | float:

@@ -31,7 +31,7 @@ LOWERED = 0.02
 
 
 def check_silo() -> Findings:
-    """Three fillings of a silo with rough walls: floor and walls against the weight, and how the floor's share falls."""
+    """Three fillings of a silo with rough walls: floor and walls against the weight, and the floor's share of it."""
     findings, shares = Findings(), []
     for count in FILLINGS:
         size = (2 * RADIUS * WIDTH * 1.06, 2 * RADIUS * count / 4)
@@ -42,7 +42,7 @@ def check_silo() -> Findings:
         state = run(grains, free_space(), lying, round(LET_DOWN / STEP))
         floor, walls = loads(grains, state)
         weight = float(np.sum(grains.mass)) * GRAVITY
-        note = f"2-D, {WIDTH} diameters wide, friction 0.5 at walls and between grains, floor let down by {1000 * LOWERED:g} mm/s"
+        note = f"2-D, {WIDTH} diameters wide, friction 0.5 everywhere, floor let down by {1000 * LOWERED:g} mm/s"
         findings.rows.append(relative(f"floor + walls, {count} grains", floor + walls, weight, 0.01, "N/m", note))
         shares.append((floor, weight))
     (low, _), (middle, _), (high, weight) = shares
@@ -60,7 +60,7 @@ def check_silo() -> Findings:
 def loads(grains: Grains, state: GrainState, steps: int = 1000) -> tuple[float, float]:
     """Mean vertical forces on the floor and on all walls [N]."""
 
-    def one(now: GrainState, _: None) -> tuple[GrainState, jnp.ndarray]:
+    def one(now: GrainState, nothing: None) -> tuple[GrainState, jnp.ndarray]:
         now, _, reactions = step(grains, free_space(), now, (), STEP)
         return now, jnp.stack([-reaction.impulse[-1] / STEP for reaction in reactions])
 

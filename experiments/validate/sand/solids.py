@@ -135,7 +135,7 @@ def _mean_push(grains: Grains, state: GrainState, steps: int = 400) -> tuple[flo
 def _mean_push_and_gap(grains: Grains, state: GrainState, steps: int = 400) -> tuple[float, float, float]:
     """The same, and by how much the reaction differs from what grains received, over its size."""
 
-    def one(now: GrainState, _: None) -> tuple[GrainState, tuple[Array, Array]]:
+    def one(now: GrainState, nothing: None) -> tuple[GrainState, tuple[Array, Array]]:
         before = now
         now, _, reactions = step(grains, free_space(), now, (), STEP)
         given = (each(grains.mass, now) * now.velocity).sum(-1) - (each(grains.mass, before) * before.velocity).sum(-1)

@@ -15,7 +15,7 @@ from vsr.physics.coupled import advance_coupled
 from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.grains import grains_of
 from vsr.physics.grains.model import momentum
-from vsr.scene import Robot, Scene, World
+from vsr.scene import Physics, Robot, Scene, World, simulate
 from vsr.tasks import Locomotion, Placement, move_rigidly
 from vsr.terrain import Sand
 from vsr.world import WorldModel, world_state
@@ -24,7 +24,7 @@ UNDAMPED = Material(linear_damping=0.0, angular_damping=0.0)
 BODIES = {
     "squares": Body(shape=("aa", "aa"), materials={"a": UNDAMPED}),
     "points": Body(shape=("aa", "aa"), masses="points", materials={"a": Material(linear_damping=0.0)}),
-    "3-D": Body(shape=[["aa"], ["aa"]], materials={"a": Material(linear_damping=0.0)}),
+    "3-D": Body(shape=(("aa",), ("aa",)), materials={"a": Material(linear_damping=0.0)}),
 }
 SUBSTEP = 1 / 600
 
@@ -77,33 +77,33 @@ def thrown_at_grains(body: Body, seconds: float = 0.5) -> tuple[float, float]:
     return float(np.abs(given + lost).max()), float(np.abs(given).max())
 
 
-def standing_scene(body: Body, substeps: int | None = None, **sand: float) -> Scene:
+def standing_scene(body: Body, sand: Sand, substeps: int | None = None) -> Scene:
     """A passive robot put down on sand."""
     return Scene(
         robot=Robot(body=body),
-        world=World(terrain=Sand(**sand)),
+        world=World(terrain=sand),
         task=Locomotion(duration=6.0, placement=Placement(clearance=0.1)),
-        physics={"time_step": 1 / 30, "substeps": substeps},  # pyright: ignore[reportArgumentType]
+        physics=Physics(time_step=1 / 30, substeps=substeps),
     )
+
+
+def heights_of(scene: Scene) -> np.ndarray:
+    """Of a robot's centre at all control calls [m]."""
+    outcome = simulate(scene, keep_trajectory=True)
+    model, trajectory = outcome.model, outcome.trajectory
+    assert model is not None
+    assert trajectory is not None
+    return np.asarray(jax.vmap(lambda state: engine_of(model).center(model, state))(trajectory.state))[:, -1]
 
 
 def check_standing() -> Findings:
     """A passive robot on sand: it comes to rest, and with finer steps it rests where it did."""
-    from vsr.scene import simulate
-
     rows = []
     for name, body, sand in (
-        ("squares", Body(shape=("aa", "aa")), {}),
-        ("3-D", Body(shape=[["aa", "aa"], ["aa", "aa"]]), {"radius": 0.5, "depth": 2.0, "period": 16.0}),
+        ("squares", Body(shape=("aa", "aa")), Sand()),
+        ("3-D", Body(shape=(("aa", "aa"), ("aa", "aa"))), Sand(radius=0.5, depth=2.0, period=16.0)),
     ):
-        heights = []
-        for substeps in (None, 24, 48):
-            outcome = simulate(standing_scene(body, substeps, **sand), keep_trajectory=True)
-            assert outcome.trajectory is not None
-            assert outcome.model is not None
-            engine = engine_of(outcome.model)
-            path = jax.vmap(lambda state: engine.center(outcome.model, state))(outcome.trajectory.state)
-            heights.append(np.asarray(path)[:, -1])
+        heights = [heights_of(standing_scene(body, sand, substeps)) for substeps in (None, 24, 48)]
         side, note = body.voxel_side, "a passive robot dropped from 10 cm, 6 s"
         still = float(np.ptp(heights[0][-15:])) / side
         changed = max(abs(float(h[-1] - heights[-1][-1])) for h in heights) / side

@@ -1,0 +1,289 @@
+"""Grains: friction, conservation, rest, cyclic boxes, bodies, robots, beds. Small clouds, so that tests are quick."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import cli
+from experiments.validate.sand import contacts, rest, scenes, walkers
+from vsr.body import Body
+from vsr.environment import Environment
+from vsr.episode import reset, rollout
+from vsr.physics.failure import Failure
+from vsr.physics.grains import Box, bed, driven, fixed, free, grains_of
+from vsr.physics.grains.listing import listed, where_needed
+from vsr.physics.grains.model import in_order, momentum
+from vsr.physics.grains.robots import contacts_needed, samples_needed
+from vsr.physics.grains.step import step
+from vsr.scene import Robot, Scene, World, simulate
+from vsr.sdf import Block, HalfSpace
+from vsr.tasks import Locomotion, Placement
+from vsr.terrain import Flat, Sand
+from vsr.terrain.surface import Terrain
+
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+SPACE = scenes.free_space(0.0)
+SMALL_SAND = Sand(radius=0.6, depth=1.8, period=16.0, settle=2.0)
+
+
+def holds(findings):
+    assert [row.name for row in findings.rows if row.passed is False] == []
+
+
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_friction_holds_up_to_its_angle_and_slides_beyond(dimension):
+    holds(contacts.check_incline(dimension))
+
+
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_momentum_stays_energy_falls_and_a_boost_changes_nothing(dimension):
+    holds(contacts.check_conservation(dimension))
+
+
+def test_a_column_comes_to_rest_and_lies_still():
+    findings = rest.check_rest(2, 60, 4, settle=3.0, watched=2.0)
+    holds(findings)
+    assert findings.rows[0].measured > 0  # there are contacts at all
+
+
+def test_without_kept_impulses_a_column_does_not_lie_still():
+    """What warm starting is for: the check above can fail."""
+    grains = scenes.in_container(2, 60, (8.8 * scenes.RADIUS, 4.0))
+    space = scenes.free_space()
+
+    def cold(_, state):
+        state = replace(state, impulse=0 * state.impulse, body_impulse=0 * state.body_impulse)
+        return step(grains, space, state, (), scenes.STEP)[0]
+
+    settled = bed.lie_down(grains, space, scenes.STEP, 2000)
+    later = jax.jit(lambda state: jax.lax.fori_loop(0, 2000, cold, state))(settled)
+    assert rest.way(grains, settled, later) > 0.01
+
+
+def test_runs_repeat_to_the_last_bit_and_worlds_do_not_see_each_other():
+    grains = contacts.cloud(2, 60)
+    first = grains.rest_state()
+    faster = replace(first, velocity=1.5 * first.velocity)
+    run = lambda state: scenes.run(grains, SPACE, state, 60)  # noqa: E731
+    once, again = run(first), run(first)
+    assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), once, again))
+    both = jax.jit(jax.vmap(run))(jax.tree.map(lambda a, b: jnp.stack([a, b]), first, faster))
+    for number, alone in enumerate((once, run(faster))):
+        ours = in_order(both.position[number], jax.tree.map(lambda leaf: leaf[number], both))  # noqa: B023
+        np.testing.assert_allclose(ours, in_order(alone.position, alone), atol=2e-6)
+
+
+def test_lists_are_made_where_they_are_needed_and_nowhere_else():
+    """Also under two `vmap`s, where a `cond` would become a selection."""
+    needed = jnp.array([[True, False, True], [False, False, True]])
+    state = jnp.arange(6.0).reshape(2, 3)
+    done = jax.vmap(jax.vmap(lambda need, value: where_needed(lambda c, v: c + v, need, 10.0, value)))(needed, state)
+    np.testing.assert_array_equal(done, state + 10 * needed)
+
+
+def test_neighbours_are_all_that_are_near():
+    grains = contacts.cloud(3, 200)
+    state = listed(grains, grains.rest_state())
+    assert not state.beyond.any()
+    position = np.asarray(state.position)
+    distance = np.sqrt(((position[:, :, None] - position[:, None]) ** 2).sum(0))
+    near = (distance < grains.reach) & ~np.eye(grains.count, dtype=bool)
+    found = np.zeros_like(near)
+    places = np.asarray(state.neighbour)
+    found[np.arange(grains.count)[None].repeat(len(places), 0), places] = True
+    np.fill_diagonal(found, False)
+    np.testing.assert_array_equal(found, near)
+
+
+def test_too_few_places_are_counted_and_make_a_failure():
+    position = 0.045 * np.stack(np.unravel_index(np.arange(27), (3, 3, 3)), 1)
+    grains = grains_of(position, 0.02, 1.0, box=scenes.closed_box(3, (0.2,) * 3), grounded=False, slots=2)
+    state = listed(grains, grains.rest_state())
+    assert int(state.beyond[1]) == 4  # the one in the middle has six neighbours
+    assert int(grains.failure(state)) == Failure.crowded
+    few = replace(grains, slots=15, candidates=1)
+    assert int(listed(replace(few, start=grains.start), replace(state, neighbour=jnp.zeros((15, 27), jnp.int32),
+               impulse=jnp.zeros((15, 3, 27)), beyond=jnp.zeros(2, jnp.int32))).beyond[0]) > 0  # fmt: skip
+
+
+def test_a_cyclic_box_has_no_ends():
+    """Shifted by a part of the period, everything goes on as before."""
+    box = Box((0.0, 0.0), (0.4, 0.4), (True, False))
+    random = np.random.default_rng(2)
+    place = np.stack(np.unravel_index(np.arange(28), (4, 7)), 1)[:, ::-1]
+    position = 0.02 + place * [0.4 / 7, 0.05] + random.uniform(-0.004, 0.004, (28, 2))
+    ground = Environment(
+        gravity=jnp.float32(9.81), terrain=Terrain.of(np.array([-9.0, 9.0]), np.zeros(2), friction=0.5)
+    )
+    ends = []
+    for shift in (0.0, 0.17):
+        moved = position + np.array([shift, 0.0])
+        grains = grains_of(moved, 0.02, 1.0, box=box)
+        state = scenes.run(grains, ground, grains.rest_state(), 400)
+        ends.append(np.asarray(in_order(state.position, state)) - [[shift], [0]])
+    between = ends[1] - ends[0]
+    between[0] -= 0.4 * np.round(between[0] / 0.4)
+    assert np.abs(between).max() < 0.1 * 0.02
+    assert ends[0][1].max() < 0.16  # they fell
+    with pytest.raises(ValueError, match="three cells"):
+        _ = grains_of(position, 0.1, 1.0, box=box).cells
+
+
+def test_turning_grains_roll_down_and_sliding_ones_stick():
+    """A ball on an incline below the angle of friction: 5/7 of the acceleration without friction, and it turns."""
+    angle = np.radians(15)
+    normal = jnp.array([np.sin(angle), 0.0, np.cos(angle)])
+    plane = fixed(HalfSpace(normal, jnp.zeros(())), (0.0, 0.0, 0.0))
+    box = Box((-2.0,) * 3, (4.0,) * 3, (False,) * 3)
+    speeds = {}
+    for rolling in (None, 0.0):
+        grains = grains_of(
+            np.asarray(0.02 * normal)[None], 0.02, 1.0, rolling=rolling, box=box, bodies=[plane], grounded=False
+        )
+        state = scenes.run(grains, scenes.free_space(), grains.rest_state(), 600)
+        speeds[rolling] = float(jnp.linalg.norm(state.velocity)), state
+    assert speeds[None][0] < 1e-3
+    fast, state = speeds[0.0]
+    assert fast == pytest.approx(5 / 7 * 9.81 * np.sin(angle) * 600 * scenes.STEP, rel=0.02)
+    assert float(jnp.linalg.norm(state.spin)) == pytest.approx(fast / 0.02, rel=0.02)
+
+
+def test_a_free_body_rests_on_grains_and_a_driven_one_feels_them():
+    size = (0.6, 1.0)
+    grains = scenes.in_container(2, 60, size)
+    lying = bed.lie_down(grains, scenes.free_space(), scenes.STEP, 1500)
+    top = float(lying.position[-1].max())
+    plate = free(Block(jnp.array([0.15, 0.03])), (0.3, top + 0.06), 4.0, 0.05)
+    loaded = replace(grains, bodies=(*grains.bodies, plate))
+    more = jnp.concatenate([lying.body_impulse, 0 * lying.body_impulse[:1]])
+    state = scenes.run(loaded, scenes.free_space(), replace(lying, bodies=(plate.motion,), body_impulse=more), 2000)
+    _, _, reactions = step(loaded, scenes.free_space(), state, (), scenes.STEP)
+    assert float(reactions[-1].impulse[1]) / scenes.STEP == pytest.approx(4.0 * 9.81, rel=0.05)
+    weight = 9.81 * (float(jnp.sum(grains.mass)) + 4.0)
+    assert -sum(float(push.impulse[1]) for push in reactions[:3]) / scenes.STEP == pytest.approx(weight, rel=0.02)
+    pusher = driven(Block(jnp.array([0.02, 0.2])), (0.1, 0.1), (0.3, 0.0))
+    pushed = replace(grains, bodies=(*grains.bodies, pusher))
+    state = scenes.run(pushed, scenes.free_space(), replace(lying, time=jnp.zeros(()), body_impulse=more), 400)
+    _, _, reactions = step(pushed, scenes.free_space(), state, (), scenes.STEP)
+    assert float(reactions[-1].impulse[0]) < 0  # grains push back
+
+
+@pytest.mark.parametrize("name", walkers.BODIES)
+def test_what_grains_gain_a_robot_loses(name):
+    drift, exchanged = walkers.thrown_at_grains(walkers.BODIES[name], 0.3)
+    assert exchanged > 5.0
+    assert drift < 2e-6 * exchanged
+
+
+def scene_on(terrain, duration=3.0, **body):
+    return Scene(
+        robot=Robot(body=Body(shape=("aa", "aa"), **body)),
+        world=World(terrain=terrain),
+        task=Locomotion(duration=duration, placement=Placement(clearance=0.1)),
+    )
+
+
+@pytest.mark.parametrize("masses", ["squares", "points"])
+def test_a_robot_stands_on_sand_and_not_on_the_ground_below(masses):
+    outcome = simulate(scene_on(SMALL_SAND, masses=masses), keep_trajectory=True)
+    assert not outcome.failed
+    hard = simulate(scene_on(Flat(), masses=masses)).measures["average_height"]
+    soft = outcome.measures["average_height"]
+    assert hard - 1.0 < soft < hard + 1.0  # the surface is at 0, the ground 1.8 m below
+    grains = outcome.trajectory.occupants["sand"]
+    assert grains.position.shape[1:] == (SMALL_SAND.count(2), 2)
+    assert float(jnp.abs(grains.velocity[0]).max()) < 0.01  # the bed was at rest before
+    assert float(jnp.linalg.norm(grains.position[-1] - grains.position[0], axis=-1).max()) > 0.01  # and was pressed
+
+
+def test_robots_in_a_batch_walk_as_they_do_alone():
+    scenario, controller = scene_on(SMALL_SAND, duration=0.5).build()
+    start = reset(jax.random.key(0), scenario)
+    alone = jax.jit(lambda state: rollout(scenario, controller, state))(start)
+    two = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), start)
+    many = jax.jit(jax.vmap(lambda state: rollout(scenario, controller, state)))(two)
+    np.testing.assert_allclose(many.end, jnp.stack([alone.end] * 2), atol=1e-4)
+
+
+def test_beds_are_kept_by_their_description(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    sand = Sand(radius=0.6, depth=1.3, period=10.0, settle=0.2)
+    first = bed.sand_bed(sand, 2, 9.8, 3.0)
+    assert len(list((tmp_path / "vsr" / "beds").iterdir())) == 1
+    bed._settled.cache_clear()
+    monkeypatch.setattr(bed, "lie_down", None)  # it must not settle again
+    again = bed.sand_bed(sand, 2, 9.8, 3.0)
+    assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), first.start, again.start))
+    assert again.cover == first.cover > 1.0
+    other = bed._loose(sand.model_copy(update={"seed": 2}), 2, jnp.float32)
+    assert not bool((other.start.position == bed._loose(sand, 2, jnp.float32).start.position).all())
+
+
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_every_key_of_grains_changes_them(dimension):
+    given = {"radius": 0.3, "spread": 0.2, "density": 3.0, "rolling": 0.1, "period": 12.0, "seed": 2, "depth": 4.0,
+             "neighbours": 20, "candidates": 30, "friction": 0.4}  # fmt: skip
+    plain = Sand(period=10.0, radius=0.5)
+    known = set(Sand.model_fields) - set(Flat.model_fields) | {"friction"}
+    assert known == {*given, "settle"}
+    for name, value in given.items():
+        one, other = (
+            bed._loose(sand, dimension, jnp.float32) for sand in (plain, plain.model_copy(update={name: value}))
+        )
+        leaves = [[*jax.tree.leaves(grains), jnp.asarray(grains.slots)] for grains in (one, other)]
+        same = [
+            a.shape == b.shape and bool((a == b).all())
+            for a, b in zip(*leaves, strict=len(leaves[0]) == len(leaves[1]))
+        ]
+        assert len(leaves[0]) != len(leaves[1]) or not all(same) or one.candidates != other.candidates, name
+
+
+def test_places_are_enough_for_a_buried_body():
+    assert samples_needed(3.0, 0.25, 2) == 6
+    assert samples_needed(3.0, 0.5, 3) == 5
+    assert contacts_needed((2, 4), 6) >= 2 * (2 + 4) * 6
+
+
+@pytest.mark.parametrize(
+    ("terrain", "told"),
+    [
+        ("{type: sand, depth: 0.2}", "less than a grain"),
+        ("{type: sand, period: 9}", "would meet themselves"),
+        ("{type: sand, radius: 0.001}", "grains; at most"),
+        ("{type: sand, spread: 0.5}", "less than or equal to 0.33"),
+    ],
+)
+def test_sand_that_cannot_be_is_refused(tmp_path, terrain, told):
+    file = tmp_path / "robot.yaml"
+    file.write_text(f"robot: {{body: {{shape: aaa}}}}\nworld: {{terrain: {terrain}}}\n")
+    result = CliRunner().invoke(cli.main, ["check", str(file)])
+    assert result.exit_code == 2
+    assert told in " ".join(result.output.split())
+
+
+def test_too_few_substeps_for_grains_are_refused(tmp_path):
+    file = tmp_path / "robot.yaml"
+    file.write_text(
+        "robot: {body: {shape: aa}}\nworld: {terrain: {type: sand, radius: 0.1, depth: 1}}\nphysics: {substeps: 6}\n"
+    )
+    result = CliRunner().invoke(cli.main, ["check", str(file)])
+    assert result.exit_code == 2
+    assert "too long for grains" in result.output
+
+
+def test_grains_that_do_not_fit_are_refused():
+    box = scenes.closed_box(2, (1.0, 1.0))
+    with pytest.raises(ValueError, match="coordinates"):
+        grains_of(np.zeros((1, 3)), 0.1, 1.0, box=box)
+    with pytest.raises(ValueError, match="at most 2 times"):
+        grains_of(np.zeros((2, 2)), np.array([0.1, 0.3]), np.ones(2), box=box)
+
+
+def test_momentum_is_that_of_all():
+    grains = contacts.cloud(2, 20)
+    expected = (np.asarray(grains.mass) * np.asarray(grains.start.velocity)).sum(-1)
+    np.testing.assert_allclose(momentum(grains, grains.start), expected, rtol=1e-5)
