@@ -21,14 +21,19 @@ class _Commands(click.Group):
             click.echo(f"{error.filename}: {error.strerror}", err=True)
             ctx.exit(2)
         except Exception as error:
-            problems = sys.modules.get("experiments.config.problems")
-            if problems is None or not isinstance(error, problems.UserError):
+            if not isinstance(error, _what_users_mend()):
                 raise
             click.echo(str(error), err=True)
             if getattr(error, "leave_at_once", False):
                 sys.stdout.flush()
                 os._exit(getattr(error, "exit_code", 2))
             ctx.exit(getattr(error, "exit_code", 2))
+
+
+def _what_users_mend() -> tuple[type[Exception], ...]:
+    """Kinds of errors, of the modules that are loaded: help must not load them."""
+    places = (("experiments.config.problems", "UserError"), ("vsr.spec", "Impractical"))
+    return tuple(getattr(sys.modules[module], name) for module, name in places if module in sys.modules)
 
 
 class _Seconds(click.FloatRange):

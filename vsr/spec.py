@@ -37,6 +37,10 @@ class Spec(BaseModel):
         return _type_first(self.model_dump(mode="json"))
 
 
+class Impractical(ValueError):
+    """What is described is sound and yet cannot be built; the message says what to change."""
+
+
 def _type_first(value: Any) -> Any:
     """Plain data whose mappings begin with what they describe."""
     if isinstance(value, list):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from experiments.config import load_experiment
@@ -144,6 +145,10 @@ def _config_file(options: EvolveOptions) -> Path:
 
 def _evolve(experiment: Experiment, path: Path, resume: bool, leader: Leader | None = None) -> None:
     check_implementation(experiment.physics)
+    with precision(experiment.physics.precision):  # what cannot be built is said before there is a folder
+        experiment.world.occupants(
+            experiment.robot.body, experiment.schedule(), jnp.dtype(experiment.physics.precision)
+        )
     display = open_display(experiment, str(path))
     folder = RunFolder(path, experiment)
     began = time.monotonic()

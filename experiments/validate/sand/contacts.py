@@ -58,7 +58,7 @@ def _slid(dimension: int, angle: Array) -> Array:
         RADIUS,
         weight_of(dimension),
         friction=FRICTION,
-        box=Box((-1.0,) * dimension, (2.0,) * dimension, (False,) * dimension),
+        box=Box((-0.1,) * dimension, (0.2,) * dimension, (False,) * dimension),  # who leaves it is not lost
         bodies=[wall(up, np.zeros(dimension), FRICTION)],
         grounded=False,
     )

@@ -21,33 +21,39 @@ import numpy as np
 
 from vsr.environment import Environment
 from vsr.physics.grains.model import Box, GrainState
-from vsr.physics.grains.occupant import Grains, grains_of
+from vsr.physics.grains.occupant import Grains, crowding, grains_of
 from vsr.physics.grains.robots import samples_needed
 from vsr.physics.grains.step import step
+from vsr.spec import Impractical
 from vsr.terrain.sand import Sand
 
-VERSION = 1
+VERSION = 2
 """Of how beds are made: another number, and those on disk are made anew."""
 ROOM = 1.15
 """Between centres at the start, in diameters of the largest grain."""
 HEADROOM = 4.0
 """Height over the sand that cells cover, in depths; grains may fly higher, only less quickly found."""
+AT_REST = 0.002
+"""Fastest grain of a bed that lies, over the root of gravity times radius ..."""
+MOST_ROUNDS = 16
+"""... which is waited for in so many rounds of a quarter of the time to settle."""
 FIRST_CELL = 20.0
 """Where cyclic sand begins along x [m]: clear of the wall at the left end of the ground."""
 
 
 def sand_bed(sand: Sand, dimension: int, gravity: float, voxel_side: float, dtype: Any = jnp.float32) -> Grains:
     """Settled sand for robots of voxels of a side [m]."""
-    loose = _loose(sand, dimension, dtype)
-    settled = _settled(json.dumps(sand.to_plain()), dimension, gravity, jnp.dtype(dtype).name)
-    lying = replace(loose.start, **{name: jnp.asarray(value) for name, value in settled.items()})
-    radius = np.broadcast_to(np.asarray(loose.radius), (loose.count,))[settled["id"]]
-    return replace(
-        loose,
-        start=lying,
-        samples=samples_needed(voxel_side, sand.radius * (1 - sand.spread), dimension),
-        cover=float((settled["position"][-1] + radius).max()) + sand.depth,
-    )
+    with jax.ensure_compile_time_eval():  # beds are numbers, also for those who are being compiled
+        loose = _loose(sand, dimension, dtype)
+        settled = _settled(json.dumps(sand.to_plain()), dimension, gravity, jnp.dtype(dtype).name)
+        lying = replace(loose.start, **{name: jnp.asarray(value) for name, value in settled.items()})
+        radius = np.broadcast_to(np.asarray(loose.radius), (loose.count,))[settled["id"]]
+        return replace(
+            loose,
+            start=lying,
+            samples=samples_needed(voxel_side, sand.radius * (1 - sand.spread), dimension),
+            cover=float((settled["position"][-1] + radius).max()) + sand.depth,
+        )
 
 
 @lru_cache(maxsize=8)
@@ -56,21 +62,25 @@ def _settled(described: str, dimension: int, gravity: float, dtype: str) -> dict
     path, sand = _kept_at(described, dimension, gravity, dtype), Sand.model_validate_json(described)
     stored = _read(path)
     if stored is None:
-        with jax.ensure_compile_time_eval():
-            loose = _loose(sand, dimension, dtype)
-            environment = Environment(gravity=jnp.asarray(gravity, dtype), terrain=sand.build(jnp.dtype(dtype)))
-            duration = sand.longest_step(gravity)
-            lying = lie_down(loose, environment, duration, math.ceil(sand.settle / duration))
-            lying = replace(lying, time=jnp.zeros_like(lying.time))
-            if int(lying.beyond.max()):
-                candidates, neighbours = (int(number) for number in lying.beyond)
-                raise ValueError(
-                    f"grains had {neighbours} neighbours and {candidates} candidates more than there are places: "
-                    f"raise `neighbours` above {loose.slots} or `candidates` above {loose.candidates}"
-                )
-            stored = {name: np.asarray(getattr(lying, name)) for name in _changing(lying)}
+        lying = _lying(sand, dimension, gravity, dtype)
+        stored = {name: np.asarray(getattr(lying, name)) for name in _changing(lying)}
         _write(path, stored)
     return stored
+
+
+def _lying(sand: Sand, dimension: int, gravity: float, dtype: str) -> GrainState:
+    """Grains at rest; raises Impractical where their lists are too short."""
+    loose = _loose(sand, dimension, dtype)
+    environment = Environment(gravity=jnp.asarray(gravity, dtype), terrain=sand.build(jnp.dtype(dtype)))
+    duration = sand.longest_step(gravity)
+    lying = lie_down(loose, environment, duration, math.ceil(sand.settle / duration))
+    for _ in range(MOST_ROUNDS):  # a last grain may still roll
+        if float(jnp.abs(lying.velocity).max()) < AT_REST * math.sqrt(gravity * sand.radius):
+            break
+        lying = _rest(loose, environment, duration, math.ceil(0.25 * sand.settle / duration), lying)
+    if int(lying.beyond.max()):
+        raise Impractical(f"world.terrain: {crowding(loose, lying)}")
+    return replace(lying, time=jnp.zeros_like(lying.time))
 
 
 def _changing(state: GrainState) -> list[str]:
@@ -89,11 +99,18 @@ def lie_down(loose: Grains, environment: Environment, duration: float, count: in
     def falling(_: Any, state: GrainState) -> GrainState:
         return step(smooth, environment, state, (), duration)[0]
 
-    def resting(_: Any, state: GrainState) -> GrainState:
-        return step(loose, environment, state, (), duration)[0]
-
     fallen = jax.lax.fori_loop(0, count // 2, falling, loose.rest_state())
-    return jax.lax.fori_loop(0, count - count // 2, resting, fallen)
+    return _rest(loose, environment, duration, count - count // 2, fallen)
+
+
+@partial(jax.jit, static_argnames=("duration", "count"))
+def _rest(grains: Grains, environment: Environment, duration: float, count: int, state: GrainState) -> GrainState:
+    """Some more steps."""
+
+    def resting(_: Any, state: GrainState) -> GrainState:
+        return step(grains, environment, state, (), duration)[0]
+
+    return jax.lax.fori_loop(0, count, resting, state)
 
 
 def _loose(sand: Sand, dimension: int, dtype: Any) -> Grains:

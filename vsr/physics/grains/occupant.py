@@ -63,6 +63,20 @@ class Grains(GrainModel):
         return GrainsSeen(in_order(state.position, state).T, in_order(state.velocity, state).T)
 
 
+def crowding(grains: GrainModel, state: GrainState) -> str:
+    """What to do about grains that found no place in lists."""
+    candidates, neighbours = (int(number) for number in state.beyond)
+    told = []
+    if neighbours:
+        told.append(
+            f"up to {neighbours} neighbours had no place: set `neighbours` to {grains.slots + neighbours} or more"
+        )
+    if candidates:
+        wanted = grains.candidates + candidates
+        told.append(f"up to {candidates} candidates were not looked at: set `candidates` to {wanted} or more")
+    return "; ".join(told)
+
+
 def grains_of(
     position: np.ndarray | Array,
     radius: float | np.ndarray,
