@@ -460,9 +460,9 @@ def schema(file: str, plugins: tuple[str, ...]) -> None:
 
 
 @main.command()
-@click.argument("suite", type=click.Choice(["2d", "3d", "evolve", "growth", "all"]), default="all")
+@click.argument("suite", type=click.Choice(["2d", "3d", "sand", "evolve", "growth", "all"]), default="all")
 @click.option(
-    "--scene", "scenes", metavar="NAME", multiple=True, help="Time only this scene of 2d or 3d; may be repeated."
+    "--scene", "scenes", metavar="NAME", multiple=True, help="Time only this scene of 2d, 3d or sand; may be repeated."
 )
 @click.option(
     "--repeats", type=click.IntRange(min=1), default=3, help="Timed repetitions after a warm-up; 3 by default."
@@ -485,7 +485,7 @@ def bench(
     plot: str | None,
     device: str | None,
 ) -> None:
-    """Time fixed 2-D and 3-D scenes, a generation with its search and starts, and how cost grows; prints figures."""
+    """Time fixed 2-D and 3-D scenes, sand, a generation with its search and starts, and how cost grows."""
     from experiments.bench.command import BenchOptions
     from experiments.bench.command import bench as work
 

@@ -17,8 +17,10 @@ from experiments.bench.growth import QUANTITIES, Series, series_for, slope, summ
 from experiments.bench.lattice import BenchLattice
 from experiments.bench.planar import SCENES, BenchScene
 from experiments.bench.plot import plot_growth
+from experiments.bench.sand import BenchSand
 from experiments.bench.timing import peak_bytes, without_compilation_cache
 from experiments.population import on_all_devices
+from vsr.terrain import Sand
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 PAIR = BenchScene("pair", {"shape": "aa"}, 3, seconds=(0.1, 0.1))
@@ -222,3 +224,14 @@ def test_an_implementation_that_cannot_run_is_refused(vsr, implementation):
     assert result.exit_code == 2
     assert f"'{implementation}'" in result.output
     assert "Traceback" not in result.output
+
+
+def test_sand_is_timed(tmp_path):
+    tiny = Sand(radius=0.6, depth=1.5, period=14.0, settle=0.5)
+    scenes = (BenchSand("bed", 2, tiny, 2, steps=(3, 3)), BenchSand("walk", 2, tiny, steps=(12, 12), robot=("aa",)))
+    target = tmp_path / "sand.json"
+    bench(BenchOptions("sand", repeats=1, json_file=str(target)), sands=scenes)
+    bed, walk = json.loads(target.read_text())["sand"]
+    assert bed["grains"] == walk["grains"] == tiny.count(2)
+    assert bed["grain_steps_per_s"] == pytest.approx(2 * 3 * bed["grains"] / bed["median_s"])
+    assert (bed["worlds"], walk["steps"]) == (2, 12)

@@ -269,7 +269,7 @@ def test_sand_that_cannot_be_is_refused(tmp_path, terrain, told):
 
 def test_too_few_places_in_a_bed_are_said_before_anything_is_written(tmp_path):
     file, run = tmp_path / "robot.yaml", tmp_path / "run"
-    crowded = "world: {terrain: {type: sand, radius: 0.6, depth: 2, period: 12, neighbours: 4, settle: 1}}\n"
+    crowded = "world: {terrain: {type: sand, radius: 0.5, depth: 2, period: 14, neighbours: 4}}\n"
     for command, robot in (
         (["simulate", str(file)], "robot: {body: {shape: aa}}\n"),
         (["evolve", str(file), "--out", str(run)], "robot: {body: {shape: aa}, controller: phases}\n"),

@@ -6,12 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import jax
+
 from experiments.bench.evolve import bench_evolve
-from experiments.bench.formatting import device_shown, evolve_rows, growth_rows, growth_title, lattice_row, scene_row
+from experiments.bench.formatting import (
+    device_shown,
+    evolve_rows,
+    growth_rows,
+    growth_title,
+    lattice_row,
+    sand_row,
+    scene_row,
+)
 from experiments.bench.growth import Series, bench_growth, device_series
 from experiments.bench.lattice import LATTICES, ROBOTS, BenchLattice, bench_lattice
 from experiments.bench.planar import SCENES, BenchScene, bench_scene
 from experiments.bench.plot import plot_growth
+from experiments.bench.sand import SANDS, BenchSand, bench_sand
 from experiments.bench.timing import without_compilation_cache
 from experiments.config.problems import UserError
 from experiments.console import show_pairs
@@ -22,11 +33,11 @@ from experiments.runs.meta import describe_start
 from vsr.compute.implementation import Implementation, chosen
 from vsr.spec import suggest
 
-SUITES = ("2d", "3d", "evolve", "growth")
+SUITES = ("2d", "3d", "sand", "evolve", "growth")
 """What `all` runs."""
 
 
-Scene = TypeVar("Scene", BenchScene, BenchLattice)
+Scene = TypeVar("Scene", BenchScene, BenchLattice, BenchSand)
 
 
 @dataclass(frozen=True)
@@ -50,10 +61,12 @@ def bench(
     series: Sequence[Series] | None = None,
     lattices: Sequence[BenchLattice] = LATTICES,
     robots: Sequence[BenchScene] = ROBOTS,
+    sands: Sequence[BenchSand] = SANDS,
 ) -> None:
     """Run suites and print the figures; series: those of the growth suite, by default chosen for the device."""
     suites = _suites(options)
-    _check_names(options, [*(scenes if "2d" in suites else ()), *((*lattices, *robots) if "3d" in suites else ())])
+    known = {"2d": scenes, "3d": (*lattices, *robots), "sand": sands}
+    _check_names(options, [scene for suite in suites for scene in known.get(suite, ())])
     requested = _requested(options, scenes)
     target = None if options.json_file is None else target_file("--json", options.json_file)
     figure = None if options.plot is None else target_file("--plot", options.plot, FORMATS)
@@ -68,6 +81,8 @@ def bench(
         in_3d = _requested(options, lattices), _requested(options, robots)
         if "3d" in suites and any(in_3d):
             report |= _bench_3d(options, *in_3d, f"bench 3d {title}")
+        if "sand" in suites and _requested(options, sands):
+            report["sand"] = _bench_sand(options, _requested(options, sands), f"bench sand {title}")
         if "evolve" in suites:
             report |= bench_evolve(options.repeats, options.device, options.implementation)
             show_pairs(f"bench evolve {title}", evolve_rows(report))
@@ -102,6 +117,17 @@ def _bench_3d(
     return {"lattices": found, "robots_3d": bench_scenes(robots, options.repeats, None, options.implementation)}
 
 
+def _bench_sand(options: BenchOptions, sands: Sequence[BenchSand], title: str) -> list[dict[str, Any]]:
+    """Time beds and robots on them, printing each as it is done; a CPU takes on the large ones only by name."""
+    show_pairs(title, [])
+    found = []
+    for scene in sands:
+        if scene.everywhere or options.scenes or jax.default_backend() != "cpu":
+            found.append(bench_sand(scene, options.repeats))
+            show_pairs(None, [sand_row(found[-1])])
+    return found
+
+
 def _print_growth(series: Sequence[Series], options: BenchOptions, title: str) -> list[dict[str, Any]]:
     """Time all series, printing each as it is done."""
     show_pairs(title, [])
@@ -116,10 +142,11 @@ def _suites(options: BenchOptions) -> tuple[str, ...]:
     """What to run; raises UserError where it makes no sense."""
     suites = SUITES if options.suite == "all" else (options.suite,)
     if options.scenes:
-        suites = tuple(suite for suite in suites if suite in ("2d", "3d"))
+        suites = tuple(suite for suite in suites if suite in ("2d", "3d", "sand"))
         if not suites:
             raise UserError(
-                f"--scene {options.scenes[0]}: bench {options.suite} has no scenes to choose from; bench 2d and 3d have"
+                f"--scene {options.scenes[0]}: bench {options.suite} has no scenes to choose from; "
+                "bench 2d, 3d and sand have"
             )
     if options.plot is not None and "growth" not in suites:
         given = "--scene" if options.scenes else f"bench {options.suite}"
@@ -127,7 +154,7 @@ def _suites(options: BenchOptions) -> tuple[str, ...]:
     return suites
 
 
-def _check_names(options: BenchOptions, scenes: Sequence[BenchScene | BenchLattice]) -> None:
+def _check_names(options: BenchOptions, scenes: Sequence[BenchScene | BenchLattice | BenchSand]) -> None:
     """Raise UserError for a name that there is not."""
     names = list(dict.fromkeys(scene.name for scene in scenes))
     for name in options.scenes:

@@ -25,6 +25,15 @@ def lattice_row(figures: dict[str, Any]) -> tuple[str, str]:
     return name, f"{speed}; {shown(figures)}; compile {figures['compile_s']:.1f} s{memory}; {figures['implementation']}"
 
 
+def sand_row(figures: dict[str, Any]) -> tuple[str, str]:
+    """What was timed, and what it came to."""
+    worlds = f" x {figures['worlds']} worlds" if figures["worlds"] > 1 else ""
+    name = f"{figures['scene']:16} {figures['grains']:,} grains{worlds} x {figures['steps']} steps"
+    memory = f", {bytes_shown(figures['peak_bytes'])}" if figures["peak_bytes"] else ""
+    speed = f"{figures['grain_steps_per_s']:.3g} grain-steps/s"
+    return name, f"{speed}; {shown(figures)}; compile {figures['compile_s']:.1f} s{memory}"
+
+
 def evolve_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
     """All that `vsr bench evolve` finds out."""
     generation, search, start = figures["generation"], figures["search"], figures["start"]

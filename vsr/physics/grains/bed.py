@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from vsr.environment import Environment
-from vsr.physics.grains.model import Box, GrainState
+from vsr.physics.grains.model import Box, GrainState, pair_numbers
 from vsr.physics.grains.occupant import Grains, crowding, grains_of
 from vsr.physics.grains.robots import samples_needed
 from vsr.physics.grains.step import step
@@ -47,6 +47,7 @@ def sand_bed(sand: Sand, dimension: int, gravity: float, voxel_side: float, dtyp
         loose = _loose(sand, dimension, dtype)
         settled = _settled(json.dumps(sand.to_plain()), dimension, gravity, jnp.dtype(dtype).name)
         lying = replace(loose.start, **{name: jnp.asarray(value) for name, value in settled.items()})
+        lying = replace(lying, pair=pair_numbers(loose, lying.id, lying.neighbour))
         radius = np.broadcast_to(np.asarray(loose.radius), (loose.count,))[settled["id"]]
         return replace(
             loose,
@@ -87,7 +88,7 @@ def _changing(state: GrainState) -> list[str]:
     return [
         item.name
         for item in fields(state)
-        if item.name not in ("bodies", "robots") and getattr(state, item.name) is not None
+        if item.name not in ("bodies", "robots", "pair") and getattr(state, item.name) is not None
     ]
 
 

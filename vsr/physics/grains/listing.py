@@ -19,7 +19,7 @@ from jax.custom_batching import custom_vmap
 
 from vsr.compute.vector import dot, minus, split
 from vsr.physics.grains.cells import cell_of, near, number_of, put_back, starts_of
-from vsr.physics.grains.model import GrainModel, GrainState
+from vsr.physics.grains.model import GrainModel, GrainState, pair_numbers
 
 
 def where_needed(change: Callable[[Any, Any], Any], needed: Array, constants: Any, state: Any) -> Any:
@@ -97,6 +97,7 @@ def listed(grains: GrainModel, state: GrainState) -> GrainState:
         spin=None if state.spin is None else state.spin[:, order],
         id=state.id[order],
         neighbour=found.place,
+        pair=pair_numbers(grains, state.id[order], found.place),
         impulse=carried(state.impulse),
         rolling=None if state.rolling is None else carried(state.rolling),
         listed_at=position,

@@ -7,7 +7,7 @@ the order of the cells they are in; `GrainState.id` says which is which.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -119,6 +119,19 @@ class GrainModel:
         return self.box.cells(self.reach)
 
 
+class PairNumbers(NamedTuple):
+    """What grains and those listed have together; each (k, n)."""
+
+    touching: Array
+    """distance of centres at which they touch [m]"""
+    mass: Array
+    """that a push between them has to move, m m' / (m + m') [kg]"""
+    yielding: Array
+    """share of the way apart that the grain takes, m' / (m + m')"""
+    friction: Array
+    """coefficient, (k, n) or ()"""
+
+
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class GrainState:
@@ -134,6 +147,8 @@ class GrainState:
     """number of each grain, (n,)"""
     neighbour: Array
     """places of the grains listed, (k, n); the grain's own where a slot is empty"""
+    pair: PairNumbers | None
+    """of grains and those listed; None if all are alike"""
     impulse: Array
     """from the grain listed [N s], (k, dimension, n)"""
     rolling: Array | None
@@ -152,6 +167,21 @@ class GrainState:
     """[s], ()"""
     beyond: Array
     """candidates and neighbours that found no place, the most of any grain so far, (2,)"""
+
+
+def pair_numbers(grains: GrainModel, number: Array, listed: Array) -> PairNumbers | None:
+    """Of grains with these ids, (n,), and those listed, (k, n); None if all are alike."""
+    if all(jnp.ndim(value) == 0 for value in (grains.radius, grains.mass, grains.friction)):
+        return None
+
+    def both(value: Array) -> tuple[Array, Array]:
+        own = value if value.ndim == 0 else value[number]
+        return jnp.broadcast_to(own, listed.shape), own if own.ndim == 0 else own[listed]
+
+    (radius, far), (mass, other), (friction, rough) = map(both, (grains.radius, grains.mass, grains.friction))
+    total = mass + other
+    together = jnp.sqrt(friction * rough) if grains.friction.ndim else grains.friction
+    return PairNumbers(radius + far, mass * other / total, other / total, together)
 
 
 def momentum(grains: GrainModel, state: GrainState) -> Array:

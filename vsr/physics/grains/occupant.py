@@ -26,6 +26,7 @@ from vsr.physics.grains.model import (
     GrainModel,
     GrainState,
     in_order,
+    pair_numbers,
 )
 from vsr.physics.grains.robots import no_contacts
 from vsr.physics.grains.step import step
@@ -121,6 +122,7 @@ def grains_of(
         spin=None if turning is None else jnp.zeros((turning, count), dtype),
         id=own,
         neighbour=jnp.tile(own, (slots, 1)),
+        pair=None,
         impulse=jnp.zeros((slots, dimension, count), dtype),
         rolling=None if turning is None else jnp.zeros((slots, turning, count), dtype),
         listed_at=jnp.full_like(position, jnp.inf),
@@ -131,7 +133,7 @@ def grains_of(
         time=jnp.zeros((), dtype),
         beyond=jnp.zeros(2, jnp.int32),
     )
-    return Grains(
+    grains = Grains(
         start=start,
         radius=jnp.asarray(radius, dtype),
         mass=jnp.asarray(mass, dtype),
@@ -145,3 +147,4 @@ def grains_of(
         samples=samples,
         iterations=iterations,
     )
+    return replace(grains, start=replace(start, pair=pair_numbers(grains, own, start.neighbour)))

@@ -37,7 +37,7 @@ from vsr.physics.grains.bodies import (
 from vsr.physics.grains.cells import difference
 from vsr.physics.grains.contact import NEVER, Pairs, answered, shift, wanted_parting, wanted_return
 from vsr.physics.grains.listing import has_moved, listed, where_needed
-from vsr.physics.grains.model import RELAXATION, SLOP, GrainModel, GrainState, each
+from vsr.physics.grains.model import RELAXATION, SLOP, GrainModel, GrainState, PairNumbers, each
 from vsr.physics.grains.robots import (
     Standing,
     list_contacts,
@@ -343,27 +343,26 @@ def neighbours(grains: GrainModel, state: GrainState, duration: float) -> tuple[
     """Contacts of grains with those listed, and how far each grain is moved out of them [m]."""
     listed = state.neighbour
     empty = listed == jnp.arange(grains.count)
-    radius, mass, friction = (each(number, state) for number in (grains.radius, grains.mass, grains.friction))
-
-    def there(number: Array) -> Array:
-        return number if number.ndim == 0 else number[listed]
-
+    pair = state.pair
+    if pair is None:
+        half = jnp.asarray(0.5, grains.mass.dtype)
+        pair = PairNumbers(2 * grains.radius, half * grains.mass, half, grains.friction)
     here = split(state.position, 0)
     others = materialize(here[0], tuple(part[listed] for part in here))
     between = difference(grains.box, here, others)
     squared = jnp.where(empty, 1, dot(between, between))
     inverse, distance = materialize(here[0], (jax.lax.rsqrt(squared), jnp.sqrt(squared)))
-    gap = jnp.where(empty, grains.skin, distance - (radius + there(radius)))
+    gap = jnp.where(empty, grains.skin, distance - pair.touching)
     normal = times(inverse, between)
-    share = RELAXATION / (1 / mass + 1 / there(mass))
+    share = RELAXATION * pair.mass
     pairs = Pairs(
         normal=normal,
         bias=jnp.where(empty, NEVER, wanted_parting(gap, duration)),
-        friction=combined_friction(friction, there(friction)),
+        friction=pair.friction,
         share=share,
         share_across=share if state.spin is None else share / _turning(grains),
     )
-    apart = shift(gap, SLOP * grains.largest) * (there(mass) / (mass + there(mass)))
+    apart = shift(gap, SLOP * grains.largest) * pair.yielding
     return pairs, tuple(total(apart * part) for part in normal)
 
 
