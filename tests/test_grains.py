@@ -202,6 +202,14 @@ def test_a_robot_stands_on_sand_and_not_on_the_ground_below(masses):
     assert float(jnp.linalg.norm(grains.position[-1] - grains.position[0], axis=-1).max()) > 0.002  # and was pressed
 
 
+def test_sand_in_double_precision():
+    scene = scene_on(SMALL_SAND, duration=0.2)
+    scene = scene.model_copy(update={"physics": scene.physics.model_copy(update={"precision": "float64"})})
+    outcome = simulate(scene, keep_trajectory=True)
+    assert not outcome.failed
+    assert outcome.trajectory.occupants["sand"].position.dtype == jnp.float64
+
+
 def test_robots_in_a_batch_walk_as_they_do_alone():
     scenario, controller = scene_on(SMALL_SAND, duration=0.5).build()
     start = reset(jax.random.key(0), scenario)

@@ -157,8 +157,9 @@ def list_contacts(
     size = contacts.grain.shape[0]
     flat = found.place.reshape(-1)
     (chosen,) = jnp.nonzero(flat < grains.count, size=size, fill_value=flat.shape[0])
-    grain = jnp.append(flat, grains.count)[chosen]
-    number = jnp.append(state.id, -1)[grain]
+    chosen = chosen.astype(jnp.int32)
+    grain = jnp.append(flat, jnp.int32(grains.count))[chosen]
+    number = jnp.append(state.id, jnp.int32(-1))[grain]
     over = chosen % faces.cell.shape[0]
     missed = jnp.maximum((flat < grains.count).sum() - size, 0) + jnp.maximum(found.found - SLOTS, 0).max()
     listed = RobotContacts(

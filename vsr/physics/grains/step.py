@@ -61,7 +61,7 @@ class _Impulses(NamedTuple):
     bodies: Vector
     """(bodies, grains)"""
     robots: tuple[Vector, ...]
-    """for each robot, (slots, samples)"""
+    """for each robot, (contacts,)"""
 
 
 class _Meeting(NamedTuple):
