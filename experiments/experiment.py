@@ -86,8 +86,8 @@ class Experiment(Spec):
     @model_validator(mode="after")
     def _possible(self) -> Experiment:
         body = self.robot.body
-        width = body.possible.shape[-1] * body.voxel_side
-        complaints = check_episode(body, body.materials.values(), width, self.world, self.task, self.physics)
+        cells = body.possible.shape
+        complaints = check_episode(body, body.materials.values(), cells, self.world, self.task, self.physics)
         known = self.task.known_measures()
         used = [(("fitness", "measure"), self.fitness.measure), *((("ea",), name) for name in self.ea.descriptors)]
         complaints += [

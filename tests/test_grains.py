@@ -18,9 +18,9 @@ from vsr.physics.grains import Box, bed, driven, fixed, free, grains_of
 from vsr.physics.grains.listing import listed, where_needed
 from vsr.physics.grains.model import in_order, momentum
 from vsr.physics.grains.robots import contacts_needed, samples_needed
-from vsr.physics.grains.step import step
+from vsr.physics.grains.step import neighbours, step
 from vsr.scene import Robot, Scene, World, simulate
-from vsr.sdf import Block, HalfSpace
+from vsr.sdf import Ball, Block, HalfSpace
 from vsr.tasks import Locomotion, Placement
 from vsr.terrain import Flat, Sand
 from vsr.terrain.surface import Terrain
@@ -109,7 +109,7 @@ def test_too_few_places_are_counted_and_make_a_failure():
     assert int(grains.failure(state)) == Failure.crowded
     few = replace(grains, slots=15, candidates=1)
     assert int(listed(replace(few, start=grains.start), replace(state, neighbour=jnp.zeros((15, 27), jnp.int32),
-               impulse=jnp.zeros((15, 3, 27)), beyond=jnp.zeros(2, jnp.int32))).beyond[0]) > 0  # fmt: skip
+               impulse=jnp.zeros((15, 3, 27)), beyond=jnp.zeros(3, jnp.int32))).beyond[0]) > 0  # fmt: skip
 
 
 def test_a_cyclic_box_has_no_ends():
@@ -217,6 +217,24 @@ def test_robots_in_a_batch_walk_as_they_do_alone():
     two = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), start)
     many = jax.jit(jax.vmap(lambda state: rollout(scenario, controller, state)))(two)
     np.testing.assert_allclose(many.end, jnp.stack([alone.end] * 2), atol=1e-4)
+
+
+def test_friction_is_back_when_a_bed_has_fallen():
+    """Beds fall without friction; numbers of pairs are kept with the list and must not keep that."""
+    for friction in (0.5, np.full(60, 0.5)):
+        grains = scenes.in_container(2, 60, (8.8 * scenes.RADIUS, 4.0), friction=friction, wall_friction=0.5)
+        lying = bed.lie_down(grains, scenes.free_space(), scenes.STEP, 4)
+        pairs, _ = neighbours(grains, lying, scenes.STEP)
+        assert np.allclose(pairs.friction, 0.5)
+
+
+def test_a_body_far_round_a_cyclic_box_is_met():
+    box = Box((0.0, 0.0), (0.4, 0.4), (True, False))
+    for away in (0.0, 0.8, -1.2):
+        ball = fixed(Ball(jnp.asarray(0.03)), (0.1 + away, 0.1))
+        grains = grains_of(np.array([[0.1, 0.145]]), 0.02, 1.0, box=box, bodies=[ball], grounded=False)
+        state = scenes.run(grains, scenes.free_space(), grains.rest_state(), 20)
+        assert float(jnp.abs(state.velocity).max()) < 1e-3  # it lies on the ball
 
 
 def test_beds_are_kept_by_their_description(tmp_path, monkeypatch):

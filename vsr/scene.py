@@ -137,10 +137,16 @@ def plan(voxels: Voxels, materials: Iterable[Material], world: World, task: Task
 
 
 def check_episode(
-    voxels: Voxels, materials: Iterable[Material], width: float, world: World, task: Task, physics: Physics
+    voxels: Voxels,
+    materials: Iterable[Material],
+    cells: tuple[int, ...],
+    world: World,
+    task: Task,
+    physics: Physics,
 ) -> list[tuple[tuple[str, ...], str]]:
-    """Complaints (path and reason) about an episode that cannot be simulated; width: of the robot [m]."""
+    """Complaints (path and reason) about an episode that cannot be simulated; cells: of the robot's grid."""
     complaints, materials = [], list(materials)
+    width, size = cells[-1] * voxels.voxel_side, max(cells) * voxels.voxel_side
     try:
         schedule = plan(voxels, materials, world, task, physics)
         total = schedule.steps * schedule.substeps
@@ -157,7 +163,7 @@ def check_episode(
         complaints.append((("physics", "implementation"), text))
     if world.terrain is not None and world.terrain.in_3d and voxels.dimension == 2:
         complaints.append((("world", "terrain"), "its height changes along y; a 2-D robot needs a line of ground"))
-    complaints += _check_sand(voxels, width, world)
+    complaints += _check_sand(voxels, size, world)
     unplaceable = task.placement.misfit(voxels.dimension)
     if unplaceable is not None:
         complaints.append((("task", "placement", unplaceable[0]), unplaceable[1]))
@@ -170,16 +176,17 @@ def check_episode(
     return complaints
 
 
-def _check_sand(voxels: Voxels, width: float, world: World) -> list[tuple[tuple[str, ...], str]]:
-    """Complaints about sand that robots of a width [m] cannot walk on."""
+def _check_sand(voxels: Voxels, size: float, world: World) -> list[tuple[tuple[str, ...], str]]:
+    """Complaints about sand that robots of a size [m], whichever way they lie, cannot walk on."""
     sand, path = world.terrain, ("world", "terrain")
     if not isinstance(sand, Sand):
         return []
     if world.gravity == 0:
         return [(path, "sand does not lie without gravity")]
     complaints = []
-    if 1.5 * width + 4 * sand.largest > sand.period:
-        text = f"{sand.period:g} m given; robots {width:g} m wide would meet themselves: {1.6 * width + 4:.3g} or more"
+    needed = 1.5 * size + 4 * sand.largest
+    if needed > sand.period:
+        text = f"{sand.period:g} m given; robots of {size:g} m would meet themselves: at least {needed:.4g}"
         complaints.append(((*path, "period"), text))
     if sand.count(voxels.dimension) > MOST_GRAINS:
         text = f"{sand.count(voxels.dimension):.3g} grains; at most {MOST_GRAINS:.3g}: larger ones, or less deep"
@@ -203,8 +210,8 @@ class Scene(Displayed, Spec):
     @model_validator(mode="after")
     def _possible(self) -> Scene:
         body = self.robot.body
-        width = body.cells.shape[-1] * body.voxel_side
-        complaints = check_episode(body, self._used_materials(), width, self.world, self.task, self.physics)
+        cells = body.cells.shape
+        complaints = check_episode(body, self._used_materials(), cells, self.world, self.task, self.physics)
         if complaints:
             raise misfit(complaints)
         return self

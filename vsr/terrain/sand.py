@@ -16,7 +16,9 @@ MOST_GRAINS = 2_000_000
 FILLED = {2: 0.82, 3: 0.58}
 """Share of the room that grains take up when they lie, about."""
 LONGEST_STEP = 0.018
-"""Of a step of grains, in units of the root of radius over gravity (measured: docs/sand.md)."""
+"""Of a step of grains, in units of the root of radius over gravity (measured: docs/sand.md) ..."""
+LAYERS = 16
+"""... up to so many layers; what deeper ones do must travel farther within a step."""
 
 
 class Sand(Flat):
@@ -74,4 +76,12 @@ class Sand(Flat):
 
     def longest_step(self, gravity: float) -> float:
         """In which grains can be moved at once [s]: so that a bed comes to rest, and lies still."""
-        return LONGEST_STEP * math.sqrt(self.radius / gravity) if gravity else math.inf
+        return longest_step(self.radius, self.depth, gravity)
+
+
+def longest_step(radius: float, depth: float, gravity: float) -> float:
+    """Of beds of grains [s]; radius, depth: [m]."""
+    if not gravity:
+        return math.inf
+    layers = depth / (2 * radius)
+    return LONGEST_STEP * math.sqrt(radius / gravity) * min(1.0, LAYERS / layers)

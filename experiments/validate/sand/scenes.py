@@ -106,7 +106,7 @@ def in_container(
     count: int,
     size: Sequence[float],
     *,
-    friction: float = 0.5,
+    friction: float | np.ndarray = 0.5,
     wall_friction: float | None = None,
     spread: float = 0.15,
     seed: int = 1,
@@ -123,6 +123,6 @@ def in_container(
         friction=friction,
         rolling=rolling,
         box=closed_box(dimension, size),
-        bodies=[*container(size, friction if wall_friction is None else wall_friction), *bodies],
+        bodies=[*container(size, float(np.mean(friction)) if wall_friction is None else wall_friction), *bodies],
         grounded=False,
     )

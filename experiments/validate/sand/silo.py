@@ -51,6 +51,7 @@ def check_silo() -> Findings:
         absolute(
             "rise of the floor's load when the filling doubles again", max(high / middle - 1, 0), 0, 0.25, "", note
         ),
+        absolute("the same with its sign", high / middle - 1, 0, None, "", note),
         absolute("rise when it doubled first", middle / low - 1, 0, None, "", note),
     ]
     findings.series["silo"] = {"weight": [w for _, w in shares], "floor": [f for f, _ in shares]}

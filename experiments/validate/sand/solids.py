@@ -119,7 +119,7 @@ def check_drag() -> Findings:
         [
             absolute("least rise of the force with depth", min(0.0, float(np.diff(forces).min())), 0, 0.0, "N/m", note),
             absolute("exponent of the force over depth", power, 2.0, None, "", note),
-            absolute("reaction + sum of impulses over the reaction", mismatch, 0, 1e-5, "", note),
+            absolute("reactions + what grains gained, over their weight", mismatch, 0, 1e-5, "", note),
         ]
     )
     findings.series["drag"] = {"depth": list(DEPTHS), "force": forces}

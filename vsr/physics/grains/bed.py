@@ -27,7 +27,7 @@ from vsr.physics.grains.step import step
 from vsr.spec import Impractical
 from vsr.terrain.sand import Sand
 
-VERSION = 2
+VERSION = 3
 """Of how beds are made: another number, and those on disk are made anew."""
 ROOM = 1.15
 """Between centres at the start, in diameters of the largest grain."""
@@ -100,7 +100,10 @@ def lie_down(loose: Grains, environment: Environment, duration: float, count: in
     def falling(_: Any, state: GrainState) -> GrainState:
         return step(smooth, environment, state, (), duration)[0]
 
-    fallen = jax.lax.fori_loop(0, count // 2, falling, loose.rest_state())
+    start = loose.rest_state()
+    start = replace(start, pair=pair_numbers(smooth, start.id, start.neighbour))
+    fallen = jax.lax.fori_loop(0, count // 2, falling, start)
+    fallen = replace(fallen, pair=pair_numbers(loose, fallen.id, fallen.neighbour))
     return _rest(loose, environment, duration, count - count // 2, fallen)
 
 

@@ -128,8 +128,8 @@ class PairNumbers(NamedTuple):
     """that a push between them has to move, m m' / (m + m') [kg]"""
     yielding: Array
     """share of the way apart that the grain takes, m' / (m + m')"""
-    friction: Array
-    """coefficient, (k, n) or ()"""
+    friction: Array | None
+    """coefficient; None if it is that of all grains"""
 
 
 @jax.tree_util.register_dataclass
@@ -166,7 +166,7 @@ class GrainState:
     time: Array
     """[s], ()"""
     beyond: Array
-    """candidates and neighbours that found no place, the most of any grain so far, (2,)"""
+    """what found no place so far: candidates and neighbours of a grain, contacts of a robot, the most of each, (3,)"""
 
 
 def pair_numbers(grains: GrainModel, number: Array, listed: Array) -> PairNumbers | None:
@@ -180,7 +180,7 @@ def pair_numbers(grains: GrainModel, number: Array, listed: Array) -> PairNumber
 
     (radius, far), (mass, other), (friction, rough) = map(both, (grains.radius, grains.mass, grains.friction))
     total = mass + other
-    together = jnp.sqrt(friction * rough) if grains.friction.ndim else grains.friction
+    together = jnp.sqrt(friction * rough) if grains.friction.ndim else None
     return PairNumbers(radius + far, mass * other / total, other / total, together)
 
 

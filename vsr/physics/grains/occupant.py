@@ -66,7 +66,7 @@ class Grains(GrainModel):
 
 def crowding(grains: GrainModel, state: GrainState) -> str:
     """What to do about grains that found no place in lists."""
-    candidates, neighbours = (int(number) for number in state.beyond)
+    candidates, neighbours, contacts = (int(number) for number in state.beyond)
     told = []
     if neighbours:
         told.append(
@@ -75,6 +75,8 @@ def crowding(grains: GrainModel, state: GrainState) -> str:
     if candidates:
         wanted = grains.candidates + candidates
         told.append(f"up to {candidates} candidates were not looked at: set `candidates` to {wanted} or more")
+    if contacts:
+        told.append(f"{contacts} contacts with a robot had no place: larger grains have fewer")
     return "; ".join(told)
 
 
@@ -131,7 +133,7 @@ def grains_of(
         bodies=tuple(body.motion for body in bodies if body.is_free),
         robots=(),
         time=jnp.zeros((), dtype),
-        beyond=jnp.zeros(2, jnp.int32),
+        beyond=jnp.zeros(3, jnp.int32),
     )
     grains = Grains(
         start=start,

@@ -124,16 +124,17 @@ def robot_has_moved(grains: GrainModel, robot: Met, contacts: RobotContacts) -> 
 def list_contacts(
     grains: GrainModel, state: GrainState, robot: Met, contacts: RobotContacts
 ) -> tuple[RobotContacts, Array]:
-    """Grains near a robot's faces, with the impulses that they had, and how many found no place, (2,)."""
+    """Grains near a robot's faces, with the impulses that they had, and how many found no place, (3,)."""
     hull, present = robot.hull, robot.model.present.reshape(-1) > 0
     faces = _faces(robot.model.present.shape, grains.samples)
-    corners = _corners(hull.position, faces.corner)
-    sample = _mixed(_weights(tuple(faces.at)), corners)
-    tangents = _tangents(tuple(faces.at), corners)
-    outward = _outward(faces.outward, tangents)
-    exposed = present[faces.cell] & ~jnp.append(present, False)[faces.beyond]
+    at = tuple(jnp.asarray(part, hull.position.dtype) for part in faces.at)
+    corners = _corners(hull.position, jnp.asarray(faces.corner))
+    sample = _mixed(_weights(at), corners)
+    tangents = _tangents(at, corners)
+    outward = _outward(jnp.asarray(faces.outward, hull.position.dtype), tangents)
+    exposed = present[jnp.asarray(faces.cell)] & ~jnp.append(present, False)[jnp.asarray(faces.beyond)]
     half = 0.5 / faces.per_side
-    first, last = (faces.at < 1.5 * half), (faces.at > 1 - 1.5 * half)
+    first, last = ([jnp.asarray(part) for part in ends] for ends in (faces.at < 1.5 * half, faces.at > 1 - 1.5 * half))
 
     def stands_over(between: Vector) -> Array:
         """Whether a grain is over this part of an open face and near enough."""
@@ -169,7 +170,7 @@ def list_contacts(
         impulse=_carried(contacts, number, over, jnp.asarray(faces.face)),
         listed_at=hull.position,
     )
-    return listed, jnp.stack([found.unseen, missed])
+    return listed, jnp.stack([found.unseen, jnp.zeros_like(missed), missed])
 
 
 def _carried(contacts: RobotContacts, number: Array, sample: Array, face: Array) -> Array:
@@ -278,17 +279,17 @@ def _faces(cells: tuple[int, ...], samples: int) -> Faces:
         over.append(np.tile(at, number.size))
         face.append(owner + kind * number.size)
     return Faces(
-        corner=np.concatenate(corner, 1),
-        cell=np.concatenate(cell),
-        beyond=np.concatenate(beyond),
+        corner=np.concatenate(corner, 1).astype(np.int32),
+        cell=np.concatenate(cell).astype(np.int32),
+        beyond=np.concatenate(beyond).astype(np.int32),
         outward=np.concatenate(outward).astype(float),
         at=np.concatenate(over, 1),
-        face=np.concatenate(face),
+        face=np.concatenate(face).astype(np.int32),
         per_side=samples,
     )
 
 
-def _weights(at: Sequence[Array | np.ndarray]) -> Vector:
+def _weights(at: Sequence[Array]) -> Vector:
     """Of a face's corners at places on it: linear along each of its directions."""
     weights = []
     for ends in itertools.product((0, 1), repeat=len(at)):
@@ -296,7 +297,7 @@ def _weights(at: Sequence[Array | np.ndarray]) -> Vector:
     return tuple(weights)
 
 
-def _tangents(at: Sequence[Array | np.ndarray], corners: list[Vector]) -> tuple[Vector, ...]:
+def _tangents(at: Sequence[Array], corners: list[Vector]) -> tuple[Vector, ...]:
     """How places move along each direction of a face, from one end to the other [m]."""
     tangents = []
     for axis in range(len(at)):
@@ -306,7 +307,7 @@ def _tangents(at: Sequence[Array | np.ndarray], corners: list[Vector]) -> tuple[
     return tuple(tangents)
 
 
-def _outward(sign: Array | np.ndarray, tangents: tuple[Vector, ...]) -> Vector:
+def _outward(sign: Array, tangents: tuple[Vector, ...]) -> Vector:
     """The unit normal out of faces."""
     if len(tangents) == 1:
         ((x, y),) = tangents
@@ -329,7 +330,7 @@ def _shares(between: Vector, tangents: tuple[Vector, ...]) -> list[Array]:
     return [(a * bb - b * ab) / whole, (b * aa - a * ab) / whole]
 
 
-def _corners(values: Array, corner: Array | np.ndarray) -> list[Vector]:
+def _corners(values: Array, corner: Array) -> list[Vector]:
     """Vectors of each end of faces; values: as in Hull.position; corner: (ends, faces)."""
     flat = values.reshape(-1, values.shape[-1])
     return [split(flat[place], 1) for place in corner]

@@ -34,7 +34,7 @@ from vsr.physics.grains.bodies import (
     speed_at,
     touch,
 )
-from vsr.physics.grains.cells import difference
+from vsr.physics.grains.cells import difference, put_back
 from vsr.physics.grains.contact import NEVER, Pairs, answered, shift, wanted_parting, wanted_return
 from vsr.physics.grains.listing import has_moved, listed, where_needed
 from vsr.physics.grains.model import RELAXATION, SLOP, GrainModel, GrainState, PairNumbers, each
@@ -336,7 +336,8 @@ def _from(grains: GrainModel, body: Body, pose: Pose, state: GrainState) -> Arra
     if isinstance(body.shape, Ridge):
         return state.position
     here = split(state.position, 0)
-    return join(difference(grains.box, here, tuple(jnp.broadcast_to(at, here[0].shape) for at in pose.position)), 0)
+    origin = put_back(grains.box, pose.position[:, None])
+    return join(difference(grains.box, here, tuple(jnp.broadcast_to(at, here[0].shape) for at in origin)), 0)
 
 
 def neighbours(grains: GrainModel, state: GrainState, duration: float) -> tuple[Pairs, Vector]:
@@ -346,7 +347,7 @@ def neighbours(grains: GrainModel, state: GrainState, duration: float) -> tuple[
     pair = state.pair
     if pair is None:
         half = jnp.asarray(0.5, grains.mass.dtype)
-        pair = PairNumbers(2 * grains.radius, half * grains.mass, half, grains.friction)
+        pair = PairNumbers(2 * grains.radius, half * grains.mass, half, None)
     here = split(state.position, 0)
     others = materialize(here[0], tuple(part[listed] for part in here))
     between = difference(grains.box, here, others)
@@ -358,7 +359,7 @@ def neighbours(grains: GrainModel, state: GrainState, duration: float) -> tuple[
     pairs = Pairs(
         normal=normal,
         bias=jnp.where(empty, NEVER, wanted_parting(gap, duration)),
-        friction=pair.friction,
+        friction=grains.friction if pair.friction is None else pair.friction,
         share=share,
         share_across=share if state.spin is None else share / _turning(grains),
     )
