@@ -21,7 +21,19 @@ from vsr.physics.squares.geometry import rest_state
 settings.register_profile("suite", deadline=None, max_examples=25, derandomize=True)
 settings.load_profile("suite")
 
-SLOWEST = ("evolve", "advance", "hosts", "validation", "motion", "studies", "episode", "evo", "encodings", "contact")
+SLOWEST = (
+    "evolve",
+    "advance",
+    "hosts",
+    "validation",
+    "motion",
+    "studies",
+    "episode",
+    "evo",
+    "encodings",
+    "contact",
+    "grains",
+)
 """Files of tests that take longest; they are run first, so that no worker is left with one at the end."""
 
 

@@ -50,6 +50,7 @@ def test_a_column_comes_to_rest_and_lies_still():
     assert findings.rows[0].measured > 0  # there are contacts at all
 
 
+@pytest.mark.slow
 def test_without_kept_impulses_a_column_does_not_lie_still():
     """What warm starting is for: the check above can fail."""
     grains = scenes.in_container(2, 60, (8.8 * scenes.RADIUS, 4.0))
@@ -154,6 +155,7 @@ def test_turning_grains_roll_down_and_sliding_ones_stick():
     assert float(jnp.linalg.norm(state.spin)) == pytest.approx(fast / 0.02, rel=0.02)
 
 
+@pytest.mark.slow
 def test_a_free_body_rests_on_grains_and_a_driven_one_feels_them():
     size = (0.6, 1.0)
     grains = scenes.in_container(2, 60, size)
@@ -174,7 +176,7 @@ def test_a_free_body_rests_on_grains_and_a_driven_one_feels_them():
     assert float(reactions[-1].impulse[0]) < 0  # grains push back
 
 
-@pytest.mark.parametrize("name", walkers.BODIES)
+@pytest.mark.parametrize("name", ["squares", "points", pytest.param("3-D", marks=pytest.mark.slow)])
 def test_what_grains_gain_a_robot_loses(name):
     drift, exchanged = walkers.thrown_at_grains(walkers.BODIES[name], 0.3)
     assert exchanged > 5.0
@@ -202,6 +204,7 @@ def test_a_robot_stands_on_sand_and_not_on_the_ground_below(masses):
     assert float(jnp.linalg.norm(grains.position[-1] - grains.position[0], axis=-1).max()) > 0.002  # and was pressed
 
 
+@pytest.mark.slow
 def test_sand_in_double_precision():
     scene = scene_on(SMALL_SAND, duration=0.2)
     scene = scene.model_copy(update={"physics": scene.physics.model_copy(update={"precision": "float64"})})
@@ -251,7 +254,7 @@ def test_beds_are_kept_by_their_description(tmp_path, monkeypatch):
     assert not bool((other.start.position == bed._loose(sand, 2, jnp.float32).start.position).all())
 
 
-@pytest.mark.parametrize("dimension", [2, 3])
+@pytest.mark.parametrize("dimension", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_every_key_of_grains_changes_them(dimension):
     given = {"radius": 0.3, "spread": 0.2, "density": 3.0, "rolling": 0.1, "period": 12.0, "seed": 2, "depth": 4.0,
              "neighbours": 20, "candidates": 30, "friction": 0.4}  # fmt: skip
