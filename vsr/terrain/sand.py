@@ -17,7 +17,7 @@ FILLED = {2: 0.82, 3: 0.58}
 """Share of the room that grains take up when they lie, about."""
 LONGEST_STEP = 0.018
 """Of a step of grains, in units of the root of radius over gravity (measured: docs/sand.md) ..."""
-LAYERS = 16
+LAYERS = 8
 """... up to so many layers; what deeper ones do must travel farther within a step."""
 
 
