@@ -39,7 +39,7 @@ def test_friction_holds_up_to_its_angle_and_slides_beyond(dimension):
     holds(contacts.check_incline(dimension))
 
 
-@pytest.mark.parametrize("dimension", [2, 3])
+@pytest.mark.parametrize("dimension", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_momentum_stays_energy_falls_and_a_boost_changes_nothing(dimension):
     holds(contacts.check_conservation(dimension))
 
@@ -213,6 +213,7 @@ def test_sand_in_double_precision():
     assert outcome.trajectory.occupants["sand"].position.dtype == jnp.float64
 
 
+@pytest.mark.slow
 def test_robots_in_a_batch_walk_as_they_do_alone():
     scenario, controller = scene_on(SMALL_SAND, duration=0.5).build()
     start = reset(jax.random.key(0), scenario)
