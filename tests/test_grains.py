@@ -281,7 +281,7 @@ def test_places_are_enough_for_a_buried_body():
 
 
 @pytest.mark.parametrize(
-    ("terrain", "told"),
+    ("terrain", "message"),
     [
         ("{type: sand, depth: 0.2}", "less than a grain"),
         ("{type: sand, period: 9}", "would meet themselves"),
@@ -289,12 +289,12 @@ def test_places_are_enough_for_a_buried_body():
         ("{type: sand, spread: 0.5}", "less than or equal to 0.33"),
     ],
 )
-def test_sand_that_cannot_be_is_refused(tmp_path, terrain, told):
+def test_impossible_sand_is_refused(tmp_path, terrain, message):
     file = tmp_path / "robot.yaml"
     file.write_text(f"robot: {{body: {{shape: aaa}}}}\nworld: {{terrain: {terrain}}}\n")
     result = CliRunner().invoke(cli.main, ["check", str(file)])
     assert result.exit_code == 2
-    assert told in " ".join(result.output.split())
+    assert message in " ".join(result.output.split())
 
 
 def test_too_few_places_in_a_bed_are_said_before_anything_is_written(tmp_path):

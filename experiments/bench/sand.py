@@ -88,7 +88,7 @@ def bench_sand(scene: BenchSand, repeats: int) -> dict[str, Any]:
 
 
 def _lie(scene: BenchSand, steps: int) -> tuple[Callable[[Any], Any], Any]:
-    """A bed at rest, and so many steps of it."""
+    """A function that takes a bed a number of steps further, and the bed at rest."""
     grains = sand_bed(scene.sand, scene.dimension, GRAVITY, VOXEL_SIDE)
     environment = Environment(gravity=jnp.float32(GRAVITY), terrain=scene.sand.build())
     duration = scene.sand.longest_step(GRAVITY)
@@ -100,7 +100,7 @@ def _lie(scene: BenchSand, steps: int) -> tuple[Callable[[Any], Any], Any]:
 
 
 def _walk(scene: BenchSand, steps: int) -> tuple[Callable[[Any], Any], Any]:
-    """A robot that walks on sand, for so many substeps."""
+    """A function that lets a robot walk on sand for a number of substeps, and its start."""
     assert scene.robot is not None
     physics = Physics(time_step=1 / 30)
     described = Scene(

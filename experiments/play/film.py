@@ -179,7 +179,9 @@ def _palette(film: Film) -> Image.Image:
     ]
     width = max(film.size[0], chosen[0].width)
     pieces = [film.key.resize((width, film.key.height)), *chosen]
-    if film.painters[0].grain_colours is not None:  # grains have so many colours that voxels need more room here
+    if (
+        film.painters[0].grain_colours is not None
+    ):  # the colours of grains would crowd those of voxels out of the palette
         pieces += [_voxel_colours(film.painters[0].look, width, image.height // 4) for image in chosen]
     sample = Image.new("RGB", (width, sum(image.height for image in pieces)), PAPER)
     top = 0

@@ -33,7 +33,7 @@ LOST = 1.4
 """Of the width that does not count, in diameters (Beverloo's k)."""
 FRICTIONS = (0.1, 0.3, 0.5, 0.8)
 EXPECTED = 10.0, 30.0
-"""Between which heaps of discs that turn a little are expected to rest [degrees]."""
+"""Between which heaps of discs that turn a little should rest [degrees]: a wide range of our own, set after a run."""
 
 
 def check_hourglass() -> Findings:

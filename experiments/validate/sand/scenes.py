@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -112,11 +112,10 @@ def in_container(
     seed: int = 1,
     rolling: float | None = None,
     bodies: Sequence[Body] = (),
-    make: Callable[..., Grains] = grains_of,
 ) -> Grains:
     """Grains thrown into a container; its floor and walls are the first bodies."""
     radius = radii(count, spread, seed)
-    return make(
+    return grains_of(
         thrown_in(count, size, radius, seed),
         radius,
         weight_of(dimension, radius),
