@@ -27,7 +27,7 @@ from vsr.compute.gpu.ptx import WARP
 from vsr.compute.vector import Vector, plus, times
 from vsr.lattice.integrators import FORCE_EVALUATION_OFFSET, NodeState
 from vsr.lattice.step import StepInputs, meet_obstacles, move
-from vsr.terrain.surface import Terrain
+from vsr.terrain.surface import Terrain, by_numbers
 
 MOST_LANES = 128
 """Nodes of one program."""
@@ -130,7 +130,7 @@ class Launcher:
         self.by_velocity, self.interpret = by_velocity, interpret
         around = inputs.environment
         if isinstance(around.terrain, Terrain) and around.terrain.convex:
-            in_kernel = replace(around, terrain=_by_numbers(around.terrain))
+            in_kernel = replace(around, terrain=by_numbers(around.terrain))
         else:
             in_kernel = replace(around, bodies=() if around.terrain else around.bodies, terrain=None)
         self.in_kernel = inputs._replace(environment=in_kernel)
@@ -265,8 +265,3 @@ def _ahead(share: float, moving: NodeState, step: Array) -> NodeState:
 
 def _moved(integrator: str, force: Vector, own: NodeState, inputs: StepInputs, step: Array) -> NodeState:
     return move(inputs, lambda *_: force, own, step, step, integrator)
-
-
-def _by_numbers(terrain: Terrain) -> Any:
-    """A convex terrain, which is a few lines, by the numbers of its lines."""
-    return jax.tree.map(lambda value: tuple(value) if value.ndim else value, replace(terrain, cell_segment=None))

@@ -107,8 +107,13 @@ class Ridge:
     ground: Terrain | HeightField
 
     def distance(self, point: Vector) -> Array:
+        return self.distance_and_normal(point)[0]
+
+    def distance_and_normal(self, point: Vector) -> tuple[Array, Vector]:
+        """The ground knows its normal."""
         if isinstance(self.ground, HeightField):
             height, normal = field_surface(self.ground, point[0], point[1])
         else:
-            height, *normal = surface(self.ground, point[0])
-        return (point[-1] - height) * jax.lax.stop_gradient(normal[-1])
+            height, along, up = surface(self.ground, point[0])
+            normal = (along, *(jnp.zeros_like(up),) * (len(point) - 2), up)
+        return (point[-1] - height) * normal[-1], normal

@@ -20,7 +20,12 @@ class Shape(Protocol):
 
 
 def distance_and_normal(shape: Any, point: Vector) -> tuple[Array, Vector]:
-    """The distance, and the unit vector along which it grows fastest: out of the shape."""
+    """The distance, and the unit vector along which it grows fastest: out of the shape.
+
+    A shape may have a function of this name that knows both; of others the slope of the distance is taken.
+    """
+    if hasattr(shape, "distance_and_normal"):
+        return shape.distance_and_normal(point)
     distance = shape.distance(point)
     slopes = []
     for axis in range(len(point)):

@@ -8,7 +8,7 @@ ground between two walls, is the largest of its segments' lines, and no table is
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
@@ -95,6 +95,11 @@ def surface(terrain: Terrain, x: Array, look_up: LookUp | None = None) -> tuple[
         return _highest_line(terrain, x)
     look_up = look_up or _look_up
     return _line_below(terrain, x, _find_segment(terrain, x, look_up), look_up)
+
+
+def by_numbers(terrain: Terrain) -> Any:
+    """A convex terrain, which is a few lines, by the numbers of its lines: for the lanes of a kernel."""
+    return jax.tree.map(lambda value: tuple(value) if value.ndim else value, replace(terrain, cell_segment=None))
 
 
 def least_height(terrain: Terrain, x: Array, y: Array) -> Array:

@@ -11,6 +11,7 @@ import numpy as np
 from experiments.validate.rows import Findings, absolute
 from experiments.validate.sand.scenes import closed_box, free_space, weight_of
 from vsr.body import Body, Material
+from vsr.compute.implementation import Implementation
 from vsr.episode import record, reset
 from vsr.physics.coupled import advance_coupled
 from vsr.physics.engine import assemble_body, engine_of
@@ -41,7 +42,7 @@ def check_impulses() -> Findings:
     return Findings(rows)
 
 
-def thrown_at_grains(body: Body, seconds: float = 0.5) -> tuple[float, float]:
+def thrown_at_grains(body: Body, seconds: float = 0.5, implementation: Implementation = "auto") -> tuple[float, float]:
     """Momentum gained by all together, and by grains [kg m/s]."""
     model = assemble_body(body)
     engine, dimension, radius = engine_of(model), body.dimension, 0.4
@@ -56,6 +57,7 @@ def thrown_at_grains(body: Body, seconds: float = 0.5) -> tuple[float, float]:
         grounded=False,
         samples=8 if dimension == 2 else 6,
     )
+    grains = replace(grains, implementation=implementation)
     world = WorldModel((model,), free_space(0.0), {"grains": grains})
     velocity = jnp.zeros(dimension).at[0].set(4.0)
     robot = move_rigidly(model, engine.rest_state(model), shift=jnp.zeros(dimension).at[0].set(2.0), velocity=velocity)

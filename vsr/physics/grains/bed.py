@@ -27,7 +27,7 @@ from vsr.physics.grains.step import step
 from vsr.spec import Impractical
 from vsr.terrain.sand import Sand
 
-VERSION = 3
+VERSION = 4
 """Of how beds are made: another number, and those on disk are made anew."""
 ROOM = 1.15
 """Between centres at the start, in diameters of the largest grain."""
@@ -43,9 +43,9 @@ FIRST_CELL = 20.0
 
 def sand_bed(sand: Sand, dimension: int, gravity: float, voxel_side: float, dtype: Any = jnp.float32) -> Grains:
     """Settled sand for robots of voxels of a side [m]."""
+    settled = _settled(json.dumps(sand.to_plain()), dimension, gravity, jnp.dtype(dtype).name)
     with jax.ensure_compile_time_eval():  # beds are numbers, also for those who are being compiled
         loose = _loose(sand, dimension, dtype)
-        settled = _settled(json.dumps(sand.to_plain()), dimension, gravity, jnp.dtype(dtype).name)
         lying = replace(loose.start, **{name: jnp.asarray(value) for name, value in settled.items()})
         lying = replace(lying, pair=pair_numbers(loose, lying.id, lying.neighbour))
         radius = np.broadcast_to(np.asarray(loose.radius), (loose.count,))[settled["id"]]
@@ -71,17 +71,22 @@ def _settled(described: str, dimension: int, gravity: float, dtype: str) -> dict
 
 def _lying(sand: Sand, dimension: int, gravity: float, dtype: str) -> GrainState:
     """Grains at rest; raises Impractical where their lists are too short."""
-    loose = _loose(sand, dimension, dtype)
-    environment = Environment(gravity=jnp.asarray(gravity, dtype), terrain=sand.build(jnp.dtype(dtype)))
+    with jax.ensure_compile_time_eval():
+        loose = _loose(sand, dimension, dtype)
+        environment = Environment(gravity=jnp.asarray(gravity, dtype), terrain=sand.build(jnp.dtype(dtype)))
     duration = sand.longest_step(gravity)
-    lying = lie_down(loose, environment, duration, math.ceil(sand.settle / duration))
+    steps = math.ceil(sand.settle / duration)
+    # Compiled apart and then called, for somebody may be tracing: their program must not have to settle the bed.
+    lying = lie_down.lower(loose, environment, duration, steps).compile()(loose, environment)
+    more = None
     for _ in range(MOST_ROUNDS):  # a last grain may still roll
-        if float(jnp.abs(lying.velocity).max()) < AT_REST * math.sqrt(gravity * sand.radius):
+        if float(np.abs(np.asarray(lying.velocity)).max()) < AT_REST * math.sqrt(gravity * sand.radius):
             break
-        lying = _rest(loose, environment, duration, math.ceil(0.25 * sand.settle / duration), lying)
-    if int(lying.beyond.max()):
+        more = more or _rest.lower(loose, environment, duration, math.ceil(0.25 * steps), lying).compile()
+        lying = more(loose, environment, lying)
+    if int(np.asarray(lying.beyond).max()):
         raise Impractical(f"world.terrain: {crowding(loose, lying)}")
-    return replace(lying, time=jnp.zeros_like(lying.time))
+    return replace(lying, time=np.zeros_like(np.asarray(lying.time)))
 
 
 def _changing(state: GrainState) -> list[str]:

@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.vector import Vector, dot, join, split
-from vsr.sdf import distance_and_normal
+from vsr.compute.vector import Vector, dot
+from vsr.sdf import Ridge, distance_and_normal
 
 
 @jax.tree_util.register_dataclass
@@ -82,13 +82,21 @@ class Reaction(NamedTuple):
     """about the body's origin [N m s], (1,) or (3,)"""
 
 
-def touch(body: Body, pose: Pose, between: Array, radius: Array) -> Touch:
-    """How grains meet a body; between: from its origin to the grains' centres [m], (dimension, grains)."""
-    own = jnp.einsum("ba,bn->an", pose.rotation, between)
-    distance, normal = distance_and_normal(body.shape, split(own, 0))
-    normal = split(jnp.einsum("ab,bn->an", pose.rotation, join(normal, 0)), 0)
-    lever = tuple(along - distance * n for along, n in zip(split(between, 0), normal, strict=True))
+def touch(body: Body, pose: Pose, between: Vector, radius: Array) -> Touch:
+    """How grains meet a body; between: from its origin to the grains' centres [m]."""
+    if isinstance(body.shape, Ridge):  # the ground does not turn
+        distance, normal = distance_and_normal(body.shape, between)
+    else:
+        distance, normal = distance_and_normal(body.shape, _rotated(pose.rotation.T, between))
+        normal = _rotated(pose.rotation, normal)
+    lever = tuple(along - distance * n for along, n in zip(between, normal, strict=True))
     return Touch(distance - radius, normal, lever)
+
+
+def _rotated(rotation: Array, vectors: Vector) -> Vector:
+    """Component by component: a product of matrices would be an errand of its own for a GPU."""
+    size = len(vectors)
+    return tuple(dot(tuple(rotation[row, column] for column in range(size)), vectors) for row in range(size))
 
 
 def speed_at(velocity: Array, spin: Array, lever: Vector) -> Vector:

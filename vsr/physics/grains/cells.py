@@ -59,8 +59,7 @@ def difference(box: Box, first: Vector, second: Vector) -> Vector:
     """first - second of places in the box, the shortest way round where it is cyclic [m]."""
     parts = []
     for part, size, ring in zip(minus(first, second), box.size, box.cyclic, strict=True):
-        turns = (part > 0.5 * size).astype(part.dtype) - (part < -0.5 * size).astype(part.dtype)
-        parts.append(part - size * turns if ring else part)
+        parts.append(part - size * jnp.floor(part * (1 / size) + 0.5) if ring else part)
     return tuple(parts)
 
 

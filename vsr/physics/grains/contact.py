@@ -14,11 +14,14 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.vector import Vector, dot, minus, times
-from vsr.physics.grains.model import CORRECTION, RETURN_TIME
+from vsr.compute.vector import Vector, dot, minus, plus, times
+from vsr.physics.grains.model import CORRECTION, RELAXATION, RETURN_TIME, SLOP, GrainModel, PairNumbers
 
 NEVER = 1e9
 """A speed with which nothing comes nearer [m/s]: a contact with this bias has no impulse."""
+
+NEXT_TO_NOTHING = 1e-30
+"""Square of an impulse across the normal [N² s²] that float32 can still work with."""
 
 
 class Pairs(NamedTuple):
@@ -36,14 +39,17 @@ class Pairs(NamedTuple):
     """and across [kg]"""
 
 
-def wanted_parting(gap: Array, step: float) -> Array:
-    """The greatest speed along the normal with which two may come nearer [m/s]: a gap may close within the step."""
-    return jnp.maximum(gap, 0) / step
+def wanted_parting(gap: Array, rate: Array | float) -> Array:
+    """The greatest speed along the normal with which two may come nearer [m/s]: a gap may close within the step.
+
+    rate: steps in a second [1/s].
+    """
+    return rate * jnp.maximum(gap, 0)
 
 
-def wanted_return(gap: Array, slop: Array | float, step: float) -> Array:
+def wanted_return(gap: Array, slop: Array | float, rate: Array | float) -> Array:
     """The same for something heavy that cannot be shifted: depth beyond a slop is undone by speed, within a time."""
-    return jnp.where(gap < 0, jnp.minimum(gap + slop, 0) / RETURN_TIME, gap / step)
+    return jnp.where(gap < 0, jnp.minimum(gap + slop, 0) / RETURN_TIME, rate * gap)
 
 
 def shift(gap: Array, slop: Array | float) -> Array:
@@ -65,6 +71,56 @@ def answered(impulse: Vector, relative: Vector, pairs: Pairs) -> Vector:
     sliding = minus(relative, times(closing, normal))
     across = minus(across, times(share_across, sliding))
     squared = dot(across, across)
-    beyond = squared > most * most
-    hold = jnp.where(beyond, most * jax.lax.rsqrt(jnp.where(beyond, squared, 1)), 1)
+    # A GPU takes the inverse root of what is next to nothing for infinite, and nothing times that is no number.
+    hold = jnp.where(squared > most * most, most * jax.lax.rsqrt(jnp.maximum(squared, NEXT_TO_NOTHING)), 1)
     return tuple(press * n + hold * a for n, a in zip(normal, across, strict=True))
+
+
+def pair_contact(
+    grains: GrainModel, pair: PairNumbers, normal: Vector, distance: Array, empty: Array, rate: Array | float
+) -> tuple[Pairs, Vector]:
+    """Of grains at a distance of their centres [m], and how far the first is moved out of the other [m].
+
+    empty: whether there is no other, and the normal 0; rate: steps in a second [1/s].
+    """
+    gap = distance - pair.touching
+    share = RELAXATION * pair.mass
+    pairs = Pairs(
+        normal=normal,
+        bias=jnp.where(empty, NEVER, wanted_parting(gap, rate)),
+        friction=grains.friction if pair.friction is None else pair.friction,
+        share=share,
+        share_across=share_across(grains, share),
+    )
+    return pairs, times(shift(gap, SLOP * grains.largest) * pair.yielding, normal)
+
+
+def share_across(grains: GrainModel, share: Array) -> Array:
+    """Impulse over speed across the normal: the surface of a turning grain yields more readily than its centre."""
+    if grains.rolling is None:
+        return share
+    return share / (3.0 if grains.dimension == 2 else 3.5)
+
+
+def at_surface(velocity: Vector, spin: Vector | None, normal: Vector, lever: Array) -> Vector:
+    """Velocity of the point of a grain that lies along the normal, a lever [m] away."""
+    if spin is None:
+        return velocity
+    if len(normal) == 2:
+        (w,), (x, y) = spin, normal
+        return velocity[0] - lever * w * y, velocity[1] + lever * w * x
+    (a, b, c), (x, y, z) = spin, normal
+    across = b * z - c * y, c * x - a * z, a * y - b * x
+    return plus(velocity, times(lever, across))
+
+
+def rolled(rolling: Vector, relative: Vector, press: Array, inertia: Array, radius: Array) -> Vector:
+    """Rolling friction [N m s] after one more answer to a relative spin [rad/s].
+
+    press: impulse along the normal [N s]; inertia: the smaller of both [kg m²]; radius: over which the press resists
+    turning: the smaller one times the coefficient [m].
+    """
+    wanted = minus(rolling, times(RELAXATION * 0.5 * inertia, relative))
+    most = radius * press
+    size = jnp.sqrt(dot(wanted, wanted))
+    return times(jnp.where(size > most, most / jnp.where(size > 0, size, 1), 1), wanted)

@@ -21,27 +21,23 @@ from vsr.compute.vector import dot, minus, split
 from vsr.physics.grains.cells import cell_of, near, number_of, put_back, starts_of
 from vsr.physics.grains.model import GrainModel, GrainState, pair_numbers
 
+SHARE = 8
+"""One in so many worlds is listed anew at once on a GPU."""
+
 
 def where_needed(change: Callable[[Any, Any], Any], needed: Array, constants: Any, state: Any) -> Any:
     """`change(constants, state)` where it is needed, (), else the state."""
 
     @custom_vmap
     def perhaps(needed: Array, constants: Any, state: Any) -> Any:
-        def one(need: Array, constants: Any, state: Any) -> Any:
-            return jax.tree.map(lambda new, old: jnp.where(need, new, old), change(constants, state), state)
-
-        def all_at_once(state: Any) -> Any:
-            many = one
-            for _ in range(needed.ndim):
-                many = jax.vmap(many)
-            return many(needed, constants, state)
-
         if jax.default_backend() == "cpu":  # one world after the other: those that need nothing cost nothing
             single = lambda given: jax.lax.cond(given[0], change, lambda _, kept: kept, *given[1:])  # noqa: E731
             for _ in range(needed.ndim):
                 single = partial(jax.lax.map, single)
             return single((needed, constants, state))
-        return jax.lax.cond(needed.any(), all_at_once, lambda state: state, state)
+        if not needed.ndim:
+            return _once(needed, partial(change, constants), state)
+        return _some_at_a_time(change, needed, constants, state)
 
     @perhaps.def_vmap
     def rule(axis_size: int, in_batched: Any, *arguments: Any) -> tuple[Any, Any]:
@@ -52,6 +48,32 @@ def where_needed(change: Callable[[Any, Any], Any], needed: Array, constants: An
         return result, jax.tree.map(lambda _: True, result)
 
     return perhaps(needed, constants, state)
+
+
+def _once(needed: Array, change: Callable[[Any], Any], state: Any) -> Any:
+    """A loop of one turn or none: unlike `cond`, it leaves in its place what it does not change."""
+    return jax.lax.while_loop(
+        lambda turn: turn[0], lambda turn: (jnp.zeros_like(turn[0]), change(turn[1])), (needed, state)
+    )[1]
+
+
+def _some_at_a_time(change: Callable[[Any, Any], Any], needed: Array, constants: Any, state: Any) -> Any:
+    """All worlds that need it, a share of all worlds at once: as a rule few do, and the others are not touched."""
+    shape, worlds = needed.shape, needed.size
+    size = max(1, worlds // SHARE)
+    flat = lambda tree: jax.tree.map(lambda leaf: leaf.reshape(worlds, *leaf.shape[len(shape) :]), tree)  # noqa: E731
+    constants = flat(constants)
+
+    def some(turn: tuple[Array, Any]) -> tuple[Array, Any]:
+        needed, state = turn
+        (chosen,) = jnp.nonzero(needed, size=size, fill_value=worlds)
+        picked = jax.tree.map(lambda leaf: leaf.at[chosen].get(mode="clip"), (constants, state))
+        changed = jax.vmap(change)(*picked)
+        after = jax.tree.map(lambda leaf, new: leaf.at[chosen].set(new, mode="drop"), state, changed)
+        return needed.at[chosen].set(False, mode="drop"), after
+
+    _, state = jax.lax.while_loop(lambda turn: turn[0].any(), some, (needed.reshape(-1), flat(state)))
+    return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), state)
 
 
 def has_moved(grains: GrainModel, state: GrainState) -> Array:
@@ -66,7 +88,8 @@ def listed(grains: GrainModel, state: GrainState) -> GrainState:
     position = put_back(box, state.position)
     own = jnp.arange(grains.count, dtype=jnp.int32)
     number, order = jax.lax.sort((number_of(cells, tuple(cell_of(box, cells, position))), own), num_keys=1)
-    position, starts = position[:, order], starts_of(cells, number)
+    position = jnp.stack([part[order] for part in split(position, 0)])
+    starts = starts_of(cells, number)
     found = near(
         box,
         cells,
@@ -91,19 +114,29 @@ def listed(grains: GrainModel, state: GrainState) -> GrainState:
             total += jnp.where((kept[slot] == before)[:, None], impulses[slot], 0)
         return total
 
+    def sorted_(values: Array | None) -> Array | None:
+        """Row by row: a gather of columns would make XLA keep the array the other way round in memory."""
+        if values is None or not values.size:
+            return values
+        rows = [row[order] for row in values.reshape(-1, values.shape[-1])]
+        return jnp.stack(rows).reshape(values.shape)
+
     return replace(
         state,
         position=position,
-        velocity=state.velocity[:, order],
-        spin=None if state.spin is None else state.spin[:, order],
+        velocity=sorted_(state.velocity),
+        spin=sorted_(state.spin),
         id=state.id[order],
         neighbour=found.place,
+        neighbours=jnp.minimum(found.found, grains.slots).astype(jnp.int32),
         pair=pair_numbers(grains, state.id[order], found.place),
         impulse=carried(state.impulse),
         rolling=None if state.rolling is None else carried(state.rolling),
+        received=sorted_(state.received),
+        received_turning=sorted_(state.received_turning),
         listed_at=position,
         starts=starts,
-        body_impulse=state.body_impulse[..., order],
+        body_impulse=sorted_(state.body_impulse),
         beyond=jnp.maximum(state.beyond, beyond.astype(state.beyond.dtype)),
     )
 

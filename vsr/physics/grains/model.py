@@ -13,6 +13,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from vsr.compute.implementation import Implementation
+
 ITERATIONS = 4
 """Enough with impulses kept from the step before; cold, forty do not make a bed lie still."""
 RELAXATION = 0.4
@@ -92,6 +94,8 @@ class GrainModel:
     cover: float = field(default=0.0, metadata={"static": True})
     """how high grains lie over the ground, where robots are put down [m]"""
     iterations: int = field(default=ITERATIONS, metadata={"static": True})
+    implementation: Implementation = field(default="auto", metadata={"static": True})
+    """of the contacts' answers"""
 
     @property
     def dimension(self) -> int:
@@ -147,12 +151,18 @@ class GrainState:
     """number of each grain, (n,)"""
     neighbour: Array
     """places of the grains listed, (k, n); the grain's own where a slot is empty"""
+    neighbours: Array
+    """how many are listed, (n,)"""
     pair: PairNumbers | None
     """of grains and those listed; None if all are alike"""
     impulse: Array
     """from the grain listed [N s], (k, dimension, n)"""
     rolling: Array | None
     """turning impulse of rolling friction from the grain listed [N m s], (k, 1 or 3, n)"""
+    received: Array
+    """from all neighbours and bodies in the last step [N s], (dimension, n)"""
+    received_turning: Array | None
+    """likewise about the grain's centre [N m s], (1 or 3, n); None if grains do not turn"""
     listed_at: Array
     """centres when the list was made [m], (dimension, n)"""
     starts: Array

@@ -210,7 +210,7 @@ def standing(grains: GrainModel, state: GrainState, robot: Met, contacts: RobotC
     share = RELAXATION / (1 / mass + 2 * jnp.maximum(together, 1) * readiness)
     pairs = Pairs(
         normal=tuple(jnp.where(behind, n, a / distance) for n, a in zip(outward, away, strict=True)),
-        bias=jnp.where(lost, NEVER, wanted_return(gap, SLOP * grains.largest, duration)),
+        bias=jnp.where(lost, NEVER, wanted_return(gap, SLOP * grains.largest, 1 / duration)),
         friction=combined_friction(friction, _at(weight, hull.friction.reshape(-1)[corner])),
         share=share,
         share_across=share,

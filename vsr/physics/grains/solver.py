@@ -1,0 +1,238 @@
+"""All contacts of a step answered together, again and again: projected Jacobi with accumulated impulses, in plain JAX.
+
+The same as one launch an iteration on a GPU is vsr.physics.grains.kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from vsr.compute.materialize import materialize
+from vsr.compute.vector import Vector, dot, join, minus, plus, split, times
+from vsr.environment.surfaces import combined_friction
+from vsr.physics.grains.bodies import moment, readiness
+from vsr.physics.grains.cells import difference
+from vsr.physics.grains.contact import (
+    NEVER,
+    Pairs,
+    answered,
+    at_surface,
+    pair_contact,
+    rolled,
+    share_across,
+    shift,
+    wanted_parting,
+    wanted_return,
+)
+from vsr.physics.grains.encounter import Encounter, inertia_of
+from vsr.physics.grains.model import RELAXATION, SLOP, GrainModel, GrainState, PairNumbers, each
+
+
+class Solved(NamedTuple):
+    """What came of a step's contacts."""
+
+    position: Array
+    """of grains at the end of the step [m], (dimension, n)"""
+    velocity: Array
+    """(dimension, n)"""
+    spin: Array | None
+    received: Array
+    """from neighbours and bodies together [N s], (dimension, n)"""
+    received_turning: Array | None
+    impulse: Array
+    """as in GrainState"""
+    rolling: Array | None
+    body_impulse: Array
+    robots: tuple[Array, ...]
+    """impulses of contacts with each robot [N s], (dimension, m)"""
+
+
+class _Impulses(NamedTuple):
+    """What contacts give to grains, each a Vector [N s]."""
+
+    pairs: Vector
+    """of neighbours, (slots, grains)"""
+    rolling: Vector | None
+    """turning impulse of rolling friction [N m s], (slots, grains)"""
+    bodies: Vector
+    """(bodies, grains)"""
+    robots: tuple[Vector, ...]
+    """for each robot, (contacts,)"""
+
+
+class _Now(NamedTuple):
+    """Impulses, and how grains move under them."""
+
+    impulses: _Impulses
+    velocity: Vector
+    spin: Vector | None
+
+
+def solve(met: Encounter) -> Solved:
+    """A step in plain JAX."""
+    grains, state = met.grains, met.state
+    pairs, apart = neighbours(grains, state, met.duration)
+    bodies, out = with_bodies(met)
+    solver = _Solver(met, materialize(state.position, pairs), bodies)
+    start = _Impulses(
+        pairs=split(state.impulse, 1),
+        rolling=None if state.rolling is None else split(state.rolling, 1),
+        bodies=split(state.body_impulse, 1),
+        robots=tuple(split(contacts.impulse, 0) for contacts in state.robots),
+    )
+    now = jax.lax.fori_loop(0, grains.iterations, lambda _, now: solver.iteration(now), _Now(start, *met.start))
+    impulses, velocity = now.impulses, join(now.velocity, 0)
+    received, turning = solver.received(impulses)
+    return Solved(
+        position=state.position + met.duration * velocity + join(plus(apart, out), 0),
+        velocity=velocity,
+        spin=None if now.spin is None else join(now.spin, 0),
+        received=join(received, 0),
+        received_turning=None if turning is None else join(turning, 0),
+        impulse=join(impulses.pairs, 1),
+        rolling=None if impulses.rolling is None else join(impulses.rolling, 1),
+        body_impulse=join(impulses.bodies, 1),
+        robots=tuple(join(part, 0) for part in impulses.robots),
+    )
+
+
+@dataclass(frozen=True)
+class _Solver:
+    """Everything that is fixed while contacts answer."""
+
+    met: Encounter
+    pairs: Pairs
+    bodies: Pairs
+
+    def iteration(self, now: _Now) -> _Now:
+        """Every contact once more."""
+        state, (impulses, velocity, spin) = self.met.state, now
+        radius = each(self.met.grains.radius, state)
+        here = at_surface(velocity, spin, self.pairs.normal, -radius)
+        other = tuple(part[state.neighbour] for part in velocity)
+        rolling = impulses.rolling
+        turning = None if spin is None else tuple(part[state.neighbour] for part in spin)
+        far = radius if radius.ndim == 0 else radius[state.neighbour]
+        other = at_surface(other, turning, self.pairs.normal, far)
+        pairs = answered(impulses.pairs, minus(here, other), self.pairs)
+        if rolling is not None and spin is not None and turning is not None:
+            rolling = self._rolled(rolling, minus(spin, turning), dot(pairs, self.pairs.normal))
+        bodies = self._against_bodies(impulses.bodies, velocity, spin)
+        robots = self.met.against_robots(impulses.robots, velocity, spin)
+        after = _Impulses(pairs, rolling, bodies, robots)
+        return _Now(after, *self._motion(after))
+
+    def _motion(self, now: _Impulses) -> tuple[Vector, Vector | None]:
+        """Velocity and spin of grains under impulses, the weight's included."""
+        grains, state = self.met.grains, self.met.state
+        mass = each(grains.mass, state)
+        (push, turning), (velocity, spin) = self.received(now), self.met.gained(now.robots)
+        pushed = tuple(v + part / mass for v, part in zip(self.met.falling, push, strict=True))
+        if state.spin is None or turning is None or spin is None:
+            return plus(pushed, velocity), None
+        inertia = inertia_of(grains, state)
+        turned = tuple(w + part / inertia for w, part in zip(split(state.spin, 0), turning, strict=True))
+        return plus(pushed, velocity), plus(turned, spin)
+
+    def received(self, now: _Impulses) -> tuple[Vector, Vector | None]:
+        """From neighbours and bodies together: impulse and turning impulse of every grain."""
+        push = tuple(total(pair) + total(body) for pair, body in zip(now.pairs, now.bodies, strict=True))
+        if now.rolling is None:
+            return push, None
+        radius = each(self.met.grains.radius, self.met.state)
+        turns = tuple(total(part) for part in moment(self.pairs.normal, now.pairs))
+        turns = plus(turns, tuple(total(part) for part in moment(self.bodies.normal, now.bodies)))
+        return push, plus(times(-radius, turns), tuple(total(part) for part in now.rolling))
+
+    def _rolled(self, rolling: Vector, relative: Vector, press: Array) -> Vector:
+        """Rolling friction after one more answer to a relative spin."""
+        grains, state = self.met.grains, self.met.state
+        assert grains.rolling is not None
+        smaller = lambda number: number if number.ndim == 0 else jnp.minimum(number, number[state.neighbour])  # noqa: E731
+        inertia, radius = smaller(inertia_of(grains, state)), smaller(each(grains.radius, state))
+        return rolled(rolling, relative, press, inertia, grains.rolling * radius)
+
+    def _against_bodies(self, impulses: Vector, velocity: Vector, spin: Vector | None) -> Vector:
+        met = self.met
+        if not met.solids:
+            return impulses
+        radius = each(met.grains.radius, met.state)
+        here = at_surface(velocity, spin, self.bodies.normal, -radius)
+        shape, still = self.bodies.bias.shape[1:], (jnp.zeros((), radius.dtype),) * met.grains.dimension
+        speeds = [still if speed is None else speed for speed in met.speeds_of_bodies(impulses)]
+        there = tuple(
+            jnp.stack([jnp.broadcast_to(part, shape) for part in parts]) for parts in zip(*speeds, strict=True)
+        )
+        return answered(impulses, minus(here, there), self.bodies)
+
+
+def total(parts: Array) -> Array:
+    """Over the first axis, which is short: one addition after the other is many times as fast as a reduction."""
+    return reduce(add, (parts[k] for k in range(parts.shape[0]))) if parts.shape[0] else jnp.zeros(parts.shape[1:])
+
+
+def neighbours(grains: GrainModel, state: GrainState, duration: float) -> tuple[Pairs, Vector]:
+    """Contacts of grains with those listed, and how far each grain is moved out of them [m]."""
+    listed = state.neighbour
+    empty = listed == jnp.arange(grains.count)
+    here = split(state.position, 0)
+    others = materialize(here[0], tuple(part[listed] for part in here))
+    between = difference(grains.box, here, others)
+    squared = jnp.where(empty, 1, dot(between, between))
+    inverse, distance = materialize(here[0], (jax.lax.rsqrt(squared), jnp.sqrt(squared)))
+    pair = numbers_of_pairs(grains, state)
+    pairs, apart = pair_contact(grains, pair, times(inverse, between), distance, empty, 1 / duration)
+    return pairs, tuple(total(part) for part in apart)
+
+
+def numbers_of_pairs(grains: GrainModel, state: GrainState) -> PairNumbers:
+    """As listed, or the same for all."""
+    if state.pair is not None:
+        return state.pair
+    half = jnp.asarray(0.5, grains.mass.dtype)
+    return PairNumbers(2 * grains.radius, half * grains.mass, half, None)
+
+
+def with_bodies(met: Encounter) -> tuple[Pairs, Vector]:
+    """Contacts of grains with bodies, and how far each grain is moved out of them [m]."""
+    grains, state = met.grains, met.state
+    if not met.solids:
+        none = jnp.zeros((0, grains.count), state.position.dtype)
+        still = jnp.zeros(grains.count, state.position.dtype)
+        return Pairs((none,) * grains.dimension, none, none, none, none), (still,) * grains.dimension
+    friction = each(grains.friction, state)
+    gap, roughness, shares, normals = [], [], [], []
+    for number, (body, touched) in enumerate(zip(met.solids, met.touches, strict=True)):
+        gap.append(touched.gap)
+        normals.append(tuple(jnp.broadcast_to(part, touched.gap.shape) for part in touched.normal))
+        roughness.append(jnp.broadcast_to(combined_friction(friction, body.friction), touched.gap.shape))
+        shares.append(jnp.broadcast_to(share_of_body(met, number), touched.gap.shape))
+    gap, share, normal = jnp.stack(gap), jnp.stack(shares), tuple(map(jnp.stack, zip(*normals, strict=True)))
+    slop = SLOP * grains.largest
+    heavy = jnp.array([body.is_free for body in met.solids])[:, None]
+    bias = jnp.where(heavy, wanted_return(gap, slop, met.rate), wanted_parting(gap, met.rate))
+    pairs = Pairs(
+        normal=normal,
+        bias=jnp.where(gap > grains.skin, NEVER, bias),
+        friction=jnp.stack(roughness),
+        share=share,
+        share_across=share_across(grains, share),
+    )
+    return pairs, tuple(total(shift(gap, slop) * part) for part in normal)
+
+
+def share_of_body(met: Encounter, number: int) -> Array:
+    """Impulse over speed of contacts with a body [kg], () or (grains,)."""
+    grains, body, pose, touched = met.grains, met.solids[number], met.poses[number], met.touches[number]
+    mass = each(grains.mass, met.state)
+    if not body.is_free:
+        return RELAXATION * mass
+    together = jnp.maximum((touched.gap < grains.skin).sum(), 1)
+    return RELAXATION / (1 / mass + together * readiness(body, pose, touched))
