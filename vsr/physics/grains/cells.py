@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -104,7 +105,7 @@ def near(
         hit &= accept(between)
     # The k-th hit is where the running count first exceeds k: found by counting, without writing anywhere.
     running = jnp.tril(jnp.ones((len(place),) * 2, jnp.float32)) @ hit.astype(jnp.float32)
-    where = jnp.stack([(running < k + 0.5).sum(0, dtype=jnp.int32) for k in range(slots)])
+    where = _counted(running, slots)
     found = running[-1].astype(jnp.int32)
     chosen = jnp.take_along_axis(place, jnp.minimum(where, len(place) - 1), 0)
     return Near(
@@ -112,6 +113,14 @@ def near(
         found=found,
         unseen=jnp.maximum(last - first - candidates, 0).max(),
     )
+
+
+def _counted(running: Array, slots: int) -> Array:
+    """For each k, how many of a column are at most k, (slots, points); one after the other on a CPU, else at once."""
+    if jax.default_backend() == "cpu":
+        return jnp.stack([(running < k + 0.5).sum(0, dtype=jnp.int32) for k in range(slots)])
+    most = jnp.arange(slots, dtype=running.dtype)[:, None, None] + 0.5
+    return (running < most).sum(1, dtype=jnp.int32)
 
 
 def _ranges(box: Box, cells: tuple[int, ...], starts: Array, cell: Array) -> tuple[Array, Array]:

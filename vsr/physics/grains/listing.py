@@ -66,7 +66,8 @@ def _some_at_a_time(change: Callable[[Any, Any], Any], needed: Array, constants:
 
     def some(turn: tuple[Array, Any]) -> tuple[Array, Any]:
         needed, state = turn
-        (chosen,) = jnp.nonzero(needed, size=size, fill_value=worlds)
+        found, chosen = jax.lax.top_k(needed.astype(jnp.int32), size)
+        chosen = jnp.where(found > 0, chosen, worlds)
         picked = jax.tree.map(lambda leaf: leaf.at[chosen].get(mode="clip"), (constants, state))
         changed = jax.vmap(change)(*picked)
         after = jax.tree.map(lambda leaf, new: leaf.at[chosen].set(new, mode="drop"), state, changed)

@@ -235,23 +235,18 @@ def quantised(grains: GrainModel, contacts: Standing, values: Vector) -> tuple[l
 
 def on_grains(grains: GrainModel, contacts: RobotContacts, counts: list[Vector], quantum: Array) -> Vector:
     """What contacts give to every grain [N s]."""
-    empty = jnp.zeros(grains.count, jnp.int32)
-    return tuple(
-        quantum * empty.at[contacts.grain].add(reduce(add, parts), mode="drop").astype(quantum.dtype)
-        for parts in zip(*counts, strict=True)
-    )
+    given = jnp.stack([reduce(add, parts) for parts in zip(*counts, strict=True)], -1)
+    total = jnp.zeros((grains.count, given.shape[-1]), jnp.int32).at[contacts.grain].add(given, mode="drop")
+    return split(quantum * total.astype(quantum.dtype), 1)
 
 
 def on_robot(robot: Met, contacts: Standing, counts: list[Vector], quantum: Array) -> Array:
     """What contacts take from a robot, at the corners of its hull [N s], as in Hull.position."""
     shape = robot.hull.readiness.shape
-    parts = []
-    for axis in range(len(counts[0])):
-        total = jnp.zeros(math.prod(shape), jnp.int32)
-        for corner, count in zip(contacts.corner, counts, strict=True):
-            total = total.at[corner].add(-count[axis])
-        parts.append(quantum * total.reshape(shape).astype(quantum.dtype))
-    return jnp.stack(parts, -1)
+    taken = jnp.concatenate([-jnp.stack(count, -1) for count in counts])
+    corner = contacts.corner.reshape(-1)
+    total = jnp.zeros((math.prod(shape), taken.shape[-1]), jnp.int32).at[corner].add(taken)
+    return (quantum * total.astype(quantum.dtype)).reshape(*shape, -1)
 
 
 @lru_cache
