@@ -42,7 +42,7 @@ def vsr():
 
 @pytest.mark.parametrize(
     "path",
-    [pytest.param(path, marks=[pytest.mark.slow] if path.stem == "sand" else []) for path in STUDIES],  # five beds
+    [pytest.param(path, marks=[pytest.mark.slow] if path.stem == "sand" else []) for path in STUDIES],  # three beds
     ids=lambda path: path.stem,
 )
 def test_every_shipped_study_is_sound(path):

@@ -151,10 +151,11 @@ def _exchange(file: StudyFile, options: ReproduceOptions, folder: Path, console:
     if runs is None:
         _say(console, f"{file.name}: winners are exchanged when all experiments are finished")
         return
-    known = read_exchange(runs, home) is not None
+    if read_exchange(runs, home) is None:
+        (home / BODIES).unlink(missing_ok=True)  # pictures are those of other robots
     with keeping_compiled_programs():
         found = exchange(runs, home, scale.factors, min(scale.repeats, STARTS), partial(_say, console))
-        if not known or not (home / BODIES).exists():
+        if not (home / BODIES).exists():
             labels = {name: member.label for name, member in file.study.experiments.items()}
             keep_winners(runs, found, labels, file.study.exchange.film, home, home / BEST)
 

@@ -43,7 +43,6 @@ def keep_winners(
         write_text(best / f"{name}.yaml", title + dump_yaml(scene))
         shown = f"{labels[name]}, seed {runs[name].experiment.seeds[index]}"
         draw_strip(_recorded(scene, shown), best / f"{name}.png")
-    draw_bodies(runs, found, labels, folder / BODIES)
     filmed = [name for name in film if name in chosen]
     if filmed:
         robots = [
@@ -53,6 +52,7 @@ def keep_winners(
         ]
         with replacing(folder / FILM) as partial_file:
             write_gif(Film(robots, Look(), GIF_RATE, panel=PANEL, seconds=SECONDS), partial_file, lambda: None)
+    draw_bodies(runs, found, labels, folder / BODIES)  # last: it tells that all of this is done
 
 
 def draw_bodies(runs: Mapping[str, Run], found: Exchange, labels: Mapping[str, str], target: Path) -> None:
