@@ -238,21 +238,25 @@ def test_the_report_has_matrix_shares_tests_and_failures(runs, tmp_path):
 def test_worlds_that_are_stored_are_not_simulated_again(runs, tmp_path, monkeypatch):
     asked = []
 
-    def stand_in(scenes, experiment, factors, starts):
-        if len(asked) == 1 and not (tmp_path / "again").exists():
-            (tmp_path / "again").touch()
-            raise KeyboardInterrupt
-        asked.append(experiment)
-        shape = len(scenes), len(factors), starts
-        gait = {name: [None] * len(scenes) for name in GAIT}
-        return {"measured": np.full(shape, 0.1).tolist(), "failure": np.ones(shape, int).tolist(), "gait": gait}
+    def stand_in(scenes, worlds, factors, starts):
+        for name in worlds:
+            if len(asked) == 1 and not (tmp_path / "again").exists():
+                (tmp_path / "again").touch()
+                raise KeyboardInterrupt
+            asked.append(name)
+            shape = len(scenes), len(factors), starts
+            gait = {trait: [None] * len(scenes) for trait in GAIT}
+            yield (
+                name,
+                {"measured": np.full(shape, 0.1).tolist(), "failure": np.ones(shape, int).tolist(), "gait": gait},
+            )
 
-    monkeypatch.setattr(exchange_module, "_in_world", stand_in)
+    monkeypatch.setattr(exchange_module, "_in_worlds", stand_in)
     with pytest.raises(KeyboardInterrupt):
         exchange(runs, tmp_path, (1, 2), 3, lambda _: None)
     assert read_exchange(runs, tmp_path) is None  # a world is missing
     found = exchange(runs, tmp_path, (1, 2), 3, lambda _: None)
-    assert len(asked) == 2
+    assert asked == ["hard", "sand"]
     assert found.measured.shape == (2 * SEEDS, 2, 2, 3)
     assert np.isnan(found.body["voxels"]).all()
     assert np.isinf(found.counted).all()
@@ -274,7 +278,7 @@ def test_robots_abroad_are_simulated_as_natives_are():
     own = Scene(robot=vsr.Robot(body=body, controller=vsr.Sine(frequency=2.0)), world=World(terrain="downhill"))
     there = moved(own, experiment)
     assert (there.robot, there.world, there.task) == (own.robot, experiment.world, experiment.task)
-    found = exchange_module._in_world([None, own], experiment, (1,), 2)
+    ((_, found),) = exchange_module._in_worlds([None, own], {"there": experiment}, (1,), 2)
     expected = simulate(there).measures["relative_velocity"]
     assert found["measured"][1][0][0] == pytest.approx(expected, rel=1e-3)
     assert np.isnan(found["measured"][0]).all()
@@ -352,4 +356,4 @@ def test_smoke_of_the_sand_study(tmp_path):
     assert "hard" not in kept
     again = CliRunner().invoke(cli.main, [*command, "--resume"])
     assert again.exit_code == 0, again.output
-    assert "robots in the world" not in again.output
+    assert "robots in the worlds" not in again.output

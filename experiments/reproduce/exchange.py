@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.stages import Compiled, Lowered
 from pydantic import ValidationError
 
 from experiments.config import load_scene
@@ -137,14 +139,13 @@ def exchange(
         stored = {**_request(identity, factors, starts), "worlds": {}}
     scenes = robots_of(runs)
     stored["body"] = _bodies([None if scene is None else scene.robot.body for scene in scenes])
-    for name, run in runs.items():
-        if name not in stored["worlds"]:
-            say(f"{sum(scene is not None for scene in scenes)} robots in the world of {name}")
-            stored["worlds"][name] = {
-                **_in_world(scenes, run.experiment, factors, starts),
-                "made": describe_start(0),
-            }
-            write_json(folder / STORED, without_nan(stored))
+    lacking = {name: run.experiment for name, run in runs.items() if name not in stored["worlds"]}
+    if lacking:
+        say(f"{sum(scene is not None for scene in scenes)} robots in the worlds of {', '.join(lacking)}")
+    for name, found in _in_worlds(scenes, lacking, factors, starts):
+        stored["worlds"][name] = {**found, "made": describe_start(0)}
+        write_json(folder / STORED, without_nan(stored))
+        say(f"the world of {name} is done")
     found = read_exchange(runs, folder)
     assert found is not None
     return found
@@ -209,27 +210,66 @@ def _bodies(bodies: Sequence[Body | None]) -> dict[str, list[float]]:
     }
 
 
-def _in_world(
+@dataclass(frozen=True)
+class _Batch:
+    """Robots with arrays of the same shapes, in all starts, in one world, with steps finer by one factor."""
+
+    places: list[int]
+    """of the robots among all"""
+    finer: int
+    """place of the factor"""
+    robots: tuple[Scenario, Controller, Start]
+    at_once: int
+    measure: str
+    precision: str
+
+    def lowered(self) -> Lowered:
+        with precision(self.precision):
+            return _simulated.lower(self.robots, measure=self.measure, at_once=self.at_once)
+
+
+def _in_worlds(
+    scenes: Sequence[Scene | None], worlds: Mapping[str, Experiment], factors: Sequence[int], starts: int
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """All robots in the worlds of experiments, as plain data, one world after the other."""
+    batches = {name: _batches(scenes, experiment, factors, starts) for name, experiment in worlds.items()}
+    # On an accelerator compiling takes longer than simulating, so all programs are compiled side by side.
+    lowered = [batch.lowered() for own in batches.values() for batch in own]
+    with ThreadPoolExecutor() as pool:
+        programs = pool.map(Lowered.compile, lowered)
+        for name, own in batches.items():
+            yield name, _in_world(len(scenes), [(batch, next(programs)) for batch in own], len(factors), starts)
+
+
+def _batches(
     scenes: Sequence[Scene | None], experiment: Experiment, factors: Sequence[int], starts: int
-) -> dict[str, Any]:
-    """All robots in the world of one experiment, as plain data."""
+) -> list[_Batch]:
     known = [place for place, scene in enumerate(scenes) if scene is not None]
     there = [moved(scene, experiment) for scene in scenes if scene is not None]
     goal = experiment.fitness.measure
-    measured = np.full((len(scenes), len(factors), starts), np.nan)
-    failure = np.full(measured.shape, int(Failure.empty))
-    gait = {name: np.full(len(scenes), np.nan) for name in GAIT}
+    batches = []
     for group in groups_of(there, [goal] * len(there), _built):
         places = [known[place] for place in group.places]
         with precision(group.precision):
+            differing = _starts(starts, jnp.dtype(group.precision))
             for i, factor in enumerate(factors):
-                robots, at_once = group.in_starts(factor, _starts(starts, jnp.dtype(group.precision)))
-                found = jax.device_get(_simulated(robots, measure=goal, at_once=at_once))
-                values, codes, seen = jax.tree.map(lambda leaf: leaf.reshape(-1, starts), found)
-                measured[places, i], failure[places, i] = values, codes
-                if i == 0:
-                    for name in GAIT:
-                        gait[name][places] = _middle_of_known(seen[name])
+                batches.append(_Batch(places, i, *group.in_starts(factor, differing), goal, group.precision))
+    return batches
+
+
+def _in_world(robots: int, batches: Sequence[tuple[_Batch, Compiled]], factors: int, starts: int) -> dict[str, Any]:
+    """What came of all robots in one world."""
+    measured = np.full((robots, factors, starts), np.nan)
+    failure = np.full(measured.shape, int(Failure.empty))
+    gait = {name: np.full(robots, np.nan) for name in GAIT}
+    for batch, program in batches:
+        with precision(batch.precision):
+            found = jax.device_get(program(batch.robots))
+        values, codes, seen = jax.tree.map(lambda leaf: leaf.reshape(-1, starts), found)
+        measured[batch.places, batch.finer], failure[batch.places, batch.finer] = values, codes
+        if batch.finer == 0:
+            for name in GAIT:
+                gait[name][batch.places] = _middle_of_known(seen[name])
     return {
         "measured": _short(measured),
         "failure": failure.tolist(),
