@@ -46,7 +46,7 @@ def keep_winners(
     filmed = [name for name in film if name in chosen]
     if filmed:
         robots = [
-            _recorded(moved(chosen[name], runs[world].experiment), f"from {labels[name]}, on {labels[world]}")
+            _recorded(moved(chosen[name], runs[world].experiment), f"{name} on {world}")
             for name in filmed
             for world in filmed
         ]
