@@ -186,8 +186,10 @@ def sweep(
 
 
 @main.command()
-@click.argument("study", metavar="body|devo|sensing|control|all|STUDY.yaml")
-@click.option("--scale", default="quick", metavar="smoke|quick|paper", help="How much to compute; quick by default.")
+@click.argument("study", metavar="body|devo|sensing|control|sand|all|STUDY.yaml")
+@click.option(
+    "--scale", default="quick", metavar="smoke|quick|paper|full", help="How much to compute; quick by default."
+)
 @click.option("--only", multiple=True, metavar="EXPERIMENT", help="Run just this experiment; may be repeated.")
 @SETTINGS
 @click.option("--out", metavar="DIR", help="Where runs and reports go; by default runs/ and the scale.")
@@ -196,6 +198,7 @@ def sweep(
 @click.option(
     "--report", is_flag=True, help="Run nothing; write figures, tables and report of the runs that are there."
 )
+@click.option("--copy", metavar="DIR", help="Copy reports, figures, tables and best robots there too, without runs.")
 def reproduce(
     study: str,
     scale: str,
@@ -205,6 +208,7 @@ def reproduce(
     device: str | None,
     resume: bool,
     report: bool,
+    copy: str | None,
 ) -> None:
     """Run a study of the paper, or your own: experiments, figure, tables, report with every claim in numbers."""
     from experiments.reproduce.command import ReproduceOptions
@@ -212,7 +216,15 @@ def reproduce(
 
     work(
         ReproduceOptions(
-            study=study, scale=scale, only=only, settings=settings, out=out, device=device, resume=resume, report=report
+            study=study,
+            scale=scale,
+            only=only,
+            settings=settings,
+            out=out,
+            device=device,
+            resume=resume,
+            report=report,
+            copy=copy,
         )
     )
 

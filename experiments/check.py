@@ -43,7 +43,7 @@ def _check_study(file: StudyFile, settings: Sequence[str]) -> list[tuple[str, st
             lines.append((name, dict(_check_experiment(experiment))["genes"]))
     for scale, described in file.study.scales.items():
         names = described.experiments or tuple(file.study.experiments)
-        experiments = [file.experiment(name, (*described.set, *settings)) for name in names]
+        experiments = [file.experiment(name, (*described.settings(name), *settings)) for name in names]
         evaluations = sum(len(e.seeds) * e.ea.n_pop * e.generations for e in experiments)
         lines.append((f"scale {scale}", f"{len(names)} experiments, {count(evaluations)} evaluations"))
     return lines

@@ -18,7 +18,7 @@ from jax import Array
 from pydantic import Field
 
 from vsr.controllers import Controller
-from vsr.episode import Scenario, begin, reset, rollout
+from vsr.episode import EpisodeState, Scenario, begin, reset, rollout
 from vsr.physics.engine import engine_of
 from vsr.spec import Count, Real, Spec
 from vsr.tasks import Summary, move_rigidly, place
@@ -121,6 +121,12 @@ def combined(take: Take, fitness: Array, axis: int = -1) -> Array:
 
 def rollout_from(scenario: Scenario, controller: Controller, start: Start) -> Summary:
     """The episode of a robot that starts a little differently."""
+    scenario, state = begun_from(scenario, start)
+    return rollout(scenario, controller, state)
+
+
+def begun_from(scenario: Scenario, start: Start) -> tuple[Scenario, EpisodeState]:
+    """What stays as it is, and the first moment, for a robot that starts a little differently."""
     key, model = jax.random.key(0), scenario.model
     factors = {name: getattr(start, name) for name in ("frequency", "damping", "friction")}
     if any(factor is not None for factor in factors.values()):
@@ -128,8 +134,8 @@ def rollout_from(scenario: Scenario, controller: Controller, start: Start) -> Su
         model = engine_of(model).scaled(model, **given)
         scenario = replace(scenario, world=replace(scenario.world, robots=(model,)))
     if start.higher is None:
-        return rollout(scenario, controller, reset(key, scenario))
+        return scenario, reset(key, scenario)
     world = scenario.world
     robot = place(model, world.environment.terrain, scenario.task.placement, world.cover)
     up = jnp.zeros(robot.position.shape[-1], robot.position.dtype).at[-1].set(start.higher)
-    return rollout(scenario, controller, begin(scenario, move_rigidly(model, robot, shift=up), key))
+    return scenario, begin(scenario, move_rigidly(model, robot, shift=up), key)

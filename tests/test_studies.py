@@ -40,12 +40,16 @@ def vsr():
 # the paper's studies
 
 
-@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[pytest.mark.slow] if path.stem == "sand" else []) for path in STUDIES],  # three beds
+    ids=lambda path: path.stem,
+)
 def test_every_shipped_study_is_sound(path):
     """Its experiments are traced as their files have them, and built on every scale."""
     checked = dict(check_file(str(path)))
     study = load_study(path).study
-    assert {"smoke", "quick", "paper"} == set(study.scales)
+    assert {"smoke", "quick", "full" if path.stem == "sand" else "paper"} == set(study.scales)
     assert all(name in checked for name in study.experiments)
 
 
@@ -324,6 +328,6 @@ def test_repeats_are_read_under_their_old_name_too(results, tmp_path, key):
 
 
 def test_configs_of_studies_are_named_by_one():
-    studies = [*find_studies("all"), *find_studies("control")]
+    studies = [*find_studies("all"), *find_studies("control"), *find_studies("sand")]
     named = {file.file(name).resolve() for file in studies for name in file.study.experiments}
     assert named == set((ROOT / "configs" / "studies").glob("*/*.yaml"))

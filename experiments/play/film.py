@@ -34,11 +34,17 @@ class Film:
     """All robots side by side, moment by moment."""
 
     def __init__(
-        self, robots: Sequence[RecordedRobot], look: Look, rate: float, *, panel: tuple[int, int] | None = None
+        self,
+        robots: Sequence[RecordedRobot],
+        look: Look,
+        rate: float,
+        *,
+        panel: tuple[int, int] | None = None,
+        seconds: float = math.inf,
     ):
-        """rate: frames per second."""
+        """rate: frames per second; seconds: how long it is at most."""
         self.panel = panel or (PANEL if len(robots) == 1 else SMALL_PANEL)
-        end = max(float(robot.recording.time[-1]) for robot in robots)
+        end = min(seconds, max(float(robot.recording.time[-1]) for robot in robots))
         times = np.arange(round(end * rate) + 1) / rate
         self.moments = len(times)
         grains = _grain_colours(robots, look)

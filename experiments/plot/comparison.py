@@ -85,10 +85,14 @@ def describe(run: Run, name: str) -> Row:
 def _pair(first: Run, second: Run, first_name: str, second_name: str) -> Pair:
     a, b = first.fitness[:, -1], second.fitness[:, -1]
     p = float(mannwhitneyu(a, b, alternative="two-sided").pvalue) if min(a.size, b.size) > 1 else math.nan
-    wins = (a[:, None] > b).mean() + 0.5 * (a[:, None] == b).mean()
     medians = [first.experiment.fitness.sign * float(middle(values)) for values in (a, b)]
     difference = math.nan if np.isinf(medians).all() else medians[0] - medians[1]
-    return Pair(first_name, second_name, difference, p, p, float(wins))
+    return Pair(first_name, second_name, difference, p, p, superiority(a, b))
+
+
+def superiority(a: np.ndarray, b: np.ndarray) -> float:
+    """Chance that one of the first is larger than one of the second (Vargha and Delaney's A); 0.5 is no effect."""
+    return float((a[:, None] > b).mean() + 0.5 * (a[:, None] == b).mean())
 
 
 def _warnings(runs: Sequence[Run], names: Sequence[str]) -> Iterator[str]:
@@ -100,14 +104,19 @@ def _warnings(runs: Sequence[Run], names: Sequence[str]) -> Iterator[str]:
 
 
 def _correct(pairs: list[Pair]) -> tuple[Pair, ...]:
-    """Holm's correction for several tests at once."""
-    known = sorted((pair.p, i) for i, pair in enumerate(pairs) if not math.isnan(pair.p))
-    corrected = [pair.p for pair in pairs]
+    corrected = holm([pair.p for pair in pairs])
+    return tuple(
+        Pair(pair.first, pair.second, pair.difference, pair.p, p, pair.effect)
+        for pair, p in zip(pairs, corrected, strict=True)
+    )
+
+
+def holm(values: Sequence[float]) -> list[float]:
+    """Holm's correction for several tests at once; what is no number stays so."""
+    known = sorted((p, i) for i, p in enumerate(values) if not math.isnan(p))
+    corrected = list(values)
     largest = 0.0
     for rank, (p, i) in enumerate(known):
         largest = max(largest, min(1.0, (len(known) - rank) * p))
         corrected[i] = largest
-    return tuple(
-        Pair(pair.first, pair.second, pair.difference, pair.p, holm, pair.effect)
-        for pair, holm in zip(pairs, corrected, strict=True)
-    )
+    return corrected

@@ -109,7 +109,7 @@ def robustness_of(
     """Of every scene its measure; height: most that starts are higher [m]; done: called after each of `batches_of`."""
     labels = [f"{name} {100 * sign * share:+g} %" for name, share in changes for sign in (-1, 1)]
     found = np.full((len(scenes), len(factors) + len(labels), starts), np.nan)
-    for group in _groups(scenes, measures):
+    for group in groups_of(scenes, measures):
         with precision(group.precision):
             for i, (factor, differing) in enumerate(
                 _cases(factors, starts, height, changes, jnp.dtype(group.precision))
@@ -135,11 +135,11 @@ def _cases(
 
 def batches_of(scenes: Sequence[Scene], measures: Sequence[str], factors: int, changes: int = len(CHANGES)) -> int:
     """How often `done` will be called."""
-    return len(_groups(scenes, measures)) * (factors + 2 * changes)
+    return len(groups_of(scenes, measures)) * (factors + 2 * changes)
 
 
 @dataclass(frozen=True)
-class _Group:
+class Group:
     """Robots that can be simulated together."""
 
     places: list[int]
@@ -152,6 +152,12 @@ class _Group:
 
     def measured(self, factor: int, differing: Start) -> np.ndarray:
         """(robots, starts)"""
+        robots, at_once = self.in_starts(factor, differing)
+        values = _measured(robots, measure=self.measure, at_once=at_once)
+        return np.asarray(values).reshape(len(self.places), -1)
+
+    def in_starts(self, factor: int, differing: Start) -> tuple[tuple[Scenario, Controller, Start], int]:
+        """Every robot in every start, (robots * starts,), with finer steps, and how many to simulate at once."""
         schedule = self.scenario.schedule
         scenario = replace(self.scenario, schedule=replace(schedule, substeps=factor * schedule.substeps))
         robots = len(self.places)
@@ -159,9 +165,7 @@ class _Group:
         everyone = jax.tree.map(lambda leaf: jnp.repeat(leaf, starts, 0), (scenario, self.controller))
         each = jax.tree.map(lambda leaf: jnp.tile(leaf, robots), differing)
         cells = int(np.prod(scenario.model.present.shape[1:]))
-        at_once = robots_at_once(robots * starts, cells)
-        values = _measured((*everyone, each), measure=self.measure, at_once=at_once)
-        return np.asarray(values).reshape(robots, starts)
+        return (*everyone, each), robots_at_once(robots * starts, cells)
 
 
 @partial(jax.jit, static_argnames=("measure", "at_once"))
@@ -173,11 +177,16 @@ def _measured(robots: Any, *, measure: str, at_once: int) -> Array:
     return on_all_devices(one, robots, at_once)
 
 
-def _groups(scenes: Sequence[Scene], measures: Sequence[str]) -> list[_Group]:
+def groups_of(
+    scenes: Sequence[Scene],
+    measures: Sequence[str],
+    build: Callable[[Scene], tuple[Scenario, Controller]] = Scene.build,
+) -> list[Group]:
+    """Scenes by the shapes of their arrays; build: makes these."""
     built: dict[Any, list[tuple[int, Any]]] = {}
     for place, (scene, measure) in enumerate(zip(scenes, measures, strict=True)):
         with precision(scene.physics.precision):
-            arrays = scene.build()
+            arrays = build(scene)
         leaves, structure = jax.tree.flatten(arrays)
         kind = structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves), measure, scene.physics.precision
         built.setdefault(kind, []).append((place, arrays))
@@ -185,5 +194,5 @@ def _groups(scenes: Sequence[Scene], measures: Sequence[str]) -> list[_Group]:
     for (_, _, measure, exactness), members in built.items():
         with precision(exactness):
             arrays = stack([arrays for _, arrays in members])
-        groups.append(_Group([place for place, _ in members], *arrays, measure=measure, precision=exactness))
+        groups.append(Group([place for place, _ in members], *arrays, measure=measure, precision=exactness))
     return groups

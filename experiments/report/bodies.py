@@ -18,8 +18,8 @@ MARGIN = 0.06
 
 def draw_body(body: Body, meaning: str, room: tuple[float, float]) -> Markup:
     """The body as an element, standing at the bottom of a room [voxels]; meaning: for those who cannot see it."""
-    polygons = _polygons(body)
-    low = np.concatenate([polygon for polygon, _, _ in polygons]).min(0)
+    outlines = polygons(body)
+    low = np.concatenate([polygon for polygon, _, _ in outlines]).min(0)
     width, height = room[0] + 2 * MARGIN, room[1] + 2 * MARGIN
     drawn = [
         tag(
@@ -28,7 +28,7 @@ def draw_body(body: Body, meaning: str, room: tuple[float, float]) -> Markup:
             fill=COLOURS[material % len(COLOURS)],
             style=f"filter:brightness({bright:g})" if bright < 1 else None,
         )
-        for polygon, material, bright in polygons
+        for polygon, material, bright in outlines
     ]
     box = f"0 0 {width:.3f} {height:.3f}"
     return tag(
@@ -38,12 +38,13 @@ def draw_body(body: Body, meaning: str, room: tuple[float, float]) -> Markup:
 
 def room_for(bodies: Iterable[Body]) -> tuple[float, float]:
     """Width and height that all of them fit in [voxels], so that all are drawn to the same scale."""
-    sizes = [np.ptp(np.concatenate([polygon for polygon, _, _ in _polygons(body)]), axis=0) for body in bodies]
+    sizes = [np.ptp(np.concatenate([polygon for polygon, _, _ in polygons(body)]), axis=0) for body in bodies]
     width, height = np.max(sizes, axis=0)
     return float(width), float(height)
 
 
-def _polygons(body: Body) -> list[tuple[np.ndarray, int, float]]:
+def polygons(body: Body) -> list[tuple[np.ndarray, int, float]]:
+    """Outline [voxels], material and brightness of what is seen of every voxel, the furthest first."""
     return list(_squares(body.cells) if body.dimension == 2 else _cubes(body.cells))
 
 

@@ -17,6 +17,7 @@ from pydantic import Field
 from scipy.stats import levene, mannwhitneyu
 
 from experiments.refine.robustness import Robustness
+from experiments.reproduce.exchange import Exchange, Trait
 from experiments.runs import Run
 from experiments.runs.ranks import middle
 from vsr.spec import Real, Spec
@@ -38,6 +39,8 @@ class Result:
     """the measure of each seed's best robot, simulated several times, (seeds, repeats); the first one is unperturbed"""
     robustness: Robustness | None = None
     """what is left of each seed's best robot with finer steps and changed parameters"""
+    exchange: Exchange | None = None
+    """what became of all experiments' best robots in the worlds of all"""
 
     @property
     def sign(self) -> float:
@@ -66,6 +69,9 @@ class Verdict:
 
     holds: Holds
     evidence: str
+
+
+NOT_EXCHANGED = Verdict("not run", "winners have not been exchanged yet")
 
 
 class Claim(Spec):
@@ -195,7 +201,85 @@ class Wider(Comparing):
         return Verdict("yes" if p < SIGNIFICANT else "in part", evidence)
 
 
-CLAIMS: dict[str, type[Claim]] = {"gain": Gain, "gains_more": GainsMore, "above": Above, "wider": Wider}
+class FaresBetter(Comparing):
+    """One experiment's winners are better than another's in some world, where both are simulated alike.
+
+    Each robot counts with the lesser of its medians over starts with usual and finest steps, a failure less than any
+    other. Yes if the median over seeds is better and a two-sided Mann-Whitney test is significant (p < 0.05); in part
+    if only the median is better.
+    """
+
+    type: Literal["fares_better"] = "fares_better"
+    world: str
+    """the experiment to whose world both go"""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((self.experiment, self.than, self.world)))
+
+    def judge(self, results: Mapping[str, Result]) -> Verdict:
+        found = results[self.experiment].exchange
+        if found is None:
+            return NOT_EXCHANGED
+        a, b = (found.fitness(name, self.world) for name in (self.experiment, self.than))
+        return _judged(a, b, _against(results[self.experiment], results[self.than], a, b))
+
+
+class KeepsMore(Comparing):
+    """Winners of one experiment keep more of their fitness in another's world than the other's keep in theirs.
+
+    Yes if the median over seeds of the share that is kept is larger and a two-sided Mann-Whitney test is significant
+    (p < 0.05); in part if it is only larger. Robots that get nowhere at home are left out and counted.
+    """
+
+    type: Literal["keeps_more"] = "keeps_more"
+
+    def judge(self, results: Mapping[str, Result]) -> Verdict:
+        found = results[self.experiment].exchange
+        if found is None:
+            return NOT_EXCHANGED
+        shares = found.kept(self.experiment, self.than), found.kept(self.than, self.experiment)
+        a, b = (values[~np.isnan(values)] for values in shares)
+        if not (a.size and b.size):
+            return Verdict("no", "no robot of one of them gets anywhere at home")
+        left_out = sum(values.size for values in shares) - a.size - b.size
+        evidence = f"{_percent(a)} kept against {_percent(b)}, p = {p_value(a, b):.2g}"
+        return _judged(a, b, evidence + (f"; {left_out} robots left out" if left_out else ""))
+
+
+class MoreOf(Comparing):
+    """Winners of one experiment have more of a trait, each at home, than another's.
+
+    Yes if the median over seeds is larger and a two-sided Mann-Whitney test is significant (p < 0.05); in part if it is
+    only larger. Robots of which it is not known (they failed) are left out and counted.
+    """
+
+    type: Literal["more_of"] = "more_of"
+    trait: Trait
+    """of what"""
+
+    def judge(self, results: Mapping[str, Result]) -> Verdict:
+        found = results[self.experiment].exchange
+        if found is None:
+            return NOT_EXCHANGED
+        values = [found.trait(name, self.trait) for name in self.needs]
+        a, b = (each[np.isfinite(each)] for each in values)
+        if not (a.size and b.size):
+            return Verdict("no", "no robot of one of them is left")
+        left_out = sum(each.size for each in values) - a.size - b.size
+        evidence = f"{np.median(a):.3g} against {np.median(b):.3g} (medians), p = {p_value(a, b):.2g}"
+        return _judged(a, b, evidence + (f"; {left_out} robots left out" if left_out else ""))
+
+
+CLAIMS: dict[str, type[Claim]] = {
+    "gain": Gain,
+    "gains_more": GainsMore,
+    "above": Above,
+    "wider": Wider,
+    "fares_better": FaresBetter,
+    "keeps_more": KeepsMore,
+    "more_of": MoreOf,
+}
 """Every kind of claim by its name."""
 
 
@@ -203,6 +287,18 @@ def judge(claim: Claim, results: Mapping[str, Result]) -> Verdict:
     """Whether a claim holds, if its experiments have been run."""
     missing = [name for name in claim.needs if name not in results]
     return Verdict("not run", f"{', '.join(missing)} missing") if missing else claim.judge(results)
+
+
+def _judged(a: np.ndarray, b: np.ndarray, evidence: str) -> Verdict:
+    """Whether the first numbers are larger, in the median and clearly."""
+    if middle(a) <= middle(b):
+        return Verdict("no", evidence)
+    return Verdict("yes" if p_value(a, b) < SIGNIFICANT else "in part", evidence)
+
+
+def _percent(shares: np.ndarray) -> str:
+    value = float(middle(shares))
+    return f"{100 * value:.0f} %" if math.isfinite(value) else "none"
 
 
 def gain(result: Result) -> float:

@@ -7,22 +7,27 @@ where it was, and what is finished is not run again.
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
 from experiments.config.problems import UserError
-from experiments.devices import prepare
+from experiments.devices import keeping_compiled_programs, prepare
 from experiments.evolve.command import EvolveOptions, Stopped, evolve, read_options
 from experiments.experiment import Experiment
 from experiments.reproduce.claims import Claim, Result, Verdict
+from experiments.reproduce.exchange import exchange, read_exchange
 from experiments.reproduce.reading import StudyFile, find_studies
 from experiments.reproduce.report import BEST, REPORT, write_study, write_summary
-from experiments.reproduce.robots import keep_best, read_repeats, read_robustness
+from experiments.reproduce.robots import STARTS, keep_best, read_repeats, read_robustness
+from experiments.reproduce.winners import BODIES, keep_winners
 from experiments.runs import Run, is_run, read_run
+from experiments.runs.folder import CONFIG
 from vsr.spec import suggest
 
 
@@ -39,6 +44,8 @@ class ReproduceOptions:
     resume: bool = False
     report: bool = False
     """whether to run nothing and only write figures, tables and report again"""
+    copy: str | None = None
+    """where reports go without runs"""
 
 
 @dataclass(frozen=True)
@@ -70,16 +77,34 @@ def reproduce(options: ReproduceOptions) -> Path:
             _say(console, f"{job.file.name}/{job.name} ({number} of {len(jobs)})")
             _work(job, experiment, console)
             _write(job.file, options, folder, jobs)
+        for file in files:
+            if file.study.exchange is not None:
+                _exchange(file, options, folder, console)
     judged = [(file, verdicts) for file in files if (verdicts := _write(file, options, folder, jobs)) is not None]
     if not judged:
         raise UserError(f"{folder}: there is no run in it; leave --report out to begin")
     if len(files) > 1:
         write_summary(folder, judged)
+    if options.copy is not None:
+        for file, _ in judged:
+            copy_results(folder / file.name, Path(options.copy) / file.name, tuple(file.study.experiments))
     for file, verdicts in judged:
         for claim, verdict in verdicts:
             _say(console, f"{verdict.holds:8} {claim.text}: {verdict.evidence}")
         _say(console, f"report: {folder / file.name / REPORT}")
     return folder
+
+
+def copy_results(home: Path, target: Path, experiments: Sequence[str]) -> None:
+    """Reports, figures, tables and best robots of a study without its runs, of which only the settings are copied."""
+    (target / BEST).mkdir(parents=True, exist_ok=True)
+    files = [path for folder in (home, home / BEST) if folder.is_dir() for path in sorted(folder.iterdir())]
+    for path in files:
+        if path.is_file() and path.suffix != ".pdf":
+            shutil.copyfile(path, target / path.relative_to(home))
+    for name in experiments:
+        if is_run(home / name):
+            shutil.copyfile(home / name / CONFIG, target / f"{name}.yaml")
 
 
 def plan(files: Sequence[StudyFile], options: ReproduceOptions, folder: Path) -> list[Job]:
@@ -94,7 +119,7 @@ def plan(files: Sequence[StudyFile], options: ReproduceOptions, folder: Path) ->
         for name in (name for name in file.study.experiments if name in requested):
             evolve_options = EvolveOptions(
                 str(file.file(name)),
-                (*scale.set, *options.settings),
+                (*scale.settings(name), *options.settings),
                 out=str(folder / file.name / name),
                 resume=options.resume,
                 device=options.device,
@@ -114,7 +139,38 @@ def _work(job: Job, experiment: Experiment, console: Console) -> None:
             words = ["vsr", *sys.argv[1:]]
             again = shlex.join(words if "--resume" in words else [*words, "--resume"])
             raise Stopped(f"{stopped}\nor, for all that was asked: {again}") from None
-    keep_best(read_run(job.run), job.run.parent / BEST, job.name, job.repeats, job.factors)
+    if job.file.study.exchange is None:  # else all winners are simulated together at the end
+        keep_best(read_run(job.run), job.run.parent / BEST, job.name, job.repeats, job.factors)
+
+
+def _exchange(file: StudyFile, options: ReproduceOptions, folder: Path, console: Console) -> None:
+    """Try all winners in all worlds, once all experiments of the scale are finished."""
+    assert file.study.exchange is not None
+    home, scale = folder / file.name, file.scale(options.scale)
+    runs = _finished_runs(file, options.scale, home)
+    if runs is None:
+        _say(console, f"{file.name}: winners are exchanged when all experiments are finished")
+        return
+    if read_exchange(runs, home) is None:
+        (home / BODIES).unlink(missing_ok=True)  # pictures are those of other robots
+    with keeping_compiled_programs():
+        found = exchange(runs, home, scale.factors, min(scale.repeats, STARTS), partial(_say, console))
+        if not (home / BODIES).exists():
+            labels = {name: member.label for name, member in file.study.experiments.items()}
+            keep_winners(runs, found, labels, file.study.exchange.film, home, home / BEST)
+
+
+def _finished_runs(file: StudyFile, scale: str, home: Path) -> dict[str, Run] | None:
+    """All runs of a scale, None unless all are finished."""
+    wanted = file.scale(scale).experiments or tuple(file.study.experiments)
+    runs = {}
+    for name in wanted:
+        try:
+            runs[name] = read_run(home / name)
+        except UserError:
+            return None
+    done = all(run.generations >= run.experiment.generations for run in runs.values())
+    return runs if done else None
 
 
 def _finished(path: Path, experiment: Experiment) -> bool:
@@ -131,14 +187,20 @@ def _write(
     results: dict[str, Result] = {}
     warnings: list[str] = []
     home = folder / file.name
+    runs = _finished_runs(file, options.scale, home) if file.study.exchange is not None else None
+    found = None if runs is None else read_exchange(runs, home)
     for name, member in file.study.experiments.items():
         try:
             run = read_run(home / name)
         except UserError:
             continue
-        repeats = read_repeats(run, home / BEST, name)
-        robustness = read_robustness(run, home / BEST, name)
-        results[name] = Result(name, member.label, run, repeats, robustness)
+        if found is not None and name in found.names:
+            robustness = found.robustness(name)
+            repeats = robustness.refined[:, 0]
+        else:
+            repeats = read_repeats(run, home / BEST, name)
+            robustness = read_robustness(run, home / BEST, name)
+        results[name] = Result(name, member.label, run, repeats, robustness, found)
         warnings += _warnings(name, run)
     warnings += _other_settings([job for job in jobs if job.file is file and job.name in results])
     return write_study(file, options.scale, results, home, warnings) if results else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,11 @@ from experiments.numbers import clock
 from experiments.plot.curves import draw_curves, goal
 from experiments.plot.figures import paper_style, save_figure, with_unit
 from experiments.reproduce.claims import Claim, Result, Verdict, judge, number
+from experiments.reproduce.exchange_report import write_exchange
 from experiments.reproduce.reading import StudyFile
 from experiments.reproduce.robots import HIGHER
 from experiments.reproduce.study import Panel
-from experiments.reproduce.tables import curves, pairs, table, write_csv
+from experiments.reproduce.tables import curves, markdown, pairs, table, write_csv
 from experiments.runs.provenance import Making, making
 from experiments.runs.ranks import middle
 
@@ -46,6 +47,7 @@ def write_study(
         *_head(file, scale, warnings),
         *_claims(verdicts),
         *_results(file, rows, compared, ordered[0]),
+        *_exchanged(file, results, folder),
         *_best(file, ordered, folder),
         *_how(ordered),
     ]
@@ -61,7 +63,7 @@ def write_summary(folder: Path, studies: Sequence[tuple[StudyFile, list[tuple[Cl
         for file, verdicts in studies
         for claim, verdict in verdicts
     ]
-    lines += _markdown(["study", "claim", "here", "holds"], rows)
+    lines += markdown(["study", "claim", "here", "holds"], rows)
     for file, _ in studies:
         lines += ["", f"## {file.study.title}", "", f"![]({file.name}/{file.study.figure.name}.png)"]
     write_text(folder / REPORT, "\n".join(lines) + "\n")
@@ -103,7 +105,7 @@ def _claims(verdicts: Sequence[tuple[Claim, Verdict]]) -> Iterator[str]:
         return
     yield from ("## Claims", "")
     rows = [[claim.text, verdict.evidence, f"**{verdict.holds}**"] for claim, verdict in verdicts]
-    yield from _markdown(["claim", "here", "holds"], rows)
+    yield from markdown(["claim", "here", "holds"], rows)
     rules = {claim.type: (type(claim).__doc__ or "").split("\n\n")[-1].split() for claim, _ in verdicts}  # pyright: ignore[reportAttributeAccessIssue]
     yield from ("", "How claims are judged, always over seeds:", "")
     yield from (f"- `{kind}`: {' '.join(rule)}" for kind, rule in rules.items())
@@ -117,7 +119,7 @@ def _results(
     yield from ("## Results", "", f"![]({file.study.figure.name}.png)", "")
     yield f"Best {named} so far: median over seeds, band of one standard deviation. Every curve is in `curves.csv`."
     yield from ("", "All values are medians over seeds; the table is also in `table.csv`.", "")
-    yield from _markdown(
+    yield from markdown(
         ["experiment", "genes", "seeds", "robots x generations", "random robot", "best of the first generation",
          "final best", "quartiles", "σ", "final / first"],
         [[row["experiment"], row["genes"], row["seeds"], f"{row['n_pop']} x {row['generations']}",
@@ -128,7 +130,7 @@ def _results(
     if compared:
         yield from ("", "Final bests compared: two-sided Mann-Whitney test, Holm's correction within a plot. A is the")
         yield from ("chance that a seed of the first is better than one of the second. Also in `pairs.csv`.", "")
-        yield from _markdown(
+        yield from markdown(
             ["first", "second", "difference of medians", "p", "p (Holm)", "A"],
             [[row["first"], row["second"], number(row["difference"]), number(row["p"]), number(row["p_holm"]),
               f"{row['effect']:.2f}"] for row in compared],
@@ -151,7 +153,7 @@ def _best(file: StudyFile, results: Sequence[Result], folder: Path) -> Iterator[
         f"is not kept was luck.{confirmed} Medians over seeds:"
     )
     yield ""
-    yield from _markdown(
+    yield from markdown(
         [
             "experiment",
             "as evolved",
@@ -167,10 +169,21 @@ def _best(file: StudyFile, results: Sequence[Result], folder: Path) -> Iterator[
     for result in known:
         picture = folder / BEST / f"{result.name}.png"
         if picture.exists():
-            seed = max(zip(result.run.fitness[:, -1], result.run.experiment.seeds, strict=True))[1]
+            found = result.exchange
+            place = int(np.argmax(result.run.fitness[:, -1])) if found is None else found.best(result.name)
+            seed = result.run.experiment.seeds[place]
             yield from ("", f"**{result.name}**, seed {seed}, one period in the middle of its episode "
                         f"([robot]({BEST}/{result.name}.yaml)):", "", f"![]({BEST}/{result.name}.png)")  # fmt: skip
     yield ""
+
+
+def _exchanged(file: StudyFile, results: Mapping[str, Result], folder: Path) -> Iterator[str]:
+    """The part about exchanged winners, of studies that have it."""
+    found = next(iter(results.values())).exchange
+    if found is not None:
+        yield from write_exchange({name: results[name] for name in found.names}, found, folder)
+    elif file.study.exchange is not None:
+        yield from ("## Winners exchanged", "", "Not yet: that comes when all experiments are finished.", "")
 
 
 def _robust(known: Sequence[Result]) -> Iterator[str]:
@@ -182,7 +195,8 @@ def _robust(known: Sequence[Result]) -> Iterator[str]:
         "",
         "The same robots with finer time steps. Each number is the median over seeds of the median over starts; "
         f"`kept` is steps {factors[-1]} times finer over {factors[0]} times, of each robot, and `most changed` what is "
-        "left, farthest from 100 %, when the springs' frequency changes by 1 %, their damping or the friction by 2 %.",
+        "left, farthest from 100 %, when the springs' frequency changes by 1 %, their damping or the friction by 2 %, "
+        "where that was tried.",
         "",
     )
     head = [
@@ -193,7 +207,7 @@ def _robust(known: Sequence[Result]) -> Iterator[str]:
         "worst kept",
         "most changed, median",
     ]
-    yield from _markdown(head, [_robust_row(result, factors) for result in known])
+    yield from markdown(head, [_robust_row(result, factors) for result in known])
 
 
 def _robust_row(result: Result, factors: Sequence[int]) -> list[str]:
@@ -204,7 +218,7 @@ def _robust_row(result: Result, factors: Sequence[int]) -> list[str]:
     if not len(kept):
         return [result.name, *medians, "", "", "", ""]
     near = f"{int((abs(kept - 1) <= NEAR).sum())} of {len(found.kept)}"
-    shares = np.median(kept), kept.min(), np.nanmedian(found.most_changed)
+    shares = np.median(kept), kept.min(), np.nanmedian(found.most_changed) if found.changes else math.nan
     middle_kept, worst, change = (f"{100 * share:.0f} %" if np.isfinite(share) else "" for share in shares)
     return [result.name, *medians, middle_kept, near, worst, change]
 
@@ -228,7 +242,7 @@ def _how(results: Sequence[Result]) -> Iterator[str]:
     yield from dict.fromkeys(start.get("command", "unknown") for each in made.values() for start in each.starts)
     yield from ("```", "")
     rows = [_making(result, made[result.name]) for result in results]
-    yield from _markdown(
+    yield from markdown(
         [
             "experiment",
             "time",
@@ -272,9 +286,3 @@ def _making(result: Result, made: Making) -> list[str]:
 def _commit(commit: str | None) -> str:
     """Short, with the sign that the source was changed since."""
     return "none" if commit is None else commit[:12] + ("+" if commit.endswith("+") else "")
-
-
-def _markdown(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
-    yield f"| {' | '.join(head)} |"
-    yield f"|{' --- |' * len(head)}"
-    yield from (f"| {' | '.join(str(cell).replace('|', '/') for cell in row)} |" for row in rows)

@@ -68,13 +68,13 @@ def keep_best(run: Run, folder: Path, name: str, repeats: int, factors: Sequence
         values, robot = simulate_again(scene, run.experiment.fitness.measure, repeats, shown)
         measured.append(values)
         if robot is not None:
-            _draw(robot, folder / f"{name}.png")
+            draw_strip(robot, folder / f"{name}.png")
     robust = _robustness(run, scenes, factors, min(repeats, STARTS))
     stored = {**stamp(run), "best_seed": run.experiment.seeds[best], "repeats": measured, "made": describe_start(0)}
     if robust is not None:
         stored["robustness"] = robust.to_plain()
     if best in scenes:
-        title = _title(run, best, measured[best], robust)
+        title = title_of(run, best, measured[best], robust)
         write_text(folder / f"{name}.yaml", title + dump_yaml(scenes[best]))
     write_json(folder / f"{name}.json", without_nan(stored))
 
@@ -113,7 +113,7 @@ def _refined_already(run: Run, robots: int, factors: Sequence[int], starts: int)
     return found if (found.factors, found.refined.shape) == wanted else None
 
 
-def _title(run: Run, index: int, repeats: list[float], robust: Robustness | None) -> str:
+def title_of(run: Run, index: int, repeats: list[float], robust: Robustness | None) -> str:
     """The first line of a best robot's file: a number that repeats, and its spread."""
     goal, values = run.experiment.fitness, np.array(repeats, float)
     said = read_title(robot_file(run.path, run.experiment.seeds[index]))
@@ -182,7 +182,7 @@ def _raised(model: AnyModel, state: AnyState, height: Array) -> AnyState:
     return move_rigidly(model, state, shift=jnp.zeros(state.position.shape[-1]).at[-1].set(height))
 
 
-def _draw(robot: RecordedRobot, target: Path) -> None:
+def draw_strip(robot: RecordedRobot, target: Path) -> None:
     """A strip from the middle of the episode."""
     end = float(robot.recording.time[-1])
     with replacing(target) as partial_file:

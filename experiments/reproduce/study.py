@@ -44,6 +44,8 @@ class Scale(Spec):
 
     set: tuple[str, ...] = ()
     """values over those of the experiments' files, each as path=value"""
+    set_for: dict[Name, tuple[str, ...]] = Field(default={})
+    """the same for single experiments, after those for all"""
     experiments: tuple[Name, ...] | None = None
     """which to run; all if absent"""
     repeats: Annotated[Count, Field(ge=1)] = 16
@@ -52,6 +54,17 @@ class Scale(Spec):
     """how many times finer steps are when the best robots are simulated again"""
     note: str = ""
     """what a reader should know of results on this scale"""
+
+    def settings(self, experiment: str) -> tuple[str, ...]:
+        """All values over those of an experiment's file."""
+        return *self.set, *self.set_for.get(experiment, ())
+
+
+class Swap(Spec):
+    """Winners are tried in the worlds of all experiments."""
+
+    film: tuple[Name, ...] = ()
+    """experiments whose best robots are filmed in the worlds of each other"""
 
 
 class Study(Spec):
@@ -65,6 +78,9 @@ class Study(Spec):
     scales: dict[Name, Scale] = Field(min_length=1)
     claims: tuple[Annotated[Claim, OneOf(CLAIMS)], ...] = ()
     """what the experiments are expected to show"""
+    exchange: Swap | None = None
+    """if given, every seed's best robot is tried in the worlds of all experiments, with the scale's factors and
+    repeats; all must maximise the same measure, of 2-D robots"""
     plugins: tuple[str, ...] = ()
     """Python modules to import before reading the rest; they may register kinds of claims of your own"""
 
@@ -82,5 +98,8 @@ class Study(Spec):
             yield from ((("figure", "panels", str(i), "curves"), name) for name in panel.curves)
         for name, scale in self.scales.items():
             yield from ((("scales", name, "experiments"), member) for member in scale.experiments or ())
+            yield from ((("scales", name, "set_for"), member) for member in scale.set_for)
+        if self.exchange is not None:
+            yield from ((("exchange", "film"), name) for name in self.exchange.film)
         for i, claim in enumerate(self.claims):
             yield from ((("claims", str(i)), name) for name in claim.needs)

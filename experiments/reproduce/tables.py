@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -81,6 +81,13 @@ def curves(results: Sequence[Result]) -> list[dict[str, Any]]:
         for i, seed in enumerate(result.run.experiment.seeds)
         for generation in range(result.run.generations)
     ]
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+    """The lines of a table."""
+    yield f"| {' | '.join(head)} |"
+    yield f"|{' --- |' * len(head)}"
+    yield from (f"| {' | '.join(str(cell).replace('|', '/') for cell in row)} |" for row in rows)
 
 
 def _cell(value: Any) -> Any:

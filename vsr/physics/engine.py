@@ -44,8 +44,12 @@ def assemble_body(
     dtype: jnp.dtype | type = jnp.float32,
     integrator: str | None = None,
     anchored: np.ndarray | None = None,
+    layers: int | None = None,
 ) -> Any:
-    """The model of one described body, with as many layers as its shape needs; anchored: see `Engine.assemble`."""
+    """The model of one described body; anchored: see `Engine.assemble`.
+
+    layers: as many as its shape needs, or more, so that all bodies of a grid have arrays of the same shapes.
+    """
     engine = ENGINES[body.masses]
     return _assemble(
         jnp.asarray(body.cells),
@@ -53,7 +57,7 @@ def assemble_body(
         body.voxel_side,
         anchored,
         masses=body.masses,
-        layers=engine.layers_needed(body.present),
+        layers=layers or engine.layers_needed(body.present),
         integrator=integrator,
     )
 

@@ -1,0 +1,322 @@
+"""Winners exchanged: every seed's best robot of every experiment in the worlds of all, and what it does there.
+
+A robot is simulated abroad just as the natives are: with the world, the task and the steps of their experiment. What
+counts is the lesser of two medians over starts, with usual and with the finest steps, so that nothing counts which
+exists at one step size or from one start only. Failures are kept, counted and worse than any other result.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.stages import Compiled, Lowered
+from pydantic import ValidationError
+
+from experiments.config import load_scene
+from experiments.config.problems import UserError
+from experiments.evaluation import Jitter, Start, begun_from, starts_of
+from experiments.experiment import Experiment
+from experiments.files import without_nan, write_json
+from experiments.population import on_all_devices
+from experiments.refine.command import stamp
+from experiments.refine.robustness import Robustness, groups_of
+from experiments.reproduce.gait import gait_of
+from experiments.runs import Run
+from experiments.runs.folder import robot_file
+from experiments.runs.meta import describe_start
+from vsr.body import Body
+from vsr.controllers import Controller
+from vsr.episode import Scenario, record
+from vsr.physics.engine import ENGINES, assemble_body
+from vsr.physics.failure import Failure
+from vsr.scene import Scene, precision
+
+STORED = "exchange.json"
+HIGHER = 1e-3
+"""Largest difference in start height [m]."""
+GAIT = ("touching", "feet", "duty", "sinkage", "effort")
+"""What is seen of how robots move (experiments.reproduce.gait); effort: mean squared control value."""
+Trait = Literal["voxels", "width", "height", "touching", "touching_share", "feet", "duty", "sinkage", "effort"]
+TRAITS: dict[Trait, str] = {
+    "voxels": "voxels",
+    "width": "width [voxels]",
+    "height": "height [voxels]",
+    "touching": "voxels touching at a time",
+    "touching_share": "share of its voxels touching",
+    "feet": "feet",
+    "duty": "duty of a foot",
+    "sinkage": "sinkage [m]",
+    "effort": "mean squared control",
+}
+"""What winners are compared by, and how people call it."""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What came of robots in worlds. Worlds are named after the experiments they belong to."""
+
+    names: tuple[str, ...]
+    """of the experiments, in their order"""
+    home: np.ndarray
+    """place of the experiment that each robot comes from, (robots,); seeds follow each other"""
+    factors: tuple[int, ...]
+    """by which steps were finer"""
+    measured: np.ndarray
+    """the goal's measure, not a number where the simulation failed, (robots, worlds, factors, starts)"""
+    failure: np.ndarray
+    """why it failed, 0 if it did not, likewise"""
+    gait: dict[str, np.ndarray]
+    """each of GAIT: median over starts with the first factor, not a number if all failed, (robots, worlds)"""
+    body: dict[str, np.ndarray]
+    """voxels, width and height [voxels], not a number for a seed without a robot, (robots,)"""
+
+    @property
+    def counted(self) -> np.ndarray:
+        """Fitness that counts, negative infinity for a failure, (robots, worlds)."""
+        fitness = np.nan_to_num(self.measured[:, :, [0, -1]], nan=-np.inf)
+        failed = (self.failure[:, :, [0, -1]] > 0).mean(-1) >= 0.5
+        return np.where(failed, -np.inf, np.median(fitness, -1)).min(-1)
+
+    def fitness(self, experiment: str, world: str) -> np.ndarray:
+        """That of one experiment's robots in a world, (seeds,)."""
+        return self.counted[self._of(experiment), self.names.index(world)]
+
+    def kept(self, experiment: str, world: str) -> np.ndarray:
+        """Share of its fitness at home that each robot keeps, negative infinity if it fails, (seeds,).
+
+        Not a number where it gets nowhere at home.
+        """
+        home, abroad = self.fitness(experiment, experiment), self.fitness(experiment, world)
+        return np.where(home > 0, abroad / np.where(home > 0, home, 1), np.nan)
+
+    def trait(self, experiment: str, name: Trait) -> np.ndarray:
+        """One of TRAITS of an experiment's robots, at home, (seeds,); not a number where it is not known."""
+        own, world = self._of(experiment), self.names.index(experiment)
+        if name == "touching_share":
+            return self.gait["touching"][own, world] / self.body["voxels"][own]
+        return self.body[name][own] if name in self.body else self.gait[name][own, world]
+
+    def failures(self, experiment: str, world: str) -> Counter[str]:
+        """How many simulations of an experiment's robots in a world failed, by reason."""
+        codes = self.failure[self._of(experiment), self.names.index(world)]
+        return Counter(Failure(int(code)).label for code in codes.ravel() if code)
+
+    def robustness(self, experiment: str) -> Robustness:
+        """Its robots at home, with usual and finer steps."""
+        refined = self.measured[self._of(experiment), self.names.index(experiment)]
+        unchanged = np.zeros((len(refined), 0, refined.shape[-1]))
+        return Robustness(self.factors, refined, (), unchanged)
+
+    def best(self, experiment: str) -> int:
+        """Place of the seed whose robot is the best at home."""
+        return int(np.argmax(self.fitness(experiment, experiment)))
+
+    def _of(self, experiment: str) -> np.ndarray:
+        return self.home == self.names.index(experiment)
+
+
+def exchange(
+    runs: Mapping[str, Run], folder: Path, factors: Sequence[int], starts: int, say: Callable[[str], None]
+) -> Exchange:
+    """Simulate all in all worlds that are not stored yet; what is stored after each world outlives a kill."""
+    goals = {(run.experiment.fitness.measure, run.experiment.fitness.direction) for run in runs.values()}
+    if len(goals) > 1 or goals.pop()[1] != "maximise":
+        raise UserError("winners cannot be exchanged: all experiments must maximise the same measure")
+    identity = _identity(runs)
+    stored = _stored(folder)
+    if stored is None or any(stored.get(key) != value for key, value in _request(identity, factors, starts).items()):
+        stored = {**_request(identity, factors, starts), "worlds": {}}
+    scenes = robots_of(runs)
+    stored["body"] = _bodies([None if scene is None else scene.robot.body for scene in scenes])
+    lacking = {name: run.experiment for name, run in runs.items() if name not in stored["worlds"]}
+    if lacking:
+        say(f"{sum(scene is not None for scene in scenes)} robots in the worlds of {', '.join(lacking)}")
+    for name, found in _in_worlds(scenes, lacking, factors, starts):
+        stored["worlds"][name] = {**found, "made": describe_start(0)}
+        write_json(folder / STORED, without_nan(stored))
+        say(f"the world of {name} is done")
+    found = read_exchange(runs, folder)
+    assert found is not None
+    return found
+
+
+def read_exchange(runs: Mapping[str, Run], folder: Path) -> Exchange | None:
+    """What was stored for these very runs; None if there is nothing, or not all."""
+    stored = _stored(folder)
+    if stored is None or stored.get("runs") != _identity(runs) or set(stored["worlds"]) != set(runs):
+        return None
+    worlds = [stored["worlds"][name] for name in runs]
+    return Exchange(
+        names=tuple(runs),
+        home=np.repeat(np.arange(len(runs)), [len(run.experiment.seeds) for run in runs.values()]),
+        factors=tuple(stored["factors"]),
+        measured=np.stack([np.array(world["measured"], float) for world in worlds], 1),
+        failure=np.stack([np.array(world["failure"], int) for world in worlds], 1),
+        gait={name: np.stack([np.array(world["gait"][name], float) for world in worlds], 1) for name in GAIT},
+        body={name: np.array(values, float) for name, values in stored["body"].items()},
+    )
+
+
+def robots_of(runs: Mapping[str, Run]) -> list[Scene | None]:
+    """Every seed's best of every run, None where all failed."""
+    files = [robot_file(run.path, seed) for run in runs.values() for seed in run.experiment.seeds]
+    return [load_scene(file) if file.exists() else None for file in files]
+
+
+def moved(scene: Scene, experiment: Experiment) -> Scene:
+    """A robot as the natives of another experiment are simulated."""
+    plugins = tuple(dict.fromkeys((*scene.plugins, *experiment.plugins)))
+    there = experiment.resolved()
+    try:
+        return Scene(plugins=plugins, robot=scene.robot, world=there.world, task=there.task, physics=there.physics)
+    except ValidationError as error:
+        reasons = "; ".join(str(fault["msg"]) for fault in error.errors())
+        raise UserError(f"winners cannot be exchanged: a robot does not fit another world: {reasons}") from None
+
+
+def _identity(runs: Mapping[str, Run]) -> dict[str, Any]:
+    return {name: stamp(run) for name, run in runs.items()}
+
+
+def _request(identity: dict[str, Any], factors: Sequence[int], starts: int) -> dict[str, Any]:
+    return {"runs": identity, "factors": list(factors), "starts": starts}
+
+
+def _stored(folder: Path) -> dict[str, Any] | None:
+    try:
+        stored = json.loads((folder / STORED).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return stored if isinstance(stored, dict) and "worlds" in stored else None
+
+
+def _bodies(bodies: Sequence[Body | None]) -> dict[str, list[float]]:
+    present = [None if body is None else body.present for body in bodies]
+    return {
+        "voxels": [np.nan if here is None else float(here.sum()) for here in present],
+        "width": [np.nan if here is None else float(here.any(0).sum()) for here in present],
+        "height": [np.nan if here is None else float(here.any(1).sum()) for here in present],
+    }
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Robots with arrays of the same shapes, in all starts, in one world, with steps finer by one factor."""
+
+    places: list[int]
+    """of the robots among all"""
+    finer: int
+    """place of the factor"""
+    robots: tuple[Scenario, Controller, Start]
+    at_once: int
+    measure: str
+    precision: str
+
+    def lowered(self) -> Lowered:
+        with precision(self.precision):
+            return _simulated.lower(self.robots, measure=self.measure, at_once=self.at_once)
+
+
+def _in_worlds(
+    scenes: Sequence[Scene | None], worlds: Mapping[str, Experiment], factors: Sequence[int], starts: int
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """All robots in the worlds of experiments, as plain data, one world after the other."""
+    batches = {name: _batches(scenes, experiment, factors, starts) for name, experiment in worlds.items()}
+    # On an accelerator compiling takes longer than simulating, so all programs are compiled side by side.
+    lowered = [batch.lowered() for own in batches.values() for batch in own]
+    with ThreadPoolExecutor() as pool:
+        programs = pool.map(Lowered.compile, lowered)
+        for name, own in batches.items():
+            yield name, _in_world(len(scenes), [(batch, next(programs)) for batch in own], len(factors), starts)
+
+
+def _batches(
+    scenes: Sequence[Scene | None], experiment: Experiment, factors: Sequence[int], starts: int
+) -> list[_Batch]:
+    known = [place for place, scene in enumerate(scenes) if scene is not None]
+    there = [moved(scene, experiment) for scene in scenes if scene is not None]
+    goal = experiment.fitness.measure
+    batches = []
+    for group in groups_of(there, [goal] * len(there), _built):
+        places = [known[place] for place in group.places]
+        with precision(group.precision):
+            differing = _starts(starts, jnp.dtype(group.precision))
+            for i, factor in enumerate(factors):
+                batches.append(_Batch(places, i, *group.in_starts(factor, differing), goal, group.precision))
+    return batches
+
+
+def _in_world(robots: int, batches: Sequence[tuple[_Batch, Compiled]], factors: int, starts: int) -> dict[str, Any]:
+    """What came of all robots in one world."""
+    measured = np.full((robots, factors, starts), np.nan)
+    failure = np.full(measured.shape, int(Failure.empty))
+    gait = {name: np.full(robots, np.nan) for name in GAIT}
+    for batch, program in batches:
+        with precision(batch.precision):
+            found = jax.device_get(program(batch.robots))
+        values, codes, seen = jax.tree.map(lambda leaf: leaf.reshape(-1, starts), found)
+        measured[batch.places, batch.finer], failure[batch.places, batch.finer] = values, codes
+        if batch.finer == 0:
+            for name in GAIT:
+                gait[name][batch.places] = _middle_of_known(seen[name])
+    return {
+        "measured": _short(measured),
+        "failure": failure.tolist(),
+        "gait": {name: _short(values) for name, values in gait.items()},
+    }
+
+
+def _built(scene: Scene) -> tuple[Scenario, Controller]:
+    """With as many layers as any body of the grid may need, so that all robots of a grid are simulated together."""
+    if scene.robot.body.dimension != 2:
+        raise UserError("winners cannot be exchanged: how they touch the ground is measured of 2-D robots only")
+    scenario, controller = scene.build()
+    body, engine = scene.robot.body, ENGINES[scene.robot.body.masses]
+    model = assemble_body(
+        body,
+        dtype=jnp.dtype(scene.physics.precision),
+        integrator=scene.physics.integrator,
+        layers=engine.most_layers(body.dimension),
+    )
+    return replace(scenario, world=replace(scenario.world, robots=(model,))), controller
+
+
+def _starts(count: int, dtype: jnp.dtype) -> Start:
+    higher = starts_of(Jitter(height=HIGHER), count, dtype).higher
+    return Start(higher=jnp.zeros(count, dtype) if higher is None else higher)
+
+
+@partial(jax.jit, static_argnames=("measure", "at_once"))
+def _simulated(robots: Any, *, measure: str, at_once: int) -> tuple[Array, Array, dict[str, Array]]:
+    """Measure, failure and gait of every robot."""
+
+    def one(robot: tuple[Scenario, Controller, Start]) -> tuple[Array, Array, dict[str, Array]]:
+        scenario, controller, start = robot
+        scenario, first = begun_from(scenario, start)
+        episode, trajectory = record(scenario, controller, first)
+        seen = {**gait_of(scenario, trajectory)._asdict(), "effort": episode.mean_squared_control}
+        known = {name: jnp.where(episode.failed, jnp.nan, value) for name, value in seen.items()}
+        return scenario.task.evaluate(episode, (measure,))[measure], episode.failure, known
+
+    return on_all_devices(one, robots, at_once)
+
+
+def _middle_of_known(values: np.ndarray) -> np.ndarray:
+    """Median over starts of those that are numbers, (robots,)."""
+    return np.array([np.median(own[np.isfinite(own)]) if np.isfinite(own).any() else np.nan for own in values])
+
+
+def _short(values: np.ndarray) -> list:
+    """To the seven digits that single precision has."""
+    return np.vectorize(lambda value: float(f"{value:.7g}"))(values).tolist()

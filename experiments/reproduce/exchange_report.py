@@ -1,0 +1,249 @@
+"""The part of a study's report about exchanged winners: who loses what where, whose bodies differ, in numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.plot.comparison import holm, superiority
+from experiments.plot.figures import paper_style, save_figure, with_unit
+from experiments.reproduce.claims import Result, number, p_value
+from experiments.reproduce.exchange import GAIT, HIGHER, STORED, TRAITS, Exchange, Trait
+from experiments.reproduce.gait import ARRIVAL, FOOT, NEAR
+from experiments.reproduce.tables import markdown, write_csv
+from experiments.reproduce.winners import BODIES, FILM
+from experiments.runs.ranks import middle
+
+MAP = "exchange.png"
+TABLE = "exchange.csv"
+KEPT = 0.1
+"""How much a robot's median may change with the finest steps and still count as kept."""
+
+
+def write_exchange(results: Mapping[str, Result], found: Exchange, folder: Path) -> Iterator[str]:
+    """Heat map and table in files; yields the lines of the report."""
+    first = next(iter(results.values()))
+    labels = {name: result.label for name, result in results.items()}
+    write_csv(folder / TABLE, rows(results, found))
+    draw_map(found, labels, with_unit(first.run.experiment.fitness.measure), folder / MAP)
+    yield from ("## Winners exchanged", "")
+    yield from _transfer(found, labels, with_unit(first.run.experiment.fitness.measure))
+    yield from _loss(found, labels)
+    yield from _soundness(found)
+    if (folder / FILM).exists():
+        yield from ("", "The best robots in each other's worlds:", "", f"![]({FILM})")
+    yield from ("", "## Winners' bodies and gaits", "")
+    if (folder / BODIES).exists():
+        yield from (f"![]({BODIES})", "", "All winners with their fitness at home, the best on the left.", "")
+    yield from _traits(found, labels)
+    yield ""
+
+
+def rows(results: Mapping[str, Result], found: Exchange) -> list[dict[str, Any]]:
+    """One row for each robot and world."""
+    made = []
+    for name, result in results.items():
+        places = np.flatnonzero(found.home == found.names.index(name))
+        for seed, place in zip(result.run.experiment.seeds, places, strict=True):
+            for w, world in enumerate(found.names):
+                index = int(place - places[0])
+                made.append(
+                    {
+                        "experiment": name,
+                        "seed": seed,
+                        "world": world,
+                        "counted": float(found.counted[place, w]),
+                        "kept": float(found.kept(name, world)[index]),
+                        **{f"x{f}": float(np.median(found.measured[place, w, i])) for i, f in enumerate(found.factors)},
+                        "simulations": int(found.failure[place, w].size),
+                        "failed": int((found.failure[place, w] > 0).sum()),
+                        **{trait: float(values[place]) for trait, values in found.body.items()},
+                        **{trait: float(found.gait[trait][place, w]) for trait in GAIT},
+                    }
+                )
+    return made
+
+
+def draw_map(found: Exchange, labels: Mapping[str, str], measure: str, target: Path) -> None:
+    """Means over seeds, and the median share that is kept: rows are where robots evolved, columns where they are."""
+    means = np.array([[_mean(found.fitness(name, world))[0] for world in found.names] for name in found.names])
+    shares = np.array([[_share(found, name, world) for world in found.names] for name in found.names])
+    side = 0.62 * len(found.names)
+    with paper_style({"axes.grid": False}):
+        figure = Figure(figsize=(2 * side + 3.2, side + 1.3), layout="constrained")
+        left, right = figure.subplots(1, 2, sharey=True)
+        _draw_matrix(left, means, "{:.3f}", f"mean {measure}")
+        _draw_matrix(right, 100 * shares, "{:.0f} %", "kept of its fitness at home")
+        names = [labels[name] for name in found.names]
+        for axes in (left, right):
+            axes.set_xticks(range(len(names)), names, rotation=30, ha="right")
+            axes.set_xlabel("simulated on")
+        left.set_yticks(range(len(names)), names)
+        left.set_ylabel("evolved on")
+        save_figure(figure, target)
+
+
+def _draw_matrix(axes: Axes, values: np.ndarray, form: str, title: str) -> None:
+    finite = values[np.isfinite(values)]
+    low, high = (0.0, max(1e-9, float(finite.max()))) if finite.size else (0.0, 1.0)
+    axes.imshow(values, cmap="viridis", vmin=low, vmax=high)
+    axes.set_title(title)
+    for (row, column), value in np.ndenumerate(values):
+        bright = np.isfinite(value) and value > 0.6 * high
+        text = form.format(value) if np.isfinite(value) else "failed"
+        axes.text(column, row, text, ha="center", va="center", fontsize=7, color="black" if bright else "white")
+
+
+def _transfer(found: Exchange, labels: Mapping[str, str], measure: str) -> Iterator[str]:
+    starts = found.measured.shape[-1]
+    yield (
+        f"Every seed's best robot (rows) in the world of every experiment (columns), simulated as its natives are, "
+        f"from {starts} starts within {1000 * HIGHER:g} mm, with usual steps and steps {found.factors[-1]} times "
+        f"finer. A robot counts with the lesser of its two medians over starts; if half of them fail it counts as "
+        f"failed, which is worse than any number. Mean {measure} ± standard deviation over seeds; every robot is in "
+        f"`{TABLE}`, every simulation in `{STORED}`."
+    )
+    head = ["evolved on", *(f"on {labels[world]}" for world in found.names)]
+    yield from ("", f"![]({MAP})", "")
+    yield from markdown(
+        head, [[labels[name], *(_cell(found.fitness(name, world)) for world in found.names)] for name in found.names]
+    )
+    yield from ("", "Share of its own fitness at home that a robot keeps, median over seeds:", "")
+    yield from markdown(
+        head,
+        [[labels[name], *(_percent(_share(found, name, world)) for world in found.names)] for name in found.names],
+    )
+
+
+def _loss(found: Exchange, labels: Mapping[str, str]) -> Iterator[str]:
+    """Visitors of each world against its natives."""
+    pairs = [(name, world) for world in found.names for name in found.names if name != world]
+    if not pairs:
+        return
+    values = [(found.fitness(world, world), found.fitness(name, world)) for name, world in pairs]
+    ps = [p_value(*each) for each in values]
+    yield from (
+        "",
+        "Visitors against natives: medians over seeds, what visitors lack of the natives' median, two-sided "
+        "Mann-Whitney test with Holm's correction over this table, and A, the chance that a native is better than a "
+        "visitor.",
+        "",
+    )
+    yield from markdown(
+        ["on", "evolved on", "natives", "visitors", "lacking", "p", "p (Holm)", "A"],
+        [
+            [labels[world], labels[name], number(float(middle(a))), number(float(middle(b))), _lacking(a, b),
+             number(p), number(corrected), f"{superiority(a, b):.2f}"]
+            for (name, world), (a, b), p, corrected in zip(pairs, values, ps, holm(ps), strict=True)
+        ],
+    )  # fmt: skip
+
+
+def _soundness(found: Exchange) -> Iterator[str]:
+    """How many simulations failed, and how many robots keep their numbers with finer steps."""
+    reasons: Counter[str] = sum(
+        (found.failures(name, world) for name in found.names for world in found.names), Counter()
+    )
+    told = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common()) or "none"
+    first, last = (np.median(found.measured[:, :, i], -1) for i in (0, -1))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        near = abs(last / first - 1) <= KEPT
+    known = np.isfinite(first) & np.isfinite(last)
+    yield from (
+        "",
+        f"Failed simulations, of {found.failure.size}: {told}. Of {known.size} pairs of robot and world, "
+        f"{int((near & known).sum())} keep their median within {100 * KEPT:.0f} % with steps {found.factors[-1]} times "
+        "finer.",
+    )
+
+
+def _traits(found: Exchange, labels: Mapping[str, str]) -> Iterator[str]:
+    yield (
+        f"Each robot at home, medians over seeds. A voxel touches if a corner of it is within {100 * NEAR:g} % of a "
+        f"voxel's side of the hard ground, or one of its sides of a grain; the first {ARRIVAL:g} s are left out. A "
+        f"foot is a voxel that touches in at least {100 * FOOT:g} % of the time, and its duty the share of the time "
+        "that it does. Sinkage is how far the lowest corner is below the surface of the ground or of the sand at "
+        "rest, in the mean over time."
+    )
+    yield ""
+    yield from markdown(
+        ["evolved on", *TRAITS.values()],
+        [[labels[name], *(_median(found.trait(name, trait)) for trait in TRAITS)] for name in found.names],
+    )
+    tests = trait_tests(found)
+    if not tests:
+        return
+    yield from (
+        "",
+        f"Each against {labels[found.names[0]]}: difference of medians, two-sided Mann-Whitney test over seeds with "
+        "Holm's correction over this table, and A, the chance that a robot has more of it; 0.5 is no difference. "
+        "Robots that failed at home are left out.",
+        "",
+    )
+    yield from markdown(
+        ["trait", "evolved on", "difference", "p", "p (Holm)", "A", "differs"],
+        [
+            [TRAITS[test["trait"]], labels[test["experiment"]], number(test["difference"]), number(test["p"]),
+             number(test["p_holm"]), number(test["effect"]), "yes" if test["p_holm"] < 0.05 else "not shown"]
+            for test in tests
+        ],
+    )  # fmt: skip
+
+
+def trait_tests(found: Exchange) -> list[dict[str, Any]]:
+    """Every trait of every experiment against the first one's."""
+    reference, *others = found.names
+    tests = [_trait_test(found, name, reference, trait) for trait in TRAITS for name in others]
+    corrected = holm([test["p"] for test in tests])
+    return [{**test, "p_holm": p} for test, p in zip(tests, corrected, strict=True)]
+
+
+def _trait_test(found: Exchange, name: str, reference: str, trait: Trait) -> dict[str, Any]:
+    a, b = (values[np.isfinite(values)] for values in (found.trait(each, trait) for each in (name, reference)))
+    known = bool(a.size and b.size)
+    return {
+        "trait": trait,
+        "experiment": name,
+        "difference": float(np.median(a) - np.median(b)) if known else float("nan"),
+        "p": p_value(a, b),
+        "effect": superiority(a, b) if known else float("nan"),
+    }
+
+
+def _mean(fitness: np.ndarray) -> tuple[float, float]:
+    """Mean and standard deviation of those that did not fail; not a number if all did."""
+    known = fitness[np.isfinite(fitness)]
+    return (float(known.mean()), float(known.std())) if known.size else (float("nan"), float("nan"))
+
+
+def _cell(fitness: np.ndarray) -> str:
+    mean, sigma = _mean(fitness)
+    failed = int((~np.isfinite(fitness)).sum())
+    shown = f"{mean:.3f} ± {sigma:.3f}" if np.isfinite(mean) else "none"
+    return shown + (f" ({failed} of {len(fitness)} failed)" if failed else "")
+
+
+def _share(found: Exchange, name: str, world: str) -> float:
+    kept = found.kept(name, world)
+    known = kept[~np.isnan(kept)]
+    return float(middle(known)) if known.size else float("nan")
+
+
+def _lacking(natives: np.ndarray, visitors: np.ndarray) -> str:
+    a, b = float(middle(natives)), float(middle(visitors))
+    return _percent(1 - b / a) if a > 0 and np.isfinite(b) else ""
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if np.isfinite(share) else "failed"
+
+
+def _median(values: np.ndarray) -> str:
+    known: Sequence[float] = values[np.isfinite(values)].tolist()
+    return number(float(np.median(known))) if known else "none"
