@@ -48,6 +48,7 @@ class BenchSand:
 
 _DISCS = Sand(radius=0.25, depth=5.0, period=196.0, spread=0.15)
 _BALLS = Sand(radius=0.5, depth=10.0, period=19.0, spread=0.0)
+_WIDE = Sand(radius=0.25, depth=4.0, period=245.0, spread=0.15)
 _WALKED_ON = Sand(radius=0.25, depth=3.0, period=30.0)
 SANDS = (
     BenchSand("discs-4k", 2, _DISCS),
@@ -57,6 +58,7 @@ SANDS = (
     BenchSand("balls-1m", 3, _BALLS.model_copy(update={"period": 300.0}), steps=(1, 50), everywhere=False),
     BenchSand("biped-on-discs", 2, _WALKED_ON, 8, steps=(120, 360), robot=("aaaa", "a..a")),
     BenchSand("biped-on-discs-x250", 2, _WALKED_ON, 250, steps=(120, 360), robot=("aaaa", "a..a"), everywhere=False),
+    BenchSand("biped-on-4k-x250", 2, _WIDE, 250, steps=(120, 360), robot=("aaaa", "a..a"), everywhere=False),
 )
 """Beds of the sizes that others were measured with, and robots as evolution needs them."""
 
