@@ -20,7 +20,7 @@ from vsr.episode import Transition
 from vsr.machines.cameras import Eye, Sky, eye_view, sky_view
 from vsr.machines.driving import Felt, Pacing, drive, failure_after, leading_to, nothing_felt, pacing
 from vsr.machines.goals import moved_material, share_inside
-from vsr.machines.grounds import ball_mass, block, floor, in_layers, settled, walls
+from vsr.machines.grounds import CANDIDATES, ball_mass, block, floor, in_layers, settled, walls
 from vsr.physics.grains import Body, Box, Grains, GrainState, Pose, at_rest, fixed, grains_of
 from vsr.sdf import Union
 
@@ -100,7 +100,7 @@ def scenario(
     substeps: int | None = None,
     seed: int = 1,
     slots: int | None = None,
-    candidates: int | None = None,
+    candidates: int = CANDIDATES,
 ) -> Bulldozing:
     """A heap of grains that lies at rest. radius [m]; duration of an episode and interval of an action [s].
 
@@ -217,7 +217,9 @@ def driven_to(place: Array, action: Array, interval: float, clearance: float) ->
     towards = yaw + 0.5 * turn
     wanted = jnp.stack([x + chord * jnp.cos(towards), y + chord * jnp.sin(towards)])
     after = yaw + turn
-    corners = jnp.array([(a, b) for a in (FOOTPRINT[0][0], FOOTPRINT[1][0]) for b in (FOOTPRINT[0][1], FOOTPRINT[1][1])])
+    corners = jnp.array(
+        [(a, b) for a in (FOOTPRINT[0][0], FOOTPRINT[1][0]) for b in (FOOTPRINT[0][1], FOOTPRINT[1][1])]
+    )
     around = corners @ _turned(after)[:2, :2].T
     low = jnp.array(WORLD[0]) + clearance - around.min(0)
     high = jnp.array(WORLD[1]) - clearance - around.max(0)

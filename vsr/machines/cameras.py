@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from vsr.compute.vector import Vector, split
@@ -100,9 +101,10 @@ def sky_view(
     highest = jnp.full(camera.pixels, ground, z.dtype).at[_inside(cells, camera.pixels)].max(height, mode="drop")
     depth = camera.top - highest
     if solids:
+        zero = jnp.zeros((), z.dtype)
         above = jnp.meshgrid(*camera.middles(), indexing="ij")
         origin = (*above, jnp.full(camera.pixels, camera.top, z.dtype))
-        depth = traced(_nearest(solids), origin, (0.0, 0.0, -1.0), depth)
+        depth = traced(_nearest(solids), origin, (zero, zero, zero - 1), depth)
     return jnp.maximum(depth, 0)
 
 
@@ -119,18 +121,23 @@ def eye_view(
 
     pose: of the camera; ground: height of the ground [m], or None.
     """
-    left, up = camera.rays()
-    axes = pose.rotation
-    direction = tuple(axes[k, 0] + left * axes[k, 1] + up * axes[k, 2] for k in range(3))
-    depth = _splatted(camera, pose, grains, state)
+    depth = grains_seen(camera, pose, grains, state)
     if ground is not None:
-        falling = direction[2] < 0
-        reached = (ground - pose.position[2]) / jnp.where(falling, direction[2], -1)
-        depth = jnp.where(falling, jnp.clip(reached, 0, depth), depth)
-    if solids:
-        origin = tuple(jnp.broadcast_to(part, camera.pixels) for part in pose.position)
-        depth = traced(_nearest(solids), origin, direction, depth)
-    return depth
+        depth = jnp.minimum(depth, ground_seen(camera, pose, ground))
+    return bodies_seen(camera, pose, solids, depth) if solids else depth
+
+
+def ground_seen(camera: Eye, pose: Pose, height: float) -> Array:
+    """Depth of level ground alone [m], `far` where it is not seen, (rows, columns)."""
+    down = -_directions(camera, pose)[2]
+    reached = (pose.position[2] - height) / jnp.where(down > 0, down, 1)
+    return jnp.where(down > 0, jnp.clip(reached, 0, camera.far), camera.far)
+
+
+def bodies_seen(camera: Eye, pose: Pose, solids: Sequence[Solid], beyond: Array) -> Array:
+    """Depth of the nearest body [m], `beyond` where there is none before that; both (rows, columns)."""
+    origin = tuple(jnp.broadcast_to(part, camera.pixels) for part in pose.position)
+    return traced(_nearest(solids), origin, _directions(camera, pose), beyond)
 
 
 def traced(distance: Callable[[Vector], Array], origin: Vector, direction: Vector, far: Array) -> Array:
@@ -149,18 +156,19 @@ def traced(distance: Callable[[Vector], Array], origin: Vector, direction: Vecto
 
 def footprint(camera: Eye, radius: float) -> tuple[int, int]:
     """Rows and columns that no grain's outline exceeds [pixels]."""
-    turn = math.asin(min(1.0, radius / camera.near))
+    aside = np.linspace(0, math.pi / 2, 2000)  # angle between the axis and the grain's centre in one plane
+    turn = np.arcsin(np.minimum(radius * np.cos(aside) / camera.near, 1))
+    first, last = (np.tan(np.clip(aside + way * turn, -1.57, 1.57)) for way in (-1, 1))
     sizes = []
     for count in camera.pixels:
-        half = math.atan(0.5 * count / camera.focal)
-        # It is widest where it ends at the picture's edge.
-        widest = camera.focal * (math.tan(half) - math.tan(max(half - 2 * turn, -half)))
-        sizes.append(min(math.ceil(widest) + 1, count))
+        edge = 0.5 * count / camera.focal
+        widest = (np.minimum(last, edge) - np.maximum(first, -edge)).max()
+        sizes.append(min(math.ceil(camera.focal * float(widest) + 0.01) + 1, count))
     return sizes[0], sizes[1]
 
 
-def _splatted(camera: Eye, pose: Pose, grains: GrainModel, state: GrainState) -> Array:
-    """Depth of grains alone, `far` where there are none, (rows, columns)."""
+def grains_seen(camera: Eye, pose: Pose, grains: GrainModel, state: GrainState) -> Array:
+    """Depth of grains alone [m], `far` where there are none, (rows, columns)."""
     radius = each(grains.radius, state)
     forward, left, up = split(pose.rotation.T @ (state.position - pose.position[:, None]), 0)
     shown = (forward > camera.near) & (forward - radius < camera.far)
@@ -192,6 +200,13 @@ def _met(forward: Array, left: Array, up: Array, radius: Array, ray_left: Array,
     return jnp.where(within > 0, nearest - jnp.sqrt(jnp.where(within > 0, within, 1)), jnp.inf)
 
 
+def _directions(camera: Eye, pose: Pose) -> Vector:
+    """Of rays through the middles of pixels, one ahead along the axis; in the world's axes."""
+    left, up = camera.rays()
+    axes = pose.rotation
+    return tuple(axes[row, 0] + left * axes[row, 1] + up * axes[row, 2] for row in range(3))
+
+
 def _whole(place: Array, count: int) -> Array:
     """The pixel of a place along one side; what is far outside, or no number, stays outside."""
     place = jnp.where(jnp.isfinite(place), jnp.clip(place, -2 * count, 2 * count), 2 * count)
@@ -215,4 +230,3 @@ def _nearest(solids: Sequence[Solid]) -> Callable[[Vector], Array]:
         return jnp.stack(found).min(0) if len(found) > 1 else found[0]
 
     return distance
-

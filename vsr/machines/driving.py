@@ -88,11 +88,12 @@ def drive(
     resting = grains.bodies[: len(grains.bodies) - len(poses)]
     moving = grains.bodies[len(resting) :]
     # Time begins anew with each interval: sums of many steps would drift against the poses.
-    steady = tuple(replace(body, motion=Steady(pose)) for body, pose in zip(moving, poses, strict=True))
+    zero = jnp.zeros_like(state.time)
+    steady = tuple(replace(body, motion=Steady(pose, zero)) for body, pose in zip(moving, poses, strict=True))
     grains = replace(grains, bodies=(*resting, *steady))
     environment = Environment(gravity=jnp.asarray(GRAVITY, state.position.dtype), terrain=None)
 
-    def one(_: int, now: tuple[GrainState, Felt, Array]) -> tuple[GrainState, Felt, Array]:
+    def one(number: int, now: tuple[GrainState, Felt, Array]) -> tuple[GrainState, Felt, Array]:
         state, felt, through = now
         state, _, reactions = step(grains, environment, state, (), pace.substep)
         own = reactions[len(resting) :]
@@ -104,8 +105,7 @@ def drive(
             through = through + more.astype(through.dtype)
         return state, felt, through
 
-    began = replace(state, time=jnp.zeros_like(state.time))
-    start = began, nothing_felt(len(poses), state.position.dtype), jnp.zeros((), jnp.int32)
+    start = replace(state, time=zero), nothing_felt(len(poses), state.position.dtype), jnp.zeros((), jnp.int32)
     state, felt, through = jax.lax.fori_loop(0, pace.substeps, one, start)
     return Driven(state, jax.tree.map(lambda impulse: impulse / pace.interval, felt), through)
 

@@ -21,13 +21,13 @@ from vsr.machines.arms import FORE, SEVEN_JOINTS, WRIST, planar_angles
 from vsr.machines.cameras import Eye, eye_view
 from vsr.machines.driving import Felt, Pacing, drive, failure_after, leading_to, nothing_felt, pacing
 from vsr.machines.goals import moved_material
-from vsr.machines.grounds import ball_mass, block, floor, in_layers, settled, walls
+from vsr.machines.grounds import CANDIDATES, ball_mass, block, floor, in_layers, settled, walls
 from vsr.physics.grains import Body, Box, Grains, GrainState, Pose, at_rest, fixed, grains_of
 from vsr.physics.grains.model import each
 from vsr.sdf import Capsule, Union
 from vsr.terrain.sand import FILLED
 
-BED = (0.3, -0.25), (0.9, 0.25)
+BED = (0.25, -0.3), (0.95, 0.3)
 """Lowest and highest corner [m]; walls stand there."""
 LIFT = 0.15
 """From the bed's surface to the goal above it [m] ..."""
@@ -102,7 +102,7 @@ def scenario(
     substeps: int | None = None,
     seed: int = 1,
     slots: int | None = None,
-    candidates: int | None = None,
+    candidates: int = CANDIDATES,
 ) -> Excavation:
     """A bed of grains that lies at rest. radius [m]; duration of an episode and interval of an action [s].
 
@@ -120,9 +120,7 @@ def scenario(
         ball_mass(radius),
         friction=friction,
         rolling=rolling,
-        box=Box(
-            (*BED[0], 0.0), (BED[1][0] - BED[0][0], BED[1][1] - BED[0][1], goal[1][2]), (False, False, False)
-        ),
+        box=Box((*BED[0], 0.0), (BED[1][0] - BED[0][0], BED[1][1] - BED[0][1], goal[1][2]), (False, False, False)),
         bodies=[floor(friction), *walls(*BED, friction), *_links(friction)],
         grounded=False,
         slots=slots,
@@ -163,7 +161,7 @@ def step(scenario: Excavation, state: State, action: Array) -> tuple[State, Tran
     """One control interval; action: speeds of joints over their top speeds, clipped to [-1, 1], (7,)."""
     grains, pace = scenario.grains, scenario.pace
     wanted = SEVEN_JOINTS.turned(state.angle, jnp.clip(action, -1, 1), pace.interval)
-    blocked = ~_allowed(wanted, CLEARANCE * 2 * grains.largest)
+    blocked = ~_allowed(wanted, CLEARANCE * 2 * grains.largest, scenario.goal[0][2])
     angle = jnp.where(blocked, state.angle, wanted)
     begin_and_end = zip(links_at(state.angle), links_at(angle), strict=True)
     poses = tuple(leading_to(first, last, pace.interval) for first, last in begin_and_end)
@@ -225,16 +223,21 @@ def _bucket() -> Union:
     )
 
 
-def _allowed(angle: Array, clearance: float) -> Array:
-    """Whether the bucket keeps a clearance [m] from floor and walls, and the rest of the arm stays above, ()."""
+def _allowed(angle: Array, clearance: float, above: float) -> Array:
+    """Whether the bucket keeps a clearance from the floor, and from walls below a height, and joints stay above, ().
+
+    clearance, above: [m].
+    """
     forearm, wrist, bucket = links_at(angle)
     (x, y, z), (x_end, y_end, z_end) = CAVITY
     sides = (x - 2 * PLATE, x_end + 2 * PLATE), (y - 2 * PLATE, y_end + 2 * PLATE), (z - 2 * PLATE, z_end + 2 * PLATE)
     corners = jnp.array([(a, b, c) for a in sides[0] for b in sides[1] for c in sides[2]])
     place = bucket.position + corners @ bucket.rotation.T
-    low, high = jnp.array([*BED[0], 0.0]) + clearance, jnp.array([*BED[1], jnp.inf]) - clearance
+    low, high = jnp.array(BED[0]) + clearance, jnp.array(BED[1]) - clearance
+    between = ((place[:, :2] >= low) & (place[:, :2] <= high)).all(1)
     joints = jnp.stack([forearm.position[2], wrist.position[2], bucket.position[2]])
-    return (place >= low).all() & (place <= high).all() & (joints > LIMB + clearance).all()
+    deep = place[:, 2] < clearance
+    return ((between | (place[:, 2] > above)) & ~deep).all() & (joints > LIMB + clearance).all()
 
 
 def _eye_at() -> Pose:

@@ -19,7 +19,7 @@ from jax import Array
 from vsr.episode import Transition
 from vsr.machines.driving import Felt, Pacing, drive, failure_after, nothing_felt, pacing
 from vsr.machines.gears import Gear
-from vsr.machines.grounds import FAR, ball_mass, floor, in_layers
+from vsr.machines.grounds import CANDIDATES, FAR, ball_mass, floor, in_layers
 from vsr.physics.grains import Box, Grains, GrainState, Pose, at_rest, fixed, grains_of
 from vsr.physics.grains.bodies import turn_by
 from vsr.physics.grains.passages import Passage, passage
@@ -50,7 +50,7 @@ class GearTower:
     """All that stays as it is during an episode."""
 
     grains: Grains
-    """with floor, shaft and gears as bodies, at rest above the gears at their start"""
+    """with floor, shaft and gears as bodies, stacked above the gears at their start"""
     passage: Passage
     height: Array
     """of each gear's middle [m], (gears,)"""
@@ -108,9 +108,9 @@ def scenario(
     substeps: int | None = None,
     seed: int = 1,
     slots: int | None = None,
-    candidates: int | None = None,
+    candidates: int = CANDIDATES,
 ) -> GearTower:
-    """Grains at rest over a number of gears. radius [m]; duration of an episode and interval of an action [s].
+    """Grains stacked over a number of gears. radius [m]; duration of an episode and interval of an action [s].
 
     substeps: of grains in an interval; None for as many as make the filling lie still.
     """
@@ -122,7 +122,8 @@ def scenario(
     above = float(height[-1]) + 0.5 * gear.width + radius
     depth = count * 4 / 3 * math.pi * radius**3 / (FILLED[3] * math.pi * shaft**2)
     side = shaft / math.sqrt(2) - radius
-    place = in_layers(count, radius, (-side, -side), (side, side), np.random.default_rng(seed)) + [0.0, 0.0, above]
+    place = in_layers(count, radius, (-side, -side), (side, side), np.random.default_rng(seed))
+    place[:, 2] += above
     top = max(above + 1.1 * depth, float(place[:, 2].max())) + INLET
     grains = grains_of(
         place,
@@ -143,7 +144,7 @@ def scenario(
 
 
 def reset(key: Array, scenario: GearTower) -> State:
-    """Grains at rest over the gears, whose paces the key draws."""
+    """Grains stacked over the gears, whose paces the key draws; they fall."""
     pace = jax.random.uniform(key, (scenario.gears,), scenario.height.dtype, SLOWEST, 1)
     return State(
         grains=scenario.grains.rest_state(),

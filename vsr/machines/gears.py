@@ -81,13 +81,13 @@ class Gear:
 
     def sampled(self, spacing: float, margin: float) -> Sampled:
         """Its distances on a grid up to a margin beyond its bounds [m]; exact to a fraction of the spacing."""
-        from scipy.spatial import cKDTree
+        from scipy.spatial import KDTree
 
         half = np.array([self.outer, self.outer, 0.5 * self.width]) + margin
         counts = np.ceil(half / spacing).astype(int)
         axes = [spacing * np.arange(-count, count + 1) for count in counts]
         points = np.stack(np.meshgrid(*axes, indexing="ij"), -1)
-        away = cKDTree(self.surface(0.4 * spacing)).query(points.reshape(-1, 3))[0].reshape(points.shape[:-1])
+        away = KDTree(self.surface(0.4 * spacing)).query(points.reshape(-1, 3))[0].reshape(points.shape[:-1])
         value = np.where(self.holds(points), -away, away)
         low = -spacing * counts
         return Sampled(jnp.asarray(value, jnp.float32), jnp.asarray(low, jnp.float32), jnp.float32(spacing))

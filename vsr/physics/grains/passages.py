@@ -58,7 +58,7 @@ def passage(
 ) -> Passage:
     """From a shape to the box between two corners [m]; velocity at the inlet [m/s], None to keep one's own.
 
-    Whole grains come to lie in the box. Raises ValueError for one that holds no grain or is part of a cyclic axis' seam.
+    Whole grains come to lie in the box. Raises ValueError for one that holds no grain.
     """
     room = np.asarray(high, float) - np.asarray(low, float) - 2 * grains.largest
     if len(room) != grains.dimension or (room < 0).any():
