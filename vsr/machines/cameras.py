@@ -20,7 +20,7 @@ from vsr.physics.grains import Body, GrainState, Pose
 from vsr.physics.grains.model import GrainModel, each
 
 TRACING = 64
-"""Steps of a ray towards bodies."""
+"""Steps of a ray towards bodies, at most."""
 NEAR_ENOUGH = 1e-3
 """From a body's surface, where a ray has arrived [m]."""
 
@@ -147,11 +147,18 @@ def traced(distance: Callable[[Vector], Array], origin: Vector, direction: Vecto
     def at(way: Array) -> Array:
         return distance(tuple(start + way * along for start, along in zip(origin, direction, strict=True)))
 
-    def further(_: int, way: Array) -> Array:
-        return jnp.minimum(way + jnp.maximum(at(way), 0) / length, far)
+    def on_their_way(now: tuple[Array, Array, Array]) -> Array:
+        count, way, left = now
+        return (count < TRACING) & ((left >= NEAR_ENOUGH) & (way < far)).any()
 
-    way = jax.lax.fori_loop(0, TRACING, further, jnp.zeros_like(far))
-    return jnp.where(at(way) < NEAR_ENOUGH, way, far)
+    def further(now: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        count, way, left = now
+        way = jnp.where(left >= NEAR_ENOUGH, jnp.minimum(way + left / length, far), way)
+        return count + 1, way, at(way)
+
+    begin = jnp.zeros_like(far)
+    _, way, left = jax.lax.while_loop(on_their_way, further, (jnp.zeros((), jnp.int32), begin, at(begin)))
+    return jnp.where(left < NEAR_ENOUGH, way, far)
 
 
 def footprint(camera: Eye, radius: float) -> tuple[int, int]:
