@@ -8,7 +8,7 @@ of its own pace, which is drawn at the start. The paper has no reward; here it i
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import jax
@@ -167,8 +167,7 @@ def observe(scenario: GearTower, state: State) -> Observation:
 def step(scenario: GearTower, state: State, action: Array) -> tuple[State, Transition]:
     """One control interval; action: speeds of gears over their own, clipped to [-1, 1], (gears,)."""
     pace, spin = scenario.pace, state.spin * jnp.clip(action, -1, 1)
-    poses = tuple(_pose(scenario, state, number, spin[number]) for number in range(scenario.gears))
-    came = drive(scenario.grains, state.grains, poses, pace, scenario.passage)
+    came = drive(scenario.grains, state.grains, poses_of(scenario, state, spin), pace, scenario.passage)
     after = State(
         grains=came.grains,
         angle=state.angle + pace.interval * spin,
@@ -186,6 +185,16 @@ def step(scenario: GearTower, state: State, action: Array) -> tuple[State, Trans
     )
 
 
+def poses_of(scenario: GearTower, state: State, spin: Array) -> tuple[Pose, ...]:
+    """Of all gears, with a spin for each [rad/s], (gears,)."""
+    zero, found = jnp.zeros_like(state.angle[0]), []
+    for number in range(scenario.gears):
+        turned = turn_by(jnp.stack([zero, zero, state.angle[number]]))
+        rest = at_rest(jnp.stack([zero, zero, scenario.height[number]]), turned)
+        found.append(replace(rest, spin=jnp.stack([zero, zero, spin[number]])))
+    return tuple(found)
+
+
 def _bodies(gear: Gear, height: np.ndarray, shaft: float, radius: float, friction: float) -> list:
     """Floor, shaft, and gears twisted in turn."""
     right = gear.sampled(0.5 * radius, 2 * radius)
@@ -198,10 +207,3 @@ def _bodies(gear: Gear, height: np.ndarray, shaft: float, radius: float, frictio
 def _ways(gears: int) -> Array:
     """Direction in which each gear turns so that its teeth lead down."""
     return 1.0 - 2.0 * (jnp.arange(gears) % 2)
-
-
-def _pose(scenario: GearTower, state: State, number: int, spin: Array) -> Pose:
-    zero = jnp.zeros_like(spin)
-    place = jnp.stack([zero, zero, scenario.height[number]])
-    rest = at_rest(place, turn_by(jnp.stack([zero, zero, state.angle[number]])))
-    return Pose(rest.position, rest.rotation, rest.velocity, jnp.stack([zero, zero, spin]))
