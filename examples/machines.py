@@ -36,8 +36,8 @@ DIG = (
 )
 """Where the bucket's joint should be: share of the time, ahead and up [m], pitch beyond straight down [rad]."""
 VIEWS = {
-    "bulldozing": (Eye((250, 400), 0.4, near=2.0, far=14.0), (-1.6, -5.2, 3.2), (-0.3, 0.0, 0.0), 0.4),
-    "gear_tower": (Eye((440, 300), 0.28, near=1.2, far=8.0), (1.7, -2.3, 1.6), (0.0, 0.0, 0.72), 1.2),
+    "bulldozing": (Eye((190, 400), 0.45, near=3.0, far=14.0), (-0.9, -6.4, 4.2), (-0.5, 0.0, 0.0), 0.4),
+    "gear_tower": (Eye((440, 260), 0.27, near=1.2, far=8.0), (1.7, -2.3, 1.6), (0.0, 0.0, 0.72), 1.2),
     "excavation": (Eye((300, 340), 0.4, near=0.6, far=4.0), (1.1, -1.3, 1.0), (0.5, 0.0, 0.2), 0.3),
 }
 """Camera, its place, where it looks [m], and the height of the brightest grains [m]."""

@@ -123,7 +123,7 @@ def scenario(
         candidates=candidates,
     )
     pace = pacing(duration, interval, radius, tall, substeps)
-    return Bulldozing(settled(grains, pace, 1.0, machine=2, smooth=0.2), pace)
+    return Bulldozing(settled(grains, pace, 1.0, machine=2, smooth=0.3), pace)
 
 
 def vehicle(friction: float) -> list[Body]:

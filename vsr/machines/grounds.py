@@ -23,7 +23,7 @@ FAR = 100.0
 """Farther than anything goes [m]."""
 CANDIDATES = 16
 """Grains looked at in each column of three cells: in front of a blade they lie closer than in a bed."""
-LOOSE = 1.08
+LOOSE = 1.2
 """Between centres of grains in layers, in diameters of the largest."""
 
 
