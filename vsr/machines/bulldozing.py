@@ -20,7 +20,7 @@ from vsr.episode import Transition
 from vsr.machines.cameras import Eye, Sky, eye_view, sky_view
 from vsr.machines.driving import Felt, Pacing, drive, failure_after, leading_to, nothing_felt, pacing
 from vsr.machines.goals import moved_material, share_inside
-from vsr.machines.grounds import CANDIDATES, ball_mass, block, floor, in_layers, settled, walls
+from vsr.machines.grounds import CANDIDATES, ball_mass, block, depth_of, floor, in_layers, settled, walls
 from vsr.physics.grains import Body, Box, Grains, GrainState, Pose, at_rest, fixed, grains_of
 from vsr.sdf import Union
 
@@ -122,7 +122,8 @@ def scenario(
         slots=slots,
         candidates=candidates,
     )
-    pace = pacing(duration, interval, radius, tall, substeps)
+    area = (HEAP[1][0] - HEAP[0][0]) * (HEAP[1][1] - HEAP[0][1])
+    pace = pacing(duration, interval, radius, depth_of(count, radius, area), substeps)
     return Bulldozing(settled(grains, pace, 1.0, machine=2, smooth=0.3), pace)
 
 

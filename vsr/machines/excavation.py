@@ -21,11 +21,10 @@ from vsr.machines.arms import FORE, SEVEN_JOINTS, WRIST, planar_angles
 from vsr.machines.cameras import Eye, eye_view
 from vsr.machines.driving import Felt, Pacing, drive, failure_after, leading_to, nothing_felt, pacing
 from vsr.machines.goals import moved_material
-from vsr.machines.grounds import CANDIDATES, ball_mass, block, floor, in_layers, settled, walls
+from vsr.machines.grounds import CANDIDATES, ball_mass, block, depth_of, floor, in_layers, settled, walls
 from vsr.physics.grains import Body, Box, Grains, GrainState, Pose, at_rest, fixed, grains_of
 from vsr.physics.grains.model import each
 from vsr.sdf import Capsule, Union
-from vsr.terrain.sand import FILLED
 
 BED = (0.25, -0.3), (0.95, 0.3)
 """Lowest and highest corner [m]; walls stand there."""
@@ -112,7 +111,7 @@ def scenario(
         raise ValueError(f"a bed needs a grain and a radius above 0; got {count} and {radius:g} m")
     place = in_layers(count, radius, *BED, np.random.default_rng(seed))
     area = (BED[1][0] - BED[0][0]) * (BED[1][1] - BED[0][1])
-    depth = max(count * 4 / 3 * math.pi * radius**3 / (FILLED[3] * area), 2 * radius)
+    depth = depth_of(count, radius, area)
     goal = (*BED[0], depth + LIFT), (*BED[1], depth + LIFT + GOAL_HEIGHT)
     grains = grains_of(
         place,

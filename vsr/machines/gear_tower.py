@@ -19,12 +19,11 @@ from jax import Array
 from vsr.episode import Transition
 from vsr.machines.driving import Felt, Pacing, drive, failure_after, nothing_felt, pacing
 from vsr.machines.gears import Gear
-from vsr.machines.grounds import CANDIDATES, FAR, ball_mass, floor, in_layers
-from vsr.physics.grains import Box, Grains, GrainState, Pose, at_rest, fixed, grains_of
+from vsr.machines.grounds import CANDIDATES, FAR, ball_mass, depth_of, floor, in_layers
+from vsr.physics.grains import Body, Box, Grains, GrainState, Pose, at_rest, fixed, grains_of
 from vsr.physics.grains.bodies import turn_by
 from vsr.physics.grains.passages import Passage, passage
 from vsr.sdf import Cylinder, HalfSpace, Inverted
-from vsr.terrain.sand import FILLED
 
 OUTLET = 0.12
 """Height of the room below the gears, from which grains are taken [m]."""
@@ -120,7 +119,7 @@ def scenario(
     shaft = gear.outer + GAP * radius
     height = OUTLET + APART + 0.5 * gear.width + np.arange(gears) * (gear.width + APART)
     above = float(height[-1]) + 0.5 * gear.width + radius
-    depth = count * 4 / 3 * math.pi * radius**3 / (FILLED[3] * math.pi * shaft**2)
+    depth = depth_of(count, radius, math.pi * shaft**2)
     side = shaft / math.sqrt(2) - radius
     place = in_layers(count, radius, (-side, -side), (side, side), np.random.default_rng(seed))
     place[:, 2] += above
@@ -195,7 +194,7 @@ def poses_of(scenario: GearTower, state: State, spin: Array) -> tuple[Pose, ...]
     return tuple(found)
 
 
-def _bodies(gear: Gear, height: np.ndarray, shaft: float, radius: float, friction: float) -> list:
+def _bodies(gear: Gear, height: np.ndarray, shaft: float, radius: float, friction: float) -> list[Body]:
     """Floor, shaft, and gears twisted in turn."""
     right = gear.sampled(0.5 * radius, 2 * radius)
     left = type(right)(right.value[:, ::-1], right.low, right.spacing)  # seen in a mirror

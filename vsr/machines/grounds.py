@@ -16,6 +16,7 @@ from vsr.physics.grains import Body, Grains, GrainState, fixed
 from vsr.physics.grains.occupant import crowding
 from vsr.sdf import Block, HalfSpace, Inverted, Moved
 from vsr.spec import Impractical
+from vsr.terrain.sand import FILLED
 
 DENSITY = 2650.0
 """Of grains [kg/m³]: quartz."""
@@ -51,6 +52,11 @@ def block(half: Sequence[float], at: Sequence[float]) -> Moved:
 def ball_mass(radius: float | np.ndarray) -> float | np.ndarray:
     """Of grains [kg]; radius: [m]."""
     return DENSITY * 4 / 3 * np.pi * radius**3
+
+
+def depth_of(count: int, radius: float, area: float) -> float:
+    """About how deep grains lie on an area [m²] when they have settled [m], at least as one grain; radius: [m]."""
+    return max(count * 4 / 3 * math.pi * radius**3 / (FILLED[3] * area), 2 * radius)
 
 
 def in_layers(
