@@ -21,7 +21,7 @@ from vsr.physics.grains.model import GrainModel, each
 
 TRACING = 64
 """Steps of a ray towards bodies, at most."""
-NEAR_ENOUGH = 1e-3
+NEAR_ENOUGH = 1e-4
 """From a body's surface, where a ray has arrived [m]."""
 
 
