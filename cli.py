@@ -393,6 +393,65 @@ def check(config: str, settings: tuple[str, ...]) -> None:
 
 
 @main.command()
+@click.argument("machine", type=click.Choice(["bulldozing"]))
+@click.option("--generations", type=click.IntRange(1, 100_000), default=100, show_default=True)
+@click.option(
+    "--population",
+    type=click.IntRange(2, 100_000),
+    default=64,
+    show_default=True,
+    help="Policies in a generation, an even number.",
+)
+@click.option(
+    "--grains",
+    type=click.IntRange(10, 1_000_000),
+    default=1000,
+    show_default=True,
+    help="Fewer are larger: the heap keeps its volume.",
+)
+@click.option(
+    "--duration", type=_Seconds(), default=15.0, show_default=True, metavar="S", help="How long an episode is."
+)
+@click.option("--starts", type=click.IntRange(1, 1000), default=2, show_default=True, help="Episodes of each policy.")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, metavar="S")
+@click.option("--out", required=True, metavar="DIR", help="The folder for curve, weights and film.")
+@click.option("--resume", is_flag=True, help="Go on with a training that was stopped, or for more generations.")
+@click.option("--film/--no-film", default=True, help="At the end, draw an episode as film.gif, or not.")
+@DEVICE
+def train(
+    machine: str,
+    generations: int,
+    population: int,
+    grains: int,
+    duration: float,
+    starts: int,
+    seed: int,
+    out: str,
+    resume: bool,
+    film: bool,
+    device: str | None,
+) -> None:
+    """Train a policy for a MACHINE among grains by an evolution strategy."""
+    from experiments.train.command import TrainOptions
+    from experiments.train.command import train as work
+
+    work(
+        TrainOptions(
+            generations=generations,
+            population=population,
+            grains=grains,
+            duration=duration,
+            starts=starts,
+            seed=seed,
+            out=out,
+            resume=resume,
+            film=film,
+            device=device,
+        )
+    )
+
+
+@main.command()
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
 @click.option("--out", default="fitness.png", metavar="FILE.png|.pdf|.svg", help="The figure; fitness.png by default.")
 @click.option(

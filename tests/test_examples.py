@@ -69,8 +69,28 @@ def test_the_cantilever_loses_more_material_than_stiffness():
     assert careful["edits refused"] == 0
 
 
+@pytest.mark.slow
+def test_machines_work_and_are_drawn(tmp_path):
+    work, picture = example("machines"), tmp_path / "dozer.png"
+    dozer = work(machine="bulldozing", grains=60, seconds=2.0, out=str(picture))
+    assert dozer["failure"] == 0
+    assert dozer["moved on the mean [m]"] > 0.1
+    assert dozer["strongest force on a body [N]"] > 10
+    assert picture.exists()
+    assert work(machine="gear_tower", grains=120, seconds=1.2)["went through"] > 5
+    with pytest.raises(SystemExit, match="one of bulldozing"):
+        work(machine="crane")
+
+
 def test_every_example_is_tested():
-    assert {path.stem for path in SCRIPTS} == {"bouncing_lattice", "worm", "hundred_worms", "swarm", "topology"}
+    assert {path.stem for path in SCRIPTS} == {
+        "bouncing_lattice",
+        "worm",
+        "hundred_worms",
+        "swarm",
+        "topology",
+        "machines",
+    }
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)

@@ -20,7 +20,7 @@ FLOORS = {
         ("world", "sensors"),
         ("controllers", "tasks"),
         ("episode",),
-        ("scene",),
+        ("scene", "machines"),
         ("drawing",),
     ),
     "vsr.physics": (
@@ -35,7 +35,7 @@ FLOORS = {
         ("population", "operators", "settings"),
         ("diversity", "selection", "protocol"),
         ("generations",),
-        ("mu_plus_lambda", "random_search"),
+        ("mu_plus_lambda", "random_search", "evolution_strategy"),
     ),
     "experiments": (
         ("console", "numbers", "units", "stopping", "population", "encodings", "evaluation"),
@@ -45,7 +45,7 @@ FLOORS = {
         ("devices",),
         ("runs",),
         ("plot", "evolve", "refine"),
-        ("play", "notebook", "validate", "sweep", "bench"),
+        ("play", "notebook", "validate", "sweep", "bench", "train"),
         ("simulate", "report", "watch"),
         ("reproduce",),
         ("check", "catalogue"),

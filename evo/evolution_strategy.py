@@ -1,0 +1,85 @@
+"""An evolution strategy for many real genes: a mean that climbs along what random steps told (Salimans et al. 2017).
+
+Steps come in opposite pairs, their fitness counts by rank, and Adam takes the mean along. There are no members to
+select: it is for one policy of a thousand weights, not for populations with lineage, and stands beside the optimisers
+of `evo.protocol`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+FADING = 0.9, 0.999
+"""Of Adam's means of slopes and of their squares, in a generation."""
+
+
+@dataclass(frozen=True)
+class EvolutionStrategy:
+    """Settings."""
+
+    n_pop: int = 64
+    """individuals in a generation, an even number"""
+    spread: float = 0.1
+    """standard deviation of the steps"""
+    rate: float = 0.05
+    """how far the mean goes in a generation, about, in each gene"""
+
+    def __post_init__(self) -> None:
+        if self.n_pop < 2 or self.n_pop % 2:
+            raise ValueError(f"individuals come in opposite pairs: n_pop must be even and 2 or more; got {self.n_pop}")
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Climb:
+    """Where a search stands."""
+
+    mean: Array
+    """(genes,)"""
+    slope: Array
+    """Adam's mean of slopes, (genes,)"""
+    square: Array
+    """and of their squares, (genes,)"""
+    generation: Array
+    """generations told, ()"""
+    key: Array = field(repr=False)
+
+
+def start(key: Array, mean: Array) -> Climb:
+    """A search from a mean, (genes,)."""
+    return Climb(mean, jnp.zeros_like(mean), jnp.zeros_like(mean), jnp.zeros((), jnp.int32), key)
+
+
+def ask(settings: EvolutionStrategy, state: Climb) -> Array:
+    """Individuals to evaluate, the same for the same state, (n_pop, genes)."""
+    return state.mean + settings.spread * _steps(settings, state)
+
+
+def tell(settings: EvolutionStrategy, state: Climb, fitness: Array) -> Climb:
+    """After their evaluation; fitness: larger is better, not finite for a failure, (n_pop,)."""
+    ranks = centred_ranks(jnp.where(jnp.isfinite(fitness), fitness, -jnp.inf))
+    slope = ranks @ _steps(settings, state) / (settings.n_pop * settings.spread)
+    generation = state.generation + 1
+    first = FADING[0] * state.slope + (1 - FADING[0]) * slope
+    second = FADING[1] * state.square + (1 - FADING[1]) * slope**2
+    unbiased = first / (1 - FADING[0] ** generation), second / (1 - FADING[1] ** generation)
+    way = settings.rate * unbiased[0] / (jnp.sqrt(unbiased[1]) + 1e-8)
+    return Climb(state.mean + way, first, second, generation, state.key)
+
+
+def centred_ranks(fitness: Array) -> Array:
+    """From -0.5 for the least to 0.5, equal ones alike, so that scale and outliers do not count; (n_pop,)."""
+    below = (fitness[:, None] > fitness).sum(1)
+    level = (fitness[:, None] == fitness).sum(1) - 1
+    return (below + 0.5 * level) / (len(fitness) - 1) - 0.5
+
+
+def _steps(settings: EvolutionStrategy, state: Climb) -> Array:
+    """In units of the spread, (n_pop, genes)."""
+    key = jax.random.fold_in(state.key, state.generation)
+    half = jax.random.normal(key, (settings.n_pop // 2, len(state.mean)), state.mean.dtype)
+    return jnp.concatenate([half, -half])

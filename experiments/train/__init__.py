@@ -1,0 +1,1 @@
+"""`vsr train`: policies for machines among grains."""

@@ -1,0 +1,159 @@
+"""`vsr train bulldozing`: a policy by an evolution strategy, into a folder with curve, weights and film.
+
+A whole generation is one program on the device: all individuals, and the mean of the search, in the same starts.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from evo.evolution_strategy import Climb, EvolutionStrategy, ask, start, tell
+from experiments.config.problems import UserError
+from experiments.console import say
+from experiments.devices import keep_compiled_programs, prepare
+from experiments.files import write_arrays, write_json
+from experiments.stopping import stopping_politely
+from experiments.train.episodes import Outcome, evaluate, record
+from experiments.train.film import write_film
+from experiments.train.plot import plot_curve
+from experiments.train.policy import features, first_genes
+from vsr.machines import bulldozing
+
+FULL = 10_000, 0.02
+"""Grains of the paper's world and their radius [m]: fewer are larger, so that the heap keeps its volume."""
+SKY, EGO = (36, 18), (12, 12)
+"""Pixels of the cameras: the policy takes means over blocks of them, so the paper's would only cost time."""
+SETTINGS, CURVE, SEARCH, POLICY = "settings.json", "curve.json", "search.npz", "policy.npz"
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """What the command was asked for."""
+
+    generations: int
+    population: int
+    grains: int
+    duration: float
+    starts: int
+    seed: int
+    out: str
+    resume: bool
+    film: bool
+    device: str | None
+
+    @property
+    def lasting(self) -> dict[str, Any]:
+        """What a run cannot change when it goes on."""
+        kept = ("population", "grains", "duration", "starts", "seed")
+        return {name: value for name, value in asdict(self).items() if name in kept}
+
+    @property
+    def radius(self) -> float:
+        """Of grains [m]."""
+        return FULL[1] * (FULL[0] / self.grains) ** (1 / 3)
+
+
+def train(options: TrainOptions) -> None:
+    """Train, then draw the curve and a film; raises UserError for what cannot be."""
+    folder, curve = _folder(options)
+    if options.population % 2:
+        raise UserError(f"--population {options.population}: individuals come in opposite pairs; give an even number")
+    prepare(options.device)
+    keep_compiled_programs()
+    settings = EvolutionStrategy(n_pop=options.population)
+    scenario = bulldozing.scenario(options.grains, radius=options.radius, duration=options.duration, seed=options.seed)
+    scenario = replace(scenario, sky=replace(scenario.sky, pixels=SKY), eye=replace(scenario.eye, pixels=EGO))
+    first_key, search_key, key = jax.random.split(jax.random.key(options.seed), 3)
+    inputs = features(scenario, bulldozing.observe(scenario, bulldozing.reset(key, scenario)))
+    search = start(search_key, first_genes(first_key, len(inputs)))
+    if curve:
+        search = _stored(folder, search)
+    write_json(folder / SETTINGS, {**options.lasting, "radius": options.radius, "genes": len(search.mean)})
+    say(f"{options.grains} grains of {1000 * options.radius:.0f} mm, {scenario.pace.substeps} steps an action")
+    with stopping_politely() as stop:
+        for generation in range(len(curve), options.generations):
+            began = time.perf_counter()
+            asked = jnp.concatenate([ask(settings, search), search.mean[None]])
+            starts = jax.random.split(jax.random.fold_in(key, generation), options.starts)
+            outcome = jax.block_until_ready(evaluate(scenario, asked, starts))
+            search = tell(settings, search, outcome.reward[:-1])
+            curve.append(_row(generation, outcome, time.perf_counter() - began))
+            _store(folder, search, curve)
+            _tell_progress(curve[-1])
+            if stop:
+                raise UserError(f"stopped after generation {generation}; go on with --resume")
+    plot_curve(curve, folder / "curve.png")
+    if options.film:
+        write_film(scenario, record(scenario, search.mean, key), folder / "film.gif")
+    say(f"written to {folder}")
+
+
+def _folder(options: TrainOptions) -> tuple[Path, list[dict[str, Any]]]:
+    """Where the run is, and what it has done so far."""
+    folder = Path(options.out)
+    settings = folder / SETTINGS
+    if not options.resume:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise UserError(f"--out {folder}: it is there already; give another, or go on with --resume")
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder, []
+    if not settings.is_file():
+        raise UserError(f"--out {folder}: there is no {SETTINGS}, so there is no run to go on with")
+    before = json.loads(settings.read_text())
+    changed = [name for name, value in options.lasting.items() if before.get(name) != value]
+    if changed:
+        told = ", ".join(f"--{name} {before.get(name)}" for name in changed)
+        raise UserError(f"--out {folder}: the run was begun with {told}; give the same")
+    curve = folder / CURVE
+    return folder, json.loads(curve.read_text()) if curve.is_file() else []
+
+
+def _row(generation: int, outcome: Outcome, seconds: float) -> dict[str, Any]:
+    """Numbers of one generation, null for what is not one."""
+    reward = np.asarray(outcome.reward, float)
+    others = reward[:-1][np.isfinite(reward[:-1])]
+    return {
+        "generation": generation,
+        "mean": float(others.mean()) if len(others) else None,
+        "best": float(others.max()) if len(others) else None,
+        "policy": float(reward[-1]) if np.isfinite(reward[-1]) else None,
+        "policy_share_in_goal": float(outcome.share[-1]),
+        "failed": int(np.asarray(outcome.failed).sum()),
+        "seconds": round(seconds, 3),
+    }
+
+
+def _tell_progress(row: dict[str, Any]) -> None:
+    def number(value: float | None) -> str:
+        return "failed" if value is None else f"{value:.3f}"
+
+    say(
+        f"generation {row['generation']}: policy {number(row['policy'])}, mean {number(row['mean'])}, "
+        f"best {number(row['best'])}, {row['policy_share_in_goal']:.0%} in the goal at the end, "
+        f"{row['failed']} failed, {row['seconds']:.1f} s"
+    )
+
+
+def _store(folder: Path, search: Climb, curve: list[dict[str, Any]]) -> None:
+    """The search first: a curve that is a row short is mended, weights without their row are not."""
+    arrays = {"mean": search.mean, "slope": search.slope, "square": search.square, "generation": search.generation}
+    write_arrays(folder / SEARCH, {name: np.asarray(value) for name, value in arrays.items()})
+    write_arrays(folder / POLICY, {"genes": np.asarray(search.mean)})
+    write_json(folder / CURVE, curve)
+
+
+def _stored(folder: Path, like: Climb) -> Climb:
+    try:
+        with np.load(folder / SEARCH, allow_pickle=False) as stored:
+            arrays = {name: jnp.asarray(stored[name]) for name in stored.files}
+        return Climb(**arrays, key=like.key)
+    except (OSError, ValueError, TypeError, EOFError) as error:
+        raise UserError(f"{folder / SEARCH}: not a whole file ({error}); begin again") from None
