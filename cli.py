@@ -405,7 +405,7 @@ def check(config: str, settings: tuple[str, ...]) -> None:
 @click.option(
     "--grains",
     type=click.IntRange(10, 1_000_000),
-    default=1000,
+    default=1024,
     show_default=True,
     help="Fewer are larger: the heap keeps its volume.",
 )

@@ -12,7 +12,8 @@ import cli
 from experiments.validate.sand import contacts, rest, scenes, walkers
 from vsr.body import Body
 from vsr.environment import Environment
-from vsr.episode import reset, rollout
+from vsr.episode import observe, reset, rollout
+from vsr.episode import step as step_episode
 from vsr.physics.failure import Failure
 from vsr.physics.grains import Box, bed, driven, fixed, free, grains_of
 from vsr.physics.grains.listing import listed, where_needed
@@ -22,6 +23,7 @@ from vsr.physics.grains.solver import neighbours
 from vsr.physics.grains.step import step
 from vsr.scene import Robot, Scene, World, simulate
 from vsr.sdf import Ball, Block, HalfSpace
+from vsr.sensors import Sense
 from vsr.tasks import Locomotion, Placement
 from vsr.terrain import Flat, Sand
 from vsr.terrain.surface import Terrain
@@ -202,9 +204,26 @@ def test_a_robot_stands_on_sand_and_not_on_the_ground_below(masses):
     soft = outcome.measures["average_height"]
     assert hard - 1.0 < soft < hard + 1.0  # the surface is at 0, the ground 1.8 m below
     grains = outcome.trajectory.occupants["sand"]
+    lowest, *_, highest = np.asarray(grains.touched[0][-1])  # rows of voxels
+    assert lowest.any()
+    assert not highest.any()
+    assert not np.asarray(grains.touched[0][0]).any()  # it hung over the sand at first
     assert grains.position.shape[1:] == (SMALL_SAND.count(2), 2)
     assert float(jnp.abs(grains.velocity[0]).max()) < 0.01  # the bed was at rest before
     assert float(jnp.linalg.norm(grains.position[-1] - grains.position[0], axis=-1).max()) > 0.002  # and was pressed
+
+
+def test_robots_feel_grains():
+    """With the sense that feels the ground; the ground itself lies deep below the sand."""
+    scenario, _ = scene_on(SMALL_SAND, duration=2.0).build()
+    scenario = replace(scenario, senses=(Sense(quantity="touching"),))
+    state = reset(jax.random.key(0), scenario)
+    assert not observe(scenario, state).any()
+    still = jnp.zeros(scenario.model.present.shape)
+    state, _ = jax.lax.scan(lambda now, _: step_episode(scenario, now, still), state, None, 40)
+    felt = observe(scenario, state)[0]
+    assert felt[0].any()
+    assert not felt[1].any()
 
 
 @pytest.mark.slow

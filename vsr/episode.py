@@ -24,7 +24,7 @@ from vsr.physics.failure import Failure, first_of
 from vsr.physics.telemetry import Telemetry
 from vsr.sensors import Sense, empty_memory, readings, remember
 from vsr.tasks import Locomotion, Summary, Task, has_left, place
-from vsr.world import WorldModel, WorldState, advance, failure, world_state
+from vsr.world import WorldModel, WorldState, advance, failure, touched, world_state
 
 MOST_CALLS_AT_ONCE = 128
 """Control values of this many calls are made at once for a kernel that takes them all (a controller without senses)."""
@@ -186,7 +186,8 @@ def begin(scenario: Scenario, robot: AnyState, key: Array | None = None) -> Epis
     memory = None
     if scenario.senses:  # so that there is something to observe; the first call begins the memory again
         memory = empty_memory(model, scenario.senses)
-        memory = remember(scenario.senses, model, world.environment, first.robots[0], memory, jnp.ones((), bool))
+        felt = touched(world, first.occupants)
+        memory = remember(scenario.senses, model, world.environment, first.robots[0], memory, jnp.ones((), bool), felt)
     return EpisodeState(
         world=first,
         action=jnp.zeros(model.present.shape, model.mass.dtype),
@@ -329,7 +330,8 @@ def _moved(scenario: Scenario, state: EpisodeState, action: Array) -> EpisodeSta
     memory = state.memory
     if memory is not None:
         environment = scenario.world.environment
-        memory = remember(scenario.senses, model, environment, world.robots[0], memory, state.calls == 0)
+        felt = touched(scenario.world, world.occupants)
+        memory = remember(scenario.senses, model, environment, world.robots[0], memory, state.calls == 0, felt)
     return replace(
         state,
         world=world,

@@ -77,7 +77,8 @@ class World(Spec):
         bed = sand_bed(self.terrain, voxels.dimension, self.gravity, voxels.voxel_side, dtype)
         # Finer steps are finer for grains too: as many substeps as usual are in one of theirs.
         stride = max(1, int(self.longest_step / schedule.substep + 1e-6))
-        return {"sand": replace(bed, stride=stride)}
+        implementation = "xla" if schedule.implementation == "xla" else "auto"
+        return {"sand": replace(bed, stride=stride, implementation=implementation)}
 
 
 class Physics(Spec):

@@ -7,6 +7,7 @@ too, everything takes one substep at a time and exchanges impulses (vsr.physics.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 import jax
@@ -98,6 +99,19 @@ def advance(
 
     (robots, others), seen = through_intervals(interval, (state.robots, state.occupants), controls)
     return replace(state, robots=robots, occupants=others, time=later), seen
+
+
+def touched(world: WorldModel, others: dict[str, Any], robot: int = 0) -> Array | None:
+    """1 for voxels of a robot that occupants touch, else 0, *cells; None if no occupant says so.
+
+    others: states of all occupants, by name.
+    """
+    said = [
+        occupant.touched(others[name])[robot]
+        for name, occupant in world.occupants.items()
+        if hasattr(occupant, "touched")
+    ]
+    return reduce(jnp.maximum, said) if said else None
 
 
 def failure(world: WorldModel, state: WorldState) -> Array:

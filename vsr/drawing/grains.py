@@ -14,7 +14,7 @@ import numpy as np
 
 from vsr.drawing.colours import GRAINS, GrainQuantity, Scale
 from vsr.episode import Trajectory
-from vsr.physics.grains import Grains
+from vsr.physics.grains import Grains, GrainsSeen
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,12 @@ def grains_of(trajectory: Trajectory, occupants: Mapping[str, Any]) -> RecordedG
         radius=np.broadcast_to(np.asarray(grains.radius, np.float64), position.shape[1:2]),
         period=period,
     )
+
+
+def touched_by_grains(trajectory: Trajectory) -> np.ndarray | None:
+    """1 for voxels of the robot that grains touch, else 0, (moments, *cells); None if there are no grains."""
+    seen = [part for part in (trajectory.occupants or {}).values() if isinstance(part, GrainsSeen)]
+    return np.asarray(seen[0].touched[0]) if seen else None
 
 
 def grain_scale(beds: Iterable[RecordedGrains | None], quantity: GrainQuantity) -> Scale | None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from vsr.body.corners import RING
 from vsr.controllers import Controller, wiring
-from vsr.drawing.grains import RecordedGrains, grains_of
+from vsr.drawing.grains import RecordedGrains, grains_of, touched_by_grains
 from vsr.environment import Environment
 from vsr.episode import Trajectory
 from vsr.physics.engine import AnyModel, engine_of
@@ -197,6 +197,8 @@ def recording_of(
         return seen.velocity, seen.size_ratio, seen.touching, (engine.failure(state) > 0).any()
 
     velocity, ratio, touching, diverged = map(np.asarray, jax.jit(jax.vmap(seen_of))(trajectory.state))
+    touched = touched_by_grains(trajectory)
+    touching = touching if touched is None else np.maximum(touching, touched)
     grains = grains_of(trajectory, occupants or {})
     if grains is not None:
         diverged = diverged | ~grains.finite
@@ -227,20 +229,32 @@ def recording_of(
         voxel_side=float(model.voxel_side),
         failed=bool(diverged.any()),
         broken=None if intact is None else np.moveaxis(intact[:, :, present] == 0, 1, 2),
-        felt=_felt(model, trajectory, environment, controller, valid) if controller and controller.senses else (),
+        felt=(
+            _felt(model, trajectory, environment, controller, valid, touched)
+            if controller and controller.senses
+            else ()
+        ),
         grains=None if grains is None else grains.over_time(lambda values: values[:valid]),
     )
 
 
 def _felt(
-    model: AnyModel, trajectory: Trajectory, environment: Environment, controller: Controller, valid: int
+    model: AnyModel,
+    trajectory: Trajectory,
+    environment: Environment,
+    controller: Controller,
+    valid: int,
+    touched: np.ndarray | None,
 ) -> tuple[Felt, ...]:
-    """Readings, computed again from the states, which are those that the controller had; valid: moments kept."""
+    """Readings, computed again from the states, which are those that the controller had.
+
+    valid: moments kept; touched: 1 for voxels that grains touch, (moments, *cells).
+    """
     senses = controller.senses
     present = np.asarray(model.present) > 0
     wired = wiring(senses, present)[present]
     remake = jax.jit(partial(read_trajectory, senses))
-    values = np.asarray(remake(model, environment, trajectory.state), float)[:valid, :, present]
+    values = np.asarray(remake(model, environment, trajectory.state, touched), float)[:valid, :, present]
     values[0] = [[sense.at_rest] for sense in senses]
     return tuple(
         Felt(sense.label, unit_of(sense.quantity), sense.at_rest, values[:, index], wired[:, index])

@@ -68,10 +68,21 @@ def empty_memory(model: AnyModel, senses: Sequence[Sense]) -> Array:
 
 
 def remember(
-    senses: Sequence[Sense], model: AnyModel, environment: Environment, state: AnyState, memory: Array, first: Array
+    senses: Sequence[Sense],
+    model: AnyModel,
+    environment: Environment,
+    state: AnyState,
+    memory: Array,
+    first: Array,
+    touched: Array | None = None,
 ) -> Array:
-    """The memory with what is felt now as its newest values; first: whether nothing was felt before, ()."""
+    """The memory with what is felt now as its newest values.
+
+    first: whether nothing was felt before, (); touched: 1 for voxels that something besides the ground touches, *cells.
+    """
     voxels = engine_of(model).voxel_motion(model, environment, state)
+    if touched is not None:
+        voxels = voxels._replace(touching=jnp.maximum(voxels.touching, touched))
     values = jnp.stack([QUANTITIES[name](voxels) for name in _quantities(senses)]) * model.present
     values = values.astype(memory.dtype)
     return jnp.where(first, values, jnp.concatenate([values[None], memory[:-1]]))
@@ -87,20 +98,27 @@ def readings(senses: Sequence[Sense], memory: Array) -> Array:
     return jnp.stack([read(sense) for sense in senses])
 
 
-def read_trajectory(senses: Sequence[Sense], model: AnyModel, environment: Environment, states: AnyState) -> Array:
+def read_trajectory(
+    senses: Sequence[Sense],
+    model: AnyModel,
+    environment: Environment,
+    states: AnyState,
+    touched: Array | None = None,
+) -> Array:
     """All readings of a recorded episode, (moments, senses, *cells).
 
-    states: after every control interval, the initial one first, in which nothing has been read yet: 0.
+    states: after every control interval, the initial one first, in which nothing has been read yet: 0; touched: as in
+    `remember`, (moments, *cells).
     """
 
-    def call(memory: Array, moment: tuple[AnyState, Array]) -> tuple[Array, Array]:
-        state, index = moment
-        memory = remember(senses, model, environment, state, memory, index == 0)
+    def call(memory: Array, moment: tuple[AnyState, Array | None, Array]) -> tuple[Array, Array]:
+        state, touched, index = moment
+        memory = remember(senses, model, environment, state, memory, index == 0, touched)
         return memory, readings(senses, memory)
 
-    called = jax.tree.map(lambda leaf: leaf[1:], states)
+    called, met = jax.tree.map(lambda leaf: leaf[1:], (states, touched))
     count = len(jax.tree.leaves(called)[0])
-    _, found = jax.lax.scan(call, empty_memory(model, senses), (called, jnp.arange(count)))
+    _, found = jax.lax.scan(call, empty_memory(model, senses), (called, met, jnp.arange(count)))
     return jnp.concatenate([jnp.zeros((1, *found.shape[1:]), found.dtype), found])
 
 

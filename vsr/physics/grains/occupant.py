@@ -28,7 +28,7 @@ from vsr.physics.grains.model import (
     in_order,
     pair_numbers,
 )
-from vsr.physics.grains.robots import no_contacts
+from vsr.physics.grains.robots import no_contacts, touched_cells
 from vsr.physics.grains.step import step
 from vsr.physics.telemetry import failure_of
 
@@ -40,6 +40,8 @@ class GrainsSeen(NamedTuple):
     """[m], (grains, dimension)"""
     velocity: Array
     """[m/s], (grains, dimension)"""
+    touched: tuple[Array, ...]
+    """of each robot, 1 for voxels that grains touch, else 0, *cells"""
 
 
 @jax.tree_util.register_dataclass
@@ -61,7 +63,11 @@ class Grains(GrainModel):
         return jnp.where((state.beyond > 0).any(), int(Failure.crowded), moving)
 
     def seen(self, state: GrainState) -> GrainsSeen:
-        return GrainsSeen(in_order(state.position, state).T, in_order(state.velocity, state).T)
+        return GrainsSeen(in_order(state.position, state).T, in_order(state.velocity, state).T, self.touched(state))
+
+    def touched(self, state: GrainState) -> tuple[Array, ...]:
+        """Of each robot, 1 for voxels that grains touch, else 0, *cells."""
+        return tuple(touched_cells(self, contacts) for contacts in state.robots)
 
 
 def crowding(grains: GrainModel, state: GrainState) -> str:

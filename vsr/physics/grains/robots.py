@@ -249,6 +249,14 @@ def on_robot(robot: Met, contacts: Standing, counts: list[Vector], quantum: Arra
     return (quantum * total.astype(quantum.dtype)).reshape(*shape, -1)
 
 
+def touched_cells(grains: GrainModel, contacts: RobotContacts) -> Array:
+    """1 for voxels that push a grain or are pushed by one, else 0, *cells."""
+    cells = contacts.listed_at.shape[1:-1]
+    owner = jnp.asarray(_faces(cells, grains.samples).cell)[contacts.sample]
+    pressed = ((contacts.impulse != 0).any(0) & (contacts.number >= 0)).astype(contacts.impulse.dtype)
+    return jnp.zeros(math.prod(cells), pressed.dtype).at[owner].max(pressed).reshape(cells)
+
+
 @lru_cache
 def _faces(cells: tuple[int, ...], samples: int) -> Faces:
     dimension = len(cells)
