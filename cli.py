@@ -310,7 +310,7 @@ def simulate(robot: str, as_json: bool, out: str | None) -> None:
 )
 @click.option(
     "--grains",
-    type=click.Choice(["height", "speed"]),
+    type=click.Choice(["height", "speed", "force"]),
     default="height",
     show_default=True,
     help="What grains of sand are coloured by.",

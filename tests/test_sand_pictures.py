@@ -1,5 +1,6 @@
 """Sand as it is shown: grains in recordings, pictures and pages, at the copies around the robot."""
 
+import itertools
 import json
 import re
 import shutil
@@ -15,7 +16,7 @@ from PIL import Image
 from experiments.config import parse_scene
 from experiments.files import write_text
 from experiments.play.film import Film, write_gif
-from experiments.play.packing import GRAIN_SPEED, GRAIN_STEPS, unpack
+from experiments.play.packing import GRAIN_FORCES, GRAIN_SPEED, GRAIN_STEPS, unpack
 from experiments.play.page import ASSETS, page
 from experiments.play.recordings import robot_from_trajectory
 from vsr.drawing.colours import GRAINS, LIGHTNESS, SCALES, rgb
@@ -57,6 +58,7 @@ def bed_of(dimension=2, moments=121, speed=0.0, period=PERIOD):
     return RecordedGrains(
         position=position,
         speed=np.full(position.shape[:2], abs(speed)),
+        force=np.full(position.shape[:2], 3.0),
         radius=np.full(len(place), 0.5),
         period=np.array([period] * (dimension - 1) + [0.0]),
     )
@@ -92,6 +94,8 @@ def test_a_recording_has_the_grains_of_the_simulation(outcome, robot):
     np.testing.assert_allclose(grains.radius, sand.radius)
     assert grains.period.tolist() == [PERIOD, 0]
     assert grains.speed.max() > 0.05
+    weight = 9.8 * float(np.sum(np.broadcast_to(sand.mass, grains.radius.shape)))
+    assert 0.5 * weight < grains.force[0].sum() < 30 * weight  # each push counts on both sides, in every layer
 
 
 def test_grains_do_not_jump_where_the_bed_begins_again(outcome):
@@ -140,7 +144,7 @@ def test_copies_fill_the_view_wherever_it_is(dimension):
 
 
 @pytest.mark.parametrize("dimension", [2, 3])
-@pytest.mark.parametrize("quantity", ["height", "speed"])
+@pytest.mark.parametrize("quantity", ["height", "speed", "force"])
 def test_grains_are_painted_below_the_robot(dimension, quantity):
     robot = on_sand(dimension, speed=1.0)
     bare = replace(robot.recording, grains=None)
@@ -231,13 +235,17 @@ def test_a_page_holds_the_grains(robot):
     data = embedded(page([robot], Look(grains_by="speed")))
     shown, grains = data["robots"][0], robot.recording.grains
     assert data["look"]["grainsBy"] == "speed"
-    assert set(data["grainScales"]) == {"height", "speed"}
+    assert set(data["grainScales"]) == {"height", "speed", "force"}
     assert shown["grains"]["period"] == [PERIOD, 0]
     np.testing.assert_allclose(shown["grains"]["radius"], grains.radius, atol=1e-4)
     found, moments = unpack(shown["packed"]), len(grains.position)
     quantum = grains.radius.min() / GRAIN_STEPS
     np.testing.assert_allclose(found["grains"].reshape(moments, -1, 2), grains.position, rtol=0, atol=0.51 * quantum)
     np.testing.assert_allclose(found["grainSpeed"], grains.speed, rtol=0, atol=0.51 * GRAIN_SPEED)
+    most = np.quantile(grains.force, 0.98)
+    force = np.minimum(grains.force, 2 * most)
+    np.testing.assert_allclose(found["grainForce"], force, rtol=0, atol=0.51 * most / GRAIN_FORCES)
+    assert data["grainScales"]["force"]["ends"][1] == pytest.approx(most, rel=0.06)
 
 
 def test_pages_without_sand_hold_none():
@@ -286,11 +294,12 @@ def test_a_browser_draws_grains_and_switches_their_colours(dimension, tmp_path):
         window.wait_for("window.player !== undefined")
         window.run("player.playing = false; player.time = 1; player.dirty = true; 0")
         seen = {}
-        for quantity in ("height", "speed"):
+        for quantity in ("height", "force", "speed"):
             window.choose("#grains", quantity)
             window.wait_for("player.dirty === false")
             seen[quantity] = window.picture().astype(int)[:380]
-        assert (np.abs(seen["height"] - seen["speed"]).max(-1) > 20).sum() > 3000
+        for one, other in itertools.combinations(seen.values(), 2):
+            assert (np.abs(one - other).max(-1) > 20).sum() > 3000
         assert window.run("document.getElementById('sandMeaning').textContent") == GRAINS["speed"].name
         if dimension == 3:
             assert window.run("player.space.worlds.get(player.robots[0]).grains.count") == 24 * 24

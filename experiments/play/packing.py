@@ -22,6 +22,8 @@ FELT_STEPS = 50
 """Steps of a sensor value from that at rest to the farthest; bars are not much longer in pixels."""
 GRAIN_STEPS = 100
 """Steps of a grain's place in the smallest radius."""
+GRAIN_FORCES = 64
+"""Steps of grains' forces up to what few exceed; those beyond count as much."""
 GRAIN_SPEED = 0.02
 """Quantum of grains' speeds [m/s]."""
 
@@ -61,6 +63,8 @@ def streams_of(recording: Recording) -> list[Stream]:
         grains = recording.grains
         streams.append(Stream("grains", float(grains.radius.min()) / GRAIN_STEPS, series(grains.position)))
         streams.append(Stream("grainSpeed", GRAIN_SPEED, series(grains.speed)))
+        most = max(float(np.quantile(grains.force, 0.98)), 1e-6)
+        streams.append(Stream("grainForce", most / GRAIN_FORCES, series(np.minimum(grains.force, 2 * most))))
     return streams
 
 

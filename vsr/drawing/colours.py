@@ -12,7 +12,7 @@ from typing import Literal, get_args
 import numpy as np
 
 Quantity = Literal["area", "control", "strain", "material"]
-GrainQuantity = Literal["height", "speed"]
+GrainQuantity = Literal["height", "speed", "force"]
 Palette = Literal["original", "safe"]
 LIGHTNESS = np.array([0.2126, 0.7152, 0.0722])
 """Share of red, green and blue."""
@@ -67,8 +67,9 @@ MATERIALS: dict[Palette, tuple[str, ...]] = {
 GRAINS: dict[GrainQuantity, Scale] = {
     "height": Scale("height of grains [m]", (-1.0, 0.0), ("#57442f", "#b08d57", "#f0dfb4")),
     "speed": Scale("speed of grains [m/s]", (0.0, 1.0), ("#7d746b", "#d98c3f", "#fff0b0")),
+    "force": Scale("forces on grains [N]", (0.0, 1.0), ("#2f3b4d", "#5f8fb8", "#aee0f2")),
 }
-"""Of both palettes: the lightness only rises. The ends of heights are those of the bed."""
+"""Of both palettes: the lightness only rises. The ends of heights and forces are those of the bed."""
 
 
 def is_dark(colours: np.ndarray) -> np.ndarray:

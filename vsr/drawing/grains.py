@@ -25,6 +25,8 @@ class RecordedGrains:
     """of the centres, without jumps where a bed begins again [m], (moments, grains, dimension)"""
     speed: np.ndarray
     """[m/s], (moments, grains)"""
+    force: np.ndarray
+    """sizes of all forces on a grain, added up [N], (moments, grains)"""
     radius: np.ndarray
     """[m], (grains,)"""
     period: np.ndarray
@@ -37,7 +39,7 @@ class RecordedGrains:
 
     def over_time(self, change: Callable[[np.ndarray], np.ndarray]) -> RecordedGrains:
         """At other moments; change: what makes values of those, along the first axis."""
-        return replace(self, position=change(self.position), speed=change(self.speed))
+        return replace(self, position=change(self.position), speed=change(self.speed), force=change(self.force))
 
     def moved(self, shift: np.ndarray) -> RecordedGrains:
         """Elsewhere [m], (moments, dimension)."""
@@ -62,7 +64,7 @@ class RecordedGrains:
 
     def values(self, quantity: GrainQuantity, moment: int) -> np.ndarray:
         """What they are coloured by, (grains,)."""
-        return self.speed[moment] if quantity == "speed" else self.position[moment, :, -1]
+        return {"height": self.position[..., -1], "speed": self.speed, "force": self.force}[quantity][moment]
 
 
 def grains_of(trajectory: Trajectory, occupants: Mapping[str, Any]) -> RecordedGrains | None:
@@ -79,6 +81,7 @@ def grains_of(trajectory: Trajectory, occupants: Mapping[str, Any]) -> RecordedG
     return RecordedGrains(
         position=position,
         speed=np.linalg.norm(np.asarray(seen.velocity, np.float64), axis=-1),
+        force=np.asarray(seen.force, np.float64),
         radius=np.broadcast_to(np.asarray(grains.radius, np.float64), position.shape[1:2]),
         period=period,
     )
@@ -91,12 +94,18 @@ def touched_by_grains(trajectory: Trajectory) -> np.ndarray | None:
 
 
 def grain_scale(beds: Iterable[RecordedGrains | None], quantity: GrainQuantity) -> Scale | None:
-    """One for all beds that are shown side by side; None if there is none. Heights: from the lowest to the surface."""
+    """One for all beds that are shown side by side; None if there is none.
+
+    Heights: from the lowest to the surface; forces: up to what few grains exceed.
+    """
     given = [bed for bed in beds if bed is not None]
     if not given:
         return None
     if quantity == "speed":
         return GRAINS[quantity]
+    if quantity == "force":
+        most = max(float(np.quantile(bed.force, 0.98)) for bed in given)
+        return replace(GRAINS[quantity], ends=(0.0, float(f"{max(most, 1e-6):.1e}")))
     height = [bed.position[0, :, -1] for bed in given]
     # A few grains lie on top of the others.
     ends = [min(float(one.min()) for one in height), max(float(np.quantile(one, 0.98)) for one in height)]

@@ -129,6 +129,7 @@ class RecordedRobot {
   // What a grain is coloured by.
   grainValue(name, pose, grain) {
     if (name === "speed") return this.value("grainSpeed", grain, pose.place);
+    if (name === "force") return this.value("grainForce", grain, pose.place);
     return this.value("grains", (grain + 1) * this.dimension - 1, pose.place);
   }
 

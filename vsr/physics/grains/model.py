@@ -175,6 +175,8 @@ class GrainState:
     """contacts with each robot (vsr.physics.grains.robots)"""
     time: Array
     """[s], ()"""
+    lasted: Array
+    """how long the last step was, 0 before the first [s], ()"""
     beyond: Array
     """what found no place so far: candidates and neighbours of a grain, contacts of a robot, the most of each, (3,)"""
 

@@ -40,6 +40,8 @@ class GrainsSeen(NamedTuple):
     """[m], (grains, dimension)"""
     velocity: Array
     """[m/s], (grains, dimension)"""
+    force: Array
+    """sizes of all forces on a grain in the last step, added up [N], (grains,)"""
     touched: tuple[Array, ...]
     """of each robot, 1 for voxels that grains touch, else 0, *cells"""
 
@@ -63,11 +65,25 @@ class Grains(GrainModel):
         return jnp.where((state.beyond > 0).any(), int(Failure.crowded), moving)
 
     def seen(self, state: GrainState) -> GrainsSeen:
-        return GrainsSeen(in_order(state.position, state).T, in_order(state.velocity, state).T, self.touched(state))
+        return GrainsSeen(
+            position=in_order(state.position, state).T,
+            velocity=in_order(state.velocity, state).T,
+            force=in_order(pressing(state), state),
+            touched=self.touched(state),
+        )
 
     def touched(self, state: GrainState) -> tuple[Array, ...]:
         """Of each robot, 1 for voxels that grains touch, else 0, *cells."""
         return tuple(touched_cells(self, contacts) for contacts in state.robots)
+
+
+def pressing(state: GrainState) -> Array:
+    """Sizes of all forces on each grain in the last step, added up [N], (n,)."""
+    size = lambda impulses: jnp.sqrt((impulses**2).sum(-2)).sum(0)  # noqa: E731
+    total = size(state.impulse) + size(state.body_impulse)
+    for contacts in state.robots:
+        total = total.at[contacts.grain].add(jnp.sqrt((contacts.impulse**2).sum(0)), mode="drop")
+    return total / jnp.where(state.lasted > 0, state.lasted, 1)
 
 
 def crowding(grains: GrainModel, state: GrainState) -> str:
@@ -142,6 +158,7 @@ def grains_of(
         bodies=tuple(body.motion for body in bodies if body.is_free),
         robots=(),
         time=jnp.zeros((), dtype),
+        lasted=jnp.zeros((), dtype),
         beyond=jnp.zeros(3, jnp.int32),
     )
     grains = Grains(

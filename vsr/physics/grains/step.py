@@ -61,6 +61,7 @@ def _after(met: Encounter, solved: Solved, free: tuple[Any, ...]) -> GrainState:
             replace(contacts, impulse=part) for contacts, part in zip(state.robots, solved.robots, strict=True)
         ),
         time=state.time + met.duration,
+        lasted=jnp.full_like(state.lasted, met.duration),
     )
 
 
@@ -68,8 +69,8 @@ def _listed(grains: GrainModel, state: GrainState, robots: tuple[Met, ...]) -> G
     """With lists that hold for this step."""
     anew = has_moved(grains, state)
     # Without what the list does not change, for what goes in and out of there is copied.
-    others = {"bodies": state.bodies, "robots": state.robots, "time": state.time}
-    bare = replace(state, bodies=(), robots=(), time=None)
+    others = {name: getattr(state, name) for name in ("bodies", "robots", "time", "lasted")}
+    bare = replace(state, bodies=(), robots=(), time=None, lasted=None)
     state = replace(where_needed(listed, anew, grains, bare), **others)
     found, beyond = [], state.beyond
     for robot, contacts in zip(robots, state.robots, strict=True):
@@ -83,7 +84,7 @@ def _listed(grains: GrainModel, state: GrainState, robots: tuple[Met, ...]) -> G
 
         needed = anew | robot_has_moved(grains, robot, contacts)
         # Grains as they are, without their own contacts with robots: those are what changes here.
-        constants = grains, replace(state, robots=(), bodies=(), time=None), robot.model, robot.state
+        constants = grains, replace(state, robots=(), bodies=(), time=None, lasted=None), robot.model, robot.state
         contacts, beyond = where_needed(again, needed, constants, (contacts, beyond))
         found.append(contacts)
     return replace(state, robots=tuple(found), beyond=beyond)
