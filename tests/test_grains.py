@@ -273,6 +273,11 @@ def test_beds_are_kept_by_their_description(tmp_path, monkeypatch):
     again = bed.sand_bed(sand, 2, 9.8, 3.0)
     assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), first.start, again.start))
     assert again.cover == first.cover > 1.0
+    stored = next((tmp_path / "vsr" / "beds").iterdir())
+    np.savez(stored, position=np.zeros((2, 3)))  # as if another version had made it
+    bed._settled.cache_clear()
+    with pytest.raises(AttributeError, match="lower"):
+        bed.sand_bed(sand, 2, 9.8, 3.0)  # it would be settled anew
     other = bed._loose(sand.model_copy(update={"seed": 2}), 2, jnp.float32)
     assert not bool((other.start.position == bed._loose(sand, 2, jnp.float32).start.position).all())
 

@@ -27,7 +27,7 @@ from vsr.physics.grains.step import step
 from vsr.spec import Impractical
 from vsr.terrain.sand import Sand
 
-VERSION = 5
+VERSION = 6
 """Of how beds are made: another number, and those on disk are made anew."""
 ROOM = 1.15
 """Between centres at the start, in diameters of the largest grain."""
@@ -62,11 +62,19 @@ def _settled(described: str, dimension: int, gravity: float, dtype: str) -> dict
     """What differs between the bed at rest and grains just thrown in, by the names of GrainState."""
     path, sand = _kept_at(described, dimension, gravity, dtype), Sand.model_validate_json(described)
     stored = _read(path)
-    if stored is None:
+    if stored is None or not _fits(stored, sand, dimension, dtype):
         lying = _lying(sand, dimension, gravity, dtype)
         stored = {name: np.asarray(getattr(lying, name)) for name in _changing(lying)}
         _write(path, stored)
     return stored
+
+
+def _fits(stored: dict[str, np.ndarray], sand: Sand, dimension: int, dtype: str) -> bool:
+    """Whether a bed from the disk has the arrays of today's."""
+    with jax.ensure_compile_time_eval():
+        start = _loose(sand, dimension, dtype).start
+    wanted = {name: np.shape(getattr(start, name)) for name in _changing(start)}
+    return {name: value.shape for name, value in stored.items()} == wanted
 
 
 def _lying(sand: Sand, dimension: int, gravity: float, dtype: str) -> GrainState:

@@ -27,8 +27,8 @@ SLOP = 0.005
 """Depth that is left alone, in radii."""
 SKIN = 0.2
 """Neighbours are listed up to this gap, in radii; the list holds until a grain has moved half of it."""
-SLOTS = {2: 9, 3: 15}
-"""Neighbours of a grain that can be listed; equal ones have at most 6 and 12 that touch."""
+SLOTS = 15
+"""Neighbours of a ball among its equals that can be listed; at most 12 touch it."""
 CANDIDATES = {2: 9, 3: 12}
 """Grains in three cells on top of each other that can be looked at."""
 WIDEST_RATIO = 2.0

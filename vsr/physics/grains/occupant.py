@@ -86,6 +86,17 @@ def pressing(state: GrainState) -> Array:
     return total / jnp.where(state.lasted > 0, state.lasted, 1)
 
 
+def slots_needed(dimension: int, ratio: float) -> int:
+    """Places for neighbours of a grain; ratio: smallest radius over largest.
+
+    In 2-D as many as small discs find room around a large one, at the farthest where they are listed, and one more for
+    those pressed into each other; in 3-D by experience.
+    """
+    if dimension == 3:
+        return math.ceil(SLOTS * (0.5 * (1 + 1 / ratio)) ** 2)
+    return math.floor(math.pi / math.asin(ratio / (1 + ratio + SKIN))) + 1
+
+
 def crowding(grains: GrainModel, state: GrainState) -> str:
     """What to do about grains that found no place in lists."""
     candidates, neighbours, contacts = (int(number) for number in state.beyond)
@@ -136,7 +147,7 @@ def grains_of(
         )
     # Small grains find more room around a large one.
     crowding = (0.5 * (1 + largest / smallest)) ** (dimension - 1)
-    slots = slots or math.ceil(SLOTS[dimension] * crowding)
+    slots = slots or slots_needed(dimension, smallest / largest)
     candidates = candidates or math.ceil(CANDIDATES[dimension] * crowding ** (dimension / (dimension - 1)))
     turning = None if rolling is None else 2 * dimension - 3
     own = jnp.arange(count, dtype=jnp.int32)
