@@ -593,15 +593,20 @@ def bench(
     metavar="DIR",
     help="Draw the figures: of 2d, Figures 5 and 6 of the paper with the original's points, and how random robots "
     "travel; of lattice, frequencies, energies, spectra, the heavy elastica and the silicone cylinder; of sand, silo, "
-    "hourglass, plate and drag.",
+    "hourglass, heap, plate and drag.",
 )
-def validate(suite: str, reference: str | None, json_file: str | None, plots: str | None) -> None:
+@click.option(
+    "--large",
+    is_flag=True,
+    help="Of sand: larger scenes in 3-D, each in three packings, instead of the usual checks. For a GPU.",
+)
+def validate(suite: str, reference: str | None, json_file: str | None, plots: str | None, large: bool) -> None:
     """Compare the physics with the original simulator, lattices with theory, grains with the laws they obey."""
     from experiments.devices import prepare
     from experiments.validate import validate_command
 
     prepare()
-    validate_command(suite, reference, json_file, plots)
+    validate_command(suite, reference, json_file, plots, large)
 
 
 if __name__ == "__main__":

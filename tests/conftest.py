@@ -23,16 +23,25 @@ settings.load_profile("suite")
 
 SLOWEST = (
     "evolve",
+    "episode",
+    "points",
+    "refine",
     "advance",
     "hosts",
+    "sweep",
     "validation",
     "motion",
-    "studies",
-    "episode",
+    "lattice_kernel",
+    "points_kernel",
     "evo",
     "encodings",
     "contact",
     "grains",
+    "studies",
+    "motion_reference",
+    "world",
+    "play",
+    "sand_pictures",
 )
 """Files of tests that take longest; they are run first, so that no worker is left with one at the end."""
 

@@ -18,7 +18,6 @@ from vsr import (
     MLP,
     Body,
     Development,
-    Driving,
     Flat,
     Locomotion,
     Material,
@@ -150,16 +149,16 @@ def test_any_body_lives_or_is_told_to_fail(cells):
 
 
 def test_a_population_equals_its_robots_one_by_one():
-    senses = (Sense(quantity="area_ratio", reading="mean"), Sense(quantity="touching"))
-    count = MLP(senses=senses, weights=()).weight_count(BIPED)
+    single = sensing_scene("squares")  # its program is compiled for other tests, too
+    body, count = single.robot.body, len(single.robot.controller.weights)
     random = np.random.default_rng(0)
-    specs = [MLP(senses=senses, weights=tuple(random.uniform(-1, 1, count)), driving=Driving()) for _ in range(3)]
-    scenario, _ = scene().build()
-    model, environment = scenario.model, scenario.world.environment
-    scenario = scenario_of(model, environment, SHORT, senses=senses)
+    scenario, _ = single.build()
     start = reset(KEY, scenario)
-    built = [spec.build(BIPED) for spec in specs]
-    many = rollout_population(repeat(model, 3), stack(built), environment, repeat(start.world.robots[0], 3), SHORT)
+    specs = [MLP(senses=SENSES, weights=tuple(random.uniform(-1, 1, count).tolist())) for _ in range(3)]
+    built = [spec.build(body) for spec in specs]
+    environment, robot = scenario.world.environment, start.world.robots[0]
+    many = rollout_population(repeat(scenario.model, 3), stack(built), environment, repeat(robot, 3), scenario.schedule)
+    assert np.ptp(np.asarray(many.mean_squared_control)) > 1e-3
     for i, controller in enumerate(built):
         alone = jax.jit(rollout)(scenario, controller, start)
         np.testing.assert_allclose(many.end[i], alone.end, atol=1e-3)
@@ -246,17 +245,20 @@ def test_a_part_of_an_episode_is_summed_up_as_such():
 @pytest.mark.parametrize("implementation", ["xla", "interpreted"])
 def test_a_rollout_goes_on_from_where_an_episode_is(implementation):
     """Also with the controls of many calls at once, whose times then begin later."""
-    scenario, controller = scene(task=Locomotion(duration=0.2)).build()
+    body = Body(shape=("aa",))
+    robot = Robot(body=body, controller=Sine(phase=((0.0, 1.0),)))
+    scenario, controller = scene(robot=robot, task=Locomotion(duration=0.2)).build()
     scenario = replace(scenario, schedule=replace(SHORT, duration=0.1, implementation=implementation))
     first = reset(KEY, scenario)
     begun = step(scenario, first, jnp.full_like(first.action, 0.5))[0]
     went_on = jax.jit(record if implementation == "xla" else rollout)(scenario, controller, begun)
-    fresh = jax.jit(rollout)(scenario, controller, first)
     summary = went_on[0] if implementation == "xla" else went_on
-    assert float(summary.mean_squared_control) != pytest.approx(float(fresh.mean_squared_control), rel=1e-3)
-    times = (1 + 1 + np.arange(3)) * scenario.schedule.interval
-    expected = [np.mean(np.asarray(controller.control(jnp.float32(t), None))[BIPED.present] ** 2) for t in times]
-    assert float(summary.mean_squared_control) == pytest.approx(np.mean(expected), rel=1e-4)
+    later, fresh = (
+        [np.mean(np.asarray(controller.control(jnp.float32(t), None))[body.present] ** 2) for t in times]
+        for times in ((begin + np.arange(3)) * scenario.schedule.interval for begin in (2, 1))
+    )
+    assert np.mean(later) != pytest.approx(np.mean(fresh), rel=1e-2)  # or else nothing would be told apart
+    assert float(summary.mean_squared_control) == pytest.approx(np.mean(later), rel=1e-4)
 
 
 def test_there_is_something_to_observe_from_the_start():

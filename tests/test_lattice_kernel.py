@@ -147,7 +147,7 @@ def assert_close(kernel, plain) -> None:
         (even, 2, "verlet"),
         (even, 3, "explicit_euler"),
         (uneven, 2, "semi_implicit_euler"),
-        (uneven, 3, "verlet"),
+        pytest.param(uneven, 3, "verlet", marks=pytest.mark.slow),  # test_all_that_acts_from_outside has such springs
     ],
 )
 def test_springs_alike_and_not(lattice, dimension, integrator):

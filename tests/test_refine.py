@@ -11,10 +11,10 @@ from click.testing import CliRunner
 
 from cli import main
 from evo.population import WORST
-from experiments.config import load_experiment
+from experiments.config import load_experiment, load_scene
 from experiments.evaluation import EvaluationOptions, Jitter, combined, starts_of
 from experiments.evolve.evaluation import believed, evaluate_all
-from experiments.refine.robustness import Robustness
+from experiments.refine.robustness import Robustness, batches_of
 from experiments.report.findings import find_out
 from experiments.report.sections import robustness
 from experiments.reproduce.robots import keep_best, read_robustness
@@ -29,7 +29,7 @@ CONFIG = """
 robot:
   body: {shape: [aa]}
   controller: phases
-task: {duration: 2}
+task: {duration: 0.8}
 evaluation: {starts: 2, take: worst, refine: {factor: 2, top: 0.3, starts: 2}}
 ea: {n_pop: 6, n_tour: 2}
 generations: 2
@@ -175,8 +175,6 @@ def test_a_study_takes_what_refine_has_stored(run, refined, tmp_path, monkeypatc
 
 
 def load_scene_of(run, seed):
-    from experiments.config import load_scene
-
     return load_scene(run / "best" / f"seed-{seed}.yaml")
 
 
@@ -202,12 +200,19 @@ def test_failed_starts_are_worse_than_any_other():
     assert replace(found, minimised=True).at(1)[0] == 3.0
 
 
-def test_files_of_the_same_name_and_of_different_precision_are_told_apart(run, tmp_path):
+@pytest.mark.parametrize("simulated", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_files_of_the_same_name_and_of_different_precision_are_told_apart(run, tmp_path, monkeypatch, simulated):
     text = (run / "best" / "seed-0.yaml").read_text(encoding="utf-8")
     for folder, precision in (("a", "float32"), ("b", "float64")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "best.yaml").write_text(text.replace("precision: float32", f"precision: {precision}"))
     files = [str(tmp_path / folder / "best.yaml") for folder in "ab"]
+    scenes = [load_scene(file) for file in files]
+    measures = ["relative_velocity"] * 2
+    assert batches_of(scenes, measures, 1) == 2 * batches_of(scenes[:1], measures[:1], 1)  # no program has both
+    if not simulated:
+        found = Robustness((1,), np.ones((2, 1, 1)), (), np.empty((2, 0, 1)))
+        monkeypatch.setattr("experiments.refine.command.robustness_of", lambda *_, **__: found)
     result = CliRunner().invoke(main, ["refine", *files, "--factors", "1", "--starts", "1"])
     assert result.exit_code == 0, result.output
     assert all(f"{file}: best" in result.output.replace("\n", "") for file in files)

@@ -16,6 +16,7 @@ from vsr.physics.substeps import MARGIN, STABLE, choose_substeps
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 SOFT = {"scaffolding": ("side_external", "central_cross")}
+UNUSUAL = {"spring_damping_ratio": 0.0}, {"mass_side_ratio": 0.15}
 
 
 @pytest.mark.parametrize(
@@ -42,7 +43,11 @@ def shaken(material, share, shape=("a",)):
     return float(end / begin)
 
 
-@pytest.mark.parametrize("fields", [{}, SOFT, {"spring_damping_ratio": 0.0}, {"mass_side_ratio": 0.15}], ids=str)
+@pytest.mark.parametrize(
+    "fields",
+    [{}, SOFT, *(pytest.param(other, marks=pytest.mark.slow) for other in UNUSUAL)],
+    ids=str,
+)
 def test_bound_is_sharp_for_one_voxel(fields):
     material = Material(linear_damping=0.0, angular_damping=0.0, **fields)
     assert shaken(material, 0.97) < 2

@@ -40,10 +40,12 @@ def vsr():
 # the paper's studies
 
 
+# Like `body` and `devo`, with more experiments to trace, or with three beds of sand.
+LONGER = pytest.mark.slow, ("control", "sensing", "sand")
+
+
 @pytest.mark.parametrize(
-    "path",
-    [pytest.param(path, marks=[pytest.mark.slow] if path.stem == "sand" else []) for path in STUDIES],  # three beds
-    ids=lambda path: path.stem,
+    "path", [pytest.param(path, marks=LONGER[0] if path.stem in LONGER[1] else (), id=path.stem) for path in STUDIES]
 )
 def test_every_shipped_study_is_sound(path):
     """Its experiments are traced as their files have them, and built on every scale."""
@@ -82,6 +84,7 @@ def test_the_experiments_are_those_of_the_paper():
     assert found["5x5"].schedule().substeps > found["evolution"].schedule().substeps
 
 
+@pytest.mark.slow
 def test_smoke_of_the_body_study(vsr, tmp_path):
     result = vsr("reproduce", "body", "--scale", "smoke", "--out", tmp_path)
     assert result.exit_code == 0, result.output

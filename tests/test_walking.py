@@ -6,6 +6,8 @@ from conftest import ROOT
 from experiments.config import load_scene
 from vsr.scene import Scene, simulate
 
+pytestmark = pytest.mark.slow  # test_motion_reference watches a second of their motion
+
 
 def padded(levels, nothing):
     """Filled up to three levels of four rows of six."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 from experiments.config import UserError
@@ -15,15 +16,19 @@ SHIPPED = Path(__file__).resolve().parents[2] / "tests" / "data" / "2d-vsr-sim"
 __all__ = ["SHIPPED", "Report", "validate", "validate_command"]
 
 
-def validate_command(suite: str, reference: str | None, json_file: str | None, plots: str | None) -> None:
+def validate_command(
+    suite: str, reference: str | None, json_file: str | None, plots: str | None, large: bool = False
+) -> None:
     """The work of `vsr validate`."""
     from rich.console import Console
 
+    if large and suite != "sand":
+        raise UserError(f"--large: the {suite} suite has no larger checks; leave it out")
     if suite != "2d":
         if reference is not None:
             raise UserError(f"--reference: the {suite} suite has no data of another simulator; leave it out")
         _check_targets(json_file, plots)
-        return _report_suite(suite, json_file, plots)
+        return _report_suite(suite, json_file, plots, large)
     folder = SHIPPED if reference is None else Path(reference)
     _check_targets(json_file, plots)
     console = Console()
@@ -37,7 +42,7 @@ def validate_command(suite: str, reference: str | None, json_file: str | None, p
             console.print(f"drawn {drawn}", highlight=False, soft_wrap=True)
 
 
-def _report_suite(suite: str, json_file: str | None, plots: str | None) -> None:
+def _report_suite(suite: str, json_file: str | None, plots: str | None, large: bool) -> None:
     """Run a suite of checks in sections, whose targets have been checked."""
     from rich.console import Console
 
@@ -48,7 +53,9 @@ def _report_suite(suite: str, json_file: str | None, plots: str | None) -> None:
         from experiments.validate.lattice.suite import validate_lattice as validate_all
     else:
         from experiments.validate.sand.plots import draw_figures
-        from experiments.validate.sand.suite import validate_sand as validate_all
+        from experiments.validate.sand.suite import validate_sand
+
+        validate_all = partial(validate_sand, large=large)
     console = Console()
     report = validate_all(lambda name, findings: console.print(table_of(name, findings)))
     console.print(

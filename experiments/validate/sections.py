@@ -41,23 +41,25 @@ def run_sections(
     for device in devices:
         free.put(device)
 
-    def run(section: Section) -> Findings:
+    def run(section: Section) -> tuple[Findings, float]:
         device = free.get()
+        started = time.perf_counter()
         try:
             # Both belong to the thread that opens them.
             with precision(kind), jax.default_device(device):
-                return section()
+                return section(), time.perf_counter() - started
         finally:
             free.put(device)
 
     with ThreadPoolExecutor(len(devices)) as pool:
         order = sorted(sections, key=lambda name: longest_first.index(name) if name in longest_first else 99)
-        pending: dict[str, Future[Findings]] = {name: pool.submit(run, sections[name]) for name in order}
-        found = {}
+        pending: dict[str, Future[tuple[Findings, float]]] = {name: pool.submit(run, sections[name]) for name in order}
+        found, took = {}, {}
         for name in sections:
-            found[name] = pending[name].result()
+            found[name], seconds = pending[name].result()
+            took[name] = round(seconds, 1)
             say(name, found[name])
-    return report_of(suite, found, time.perf_counter() - began)
+    return {**report_of(suite, found, time.perf_counter() - began), "seconds_of": took}
 
 
 def report_of(suite: str, found: dict[str, Findings], seconds: float) -> dict[str, Any]:

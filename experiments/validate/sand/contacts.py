@@ -23,7 +23,7 @@ from experiments.validate.sand.scenes import (
     weight_of,
 )
 from vsr.physics.grains import Box, Grains, GrainState, grains_of
-from vsr.physics.grains.model import momentum
+from vsr.physics.grains.model import in_order, momentum
 from vsr.physics.grains.step import step
 from vsr.sdf import HalfSpace
 
@@ -49,8 +49,31 @@ def check_incline(dimension: int) -> Findings:
     )
 
 
+def check_refinement(dimension: int) -> Findings:
+    """How the way that a grain slid comes nearer to the exact one with shorter steps."""
+    angle, time = np.arctan(FRICTION) + np.radians(STEEPER), 0.5
+    exact = 0.5 * time**2 * GRAVITY * (np.sin(angle) - FRICTION * np.cos(angle))
+    counts = np.array([250, 500, 1000])
+    ways = [float(jnp.linalg.norm(_sliding(dimension, angle, count, time / count).position[:, 0])) for count in counts]
+    began = RADIUS  # from the foot of the incline to the centre: at right angles to the way
+    errors = np.abs(np.sqrt(np.square(ways) - began**2) - exact)
+    order = -np.polyfit(np.log(counts), np.log(errors), 1)[0]
+    note = f"one grain on an incline {STEEPER:g}° too steep for it, {time:g} s in {counts[0]} to {counts[-1]} steps"
+    return Findings(
+        [
+            absolute(f"order of the error over the step, {dimension}-D", order, 1, 0.1, "", note),
+            absolute(f"error with the finest over the way, {dimension}-D", errors[-1] / exact, 0, None, "", note),
+        ]
+    )
+
+
 def _slid(dimension: int, angle: Array) -> Array:
     """Speed of a grain after half a second on an incline [m/s]."""
+    return jnp.sqrt((_sliding(dimension, angle, round(0.5 / STEP), STEP).velocity ** 2).sum())
+
+
+def _sliding(dimension: int, angle: Array | float, count: int, duration: float) -> GrainState:
+    """A grain on an incline after some steps."""
     normal = jnp.array([jnp.sin(angle), *(0.0,) * (dimension - 2), jnp.cos(angle)])
     up = np.eye(dimension)[-1]
     level = grains_of(
@@ -64,8 +87,7 @@ def _slid(dimension: int, angle: Array) -> Array:
     )
     incline = replace(level.bodies[0], shape=HalfSpace(normal, jnp.zeros(())))
     start = replace(level.start, position=(RADIUS * normal)[:, None])
-    state = run(replace(level, bodies=(incline,)), free_space(), start, round(0.5 / STEP))
-    return jnp.sqrt((state.velocity**2).sum())
+    return run(replace(level, bodies=(incline,)), free_space(), start, count, duration)
 
 
 def cloud(dimension: int, count: int = 300, boost: float = 0.0, spread: float = 0.15) -> Grains:
@@ -134,5 +156,31 @@ def check_conservation(dimension: int) -> Findings:
                 "",
                 note,
             ),
+        ]
+    )
+
+
+def check_batch(dimension: int, count: int = 60, steps: int = 100) -> Findings:
+    """Clouds at once and one after the other; and again."""
+    grains, space = cloud(dimension, count), free_space(0.0)
+    first = grains.rest_state()
+    starts = [replace(first, velocity=speed * first.velocity) for speed in (1.0, 1.5, 0.7)]
+    alone = [run(grains, space, start, steps) for start in starts]
+    again = run(grains, space, starts[0], steps)
+    together = jax.jit(jax.vmap(lambda start: run(grains, space, start, steps)))(
+        jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
+    )
+    apart = 0.0
+    for number, single in enumerate(alone):
+        ours = jax.tree.map(lambda leaf: leaf[number], together)  # noqa: B023
+        apart = max(apart, float(jnp.abs(in_order(ours.position, ours) - in_order(single.position, single)).max()))
+    note = f"three clouds of {count} grains, {steps} steps"
+    repeated = float(jnp.abs(again.position - alone[0].position).max())
+    return Findings(
+        [
+            absolute(
+                f"difference of worlds at once and alone, in radii, {dimension}-D", apart / RADIUS, 0, 1e-3, "", note
+            ),
+            absolute(f"difference of a repeated run, {dimension}-D", repeated, 0, 0, "m", note),
         ]
     )

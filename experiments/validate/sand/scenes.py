@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ from jax import Array
 from vsr.compute.vector import dot, split
 from vsr.environment import Environment
 from vsr.physics.grains import Body, Box, Grains, GrainState, fixed, grains_of
+from vsr.physics.grains.bodies import Reaction
 from vsr.physics.grains.cells import difference
 from vsr.physics.grains.model import each
 from vsr.physics.grains.step import step
@@ -24,6 +26,10 @@ RADIUS = 0.02
 STEP = 0.011 * float(np.sqrt(RADIUS / 9.81))
 """Of all checks: 0.5 ms, finer than robots need [s]."""
 GRAVITY = 9.81
+PACKINGS = (1, 2, 3)
+"""Seeds of the packings that a figure is the mean of."""
+TURNING = 0.02
+"""Coefficient of rolling friction of grains that turn, in all checks."""
 
 
 def weight_of(dimension: int, radius: float | np.ndarray = RADIUS, density: float = 1000.0) -> Any:
@@ -66,14 +72,89 @@ def thrown_in(
 
 
 def radii(count: int, spread: float, seed: int, radius: float = RADIUS) -> np.ndarray | float:
-    """Uniform within a share of the mean [m]."""
-    return radius * np.random.default_rng(seed).uniform(1 - spread, 1 + spread, count) if spread else radius
+    """Uniform within a share of the mean [m]; with the extremes among them, so that all packings share a program."""
+    if not spread:
+        return radius
+    found = np.random.default_rng(seed).uniform(1 - spread, 1 + spread, count)
+    found[:2] = 1 + spread, 1 - spread
+    return radius * found
 
 
 @partial(jax.jit, static_argnames=("count", "duration"))
 def run(grains: Grains, environment: Environment, state: GrainState, count: int, duration: float = STEP) -> GrainState:
     """Some steps."""
     return jax.lax.fori_loop(0, count, lambda _, now: step(grains, environment, now, (), duration)[0], state)
+
+
+def of_all(measure: Callable[[Grains], Any], worlds: Sequence[Grains]) -> list[Any]:
+    """What is measured in worlds of equal shapes: one after the other on a CPU, all at once on an accelerator."""
+    if jax.default_backend() == "cpu":
+        one = jax.jit(measure)
+        return [one(world) for world in worlds]
+    together = jax.jit(jax.vmap(measure))(jax.tree.map(lambda *leaves: jnp.stack(leaves), *worlds))
+    return [jax.tree.map(lambda leaf: leaf[number], together) for number in range(len(worlds))]  # noqa: B023
+
+
+class Lived(NamedTuple):
+    """What became of grains."""
+
+    state: GrainState
+    mean: Any
+    """of what was observed"""
+    most: Any
+    """the largest absolute value of it"""
+
+
+def live(
+    grains: Grains,
+    seconds: float,
+    *,
+    smooth: float = 0.0,
+    last: float = 0.0,
+    observe: Callable[[GrainState, GrainState, tuple[Reaction, ...]], Any] = lambda before, now, reactions: (),
+) -> Lived:
+    """From the start on; smooth: so long without friction, so that no towers stand [s].
+
+    observe: numbers of a step, from the states before and after it and what bodies felt; kept of the last seconds.
+    """
+    slippery, count, begin = (round(time / STEP) for time in (smooth, seconds, seconds - last))
+
+    def one(number: Array, carry: tuple[GrainState, Any, Any]) -> tuple[GrainState, Any, Any]:
+        before, total, most = carry
+        # One step in the program for both times: each costs seconds of compiling.
+        rough = replace(grains, friction=jnp.where(number < slippery, 0, grains.friction)) if slippery else grains
+        now, _, reactions = step(rough, free_space(), before, (), STEP)
+        seen = jax.tree.map(lambda value: jnp.where(number >= begin, value, 0), observe(before, now, reactions))
+        most = jax.tree.map(lambda largest, value: jnp.maximum(largest, jnp.abs(value)), most, seen)
+        return now, jax.tree.map(jnp.add, total, seen), most
+
+    start = grains.rest_state()
+    still = tuple(Reaction(jnp.zeros(grains.dimension), jnp.zeros(2 * grains.dimension - 3)) for _ in grains.bodies)
+    nothing = jax.tree.map(jnp.zeros_like, observe(start, start, still))
+    state, total, most = jax.lax.fori_loop(0, count, one, (start, nothing, nothing))
+    return Lived(state, jax.tree.map(lambda value: value / max(count - begin, 1), total), most)
+
+
+def settled(worlds: Sequence[Grains], seconds: float) -> list[Grains]:
+    """Worlds whose grains have come to rest: half the time without friction."""
+    states = of_all(lambda world: live(world, seconds, smooth=0.5 * seconds).state, worlds)
+    return [
+        replace(world, start=replace(state, time=jnp.zeros_like(state.time)))
+        for world, state in zip(worlds, states, strict=True)
+    ]
+
+
+def with_body(grains: Grains, body: Body) -> Grains:
+    """One more among grains that lie."""
+    start = grains.start
+    more = jnp.concatenate([start.body_impulse, jnp.zeros_like(start.body_impulse[:1])])
+    bodies = (*start.bodies, body.motion) if body.is_free else start.bodies
+    return replace(grains, bodies=(*grains.bodies, body), start=replace(start, body_impulse=more, bodies=bodies))
+
+
+def packed(packings: Sequence[int]) -> str:
+    """Of how many packings a figure is the mean, as a note says it."""
+    return f"mean of {len(packings)} packings" if len(packings) > 1 else "one packing"
 
 
 def free_space(gravity: float = GRAVITY) -> Environment:

@@ -6,65 +6,113 @@ grains were only thrown in is a matter of how.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.validate.rows import Findings, absolute, relative
-from experiments.validate.sand.scenes import GRAVITY, RADIUS, STEP, free_space, in_container, run
-from vsr.physics.grains import Grains, GrainState, driven
-from vsr.physics.grains.bed import lie_down
-from vsr.physics.grains.step import step
+from experiments.validate.rows import Findings, absolute
+from experiments.validate.sand.scenes import (
+    GRAVITY,
+    PACKINGS,
+    RADIUS,
+    STEP,
+    TURNING,
+    in_container,
+    live,
+    of_all,
+    packed,
+)
+from vsr.physics.grains import Grains, driven
 
-FILLINGS = (150, 300, 600)
+FILLINGS = {2: (150, 300, 600), 3: (200, 400, 800)}
 """Grains in silos of equal width."""
-WIDTH = 10
+WIDTH = {2: 10, 3: 5}
 """Of the silo, in diameters."""
-SETTLED = 3.0
+FILLED = 2.5
 """When the floor begins to move [s]."""
-LET_DOWN = 2.0
-"""How long it has moved when loads are taken [s]."""
+LET_DOWN = 1.5
+"""How long it has moved when loads are taken [s] ..."""
+WEIGHED = 0.5
+"""... for so long [s]."""
 LOWERED = 0.02
 """How fast it is let down [m/s]."""
 
 
-def check_silo() -> Findings:
-    """Three fillings of a silo with rough walls: floor and walls against the weight, and the floor's share of it."""
-    findings, shares = Findings(), []
-    for count in FILLINGS:
-        size = (2 * RADIUS * WIDTH * 1.06, 2 * RADIUS * count / 4)
-        grains = in_container(2, count, size, friction=0.5, wall_friction=0.5)
-        floor = driven(grains.bodies[0].shape, (0.0, 0.0), (0.0, -LOWERED), 0.5, begin=SETTLED)
-        grains = replace(grains, bodies=(floor, *grains.bodies[1:]))
-        lying = lie_down(grains, free_space(), STEP, round(SETTLED / STEP))
-        state = run(grains, free_space(), lying, round(LET_DOWN / STEP))
-        floor, walls = loads(grains, state)
-        weight = float(np.sum(grains.mass)) * GRAVITY
-        note = f"2-D, {WIDTH} diameters wide, friction 0.5 everywhere, floor let down by {1000 * LOWERED:g} mm/s"
-        findings.rows.append(relative(f"floor + walls, {count} grains", floor + walls, weight, 0.01, "N/m", note))
-        shares.append((floor, weight))
-    (low, _), (middle, _), (high, weight) = shares
+def check_silo(dimension: int, packings: Sequence[int] = PACKINGS) -> Findings:
+    """Three fillings of a silo with rough walls: floor and walls against the weight, and what the floor bears."""
+    unit = "N/m" if dimension == 2 else "N"
+    note = (
+        f"{dimension}-D, {WIDTH[dimension]} diameters wide, grains that turn, friction 0.5 everywhere, floor let down "
+        f"by {1000 * LOWERED:g} mm/s, {packed(packings)}"
+    )
+    findings, floors, weights = Findings(), [], []
+    for count in FILLINGS[dimension]:
+        worlds = [silo(dimension, count, seed) for seed in packings]
+        weight = np.array([float(jnp.sum(world.mass)) * GRAVITY for world in worlds])
+        pushes = np.stack([np.asarray(found) for found in of_all(_loads, worlds)])
+        worst = np.abs(pushes.sum(1) / weight - 1).max()
+        name = f"floor + walls against the weight, {count} grains, worst packing"
+        findings.rows.append(absolute(name, 100 * worst, 0, 1.0, "%", note))
+        floors.append(pushes[:, 0])
+        weights.append(weight)
+    loads, weight = np.stack(floors), np.stack(weights).mean(1)
+    mean = loads.mean(1)
     findings.rows += [
-        absolute("share of the weight on the floor, fullest", high / weight, 0, 0.5, "", note),
+        absolute(f"floor's share of the weight, fullest, {dimension}-D", mean[2] / weight[2], 0, 0.5, "", note),
         absolute(
-            "rise of the floor's load when the filling doubles again", max(high / middle - 1, 0), 0, 0.25, "", note
+            f"floor's share of what the last doubling added, {dimension}-D",
+            (mean[2] - mean[1]) / (weight[2] - weight[1]),
+            0,
+            0.25,
+            "",
+            note,
         ),
-        absolute("the same with its sign", high / middle - 1, 0, None, "", note),
-        absolute("rise when it doubled first", middle / low - 1, 0, None, "", note),
+        absolute(
+            f"floor's share of what the first doubling added, {dimension}-D",
+            (mean[1] - mean[0]) / (weight[1] - weight[0]),
+            0,
+            None,
+            "",
+            note,
+        ),
+        absolute(
+            f"standard deviation of the floor's load, fullest, over its mean, {dimension}-D",
+            loads[2].std() / mean[2],
+            0,
+            None,
+            "",
+            note,
+        ),
     ]
-    findings.series["silo"] = {"weight": [w for _, w in shares], "floor": [f for f, _ in shares]}
+    findings.series[f"silo_{dimension}d"] = {
+        "weight": weight.tolist(),
+        "floor": mean.tolist(),
+        "spread": loads.std(1).tolist(),
+        "unit": unit,
+    }
     return findings
 
 
-def loads(grains: Grains, state: GrainState, steps: int = 1000) -> tuple[float, float]:
-    """Mean vertical forces on the floor and on all walls [N]."""
+def silo(dimension: int, count: int, seed: int) -> Grains:
+    """Grains to be thrown into a silo, whose floor is the first body."""
+    width = 2 * RADIUS * WIDTH[dimension] * 1.06
+    levels = count / (0.8 * WIDTH[dimension] ** (dimension - 1))
+    size = (*(width,) * (dimension - 1), 2 * RADIUS * (1.5 * levels + 4))
+    grains = in_container(dimension, count, size, friction=0.5, seed=seed, rolling=TURNING)
+    down = (*(0.0,) * (dimension - 1), -LOWERED)
+    floor = driven(grains.bodies[0].shape, (0.0,) * dimension, down, 0.5, begin=FILLED)
+    return replace(grains, bodies=(floor, *grains.bodies[1:]))
 
-    def one(now: GrainState, nothing: None) -> tuple[GrainState, jnp.ndarray]:
-        now, _, reactions = step(grains, free_space(), now, (), STEP)
-        return now, jnp.stack([-reaction.impulse[-1] / STEP for reaction in reactions])
 
-    _, pushes = jax.jit(lambda state: jax.lax.scan(one, state, length=steps))(state)
-    floor, *walls = np.asarray(pushes).mean(0)
-    return float(floor), float(np.sum(walls))
+def _loads(grains: Grains) -> jnp.ndarray:
+    """Mean vertical forces on the floor and on all walls [N], (2,)."""
+    lived = live(
+        grains,
+        FILLED + LET_DOWN + WEIGHED,
+        smooth=0.5 * FILLED,
+        last=WEIGHED,
+        observe=lambda before, now, reactions: jnp.stack([-felt.impulse[-1] / STEP for felt in reactions]),
+    )
+    return jnp.stack([lived.mean[0], lived.mean[1:].sum()])
