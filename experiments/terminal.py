@@ -36,7 +36,8 @@ def show_outcome(name: str, scene: Scene, outcome: Outcome, out: str | None) -> 
         table.add_row("broken_springs", str(outcome.broken_springs), "")
     console.print(table)
     if outcome.failed:
-        console.print(f"failed: {outcome.failure.label}", style="red")
+        advice = f" ({outcome.advice})" if outcome.advice else ""
+        console.print(f"failed: {outcome.failure.label}{advice}", style="red", markup=False)
     if out:
         console.print(f"drawn in {out}", highlight=False, soft_wrap=True, markup=False)
 

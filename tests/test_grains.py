@@ -1,5 +1,6 @@
 """Grains: friction, conservation, rest, cyclic boxes, bodies, robots, beds. Small clouds, so that tests are quick."""
 
+import re
 from dataclasses import replace
 
 import jax
@@ -18,6 +19,7 @@ from vsr.physics.failure import Failure
 from vsr.physics.grains import Box, bed, driven, fixed, free, grains_of
 from vsr.physics.grains.listing import listed, where_needed
 from vsr.physics.grains.model import in_order, momentum
+from vsr.physics.grains.occupant import crowding
 from vsr.physics.grains.robots import contacts_needed, samples_needed
 from vsr.physics.grains.solver import neighbours
 from vsr.physics.grains.step import step
@@ -115,7 +117,7 @@ def test_too_few_places_are_counted_and_make_a_failure():
     assert int(grains.failure(state)) == Failure.crowded
     few = replace(grains, slots=15, candidates=1)
     assert int(listed(replace(few, start=grains.start), replace(state, neighbour=jnp.zeros((15, 27), jnp.int32),
-               impulse=jnp.zeros((15, 3, 27)), beyond=jnp.zeros(3, jnp.int32))).beyond[0]) > 0  # fmt: skip
+               impulse=jnp.zeros((15, 3, 27)), beyond=jnp.zeros(4, jnp.int32))).beyond[0]) > 0  # fmt: skip
 
 
 def test_a_cyclic_box_has_no_ends():
@@ -288,7 +290,7 @@ def test_every_key_of_grains_changes_them(dimension):
              "neighbours": 20, "candidates": 30, "friction": 0.4}  # fmt: skip
     plain = Sand(period=10.0, radius=0.5)
     known = set(Sand.model_fields) - set(Flat.model_fields) | {"friction"}
-    assert known == {*given, "settle"}
+    assert known == {*given, "settle", "contacts"}
     for name, value in given.items():
         one, other = (
             bed._loose(sand, dimension, jnp.float32) for sand in (plain, plain.model_copy(update={name: value}))
@@ -299,6 +301,28 @@ def test_every_key_of_grains_changes_them(dimension):
             for a, b in zip(*leaves, strict=len(leaves[0]) == len(leaves[1]))
         ]
         assert len(leaves[0]) != len(leaves[1]) or not all(same) or one.candidates != other.candidates, name
+
+
+def test_contacts_of_robots_have_as_many_places_as_asked_for():
+    sand = SMALL_SAND.model_copy(update={"contacts": 8})
+    scenario, _ = scene_on(sand).build()
+    state = reset(jax.random.key(0), scenario)
+    assert state.world.occupants["sand"].robots[0].grain.shape == (8,)
+    assert "set `contacts` to 13" in crowding(scenario.world.occupants["sand"], jnp.array([0, 0, 5, 0]), 8)
+
+
+def test_a_crowded_episode_says_what_to_raise(tmp_path):
+    file = tmp_path / "robot.yaml"
+    sand = "{type: sand, radius: 0.6, depth: 1.8, period: 30, settle: 2, contacts: 8}"
+    file.write_text(
+        f"robot: {{body: {{shape: [aaaa, aaaa]}}}}\nworld: {{terrain: {sand}}}\n"
+        "task: {type: locomotion, duration: 2, placement: {clearance: 0.1}}\n"
+    )
+    result = CliRunner().invoke(cli.main, ["simulate", str(file)])
+    assert "crowded" in result.output
+    told = re.search("set `contacts` to ([0-9]+) or more", " ".join(result.output.split()))
+    assert told is not None
+    assert int(told.group(1)) > 8
 
 
 def test_places_are_enough_for_a_buried_body():

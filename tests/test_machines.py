@@ -330,7 +330,7 @@ def test_a_blade_pushes_the_heap_and_feels_it(dozer):
 @pytest.mark.parametrize(
     ("spoil", "failure"),
     [
-        (lambda grains: replace(grains, beyond=jnp.array([0, 1, 0])), Failure.crowded),
+        (lambda grains: replace(grains, beyond=jnp.array([0, 1, 0, 0])), Failure.crowded),
         (lambda grains: replace(grains, velocity=grains.velocity.at[0, 0].set(jnp.nan)), Failure.not_finite),
     ],
 )

@@ -23,6 +23,7 @@ from vsr.environment import Environment
 from vsr.episode import Scenario, Schedule, Trajectory, begin, record, rollout, scenario_of
 from vsr.physics.engine import ENGINES, AnyModel, assemble_body, stability_bound
 from vsr.physics.failure import Failure
+from vsr.physics.grains import GrainsSeen
 from vsr.physics.grains.bed import sand_bed
 from vsr.physics.substeps import choose_substeps
 from vsr.spec import Count, OneOf, Real, Seconds, Spec, misfit
@@ -247,6 +248,8 @@ class Outcome(Displayed):
     failure: Failure
     """why the simulation is no use"""
     schedule: Schedule
+    advice: str = ""
+    """what to do about the failure, where that is known"""
     trajectory: Trajectory | None = None
     model: AnyModel | None = None
     scene: Scene | None = None
@@ -279,9 +282,15 @@ def simulate(scene: Scene, *, keep_trajectory: bool = False, key: Array | None =
         else:
             episode, trajectory = _rollout(scenario, controller, start), None
         measures = {name: float(value) for name, value in scene.task.evaluate(episode).items()}
+        failure, advice = Failure(int(episode.failure)), ""
+        if failure is Failure.crowded:
+            seen = (_record(scenario, controller, start)[1] if trajectory is None else trajectory).occupants or {}
+            parts = [world.occupants[name].advice(part) for name, part in seen.items() if isinstance(part, GrainsSeen)]
+            advice = "; ".join(part for part in parts if part)
         return Outcome(
             measures=measures,
-            failure=Failure(int(episode.failure)),
+            failure=failure,
+            advice=advice,
             schedule=scenario.schedule,
             broken_springs=None if episode.broken_springs is None else int(episode.broken_springs),
             trajectory=trajectory,

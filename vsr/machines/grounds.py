@@ -87,7 +87,7 @@ def settled(grains: Grains, pace: Pacing, seconds: float, *, machine: int, smoot
         state = _run(slippery, pace, math.ceil(smooth / pace.interval), state)
     state = _run(bare, pace, math.ceil(seconds / pace.interval), state)
     if int(state.beyond.max()):
-        raise Impractical(f"grains do not fit: {crowding(grains, state)}")
+        raise Impractical(f"grains do not fit: {crowding(grains, state.beyond)}")
     start = replace(
         state,
         velocity=jnp.zeros_like(state.velocity),

@@ -49,6 +49,8 @@ class Sand(Flat):
     """grains that can touch one; if absent, enough for this spread"""
     candidates: Annotated[Count, Field(ge=4, le=128)] | None = None
     """grains among which these are looked for, in each column of three cells; if absent, enough for this spread"""
+    contacts: Annotated[Count, Field(ge=8, le=100_000)] | None = None
+    """grains that can be listed near one robot; if absent, enough for one that fills its grid and is buried"""
 
     def profile(self) -> tuple[np.ndarray, np.ndarray]:
         return np.array(self._between_walls()), np.full(2, -self.depth)

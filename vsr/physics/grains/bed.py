@@ -27,7 +27,7 @@ from vsr.physics.grains.step import step
 from vsr.spec import Impractical
 from vsr.terrain.sand import Sand
 
-VERSION = 6
+VERSION = 7
 """Of how beds are made: another number, and those on disk are made anew."""
 ROOM = 1.15
 """Between centres at the start, in diameters of the largest grain."""
@@ -52,6 +52,7 @@ def sand_bed(sand: Sand, dimension: int, gravity: float, voxel_side: float, dtyp
         return replace(
             loose,
             start=lying,
+            contacts=sand.contacts,
             samples=samples_needed(voxel_side, sand.radius * (1 - sand.spread), dimension),
             cover=float((settled["position"][-1] + radius).max()) + sand.depth,
         )
@@ -93,7 +94,7 @@ def _lying(sand: Sand, dimension: int, gravity: float, dtype: str) -> GrainState
         more = more or _rest.lower(loose, environment, duration, math.ceil(0.25 * steps), lying).compile()
         lying = more(loose, environment, lying)
     if int(np.asarray(lying.beyond).max()):
-        raise Impractical(f"world.terrain: {crowding(loose, lying)}")
+        raise Impractical(f"world.terrain: {crowding(loose, lying.beyond)}")
     return replace(lying, time=np.zeros_like(np.asarray(lying.time)))
 
 

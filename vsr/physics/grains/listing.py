@@ -106,7 +106,7 @@ def listed(grains: GrainModel, state: GrainState) -> GrainState:
     before = jnp.where(found.place == own, -1, order[found.place])
     kept = state.neighbour[:, order]
     missed = jnp.maximum(found.found - grains.slots, 0).max()
-    beyond = jnp.stack([found.unseen, missed, jnp.zeros_like(missed)])
+    beyond = jnp.stack([found.unseen, missed, jnp.zeros_like(missed), jnp.zeros_like(missed)])
 
     def carried(impulses: Array) -> Array:
         """From the slot that the same neighbour had."""

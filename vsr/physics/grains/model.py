@@ -89,6 +89,8 @@ class GrainModel:
     """grains in three cells on top of each other that can be looked at"""
     samples: int = field(default=1, metadata={"static": True})
     """along each side of a robot's face"""
+    contacts: int | None = field(default=None, metadata={"static": True})
+    """grains that can be listed near a robot; None: enough for one that fills its grid and is buried"""
     stride: int = field(default=1, metadata={"static": True})
     """substeps of robots in a step of grains"""
     cover: float = field(default=0.0, metadata={"static": True})
@@ -178,7 +180,8 @@ class GrainState:
     lasted: Array
     """how long the last step was, 0 before the first [s], ()"""
     beyond: Array
-    """what found no place so far: candidates and neighbours of a grain, contacts of a robot, the most of each, (3,)"""
+    """what found no place so far, the most of each, (4,): candidates and neighbours of a grain, contacts of a robot,
+    grains over one sample of a robot's face"""
 
 
 def pair_numbers(grains: GrainModel, number: Array, listed: Array) -> PairNumbers | None:

@@ -28,7 +28,7 @@ from vsr.physics.grains.model import (
     in_order,
     pair_numbers,
 )
-from vsr.physics.grains.robots import no_contacts, touched_cells
+from vsr.physics.grains.robots import contacts_needed, no_contacts, touched_cells
 from vsr.physics.grains.step import step
 from vsr.physics.telemetry import failure_of
 
@@ -44,6 +44,8 @@ class GrainsSeen(NamedTuple):
     """sizes of all forces on a grain in the last step, added up [N], (grains,)"""
     touched: tuple[Array, ...]
     """of each robot, 1 for voxels that grains touch, else 0, *cells"""
+    beyond: Array
+    """what found no place so far, as in GrainState"""
 
 
 @jax.tree_util.register_dataclass
@@ -70,7 +72,13 @@ class Grains(GrainModel):
             velocity=in_order(state.velocity, state).T,
             force=in_order(pressing(state), state),
             touched=self.touched(state),
+            beyond=state.beyond,
         )
+
+    def advice(self, seen: GrainsSeen) -> str:
+        """What to do about lists that were too short in a recorded episode; nothing if none was."""
+        cells = seen.touched[0].shape[1:] if seen.touched else (1,) * self.dimension
+        return crowding(self, seen.beyond[-1], self.contacts or contacts_needed(cells, self.samples))
 
     def touched(self, state: GrainState) -> tuple[Array, ...]:
         """Of each robot, 1 for voxels that grains touch, else 0, *cells."""
@@ -97,9 +105,12 @@ def slots_needed(dimension: int, ratio: float) -> int:
     return math.floor(math.pi / math.asin(ratio / (1 + ratio + SKIN))) + 1
 
 
-def crowding(grains: GrainModel, state: GrainState) -> str:
-    """What to do about grains that found no place in lists."""
-    candidates, neighbours, contacts = (int(number) for number in state.beyond)
+def crowding(grains: GrainModel, beyond: Array, places: int = 0) -> str:
+    """What to do about grains that found no place.
+
+    beyond: as in GrainState; places: that contacts of a robot have.
+    """
+    candidates, neighbours, contacts, over = (int(number) for number in beyond)
     told = []
     if neighbours:
         told.append(
@@ -109,7 +120,9 @@ def crowding(grains: GrainModel, state: GrainState) -> str:
         wanted = grains.candidates + candidates
         told.append(f"up to {candidates} candidates were not looked at: set `candidates` to {wanted} or more")
     if contacts:
-        told.append(f"{contacts} contacts with a robot had no place: larger grains have fewer")
+        told.append(f"{contacts} contacts with a robot had no place: set `contacts` to {places + contacts} or more")
+    if over:
+        told.append(f"{over} grains too many stood over one part of a face: it is folded, or stretched beyond measure")
     return "; ".join(told)
 
 
@@ -170,7 +183,7 @@ def grains_of(
         robots=(),
         time=jnp.zeros((), dtype),
         lasted=jnp.zeros((), dtype),
-        beyond=jnp.zeros(3, jnp.int32),
+        beyond=jnp.zeros(4, jnp.int32),
     )
     grains = Grains(
         start=start,

@@ -103,7 +103,7 @@ def contacts_needed(cells: tuple[int, ...], samples: int) -> int:
 def no_contacts(grains: GrainModel, robot: Met) -> RobotContacts:
     """Before anything was listed."""
     position = robot.hull.position
-    size = contacts_needed(robot.model.present.shape, grains.samples)
+    size = grains.contacts or contacts_needed(robot.model.present.shape, grains.samples)
     return RobotContacts(
         grain=jnp.full(size, grains.count, jnp.int32),
         number=jnp.full(size, -1, jnp.int32),
@@ -124,7 +124,7 @@ def robot_has_moved(grains: GrainModel, robot: Met, contacts: RobotContacts) -> 
 def list_contacts(
     grains: GrainModel, state: GrainState, robot: Met, contacts: RobotContacts
 ) -> tuple[RobotContacts, Array]:
-    """Grains near a robot's faces, with the impulses that they had, and how many found no place, (3,)."""
+    """Grains near a robot's faces, with the impulses that they had, and how many found no place, (4,)."""
     hull, present = robot.hull, robot.model.present.reshape(-1) > 0
     faces = _faces(robot.model.present.shape, grains.samples)
     at = tuple(jnp.asarray(part, hull.position.dtype) for part in faces.at)
@@ -162,7 +162,8 @@ def list_contacts(
     grain = jnp.append(flat, jnp.int32(grains.count))[chosen]
     number = jnp.append(state.id, jnp.int32(-1))[grain]
     over = chosen % faces.cell.shape[0]
-    missed = jnp.maximum((flat < grains.count).sum() - size, 0) + jnp.maximum(found.found - SLOTS, 0).max()
+    missed = jnp.maximum((flat < grains.count).sum() - size, 0)
+    crowded = jnp.maximum(found.found - SLOTS, 0).max()
     listed = RobotContacts(
         grain=grain,
         number=number,
@@ -170,7 +171,7 @@ def list_contacts(
         impulse=_carried(contacts, number, over, jnp.asarray(faces.face)),
         listed_at=hull.position,
     )
-    return listed, jnp.stack([found.unseen, jnp.zeros_like(missed), missed])
+    return listed, jnp.stack([found.unseen, jnp.zeros_like(missed), missed, crowded])
 
 
 def _carried(contacts: RobotContacts, number: Array, sample: Array, face: Array) -> Array:
