@@ -56,11 +56,13 @@ SANDS = (
     BenchSand("balls-4k-x64", 3, _BALLS, 64, everywhere=False),
     BenchSand("balls-50k", 3, _BALLS.model_copy(update={"period": 67.0}), everywhere=False),
     BenchSand("balls-1m", 3, _BALLS.model_copy(update={"period": 300.0}), steps=(1, 50), everywhere=False),
+    BenchSand("discs-x250", 2, _WALKED_ON, 250, steps=(120, 360), everywhere=False),
+    BenchSand("discs-4k-x250", 2, _WIDE, 250, steps=(120, 360), everywhere=False),
     BenchSand("biped-on-discs", 2, _WALKED_ON, 8, steps=(120, 360), robot=("aaaa", "a..a")),
     BenchSand("biped-on-discs-x250", 2, _WALKED_ON, 250, steps=(120, 360), robot=("aaaa", "a..a"), everywhere=False),
     BenchSand("biped-on-4k-x250", 2, _WIDE, 250, steps=(120, 360), robot=("aaaa", "a..a"), everywhere=False),
 )
-"""Beds of the sizes that others were measured with, and robots as evolution needs them."""
+"""Beds of the sizes that others were measured with, and robots as evolution needs them, beside their sand alone."""
 
 
 def bench_sand(scene: BenchSand, repeats: int) -> dict[str, Any]:
