@@ -10,10 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.validate.fluid.shapes import block, bowl, icosphere, signed_volume, upright_ring
-from vsr.body.corners import corner_steps
 from vsr.physics import chambers
 from vsr.physics.chambers import Filling, candidates_needed, distribute, surface_of, voxel_faces
+from vsr.physics.chambers.shapes import (
+    block,
+    bowl,
+    icosphere,
+    signed_volume,
+    upright_ring,
+    voxel_block,
+    voxel_corners,
+)
 from vsr.physics.points.geometry import size
 from vsr.scene import precision
 
@@ -31,26 +38,8 @@ def _double():
         yield
 
 
-def lattice(*cells, seed=None):
-    """Nodes of a grid of voxels of side 1 m, and the nodes of every voxel; with a seed the nodes are moved."""
-    dimension = len(cells)
-    nodes = np.arange(np.prod([count + 1 for count in cells])).reshape([count + 1 for count in cells])
-    place = np.stack(np.meshgrid(*(np.arange(count + 1.0) for count in cells), indexing="ij"), -1).reshape(
-        -1, dimension
-    )
-    place = place[:, ::-1]  # array axes are the vertical first
-    if seed is not None:
-        place = place + np.random.default_rng(seed).uniform(-0.2, 0.2, place.shape)
-    views = [
-        nodes[tuple(slice(step, step + count) for step, count in zip(steps, cells, strict=True))].reshape(-1)
-        for steps in corner_steps(dimension)
-    ]
-    return jnp.asarray(place), np.stack(views, 1)
-
-
-def of_voxels(*cells, seed=None, **options):
-    position, voxels = lattice(*cells, seed=seed)
-    return surface_of(voxel_faces(voxels), len(position), dtype=np.float64, **options), position
+def of_voxels(*cells, seed, **options):
+    return of_shape(voxel_block(*cells, shaken=0.2, seed=seed), **options)
 
 
 def of_shape(shape, **options):
@@ -125,7 +114,7 @@ def test_closed_forms_of_a_block_and_a_ball():
 
 def test_a_plane_body_is_its_extrusion():
     flat, position = of_voxels(2, 3, seed=4, depth=0.7)
-    _, squares = lattice(2, 3)
+    squares = voxel_corners(2, 3)
     nodes = len(position)
     place = jnp.concatenate([jnp.insert(position, 1, 0.0, 1), jnp.insert(position, 1, 0.7, 1)])
     # Corners by their bits: across the plane is bit 1, and up moves from there to bit 2.
@@ -139,7 +128,7 @@ def test_a_plane_body_is_its_extrusion():
 
 def test_bilinear_faces_have_no_diagonal_and_cancel():
     surface, position = of_voxels(1, 1, 2, seed=5)
-    _, voxels = lattice(1, 1, 2)
+    voxels = voxel_corners(1, 1, 2)
     own = size(jnp.moveaxis(position[voxels], 1, 0), 3)
     each = replace(surface, chamber=jnp.repeat(jnp.arange(2), 6), chambers=2)
     assert np.allclose(volume(each, position), own, rtol=1e-12)
@@ -159,7 +148,7 @@ def of_mask():
     """Volume and load of any voxels of a body, compiled once."""
     with precision("float64"):
         surface, position = of_voxels(2, 2, 3, seed=6)
-        _, voxels = lattice(2, 2, 3)
+        voxels = voxel_corners(2, 2, 3)
         own = np.asarray(size(jnp.moveaxis(position[voxels], 1, 0), 3))
 
         @jax.jit
@@ -373,6 +362,6 @@ def test_columns_in_single_precision():
 
 
 def test_columns_want_triangles():
-    surface, position = of_voxels(1, 1, 1)
+    surface, position = of_voxels(1, 1, 1, seed=0)
     with pytest.raises(ValueError, match="4 corners"):
         distribute(surface, position, grid=4, candidates=16)

@@ -1,4 +1,4 @@
-"""Closed shapes of triangles for the checks: nodes [m] and faces, counter-clockwise as seen from outside."""
+"""Closed shapes to measure with: nodes [m] and faces, counter-clockwise as seen from outside. For checks and timing."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vsr.body.corners import corner_steps
+from vsr.physics.chambers.surface import voxel_faces
+
 
 class Shape(NamedTuple):
     """A closed surface."""
 
     position: np.ndarray
-    """of the nodes [m], (nodes, 3)"""
+    """of the nodes [m], (nodes, dimension)"""
     corners: np.ndarray
-    """nodes of every triangle, (faces, 3)"""
+    """nodes of every face, (faces, corners)"""
 
 
 def icosphere(level: int = 4, radius: float = 1.0) -> Shape:
@@ -70,12 +73,35 @@ def bowl(level: int = 4, radius: float = 1.0, height: float = 1.0) -> Shape:
 
 def block(size: tuple[float, float, float] = (1.0, 1.0, 1.0)) -> Shape:
     """A box of twelve triangles, its lowest corner at the origin."""
-    position = np.array([[x, y, z] for z in (0.0, 1.0) for y in (0.0, 1.0) for x in (0.0, 1.0)]) * size
-    quads = np.array([[0, 4, 6, 2], [1, 3, 7, 5], [0, 1, 5, 4], [2, 6, 7, 3], [0, 2, 3, 1], [4, 5, 7, 6]])
-    return Shape(position, np.concatenate([quads[:, [0, 1, 2]], quads[:, [0, 2, 3]]]))
+    cube = voxel_block(1, 1, 1)
+    return Shape(cube.position * size, np.concatenate([cube.corners[:, [0, 1, 2]], cube.corners[:, [0, 2, 3]]]))
+
+
+def voxel_block(*cells: int, shaken: float = 0.0, seed: int = 0) -> Shape:
+    """All faces of all voxels of a grid, each of side 1 m; cells: the vertical first.
+
+    shaken: how far nodes are moved at most, along each axis [m]. The faces of a voxel follow each other.
+    """
+    vertices = [count + 1 for count in cells]
+    position = np.stack(np.unravel_index(np.arange(np.prod(vertices)), vertices)[::-1], 1).astype(float)
+    position += np.random.default_rng(seed).uniform(-shaken, shaken, position.shape)
+    return Shape(position, voxel_faces(voxel_corners(*cells)))
+
+
+def voxel_corners(*cells: int) -> np.ndarray:
+    """Nodes of every voxel of a grid, numbered as vsr.body.corners says, (voxels, corners)."""
+    vertices = [count + 1 for count in cells]
+    nodes = np.arange(np.prod(vertices)).reshape(vertices)
+    return np.stack(
+        [
+            nodes[tuple(slice(step, step + count) for step, count in zip(steps, cells, strict=True))].reshape(-1)
+            for steps in corner_steps(len(cells))
+        ],
+        1,
+    )
 
 
 def signed_volume(shape: Shape) -> float:
-    """Sum of the tetrahedra between the triangles and the origin [m³]: independent of our integrals."""
+    """Sum of the tetrahedra between the triangles and the origin [m³]: another way than by surface integrals."""
     a, b, c = shape.position[shape.corners].swapaxes(0, 1)
     return float((a * np.cross(b, c)).sum() / 6)
