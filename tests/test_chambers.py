@@ -1,5 +1,6 @@
 """Fluid in chambers: volumes and loads against closed forms and gradients, columns against the paper and loops."""
 
+import json
 from dataclasses import replace
 from functools import partial
 
@@ -7,9 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+import cli
+from experiments.validate.fluid import exact, grids, suite
+from experiments.validate.rows import Findings, absolute
 from vsr.physics import chambers
 from vsr.physics.chambers import Filling, candidates_needed, distribute, surface_of, voxel_faces
 from vsr.physics.chambers.shapes import (
@@ -365,3 +370,22 @@ def test_columns_want_triangles():
     surface, position = of_voxels(1, 1, 1, seed=0)
     with pytest.raises(ValueError, match="4 corners"):
         distribute(surface, position, grid=4, candidates=16)
+
+
+def test_the_suite_reports_and_draws(tmp_path, monkeypatch):
+    curve = {"columns": {"grid": [10, 20], "volume": [1e-2, 3e-3], "load": [4e-2, 1e-2]}}
+    drawn = Findings([absolute("order", 2.1, 2, 0.5)], curve)
+    monkeypatch.setattr(suite, "SECTIONS", {"exact volumes": suite.check_volumes, "columns, orders": lambda: drawn})
+    target, plots = tmp_path / "fluid.json", tmp_path / "plots"
+    order = ["validate", "--suite", "fluid", "--json", str(target), "--plots", str(plots)]
+    result = CliRunner().invoke(cli.main, order)
+    assert result.exit_code == 0, result.output
+    assert "5 of 5 figures reached" in result.output
+    assert json.loads(target.read_text())["suite"] == "fluid"
+    assert (plots / "fluid_columns.png").exists()
+
+
+def test_the_suite_covers_what_is_promised():
+    assert set(suite.LONGEST_FIRST) <= set(suite.SECTIONS)
+    assert grids.TABLE_1 == TABLE_1
+    assert all(row.passed for row in exact.check_loads().rows)

@@ -28,13 +28,15 @@ def in_columns(shape: Shape, grid: int, sections: int = 1) -> Distribution:
 def check_table() -> Findings:
     """The ball of Table I."""
     ball = icosphere(4)
-    note = f"its exact volume is {signed_volume(ball):.5f} cm³; columns not looked at or without a pair: {{}}"
-    rows, lost = [], 0
-    for grid, expected in TABLE_1.items():
-        found = in_columns(ball, grid)
-        lost += int(found.left_out) + int(found.unpaired)
-        rows.append((f"volume with {grid}² columns", float(found.volume), expected, 1e-4, "cm³"))
-    return Findings([absolute(*row, note.format(lost)) for row in rows])
+    found = {grid: in_columns(ball, grid) for grid in TABLE_1}
+    lost = sum(int(one.left_out) + int(one.unpaired) for one in found.values())
+    note = f"its exact volume is {signed_volume(ball):.5f} cm³; columns not looked at or without a pair: {lost}"
+    return Findings(
+        [
+            absolute(f"volume with {grid}² columns", float(one.volume), TABLE_1[grid], 1e-4, "cm³", note)
+            for grid, one in found.items()
+        ]
+    )
 
 
 def check_ring() -> Findings:

@@ -143,15 +143,15 @@ def first_moment(surface: Surface, position: Array) -> Array:
     return _by_chamber(surface, over**2 / 2 * up) + level * _by_chamber(surface, over * up)
 
 
-def energy(surface: Surface, position: Array, filling: Filling, gravity: ArrayLike) -> Array:
-    """-p V + ρ g (M - z_port V) of every chamber [J], (chambers,); gravity: [m/s²]."""
+def energy(surface: Surface, position: Array, filling: Filling, gravity: Array | float) -> Array:
+    """-p V + ρ g (M - z_port V) of every chamber [J], (chambers,); gravity: [m/s²], ()."""
     points = _points(surface, position)
     over = points.height - filling.port[surface.chamber][:, None]
     lifted = _by_chamber(surface, over**2 / 2 * points.area[..., -1])
     return filling.density * gravity * lifted - filling.pressure * volume(surface, position)
 
 
-def load(surface: Surface, position: Array, filling: Filling, gravity: ArrayLike) -> Array:
+def load(surface: Surface, position: Array, filling: Filling, gravity: Array | float) -> Array:
     """Force of the fluid on every node [N], (nodes, dimension): minus the gradient of the energy of all chambers.
 
     Its sum is the weight of the fluid, which acts at the fluid's centre.
@@ -161,9 +161,7 @@ def load(surface: Surface, position: Array, filling: Filling, gravity: ArrayLike
     depth = filling.port[number][:, None] - points.height
     pressure = filling.pressure[number][:, None] + (filling.density * gravity)[number][:, None] * depth
     push = (pressure * surface.weight[:, None])[..., None] * points.area
-    shares = points.shape[:, :, None].astype(push.dtype)
-    at_corners = (shares * push[:, :, None, :]).sum(1)
-    return at_nodes(surface, at_corners)
+    return at_nodes(surface, _blend(points.shape.T[..., None], push))
 
 
 def at_nodes(surface: Surface, at_corners: Array) -> Array:
@@ -188,11 +186,19 @@ def _points(surface: Surface, position: Array) -> _Points:
     rule = _RULES[surface.corners.shape[1]]
     corner = position[surface.corners]
     kind = position.dtype
-    height = (rule.shape.astype(kind) * corner[:, None, :, -1]).sum(-1)
-    # Sums of products, not matrix products, which some GPUs round to ten bits.
-    tangents = [(slope.astype(kind)[..., None] * corner[:, None]).sum(-2) for slope in rule.slope]
-    across = jnp.cross(*tangents) if len(tangents) == 2 else _to_the_right(*tangents)
+    height = _blend(rule.shape[..., None], corner[..., -1:])[..., 0]
+    tangents = [_blend(slope[..., None], corner) for slope in rule.slope]
+    across = jnp.cross(tangents[0], tangents[1]) if len(tangents) == 2 else _to_the_right(tangents[0])
     return _Points(rule.shape, height, across * (surface.depth * rule.share).astype(kind))
+
+
+def _blend(shares: np.ndarray, values: Array) -> Array:
+    """Values of corners at the points of faces, (p, corners, 1) and (faces, corners, n) -> (faces, p, n).
+
+    A sum in plain words: matrix products are rounded to ten bits on some GPUs, and reductions this short are slow.
+    """
+    shares = shares.astype(values.dtype)
+    return sum(shares[:, corner] * values[:, None, corner] for corner in range(shares.shape[1]))  # pyright: ignore[reportReturnType]
 
 
 def _to_the_right(along: Array) -> Array:
