@@ -195,7 +195,8 @@ def _points(surface: Surface, position: Array) -> _Points:
 def _blend(shares: np.ndarray, values: Array) -> Array:
     """Values of corners at the points of faces, (p, corners, 1) and (faces, corners, n) -> (faces, p, n).
 
-    A sum in plain words: matrix products are rounded to ten bits on some GPUs, and reductions this short are slow.
+    With shares transposed, what acts at points goes back to corners. A sum in plain words: matrix products are rounded
+    to ten bits on some GPUs, and reductions this short are slow.
     """
     shares = shares.astype(values.dtype)
     return sum(shares[:, corner] * values[:, None, corner] for corner in range(shares.shape[1]))  # pyright: ignore[reportReturnType]
