@@ -531,9 +531,13 @@ def schema(file: str, plugins: tuple[str, ...]) -> None:
 
 
 @main.command()
-@click.argument("suite", type=click.Choice(["2d", "3d", "sand", "evolve", "growth", "all"]), default="all")
+@click.argument("suite", type=click.Choice(["2d", "3d", "sand", "fluid", "evolve", "growth", "all"]), default="all")
 @click.option(
-    "--scene", "scenes", metavar="NAME", multiple=True, help="Time only this scene of 2d, 3d or sand; may be repeated."
+    "--scene",
+    "scenes",
+    metavar="NAME",
+    multiple=True,
+    help="Time only this scene of 2d, 3d, sand or fluid; may be repeated.",
 )
 @click.option(
     "--repeats", type=click.IntRange(min=1), default=3, help="Timed repetitions after a warm-up; 3 by default."
@@ -556,7 +560,7 @@ def bench(
     plot: str | None,
     device: str | None,
 ) -> None:
-    """Time fixed 2-D and 3-D scenes, sand, a generation with its search and starts, and how cost grows."""
+    """Time fixed 2-D and 3-D scenes, sand, fluid, a generation with its search and starts, and how cost grows."""
     from experiments.bench.command import BenchOptions
     from experiments.bench.command import bench as work
 
@@ -576,11 +580,11 @@ def bench(
 @main.command()
 @click.option(
     "--suite",
-    type=click.Choice(["2d", "lattice", "sand"]),
+    type=click.Choice(["2d", "lattice", "sand", "fluid"]),
     default="2d",
     show_default=True,
-    help="Voxel robots against the original simulator's data, mass-spring lattices against theory and measurement, or "
-    "grains against the laws of granular matter.",
+    help="Voxel robots against the original simulator's data, mass-spring lattices against theory and measurement, "
+    "grains against the laws of granular matter, or fluid in chambers against hydrostatics.",
 )
 @click.option(
     "--reference",
@@ -593,7 +597,7 @@ def bench(
     metavar="DIR",
     help="Draw the figures: of 2d, Figures 5 and 6 of the paper with the original's points, and how random robots "
     "travel; of lattice, frequencies, energies, spectra, the heavy elastica and the silicone cylinder; of sand, silo, "
-    "hourglass, heap, plate and drag.",
+    "hourglass, heap, plate and drag; of fluid, how the errors of columns fall.",
 )
 @click.option(
     "--large",
@@ -601,7 +605,7 @@ def bench(
     help="Of sand: larger scenes in 3-D, each in three packings, instead of the usual checks. For a GPU.",
 )
 def validate(suite: str, reference: str | None, json_file: str | None, plots: str | None, large: bool) -> None:
-    """Compare the physics with the original simulator, lattices with theory, grains with the laws they obey."""
+    """Compare the physics with the original simulator, lattices with theory, grains and fluid with their laws."""
     from experiments.devices import prepare
     from experiments.validate import validate_command
 

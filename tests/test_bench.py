@@ -12,6 +12,7 @@ from PIL import Image
 import cli
 from experiments.bench.command import BenchOptions, bench
 from experiments.bench.evolve import bipeds
+from experiments.bench.fluid import BenchFluid
 from experiments.bench.formatting import device_shown, duration
 from experiments.bench.growth import QUANTITIES, Series, series_for, slope, summarise
 from experiments.bench.lattice import BenchLattice
@@ -235,3 +236,18 @@ def test_sand_is_timed(tmp_path):
     assert bed["grains"] == walk["grains"] == tiny.count(2)
     assert bed["grain_steps_per_s"] == pytest.approx(2 * 3 * bed["grains"] / bed["median_s"])
     assert (bed["worlds"], walk["steps"]) == (2, 12)
+
+
+def test_fluid_is_timed(tmp_path, capsys):
+    scenes = (
+        BenchFluid("cavities", 2, 10, detail=1, rounds=(2, 2)),
+        BenchFluid("bodies", 3, cells=(1, 2, 2), rounds=(2, 2)),
+    )
+    target = tmp_path / "fluid.json"
+    bench(BenchOptions("fluid", repeats=1, json_file=str(target)), fluids=scenes)
+    cavities, bodies = json.loads(target.read_text())["fluid"]
+    assert (cavities["faces"], cavities["grid"], cavities["bodies"]) == (80, 10, 2)
+    assert (bodies["faces"], bodies["grid"], bodies["bodies"]) == (24, None, 3)
+    assert bodies["bodies_per_s"] == pytest.approx(2 * 3 / bodies["median_s"])
+    assert bodies["round_s"] == pytest.approx(bodies["median_s"] / 2)
+    assert "2 x 80 faces, 10² columns" in capsys.readouterr().out

@@ -27,7 +27,7 @@ FLOORS = {
         ("failure", "voxel_motion", "actuation", "substeps"),
         ("telemetry",),
         ("contract",),
-        ("squares", "points", "objects", "grains"),
+        ("squares", "points", "objects", "grains", "chambers"),
         ("engine",),
         ("coupled",),
     ),

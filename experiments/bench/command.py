@@ -9,9 +9,11 @@ from typing import Any, TypeVar
 import jax
 
 from experiments.bench.evolve import bench_evolve
+from experiments.bench.fluid import FLUIDS, BenchFluid, bench_fluid
 from experiments.bench.formatting import (
     device_shown,
     evolve_rows,
+    fluid_row,
     growth_rows,
     growth_title,
     lattice_row,
@@ -33,11 +35,11 @@ from experiments.runs.meta import describe_start
 from vsr.compute.implementation import Implementation, chosen
 from vsr.spec import suggest
 
-SUITES = ("2d", "3d", "sand", "evolve", "growth")
+SUITES = ("2d", "3d", "sand", "fluid", "evolve", "growth")
 """What `all` runs."""
 
 
-Scene = TypeVar("Scene", BenchScene, BenchLattice, BenchSand)
+Scene = TypeVar("Scene", BenchScene, BenchLattice, BenchSand, BenchFluid)
 
 
 @dataclass(frozen=True)
@@ -62,10 +64,11 @@ def bench(
     lattices: Sequence[BenchLattice] = LATTICES,
     robots: Sequence[BenchScene] = ROBOTS,
     sands: Sequence[BenchSand] = SANDS,
+    fluids: Sequence[BenchFluid] = FLUIDS,
 ) -> None:
     """Run suites and print the figures; series: those of the growth suite, by default chosen for the device."""
     suites = _suites(options)
-    known = {"2d": scenes, "3d": (*lattices, *robots), "sand": sands}
+    known = {"2d": scenes, "3d": (*lattices, *robots), "sand": sands, "fluid": fluids}
     _check_names(options, [scene for suite in suites for scene in known.get(suite, ())])
     requested = _requested(options, scenes)
     target = None if options.json_file is None else target_file("--json", options.json_file)
@@ -83,6 +86,8 @@ def bench(
             report |= _bench_3d(options, *in_3d, f"bench 3d {title}")
         if "sand" in suites and _requested(options, sands):
             report["sand"] = _bench_sand(options, _requested(options, sands), f"bench sand {title}")
+        if "fluid" in suites and _requested(options, fluids):
+            report["fluid"] = _bench_fluid(options, _requested(options, fluids), f"bench fluid {title}")
         if "evolve" in suites:
             report |= bench_evolve(options.repeats, options.device, options.implementation)
             show_pairs(f"bench evolve {title}", evolve_rows(report))
@@ -128,6 +133,16 @@ def _bench_sand(options: BenchOptions, sands: Sequence[BenchSand], title: str) -
     return found
 
 
+def _bench_fluid(options: BenchOptions, fluids: Sequence[BenchFluid], title: str) -> list[dict[str, Any]]:
+    """Time cavities and bodies, printing each as it is done."""
+    show_pairs(title, [])
+    found = []
+    for scene in fluids:
+        found.append(bench_fluid(scene, options.repeats))
+        show_pairs(None, [fluid_row(found[-1])])
+    return found
+
+
 def _print_growth(series: Sequence[Series], options: BenchOptions, title: str) -> list[dict[str, Any]]:
     """Time all series, printing each as it is done."""
     show_pairs(title, [])
@@ -142,11 +157,11 @@ def _suites(options: BenchOptions) -> tuple[str, ...]:
     """What to run; raises UserError where it makes no sense."""
     suites = SUITES if options.suite == "all" else (options.suite,)
     if options.scenes:
-        suites = tuple(suite for suite in suites if suite in ("2d", "3d", "sand"))
+        suites = tuple(suite for suite in suites if suite in ("2d", "3d", "sand", "fluid"))
         if not suites:
             raise UserError(
                 f"--scene {options.scenes[0]}: bench {options.suite} has no scenes to choose from; "
-                "bench 2d, 3d and sand have"
+                "bench 2d, 3d, sand and fluid have"
             )
     if options.plot is not None and "growth" not in suites:
         given = "--scene" if options.scenes else f"bench {options.suite}"
@@ -154,7 +169,7 @@ def _suites(options: BenchOptions) -> tuple[str, ...]:
     return suites
 
 
-def _check_names(options: BenchOptions, scenes: Sequence[BenchScene | BenchLattice | BenchSand]) -> None:
+def _check_names(options: BenchOptions, scenes: Sequence[BenchScene | BenchLattice | BenchSand | BenchFluid]) -> None:
     """Raise UserError for a name that there is not."""
     names = list(dict.fromkeys(scene.name for scene in scenes))
     for name in options.scenes:

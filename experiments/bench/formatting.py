@@ -34,6 +34,15 @@ def sand_row(figures: dict[str, Any]) -> tuple[str, str]:
     return name, f"{speed}; {shown(figures)}; compile {figures['compile_s']:.1f} s{memory}"
 
 
+def fluid_row(figures: dict[str, Any]) -> tuple[str, str]:
+    """What was timed, and what it came to."""
+    grid = f", {figures['grid']}² columns" if figures["grid"] else ""
+    name = f"{figures['scene']:12} {figures['bodies']} x {figures['faces']:,} faces{grid}"
+    memory = f", {bytes_shown(figures['peak_bytes'])}" if figures["peak_bytes"] else ""
+    speed = f"{duration(figures['round_s'])} for all; {figures['rounds']} rounds in {shown(figures)}"
+    return name, f"{speed}; compile {figures['compile_s']:.1f} s{memory}"
+
+
 def evolve_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
     """All that `vsr bench evolve` finds out."""
     generation, search, start = figures["generation"], figures["search"], figures["start"]

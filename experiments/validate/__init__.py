@@ -1,4 +1,4 @@
-"""Proof by numbers: our physics against data of the original simulator, lattices against theory and measurement."""
+"""Proof by numbers: our physics against data of the original simulator, other parts against theory and measurement."""
 
 from __future__ import annotations
 
@@ -51,6 +51,9 @@ def _report_suite(suite: str, json_file: str | None, plots: str | None, large: b
     if suite == "lattice":
         from experiments.validate.lattice.plots import draw_figures
         from experiments.validate.lattice.suite import validate_lattice as validate_all
+    elif suite == "fluid":
+        from experiments.validate.fluid.plots import draw_figures
+        from experiments.validate.fluid.suite import validate_fluid as validate_all
     else:
         from experiments.validate.sand.plots import draw_figures
         from experiments.validate.sand.suite import validate_sand
