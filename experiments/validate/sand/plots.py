@@ -63,6 +63,14 @@ def _draw(panel: Axes, name: str, dimension: str, curves: dict[str, dict[str, An
     panel.set(title=CASES[dimension], xlabel=across + (suffix if name == "silo" else ""), ylabel=up + suffix)
     if logarithmic:
         panel.set(xscale="log", yscale="log")
+        places = sorted({place for curve in curves.values() for place in curve[x]})
+        shift = LOST if name == "hourglass" else 0
+        panel.set_xticks([place - shift for place in places], [f"{place - shift:g}" for place in places])
+        panel.minorticks_off()
+        low, high = panel.get_ylim()
+        around = [digit * 10.0**power for power in range(-3, 9) for digit in (1, 2, 5)]
+        shown = [value for value in around if low <= value <= high]
+        panel.set_yticks(shown, [f"{value:,g}" for value in shown])
     else:
         panel.set(xlim=(0, None), ylim=(0, None))
     if panel.get_legend_handles_labels()[0]:
