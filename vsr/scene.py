@@ -248,14 +248,14 @@ class Outcome(Displayed):
     failure: Failure
     """why the simulation is no use"""
     schedule: Schedule
-    advice: str = ""
-    """what to do about the failure, where that is known"""
     trajectory: Trajectory | None = None
     model: AnyModel | None = None
     scene: Scene | None = None
     """what was simulated"""
     broken_springs: int | None = None
     """how many springs broke; None if no material has a yield force"""
+    advice: str = ""
+    """what to do about the failure, where that is known"""
 
     @property
     def failed(self) -> bool:

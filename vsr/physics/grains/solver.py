@@ -80,7 +80,10 @@ def solve(met: Encounter) -> Solved:
     grains, state = met.grains, met.state
     pairs, apart = neighbours(grains, state, met.duration)
     bodies, out = with_bodies(met)
-    solver = _Solver(met, materialize(state.position, pairs), bodies)
+    pairs = materialize(state.position, pairs)
+    if grains.rolling is None:  # the same numbers: read them once
+        pairs = pairs._replace(share_across=pairs.share)
+    solver = _Solver(met, pairs, bodies)
     start = _Impulses(
         pairs=split(state.impulse, 1),
         rolling=None if state.rolling is None else split(state.rolling, 1),
