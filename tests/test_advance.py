@@ -105,7 +105,8 @@ def precise():
 
 
 @pytest.mark.parametrize(
-    ("terrain", "together", "lanes", "tiles"), [("flat", 13, 32, [2, 3]), ("uneven", 1, 64, [1] * 15)]
+    ("terrain", "together", "lanes", "tiles"),
+    [("flat", 13, 32, [2, 3]), pytest.param("uneven", 1, 64, [1] * 15, marks=pytest.mark.slow)],
 )
 def test_the_kernel_does_what_the_reference_does(monkeypatch, precise, terrain, together, lanes, tiles):
     """Any body, all materials, both kinds of actuation, limits, contact; packed robots and spread ones.

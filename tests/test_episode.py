@@ -242,7 +242,7 @@ def test_a_part_of_an_episode_is_summed_up_as_such():
     assert 4.0 < float(part.mean_height) < float(whole.mean_height) < float(whole.start[1])
 
 
-@pytest.mark.parametrize("implementation", ["xla", "interpreted"])
+@pytest.mark.parametrize("implementation", ["xla", pytest.param("interpreted", marks=pytest.mark.slow)])
 def test_a_rollout_goes_on_from_where_an_episode_is(implementation):
     """Also with the controls of many calls at once, whose times then begin later."""
     body = Body(shape=("aa",))

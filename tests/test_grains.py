@@ -198,7 +198,7 @@ def scene_on(terrain, duration=3.0, **body):
     )
 
 
-@pytest.mark.parametrize("masses", ["squares", "points"])
+@pytest.mark.parametrize("masses", ["squares", pytest.param("points", marks=pytest.mark.slow)])
 def test_a_robot_stands_on_sand_and_not_on_the_ground_below(masses):
     outcome = simulate(scene_on(SMALL_SAND, masses=masses), keep_trajectory=True)
     assert not outcome.failed
@@ -311,6 +311,7 @@ def test_contacts_of_robots_have_as_many_places_as_asked_for():
     assert "set `contacts` to 13" in crowding(scenario.world.occupants["sand"], jnp.array([0, 0, 5, 0]), 8)
 
 
+@pytest.mark.slow
 def test_a_crowded_episode_says_what_to_raise(tmp_path):
     file = tmp_path / "robot.yaml"
     sand = "{type: sand, radius: 0.6, depth: 1.8, period: 30, settle: 2, contacts: 8}"

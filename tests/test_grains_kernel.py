@@ -66,7 +66,7 @@ def same(plain, kernel, way):
 @pytest.mark.parametrize(
     ("dimension", "kind"),
     [
-        (2, {}),
+        pytest.param(2, {}, marks=pytest.mark.slow),
         (2, {"rolling": 0.1}),
         (3, {"alike": True}),
         pytest.param(3, {"rolling": 0.1}, marks=pytest.mark.slow),

@@ -131,6 +131,7 @@ if sys.argv[-1] == "0":
 """
 
 
+@pytest.mark.slow
 def test_whatever_befalls_two_processes_they_go_on_to_the_same_population_as_one(stopped, tiny, tmp_path, crew):
     path = stopped[0]
     enough_to_begin = 900 + max((path / name).stat().st_size for name in ("config.yaml", "meta.json"))

@@ -291,6 +291,7 @@ def test_teeth_are_involutes():
 # Episodes
 
 
+@pytest.mark.slow
 def test_worlds_together_are_worlds_alone(dozer):
     scenario, step = dozer
     keys = jax.random.split(jax.random.key(1), 2)

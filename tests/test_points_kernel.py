@@ -66,7 +66,7 @@ def assert_close(plain, kernel) -> None:
     [
         (RING, MATERIALS, Hilly(), 1),
         (APART, BY_FORCE, Flat(), 2),
-        (JOINED[3], BY_FORCE, Bumpy(), 1),
+        pytest.param(JOINED[3], BY_FORCE, Bumpy(), 1, marks=pytest.mark.slow),
     ],
 )
 def test_the_kernel_moves_bodies_as_plain_jax_does(shape, materials, terrain, layers):
