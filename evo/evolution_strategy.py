@@ -1,4 +1,4 @@
-"""An evolution strategy for many real genes: a mean that climbs along what random steps told (Salimans et al. 2017).
+"""An evolution strategy for many real genes: a mean that follows an estimated gradient (Salimans et al. 2017).
 
 Steps come in opposite pairs, their fitness counts by rank, and Adam takes the mean along. There are no members to
 select: it is for one policy of a thousand weights, not for populations with lineage, and stands beside the optimisers
@@ -45,7 +45,7 @@ class Climb:
     square: Array
     """and of their squares, (genes,)"""
     generation: Array
-    """generations told, ()"""
+    """generations so far, ()"""
     key: Array = field(repr=False)
 
 

@@ -93,9 +93,9 @@ def work(rules: Any, scenario: Any, state: Any, plan: Callable[[Any], jax.Array]
     step = jax.jit(rules.step)
     yield state, 0.0
     for _ in range(scenario.pace.limit):
-        state, told = step(scenario, state, plan(state))
-        yield state, float(told.reward)
-        if bool(told.terminated):
+        state, transition = step(scenario, state, plan(state))
+        yield state, float(transition.reward)
+        if bool(transition.terminated):
             return
 
 

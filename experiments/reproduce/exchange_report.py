@@ -150,14 +150,14 @@ def _soundness(found: Exchange) -> Iterator[str]:
     reasons: Counter[str] = sum(
         (found.failures(name, world) for name in found.names for world in found.names), Counter()
     )
-    told = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common()) or "none"
+    failures = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common()) or "none"
     first, last = (np.median(found.measured[:, :, i], -1) for i in (0, -1))
     with np.errstate(divide="ignore", invalid="ignore"):
         near = abs(last / first - 1) <= KEPT
     known = np.isfinite(first) & np.isfinite(last)
     yield from (
         "",
-        f"Failed simulations, of {found.failure.size}: {told}. Of {known.size} pairs of robot and world, "
+        f"Failed simulations, of {found.failure.size}: {failures}. Of {known.size} pairs of robot and world, "
         f"{int((near & known).sum())} keep their median within {100 * KEPT:.0f} % with steps {found.factors[-1]} times "
         "finer.",
     )

@@ -110,8 +110,8 @@ def _folder(options: TrainOptions) -> tuple[Path, list[dict[str, Any]]]:
     before = json.loads(settings.read_text())
     changed = [name for name, value in options.lasting.items() if before.get(name) != value]
     if changed:
-        told = ", ".join(f"--{name} {before.get(name)}" for name in changed)
-        raise UserError(f"--out {folder}: the run was begun with {told}; give the same")
+        given = ", ".join(f"--{name} {before.get(name)}" for name in changed)
+        raise UserError(f"--out {folder}: the run was begun with {given}; give the same")
     curve = folder / CURVE
     return folder, json.loads(curve.read_text()) if curve.is_file() else []
 

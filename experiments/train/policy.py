@@ -15,7 +15,7 @@ COARSE = 12, 6
 FRONT = 3, 3
 """Cells of the picture out of the windshield."""
 TALL = 0.3
-"""Heights are told in this unit [m]."""
+"""Unit of heights in the features [m]."""
 OUTPUTS = 2
 
 

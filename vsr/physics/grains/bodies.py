@@ -1,7 +1,7 @@
 """Bodies among grains: a shape that grains cannot enter, fixed, driven through time, or free.
 
 What a body does to grains they do to it, with the opposite sign: a free body moves so, and for a driven one the impulse
-is told (`Reaction`).
+is reported (`Reaction`).
 """
 
 from __future__ import annotations

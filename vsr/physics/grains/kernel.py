@@ -114,7 +114,7 @@ class _Now(NamedTuple):
 
 
 class _Outside(NamedTuple):
-    """What an iteration is told of robots and bodies that move."""
+    """What an iteration gets from robots and bodies that move."""
 
     velocity: Any
     """that robots give to grains [m/s], (dimension, n); None if there are none"""
@@ -225,16 +225,16 @@ def _met(met: Encounter, number: int, dtype: Any) -> _Met:
 def _outside(met: Encounter, robots: tuple[Vector, ...], now: _Now) -> tuple[tuple[Vector, ...], _Outside]:
     """Robots' contacts after one more answer, and what grains feel of robots and bodies in this iteration."""
     speeds = met.speeds_of_bodies(split(now.body_impulse, 1)) if met.solids else ()
-    told = tuple(
+    surfaces = tuple(
         None if speed is None else jnp.stack([jnp.broadcast_to(part, (met.grains.count,)) for part in speed])
         for speed in speeds
     )
     if not robots:
-        return robots, _Outside(None, None, told)
+        return robots, _Outside(None, None, surfaces)
     spin = None if now.spin is None else split(now.spin, 0)
     robots = met.against_robots(robots, split(now.velocity, 0), spin)
     velocity, turning = met.gained(robots)
-    return robots, _Outside(join(velocity, 0), None if turning is None else join(turning, 0), told)
+    return robots, _Outside(join(velocity, 0), None if turning is None else join(turning, 0), surfaces)
 
 
 # Compiled, so that it is translated once, however often it is called.

@@ -140,8 +140,3 @@ def listed(grains: GrainModel, state: GrainState) -> GrainState:
         body_impulse=sorted_(state.body_impulse),
         beyond=jnp.maximum(state.beyond, beyond.astype(state.beyond.dtype)),
     )
-
-
-def relisted(grains: GrainModel, state: GrainState) -> GrainState:
-    """With a list that holds for the next step."""
-    return where_needed(listed, has_moved(grains, state), grains, state)

@@ -111,19 +111,21 @@ def crowding(grains: GrainModel, beyond: Array, places: int = 0) -> str:
     beyond: as in GrainState; places: that contacts of a robot have.
     """
     candidates, neighbours, contacts, over = (int(number) for number in beyond)
-    told = []
+    advice = []
     if neighbours:
-        told.append(
+        advice.append(
             f"up to {neighbours} neighbours had no place: set `neighbours` to {grains.slots + neighbours} or more"
         )
     if candidates:
         wanted = grains.candidates + candidates
-        told.append(f"up to {candidates} candidates were not looked at: set `candidates` to {wanted} or more")
+        advice.append(f"up to {candidates} candidates were not looked at: set `candidates` to {wanted} or more")
     if contacts:
-        told.append(f"{contacts} contacts with a robot had no place: set `contacts` to {places + contacts} or more")
+        advice.append(f"{contacts} contacts with a robot had no place: set `contacts` to {places + contacts} or more")
     if over:
-        told.append(f"{over} grains too many stood over one part of a face: it is folded, or stretched beyond measure")
-    return "; ".join(told)
+        advice.append(
+            f"{over} grains too many stood over one part of a face: it is folded, or stretched beyond measure"
+        )
+    return "; ".join(advice)
 
 
 def grains_of(
