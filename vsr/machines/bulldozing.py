@@ -1,6 +1,6 @@
 """Bulldozing: a tracked vehicle with a blade pushes a heap into a goal (GranularGym's task of the same name).
 
-The vehicle goes where its tracks take it, whatever the grains do; what they do to it is reported (`State.felt`). One action
+The vehicle goes where its tracks take it, whatever the grains do; what they do to it is in `State.felt`. One action
 is (forward, turn), each from -1 to 1 of the top speeds. World, goal, cameras, number of grains, times and reward are
 those of the paper and its release; vehicle and top speeds are our own.
 """

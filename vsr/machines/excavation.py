@@ -1,7 +1,7 @@
 """Excavation: an arm of seven joints with a bucket digs in a bed of soil (GranularGym's task of the same name).
 
 One action is the speed of every joint, from -1 to 1 of its top speed. The arm goes where its joints take it, whatever
-the soil does; the force on the bucket is reported. The paper says nothing of rewards: ours is for soil that is lifted into
+the soil does; its force is reported. The paper says nothing of rewards: ours is for soil that is lifted into
 a volume above the bed, in the form of the bulldozer's. Walls hold the soil and let the arm through.
 """
 
