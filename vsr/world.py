@@ -93,7 +93,14 @@ def advance(
 
     def interval(now: tuple[Any, Any], control: Any) -> Any:
         robots, others, seen = advance_coupled(
-            world.robots, world.environment, world.occupants, *now, control, substep=substep, count=count
+            world.robots,
+            world.environment,
+            world.occupants,
+            *now,
+            control,
+            substep=substep,
+            count=count,
+            implementation=implementation,
         )
         return (robots, others), seen
 
