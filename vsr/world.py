@@ -93,14 +93,7 @@ def advance(
 
     def interval(now: tuple[Any, Any], control: Any) -> Any:
         robots, others, seen = advance_coupled(
-            world.robots,
-            world.environment,
-            world.occupants,
-            *now,
-            control,
-            substep=substep,
-            count=count,
-            implementation=implementation,
+            world.robots, world.environment, world.occupants, *now, control, substep=substep, count=count
         )
         return (robots, others), seen
 

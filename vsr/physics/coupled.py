@@ -16,7 +16,6 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.implementation import Implementation
 from vsr.environment import Environment
 from vsr.physics.contract import Met
 from vsr.physics.engine import engine_of
@@ -63,11 +62,10 @@ def advance_coupled(
     *,
     substep: float,
     count: int,
-    implementation: Implementation = "auto",
 ) -> tuple[States, Others, tuple[Telemetry, ...]]:
     """Everything `count` substeps [s] later, and what is seen of the robots then; controls: one array a robot, *cells.
 
-    implementation: of the robots' own substeps between two meetings.
+    In plain JAX: kernels keep a robot on chip through all substeps and so cannot ask others in between.
     """
 
     stride = stride_of(occupants, count)
@@ -80,7 +78,7 @@ def advance_coupled(
             control[None],
             substep=substep,
             count=stride,
-            implementation=implementation,
+            implementation="xla",
         )
         return robot._replace(state=state), seen
 
