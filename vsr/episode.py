@@ -195,7 +195,7 @@ def begin(scenario: Scenario, robot: AnyState, key: Array | None = None) -> Epis
         calls=jnp.zeros((), jnp.int32),
         height=zero,
         effort=zero,
-        failure=jnp.where(model.present.sum() == 0, int(Failure.empty), failure(world, first)),
+        failure=first_of(engine_of(model).flaw(model), failure(world, first)),
         ended=jnp.zeros((), bool),
         account=scenario.task.begin(world, first),
     )

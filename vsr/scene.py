@@ -16,6 +16,7 @@ from jax import Array
 from pydantic import Field, model_validator
 
 from vsr.body import Body, Masses, Material
+from vsr.body.shape import leaks
 from vsr.compute.implementation import chosen
 from vsr.controllers import CONTROLLERS, Controller, ControllerSpec, Sine
 from vsr.display import Displayed
@@ -214,6 +215,8 @@ class Scene(Displayed, Spec):
         body = self.robot.body
         cells = body.cells.shape
         complaints = check_episode(body, self._used_materials(), cells, self.world, self.task, self.physics)
+        if open_chamber := leaks(body):
+            complaints.append((("robot", "body", "shape"), open_chamber))
         if complaints:
             raise misfit(complaints)
         return self

@@ -13,7 +13,7 @@ from experiments.encodings.base import BodyEncoding, Range, Symbol, uniform
 from experiments.encodings.connectivity import strongest_material
 from vsr.body import Body, Group, Material
 from vsr.body.masses import Masses, impossible, usual_masses
-from vsr.body.shape import EMPTY_SYMBOLS, misfits
+from vsr.body.shape import EMPTY_SYMBOLS, leaks, misfits
 from vsr.physics.engine import ENGINES
 from vsr.spec import Count, Real, Spec, misfit
 
@@ -35,6 +35,12 @@ class FixedBody(Body, BodyEncoding):
     """One body for all; nothing of it evolves."""
 
     type: Literal["fixed"] = "fixed"
+
+    @model_validator(mode="after")
+    def _closed(self) -> FixedBody:
+        if open_chamber := leaks(self):
+            raise misfit([(("shape",), open_chamber)])
+        return self
 
     @property
     def possible(self) -> np.ndarray:

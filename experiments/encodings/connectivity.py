@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 from jax import Array
+
+from vsr.compute.components import label_components
 
 
 def largest_component(present: Array) -> Array:
@@ -14,21 +15,7 @@ def largest_component(present: Array) -> Array:
     present: True where there is a voxel.
     """
     nobody = present.size
-    own = jnp.where(present, jnp.arange(nobody, dtype=jnp.int32).reshape(present.shape), nobody)
-
-    def spread(carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        label, _ = carry
-        padded = jnp.pad(label, 1, constant_values=nobody)
-        smallest = label
-        for axis in range(label.ndim):
-            for side in (slice(None, -2), slice(2, None)):
-                place = [slice(1, -1)] * label.ndim
-                place[axis] = side
-                smallest = jnp.minimum(smallest, padded[tuple(place)])
-        following = jnp.where(present, smallest, nobody)
-        return following, (following != label).any()
-
-    label, _ = jax.lax.while_loop(lambda carry: carry[1], spread, (own, present.any()))
+    label = label_components(jnp.where(present, 0, -1))
     size = jnp.zeros(nobody + 1, jnp.int32).at[label.ravel()].add(1).at[nobody].set(0)
     return present & (label == jnp.argmax(size))
 

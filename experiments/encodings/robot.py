@@ -12,6 +12,7 @@ from pydantic import model_validator
 
 from experiments.encodings.base import BodyEncoding, ControllerEncoding
 from experiments.encodings.registry import BODIES, CONTROLLERS
+from vsr.body import Body
 from vsr.controllers import Controller
 from vsr.physics.engine import ENGINES, AnyModel
 from vsr.scene import Robot
@@ -69,7 +70,8 @@ class EvolvedRobot(Spec):
 
     def _assemble(self, cells: Array, dtype: jnp.dtype | type, integrator: str | None) -> AnyModel:
         body, engine = self.body, ENGINES[self.body.masses]
-        table = engine.table(list(body.materials.values()), body.voxel_side, body.dimension, dtype)
+        only = body.cells if isinstance(body, Body) else None
+        table = engine.table(list(body.materials.values()), body.voxel_side, body.dimension, dtype, only)
         return engine.assemble(cells, table, body.voxel_side, layers=body.layers, integrator=integrator)
 
     def describe(self, genes: dict[str, np.ndarray], duration: float) -> Robot | None:

@@ -30,7 +30,7 @@ class MassKind:
 
 
 MASSES: dict[Masses, MassKind] = {
-    "squares": MassKind((2,), True, SQUARE_GROUPS, ("young_modulus", "density", "yield_force")),
+    "squares": MassKind((2,), True, SQUARE_GROUPS, ("young_modulus", "density", "yield_force", "fluid")),
     "points": MassKind(
         (2, 3), False, POINT_GROUPS, ("mass_side_ratio", "angular_damping", "lower_limit", "upper_limit")
     ),

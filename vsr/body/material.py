@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from vsr.body.fluid import Fluid
 from vsr.body.masses import MASSES, Masses
 from vsr.body.springs import POINT_GROUPS, SQUARE_GROUPS, Group
 from vsr.spec import Real, Spec
@@ -53,6 +54,8 @@ class Material(Spec):
 
     yield_force: Annotated[Real, Field(gt=0)] | None = None
     """elastic force, pull or push, beyond which a spring breaks for good [N]; never if absent (point masses only)"""
+    fluid: Fluid | None = None
+    """what fills the voxel instead of springs; the rest then tells of the membrane around it (point masses only)"""
 
     @field_validator("scaffolding")
     @classmethod
@@ -101,4 +104,6 @@ class Material(Spec):
             return "scaffolding", f"{', '.join(wrong)} cannot join {masses}; choose from {', '.join(groups)}"
         fields = type(self).model_fields
         given = [name for name in kind.meaningless if getattr(self, name) != fields[name].default]
+        if "fluid" in given:
+            return "fluid", f"{masses} cannot hold fluid: give the body `masses: points`"
         return (given[0], f"it has no meaning for {masses}: leave it out") if given else None

@@ -22,7 +22,13 @@ Symbols = dict[Annotated[str, Field(min_length=1, max_length=1)], Material]
 def misfits(materials: dict[str, Material], masses: Masses, dimension: int) -> list[tuple[tuple[str, str, str], str]]:
     """Where and why materials cannot be those of voxels with such masses."""
     found = ((symbol, material.misfit(masses, dimension)) for symbol, material in materials.items())
-    return [(("materials", symbol, complaint[0]), complaint[1]) for symbol, complaint in found if complaint]
+    wrong = [(("materials", symbol, complaint[0]), complaint[1]) for symbol, complaint in found if complaint]
+    fluids = {symbol: material.fluid for symbol, material in materials.items() if material.fluid is not None}
+    depths = {fluid.depth for fluid in fluids.values()}
+    if dimension == 2 and len(depths) > 1:
+        text = f"a body has one depth; given are {', '.join(f'{depth:g} m' for depth in sorted(depths))}"
+        wrong += [(("materials", symbol, "fluid"), text) for symbol in list(fluids)[1:]]
+    return wrong
 
 
 class Body(Displayed, Spec):
@@ -118,6 +124,42 @@ class Body(Displayed, Spec):
     def present(self) -> np.ndarray:
         """True where there is a voxel, in the order of `cells`."""
         return self.cells >= 0
+
+
+def leaks(body: Body) -> str | None:
+    """Why fluid would run out of a body, if so, with the voxels at which it would."""
+    cells, materials = body.cells, list(body.materials.values())
+    bare = [index for index, one in enumerate(materials) if one.fluid is not None and one.fluid.membrane == "none"]
+    solid = [index for index, one in enumerate(materials) if one.fluid is None]
+    padded = np.pad(cells, 1, constant_values=-1)
+    closed = np.zeros(cells.shape, int)
+    for axis in range(cells.ndim):
+        for step in (0, 2):
+            window = tuple(
+                slice(step if other == axis else 1, (step if other == axis else 1) + size)
+                for other, size in enumerate(cells.shape)
+            )
+            closed += np.isin(padded[window], solid) | (padded[window] == cells)
+    leaking = np.argwhere(np.isin(cells, bare) & (closed < 2 * cells.ndim))
+    if not len(leaking):
+        return None
+    names = ", ".join(_place(place, cells.shape) for place in leaking[:_NAMED])
+    more = f" and {len(leaking) - _NAMED} more" if len(leaking) > _NAMED else ""
+    return (
+        f"fluid without a membrane reaches the outside at {names}{more}: close the chamber with other voxels, or leave "
+        "out `membrane: none`"
+    )
+
+
+_NAMED = 5
+"""So many voxels are named in a message."""
+
+
+def _place(place: np.ndarray, cells: tuple[int, ...]) -> str:
+    """Where a voxel is in the drawing, counted from its top left."""
+    *above, row, column = place.tolist()
+    level = f"level {cells[0] - above[0]}, " if above else ""
+    return f"{level}row {cells[-2] - row}, column {column + 1}"
 
 
 def drawing(cells: np.ndarray, symbols: list[str]) -> tuple:

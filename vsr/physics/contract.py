@@ -84,8 +84,10 @@ class Engine(Protocol):
         """Settings of `physics` that this engine cannot follow, each with the reason."""
         ...
 
-    def longest_substep(self, material: Material, voxel_side: float, dimension: int, integrator: str | None) -> float:
-        """The stability bound of a material [s], 0 if no substep is stable."""
+    def longest_substep(
+        self, materials: Sequence[Material], voxel_side: float, dimension: int, integrator: str | None
+    ) -> float:
+        """The stability bound of bodies of some materials [s], 0 if no substep is stable."""
         ...
 
     def accurate_substep(self, material: Material) -> float:
@@ -100,8 +102,18 @@ class Engine(Protocol):
         """Layers that one body needs; present: True where there is a voxel."""
         ...
 
-    def table(self, materials: Sequence[Material], voxel_side: float, dimension: int, dtype: jnp.dtype | type) -> Any:
-        """Materials as columns of numbers, for voxels of one size."""
+    def table(
+        self,
+        materials: Sequence[Material],
+        voxel_side: float,
+        dimension: int,
+        dtype: jnp.dtype | type,
+        cells: np.ndarray | None = None,
+    ) -> Any:
+        """Materials as columns of numbers, for voxels of one size.
+
+        cells: of the only body that will be made of them, as for `assemble`, so that it needs no more room than that.
+        """
         ...
 
     def assemble(
@@ -190,6 +202,10 @@ class Engine(Protocol):
 
     def bounding_box(self, model: Any, state: Any) -> tuple[Array, Array]:
         """Lowest and highest coordinates of the body [m], each (dimension,)."""
+        ...
+
+    def flaw(self, model: Any) -> Array:
+        """What is wrong with a body before it moves, 0 if nothing is (vsr.physics.failure), ()."""
         ...
 
     def failure(self, state: Any) -> Array:

@@ -34,8 +34,7 @@ def stability_bound(
     masses: Masses, materials: Iterable[Material], voxel_side: float, dimension: int, integrator: str | None
 ) -> float:
     """The longest substep that is stable for all of some materials [s]; 0 if none is."""
-    engine = ENGINES[masses]
-    return min(engine.longest_substep(material, voxel_side, dimension, integrator) for material in materials)
+    return ENGINES[masses].longest_substep(list(materials), voxel_side, dimension, integrator)
 
 
 def assemble_body(
@@ -53,7 +52,7 @@ def assemble_body(
     engine = ENGINES[body.masses]
     return _assemble(
         jnp.asarray(body.cells),
-        engine.table(list(body.materials.values()), body.voxel_side, body.dimension, dtype),
+        engine.table(list(body.materials.values()), body.voxel_side, body.dimension, dtype, body.cells),
         body.voxel_side,
         anchored,
         masses=body.masses,

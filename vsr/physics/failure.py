@@ -24,6 +24,8 @@ class Failure(IntEnum):
     """it had fallen through the ground at the end"""
     crowded = 6
     """grains had more neighbours than the lists have places for, so some were not felt"""
+    leaking = 7
+    """a chamber of fluid has a face to the outside and no membrane there"""
 
     @property
     def label(self) -> str:
@@ -38,6 +40,11 @@ REASONS = tuple(reason for reason in Failure if reason)
 def first_of(before: Array, later: Array) -> Array:
     """The failure that stands: an earlier one is kept."""
     return jnp.where(before > 0, before, later)
+
+
+def empty_or(present: Array, otherwise: Array) -> Array:
+    """The failure of a body without voxels, or another; present: 1 where there is a voxel."""
+    return jnp.where(present.sum() == 0, int(Failure.empty), otherwise)
 
 
 def counted(failure: Array) -> Array:

@@ -125,7 +125,7 @@ def voxel_faces(corners: np.ndarray) -> np.ndarray:
     its own faces, and those between two voxels of a chamber cancel, so any set of voxels is a chamber: repeat its
     number and presence for the faces of each.
     """
-    faces = _SIDES[corners.shape[1]]
+    faces = SIDES[corners.shape[1]]
     return corners[:, faces].reshape(-1, faces.shape[1])
 
 
@@ -183,7 +183,7 @@ class _Points(NamedTuple):
 
 
 def _points(surface: Surface, position: Array) -> _Points:
-    rule = _RULES[surface.corners.shape[1]]
+    rule = RULES[surface.corners.shape[1]]
     corner = position[surface.corners]
     kind = position.dtype
     height = _blend(rule.shape[..., None], corner[..., -1:])[..., 0]
@@ -254,9 +254,9 @@ def _quadrilateral() -> _Rule:
     return _Rule(shape, slope, 1 / 4)
 
 
-_RULES = {2: _segment(), 3: _triangle(), 4: _quadrilateral()}
+RULES = {2: _segment(), 3: _triangle(), 4: _quadrilateral()}
 """By the number of corners."""
-_SIDES = {
+SIDES = {
     4: np.array([[0, 1], [1, 3], [3, 2], [2, 0]]),
     8: np.array([[0, 4, 6, 2], [1, 3, 7, 5], [0, 1, 5, 4], [2, 6, 7, 3], [0, 2, 3, 1], [4, 5, 7, 6]]),
 }

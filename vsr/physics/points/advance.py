@@ -32,7 +32,7 @@ def advance_through(
 ) -> tuple[PointState, Telemetry]:
     """See vsr.physics.contract.Engine.advance."""
     environment = as_exact(environment, model.mass.dtype)
-    obstacle = beyond_kernel(model.integrator, model.yield_force is not None)
+    obstacle = beyond_kernel(model.integrator, model.yield_force is not None, model.chambers is not None)
     advance = _implementation(chosen(implementation, model.mass.dtype, obstacle), model, substep, count)
 
     def interval(state: PointState, control: Array) -> tuple[PointState, Telemetry]:
@@ -42,13 +42,15 @@ def advance_through(
     return through_intervals(interval, state, controls)
 
 
-def beyond_kernel(integrator: str, breaks: bool) -> str | None:
+def beyond_kernel(integrator: str, breaks: bool, holds_fluid: bool) -> str | None:
     """Why the kernel cannot move a body, if so; breaks: whether springs can."""
     if integrator not in FORCE_EVALUATION_OFFSET:
         known = ", ".join(FORCE_EVALUATION_OFFSET)
         return f"the kernel knows the integrators {known}, and {integrator} was asked for"
     if breaks:
         return "springs do not break in the kernel, and a material has a yield_force"
+    if holds_fluid:
+        return "the kernel knows no chambers, and a material is a fluid"
     return None
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -23,8 +23,18 @@ from vsr.body.material import Material
 from vsr.body.springs import POINT_GROUPS
 from vsr.lattice.box import grid_positions, voxels_of_a_spring
 from vsr.lattice.moduli import isotropic
-from vsr.physics.points.gather import nodes_of_corners
+from vsr.physics.chambers.finding import (
+    FluidTable,
+    Found,
+    borrowed,
+    corners_of_faces,
+    find_chambers,
+    springs_of_faces,
+)
+from vsr.physics.chambers.model import Chambers
+from vsr.physics.points.gather import corners_of_nodes, nodes_of_corners
 from vsr.physics.points.model import USUAL_INTEGRATOR, PointModel
+from vsr.physics.points.springs import spring_corners
 
 
 @jax.tree_util.register_dataclass
@@ -47,19 +57,27 @@ class PointMaterials:
     restitution: Array
     yield_force: Array | None
     """infinite for a material whose springs never break; None if no material's do"""
+    fluid: FluidTable | None
+    """None if no material is a fluid"""
 
     @staticmethod
     def of(
-        materials: Sequence[Material], voxel_side: float, dimension: int, dtype: jnp.dtype | type = jnp.float32
+        materials: Sequence[Material],
+        voxel_side: float,
+        dimension: int,
+        dtype: jnp.dtype | type = jnp.float32,
+        cells: np.ndarray | None = None,
     ) -> PointMaterials:
-        """The table of a sequence of materials, in its order."""
+        """The table of a sequence of materials, in its order; cells: see `Engine.table`."""
 
         def column(values: list) -> Array:
             return jnp.asarray(np.array(values, float), dtype)
 
         constants = [spring_constants(material, voxel_side, dimension) for material in materials]
         forces = [material.max_force if material.actuation == "force" else 0.0 for material in materials]
-        changes = [0.0 if material.actuation == "force" else material.max_area_change for material in materials]
+        forces = [0.0 if material.fluid else force for material, force in zip(materials, forces, strict=True)]
+        still = [material.actuation == "force" or material.fluid is not None for material in materials]
+        changes = [0.0 if rests else material.max_area_change for material, rests in zip(materials, still, strict=True)]
         limits = [np.inf if material.yield_force is None else material.yield_force for material in materials]
         return PointMaterials(
             mass=column([corner_mass(material, voxel_side, dimension) for material in materials]),
@@ -68,6 +86,7 @@ class PointMaterials:
             stretch=column([[(1 + sign * change) ** (1 / dimension) for sign in (-1, 1)] for change in changes]),
             max_force=column(forces) if any(forces) else None,
             yield_force=column(limits) if np.isfinite(limits).any() else None,
+            fluid=FluidTable.of(materials, dimension, dtype, cells),
             **{
                 name: column([getattr(material, name) for material in materials])
                 for name in ("linear_damping", "friction", "restitution")
@@ -116,22 +135,27 @@ def assemble_points(
     """
     dimension, dtype = cells.ndim, table.mass.dtype
     present = (cells >= 0).astype(dtype)
-    index = jnp.clip(cells, 0, table.mass.shape[0] - 1)
-    voxel = jax.tree.map(
-        lambda column: jnp.moveaxis(column[index], tuple(range(dimension)), tuple(range(-dimension, 0))), table
-    )
     layer = _layer_of_corners(cells >= 0, layers).astype(dtype)
     corners = (2**dimension, *cells.shape)
+    voxel = _of_voxels(table, cells)
+    corner_masses, springs, found = jnp.broadcast_to(voxel.mass * present, corners), None, None
+    if voxel.fluid is not None:
+        found = find_chambers(cells, voxel.fluid.is_fluid * present, voxel.fluid.places)
+        voxel = _with_membranes(voxel, found)
+        corner_masses = corner_masses * _of_membranes(voxel, corners_of_faces(found.membranes))
+        springs = _of_membranes(voxel, springs_of_faces(found.membranes, spring_corners(dimension)))
 
     def add_up(values: Array) -> Array:
-        return nodes_of_corners(jnp.broadcast_to(values * present, corners), layer, dimension)
+        return nodes_of_corners(values, layer, dimension)
 
-    mass = add_up(voxel.mass)
+    mass = add_up(corner_masses)
     safe = jnp.where(mass > 0, mass, 1)
     held = jnp.zeros(corners, dtype) if anchored is None else jnp.asarray(anchored, dtype)
-    free = (mass > 0) & (nodes_of_corners(held * present, layer, dimension) == 0)
+    free = (mass > 0) & (add_up(held * present) == 0)
     side = jnp.asarray(voxel_side, dtype)
     unit = jnp.asarray(grid_positions([size + 1 for size in cells.shape], 1.0), dtype)
+    within = None if found is None else _chambers(voxel, found, side, layer, mass)
+    total = mass if within is None else mass + within.fluid_mass
     return PointModel(
         present=present,
         mass=voxel.mass,
@@ -142,14 +166,80 @@ def assemble_points(
         max_force=None if voxel.max_force is None else voxel.max_force * present,
         layer=layer,
         rest_position=unit * side,
-        node_mass=mass,
-        inverse_mass=jnp.where(free, 1 / safe, 0),
-        linear_damping=add_up(voxel.mass * voxel.linear_damping) / safe,
-        friction=add_up(voxel.mass * voxel.friction) / safe,
-        restitution=add_up(voxel.mass * voxel.restitution) / safe,
+        node_mass=total,
+        inverse_mass=jnp.where(free, 1 / jnp.where(mass > 0, total, 1), 0),
+        linear_damping=add_up(corner_masses * voxel.linear_damping) / safe,
+        friction=add_up(corner_masses * voxel.friction) / safe,
+        restitution=add_up(corner_masses * voxel.restitution) / safe,
         yield_force=voxel.yield_force,
+        springs=springs,
+        chambers=within,
         dimension=dimension,
         integrator=integrator or USUAL_INTEGRATOR,
+    )
+
+
+def _of_voxels(table: PointMaterials, cells: Array) -> PointMaterials:
+    """The table with a row for every cell, axes of cells last, (materials, ...) -> (..., c)."""
+    axes, last = tuple(range(cells.ndim)), tuple(range(-cells.ndim, 0))
+    index = jnp.clip(cells, 0, table.mass.shape[0] - 1)
+
+    def of_cells(column: Array) -> Array:
+        return column if column.ndim == 0 else jnp.moveaxis(column[index], axes, last)
+
+    return jax.tree.map(of_cells, table)
+
+
+def _with_membranes(voxel: PointMaterials, found: Found) -> PointMaterials:
+    """Fluid voxels with the springs and masses of their membranes, as the solid voxels around have them if asked."""
+    assert voxel.fluid is not None
+    borrows = voxel.fluid.borrows * voxel.fluid.is_fluid > 0
+
+    def taken(values: Array) -> Array:
+        return jnp.where(borrows, borrowed(found, values, values), values)
+
+    return replace(
+        voxel,
+        mass=taken(voxel.mass),
+        stiffness=jnp.stack([taken(kind) for kind in voxel.stiffness]),
+        damping=jnp.stack([taken(kind) for kind in voxel.damping]),
+    )
+
+
+def _of_membranes(voxel: PointMaterials, marked: Array) -> Array:
+    """1 for what a voxel has: everything of a solid one, of a fluid one what is marked, nothing without membrane."""
+    assert voxel.fluid is not None
+    return jnp.where(voxel.fluid.is_fluid > 0, marked * (1 - voxel.fluid.leaks), 1)
+
+
+def _chambers(voxel: PointMaterials, found: Found, side: Array, layer: Array, mass: Array) -> Chambers:
+    """The chambers as arrays; mass: of nodes without fluid [kg], (layers, n)."""
+    fluid, dimension = voxel.fluid, found.walls.ndim - 1
+    assert fluid is not None
+    axes = tuple(range(1, 1 + dimension))
+    count = found.member.sum(axes)
+
+    def of_chamber(values: Array) -> Array:
+        return (found.member * values).sum(axes) / jnp.maximum(count, 1)
+
+    numbers = jax.tree.map(of_chamber, fluid.numbers)
+    rest_volume = count * side**dimension * fluid.depth
+    # Fluid goes along with the walls, so the corners of its voxels that are nodes of walls share its mass.
+    in_wall = corners_of_nodes((mass > 0).astype(mass.dtype), layer, dimension)
+    shares = (found.member[:, None] * in_wall).sum((1, *(axis + 1 for axis in axes)))
+    share = numbers.density * rest_volume / jnp.maximum(shares, 1)
+    of_voxel = (found.member * jnp.expand_dims(share, axes)).sum(0)
+    is_fluid = found.member.sum(0)
+    touches = nodes_of_corners(jnp.broadcast_to(is_fluid, in_wall.shape), layer, dimension)
+    return Chambers(
+        member=found.member,
+        walls=found.walls,
+        numbers=numbers,
+        rest_volume=rest_volume,
+        depth=fluid.depth,
+        fluid_mass=nodes_of_corners(in_wall * of_voxel, layer, dimension),
+        follows=((mass == 0) & (touches > 0)).astype(mass.dtype),
+        leaks=(found.membranes.max(0) * fluid.leaks * is_fluid).max() > 0,
     )
 
 

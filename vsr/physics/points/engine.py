@@ -15,13 +15,14 @@ from vsr.body.material import Material
 from vsr.compute.implementation import Implementation
 from vsr.compute.rotation import rotation_by, turn
 from vsr.physics.contract import X_AND_UP, Hull, RigidParts, SurfacePoints
+from vsr.physics.failure import Failure, empty_or
 from vsr.physics.points import geometry
 from vsr.physics.points.advance import advance_through, beyond_kernel
 from vsr.physics.points.assembly import PointMaterials, assemble_points, layers_needed, most_layers
 from vsr.physics.points.breaking import broken_springs
 from vsr.physics.points.gather import corners_of_nodes, nodes_of_corners
 from vsr.physics.points.model import USUAL_INTEGRATOR, PointModel, PointState
-from vsr.physics.points.stability import longest_point_substep
+from vsr.physics.points.stability import longest_substep
 from vsr.physics.points.telemetry import failure
 
 
@@ -36,7 +37,7 @@ class PointEngine:
     failure = staticmethod(failure)
     most_layers = staticmethod(most_layers)
     assemble = staticmethod(assemble_points)
-    longest_substep = staticmethod(longest_point_substep)
+    longest_substep = staticmethod(longest_substep)
     voxel_motion = staticmethod(geometry.voxel_motion)
     center = staticmethod(geometry.center)
     bounding_box = staticmethod(geometry.bounding_box)
@@ -45,7 +46,9 @@ class PointEngine:
         self, materials: Sequence[Material], integrator: str | None, implementation: Implementation
     ) -> dict[str, str]:
         obstacle = beyond_kernel(
-            integrator or USUAL_INTEGRATOR, any(material.yield_force is not None for material in materials)
+            integrator or USUAL_INTEGRATOR,
+            any(material.yield_force is not None for material in materials),
+            any(material.fluid is not None for material in materials),
         )
         if implementation != "fused" or obstacle is None:
             return {}
@@ -55,9 +58,14 @@ class PointEngine:
         return math.inf
 
     def table(
-        self, materials: Sequence[Material], voxel_side: float, dimension: int, dtype: jnp.dtype | type
+        self,
+        materials: Sequence[Material],
+        voxel_side: float,
+        dimension: int,
+        dtype: jnp.dtype | type,
+        cells: np.ndarray | None = None,
     ) -> PointMaterials:
-        return PointMaterials.of(materials, voxel_side, dimension, dtype)
+        return PointMaterials.of(materials, voxel_side, dimension, dtype, cells)
 
     def scaled(
         self, model: PointModel, frequency: Array | float, damping: Array | float, friction: Array | float
@@ -109,6 +117,10 @@ class PointEngine:
     def push_hull(self, model: PointModel, state: PointState, impulses: Array) -> PointState:
         pushed = nodes_of_corners(impulses, model.layer[..., None], model.dimension)
         return replace(state, velocity=state.velocity + model.inverse_mass[..., None] * pushed)
+
+    def flaw(self, model: PointModel) -> Array:
+        leaks = jnp.zeros((), bool) if model.chambers is None else model.chambers.leaks
+        return empty_or(model.present, jnp.where(leaks, int(Failure.leaking), 0))
 
     def momentum(self, model: PointModel, state: PointState) -> Array:
         return (model.node_mass[..., None] * state.velocity).sum(tuple(range(1 + model.dimension)))

@@ -13,6 +13,8 @@ from typing import ClassVar
 import jax
 from jax import Array
 
+from vsr.physics.chambers.model import Chambers
+
 USUAL_INTEGRATOR = "verlet"
 """At the cost of semi-implicit Euler, gaits change much less with the substep (docs/3d.md)."""
 
@@ -58,6 +60,11 @@ class PointModel:
     """coefficient, (layers, n)"""
     yield_force: Array | None
     """a larger force, either way, breaks a voxel's spring [N], infinite where none does, c; None if none can break"""
+    springs: Array | None
+    """1 for springs that a voxel has, 0 for those of a fluid voxel that are in no membrane, (springs of a voxel, c);
+    None if there is no fluid"""
+    chambers: Chambers | None
+    """None if there is no fluid"""
     dimension: int = field(metadata={"static": True})
     """2 or 3"""
     integrator: str = field(default=USUAL_INTEGRATOR, metadata={"static": True})

@@ -23,6 +23,7 @@ from vsr.lattice.integrators import NodeState
 from vsr.lattice.step import StepInputs, move
 from vsr.physics.actuation import inward_force
 from vsr.physics.points.breaking import break_overloaded, by_class, of_classes
+from vsr.physics.points.fluid import chamber_drive, fluid_forces, followed
 from vsr.physics.points.gather import corners_of_nodes, nodes_of_corners
 from vsr.physics.points.model import PointModel, PointState
 from vsr.physics.points.springs import voxel_forces
@@ -44,11 +45,13 @@ def _advance(
     axis = 1 + model.dimension  # of the vectors' components, after layers and nodes
     control = jnp.clip(control, -1, 1)
     side = target_side(model, control)
+    drive = None if model.chambers is None else chamber_drive(model, control)
     inputs = step_inputs(model, environment, substep)
 
     def body(_, now: _Carry) -> _Carry:
         def forces(moving: NodeState, time: Array) -> Vector:
-            return _forces(model, control, side, now.intact, moving)
+            force = _forces(model, control, side, now.intact, moving)
+            return force if drive is None else plus(force, fluid_forces(model, drive, environment.gravity, moving))
 
         # Time plays no part between two control calls.
         moving = move(inputs, forces, now.moving, jnp.zeros(()), substep, model.integrator)
@@ -66,9 +69,10 @@ def _advance(
     moving = NodeState(*(tuple(map(whole, split(part, axis))) for part in (state.position, state.velocity)))
     intact = None if state.intact is None else by_class(whole(state.intact), model.dimension)
     end = jax.lax.fori_loop(0, count, body, _Carry(moving, intact))
+    moving = followed(model, end.moving)
     return PointState(
-        position=join(end.moving.position, axis),
-        velocity=join(end.moving.velocity, axis),
+        position=join(moving.position, axis),
+        velocity=join(moving.velocity, axis),
         intact=None if end.intact is None else of_classes(end.intact, model.dimension),
     )
 
@@ -124,6 +128,9 @@ def _forces(
     position, velocity = materialize(
         moving.position[0], (_corners(model, moving.position), _corners(model, moving.velocity))
     )
+    if model.springs is not None:
+        there = by_class(model.springs, dimension)
+        intact = there if intact is None else tuple(a * b for a, b in zip(intact, there, strict=True))
     force = voxel_forces(model.stiffness, model.damping, side, position, velocity, intact)
     if model.max_force is not None:
         middle = tuple(part.mean(tuple(range(dimension)), keepdims=True) for part in position)

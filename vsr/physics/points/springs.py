@@ -52,7 +52,7 @@ def voxel_forces(
 
     stiffness, damping: of its kinds of springs [N/m, N s/m], (kinds, c, ...); side: that they pull it towards [m], (c,
     ...); position and velocity: of its corners, (2, ..., 2, c, ...); intact: of each class of springs, in the order of
-    `turns`, False for those that broke (see vsr.physics.points.breaking), None if none can.
+    `turns`, 0 or False for those that are not there or broke (see vsr.physics.points.breaking), None if all are.
     """
     dimension = len(position)
     witness = position[0]
@@ -82,13 +82,22 @@ def voxel_tensions(stiffness: Array, side: Array, position: Vector) -> tuple[Arr
     """
     dimension = len(position)
     wide = (None,) * dimension
-    tensions = []
-    for axes in turns(dimension):
-        kind = len(axes) - 1
+    kinds = [len(axes) - 1 for axes in turns(dimension)]
+    return tuple(
+        stiffness[kind][wide] * (length - (side * (kind + 1) ** 0.5)[wide])
+        for kind, length in zip(kinds, spring_lengths(position), strict=True)
+    )
+
+
+def spring_lengths(position: Vector) -> tuple[Array, ...]:
+    """Of a voxel's springs [m], for each class in the order of `turns`; shapes as for `voxel_tensions`."""
+    found = []
+    for axes in turns(len(position)):
         between = _half(_across(position, axes), axes)
-        length = jnp.sqrt(dot(between, between))
-        tensions.append(stiffness[kind][wide] * (length - (side * (kind + 1) ** 0.5)[wide]))
-    return tuple(tensions)
+        squared = dot(between, between)
+        # A length of 0, as voxels without corners have it, has no slope.
+        found.append(jnp.where(squared > 0, jnp.sqrt(jnp.where(squared > 0, squared, 1)), 0))
+    return tuple(found)
 
 
 def _across(field: Vector, axes: Axes) -> Vector:

@@ -15,6 +15,7 @@ from vsr.compute.implementation import Implementation, chosen
 from vsr.compute.rotation import quarter_turn, rotation_by, turn
 from vsr.environment import Environment
 from vsr.physics.contract import X_AND_UP, Hull, RigidParts, SurfacePoints
+from vsr.physics.failure import empty_or
 from vsr.physics.squares import geometry
 from vsr.physics.squares.advance import advance_through
 from vsr.physics.squares.assembly import MOST_LAYERS, assemble, layers_needed
@@ -48,8 +49,10 @@ class SquareEngine:
             return {}
         return {"integrator": f"'{integrator}' needs point masses; square masses are moved by {INTEGRATOR}"}
 
-    def longest_substep(self, material: Material, voxel_side: float, dimension: int, integrator: str | None) -> float:
-        return longest_substep(material)
+    def longest_substep(
+        self, materials: Sequence[Material], voxel_side: float, dimension: int, integrator: str | None
+    ) -> float:
+        return min(map(longest_substep, materials))
 
     def accurate_substep(self, material: Material) -> float:
         return substep_of_limits(material)
@@ -58,7 +61,12 @@ class SquareEngine:
         return MOST_LAYERS
 
     def table(
-        self, materials: Sequence[Material], voxel_side: float, dimension: int, dtype: jnp.dtype | type
+        self,
+        materials: Sequence[Material],
+        voxel_side: float,
+        dimension: int,
+        dtype: jnp.dtype | type,
+        cells: np.ndarray | None = None,
     ) -> SquareMaterials:
         return SquareMaterials.of(materials, dtype)
 
@@ -149,6 +157,9 @@ class SquareEngine:
             velocity=state.velocity + model.inverse_mass[..., None] * pushed,
             spin=state.spin + model.inverse_inertia * turned,
         )
+
+    def flaw(self, model: SquareModel) -> Array:
+        return empty_or(model.present, jnp.zeros((), int))
 
     def momentum(self, model: SquareModel, state: SquareState) -> Array:
         return geometry.momentum(model, state)[0]

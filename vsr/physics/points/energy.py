@@ -1,0 +1,52 @@
+"""Potential energy of a body of point masses: springs, weight, chambers. Its gradient is minus the engine's forces.
+
+Dampers, friction and actuation by force have none and are left out.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import Array
+
+from vsr.compute.vector import Vector, split
+from vsr.environment import Environment
+from vsr.physics.chambers import voxels
+from vsr.physics.points.breaking import by_class
+from vsr.physics.points.fluid import chamber_drive
+from vsr.physics.points.gather import corners_of_nodes
+from vsr.physics.points.model import PointModel
+from vsr.physics.points.reference import target_side
+from vsr.physics.points.springs import spring_lengths, turns
+
+
+def potential_energy(
+    model: PointModel, environment: Environment, position: Array, control: Array, drive: Array | None = None
+) -> Array:
+    """[J], (); position: (layers, n, dimension) [m]; control: of voxels, c; drive: of chambers, as controls say if
+    absent (vsr.physics.chambers.law), (m,)."""
+    control = jnp.clip(control, -1, 1)
+    dimension = model.dimension
+    seen = corners_of_nodes(position, model.layer[..., None], dimension)
+    corner = split(seen, 1 + dimension)
+    total = elastic_energy(model, control, corner)
+    own = model.node_mass if model.chambers is None else model.node_mass - model.chambers.fluid_mass
+    total = total + environment.gravity * (own * position[..., -1]).sum()
+    if environment.load is not None:
+        total = total - (environment.load * position).sum()
+    if model.chambers is not None:
+        drive = chamber_drive(model, control) if drive is None else drive
+        total = total + voxels.energy(model.chambers, corner, drive, environment.gravity).sum()
+    return total
+
+
+def elastic_energy(model: PointModel, control: Array, corner: Vector) -> Array:
+    """Of all springs [J], (); corner: of voxels, by components [m], each (corners, c)."""
+    dimension, side = model.dimension, target_side(model, control)
+    folded = tuple(part.reshape(*(2,) * dimension, *part.shape[1:]) for part in corner)
+    there = None if model.springs is None else by_class(model.springs, dimension)
+    total = jnp.zeros((), side.dtype)
+    for number, (axes, length) in enumerate(zip(turns(dimension), spring_lengths(folded), strict=True)):
+        kind = len(axes) - 1
+        stored = 0.5 * model.stiffness[kind] * (length - side * (kind + 1) ** 0.5) ** 2
+        total = total + (stored if there is None else stored * there[number]).sum()
+    return total

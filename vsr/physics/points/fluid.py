@@ -1,0 +1,68 @@
+"""Chambers of fluid in a body of point masses: what drives them, what they do to nodes, and nodes amid the fluid."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from vsr.compute.vector import Vector
+from vsr.lattice.integrators import NodeState
+from vsr.physics.chambers import law, voxels
+from vsr.physics.points.gather import corners_of_nodes, nodes_of_corners
+from vsr.physics.points.model import PointModel
+
+ROUNDS = 2
+"""For each voxel along the grid's longest axis: how often nodes amid the fluid go to the mean of their neighbours."""
+
+
+def chamber_drive(model: PointModel, control: Array) -> Array:
+    """Pressure or volume that each chamber is driven to (vsr.physics.chambers.law), (m, ...).
+
+    control: of the voxels, in [-1, 1], (c, ...).
+    """
+    chambers = model.chambers
+    assert chambers is not None
+    mean = voxels.controls_of(chambers, control, model.dimension)
+    return law.drive_of(chambers.numbers, chambers.rest_volume, mean)
+
+
+def fluid_forces(model: PointModel, drive: Array, gravity: Array | float, moving: NodeState) -> Vector:
+    """Of the fluid on the nodes [N], each (layers, n, ...)."""
+    chambers = model.chambers
+    assert chambers is not None
+    corner = tuple(corners_of_nodes(part, model.layer, model.dimension) for part in moving.position)
+    force = tuple(
+        nodes_of_corners(part, model.layer, model.dimension) for part in voxels.loads(chambers, corner, drive, gravity)
+    )
+    # All masses fall, and that of the fluid must not: its weight is in the load on the walls.
+    return (*force[:-1], force[-1] + chambers.fluid_mass * gravity)
+
+
+def followed(model: PointModel, moving: NodeState) -> NodeState:
+    """The motion with nodes amid the fluid at the mean of their neighbours, where they neither pull nor press."""
+    chambers = model.chambers
+    if chambers is None:
+        return moving
+    rounds = ROUNDS * (max(model.present.shape[: model.dimension]) - 1)
+    follows, neighbours = chambers.follows > 0, _neighbours(model)
+
+    def round_of(_: int, now: NodeState) -> NodeState:
+        return jax.tree.map(lambda part: jnp.where(follows, _sum_beside(model, part) / neighbours, part), now)
+
+    return jax.lax.fori_loop(0, rounds, round_of, moving)
+
+
+def _neighbours(model: PointModel) -> Array:
+    """How many voxel edges end at every node, 1 at least, (layers, n, ...)."""
+    return jnp.maximum(_sum_beside(model, jnp.ones_like(model.node_mass)), 1)
+
+
+def _sum_beside(model: PointModel, values: Array) -> Array:
+    """Over all voxels of a node, values at the ends of the edges that begin there, (layers, n, ...)."""
+    dimension = model.dimension
+    corner = corners_of_nodes(values, model.layer, dimension)
+    corner = corner * model.present
+    folded = corner.reshape(*(2,) * dimension, *corner.shape[1:])
+    beside = sum(jax.lax.rev(folded, (axis,)) for axis in range(dimension))
+    return nodes_of_corners(beside.reshape(corner.shape), model.layer, dimension)  # pyright: ignore[reportAttributeAccessIssue]
