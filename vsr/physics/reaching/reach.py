@@ -221,18 +221,23 @@ def track(
     bounds: Bounds,
     start: Pose,
     *,
-    step: Array | float,
-    rate: Array,
+    change: Array,
+    change_of_others: Array,
     size: Array | float,
     settings: ReachSettings | None = None,
 ) -> Reached:
     """One target after the other [m], (targets, effectors, dimension), each from the pose before.
 
-    step: between two targets [s]; rate: change of a drive per time at most [1/s times its unit], (m,).
+    change, change_of_others: of drives and of what is not driven, at most, from one target to the next, each (m,).
     """
 
     def one(pose: Pose, target: Array) -> tuple[Pose, Reached]:
-        within = limited(bounds, pose.drive, step * rate)
+        within = limited(bounds, pose.drive, change)
+        here = others(given, pose)
+        within = within._replace(
+            low_other=jnp.maximum(bounds.low_other, here - change_of_others),
+            high_other=jnp.minimum(bounds.high_other, here + change_of_others),
+        )
         found = reach(given, effectors, target, within, pose, size=size, settings=settings)
         return found.pose, found
 
