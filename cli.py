@@ -506,6 +506,23 @@ def report(runs: tuple[str, ...], out: str | None) -> None:
     click.echo(f"written to {target}")
 
 
+@main.command()
+@click.argument("config", metavar="CONFIG.yaml")
+@click.option("--json", "json_file", metavar="FILE", help="Write all poses as JSON.")
+@click.option("--out", metavar="FILE.html|.gif|.png", help="Draw the poses.")
+@DEVICE
+def reach(config: str, json_file: str | None, out: str | None, device: str | None) -> None:
+    """Find the pressures or volumes that bring points of a robot with chambers to targets, at rest."""
+    # Threads that share a small matrix wait for each other longer than they work.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from experiments.devices import keep_compiled_programs, prepare
+    from experiments.reach.command import run
+
+    prepare(device)
+    keep_compiled_programs()
+    run(config, json_file, out)
+
+
 @main.command(name="list")
 @click.argument("kind", required=False)
 @PLUGINS

@@ -1,0 +1,1 @@
+"""`vsr reach`: drives that bring points of a robot to targets, at rest."""

@@ -1,0 +1,149 @@
+"""The work of `vsr reach`: search as a file says, report, write JSON and a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from experiments.config import load_reach
+from experiments.console import console_for_tables, say
+from experiments.files import replacing, target_file, without_nan, write_json
+from experiments.reach.picture import write_gif, write_html, write_png
+from experiments.reach.solving import Found, solve
+from experiments.reach.spec import Reach
+from vsr.scene import precision
+
+PICTURES = (".html", ".gif", ".png")
+MOST_ROWS = 12
+"""Of targets in the terminal; JSON has all."""
+
+
+def run(file: str, json_file: str | None, out: str | None) -> list[Found]:
+    """Search; write what was asked for only when all of it is there."""
+    target = None if out is None else target_file("--out", out, PICTURES)
+    data = None if json_file is None else target_file("--json", json_file)
+    spec = load_reach(file)
+    with precision(spec.precision):
+        found = [solve(spec, name, body) for name, body in spec.bodies().items()]
+    for one in found:
+        show(spec, one)
+    if target is not None:
+        write = {".html": write_html, ".gif": write_gif, ".png": write_png}[target.suffix.lower()]
+        with replacing(target) as partial:
+            write(Path(file).stem, spec, found, partial)
+    if data is not None:
+        write_json(data, without_nan(as_plain(spec, found)))
+    return found
+
+
+def as_plain(spec: Reach, found: list[Found]) -> dict[str, Any]:
+    """Everything as JSON has it; SI units."""
+    return {"variants": [_plain(spec, one) for one in found]}
+
+
+def _plain(spec: Reach, found: Found) -> dict[str, Any]:
+    given = len(found.names)
+    rows = [_pose_of(found, index, {"name": name}) for index, name in enumerate(found.names)]
+    targets = [
+        _pose_of(
+            found,
+            given + index,
+            {
+                "target_m": found.target[index].tolist(),
+                "effector_m": found.effector[index].tolist(),
+                "distance_m": found.distance[index].tolist(),
+                "iterations": int(found.iterations[index]),
+                "reached": bool(found.reached[index]),
+                "arrived": bool(found.arrived[index]),
+            },
+        )
+        for index in range(len(found.target))
+    ]
+    return {
+        "name": found.name,
+        "chambers": [
+            {"symbol": symbol, "drive": "volume" if volume else "pressure", "rest_volume_m3": float(rest)}
+            for symbol, volume, rest in zip(found.symbols, found.by_volume, found.rest_volume, strict=True)
+        ],
+        "size_m": found.size,
+        "precision": spec.precision,
+        "seconds": found.seconds,
+        "poses": rows,
+        "targets": targets,
+    }
+
+
+def _pose_of(found: Found, row: int, more: dict[str, Any]) -> dict[str, Any]:
+    return {
+        **more,
+        "drive": found.drive[row].tolist(),
+        "pressure_Pa": found.pressure[row].tolist(),
+        "volume_m3": found.volume[row].tolist(),
+        "residual_N": float(found.residual[row]),
+        "converged": bool(found.converged[row]),
+        "depth_m": float(found.depth[row]),
+        **({} if found.angle is None else {"angle_degrees": float(found.angle[row])}),
+    }
+
+
+def show(spec: Reach, found: Found) -> None:
+    """As text."""
+    if found.name:
+        say(found.name)
+    given = len(found.names)
+    table = Table(box=None)
+    heads = [""] if given else []
+    heads += ["target [mm]", "effector [mm]", "distance [mm]", "steps"] if len(found.target) else []
+    heads += [f"{symbol} {number}" for number, symbol in enumerate(found.symbols)]
+    heads += ["angle"] if found.angle is not None else []
+    for head in heads:
+        table.add_column(head, justify="left" if head in ("", "target [mm]", "effector [mm]") else "right")
+    few = np.unique(np.linspace(0, len(found.target) - 1, min(MOST_ROWS, len(found.target))).astype(int))
+    for row in [*range(given), *(given + few)]:
+        table.add_row(*_cells(found, int(row), bool(given)))
+    console_for_tables().print(table)
+    for line in _summary(found):
+        say(line)
+
+
+def _cells(found: Found, row: int, named: bool) -> list[str]:
+    given = len(found.names)
+    cells = [found.names[row] if row < given else ""] if named else []
+    if len(found.target):
+        index = row - given
+        cells += [""] * 4 if index < 0 else _target_cells(found, index)
+    for chamber in range(len(found.symbols)):
+        added = 1e6 * (found.volume[row, chamber] - found.rest_volume[chamber])
+        cells.append(f"{found.pressure[row, chamber]:.0f} Pa, {added:+.2f} ml")
+    return cells if found.angle is None else [*cells, f"{found.angle[row]:.1f}°"]
+
+
+def _target_cells(found: Found, index: int) -> list[str]:
+    def place(points: np.ndarray) -> str:
+        return "; ".join(" ".join(f"{1e3 * part:.1f}" for part in point) for point in points)
+
+    mark = "" if found.reached[index] else " *"
+    gap = " ".join(f"{1e3 * part:.4f}" for part in found.distance[index])
+    return [place(found.target[index]), place(found.effector[index]), gap + mark, str(found.iterations[index])]
+
+
+def _summary(found: Found) -> list[str]:
+    lines = []
+    if not found.converged.all():
+        lines.append(f"{(~found.converged).sum()} of {len(found.converged)} poses are no equilibrium")
+    lines.append(
+        f"forces left {found.residual.max():.1e} N at most, {1e6 * found.depth.max():.2g} µm inside obstacles at most"
+    )
+    count = len(found.target)
+    if count:
+        lines.append(
+            f"{found.reached.sum()} of {count} targets reached (* the nearest pose), "
+            f"{np.median(found.iterations):.0f} steps in the median, {found.iterations.max()} at most; "
+            f"{count / max(found.seconds, 1e-9):.0f} targets a second"
+        )
+        if not found.arrived.all():
+            lines.append(f"{(~found.arrived).sum()} searches did not come to an end: give more starts or other bounds")
+    return lines

@@ -1,0 +1,294 @@
+"""What `vsr reach` is asked: a body with chambers, what holds it, what surrounds it, effectors and their targets."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field, ValidationError, model_validator
+
+from experiments.reach.targets import TARGETS, Point, Target
+from vsr.body import Body, Material
+from vsr.body.corners import corner_steps
+from vsr.environment import Plane, Sphere
+from vsr.environment.obstacles import ball, plane
+from vsr.spec import Count, OneOf, Real, Seconds, Spec, misfit
+
+Side = Literal["left", "right", "front", "back", "bottom", "top"]
+SIDES: dict[Side, tuple[int, int]] = {
+    "left": (0, 0),
+    "right": (0, 1),
+    "front": (1, 0),
+    "back": (1, 1),
+    "bottom": (-1, 0),
+    "top": (-1, 1),
+}
+"""Axis, x first and up last, and end of each side of a body's grid."""
+Complaints = list[tuple[tuple[str, ...], str]]
+
+
+class BallObstacle(Spec):
+    """A ball, in 2-D a disc."""
+
+    type: Literal["ball"] = "ball"
+    center: Point
+    """[m]"""
+    radius: Annotated[Real, Field(gt=0)]
+    """[m]"""
+
+    @property
+    def dimension(self) -> int:
+        return len(self.center)
+
+    def build(self) -> Sphere:
+        """The array form."""
+        return ball(self.center, self.radius)
+
+
+class PlaneObstacle(Spec):
+    """All that lies behind a plane."""
+
+    type: Literal["plane"] = "plane"
+    point: Point
+    """on its surface [m]"""
+    normal: Point
+    """out of it, of any length"""
+
+    @model_validator(mode="after")
+    def _turned(self) -> PlaneObstacle:
+        if len(self.point) != len(self.normal) or not any(self.normal):
+            raise ValueError("the normal needs as many parts as the point, not all 0")
+        return self
+
+    @property
+    def dimension(self) -> int:
+        return len(self.point)
+
+    def build(self) -> Plane:
+        """The array form."""
+        return plane(self.point, self.normal)
+
+
+OBSTACLES: dict[str, type[Spec]] = {"ball": BallObstacle, "plane": PlaneObstacle}
+
+
+class Effector(Spec):
+    """A point of the body, and where it is to go."""
+
+    at: Point
+    """in the undeformed body, from the lowest corner of its grid [m]: a node, or any point of a voxel"""
+    target: Annotated[Target, OneOf(TARGETS)]
+    weight: Annotated[Real, Field(gt=0)] = 1.0
+    """of its squared distance"""
+
+
+class Rates(Spec):
+    """How fast a target that moves may be followed."""
+
+    pressure: Annotated[Real, Field(gt=0)] | None = None
+    """change of any chamber's pressure at most [Pa/s]; any if absent"""
+    volume: Annotated[Real, Field(gt=0)] | None = None
+    """change of any chamber's volume at most [m³/s]; any if absent"""
+
+
+class Reach(Spec):
+    """All that one search needs."""
+
+    body: Body
+    """of point masses, with chambers (materials with `fluid`)"""
+    held: Annotated[tuple[Side, ...], Field(min_length=1)] = ("left",)
+    """sides of the body's grid whose nodes do not move"""
+    place: Point | None = None
+    """of the lowest corner of the body's grid in the world [m]; the origin if absent"""
+    gravity: Annotated[Real, Field(ge=0)] = 9.81
+    """downwards [m/s²]"""
+    obstacles: tuple[Annotated[Any, OneOf(OBSTACLES)], ...] = ()
+    """what the body cannot enter"""
+    effectors: tuple[Effector, ...] = ()
+    """what is brought to targets"""
+    poses: dict[str, dict[str, Real]] = {}
+    """equilibria under given drives besides: by name, for every symbol of a fluid its pressure [Pa], or the volume added
+    over that at rest"""
+    axis: tuple[Point, Point] | None = None
+    """two points of the undeformed body, as for effectors, whose line's angle with the horizontal is reported"""
+    variants: dict[str, dict[str, Any]] = {}
+    """the same with other fluids, compared: by name, what to change of every material's `fluid`"""
+    duration: Seconds = 1.0
+    """of targets that move [s]"""
+    frequency: Annotated[Real, Field(gt=0, le=10_000)] = 60.0
+    """targets per second of those that move [Hz]"""
+    rates: Rates = Rates()
+    starts: Annotated[Count, Field(ge=1, le=64)] = 3
+    """from how many poses targets that do not move are searched; the nearest end counts"""
+    precision: Literal["float32", "float64"] = "float64"
+    """kind of floating-point number"""
+    plugins: tuple[str, ...] = ()
+    """Python modules to import before reading the rest"""
+
+    @model_validator(mode="after")
+    def _sound(self) -> Reach:
+        complaints = [*self._body(), *self._dimensions(), *self._targets(), *self._poses(), *self._variants()]
+        if complaints:
+            raise misfit(complaints)
+        return self
+
+    @property
+    def moves(self) -> bool:
+        """Whether targets follow each other in time."""
+        return any(effector.target.moves for effector in self.effectors)
+
+    @property
+    def time(self) -> np.ndarray:
+        """Of every target that moves [s], (targets,)."""
+        return np.arange(round(self.duration * self.frequency) + 1) / self.frequency
+
+    def targets(self) -> np.ndarray:
+        """[m], (targets, effectors, dimension)."""
+        found = [effector.target.at(self.time) for effector in self.effectors]
+        most = max(map(len, found))
+        return np.stack([np.broadcast_to(one, (most, self.body.dimension)) for one in found], 1)
+
+    @property
+    def fluids(self) -> dict[str, Material]:
+        """Materials that are fluids and that the body has, by their symbols."""
+        used = {list(self.body.materials)[index] for index in np.unique(self.body.cells[self.body.present])}
+        return {s: m for s, m in self.body.materials.items() if m.fluid is not None and s in used}
+
+    def bodies(self) -> dict[str, Body]:
+        """Every variant's, by name; one without a name if there are none."""
+        if not self.variants:
+            return {"": self.body}
+        return {name: self._varied(changes) for name, changes in self.variants.items()}
+
+    def _varied(self, changes: dict[str, Any]) -> Body:
+        plain = self.body.to_plain()
+        for material in plain["materials"].values():
+            if material.get("fluid") is not None:
+                material["fluid"] = {**material["fluid"], **changes}
+        return Body.model_validate(plain)
+
+    def anchored(self) -> np.ndarray:
+        """True for corners whose node is held, (corners, *cells)."""
+        cells, dimension = self.body.cells.shape, self.body.dimension
+        held = np.zeros((2**dimension, *cells), bool)
+        for side in self.held:
+            axis, end = SIDES[side]
+            along = dimension - 1 - axis if axis >= 0 else 0
+            for corner, steps in enumerate(corner_steps(dimension)):
+                if steps[along] == end:
+                    where = [slice(None)] * dimension
+                    where[along] = slice(-1, None) if end else slice(0, 1)
+                    held[(corner, *where)] = True
+        return held
+
+    def _body(self) -> Complaints:
+        found: Complaints = []
+        if self.body.masses != "points":
+            return [(("body", "masses"), f"'{self.body.masses}' given; only bodies of points can be at rest here: points")]
+        if not self.fluids:
+            found.append((("body", "shape"), "no voxel holds fluid, so nothing drives it: give a material `fluid`"))
+        if any(material.actuation == "force" for material in self.body.materials.values()):
+            found.append((("body", "materials"), "actuation by force has no energy; use area"))
+        if not (self.anchored() & self.body.present).any():
+            found.append((("held",), f"no voxel lies at the {' or '.join(self.held)} of the grid, so nothing is held"))
+        if self.body.dimension == 2 and {"front", "back"} & set(self.held):
+            found.append((("held",), "a 2-D body has no front and back; choose from left, right, bottom, top"))
+        return found
+
+    def _dimensions(self) -> Complaints:
+        """Points with too few or too many coordinates."""
+        given: list[tuple[tuple[str, ...], int]] = []
+        if self.place is not None:
+            given.append((("place",), len(self.place)))
+        for number, effector in enumerate(self.effectors):
+            path = ("effectors", str(number))
+            given += [((*path, "at"), len(effector.at)), ((*path, "target"), effector.target.dimension)]
+        given += [(("obstacles", str(number)), one.dimension) for number, one in enumerate(self.obstacles)]
+        given += [(("axis", str(number)), len(point)) for number, point in enumerate(self.axis or ())]
+        wanted = self.body.dimension
+        wrong = [
+            (path, f"{count} coordinates given; the body is in {wanted}-D: give {wanted}")
+            for path, count in given
+            if count != wanted
+        ]
+        return wrong or self._places()
+
+    def _places(self) -> Complaints:
+        """Points that are not in the body."""
+        named = [(("effectors", str(number), "at"), one.at) for number, one in enumerate(self.effectors)]
+        named += [(("axis", str(number)), point) for number, point in enumerate(self.axis or ())]
+        found = [(path, point) for path, point in named if voxel_at(self.body, point) is None]
+        size = np.array(self.body.cells.shape[::-1]) * self.body.voxel_side
+        text = "no voxel is there; the body's grid goes from 0 to " + " x ".join(f"{part:g}" for part in size) + " m"
+        return [(path, f"{list(point)} given; {text}") for path, point in found]
+
+    def _targets(self) -> Complaints:
+        if not self.effectors and not self.poses:
+            return [(("effectors",), "none given, and no poses: give at least one of either")]
+        if not self.effectors:
+            return []
+        kinds = {effector.target.moves for effector in self.effectors}
+        lone = [len(effector.target.at(self.time)) for effector in self.effectors]
+        found: Complaints = []
+        if len({count for count in lone if count > 1}) > 1:
+            text = f"effectors have {', '.join(map(str, lone))} targets: give all as many, or one"
+            found.append((("effectors",), text))
+        if len(kinds) == 2 and any(count > 1 and not e.target.moves for count, e in zip(lone, self.effectors, strict=True)):
+            found.append((("effectors",), "some targets move and others are several points: a single point can stay"))
+        if not self.moves and (self.rates.pressure is not None or self.rates.volume is not None):
+            found.append((("rates",), "rates concern targets that move (path, swing), and none does: leave them out"))
+        return found
+
+    def _poses(self) -> Complaints:
+        symbols = list(self.fluids)
+        found: Complaints = []
+        for name, drives in self.poses.items():
+            wrong = [symbol for symbol in drives if symbol not in symbols]
+            missing = [symbol for symbol in symbols if symbol not in drives]
+            found += [(("poses", name, one), f"no fluid has this symbol; allowed: {', '.join(symbols)}") for one in wrong]
+            found += [(("poses", name), f"nothing is said of {', '.join(missing)}")] if missing else []
+            found += self._beyond(name, drives)
+        return found
+
+    def _beyond(self, name: str, drives: dict[str, float]) -> Complaints:
+        found: Complaints = []
+        for symbol, value in drives.items():
+            fluid = self.fluids[symbol].fluid if symbol in self.fluids else None
+            if fluid is None:
+                continue
+            limits = fluid.volume_limits if fluid.drive == "volume" else fluid.pressure_limits
+            if limits is not None and not limits[0] <= value <= limits[1]:
+                text = f"{value:g} given; the fluid's limits are {limits[0]:g} to {limits[1]:g}"
+                found.append((("poses", name, symbol), text))
+        return found
+
+    def _variants(self) -> Complaints:
+        found: Complaints = []
+        for name, changes in self.variants.items():
+            try:
+                self._varied(changes)
+            except ValidationError as error:
+                for fault in error.errors():
+                    path = tuple(str(part) for part in fault["loc"][3:])
+                    known = "" if fault["type"] != "extra_forbidden" else f"; allowed: {', '.join(_fluid_fields())}"
+                    found.append((("variants", name, *path), fault["msg"] + known))
+        return list(dict.fromkeys(found))
+
+
+def _fluid_fields() -> list[str]:
+    from vsr.body.fluid import Fluid
+
+    return list(Fluid.model_fields)
+
+
+def voxel_at(body: Body, point: tuple[float, ...]) -> tuple[tuple[int, ...], np.ndarray] | None:
+    """A voxel that holds a point of the undeformed body, and where in it, x first, from 0 to 1; None if none does."""
+    scaled = np.array(point)[::-1] / body.voxel_side
+    best = None
+    for shift in np.ndindex(*(2,) * len(scaled)):
+        # A point between voxels belongs to all of them: any that is there will do.
+        cell = np.floor(scaled + np.where(np.array(shift) == 1, -1e-9, 1e-9)).astype(int)
+        if (cell >= 0).all() and (cell < body.cells.shape).all() and body.present[tuple(cell)]:
+            best = tuple(int(part) for part in cell)
+            break
+    return None if best is None else (best, np.clip(scaled - best, 0, 1)[::-1])

@@ -1,0 +1,320 @@
+"""Inverse statics of voxel robots with chambers: the drives that bring points of the body nearest to targets.
+
+With x(u) the equilibrium under drives u and e(x) the effectors, least squares within bounds
+
+    min ½ Σ weight |e(x(u)) - target|²,   low ≤ u ≤ high,   lowest ≤ q(x(u), u) ≤ highest
+
+where q is what is not driven: volumes where pressures are, pressures where volumes are. Gauss and Newton's steps with
+Levenberg's damping: the slope of x(u) comes from the implicit function theorem (vsr.physics.equilibrium), every step is
+the minimum of the squares within the bounds as they look from here, and only steps to an equilibrium that is nearer and
+within all bounds are taken. The next equilibrium starts where the slope expects it. Contact with ground and obstacles is
+part of the energy.
+
+The end is a point from which no small step leads nearer. There may be others: give other starts. One body and one
+target; use `vmap` for many.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from vsr.physics.equilibrium.newton import Settings, settle
+from vsr.physics.equilibrium.voxels import (
+    Resting,
+    chamber_pressures,
+    chamber_volumes,
+    energy,
+    free_coordinates,
+    voxel_system,
+)
+from vsr.physics.reaching.quadratic import minimise
+
+
+class Effectors(NamedTuple):
+    """Points of a body, each between some nodes."""
+
+    node: Array
+    """numbers of nodes, of all layers, (effectors, nodes)"""
+    share: Array
+    """of those nodes, adding up to 1, (effectors, nodes)"""
+    weight: Array
+    """in the sum of squares, (effectors,)"""
+
+    def at(self, position: Array) -> Array:
+        """Where they are [m], (effectors, dimension); position: (layers, n, dimension)."""
+        nodes = position.reshape(-1, position.shape[-1])[self.node]
+        return (self.share[..., None] * nodes).sum(1)
+
+
+class Bounds(NamedTuple):
+    """Lowest and highest, each (m,)."""
+
+    low: Array
+    """of drives: pressures [Pa] or volumes [m³]"""
+    high: Array
+    low_other: Array
+    """of what is not driven: added volumes over those at rest where pressure is, pressures [Pa] where volume is"""
+    high_other: Array
+
+
+@dataclass(frozen=True)
+class ReachSettings:
+    """When to stop; lengths in sizes of the body."""
+
+    tolerance: float | None = None
+    """targets this near are reached; None for 1e-9, or 1e-5 in float32"""
+    standstill: float | None = None
+    """effectors that would move less have arrived; None for 1e-8, or 1e-5 in float32"""
+    most_iterations: int = 50
+    settled: float | None = None
+    """the last step of an equilibrium may be as long, which leaves about its square; None for 1e-6, or 3e-5"""
+    trust: float = 0.1
+    """see vsr.physics.equilibrium.Settings"""
+
+
+class Pose(NamedTuple):
+    """An equilibrium and how it changes with the drives."""
+
+    position: Array
+    """[m], (layers, n, dimension)"""
+    drive: Array
+    """(m,)"""
+    slope: Array
+    """of the position with each drive, (m, layers, n, dimension)"""
+    residual: Array
+    """largest force on a free coordinate [N], ()"""
+    converged: Array
+    """whether it is a minimum of the energy, ()"""
+
+
+class Reached(NamedTuple):
+    """What came of it."""
+
+    pose: Pose
+    effector: Array
+    """[m], (effectors, dimension)"""
+    distance: Array
+    """of every effector from its target [m], (effectors,)"""
+    iterations: Array
+    """equilibria tried, ()"""
+    arrived: Array
+    """whether no small step leads nearer, ()"""
+    reached: Array
+    """whether all effectors are at their targets, ()"""
+
+
+def pose_at(
+    given: Resting, start: Array, drive: Array, *, size: Array | float, settings: ReachSettings | None = None
+) -> Pose:
+    """The equilibrium under drives, (m,), next to a start [m], (layers, n, dimension)."""
+    settings, kind = settings or ReachSettings(), start.dtype
+    now = given._replace(drive=drive)
+
+    def pushes(position: Array) -> Array:
+        """Forces of one more unit of each drive."""
+
+        def force(value: Array) -> Array:
+            return -jax.grad(energy)(position, now._replace(drive=value))
+
+        return jax.vmap(lambda one: jax.jvp(force, (drive,), (one,))[1])(jnp.eye(len(drive), dtype=kind))
+
+    tolerance = _of(settings.settled, kind, 1e-6, 3e-5)
+    found, slope = settle(
+        voxel_system(),
+        start,
+        free_coordinates(given.model),
+        now,
+        size=size,
+        settings=Settings(tolerance=tolerance, trust=settings.trust),
+        pushes=pushes,
+    )
+    return Pose(found.position, drive, slope, found.residual, found.converged)
+
+
+class _Search(NamedTuple):
+    pose: Pose
+    cost: Array
+    damping: Array
+    iterations: Array
+    done: Array
+
+
+def reach(
+    given: Resting,
+    effectors: Effectors,
+    target: Array,
+    bounds: Bounds,
+    start: Pose,
+    *,
+    size: Array | float,
+    settings: ReachSettings | None = None,
+) -> Reached:
+    """The pose nearest to a target [m], (effectors, dimension), from a pose within the bounds; size: of the body [m]."""
+    settings, kind = settings or ReachSettings(), target.dtype
+    size = jnp.asarray(size, kind)
+    near = size * _of(settings.tolerance, kind, 1e-9, 1e-5)
+    still = size * _of(settings.standstill, kind, 1e-8, 1e-5)
+    root = jnp.sqrt(effectors.weight)[:, None]
+    span = jnp.maximum(bounds.high - bounds.low, jnp.finfo(kind).tiny)
+
+    def off(pose: Pose) -> Array:
+        return root * (effectors.at(pose.position) - target)
+
+    def step(now: _Search) -> _Search:
+        pose = now.pose
+        moves = jax.vmap(effectors.at)(pose.slope) * span[:, None, None]
+        slopes = (root * moves).reshape(len(span), -1)
+        matrix = slopes @ slopes.T
+        damped = matrix + jnp.diag(now.damping * jnp.trace(matrix) + jnp.finfo(kind).tiny * jnp.ones_like(span))
+        sides, room = _room(given, pose, bounds, span)
+        move = minimise(damped, slopes @ off(pose).reshape(-1), sides, room)
+        drive = jnp.clip(pose.drive + span * move, bounds.low, bounds.high)
+        expected = pose.position + jnp.tensordot(drive - pose.drive, pose.slope, 1)
+        there = pose_at(given, expected, drive, size=size, settings=settings)
+        cost = 0.5 * (off(there) ** 2).sum()
+        good = there.converged & (cost < now.cost) & _within(given, there, bounds)
+        far = jnp.sqrt((jnp.tensordot(move, moves, 1) ** 2).sum(-1)).max()
+        # Close to the end rounding decides whether a step is an improvement.
+        arrived = (far <= still) & (now.damping <= 1) | (~good & (far <= 30 * still))
+        kept = jax.tree.map(lambda new, old: jnp.where(good, new, old), there, pose)
+        gap = jnp.sqrt(((effectors.at(kept.position) - target) ** 2).sum(-1)).max()
+        eased = jnp.where(now.damping > LEAST_DAMPING, now.damping / 10, LEAST_DAMPING)
+        return _Search(
+            pose=kept,
+            cost=jnp.where(good, cost, now.cost),
+            damping=jnp.where(good, eased, jnp.maximum(10 * now.damping, FIRST_DAMPING)),
+            iterations=now.iterations + 1,
+            done=arrived | (gap <= near) | (now.damping > 1e8),
+        )
+
+    def go_on(now: _Search) -> Array:
+        return ~now.done & (now.iterations < settings.most_iterations)
+
+    first = start._replace(drive=jnp.clip(start.drive, bounds.low, bounds.high))
+    begun = 0.5 * (off(first) ** 2).sum()
+    gap = jnp.sqrt((off(first) ** 2).sum(-1)).max()
+    search = _Search(
+        first, begun, jnp.full((), LEAST_DAMPING, kind), jnp.zeros((), jnp.int32), (gap <= near) | ~start.converged
+    )
+    last = jax.lax.while_loop(go_on, step, search)
+    effector = effectors.at(last.pose.position)
+    distance = jnp.sqrt(((effector - target) ** 2).sum(-1))
+    return Reached(
+        pose=last.pose,
+        effector=effector,
+        distance=distance,
+        iterations=last.iterations,
+        arrived=last.done & last.pose.converged,
+        reached=(distance <= near).all() & last.pose.converged,
+    )
+
+
+def track(
+    given: Resting,
+    effectors: Effectors,
+    targets: Array,
+    bounds: Bounds,
+    start: Pose,
+    *,
+    change: Array,
+    change_of_others: Array,
+    size: Array | float,
+    settings: ReachSettings | None = None,
+) -> Reached:
+    """One target after the other [m], (targets, effectors, dimension), each from the pose before.
+
+    change, change_of_others: of drives and of what is not driven, at most, from one target to the next, each (m,).
+    """
+
+    def one(pose: Pose, target: Array) -> tuple[Pose, Reached]:
+        within = limited(bounds, pose.drive, change)
+        here = others(given, pose)
+        within = within._replace(
+            low_other=jnp.maximum(bounds.low_other, here - change_of_others),
+            high_other=jnp.minimum(bounds.high_other, here + change_of_others),
+        )
+        found = reach(given, effectors, target, within, pose, size=size, settings=settings)
+        return found.pose, found
+
+    return jax.lax.scan(one, start, targets)[1]
+
+
+def limited(bounds: Bounds, drive: Array, change: Array) -> Bounds:
+    """Bounds of drives that may not change by more than this."""
+    return bounds._replace(
+        low=jnp.maximum(bounds.low, drive - change), high=jnp.minimum(bounds.high, drive + change)
+    )
+
+
+LEAST_DAMPING, FIRST_DAMPING = 1e-9, 1e-4
+"""Over the sum of curvatures."""
+MARGIN = 1e-6
+"""Searches keep this share of the range away from bounds of what is not driven, and are allowed to err as much."""
+
+
+def others(given: Resting, pose: Pose) -> Array:
+    """What is not driven: added volume over that at rest, or pressure [Pa], (m,)."""
+    return _others(given, pose.position, pose.drive)
+
+
+def _others(given: Resting, position: Array, drive: Array) -> Array:
+    chambers = given.model.chambers
+    assert chambers is not None
+    added = chamber_volumes(given.model, position) / _not_nothing(chambers.rest_volume) - 1
+    pressure = chamber_pressures(given.model, position, drive)
+    return jnp.where(chambers.numbers.by_volume > 0, pressure, added)
+
+
+def _room(given: Resting, pose: Pose, bounds: Bounds, span: Array) -> tuple[Array, Array]:
+    """Sides A and bounds b of A v ≤ b for moves in units of the drives' ranges."""
+
+    def along(position: Array, drive: Array) -> tuple[Array, Array]:
+        here = pose.position, pose.drive
+        return jax.jvp(lambda *place: _others(given, *place), here, (position, drive))
+
+    stretched = span.reshape(-1, *(1,) * (pose.slope.ndim - 1)) * pose.slope
+    value, slope = jax.vmap(along, out_axes=(None, 1))(stretched, jnp.diag(span))
+    low, high, range_ = _inner(bounds)
+    unit = jnp.eye(len(span), dtype=span.dtype)
+    sides = jnp.concatenate([unit, -unit, slope / range_[:, None], -slope / range_[:, None]])
+    room = jnp.concatenate(
+        [
+            (bounds.high - pose.drive) / span,
+            (pose.drive - bounds.low) / span,
+            (high - value) / range_,
+            (value - low) / range_,
+        ]
+    )
+    return sides, jnp.clip(room, 0, FAR)
+
+
+FAR = 1e3
+"""Ranges: no step goes as far."""
+
+
+def _within(given: Resting, pose: Pose, bounds: Bounds) -> Array:
+    low, high, range_ = _inner(bounds)
+    value = others(given, pose)
+    allowed = MARGIN * range_
+    return ((value <= high + allowed) & (value >= low - allowed)).all()
+
+
+def _inner(bounds: Bounds) -> tuple[Array, Array, Array]:
+    """Bounds of what is not driven, a little inside, and their range, which is never too large for a number."""
+    range_ = jnp.clip(bounds.high_other - bounds.low_other, 1e-9, 1e12)
+    return bounds.low_other + MARGIN * range_, bounds.high_other - MARGIN * range_, range_
+
+
+def _not_nothing(volume: Array) -> Array:
+    return jnp.where(volume > 0, volume, 1)
+
+
+def _of(value: float | None, kind: jnp.dtype, double: float, single: float) -> float:
+    if value is not None:
+        return value
+    return double if kind == jnp.float64 else single
