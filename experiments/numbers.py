@@ -22,3 +22,14 @@ def clock(seconds: float) -> str:
     if hours:
         return f"{hours} h {minutes:02d} min"
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
+def volume(size: float) -> str:
+    """From cubic metres to cubic centimetres or litres, in three digits: 0.0018 is 1.8 l."""
+    return f"{1e6 * size:.3g} cm³" if size < 1e-3 else f"{1e3 * size:.3g} l"
+
+
+def pressures(low: float, high: float) -> str:
+    """A range from pascals to pascals or kilopascals, in three digits: '0 to 1.5 kPa'."""
+    unit, per = ("kPa", 1e3) if max(abs(low), abs(high)) >= 1e3 else ("Pa", 1.0)
+    return f"{low / per:.3g} to {high / per:.3g} {unit}"

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from experiments.config import load_scene
 from experiments.devices import check_implementation
 from experiments.files import replacing, target_file
-from vsr.scene import Outcome, Scene, simulate
+from vsr.drawing.chambers import chambers_of
+from vsr.scene import Outcome, Scene, precision, simulate
 
 DRAWINGS = (".gif", ".png")
 
@@ -19,21 +23,61 @@ def run(file: str, out: str | None) -> tuple[Scene, Outcome]:
     target = None if out is None else target_file("--out", out, DRAWINGS)
     scene = load_scene(file)
     check_implementation(scene.physics)
-    outcome = simulate(scene, keep_trajectory=target is not None)
+    has_fluid = any(material.fluid for material in scene.robot.body.materials.values())
+    outcome = simulate(scene, keep_trajectory=target is not None or has_fluid)
     if target is not None:
         draw(Path(file).stem, scene, outcome, target)
     return scene, outcome
 
 
+@dataclass(frozen=True)
+class ChamberRange:
+    """What one chamber of fluid did in an episode; ranges from the lowest to the highest."""
+
+    rest_volume: float
+    """[m³]"""
+    pressure: tuple[float, float]
+    """at the port, above that outside [Pa]"""
+    volume: tuple[float, float]
+    """over that at rest"""
+
+
+def chamber_ranges(scene: Scene, outcome: Outcome) -> list[ChamberRange] | None:
+    """Of all chambers, as long as their numbers are finite; None without fluid."""
+    if outcome.model is None or outcome.trajectory is None:
+        return None
+    with precision(scene.physics.precision):
+        chambers = chambers_of(outcome.model, outcome.trajectory)
+    if chambers is None:
+        return None
+    known = np.isfinite(chambers.pressure).all(1) & np.isfinite(chambers.volume).all(1)
+    pressure, volume = chambers.pressure[known], chambers.volume[known]
+    return [
+        ChamberRange(
+            float(size),
+            (float(pressure[:, number].min()), float(pressure[:, number].max())),
+            (float(volume[:, number].min()), float(volume[:, number].max())),
+        )
+        for number, size in enumerate(chambers.rest_volume if known.any() else ())
+    ]
+
+
 def as_json(scene: Scene, outcome: Outcome) -> str:
-    """Measures and how they were got; a failed episode's measures are null, as are broken springs where none can."""
-    schedule = outcome.schedule
+    """Measures and how they were got; a failed episode's measures are null, as are broken springs where none can
+    and chambers where there is no fluid."""
+    schedule, chambers = outcome.schedule, chamber_ranges(scene, outcome)
     return json.dumps(
         {
             "measures": {name: value if math.isfinite(value) else None for name, value in outcome.measures.items()},
             "failed": outcome.failed,
             "failure": outcome.failure.name if outcome.failed else None,
             "broken_springs": outcome.broken_springs,
+            "chambers": None
+            if chambers is None
+            else [
+                {"rest_volume_m3": one.rest_volume, "pressure_pa": one.pressure, "volume_ratio": one.volume}
+                for one in chambers
+            ],
             "voxels": int(scene.robot.body.present.sum()),
             "duration_s": schedule.total_time,
             "time_step_s": schedule.time_step,

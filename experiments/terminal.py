@@ -12,8 +12,9 @@ from rich.table import Table
 
 from experiments.console import console_for_tables, warn
 from experiments.files import without_nan
-from experiments.numbers import count, number
+from experiments.numbers import count, number, pressures, volume
 from experiments.plot.comparison import Comparison
+from experiments.simulate import ChamberRange, chamber_ranges
 from experiments.units import UNITS
 from vsr.scene import Outcome, Scene
 
@@ -35,11 +36,22 @@ def show_outcome(name: str, scene: Scene, outcome: Outcome, out: str | None) -> 
     if outcome.broken_springs is not None and "broken_springs" not in outcome.measures:
         table.add_row("broken_springs", str(outcome.broken_springs), "")
     console.print(table)
+    _show_chambers(chamber_ranges(scene, outcome) or ())
     if outcome.failed:
         advice = f" ({outcome.advice})" if outcome.advice else ""
         console.print(f"failed: {outcome.failure.label}{advice}", style="red", markup=False)
     if out:
         console.print(f"drawn in {out}", highlight=False, soft_wrap=True, markup=False)
+
+
+def _show_chambers(chambers: Sequence[ChamberRange]) -> None:
+    table = Table(box=None, show_header=False)
+    for index, chamber in enumerate(chambers, 1):
+        low, high = chamber.volume
+        size = f"{volume(chamber.rest_volume)} at rest, {low:.2f} to {high:.2f} of that"
+        table.add_row(f"chamber {index}", pressures(*chamber.pressure), size)
+    if chambers:
+        console_for_tables().print(table)
 
 
 def show_comparison(comparison: Comparison, as_json: bool) -> None:

@@ -273,7 +273,8 @@ def test_the_page_draws_overlays_only_when_asked_for(recorded, tmp_path, name):
     if node is None:
         pytest.skip("node is not installed, so the page cannot be drawn")
     (tmp_path / "page.json").write_text(json.dumps(embedded(page([recorded[name]], Look()))))
-    scripts = json.dumps([str(ASSETS / script) for script in ("decode.js", "motion.js", "overlays.js", "plane.js")])
+    names = ("decode", "motion", "overlays", "chambers", "plane")
+    scripts = json.dumps([str(ASSETS / f"{name}.js") for name in names])
     write_text(
         tmp_path / "run.js",
         """

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from experiments.numbers import count, number
+from experiments.numbers import count, number, volume
 from experiments.play.page import page as viewer_page
 from experiments.play.recordings import RecordedRobot, record_robot
 from experiments.play.sources import Source
@@ -155,7 +155,7 @@ def _chambers(robot: RecordedRobot, place: int) -> Markup | None:
     if chambers is None:
         return None
     chart = charts.chambers_chart(robot.recording.time, chambers, f"fluid{place}")
-    sizes = ", ".join(sections.volume(float(size)) for size in chambers.rest_volume[: charts.MOST_CHAMBERS])
+    sizes = ", ".join(volume(float(size)) for size in chambers.rest_volume[: charts.MOST_CHAMBERS])
     more = len(chambers.rest_volume) - charts.MOST_CHAMBERS
     caption = (
         f"Chambers of {robot.name}: pressure at the port above that outside, and volume over that at rest ({sizes}"
