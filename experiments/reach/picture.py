@@ -213,7 +213,9 @@ def _obstacles(axes: Axes, spec: Reach, view: tuple[int, int, int], limits: np.n
             along, reach = np.array([-normal[1], normal[0]]), 2 * np.ptp(limits, axis=0).max()
             point = 1e3 * np.array(obstacle.point)[[first, second]]
             corners = [point - reach * along, point + reach * along]
-            axes.fill(*np.array([*corners, corners[1] - reach * normal, corners[0] - reach * normal]).T, color="#8f8f8f")
+            axes.fill(
+                *np.array([*corners, corners[1] - reach * normal, corners[0] - reach * normal]).T, color="#8f8f8f"
+            )
 
 
 def _frame(axes: Axes, limits: np.ndarray) -> None:
