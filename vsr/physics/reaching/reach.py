@@ -184,6 +184,8 @@ def reach(
         far = jnp.sqrt((jnp.tensordot(move, moves, 1) ** 2).sum(-1)).max()
         # Close to the end rounding decides whether a step is an improvement.
         arrived = (far <= still) & (now.damping <= 1) | (~good & (far <= 30 * still))
+        # Far from a target the last steps go along a curve about it, and bring next to nothing.
+        arrived = arrived | (good & (jnp.sqrt(2 * now.cost) - jnp.sqrt(2 * cost) <= LITTLE * still))
         kept = jax.tree.map(lambda new, old: jnp.where(good, new, old), there, pose)
         gap = jnp.sqrt(((effectors.at(kept.position) - target) ** 2).sum(-1)).max()
         eased = jnp.where(now.damping > LEAST_DAMPING, now.damping / 10, LEAST_DAMPING)
@@ -254,6 +256,8 @@ def limited(bounds: Bounds, drive: Array, change: Array) -> Bounds:
 
 LEAST_DAMPING, FIRST_DAMPING = 1e-9, 1e-4
 """Over the sum of curvatures."""
+LITTLE = 1e-2
+"""Of what counts as standing still: a search ends with a step that brings its effectors no nearer than this."""
 MARGIN = 1e-6
 """Searches keep this share of the range away from bounds of what is not driven, and are allowed to err as much."""
 
