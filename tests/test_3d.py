@@ -13,7 +13,7 @@ from experiments.encodings.connectivity import largest_component
 from experiments.experiment import Experiment
 from experiments.runs import read_run
 from vsr.body import Body
-from vsr.drawing.painter import outer_faces
+from vsr.drawing.faces import outer_faces
 from vsr.drawing.recording import recording_of
 from vsr.environment import Environment
 from vsr.episode import Trajectory

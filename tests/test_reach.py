@@ -11,10 +11,10 @@ from click.testing import CliRunner
 
 import cli
 from experiments.config import load_reach
-from experiments.reach.solving import _pose, bounds_of, problem_of, solve
+from experiments.reach.solving import _pose, problem_of, solve
 from experiments.reach.spec import Reach
 from vsr.physics.equilibrium.voxels import depth
-from vsr.physics.reaching import Bounds, reach, track
+from vsr.physics.reaching import Bounds, bounds_of, reach, track
 from vsr.physics.reaching.quadratic import minimise
 from vsr.physics.reaching.reach import others
 from vsr.scene import precision

@@ -6,18 +6,20 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from PIL import Image
 
 from experiments.config.problems import UserError
 from experiments.play.recordings import RecordedRobot
+from vsr.drawing.chambers import pressure_scale
 from vsr.drawing.colours import MATERIALS, SCALES, Scale, rgb
 from vsr.drawing.grains import grain_scale
 from vsr.drawing.legend import legend
 from vsr.drawing.outlines import BRIGHTNESS
 from vsr.drawing.overlays import PAPER, SenseMark, sense_marks
-from vsr.drawing.painter import Look, Painter
+from vsr.drawing.painter import GROUND_FROM_ABOVE, SEE_THROUGH, Look, Painter
 from vsr.drawing.recording import size_word
 
 GIF_RATE, MP4_RATE = 20, 30
@@ -28,6 +30,14 @@ PANEL, SMALL_PANEL, STRIP_PANEL = (640, 420), (440, 300), (300, 230)
 STRIP_MOMENTS = 6
 Tick = Callable[[], None]
 """Called after every frame."""
+
+
+class _Keys(NamedTuple):
+    """What is the same for all robots that are shown side by side."""
+
+    marks: tuple[SenseMark, ...]
+    grains: Scale | None
+    fluid: Scale | None
 
 
 class Film:
@@ -47,8 +57,7 @@ class Film:
         end = min(seconds, max(float(robot.recording.time[-1]) for robot in robots))
         times = np.arange(round(end * rate) + 1) / rate
         self.moments = len(times)
-        grains = _grain_colours(robots, look)
-        self.painters = _painters(robots, look, times, self.panel, _marks(robots), grains)
+        self.painters = _painters(robots, look, times, self.panel, _keys(robots, look))
         self.columns = math.ceil(math.sqrt(len(robots)))
         self.key = _legend(robots, look, self.columns * self.panel[0])
         rows = math.ceil(len(robots) / self.columns)
@@ -120,13 +129,13 @@ def write_strip(
 ) -> None:
     """A row of moments for every robot, equally apart from the first to the last; span: only between these [s]."""
     panel = width, height = SMALL_PANEL if "sensors" in look.overlays else STRIP_PANEL
-    key, marks, grains = _legend(robots, look, STRIP_MOMENTS * width), _marks(robots), _grain_colours(robots, look)
+    key, keys = _legend(robots, look, STRIP_MOMENTS * width), _keys(robots, look)
     sheet = Image.new("RGB", (STRIP_MOMENTS * width, len(robots) * height + key.height), PAPER)
     for row, robot in enumerate(robots):
         times = np.linspace(*(span or (0, robot.recording.time[-1])), STRIP_MOMENTS)
         # The camera and the path need the moments between.
         fine = np.unique(np.concatenate([robot.recording.time, times]))
-        painter = _painters([robot], look, fine, panel, marks, grains)[0]
+        painter = _painters([robot], look, fine, panel, keys)[0]
         for column, moment in enumerate(np.searchsorted(fine, times)):
             sheet.paste(painter.paint(int(moment)), (column * width, row * height))
             tick()
@@ -139,8 +148,7 @@ def _painters(
     look: Look,
     times: np.ndarray,
     panel: tuple[int, int],
-    marks: Sequence[SenseMark],
-    grains: Scale | None,
+    keys: _Keys,
 ) -> list[Painter]:
     return [
         Painter(
@@ -149,25 +157,27 @@ def _painters(
             look,
             title=robot.name,
             size=panel,
-            marks=marks,
-            grain_colours=grains,
+            marks=keys.marks,
+            grain_colours=keys.grains,
+            fluid_colours=keys.fluid,
         )
         for robot in robots
     ]
 
 
-def _marks(robots: Sequence[RecordedRobot]) -> tuple[SenseMark, ...]:
-    return sense_marks(robot.recording for robot in robots)
-
-
-def _grain_colours(robots: Sequence[RecordedRobot], look: Look) -> Scale | None:
-    return grain_scale((robot.recording.grains for robot in robots), look.grains_by)
+def _keys(robots: Sequence[RecordedRobot], look: Look) -> _Keys:
+    recordings = [robot.recording for robot in robots]
+    return _Keys(
+        sense_marks(recordings),
+        grain_scale((recording.grains for recording in recordings), look.grains_by),
+        pressure_scale(recording.chambers for recording in recordings),
+    )
 
 
 def _legend(robots: Sequence[RecordedRobot], look: Look, width: int) -> Image.Image:
-    size = size_word(robot.recording for robot in robots)
-    grains = _grain_colours(robots, look)
-    return legend(look, width, _symbols(robots), size=size, marks=_marks(robots), grains=grains)
+    size, keys = size_word(robot.recording for robot in robots), _keys(robots, look)
+    symbols = _symbols(robots)
+    return legend(look, width, symbols, size=size, marks=keys.marks, grains=keys.grains, fluid=keys.fluid)
 
 
 def _symbols(robots: Sequence[RecordedRobot]) -> tuple[str, ...]:
@@ -185,10 +195,14 @@ def _palette(film: Film) -> Image.Image:
     ]
     width = max(film.size[0], chosen[0].width)
     pieces = [film.key.resize((width, film.key.height)), *chosen]
-    if (
-        film.painters[0].grain_colours is not None
-    ):  # the colours of grains would crowd those of voxels out of the palette
-        pieces += [_voxel_colours(film.painters[0].look, width, image.height // 4) for image in chosen]
+    first = film.painters[0]
+    if first.grain_colours or first.fluid_colours:  # their colours would crowd those of voxels out of the palette
+        pieces += [_voxel_colours(first.look, width, image.height // 4) for image in chosen]
+    if first.fluid_colours:
+        pieces += [_shaded(first.fluid_colours, width, image.height // 4) for image in chosen]
+    if first.fluid_colours and first.is_3d:
+        behind = (PAPER, GROUND_FROM_ABOVE)
+        pieces += [_before(colour, _voxel_colours(first.look, width, chosen[0].height // 2)) for colour in behind]
     sample = Image.new("RGB", (width, sum(image.height for image in pieces)), PAPER)
     top = 0
     for image in pieces:
@@ -203,7 +217,20 @@ def _voxel_colours(look: Look, width: int, height: int) -> Image.Image:
         table = rgb(MATERIALS[look.palette])
         colours = table[np.arange(width) * len(table) // width]
     else:
-        scale = SCALES[look.palette][look.colour_by]
-        colours = scale.colours(np.linspace(*scale.ends, width))
+        return _shaded(SCALES[look.palette][look.colour_by], width, height)
+    return _in_rows(colours, height)
+
+
+def _shaded(scale: Scale, width: int, height: int) -> Image.Image:
+    """All colours of a scale, likewise."""
+    return _in_rows(scale.colours(np.linspace(*scale.ends, width)), height)
+
+
+def _before(colour: str, faces: Image.Image) -> Image.Image:
+    """Faces through which a colour is seen."""
+    return Image.blend(Image.new("RGB", faces.size, colour), faces, SEE_THROUGH / 255)
+
+
+def _in_rows(colours: np.ndarray, height: int) -> Image.Image:
     rows = np.stack([colours * shade for shade in BRIGHTNESS.values()])
-    return Image.fromarray(rows.astype(np.uint8)).resize((width, height), Image.Resampling.NEAREST)
+    return Image.fromarray(rows.astype(np.uint8)).resize((len(colours), height), Image.Resampling.NEAREST)

@@ -27,6 +27,11 @@ GRAIN_FORCES = 64
 GRAIN_SPEED = 0.02
 """Quantum of grains' speeds [m/s]."""
 
+PRESSURE_STEPS = 500
+"""Steps of a chamber's pressure from 0 to the largest."""
+CHAMBER_VOLUME = 0.002
+"""Quantum of a chamber's volume over that at rest."""
+
 
 @dataclass(frozen=True)
 class Stream:
@@ -59,6 +64,11 @@ def streams_of(recording: Recording) -> list[Stream]:
     ]
     if recording.broken is not None and recording.broken.any():
         streams.append(Stream("broken", 1.0, series(recording.broken)))
+    if recording.chambers is not None:
+        chambers = recording.chambers
+        most = float(np.abs(chambers.pressure).max()) or 1.0
+        streams.append(Stream("pressure", most / PRESSURE_STEPS, series(chambers.pressure)))
+        streams.append(Stream("volume", CHAMBER_VOLUME, series(chambers.volume)))
     if recording.grains is not None:
         grains = recording.grains
         streams.append(Stream("grains", float(grains.radius.min()) / GRAIN_STEPS, series(grains.position)))

@@ -14,11 +14,13 @@ import numpy as np
 
 from experiments.play.packing import pack, streams_of
 from experiments.play.recordings import RecordedRobot
+from vsr.drawing.chambers import pressure_scale, walls
 from vsr.drawing.colours import DARK, GRAIN_QUANTITIES, LIGHTNESS, MATERIALS, SCALES
+from vsr.drawing.faces import parts_outside_fluid
 from vsr.drawing.grains import RecordedGrains, grain_scale
 from vsr.drawing.outlines import FACES
 from vsr.drawing.overlays import OVERLAYS, description, sense_marks
-from vsr.drawing.painter import Look
+from vsr.drawing.painter import WALL, Look
 from vsr.drawing.recording import Recording, size_word
 from vsr.drawing.spring_lines import square_springs
 from vsr.environment import Environment
@@ -38,6 +40,7 @@ def page(robots: Sequence[RecordedRobot], look: Look, *, repeat: bool = False) -
     inner = "2d" if len(set(is_3d)) == 2 else not any(is_3d)
     size = size_word([robot.recording for robot in robots])
     marks = sense_marks(robot.recording for robot in robots)
+    pressures = pressure_scale(robot.recording.chambers for robot in robots)
     data = {
         "robots": [_data_of(robot) for robot in robots],
         "overlays": description(),
@@ -45,9 +48,10 @@ def page(robots: Sequence[RecordedRobot], look: Look, *, repeat: bool = False) -
         "scales": {
             palette: {name: asdict(scale) for name, scale in scales.items()} for palette, scales in SCALES.items()
         },
+        "pressureScale": None if pressures is None else asdict(pressures),
         "grainScales": _grain_scales([robot.recording.grains for robot in robots]),
         "materials": MATERIALS,
-        "lines": {"lightness": LIGHTNESS.tolist(), "dark": DARK},
+        "lines": {"lightness": LIGHTNESS.tolist(), "dark": DARK, "wall": WALL},
         "squareSprings": square_springs(),
         "pointSprings": {dimension: spring_corners(dimension) for dimension in (2, 3)},
         "faces": [{"axis": axis, "side": side, "corners": corners} for (axis, side), corners in FACES.items()],
@@ -59,10 +63,11 @@ def page(robots: Sequence[RecordedRobot], look: Look, *, repeat: bool = False) -
             "masses": inner,
             "springs": inner,
             "repeat": repeat,
+            "pressure": pressures is not None,
             **{overlay: overlay in look.overlays for overlay in OVERLAYS},
         },
     }
-    scripts = [_asset("decode.js"), _asset("motion.js"), _asset("overlays.js"), _asset("plane.js")]
+    scripts = [_asset(f"{name}.js") for name in ("decode", "motion", "overlays", "chambers", "plane")]
     if any(is_3d):
         scripts += [f"/*\n{_asset('three.LICENSE')}*/\n{_asset('three.min.js')}", _asset("space.js")]
     scripts.append(_asset("player.js"))
@@ -97,7 +102,27 @@ def _data_of(robot: RecordedRobot) -> dict[str, Any]:
         "felt": [{"label": sense.label, "has": sense.has.astype(int).tolist()} for sense in recording.felt],
         "ground": _ground(robot, recording),
         "grains": _grains(recording.grains),
+        "chambers": _chambers(recording),
         "packed": pack(streams_of(recording)),
+    }
+
+
+def _chambers(recording: Recording) -> dict[str, Any] | None:
+    """What does not change of them, and what fluid voxels lack: springs that are in no membrane, masses amid fluid."""
+    chambers = recording.chambers
+    if chambers is None:
+        return None
+    voxels, corners = found = walls(chambers.chamber, recording.place)
+    parts, outside = np.arange(recording.position.shape[1]), parts_outside_fluid(recording, found)
+    lacking = np.zeros((len(chambers.chamber), 0)) if recording.lacking is None else recording.lacking
+    return {
+        "count": len(chambers.rest_volume),
+        "chamber": chambers.chamber.tolist(),
+        "walls": [
+            {"voxel": int(voxel), "corners": of_one.tolist()} for voxel, of_one in zip(voxels, corners, strict=True)
+        ],
+        "amid": np.setdiff1d(parts, outside).tolist(),
+        "lacking": [np.flatnonzero(row).tolist() for row in lacking],
     }
 
 

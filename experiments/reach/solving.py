@@ -27,7 +27,7 @@ from vsr.physics.equilibrium.voxels import (
     resting,
 )
 from vsr.physics.points.fluid import followed
-from vsr.physics.reaching import Bounds, Effectors, Pose, Reached, pose_at, reach, track
+from vsr.physics.reaching import Bounds, Effectors, Pose, Reached, bounds_of, pose_at, reach, track
 
 
 class Problem(NamedTuple):
@@ -129,21 +129,6 @@ def effectors_of(body: Body, model: Any, points: list, weights: list[float], dty
             node[number, corner] = layer[(corner, *cell)] * np.prod(nodes) + np.ravel_multi_index(place, nodes)
             share[number, corner] = np.prod([i if s else 1 - i for i, s in zip(inside[::-1], steps, strict=True)])
     return Effectors(jnp.asarray(node), jnp.asarray(share, dtype), jnp.asarray(weights, dtype))
-
-
-def bounds_of(model: Any) -> Bounds:
-    """As the fluids of a model say."""
-    numbers, rest = model.chambers.numbers, model.chambers.rest_volume
-    volume = numbers.by_volume > 0
-    far = NO_LIMIT
-    low_added, high_added = (jnp.clip(part, -far, far) for part in (numbers.low_added, numbers.high_added))
-    low_pressure, high_pressure = (jnp.clip(part, -far, far) for part in (numbers.low_pressure, numbers.high_pressure))
-    return Bounds(
-        low=jnp.where(volume, rest * (1 + low_added), low_pressure),
-        high=jnp.where(volume, rest * (1 + high_added), high_pressure),
-        low_other=jnp.where(volume, low_pressure, low_added),
-        high_other=jnp.where(volume, high_pressure, high_added),
-    )
 
 
 @jax.jit

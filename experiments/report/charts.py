@@ -1,4 +1,4 @@
-"""The charts of a report. All have generations along x, counted from 0."""
+"""The charts of a report. All but that of chambers have generations along x, counted from 0."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ from experiments.numbers import count
 from experiments.plot.curves import draw_curves, goal
 from experiments.plot.figures import with_unit
 from experiments.report.markup import Markup
-from experiments.report.svg import SERIES, inline, page_style
+from experiments.report.svg import INK, SERIES, inline, page_style
 from experiments.runs import Run
 from experiments.runs.lineage import Descent
 from experiments.runs.ranks import middle
+from vsr.drawing.chambers import KILO, RecordedChambers
 
 MARKS = {"founder": "s", "mutation": "^", "crossover": "o"}
 """How a robot was made."""
 BEST, POPULATION, ALL, DESCENT = SERIES[0], SERIES[1], SERIES[2], SERIES[3]
 MOST_SEEDS = 30
 """Drawn as lines of their own."""
+MOST_CHAMBERS = 9
+"""That are named beside a chart."""
 
 
 def overlaid_curves(runs: Sequence[Run], names: Sequence[str]) -> Markup:
@@ -114,6 +117,28 @@ def descent_chart(run: Run, seed: int, descent: Descent, name: str) -> Markup:
         return inline(
             figure, name, f"{measure} of the best robot's ancestors over the generation in which they were made"
         )
+
+
+def chambers_chart(time: np.ndarray, chambers: RecordedChambers, name: str) -> Markup:
+    """Pressures and volumes over time [s]."""
+    unit, per = ("kPa", KILO) if np.abs(chambers.pressure).max() >= KILO else ("Pa", 1.0)
+    count = len(chambers.rest_volume)
+    with page_style():
+        figure = Figure(layout="constrained")
+        figure.set_size_inches(1.15 * figure.get_figwidth(), 1.35 * figure.get_figheight())
+        above, below = figure.subplots(2, 1, sharex=True)
+        for chamber in range(count):
+            style = {"color": SERIES[chamber % len(SERIES)], "lw": 1.4}
+            label = f"chamber {chamber + 1}" if count > 1 and chamber < MOST_CHAMBERS else None
+            above.plot(time, chambers.pressure[:, chamber] / per, label=label, **style)
+            below.plot(time, chambers.volume[:, chamber], **style)
+        above.set(ylabel=f"pressure [{unit}]")
+        below.set(ylabel="volume over\nthat at rest", xlabel="time [s]", xlim=(0, max(time[-1], 1e-9)))
+        for axes, calm in ((above, 0.0), (below, 1.0)):
+            axes.axhline(calm, color=INK, lw=0.6, alpha=0.5)
+        if above.get_legend_handles_labels()[0]:
+            figure.legend(loc="outside upper left", ncols=3, fontsize=8.5, borderaxespad=0.2)
+        return inline(figure, name, "pressure and volume of the best robot's chambers over time")
 
 
 def maker(parents: int) -> str:

@@ -146,7 +146,22 @@ def viewer(runs: Sequence[Findings]) -> Markup:
         loading="lazy",
         class_="viewer" if len(robots) == 1 else "viewer tall",
     )
-    return joined([frame, _measured_again(shown, robots)])
+    return joined([frame, _measured_again(shown, robots), *map(_chambers, robots, range(len(robots)))])
+
+
+def _chambers(robot: RecordedRobot, place: int) -> Markup | None:
+    """What the fluid in a robot does; place: among the robots shown."""
+    chambers = robot.recording.chambers
+    if chambers is None:
+        return None
+    chart = charts.chambers_chart(robot.recording.time, chambers, f"fluid{place}")
+    sizes = ", ".join(sections.volume(float(size)) for size in chambers.rest_volume[: charts.MOST_CHAMBERS])
+    more = len(chambers.rest_volume) - charts.MOST_CHAMBERS
+    caption = (
+        f"Chambers of {robot.name}: pressure at the port above that outside, and volume over that at rest ({sizes}"
+        f"{f' and {more} more' if more > 0 else ''})."
+    )
+    return tag("figure", chart, tag("figcaption", caption), class_="large")
 
 
 def _recorded(found: Findings) -> RecordedRobot:

@@ -37,6 +37,11 @@ def measured(found: Findings, value: float) -> str:
     return f"{number(value)} {unit}" if unit and math.isfinite(value) else number(value)
 
 
+def volume(size: float) -> str:
+    """Of a chamber [m³], in cubic centimetres or litres."""
+    return f"{1e6 * size:.3g} cm³" if size < 1e-3 else f"{1e3 * size:.3g} l"
+
+
 def summary(found: Findings) -> Markup:
     """The run in a few numbers."""
     run, experiment = found.run, found.experiment

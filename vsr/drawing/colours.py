@@ -1,4 +1,5 @@
-"""How voxels are coloured: by area or volume, control value, strain or material; and grains by height or speed.
+"""How voxels are coloured: by area or volume, control value, strain or material; fluid by its pressure; grains by
+height or speed.
 
 The original draws shrunk voxels red, those at rest green and enlarged ones yellow. The colours of the other palette,
 `safe`, can be distinguished by lightness alone, so that colour-blind readers and grey printers lose nothing.
@@ -33,6 +34,8 @@ class Scale:
     """values of the first and the last colour; values beyond get these"""
     stops: tuple[str, ...]
     """colours, equally apart, as #rrggbb"""
+    per: float = 1.0
+    """what values are divided by before they are written: 1000 for thousands"""
 
     def colours(self, values: np.ndarray) -> np.ndarray:
         """Red, green and blue from 0 to 255, (..., 3)."""
@@ -70,6 +73,11 @@ GRAINS: dict[GrainQuantity, Scale] = {
     "force": Scale("forces on grains [N]", (0.0, 1.0), ("#2f3b4d", "#5f8fb8", "#aee0f2")),
 }
 """Of both palettes: the lightness only rises. The ends of heights and forces are those of the bed."""
+
+PRESSURE = ("#a9d2f3", "#4a8fd3", "#0b2f6b")
+"""Of fluid, in both palettes, from no pressure to the largest: the lightness only falls."""
+SUCTION = ("#fff3f9", "#f7d3e9")
+"""Before these where a chamber sucks, from the largest suction to half of it: lighter still, and not blue."""
 
 
 def is_dark(colours: np.ndarray) -> np.ndarray:

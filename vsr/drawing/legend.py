@@ -39,11 +39,13 @@ def legend(
     size: str = "area",
     marks: Sequence[SenseMark] = (),
     grains: Scale | None = None,
+    fluid: Scale | None = None,
 ) -> Image.Image:
     """symbols: of the materials; size: what voxels have, see `size_word`; marks: of the senses, see `sense_marks`;
-    grains: their colours, see `grain_scale`."""
+    grains, fluid: their colours, see `grain_scale` and `pressure_scale`."""
     rows = _rows(_signs(look, marks), width)
-    scales = ROW if grains is None else 2 * ROW
+    others = [scale for scale in (fluid if look.colour_by != "material" else None, grains) if scale is not None]
+    scales = ROW * (1 + len(others))
     image = Image.new("RGB", (width, scales + OVERLAY_ROW * len(rows)), PAPER)
     draw = ImageDraw.Draw(image)
     if look.colour_by == "material":
@@ -51,8 +53,8 @@ def legend(
     else:
         scale = SCALES[look.palette][look.colour_by]
         _paint_scale(image, scale, f"{size} over that at rest" if look.colour_by == "area" else scale.name, 0)
-    if grains is not None:
-        _paint_scale(image, grains, grains.name, ROW)
+    for number, scale in enumerate(others, 1):
+        _paint_scale(image, scale, scale.name, number * ROW)
     for index, row in enumerate(rows):
         middle = scales + OVERLAY_ROW * (index + 0.5) - 4
         for left, icon, text in row:
@@ -77,7 +79,7 @@ def _paint_scale(image: Image.Image, scale: Scale, name: str, top: int) -> None:
     image.paste(Image.fromarray(np.repeat(ramp[None], 12, 0)), (LEFT, top + 4))
     for share in (0.0, 0.5, 1.0):
         value = scale.ends[0] + share * (scale.ends[1] - scale.ends[0])
-        draw.text((LEFT + share * length, top + 18), f"{value:.3g}", fill=INK, font=small, anchor="ma")
+        draw.text((LEFT + share * length, top + 18), f"{value / scale.per:.3g}", fill=INK, font=small, anchor="ma")
     room = image.width - length - LEFT - 30
     draw.text((LEFT + length + 24, top + 10), cut(name, room, small), fill=INK, font=small, anchor="lm")
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from vsr.compute.matrix import product
 from vsr.machines.cameras import Eye, Solid, bodies_seen, grains_seen, ground_seen
 from vsr.physics.grains import GrainState, Pose, at_rest
 from vsr.physics.grains.model import GrainModel
@@ -64,7 +65,7 @@ def _places(camera: Eye, pose: Pose, depth: Array) -> Array:
     """Of what is seen [m], (rows, columns, 3)."""
     left, up = camera.rays()
     own = jnp.stack([jnp.ones_like(left), left, up], -1) * depth[..., None]
-    return pose.position + own @ pose.rotation.T
+    return pose.position + product(own, pose.rotation.T)
 
 
 def _normals(place: Array) -> Array:

@@ -74,7 +74,14 @@ def outcome_png(outcome: Outcome) -> bytes | None:
     chosen = np.linspace(0, len(recording.time) - 1, MOMENTS).round().astype(int)
     panels = [painter.paint(int(moment)) for moment in chosen]
     symbols, width = tuple(scene.robot.body.materials), MOMENTS * MOMENT_PANEL[0]
-    key = legend(look, width, symbols, size=size_word([recording]), grains=painter.grain_colours)
+    key = legend(
+        look,
+        width,
+        symbols,
+        size=size_word([recording]),
+        grains=painter.grain_colours,
+        fluid=painter.fluid_colours,
+    )
     return png([panels, [key]])
 
 

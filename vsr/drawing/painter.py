@@ -1,8 +1,9 @@
 """Pictures of an episode, fast: one panel per robot, painted with Pillow, without a display.
 
 2-D voxels are filled by colour, with their masses and springs over them; of 3-D ones the outer faces are seen from the
-front, above and right. The camera follows the robot. Grains are discs or balls; in 3-D of a strip along x, so that its
-cut shows how deep they lie. Overlays (`vsr.drawing.overlays`) can be switched on.
+front, above and right. Fluid is filled by its pressure, and solid faces around it let it be seen. The camera follows
+the robot. Grains are discs or balls; in 3-D of a strip along x, so that its cut shows how deep they lie. Overlays
+(`vsr.drawing.overlays`) can be switched on.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ import matplotlib
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from vsr.drawing.chambers import pressure_scale, walls
 from vsr.drawing.colours import MATERIALS, SCALES, GrainQuantity, Palette, Quantity, Scale, is_dark, rgb
+from vsr.drawing.faces import look_here, parts_outside_fluid, seen_faces
 from vsr.drawing.grain_pen import Ball, faces_behind, paint_ball, paint_disc
 from vsr.drawing.grains import grain_scale
-from vsr.drawing.outlines import BRIGHTNESS, FACES, RECEDES, ROUND_A_SQUARE, TOWARDS, on_paper
+from vsr.drawing.outlines import RECEDES, ROUND_A_SQUARE, TOWARDS, on_paper
 from vsr.drawing.overlays import ARROW_SECONDS, INK, PAPER, PATH, SCALE_3D, Overlay, SenseMark, VoxelPen, sense_marks
 from vsr.drawing.recording import Recording
 from vsr.drawing.spring_lines import SpringLines
@@ -28,6 +31,10 @@ FINER = 2
 LEFT, TOP, RIGHT, BOTTOM = 46, 26, 8, 36
 """Margins of a panel around the view [pixels]."""
 FAINT = "#e4e4e4"
+WALL = "#0a2450"
+"""Of the lines around chambers."""
+SEE_THROUGH, LINE_OVER_FLUID = 140, 70
+"""Of 255: how much solid faces of 3-D bodies with fluid cover, and their lines before it."""
 GROUND, GROUND_FROM_ABOVE = "#6b6b6b", "#b8b8b8"
 SMOOTH_SECONDS = 1.0
 """Over which the camera's motion is averaged."""
@@ -59,10 +66,11 @@ class Painter:
         timed: bool = True,
         marks: Sequence[SenseMark] | None = None,
         grain_colours: Scale | None = None,
+        fluid_colours: Scale | None = None,
     ):
         """ground: x and y of its line [m], in 3-D where y is 0; size: of the panel [pixels]; timed: whether the
-        moment and the place are written above it; marks, grain_colours: how sensor values and grains are drawn, if not
-        for this robot alone."""
+        moment and the place are written above it; marks, grain_colours, fluid_colours: how sensor values, grains and
+        fluid are drawn, if not for this robot alone."""
         self.timed = timed
         self.marks = sense_marks([recording]) if marks is None else marks
         self.is_3d = recording.dimension == 3
@@ -74,14 +82,17 @@ class Painter:
         self.recording, self.ground, self.look, self.title, self.size = recording, ground, look, title, size
         self.center = on_paper(recording.center)
         self.camera = _smoothed(self.center, recording.time)
-        self.colours = _fill_colours(recording, look)
-        self.faces = outer_faces(recording) if self.is_3d else None
+        self.fluid_colours = fluid_colours or pressure_scale([recording.chambers])
+        self.colours = _fill_colours(recording, look, self.fluid_colours)
+        self.walls = None if recording.chambers is None else walls(recording.chambers.chamber, recording.place)
+        self.faces = seen_faces(recording, self.walls) if self.is_3d else None
         seen = on_paper(recording.corners)
         wide, tall = (seen.max((1, 2)) - seen.min((1, 2))).max(0).tolist()
         view = np.array([size[0] - LEFT - RIGHT, size[1] - TOP - BOTTOM]) * FINER
         self.pixels_per_metre = float(min(view[0] / (1.7 * wide), view[1] / max(1.35 * tall, 0.7 * wide)))
         self.view = view
         self.springs = None if self.is_3d else SpringLines(recording)
+        self.masses = parts_outside_fluid(recording, self.walls)
         # How far before and behind a 3-D robot's middle the ground is seen [m].
         self.aside = max(2.0, 0.5 * np.ptp(recording.place[:, 1]) + 1) * recording.voxel_side if self.is_3d else 0.0
         self.below = self._share_below()
@@ -89,7 +100,7 @@ class Painter:
     def paint(self, moment: int) -> Image.Image:
         """One moment."""
         image = Image.new("RGB", tuple(self.view), PAPER)
-        draw = ImageDraw.Draw(image)
+        draw = ImageDraw.Draw(image, "RGB" if self.walls is None else "RGBA")  # with fluid some colours are blended
         low = self.camera[moment] - self.view * [0.5, self.below] / self.pixels_per_metre
         self._paint_grid(draw, low)
         self._paint_ground(draw, low)
@@ -175,37 +186,56 @@ class Painter:
     def _paint_squares(self, draw: ImageDraw.ImageDraw, low: np.ndarray, moment: int) -> None:
         recording = self.recording
         outline = self._pixels(recording.corners[moment][:, list(ROUND_A_SQUARE)], low)
-        for polygon, fill in zip(
-            outline.reshape(len(outline), -1).tolist(), self.colours[moment].tolist(), strict=True
+        is_fluid = np.zeros(len(outline), bool) if recording.chambers is None else recording.chambers.is_fluid
+        for polygon, fill, flows in zip(
+            outline.reshape(len(outline), -1).tolist(), self.colours[moment].tolist(), is_fluid.tolist(), strict=True
         ):
-            _paint_outlined(draw, polygon, tuple(fill), "#404040")
+            if flows:
+                draw.polygon(polygon, fill=tuple(fill))
+            else:
+                _paint_outlined(draw, polygon, tuple(fill), "#404040")
         dark = is_dark(self.colours[moment])
         assert self.springs is not None
         voxel, ends = self.springs.at(moment)
         lines = self._pixels(ends, low).reshape(-1, 4).tolist()
         for line, on_dark in zip(lines, dark[voxel].tolist(), strict=True):
             draw.line(line, fill="#b4b4b4" if on_dark else "#5c5c5c", width=1)
+        if self.walls is not None:
+            voxel, corner = self.walls
+            for line in self._pixels(recording.corners[moment][voxel[:, None], corner], low).reshape(-1, 4).tolist():
+                draw.line(line, fill=WALL, width=2 * FINER)
         if recording.angle is not None:
             masses = self._pixels(recording.mass_corners[moment][:, :, list(ROUND_A_SQUARE)], low).reshape(-1, 8)
             for polygon, on_dark in zip(masses.tolist(), np.repeat(dark, 4).tolist(), strict=True):
                 draw.polygon(polygon, outline="#d0d0d0" if on_dark else "#202020", width=1)
         else:
-            for x, y in self._pixels(recording.position[moment], low).tolist():
+            for x, y in self._pixels(recording.position[moment][self.masses], low).tolist():
                 draw.ellipse([x - 4, y - 4, x + 4, y + 4], fill="#202020")
 
     def _paint_cubes(self, draw: ImageDraw.ImageDraw, low: np.ndarray, moment: int) -> None:
         assert self.faces is not None
         voxel, corner, shade = self.faces
-        polygon = self.recording.corners[moment][voxel[:, None], corner]
-        middle = polygon.mean(1)
-        order = np.argsort(_nearness(middle))
-        fills = (self.colours[moment][voxel] * shade[:, None]).astype(int)[order].tolist()
-        placed = self._pixels(on_paper(polygon[order]), low).reshape(len(order), -1).tolist()
-        balls = self._balls(low, moment, polygon[order], self.recording.corners[moment].mean(1)[voxel[order]])
+        corners, chambers = self.recording.corners[moment], self.recording.chambers
+        polygon = corners[voxel[:, None], corner]
+        order = np.argsort(_nearness(polygon.mean(1)))
+        solid = len(order)
+        if chambers is not None:  # through solid faces chambers are seen, and not their own far side
+            order = order[look_here(polygon, corners.mean(1)[voxel])[order]]
+            order = order[np.argsort(chambers.is_fluid[voxel[order]], kind="stable")]
+            solid = int((~chambers.is_fluid[voxel[order]]).sum())
+        voxel, shade, polygon = voxel[order], shade[order], polygon[order]
+        fills = (self.colours[moment][voxel] * shade[:, None]).astype(int).tolist()
+        placed = self._pixels(on_paper(polygon), low).reshape(len(order), -1).tolist()
+        balls = self._balls(low, moment, polygon, corners.mean(1)[voxel])
         for number, (outline, fill) in enumerate(zip(placed, fills, strict=True)):
             for ball in balls.get(number, ()):
                 paint_ball(draw, *ball)
-            _paint_outlined(draw, outline, tuple(fill), "#303030")
+            if number >= solid:
+                _paint_outlined(draw, outline, tuple(fill), WALL)
+            else:
+                _paint_outlined(draw, outline, tuple(fill) if chambers is None else (*fill, SEE_THROUGH), "#303030")
+        for outline in placed[:solid] if chambers is not None else ():
+            draw.line([*outline, *outline[:4]], fill=f"#303030{LINE_OVER_FLUID:02x}", width=1)
         for ball in balls.get(len(placed), ()):
             paint_ball(draw, *ball)
 
@@ -321,24 +351,14 @@ def _smoothed(path: np.ndarray, time: np.ndarray) -> np.ndarray:
     return (total[index + near + 1] - total[index - near]) / (2 * near + 1)[:, None]
 
 
-def _fill_colours(recording: Recording, look: Look) -> np.ndarray:
+def _fill_colours(recording: Recording, look: Look, fluid: Scale | None) -> np.ndarray:
     """(moments, voxels, 3)."""
     if look.colour_by == "material":
         table = rgb(MATERIALS[look.palette])
         return np.broadcast_to(table[recording.material % len(table)], (*recording.ratio.shape, 3))
     values = {"area": recording.ratio, "control": recording.control}.get(look.colour_by)
-    return SCALES[look.palette][look.colour_by].colours(recording.strain if values is None else values)
-
-
-def outer_faces(recording: Recording) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Voxel, corners in the order of an outline, and brightness of every face without a neighbour."""
-    taken = {tuple(place): None for place in recording.place.tolist()}
-    voxel, corner, shade = [], [], []
-    for (axis, side), corners in FACES.items():
-        for index, place in enumerate(recording.place.tolist()):
-            place[axis] += side
-            if tuple(place) not in taken:
-                voxel.append(index)
-                corner.append(corners)
-                shade.append(BRIGHTNESS[axis])
-    return np.array(voxel), np.array(corner), np.array(shade)
+    colours = SCALES[look.palette][look.colour_by].colours(recording.strain if values is None else values)
+    if recording.chambers is None or fluid is None:
+        return colours
+    wet = fluid.colours(recording.chambers.voxel_pressure)
+    return np.where(recording.chambers.is_fluid[:, None], wet, colours)

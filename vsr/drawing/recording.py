@@ -16,6 +16,7 @@ import numpy as np
 
 from vsr.body.corners import RING
 from vsr.controllers import Controller, wiring
+from vsr.drawing.chambers import RecordedChambers, chambers_of
 from vsr.drawing.grains import RecordedGrains, grains_of, touched_by_grains
 from vsr.environment import Environment
 from vsr.episode import Trajectory
@@ -94,6 +95,11 @@ class Recording:
     can"""
     grains: RecordedGrains | None = None
     """what it walks on, if that moves"""
+    chambers: RecordedChambers | None = None
+    """None without fluid"""
+    lacking: np.ndarray | None = None
+    """which springs of its groups a fluid voxel has not, as they are in no membrane; counted like `broken`, (voxels,
+    springs); None without fluid"""
 
     @property
     def dimension(self) -> int:
@@ -157,6 +163,7 @@ class Recording:
                 replace(sense, value=sense.value[np.where(share < 1 - 1e-6, before, after)]) for sense in self.felt
             ),
             grains=None if self.grains is None else self.grains.over_time(between),
+            chambers=None if self.chambers is None else self.chambers.over_time(between),
         )
 
 
@@ -199,7 +206,7 @@ def recording_of(
     velocity, ratio, touching, diverged = map(np.asarray, jax.jit(jax.vmap(seen_of))(trajectory.state))
     touched = touched_by_grains(trajectory)
     touching = touching if touched is None else np.maximum(touching, touched)
-    grains = grains_of(trajectory, occupants or {})
+    grains, chambers = grains_of(trajectory, occupants or {}), chambers_of(model, trajectory)
     if grains is not None:
         diverged = diverged | ~grains.finite
     valid = max(int(np.argmax(diverged)), 1) if diverged.any() else len(diverged)
@@ -235,6 +242,8 @@ def recording_of(
             else ()
         ),
         grains=None if grains is None else grains.over_time(lambda values: values[:valid]),
+        chambers=None if chambers is None else chambers.over_time(lambda values: values[:valid]),
+        lacking=fastened.lacking,
     )
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from vsr.body.masses import MASSES
 from vsr.body.shape import Body
+from vsr.drawing.chambers import chambers_at_rest
 from vsr.drawing.recording import Recording
 
 
@@ -34,9 +35,10 @@ def at_rest(body: Body) -> Recording:
         part=np.arange(voxels * corners).reshape(voxels, corners),
         offset=np.zeros((voxels, corners, dimension)),
         half_side=half_side,
-        springs=np.array([[material.has(group) for group in groups] for material in of_voxels]),
+        springs=np.array([[material.has(group) and not material.fluid for group in groups] for material in of_voxels]),
         material=material,
         place=place,
         voxel_side=side,
         failed=False,
+        chambers=chambers_at_rest(body),
     )

@@ -19,7 +19,7 @@ class SpringLines:
                 (voxel, number, first, -1, second, -1)
                 for voxel, has in enumerate(recording.springs)
                 for number, (kind, first, second) in enumerate(spring_corners(2))
-                if has[kind]
+                if has[kind] and (recording.lacking is None or not recording.lacking[voxel, number])
             ]
         else:
             rows = [

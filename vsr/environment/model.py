@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import jax
 import jax.numpy as jnp
@@ -43,6 +44,18 @@ class Sphere:
     """coefficient, ()"""
 
 
+class Contents(Protocol):
+    """A load that goes along with the nodes, and has an energy (vsr.physics.chambers.contents)."""
+
+    def load(self, position: Array, gravity: Array | float) -> Array:
+        """Force on every node [N]; position: [m], both (*nodes, dimension)."""
+        ...
+
+    def energy(self, position: Array, gravity: Array | float) -> Array:
+        """[J], ()."""
+        ...
+
+
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Environment:
@@ -58,6 +71,8 @@ class Environment:
     """force on a node over its squared speed [N s²/m²], () or (*nodes,); None for none"""
     bodies: tuple[Plane | Sphere, ...] = ()
     """fixed obstacles"""
+    contents: Contents | None = None
+    """fluid that presses on the nodes of a lattice from inside; robots have chambers of their own"""
 
 
 def as_exact(environment: Environment, dtype: jnp.dtype) -> Environment:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
 
 from vsr.lattice.box import of_cells
 from vsr.lattice.graph_building import of_graph
@@ -40,8 +42,13 @@ class Mesh:
     @property
     def volume(self) -> float:
         """Enclosed [m³]."""
+        return abs(self.signed_volume)
+
+    @property
+    def signed_volume(self) -> float:
+        """Enclosed [m³]; below 0 for an inner surface, which encloses a void."""
         first, second, third = np.moveaxis(self.corners, 1, 0)
-        return abs(float((np.cross(first, second) * third).sum() / 6))
+        return float((np.cross(first, second) * third).sum() / 6)
 
 
 def read_mesh(path: str | Path, *, scale: float = 1.0) -> Mesh:
@@ -72,6 +79,16 @@ def read_mesh(path: str | Path, *, scale: float = 1.0) -> Mesh:
     if not found.is_winding_consistent:
         raise ValueError(f"{path}: some triangles face inwards, others outwards; make the normals consistent")
     return Mesh(scale * np.asarray(found.triangles, float))
+
+
+def surfaces(mesh: Mesh) -> list[Mesh]:
+    """The closed surfaces of a mesh, each on its own: triangles that hang together by common corners."""
+    _, corner = np.unique(mesh.corners.reshape(-1, 3), axis=0, return_inverse=True)
+    corner = corner.reshape(-1, 3)
+    links = np.concatenate([corner[:, [0, 1]], corner[:, [1, 2]]])
+    size = int(corner.max()) + 1
+    _, part = connected_components(coo_matrix((np.ones(len(links)), links.T), shape=(size, size)), directed=False)
+    return [Mesh(mesh.corners[part[corner[:, 0]] == number]) for number in np.unique(part)]
 
 
 def contains(mesh: Mesh, points: np.ndarray) -> np.ndarray:
@@ -140,12 +157,14 @@ def of_mesh_points(
     seed: int = 0,
     damping_time: float = 0.0,
     damping: float = 0.0,
+    besides: np.ndarray | None = None,
     dtype: jnp.dtype | type = jnp.float32,
 ) -> Lattice:
     """A mesh filled with quasi-uniform random points, each joined to its nearest, where the mesh is.
 
-    count: of points; young_modulus: of the body [Pa]; density: of the body [kg/m³], shared equally by the points;
-    neighbour_count, radius [m]: who is joined (see `neighbours`), the radius if both are given.
+    count: of points; besides: others that are nodes too, and come first [m], (points, 3); young_modulus: of the body
+    [Pa]; density: of the body [kg/m³], shared equally by the points; neighbour_count, radius [m]: who is joined (see
+    `neighbours`), the radius if both are given.
 
     All springs are rods E A / L of one cross section, A = 6 V / sum of L, which gives the body its Young's modulus if
     it deforms evenly: the sum of k L² over 6 V. Random lattices give way unevenly, so they are somewhat softer.
@@ -154,7 +173,7 @@ def of_mesh_points(
         raise ValueError(f"a lattice needs at least 2 points; got {count}")
     random = np.random.default_rng(seed)
     draw = draw_inside(lambda points: contains(mesh, points), mesh.lowest, mesh.highest, random)
-    position = best_candidates(draw, count, candidates=candidates)
+    position = best_candidates(draw, count, candidates=candidates, besides=besides)
     pairs = neighbours(position, count=neighbour_count if radius is None else None, radius=radius)
     length = np.linalg.norm(position[pairs[:, 1]] - position[pairs[:, 0]], axis=1)
     return of_graph(

@@ -175,11 +175,13 @@ class Energy(NamedTuple):
     """0 at height 0"""
     load: Array
     """of constant external forces, 0 at the origin"""
+    contents: Array | float = 0.0
+    """of fluid in chambers and of what keeps up its pressure"""
 
     @property
     def total(self) -> Array:
         """All together; constant where nothing is damped, driven or touched."""
-        return self.kinetic + self.elastic + self.gravitational + self.load
+        return self.kinetic + self.elastic + self.gravitational + self.load + self.contents
 
 
 def energy(lattice: Lattice, environment: Environment, state: State) -> Energy:
@@ -193,4 +195,9 @@ def energy(lattice: Lattice, environment: Environment, state: State) -> Energy:
         elastic=potential_energy(lattice.springs, position, state.time, state.intact),
         gravitational=environment.gravity * (lattice.mass * position[-1]).sum(),
         load=pushed,
+        contents=(
+            jnp.zeros_like(pushed)
+            if environment.contents is None
+            else environment.contents.energy(state.position, environment.gravity)
+        ),
     )

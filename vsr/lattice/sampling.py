@@ -18,18 +18,21 @@ def best_candidates(
     count: int,
     *,
     candidates: int = 20,
+    besides: np.ndarray | None = None,
 ) -> np.ndarray:
     """Quasi-uniform points, (count, dimension): each is the farthest from those before among some random candidates.
 
-    draw: gives a number of random points, (number, dimension). (Mitchell's best-candidate algorithm; the cost grows
+    draw: gives a number of random points, (number, dimension); besides: points that are there already, which come first
+    in what is returned. (Mitchell's best-candidate algorithm; the cost grows
     with the square of the count.)
     """
     pool = draw(count * candidates).reshape(count, candidates, -1)
-    chosen = np.empty((count, pool.shape[-1]))
-    chosen[0] = pool[0, 0]
-    for done in range(1, count):
-        apart = ((pool[done][:, None] - chosen[None, :done]) ** 2).sum(-1).min(1)
-        chosen[done] = pool[done, apart.argmax()]
+    there = np.empty((0, pool.shape[-1])) if besides is None else np.asarray(besides, float)
+    chosen = np.concatenate([there, np.empty((count, pool.shape[-1]))])
+    for done in range(count):
+        before = len(there) + done
+        apart = ((pool[done][:, None] - chosen[None, :before]) ** 2).sum(-1).min(1, initial=np.inf)
+        chosen[before] = pool[done, apart.argmax()]
     return chosen
 
 

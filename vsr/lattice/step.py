@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.compute.materialize import materialize
-from vsr.compute.vector import Vector, dot, minus, split, times
+from vsr.compute.vector import Vector, dot, join, minus, plus, split, times
 from vsr.environment.model import Environment, as_exact, by_components
 from vsr.lattice.contact import touch
 from vsr.lattice.integrators import INTEGRATORS, LAG, ORDER_IN_VELOCITY, NodeState
@@ -105,7 +105,10 @@ def _acceleration(
     def acceleration(moving: NodeState, time: Array) -> Vector:
         force = forces(moving, time)
         if inputs.load is not None:
-            force = tuple(a + b for a, b in zip(force, inputs.load, strict=True))
+            force = plus(force, inputs.load)
+        if around.contents is not None:
+            axis = moving.position[0].ndim
+            force = plus(force, split(around.contents.load(join(moving.position, axis), around.gravity), axis))
         # Settled, because new velocities and positions, and the stages of Runge-Kutta, use it several times.
         change = times(inputs.inverse_mass, materialize(force[0], force))
         change = (*change[:-1], change[-1] - fall)

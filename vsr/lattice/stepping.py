@@ -68,7 +68,7 @@ def stepper(
 ) -> Stepper:
     """Steps of a lattice; raises ValueError for an unknown integrator or an implementation that cannot run."""
     check_integrator(integrator)
-    implementation = chosen(implementation, lattice.mass.dtype, _beyond_kernel(lattice, integrator))
+    implementation = chosen(implementation, lattice.mass.dtype, _beyond_kernel(lattice, environment, integrator))
     inputs = step_inputs(lattice, environment, step)
     if implementation == "xla":
         moved = _plainly(lattice.springs, inputs, step, integrator)
@@ -94,7 +94,7 @@ def as_state(lattice: Lattice, carry: Carry) -> State:
     return State(join(carry.moving.position, axes), join(carry.moving.velocity, axes), carry.time, carry.intact)
 
 
-def _beyond_kernel(lattice: Lattice, integrator: str) -> str | None:
+def _beyond_kernel(lattice: Lattice, environment: Environment, integrator: str) -> str | None:
     """Why the kernel cannot move a lattice, if so."""
     if not isinstance(lattice.springs, GridSprings):
         return "the kernel moves regular grids, and these springs are a graph"
@@ -102,6 +102,8 @@ def _beyond_kernel(lattice: Lattice, integrator: str) -> str | None:
         return "the kernel takes many lattices by vmap, and these have an axis of their own at the end"
     if integrator not in FORCE_EVALUATION_OFFSET:
         return f"the kernel knows the integrators {', '.join(FORCE_EVALUATION_OFFSET)}, and {integrator} was asked for"
+    if environment.contents is not None:
+        return "the kernel knows no chambers, and there is fluid in this lattice"
     return None
 
 

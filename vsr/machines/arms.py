@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from vsr.compute.matrix import product
 from vsr.physics.grains import Pose, at_rest
 from vsr.physics.grains.bodies import turn_by
 
@@ -35,8 +36,8 @@ class Arm:
         place, rotation = jnp.asarray(self.base, angle.dtype), jnp.eye(3, dtype=angle.dtype)
         found = []
         for number, (axis, offset) in enumerate(zip(self.axes, self.offsets, strict=True)):
-            place = place + rotation @ jnp.asarray(offset, angle.dtype)
-            rotation = rotation @ turn_by(angle[number] * jnp.asarray(axis, angle.dtype))
+            place = place + product(rotation, jnp.asarray(offset, angle.dtype))
+            rotation = product(rotation, turn_by(angle[number] * jnp.asarray(axis, angle.dtype)))
             found.append(at_rest(place, rotation))
         return tuple(found)
 

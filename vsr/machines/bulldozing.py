@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from vsr.compute.matrix import product
 from vsr.episode import Transition
 from vsr.machines.cameras import Eye, Sky, eye_view, sky_view
 from vsr.machines.driving import Felt, Pacing, drive, failure_after, leading_to, nothing_felt, pacing
@@ -168,7 +169,7 @@ def observe(scenario: Bulldozing, state: State) -> Observation:
     here = pose_at(state.place)
     solids = [(body, here) for body in grains.bodies[3:]]
     around = [(body, body.motion.at) for body in grains.bodies[1:3]]
-    own = here.rotation.T @ state.felt.force.sum(0)
+    own = product(here.rotation.T, state.felt.force.sum(0))
     return Observation(
         # The hull is behind the camera.
         ego=eye_view(scenario.eye, _eye_at(here), grains, state.grains, [solids[1], *around]),
@@ -221,7 +222,7 @@ def driven_to(place: Array, action: Array, interval: float, clearance: float) ->
     corners = jnp.array(
         [(a, b) for a in (FOOTPRINT[0][0], FOOTPRINT[1][0]) for b in (FOOTPRINT[0][1], FOOTPRINT[1][1])]
     )
-    around = corners @ _turned(after)[:2, :2].T
+    around = product(corners, _turned(after)[:2, :2].T)
     low = jnp.array(WORLD[0]) + clearance - around.min(0)
     high = jnp.array(WORLD[1]) - clearance - around.max(0)
     return jnp.concatenate([jnp.clip(wanted, low, high), after[None]])
@@ -232,7 +233,7 @@ def _eye_at(vehicle: Pose) -> Pose:
     at, down = EYE
     cosine, sine = math.cos(down), math.sin(down)
     tilt = jnp.array([[cosine, 0, sine], [0, 1, 0], [-sine, 0, cosine]])
-    return at_rest(vehicle.position + vehicle.rotation @ jnp.array(at), vehicle.rotation @ tilt)
+    return at_rest(vehicle.position + product(vehicle.rotation, jnp.array(at)), product(vehicle.rotation, tilt))
 
 
 def _turned(yaw: Array) -> Array:

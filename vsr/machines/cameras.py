@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from vsr.compute.matrix import product
 from vsr.compute.vector import Vector, split
 from vsr.physics.grains import Body, GrainState, Pose
 from vsr.physics.grains.model import GrainModel, each
@@ -177,7 +178,7 @@ def footprint(camera: Eye, radius: float) -> tuple[int, int]:
 def grains_seen(camera: Eye, pose: Pose, grains: GrainModel, state: GrainState) -> Array:
     """Depth of grains alone [m], `far` where there are none, (rows, columns)."""
     radius = each(grains.radius, state)
-    forward, left, up = split(pose.rotation.T @ (state.position - pose.position[:, None]), 0)
+    forward, left, up = split(product(pose.rotation.T, state.position - pose.position[:, None]), 0)
     shown = (forward > camera.near) & (forward - radius < camera.far)
     forward = jnp.where(shown, forward, camera.far)  # so that no number is spoilt by what is behind
     rows, columns = (jnp.arange(size) for size in footprint(camera, grains.largest))

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from vsr.compute.matrix import product
 from vsr.environment import Environment
 from vsr.physics.failure import first_of
 from vsr.physics.grains import Grains, GrainState, Pose, Steady
@@ -120,7 +121,7 @@ def leading_to(first: Pose, last: Pose, duration: float) -> Pose:
     return replace(
         first,
         velocity=(last.position - first.position) / duration,
-        spin=rotation_vector(last.rotation @ first.rotation.T) / duration,
+        spin=rotation_vector(product(last.rotation, first.rotation.T)) / duration,
     )
 
 

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from vsr.compute.matrix import product
 from vsr.episode import Transition
 from vsr.machines.arms import FORE, SEVEN_JOINTS, WRIST, planar_angles
 from vsr.machines.cameras import Eye, eye_view
@@ -190,7 +191,7 @@ def links_at(angle: Array) -> tuple[Pose, Pose, Pose]:
 def load(grains: Grains, state: State) -> Array:
     """Mass of the grains whose centres are in the bucket [kg], ()."""
     bucket = links_at(state.angle)[2]
-    own = bucket.rotation.T @ (state.grains.position - bucket.position[:, None])
+    own = product(bucket.rotation.T, state.grains.position - bucket.position[:, None])
     low, high = (jnp.array(corner)[:, None] for corner in CAVITY)
     inside = ((own > low) & (own < high)).all(0)
     return (each(grains.mass, state.grains) * inside).sum()
@@ -231,7 +232,7 @@ def _allowed(angle: Array, clearance: float, above: float) -> Array:
     (x, y, z), (x_end, y_end, z_end) = CAVITY
     sides = (x - 2 * PLATE, x_end + 2 * PLATE), (y - 2 * PLATE, y_end + 2 * PLATE), (z - 2 * PLATE, z_end + 2 * PLATE)
     corners = jnp.array([(a, b, c) for a in sides[0] for b in sides[1] for c in sides[2]])
-    place = bucket.position + corners @ bucket.rotation.T
+    place = bucket.position + product(corners, bucket.rotation.T)
     low, high = jnp.array(BED[0]) + clearance, jnp.array(BED[1]) - clearance
     between = ((place[:, :2] >= low) & (place[:, :2] <= high)).all(1)
     joints = jnp.stack([forearm.position[2], wrist.position[2], bucket.position[2]])

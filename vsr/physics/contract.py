@@ -68,6 +68,21 @@ class RigidParts(NamedTuple):
     """of the masses, 0 for points [m], (voxels,)"""
     springs: np.ndarray
     """whether a voxel has each group of springs, (voxels, groups)"""
+    lacking: np.ndarray | None = None
+    """True for springs of such groups that a fluid voxel has not, (voxels, springs); None if there is no fluid"""
+
+
+class ChambersSeen(NamedTuple):
+    """Chambers of fluid at one moment; m places, some of which may be empty, c the axes of cells."""
+
+    pressure: Array
+    """at the ports, above that outside [Pa], (m,)"""
+    volume_ratio: Array
+    """volume over that at rest, 1 in empty places, (m,)"""
+    rest_volume: Array
+    """[m³], 0 in empty places, (m,)"""
+    member: Array
+    """1 for the voxels of each chamber, (m, c)"""
 
 
 class Engine(Protocol):
@@ -202,6 +217,10 @@ class Engine(Protocol):
 
     def bounding_box(self, model: Any, state: Any) -> tuple[Array, Array]:
         """Lowest and highest coordinates of the body [m], each (dimension,)."""
+        ...
+
+    def chambers(self, model: Any, state: Any, control: Array) -> ChambersSeen | None:
+        """What is seen of the fluid in a body under control values, c; None if there is none."""
         ...
 
     def flaw(self, model: Any) -> Array:

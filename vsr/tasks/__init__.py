@@ -5,8 +5,20 @@ from vsr.tasks.locomotion import Locomotion
 from vsr.tasks.measures import MEASURES
 from vsr.tasks.placement import Placement, has_left, move_rigidly, place
 from vsr.tasks.summary import Summary
+from vsr.tasks.workspace import Workspace
 
-TASKS: dict[str, type[Task]] = {"locomotion": Locomotion}
+TASKS: dict[str, type[Task]] = {"locomotion": Locomotion, "workspace": Workspace}
 """Every described task by its name."""
 
-__all__ = ["MEASURES", "TASKS", "Locomotion", "Placement", "Summary", "Task", "has_left", "move_rigidly", "place"]
+__all__ = [
+    "MEASURES",
+    "TASKS",
+    "Locomotion",
+    "Placement",
+    "Summary",
+    "Task",
+    "Workspace",
+    "has_left",
+    "move_rigidly",
+    "place",
+]

@@ -77,11 +77,37 @@ class RecordedRobot {
           if (has[group]) found.push([this.massCorner(pose, voxel, a, ca), this.massCorner(pose, voxel, b, cb), voxel]);
       } else {
         shared.pointSprings[this.dimension].forEach(([kind, a, b], number, all) => {
-          if (has[kind]) found.push([points[a], points[this.isBroken(pose, voxel * all.length + number) ? a : b], voxel]);
+          if (has[kind] && !this.lacks(voxel, number)) found.push([points[a], points[this.isBroken(pose, voxel * all.length + number) ? a : b], voxel]);
         });
       }
     }
     return found;
+  }
+
+  // Whether a fluid voxel lacks a spring, since that is in no membrane.
+  lacks(voxel, spring) {
+    return this.isFluid(voxel) && this.chambers.lacking[voxel].includes(spring);
+  }
+
+  isFluid(voxel) {
+    return Boolean(this.chambers) && this.chambers.chamber[voxel] >= 0;
+  }
+
+  // The lowest and the highest pressure of all, and 0 [Pa]; never the same.
+  pressureEnds() {
+    if (!this.ends) {
+      const find = (pick) => this.streams.pressure.reduce((found, value) => pick(found, value), 0);
+      this.ends = [find(Math.min), find(Math.max)];
+      if (this.ends[0] === this.ends[1]) this.ends[1] = 1;
+    }
+    return this.ends;
+  }
+
+  // Red, green, blue from 0 to 255: fluid by its pressure, unless materials are asked for.
+  colour(shared, look, pose, voxel) {
+    if (look.colourBy !== "material" && this.isFluid(voxel))
+      return colourOn(shared.pressureScale, this.value("pressure", this.chambers.chamber[voxel], pose.place));
+    return colourOf(shared, look, this.quantity(look.colourBy, pose, voxel));
   }
 
   controlAt(pose, voxel) {

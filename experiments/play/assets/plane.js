@@ -31,6 +31,7 @@ function drawPlane(g, rect, robot, pose, shared, look, theme, time) {
   if (robot.grains) drawDiscs(g, robot, pose, shared, look, scale, at, low[0], low[0] + view.width / scale);
   drawVoxels(g, robot, pose, shared, look, at);
   drawOverlays(g, robot, pose, shared, look, theme, (point) => [...at(point), scale * robot.side]);
+  drawChambers(g, view, robot, pose, shared, look, theme, at);
   g.restore();
   drawFrame(g, view, ticks, at, theme);
   drawTitle(g, rect, view, robot, pose, theme, time);
@@ -100,12 +101,12 @@ function drawVoxels(g, robot, pose, shared, look, at) {
   g.lineJoin = "round";
   const dark = [];
   for (let voxel = 0; voxel < robot.voxels; voxel++) {
-    const colour = colourOf(shared, look, robot.quantity(look.colourBy, pose, voxel)), [r, green, b] = colour;
+    const colour = robot.colour(shared, look, pose, voxel), [r, green, b] = colour;
     dark.push(isDark(colour, shared.lines));
     outline(g, ROUND.map((corner) => at(pose.corners[voxel][corner])));
     g.fillStyle = `rgb(${r},${green},${b})`;
     g.fill();
-    g.strokeStyle = "#404040";
+    g.strokeStyle = robot.isFluid(voxel) ? g.fillStyle : "#404040"; // no line is seen amid fluid
     g.lineWidth = 1;
     g.stroke();
   }
@@ -119,6 +120,13 @@ function drawVoxels(g, robot, pose, shared, look, at) {
       g.stroke();
     }
   }
+  if (robot.chambers) {
+    g.beginPath();
+    for (const { voxel, corners } of robot.chambers.walls) line(g, ...corners.map((corner) => at(pose.corners[voxel][corner])));
+    g.strokeStyle = shared.lines.wall;
+    g.lineWidth = 2;
+    g.stroke();
+  }
   if (!look.masses) return;
   g.lineWidth = 0.7;
   for (let voxel = 0; voxel < robot.voxels; voxel++) {
@@ -128,7 +136,7 @@ function drawVoxels(g, robot, pose, shared, look, at) {
       if (robot.streams.angle) {
         outline(g, ROUND.map((corner) => at(robot.massCorner(pose, voxel, mass, corner))));
         g.stroke();
-      } else {
+      } else if (!robot.chambers || !robot.chambers.amid.includes(robot.part[voxel][mass])) {
         g.beginPath();
         g.arc(...at(pose.masses[voxel][mass]), 2.5, 0, 7);
         g.fill();

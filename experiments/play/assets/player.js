@@ -183,6 +183,7 @@ class Player {
     const { colourBy, palette } = this.look, bar = find("bar"), words = find("words"), add = addSpan;
     this.showMarks();
     this.showSand();
+    this.showFluid();
     bar.replaceChildren();
     words.replaceChildren();
     if (colourBy === "material") {
@@ -202,6 +203,16 @@ class Player {
     bar.style.display = "";
     showScale(scale, bar, words);
     find("meaning").textContent = colourBy === "area" ? `${this.shared.size} over that at rest` : scale.name;
+  }
+
+  showFluid() {
+    const scale = this.shared.pressureScale;
+    find("pressure").hidden = !scale;
+    find("fluidLegend").hidden = !scale || this.look.colourBy === "material";
+    if (!scale) return;
+    find("fluidWords").replaceChildren();
+    showScale(scale, find("fluidBar"), find("fluidWords"));
+    find("fluidMeaning").textContent = scale.name;
   }
 
   showSand() {
@@ -279,10 +290,10 @@ class Player {
   }
 }
 
-function showScale({ stops, ends: [low, high] }, bar, words) {
+function showScale({ stops, ends: [low, high], per }, bar, words) {
   bar.style.background = `linear-gradient(to right, ${stops.join(",")})`;
   words.style.justifyContent = "space-between";
-  for (const share of [0, 0.5, 1]) addSpan(words, `${+(low + share * (high - low)).toPrecision(3)}`);
+  for (const share of [0, 0.5, 1]) addSpan(words, `${+((low + share * (high - low)) / per).toPrecision(3)}`);
 }
 
 function addSpan(owner, text, style) {

@@ -60,6 +60,7 @@ class SpaceView {
     g.clip();
     this.drawScale(g, world, place, theme, target, far, view);
     drawOverlays(g, robot, pose, shared, look, theme, place);
+    drawChambers(g, view, robot, pose, shared, look, theme, place);
     g.restore();
     g.strokeStyle = theme.ink;
     g.lineWidth = 1;
@@ -76,7 +77,8 @@ class SpaceView {
     g.strokeStyle = theme.paper;
     g.fillStyle = theme.ink;
     const step = world.step;
-    const near = (value) => Math.round(value / step) * step;
+    const exact = (value) => +value.toPrecision(12) + 0; // without what binary fractions leave behind
+    const near = (value) => exact(Math.round(value / step) * step);
     const written = [];
     const write = (text, spot) => {
       if (!spot || spot[1] > view.top + view.height - 26) return;
@@ -89,11 +91,11 @@ class SpaceView {
     if (world.robot.ground) {
       const y = near(target[1] - 0.32 * far), x = near(target[0] + 0.32 * far);
       for (let i = -3; i <= 2; i++) {
-        const along = near(target[0]) + i * step;
+        const along = exact(near(target[0]) + i * step);
         write(`x ${along} m`, place([along, y, world.surface(along, y)]));
       }
       for (let i = -1; i <= 3; i++) {
-        const along = near(target[1]) + i * step;
+        const along = exact(near(target[1]) + i * step);
         if (along > y) write(`y ${along} m`, place([x, along, world.surface(x, along)]));
       }
     }
@@ -108,18 +110,57 @@ class World {
   constructor(robot, shared) {
     this.robot = robot;
     this.scene = new THREE.Scene();
-    this.faces = outerFaces(robot, shared.faces);
+    this.faces = outerFaces(robot, shared.faces).filter(({ voxel }) => !robot.isFluid(voxel));
+    this.walls = robot.chambers ? robot.chambers.walls : [];
     this.step = roundStep(robot.extent / 3);
-    const count = this.faces.length;
-    this.skin = this.mesh(new THREE.Mesh(this.geometry(count * 6, true), new THREE.MeshBasicMaterial({ vertexColors: true, side: THREE.DoubleSide, transparent: true, polygonOffset: true, polygonOffsetFactor: 1, polygonOffsetUnits: 1 })));
-    this.edges = this.mesh(new THREE.LineSegments(this.geometry(count * 8), new THREE.LineBasicMaterial({ color: 0x303030 })));
-    const springs = robot.springs.reduce((sum, has) => sum + (has[0] ? 12 : 0) + (has[1] ? 12 : 0) + (has[2] ? 4 : 0), 0);
+    // Of a body with fluid only the near side is painted, and lets through what is inside.
+    this.skin = this.shell(this.faces.length, this.walls.length ? THREE.FrontSide : THREE.DoubleSide);
+    this.edges = this.rims(this.faces.length, this.walls.length > 0);
+    if (this.walls.length) this.addFluid(shared);
+    const springs = robot.springEnds(robot.pose(0), shared).length;
     this.springs = this.mesh(new THREE.LineSegments(this.geometry(springs * 2), new THREE.LineBasicMaterial({ color: 0x606060 })));
     const parts = robot.streams.position.length / robot.moments / 3;
     this.masses = this.mesh(new THREE.Points(this.geometry(parts), new THREE.PointsMaterial({ color: 0x202020, size: 5, sizeAttenuation: false })));
     this.addGround();
     this.level = robot.grains ? shared.grainScales.height.ends[1] : -Infinity;
     if (robot.grains) this.addGrains();
+  }
+
+  // Chambers come after the skin, which leaves no depth behind, so that they have their own colours; then all lines.
+  addFluid(shared) {
+    this.fluid = this.shell(this.walls.length, THREE.DoubleSide);
+    this.fluidEdges = this.rims(this.walls.length, false);
+    this.fluidEdges.material.color.set(shared.lines.wall);
+    [this.skin, this.fluid, this.edges, this.fluidEdges].forEach((object, order) => (object.renderOrder = order));
+    this.fluidEdges.material.transparent = true; // as all that comes in this order
+  }
+
+  shell(count, side) {
+    const material = { vertexColors: true, side, transparent: true, polygonOffset: true, polygonOffsetFactor: 1, polygonOffsetUnits: 1 };
+    return this.mesh(new THREE.Mesh(this.geometry(count * 6, true), new THREE.MeshBasicMaterial(material)));
+  }
+
+  rims(count, faint) {
+    const material = { color: 0x303030, transparent: faint, opacity: faint ? 0.4 : 1 };
+    return this.mesh(new THREE.LineSegments(this.geometry(count * 8), new THREE.LineBasicMaterial(material)));
+  }
+
+  // Faces of voxels with their colours, and lines around them.
+  updateFaces(faces, mesh, edges, pose, colours) {
+    const spot = mesh.geometry.attributes.position, tint = mesh.geometry.attributes.color, rim = edges.geometry.attributes.position;
+    faces.forEach(({ voxel, corners }, index) => {
+      const points = corners.map((corner) => pose.corners[voxel][corner]);
+      const shade = shadeOf(points, mean(pose.corners[voxel])), colour = colours[voxel];
+      [0, 1, 2, 0, 2, 3].forEach((corner, i) => {
+        spot.setXYZ(index * 6 + i, ...points[corner]);
+        tint.setXYZ(index * 6 + i, (colour[0] / 255) * shade, (colour[1] / 255) * shade, (colour[2] / 255) * shade);
+      });
+      for (let i = 0; i < 4; i++) {
+        rim.setXYZ(index * 8 + 2 * i, ...points[i]);
+        rim.setXYZ(index * 8 + 2 * i + 1, ...points[(i + 1) % 4]);
+      }
+    });
+    spot.needsUpdate = tint.needsUpdate = rim.needsUpdate = true;
   }
 
   // Balls of radius 1, to be moved and scaled; they do not turn, so their light side is painted on.
@@ -237,24 +278,11 @@ class World {
     if (this.grains) this.updateGrains(pose, shared, look);
     this.edges.material.color.set(theme.dark ? 0x0c0c0c : 0x303030);
     this.masses.material.color.set(theme.dark ? 0xe0e0e0 : 0x202020);
-    const spot = this.skin.geometry.attributes.position, tint = this.skin.geometry.attributes.color;
-    const rim = this.edges.geometry.attributes.position;
-    const colours = pose.corners.map((_, voxel) => colourOf(shared, look, robot.quantity(look.colourBy, pose, voxel)));
-    this.faces.forEach(({ voxel, corners }, index) => {
-      const points = corners.map((corner) => pose.corners[voxel][corner]);
-      const shade = shadeOf(points, mean(pose.corners[voxel])), colour = colours[voxel];
-      [0, 1, 2, 0, 2, 3].forEach((corner, i) => {
-        spot.setXYZ(index * 6 + i, ...points[corner]);
-        tint.setXYZ(index * 6 + i, (colour[0] / 255) * shade, (colour[1] / 255) * shade, (colour[2] / 255) * shade);
-      });
-      for (let i = 0; i < 4; i++) {
-        rim.setXYZ(index * 8 + 2 * i, ...points[i]);
-        rim.setXYZ(index * 8 + 2 * i + 1, ...points[(i + 1) % 4]);
-      }
-    });
-    spot.needsUpdate = tint.needsUpdate = rim.needsUpdate = true;
-    this.skin.material.opacity = look.springs ? 0.4 : 1;
-    this.skin.material.depthWrite = !look.springs;
+    const colours = pose.corners.map((_, voxel) => robot.colour(shared, look, pose, voxel));
+    this.updateFaces(this.faces, this.skin, this.edges, pose, colours);
+    if (this.fluid) this.updateFaces(this.walls, this.fluid, this.fluidEdges, pose, colours);
+    this.skin.material.opacity = look.springs ? 0.4 : this.fluid ? 0.55 : 1;
+    this.skin.material.depthWrite = !look.springs && !this.fluid;
     this.springs.visible = look.springs;
     this.masses.visible = look.masses;
     if (look.springs) {
@@ -279,9 +307,17 @@ function outerFaces(robot, faces) {
   for (const { axis, side, corners } of faces)
     robot.place.forEach((place, voxel) => {
       const neighbour = place.map((value, i) => (i === axis ? value + side : value));
-      if (!taken.has(String(neighbour))) found.push({ voxel, corners });
+      if (!taken.has(String(neighbour))) found.push({ voxel, corners: outward(corners, axis, side) });
     });
   return found;
+}
+
+// Corners of a face, counted by their bits, against the clock for who sees it from outside.
+function outward(corners, axis, side) {
+  const [u, v] = [(axis + 1) % 3, (axis + 2) % 3], [a, b, , d] = corners;
+  const along = (corner, bit) => ((corner >> bit) & 1) - ((a >> bit) & 1);
+  const turn = along(b, u) * along(d, v) - along(b, v) * along(d, u);
+  return turn === side ? corners : [...corners].reverse();
 }
 
 // How bright a face is that looks away from its voxel's middle.

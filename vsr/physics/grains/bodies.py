@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from vsr.compute.matrix import product
 from vsr.compute.vector import Vector, dot
 from vsr.sdf import Ridge, distance_and_normal
 
@@ -134,7 +135,7 @@ def pushed(body: Body, pose: Pose, push: Reaction) -> Pose:
         position=pose.position,
         rotation=pose.rotation,
         velocity=pose.velocity + push.impulse / body.mass,
-        spin=pose.spin + _yield_to_turning(body, pose) @ push.turning,
+        spin=pose.spin + product(_yield_to_turning(body, pose), push.turning),
     )
 
 
@@ -149,7 +150,7 @@ def moved(pose: Pose, step: float) -> Pose:
     """A free body a step [s] later."""
     return Pose(
         position=pose.position + step * pose.velocity,
-        rotation=turn_by(step * pose.spin) @ pose.rotation,
+        rotation=product(turn_by(step * pose.spin), pose.rotation),
         velocity=pose.velocity,
         spin=pose.spin,
     )
@@ -168,7 +169,7 @@ def _yield_to_turning(body: Body, pose: Pose) -> Array:
     assert body.inertia is not None
     if pose.position.shape[0] == 2:
         return jnp.reshape(1 / body.inertia, (1, 1))
-    return (pose.rotation / body.inertia) @ pose.rotation.T
+    return product(pose.rotation / body.inertia, pose.rotation.T)
 
 
 def turn_by(angle: Array) -> Array:
@@ -180,4 +181,4 @@ def turn_by(angle: Array) -> Array:
     x, y, z = angle / size
     zero = jnp.zeros_like(x)
     across = jnp.array([[zero, -z, y], [z, zero, -x], [-y, x, zero]])
-    return jnp.eye(3, dtype=angle.dtype) + jnp.sin(size) * across + (1 - jnp.cos(size)) * across @ across
+    return jnp.eye(3, dtype=angle.dtype) + jnp.sin(size) * across + (1 - jnp.cos(size)) * product(across, across)

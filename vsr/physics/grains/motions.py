@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from vsr.compute.matrix import product
 from vsr.physics.grains.bodies import Body, Pose, at_rest, turn_by
 
 
@@ -38,7 +39,7 @@ class Steady:
         elapsed = jnp.maximum(time - self.begin, 0)
         return Pose(
             position=self.start.position + elapsed * self.start.velocity,
-            rotation=turn_by(elapsed * self.start.spin) @ self.start.rotation,
+            rotation=product(turn_by(elapsed * self.start.spin), self.start.rotation),
             velocity=jnp.where(moving, self.start.velocity, 0),
             spin=jnp.where(moving, self.start.spin, 0),
         )

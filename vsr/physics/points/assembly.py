@@ -223,6 +223,12 @@ def _chambers(voxel: PointMaterials, found: Found, side: Array, layer: Array, ma
         return (found.member * values).sum(axes) / jnp.maximum(count, 1)
 
     numbers = jax.tree.map(of_chamber, fluid.numbers)
+    # Empty places have moduli, too, because laws divide by them.
+    numbers = replace(
+        numbers,
+        bulk_modulus=jnp.where(count > 0, numbers.bulk_modulus, 1),
+        outside_pressure=jnp.where(count > 0, numbers.outside_pressure, 1),
+    )
     rest_volume = count * side**dimension * fluid.depth
     # Fluid goes along with the walls, so the corners of its voxels that are nodes of walls share its mass.
     in_wall = corners_of_nodes((mass > 0).astype(mass.dtype), layer, dimension)

@@ -20,6 +20,7 @@ from vsr.physics.points import geometry
 from vsr.physics.points.advance import advance_through, beyond_kernel
 from vsr.physics.points.assembly import PointMaterials, assemble_points, layers_needed, most_layers
 from vsr.physics.points.breaking import broken_springs
+from vsr.physics.points.fluid import chambers_seen
 from vsr.physics.points.gather import corners_of_nodes, nodes_of_corners
 from vsr.physics.points.model import USUAL_INTEGRATOR, PointModel, PointState
 from vsr.physics.points.stability import longest_substep
@@ -39,6 +40,7 @@ class PointEngine:
     assemble = staticmethod(assemble_points)
     longest_substep = staticmethod(longest_substep)
     voxel_motion = staticmethod(geometry.voxel_motion)
+    chambers = staticmethod(chambers_seen)
     center = staticmethod(geometry.center)
     bounding_box = staticmethod(geometry.bounding_box)
 
@@ -144,6 +146,7 @@ class PointEngine:
             offset=np.zeros((*slot.shape, present.ndim)),
             half_side=np.zeros(len(slot)),
             springs=np.asarray(model.stiffness)[:, present].T > 0,
+            lacking=None if model.springs is None else np.asarray(model.springs)[:, present].T == 0,
         )
 
     def angles(self, states: PointState) -> None:

@@ -6,11 +6,12 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.vector import Vector
+from vsr.compute.vector import Vector, split
 from vsr.lattice.integrators import NodeState
 from vsr.physics.chambers import law, voxels
+from vsr.physics.contract import ChambersSeen
 from vsr.physics.points.gather import corners_of_nodes, nodes_of_corners
-from vsr.physics.points.model import PointModel
+from vsr.physics.points.model import PointModel, PointState
 
 ROUNDS = 2
 """For each voxel along the grid's longest axis: how often nodes amid the fluid go to the mean of their neighbours."""
@@ -25,6 +26,22 @@ def chamber_drive(model: PointModel, control: Array) -> Array:
     assert chambers is not None
     mean = voxels.controls_of(chambers, control, model.dimension)
     return law.drive_of(chambers.numbers, chambers.rest_volume, mean)
+
+
+def chambers_seen(model: PointModel, state: PointState, control: Array) -> ChambersSeen | None:
+    """Pressures and volumes of one robot under control values, c; None without fluid."""
+    chambers = model.chambers
+    if chambers is None:
+        return None
+    corner = split(corners_of_nodes(state.position, model.layer[..., None], model.dimension), 1 + model.dimension)
+    drive, volume = chamber_drive(model, jnp.clip(control, -1, 1)), voxels.volumes(chambers, corner)
+    rest = chambers.rest_volume
+    return ChambersSeen(
+        pressure=law.pressure(chambers.numbers, rest, drive, volume),
+        volume_ratio=jnp.where(rest > 0, volume / jnp.where(rest > 0, rest, 1), 1),
+        rest_volume=rest,
+        member=chambers.member,
+    )
 
 
 def fluid_forces(model: PointModel, drive: Array, gravity: Array | float, moving: NodeState) -> Vector:

@@ -1,5 +1,15 @@
 """Inverse statics: the actuation that brings points of a body to targets."""
 
-from vsr.physics.reaching.reach import Bounds, Effectors, Pose, Reached, ReachSettings, pose_at, reach, track
+from vsr.physics.reaching.reach import (
+    Bounds,
+    Effectors,
+    Pose,
+    Reached,
+    ReachSettings,
+    bounds_of,
+    pose_at,
+    reach,
+    track,
+)
 
-__all__ = ["Bounds", "Effectors", "Pose", "ReachSettings", "Reached", "pose_at", "reach", "track"]
+__all__ = ["Bounds", "Effectors", "Pose", "ReachSettings", "Reached", "bounds_of", "pose_at", "reach", "track"]

@@ -23,6 +23,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from vsr.physics.chambers.law import NO_LIMIT
 from vsr.physics.equilibrium.newton import Settings, settle
 from vsr.physics.equilibrium.voxels import (
     Resting,
@@ -32,6 +33,7 @@ from vsr.physics.equilibrium.voxels import (
     free_coordinates,
     voxel_system,
 )
+from vsr.physics.points.model import PointModel
 from vsr.physics.reaching.quadratic import minimise
 
 
@@ -62,6 +64,20 @@ class Bounds(NamedTuple):
     high_other: Array
 
 
+def bounds_of(model: PointModel) -> Bounds:
+    """As the fluids of a model say; empty places for chambers have none."""
+    chambers = model.chambers
+    assert chambers is not None
+    numbers, rest = chambers.numbers, chambers.rest_volume
+    volume = numbers.by_volume > 0
+    return Bounds(
+        low=jnp.where(volume, rest * (1 + numbers.low_added), numbers.low_pressure),
+        high=jnp.where(volume, rest * (1 + numbers.high_added), numbers.high_pressure),
+        low_other=jnp.where(rest > 0, jnp.where(volume, numbers.low_pressure, numbers.low_added), -NO_LIMIT),
+        high_other=jnp.where(rest > 0, jnp.where(volume, numbers.high_pressure, numbers.high_added), NO_LIMIT),
+    )
+
+
 @dataclass(frozen=True)
 class ReachSettings:
     """When to stop; lengths in sizes of the body."""
@@ -73,6 +89,8 @@ class ReachSettings:
     most_iterations: int = 50
     settled: float | None = None
     """the last step of an equilibrium may be as long, which leaves about its square; None for 1e-4"""
+    most_steps: int = 100
+    """of Newton's method for one equilibrium"""
     trust: float = 0.1
     """see vsr.physics.equilibrium.Settings"""
 
@@ -130,7 +148,7 @@ def pose_at(
         free_coordinates(given.model),
         now,
         size=size,
-        settings=Settings(tolerance=tolerance, trust=settings.trust),
+        settings=Settings(tolerance=tolerance, most_iterations=settings.most_steps, trust=settings.trust),
         pushes=pushes,
     )
     return Pose(found.position, drive, slope, found.residual, found.converged)

@@ -179,6 +179,9 @@ class SquareEngine:
             touching=touching,
         )
 
+    def chambers(self, model: SquareModel, state: SquareState, control: Array) -> None:
+        return None
+
     def center(self, model: SquareModel, state: SquareState) -> Array:
         return geometry.center(model, geometry.mass_motion(model, state))
 
