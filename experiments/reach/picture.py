@@ -26,7 +26,7 @@ from vsr.scene import Physics, Robot, Scene, World
 
 SOLID, FLUID, EDGE = "#c9b8a8", "#7fb0d8", "#5b5048"
 REACHED, MISSED = "#2b8a3e", "#c92a2a"
-MOST_PANELS = 8
+MOST_PANELS = 5
 MOST_FRAMES = 120
 Views = tuple[tuple[int, int, int], ...]
 """Axes to the right, up and towards the eye (with its sign) of each view."""
@@ -112,7 +112,7 @@ def _recorded(name: str, spec: Reach, found: Found) -> RecordedRobot:
 
 def _views(spec: Reach) -> Views:
     """From the front, and from below in 3-D."""
-    return ((0, 1, 1),) if spec.body.dimension == 2 else ((0, 2, -1), (0, 1, -3))
+    return ((0, 1, 1),) if spec.body.dimension == 2 else ((0, 2, -2), (0, 1, -3))
 
 
 def _rows(found: Found) -> list[int]:
@@ -213,7 +213,9 @@ def _obstacles(axes: Axes, spec: Reach, view: tuple[int, int, int], limits: np.n
             along, reach = np.array([-normal[1], normal[0]]), 2 * np.ptp(limits, axis=0).max()
             point = 1e3 * np.array(obstacle.point)[[first, second]]
             corners = [point - reach * along, point + reach * along]
-            axes.fill(*np.array([*corners, corners[1] - reach * normal, corners[0] - reach * normal]).T, color="#8f8f8f")
+            axes.fill(
+                *np.array([*corners, corners[1] - reach * normal, corners[0] - reach * normal]).T, color="#8f8f8f"
+            )
 
 
 def _frame(axes: Axes, limits: np.ndarray) -> None:

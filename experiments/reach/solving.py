@@ -174,7 +174,8 @@ def _track(problem: Problem, targets: Array, start: Pose, change: Array, change_
 def solve(spec: Reach, name: str, body: Body) -> Found:
     """Everything that was asked of one variant."""
     problem = problem_of(spec, body)
-    model, bounds = problem.given.model, problem.bounds
+    model: Any = problem.given.model
+    bounds = problem.bounds
     symbols = _symbols(body, model)
     rest = jnp.where(model.chambers.numbers.by_volume > 0, model.chambers.rest_volume, 0)
     first = _pose(problem, problem.start, jnp.clip(rest, bounds.low, bounds.high))
@@ -182,8 +183,10 @@ def solve(spec: Reach, name: str, body: Body) -> Found:
     targets = jnp.asarray(spec.targets() if spec.effectors else np.zeros((0, 0, body.dimension)), problem.size.dtype)
     found, seconds = None, 0.0
     if len(targets):
-        search = partial(_track, problem, targets, first, *_changes(spec, model)) if spec.moves else partial(
-            _each, problem, targets, _starts(spec, problem, first)
+        search = (
+            partial(_track, problem, targets, first, *_changes(spec, model))
+            if spec.moves
+            else partial(_each, problem, targets, _starts(spec, problem, first))
         )
         jax.block_until_ready(search())
         began = time.perf_counter()
@@ -208,7 +211,8 @@ def _found(
     found: Reached | None,
     seconds: float,
 ) -> Found:
-    model, none = problem.given.model, len(targets)
+    model: Any = problem.given.model
+    none = len(targets)
 
     def seen(position: Array, drive: Array) -> tuple[Array, ...]:
         return (

@@ -106,12 +106,12 @@ class Reach(Spec):
     """what the body cannot enter"""
     effectors: tuple[Effector, ...] = ()
     """what is brought to targets"""
-    poses: dict[str, dict[str, Real]] = {}
-    """equilibria under given drives besides: by name, for every symbol of a fluid its pressure [Pa], or the volume added
-    over that at rest"""
+    poses: dict[str, dict[str, Real]] = Field(default_factory=dict)
+    """equilibria under given drives besides: by name, for every symbol of a fluid its pressure [Pa], or the volume
+    added over that at rest"""
     axis: tuple[Point, Point] | None = None
     """two points of the undeformed body, as for effectors, whose line's angle with the horizontal is reported"""
-    variants: dict[str, dict[str, Any]] = {}
+    variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """the same with other fluids, compared: by name, what to change of every material's `fluid`"""
     duration: Seconds = 1.0
     """of targets that move [s]"""
@@ -184,7 +184,9 @@ class Reach(Spec):
     def _body(self) -> Complaints:
         found: Complaints = []
         if self.body.masses != "points":
-            return [(("body", "masses"), f"'{self.body.masses}' given; only bodies of points can be at rest here: points")]
+            return [
+                (("body", "masses"), f"'{self.body.masses}' given; only bodies of points can be at rest here: points")
+            ]
         if not self.fluids:
             found.append((("body", "shape"), "no voxel holds fluid, so nothing drives it: give a material `fluid`"))
         if any(material.actuation == "force" for material in self.body.materials.values()):
@@ -233,7 +235,9 @@ class Reach(Spec):
         if len({count for count in lone if count > 1}) > 1:
             text = f"effectors have {', '.join(map(str, lone))} targets: give all as many, or one"
             found.append((("effectors",), text))
-        if len(kinds) == 2 and any(count > 1 and not e.target.moves for count, e in zip(lone, self.effectors, strict=True)):
+        if len(kinds) == 2 and any(
+            count > 1 and not e.target.moves for count, e in zip(lone, self.effectors, strict=True)
+        ):
             found.append((("effectors",), "some targets move and others are several points: a single point can stay"))
         if not self.moves and (self.rates.pressure is not None or self.rates.volume is not None):
             found.append((("rates",), "rates concern targets that move (path, swing), and none does: leave them out"))
@@ -245,7 +249,9 @@ class Reach(Spec):
         for name, drives in self.poses.items():
             wrong = [symbol for symbol in drives if symbol not in symbols]
             missing = [symbol for symbol in symbols if symbol not in drives]
-            found += [(("poses", name, one), f"no fluid has this symbol; allowed: {', '.join(symbols)}") for one in wrong]
+            found += [
+                (("poses", name, one), f"no fluid has this symbol; allowed: {', '.join(symbols)}") for one in wrong
+            ]
             found += [(("poses", name), f"nothing is said of {', '.join(missing)}")] if missing else []
             found += self._beyond(name, drives)
         return found

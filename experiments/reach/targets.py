@@ -67,7 +67,7 @@ class Grid(Target):
     def _fits(self) -> Grid:
         if not len(self.low) == len(self.high) == len(self.counts):
             raise ValueError(
-                f"low, high and counts have {len(self.low)}, {len(self.high)} and {len(self.counts)} parts: give as many"
+                f"low, high and counts have {len(self.low)}, {len(self.high)}, {len(self.counts)} parts: give as many"
             )
         if np.prod(self.counts) > MOST_TARGETS:
             raise ValueError(f"{np.prod(self.counts)} points; at most {MOST_TARGETS}")

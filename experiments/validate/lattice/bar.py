@@ -16,6 +16,7 @@ import numpy as np
 from jax import Array
 
 from vsr.lattice import Environment, Lattice, State, Stiffness, energy, isotropic, longest_step, of_cells, record
+from vsr.physics.equilibrium.lattices import rest
 
 FIRST_MODE = 3.5160
 """(β L)² of a cantilever's lowest mode."""
@@ -174,37 +175,20 @@ def with_damping(lattice: Lattice, rate: float) -> Lattice:
     return replace(lattice, damping=jnp.asarray(rate, lattice.damping.dtype))
 
 
-def fastest(lattice: Lattice, environment: Environment, state: State) -> Array:
-    """Speed of the fastest node [m/s], ()."""
-    return jnp.sqrt((state.velocity**2).sum(-1).max())
-
-
 class Rest(NamedTuple):
-    """Where relaxation ended."""
+    """Where a lattice rests."""
 
     state: State
-    speed: float
-    """of the fastest node [m/s]"""
-    time: float
-    """it took [s]"""
+    residual: float
+    """largest force left on a node [N]"""
+    converged: bool
 
 
-def relax(
-    lattice: Lattice, environment: Environment, state: State, frequency: float, *, slow: float, periods: int = 12
-) -> Rest:
-    """Let a lattice come to rest.
-
-    frequency: of its lowest mode about the undeformed pose [Hz]; slow: speed of the fastest node to stop at [m/s];
-    periods: of the lowest mode after which to give up. Velocities decay as is critical for the lowest mode: what is
-    slower creeps, what is faster swings, and either takes longer.
-    """
-    every = int(np.ceil(1 / (4 * frequency * SHARE_OF_BOUND * longest_step(lattice))))
-    damped, step = with_damping(lattice, 4 * np.pi * frequency), 1 / (4 * frequency * every)
-    speed, quarters = np.inf, 0
-    while quarters < 4 * periods and not speed < slow:
-        state, fast = record(damped, environment, state, fastest, step=step, every=every, samples=1)
-        speed, quarters = float(fast[0]), quarters + 1
-    return Rest(state, speed, quarters * every * step)
+def relax(lattice: Lattice, environment: Environment, state: State) -> Rest:
+    """The equilibrium next to a state (vsr.physics.equilibrium)."""
+    found = rest(lattice, environment, state)
+    still = replace(state, position=found.position, velocity=jnp.zeros_like(found.position))
+    return Rest(still, float(found.residual), bool(found.converged))
 
 
 def scaled_stiffness(lattice: Lattice, factor: float) -> Lattice:

@@ -23,8 +23,6 @@ from vsr.lattice import Environment, Lattice, State, isotropic
 DATA = Path(__file__).resolve().parents[3] / "tests" / "data" / "marchal.json"
 ACROSS, ALONG = 8, 38
 """cells; the diameter is not whole in cells, the length is"""
-SLOW = 1e-3
-"""at which it counts as resting: what the fastest node goes [lengths per period of the lowest mode]"""
 CLOSE = 0.05e-3
 """of the mean drop, where calibration ends [m]"""
 TOLERANCE = 2.0
@@ -116,10 +114,8 @@ def sag(cylinder: Cylinder, model: Model, young_modulus: float, start: State | N
     """At rest; start: from where, to be there sooner."""
     factor = young_modulus / cylinder.young_modulus
     begin = resting(model.lattice) if start is None else start
-    frequency = model.frequency * factor**0.5
     around = Environment(gravity=jnp.asarray(cylinder.gravity))
-    slow = SLOW * cylinder.length * frequency
-    return relax(scaled_stiffness(model.lattice, factor), around, begin, frequency, slow=slow).state
+    return relax(scaled_stiffness(model.lattice, factor), around, begin).state
 
 
 def calibrate(cylinder: Cylinder, model: Model, start: State) -> tuple[float, State]:

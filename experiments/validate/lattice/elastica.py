@@ -26,8 +26,6 @@ CELLS = (2, 4, 6)
 """across"""
 TOLERANCE = 3.0
 """[% of L]"""
-SLOW = 1e-3
-"""at which a bar counts as resting: what the fastest node goes [lengths per period of the lowest mode]"""
 
 
 @dataclass(frozen=True)
@@ -66,11 +64,11 @@ def heavy_bar(across: int) -> Bar:
 
 
 def sag(bar: Bar) -> tuple[Shape, float]:
-    """Of the middle line at rest, and the speed that was left [lengths per period]."""
+    """Of the middle line at rest, and the largest force that was left on a node, over the bar's weight."""
     lattice = bar.lattice()
-    slow = SLOW * bar.span * bar.frequency
-    rest = relax(lattice, Environment(gravity=jnp.asarray(GRAVITY)), resting(lattice), bar.frequency, slow=slow)
-    return middle_line(np.asarray(rest.state.position), bar.span), rest.speed / (bar.span * bar.frequency)
+    rest = relax(lattice, Environment(gravity=jnp.asarray(GRAVITY)), resting(lattice))
+    weight = bar.line_density * bar.span * GRAVITY
+    return middle_line(np.asarray(rest.state.position), bar.span), rest.residual / weight
 
 
 def middle_line(position: np.ndarray, span: float) -> Shape:
@@ -91,13 +89,13 @@ def check_elastica(cells: tuple[int, ...] = CELLS) -> Findings:
     )
     for across in cells:
         bar = heavy_bar(across)
-        shape, speed = sag(bar)
+        shape, left = sag(bar)
         off = np.hypot(shape.reach[-1] - theory.reach[-1], shape.drop[-1] - theory.drop[-1])
         reach, drop = (
             f"{mine[-1]:.3f} for {right[-1]:.3f}"
             for mine, right in zip((shape.reach, shape.drop), (theory.reach, theory.drop), strict=True)
         )
-        note = f"{bar.name}: reach {reach}, drop {drop} L; speed left {speed:.0e} L/T"
+        note = f"{bar.name}: reach {reach}, drop {drop} L; force left {left:.0e} of the weight"
         tolerance = TOLERANCE if across == max(cells) else None
         findings.rows.append(absolute(f"tip of {bar.name}", 100 * off, 0, tolerance, "% of L", note))
         findings.series[f"elastica_{across}"] = {"reach": shape.reach.tolist(), "drop": shape.drop.tolist()}

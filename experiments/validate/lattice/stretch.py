@@ -45,9 +45,7 @@ def measured_moduli(springs: Stiffness) -> tuple[float, float]:
     span = CELLS * SIDE
     stress = STRAIN * guess
     around = Environment(gravity=jnp.asarray(0.0), load=end_load(lattice, (stress * span**2, 0.0, 0.0)))
-    frequency = (guess / DENSITY) ** 0.5 / (4 * span)
-    slow = 1e-6 * STRAIN * span * frequency
-    position = np.asarray(relax(lattice, around, resting(lattice), frequency, slow=slow).state.position)
+    position = np.asarray(relax(lattice, around, resting(lattice)).state.position)
     length = position[..., -1, 0].mean() - position[..., 0, 0].mean()
     width = position[:, -1, :, 1].mean() - position[:, 0, :, 1].mean()
     strain = length / span - 1

@@ -49,6 +49,4 @@ def _pressed(wall: Wall, height: Array) -> Array:
     band = wall.band
     below = jnp.maximum(band - height, 0)
     soft = jnp.minimum(below, band)
-    return wall.stiffness * jnp.where(
-        below < band, soft**3 / (6 * band), below**2 / 2 - band * below / 2 + band**2 / 6
-    )
+    return wall.stiffness * jnp.where(below < band, soft**3 / (6 * band), below**2 / 2 - band * below / 2 + band**2 / 6)

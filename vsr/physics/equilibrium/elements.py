@@ -1,9 +1,9 @@
 """Energy of voxels in their own corners, with second derivatives as formulas.
 
 The same springs and fluid as in vsr.physics.points.energy, written for the search of equilibria: few large operations
-instead of many small ones, so that programs are compiled soon. With h the height of a point of a wall, A the upward part
-of the area it stands for, and φ(h) = -p (h - port) + ρ g (h - port)² / 2, a voxel's fluid has the energy Σ φ(h) A. h
-depends on heights alone and A on the other coordinates alone, so second derivatives are a few products.
+instead of many small ones, so that programs are compiled soon. With h the height of a point of a wall, A the upward
+part of the area it stands for, and φ(h) = -p (h - port) + ρ g (h - port)² / 2, a voxel's fluid has the energy Σ φ(h) A.
+h depends on heights alone and A on the other coordinates alone, so second derivatives are a few products.
 """
 
 from __future__ import annotations

@@ -168,7 +168,9 @@ def _descend(
             energy=jnp.where(taken, energy, now.energy),
             slope=jnp.where(taken, slope, now.slope),
             shift=_next_shift(now.shift, positive, good),
-            trust=jnp.where(good, jnp.maximum(now.trust, 2 * cut * length), jnp.where(positive, cut * length / 4, now.trust)),
+            trust=jnp.where(
+                good, jnp.maximum(now.trust, 2 * cut * length), jnp.where(positive, cut * length / 4, now.trust)
+            ),
             iterations=now.iterations + 1,
             done=small & (now.shift == 0),
             stuck=~jnp.isfinite(now.energy) | (now.trust < kind.eps * size) | (now.shift > 1e6),

@@ -16,7 +16,6 @@ from jax import Array
 
 from vsr.physics.equilibrium.newton import Energy, System
 
-
 AT_ONCE = 16
 """Coordinates of a section whose second derivatives are found at once."""
 
@@ -67,8 +66,8 @@ def back_substitute(factors: Factors, sides: Array) -> Array:
         return answer, answer
 
     none = jnp.zeros_like(sides[0])
-    half = jax.lax.scan(forward, none, (*factors, sides))[1]
-    return jax.lax.scan(backward, none, (*factors, half), reverse=True)[1]
+    half = jax.lax.scan(forward, none, (factors.own, factors.next, sides))[1]
+    return jax.lax.scan(backward, none, (factors.own, factors.next, half), reverse=True)[1]
 
 
 def solve_blocks(blocks: Blocks, free: Array, sides: Array, shift: Array) -> tuple[Array, Array]:

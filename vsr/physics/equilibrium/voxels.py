@@ -1,9 +1,9 @@
 """Voxel robots of point masses at rest: their energy, and its second derivatives voxel by voxel.
 
 Springs, weight and the fluid in a voxel's walls belong to that voxel alone once the pressures are known. So every
-voxel has a block of second derivatives in its own corners (vsr.physics.equilibrium.elements), and the blocks are added up
-section by section (vsr.physics.equilibrium.sections). What is left is that a pressure changes with its chamber's volume:
-one vector, the slope of the volume, for each chamber.
+voxel has a block of second derivatives in its own corners (vsr.physics.equilibrium.elements), and the blocks are added
+up section by section (vsr.physics.equilibrium.sections). What is left is that a pressure changes with its chamber's
+volume: one vector, the slope of the volume, for each chamber.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Resting(NamedTuple):
     wall: Wall
 
 
-HARDNESS = 20.0
+HARDNESS = 100.0
 """Of surfaces for one node, over the stiffest spring of a voxel."""
 BAND = 0.02
 """In which surfaces harden, over a voxel's side."""
@@ -121,9 +121,7 @@ def voxel_system() -> System:
     return System(energy, _solve)
 
 
-def _solve(
-    position: Array, given: Resting, free: Array, sides: Array, shift: Array
-) -> tuple[Array, Array]:
+def _solve(position: Array, given: Resting, free: Array, sides: Array, shift: Array) -> tuple[Array, Array]:
     model = given.model
     axis = longest_axis(position.shape[1:-1]) + 1
     blocks = _blocks(position, given, axis - 1)

@@ -7,8 +7,8 @@ With x(u) the equilibrium under drives u and e(x) the effectors, least squares w
 where q is what is not driven: volumes where pressures are, pressures where volumes are. Gauss and Newton's steps with
 Levenberg's damping: the slope of x(u) comes from the implicit function theorem (vsr.physics.equilibrium), every step is
 the minimum of the squares within the bounds as they look from here, and only steps to an equilibrium that is nearer and
-within all bounds are taken. The next equilibrium starts where the slope expects it. Contact with ground and obstacles is
-part of the energy.
+within all bounds are taken. The next equilibrium starts where the slope expects it. Contact with ground and obstacles
+is part of the energy.
 
 The end is a point from which no small step leads nearer. There may be others: give other starts. One body and one
 target; use `vmap` for many.
@@ -83,12 +83,12 @@ class ReachSettings:
     """When to stop; lengths in sizes of the body."""
 
     tolerance: float | None = None
-    """targets this near are reached; None for 1e-9, or 1e-5 in float32"""
+    """targets this near are reached; None for 1e-7, or 1e-5 in float32"""
     standstill: float | None = None
-    """effectors that would move less have arrived; None for 1e-8, or 1e-5 in float32"""
+    """effectors that would move less have arrived; None for 1e-7, or 1e-5 in float32"""
     most_iterations: int = 50
     settled: float | None = None
-    """the last step of an equilibrium may be as long, which leaves about its square; None for 1e-6, or 3e-5"""
+    """the last step of an equilibrium may be as long, which leaves about its square; None for 1e-4"""
     most_steps: int = 100
     """of Newton's method for one equilibrium"""
     trust: float = 0.1
@@ -141,7 +141,7 @@ def pose_at(
 
         return jax.vmap(lambda one: jax.jvp(force, (drive,), (one,))[1])(jnp.eye(len(drive), dtype=kind))
 
-    tolerance = _of(settings.settled, kind, 1e-6, 3e-5)
+    tolerance = _of(settings.settled, kind, 1e-4, 1e-4)
     found, slope = settle(
         voxel_system(),
         start,
@@ -172,11 +172,14 @@ def reach(
     size: Array | float,
     settings: ReachSettings | None = None,
 ) -> Reached:
-    """The pose nearest to a target [m], (effectors, dimension), from a pose within the bounds; size: of the body [m]."""
+    """The pose nearest to a target [m], (effectors, dimension), from a pose within the bounds.
+
+    size: of the body [m], ().
+    """
     settings, kind = settings or ReachSettings(), target.dtype
     size = jnp.asarray(size, kind)
-    near = size * _of(settings.tolerance, kind, 1e-9, 1e-5)
-    still = size * _of(settings.standstill, kind, 1e-8, 1e-5)
+    near = size * _of(settings.tolerance, kind, 1e-7, 1e-5)
+    still = size * _of(settings.standstill, kind, 1e-7, 1e-5)
     root = jnp.sqrt(effectors.weight)[:, None]
     span = jnp.maximum(bounds.high - bounds.low, jnp.finfo(kind).tiny)
 
@@ -199,6 +202,8 @@ def reach(
         far = jnp.sqrt((jnp.tensordot(move, moves, 1) ** 2).sum(-1)).max()
         # Close to the end rounding decides whether a step is an improvement.
         arrived = (far <= still) & (now.damping <= 1) | (~good & (far <= 30 * still))
+        # Far from a target the last steps go along a curve about it, and bring next to nothing.
+        arrived = arrived | (good & (jnp.sqrt(2 * now.cost) - jnp.sqrt(2 * cost) <= LITTLE * still))
         kept = jax.tree.map(lambda new, old: jnp.where(good, new, old), there, pose)
         gap = jnp.sqrt(((effectors.at(kept.position) - target) ** 2).sum(-1)).max()
         eased = jnp.where(now.damping > LEAST_DAMPING, now.damping / 10, LEAST_DAMPING)
@@ -269,6 +274,8 @@ def limited(bounds: Bounds, drive: Array, change: Array) -> Bounds:
 
 LEAST_DAMPING, FIRST_DAMPING = 1e-9, 1e-4
 """Over the sum of curvatures."""
+LITTLE = 1e-2
+"""Of what counts as standing still: a search ends with a step that brings its effectors no nearer than this."""
 MARGIN = 1e-6
 """Searches keep this share of the range away from bounds of what is not driven, and are allowed to err as much."""
 
