@@ -132,7 +132,7 @@ def effectors_of(body: Body, model: Any, points: list, weights: list[float], dty
     amid = np.asarray(model.chambers.follows).reshape(-1)[node] > 0
     lost = [point for point, row in zip(points, (amid & (share > 1e-6)).any(1), strict=True) if row]
     if lost:
-        raise UserError(f"{list(lost[0])} is amid the fluid, where nothing has a place: give a point of a wall or a solid")
+        raise UserError(f"{list(lost[0])} is amid the fluid, where nothing has a place: give a point of a wall")
     return Effectors(jnp.asarray(node), jnp.asarray(share, dtype), jnp.asarray(weights, dtype))
 
 
