@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import cli
-from experiments.config import load_reach
+from experiments.reach.command import load_reach
 from experiments.reach.solving import _pose, problem_of, solve
 from experiments.reach.spec import Reach
 from vsr.physics.equilibrium.voxels import depth

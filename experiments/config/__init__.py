@@ -15,7 +15,6 @@ from experiments.config.problems import ConfigError, Problem, UserError
 from experiments.config.yaml_reader import Document, parse_yaml, read_yaml
 from experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
 from experiments.experiment import Experiment
-from experiments.reach.spec import Reach
 from vsr.controllers import CONTROLLERS
 from vsr.scene import Scene
 from vsr.spec import Spec
@@ -27,7 +26,6 @@ __all__ = [
     "dump_yaml",
     "load",
     "load_experiment",
-    "load_reach",
     "load_scene",
     "parse_experiment",
     "parse_scene",
@@ -47,11 +45,6 @@ def load_experiment(path: str | Path, settings: Sequence[str] = (), swept: Seque
     override(document, settings)
     override(document, swept, "--sweep")
     return _described(document, Experiment)
-
-
-def load_reach(path: str | Path) -> Reach:
-    """What `vsr reach` is asked in a file; raises ConfigError with every fault in it."""
-    return _described(read_yaml(path), Reach)
 
 
 def load(path: str | Path, settings: Sequence[str] = ()) -> Scene | Experiment:

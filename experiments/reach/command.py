@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from experiments.config import load_reach
+from experiments.config.check import check
+from experiments.config.plugins import load_plugins
+from experiments.config.yaml_reader import read_yaml
 from experiments.console import console_for_tables, say
 from experiments.files import replacing, target_file, without_nan, write_json
 from experiments.reach.picture import write_gif, write_html, write_png
@@ -37,6 +39,13 @@ def run(file: str, json_file: str | None, out: str | None) -> list[Found]:
     if data is not None:
         write_json(data, without_nan(as_plain(spec, found)))
     return found
+
+
+def load_reach(path: str | Path) -> Reach:
+    """What a file asks; raises ConfigError with every fault in it."""
+    document = read_yaml(path)
+    load_plugins(document)
+    return check(document, Reach)
 
 
 def as_plain(spec: Reach, found: list[Found]) -> dict[str, Any]:

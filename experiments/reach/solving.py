@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from experiments.config.problems import UserError
 from experiments.reach.spec import Reach, voxel_at
 from vsr.body import Body
 from vsr.body.corners import corner_steps
@@ -128,6 +129,10 @@ def effectors_of(body: Body, model: Any, points: list, weights: list[float], dty
             place = tuple(c + s for c, s in zip(cell, steps, strict=True))
             node[number, corner] = layer[(corner, *cell)] * np.prod(nodes) + np.ravel_multi_index(place, nodes)
             share[number, corner] = np.prod([i if s else 1 - i for i, s in zip(inside[::-1], steps, strict=True)])
+    amid = np.asarray(model.chambers.follows).reshape(-1)[node] > 0
+    lost = [point for point, row in zip(points, np.any(amid & (share > 1e-6), axis=1).tolist(), strict=True) if row]
+    if lost:
+        raise UserError(f"{list(lost[0])} is amid the fluid, where nothing has a place: give a point of a wall")
     return Effectors(jnp.asarray(node), jnp.asarray(share, dtype), jnp.asarray(weights, dtype))
 
 

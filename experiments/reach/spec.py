@@ -10,6 +10,7 @@ from pydantic import Field, ValidationError, model_validator
 from experiments.reach.targets import TARGETS, Point, Target
 from vsr.body import Body, Material
 from vsr.body.corners import corner_steps
+from vsr.body.masses import MASSES
 from vsr.environment import Plane, Sphere
 from vsr.environment.obstacles import ball, plane
 from vsr.spec import Count, OneOf, Real, Seconds, Spec, misfit
@@ -183,7 +184,7 @@ class Reach(Spec):
 
     def _body(self) -> Complaints:
         found: Complaints = []
-        if self.body.masses != "points":
+        if MASSES[self.body.masses].turns:
             return [
                 (("body", "masses"), f"'{self.body.masses}' given; only bodies of points can be at rest here: points")
             ]

@@ -158,6 +158,8 @@ class _Search(NamedTuple):
     pose: Pose
     cost: Array
     damping: Array
+    overshoot: Array
+    """by how much the last step brought what is not driven beyond what its slope said, in ranges, (2 m,)"""
     iterations: Array
     done: Array
 
@@ -193,12 +195,15 @@ def reach(
         matrix = slopes @ slopes.T
         damped = matrix + jnp.diag(now.damping * jnp.trace(matrix) + jnp.finfo(kind).tiny * jnp.ones_like(span))
         sides, room = _room(given, pose, bounds, span)
+        room = room - jnp.concatenate([jnp.zeros_like(room[: len(span) * 2]), now.overshoot])
         move = minimise(damped, slopes @ off(pose).reshape(-1), sides, room)
         drive = jnp.clip(pose.drive + span * move, bounds.low, bounds.high)
         expected = pose.position + jnp.tensordot(drive - pose.drive, pose.slope, 1)
         there = pose_at(given, expected, drive, size=size, settings=settings)
         cost = 0.5 * (off(there) ** 2).sum()
-        good = there.converged & (cost < now.cost) & _within(given, there, bounds)
+        within = _within(given, there, bounds)
+        better = there.converged & (cost < now.cost)
+        good = better & within
         far = jnp.sqrt((jnp.tensordot(move, moves, 1) ** 2).sum(-1)).max()
         # Close to the end rounding decides whether a step is an improvement.
         arrived = (far <= still) & (now.damping <= 1) | (~good & (far <= 30 * still))
@@ -210,7 +215,10 @@ def reach(
         return _Search(
             pose=kept,
             cost=jnp.where(good, cost, now.cost),
-            damping=jnp.where(good, eased, jnp.maximum(10 * now.damping, FIRST_DAMPING)),
+            damping=jnp.where(
+                good, eased, jnp.where(better, 2 * now.damping, jnp.maximum(10 * now.damping, FIRST_DAMPING))
+            ),
+            overshoot=jnp.where(there.converged, _overshoot(given, pose, there, bounds, sides, move), 0),
             iterations=now.iterations + 1,
             done=arrived | (gap <= near) | (now.damping > 1e8),
         )
@@ -222,7 +230,12 @@ def reach(
     begun = 0.5 * (off(first) ** 2).sum()
     gap = jnp.sqrt((off(first) ** 2).sum(-1)).max()
     search = _Search(
-        first, begun, jnp.full((), LEAST_DAMPING, kind), jnp.zeros((), jnp.int32), (gap <= near) | ~start.converged
+        pose=first,
+        cost=begun,
+        damping=jnp.full((), LEAST_DAMPING, kind),
+        overshoot=jnp.zeros(2 * len(span), kind),
+        iterations=jnp.zeros((), jnp.int32),
+        done=(gap <= near) | ~start.converged,
     )
     last = jax.lax.while_loop(go_on, step, search)
     effector = effectors.at(last.pose.position)
@@ -318,6 +331,18 @@ def _room(given: Resting, pose: Pose, bounds: Bounds, span: Array) -> tuple[Arra
 
 FAR = 1e3
 """Ranges: no step goes as far."""
+
+
+def _overshoot(given: Resting, pose: Pose, there: Pose, bounds: Bounds, sides: Array, move: Array) -> Array:
+    """By how much a step brought what is not driven nearer to its bounds than the slope said, in ranges, (2 m,).
+
+    A step that stays within bounds as they look from here is beyond them where they are curved; the next one is told.
+    """
+    range_ = _inner(bounds)[2]
+    change = (others(given, there) - others(given, pose)) / range_
+    count = len(range_)
+    expected = sides[2 * count :] @ move
+    return jnp.maximum(jnp.concatenate([change, -change]) - expected, 0)
 
 
 def _within(given: Resting, pose: Pose, bounds: Bounds) -> Array:
