@@ -24,7 +24,7 @@ from vsr.tasks.summary import Summary
 from vsr.world import WorldModel, WorldState
 
 Place = tuple[Real, ...]
-SEARCH = ReachSettings(tolerance=1e-4, standstill=1e-4, most_iterations=12, most_steps=25)
+SEARCH = ReachSettings(tolerance=1e-3, standstill=1e-3, most_iterations=8, most_steps=8, many=True)
 """A fitness need not know drives to the last digit."""
 
 

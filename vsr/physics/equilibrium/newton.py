@@ -21,6 +21,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from vsr.compute.matrix import exactly
+
 Energy = Callable[[Array, Any], Array]
 """From coordinates of any shape and parameters, a pytree, to [J], ()."""
 Solve = Callable[[Array, Any, Array, Array, Array], tuple[Array, Array]]
@@ -64,6 +66,7 @@ class Equilibrium(NamedTuple):
     """whether it is a minimum of the energy, to the tolerance, ()"""
 
 
+@exactly
 def equilibrium(
     system: System,
     start: Array,
@@ -84,6 +87,7 @@ def equilibrium(
     return found._replace(position=position)
 
 
+@exactly
 def settle(
     system: System,
     start: Array,
@@ -211,6 +215,7 @@ def _differentiable(system: System, position: Array, free: Array, parameters: An
 
 
 @_differentiable.defjvp
+@exactly
 def _implicit(system: System, primals: tuple, tangents: tuple) -> tuple[Array, Array]:
     position, free, parameters = primals
 

@@ -14,6 +14,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from vsr.compute.linear import LIBRARY, Linear
+from vsr.compute.matrix import product
 from vsr.physics.equilibrium.newton import Energy, System
 
 AT_ONCE = 16
@@ -36,13 +38,13 @@ class Factors(NamedTuple):
     next: Array
 
 
-def factorise(blocks: Blocks) -> tuple[Factors, Array]:
+def factorise(blocks: Blocks, linear: Linear = LIBRARY) -> tuple[Factors, Array]:
     """And whether the matrix is positive definite, ()."""
 
     def step(taken: Array, block: tuple[Array, Array]) -> tuple[Array, tuple[Array, Array]]:
-        lower = jnp.linalg.cholesky(block[0] - taken)
-        beside = jax.lax.linalg.triangular_solve(lower, block[1], left_side=True, lower=True)
-        return beside.T @ beside, (lower, beside)
+        lower = linear.cholesky(block[0] - taken)
+        beside = linear.forward(lower, block[1])
+        return product(beside.T, beside), (lower, beside)
 
     none = jnp.zeros_like(blocks.own[:1])
     following = jnp.concatenate([blocks.next, none])
@@ -50,19 +52,17 @@ def factorise(blocks: Blocks) -> tuple[Factors, Array]:
     return Factors(own, beside), jnp.isfinite(own).all()
 
 
-def back_substitute(factors: Factors, sides: Array) -> Array:
+def back_substitute(factors: Factors, sides: Array, linear: Linear = LIBRARY) -> Array:
     """Answers to right sides, (sections, m, sides)."""
 
     def forward(taken: Array, part: tuple[Array, Array, Array]) -> tuple[Array, Array]:
         lower, beside, side = part
-        answer = jax.lax.linalg.triangular_solve(lower, side - taken, left_side=True, lower=True)
-        return beside.T @ answer, answer
+        answer = linear.forward(lower, side - taken)
+        return product(beside.T, answer), answer
 
     def backward(later: Array, part: tuple[Array, Array, Array]) -> tuple[Array, Array]:
         lower, beside, side = part
-        answer = jax.lax.linalg.triangular_solve(
-            lower, side - beside @ later, left_side=True, lower=True, transpose_a=True
-        )
+        answer = linear.backward(lower, side - product(beside, later))
         return answer, answer
 
     none = jnp.zeros_like(sides[0])

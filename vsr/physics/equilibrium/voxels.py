@@ -8,7 +8,7 @@ volume: one vector, the slope of the volume, for each chamber.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import jax
@@ -17,6 +17,8 @@ import numpy as np
 from jax import Array
 
 from vsr.body.corners import corner_steps
+from vsr.compute.linear import LIBRARY, Linear
+from vsr.compute.matrix import product
 from vsr.compute.vector import split
 from vsr.environment.model import Environment, by_components
 from vsr.physics.chambers import law
@@ -115,31 +117,34 @@ def depth(given: Resting, position: Array) -> Array:
     return (contact.depth(environment, place) * _exists(given.model)).max()
 
 
-@lru_cache(maxsize=1)
-def voxel_system() -> System:
+@lru_cache(maxsize=2)
+def voxel_system(linear: Linear = LIBRARY) -> System:
     """Of any voxel robot; parameters: Resting."""
-    return System(energy, _solve)
+    return System(energy, partial(_solve, linear=linear))
 
 
-def _solve(position: Array, given: Resting, free: Array, sides: Array, shift: Array) -> tuple[Array, Array]:
+def _solve(
+    position: Array, given: Resting, free: Array, sides: Array, shift: Array, *, linear: Linear
+) -> tuple[Array, Array]:
     model = given.model
     axis = longest_axis(position.shape[1:-1]) + 1
     blocks = _blocks(position, given, axis - 1)
     mask = to_sections(free, axis)
-    factors, positive = factorise(held(blocks, mask, shift))
+    factors, positive = factorise(held(blocks, mask, shift), linear)
     if model.chambers is None:
         columns = jnp.stack([to_sections(side, axis) for side in sides], -1) * mask[..., None]
-        answers = back_substitute(factors, columns)
+        answers = back_substitute(factors, columns, linear)
     else:
         slopes = _volume_slopes(model, position)
         every = jnp.concatenate([sides, slopes])
         columns = jnp.stack([to_sections(side, axis) for side in every], -1) * mask[..., None]
-        answers = _with_volumes(given, position, columns, back_substitute(factors, columns), len(sides))
+        answers = back_substitute(factors, columns, linear)
+        answers = _with_volumes(given, position, columns, answers, len(sides), linear)
     whole = jnp.stack([from_sections(answers[..., k], position.shape, axis) for k in range(len(sides))])
     return whole, positive
 
 
-def _with_volumes(given: Resting, position: Array, columns: Array, answers: Array, count: int) -> Array:
+def _with_volumes(given: Resting, position: Array, columns: Array, answers: Array, count: int, linear: Linear) -> Array:
     """Answers of a matrix to which every chamber adds its stiffness times the square of its volume's slope.
 
     columns, answers: (sections, m, count + chambers), the slopes and what the rest of the matrix makes of them last.
@@ -149,10 +154,11 @@ def _with_volumes(given: Resting, position: Array, columns: Array, answers: Arra
     volume = chamber_volumes(given.model, position)
     stiffness = _stiffness(chambers, given.drive, volume)
     slopes, yielding = columns[..., count:], answers[..., count:]
-    moved = jnp.einsum("skc,skb->cb", slopes, answers)  # of volumes, by every right side
+    across = slopes.reshape(-1, slopes.shape[-1]).T
+    moved = product(across, answers.reshape(-1, answers.shape[-1]))  # of volumes, by every right side
     system = jnp.eye(len(volume), dtype=volume.dtype) + stiffness[:, None] * moved[:, count:]
-    back = jnp.linalg.solve(system, stiffness[:, None] * moved[:, :count])
-    return answers[..., :count] - yielding @ back
+    back = linear.solve(system, stiffness[:, None] * moved[:, :count])
+    return answers[..., :count] - product(yielding, back)
 
 
 def _stiffness(chambers: Chambers, drive: Array, volume: Array) -> Array:

@@ -11,6 +11,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from vsr.compute.linear import LIBRARY, Linear
+from vsr.compute.matrix import product
+
 MOST_ITERATIONS = 30
 
 
@@ -22,7 +25,7 @@ class _Point(NamedTuple):
     count: Array
 
 
-def minimise(matrix: Array, slope: Array, sides: Array, bound: Array) -> Array:
+def minimise(matrix: Array, slope: Array, sides: Array, bound: Array, linear: Linear = LIBRARY) -> Array:
     """The minimum, (n,). matrix: positive definite, (n, n); slope: (n,); sides: (m, n); bound: 0 or more, (m,)."""
     # In units in which curvatures and bounds are near 1.
     size = jnp.maximum(jnp.trace(matrix) / len(slope), jnp.finfo(slope.dtype).tiny)
@@ -34,19 +37,19 @@ def minimise(matrix: Array, slope: Array, sides: Array, bound: Array) -> Array:
         return (now.gap > goal) & (now.count < MOST_ITERATIONS)
 
     def step(now: _Point) -> _Point:
-        off = matrix @ now.unknown + slope + sides.T @ now.price
-        gone = sides @ now.unknown + now.slack - bound
+        off = product(matrix, now.unknown) + slope + product(sides.T, now.price)
+        gone = product(sides, now.unknown) + now.slack - bound
         ratio = now.price / now.slack
-        normal = matrix + (sides.T * ratio) @ sides
-        factor = jax.scipy.linalg.cho_factor(normal)
+        lower = linear.cholesky(matrix + product(sides.T * ratio, sides))
 
-        def direction(product: Array) -> tuple[Array, Array, Array]:
+        def direction(aim: Array) -> tuple[Array, Array, Array]:
             """Towards a product of slack and price."""
-            push = (product - now.price * gone) / now.slack
-            # Of s z + ds z + s dz = product, A dv + ds = -gone, Q dv + Aᵀ dz = -off.
-            move = jax.scipy.linalg.cho_solve(factor, -off + sides.T @ (now.price - push))
-            slack = -gone - sides @ move
-            return move, slack, (product - now.price * slack) / now.slack - now.price
+            push = (aim - now.price * gone) / now.slack
+            # Of s z + ds z + s dz = aim, A dv + ds = -gone, Q dv + Aᵀ dz = -off.
+            right = -off + product(sides.T, now.price - push)
+            move = linear.backward(lower, linear.forward(lower, right[:, None]))[:, 0]
+            slack = -gone - product(sides, move)
+            return move, slack, (aim - now.price * slack) / now.slack - now.price
 
         _, slack, price = direction(jnp.zeros_like(bound))
         share = _longest(now.slack, slack), _longest(now.price, price)

@@ -23,6 +23,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from vsr.compute.linear import LIBRARY, PLAIN
+from vsr.compute.matrix import exactly
 from vsr.physics.chambers.law import NO_LIMIT
 from vsr.physics.equilibrium.newton import Settings, settle
 from vsr.physics.equilibrium.voxels import (
@@ -91,6 +93,8 @@ class ReachSettings:
     """the last step of an equilibrium may be as long, which leaves about its square; None for 1e-4"""
     most_steps: int = 100
     """of Newton's method for one equilibrium"""
+    many: bool = False
+    """whether it is one of many searches at once (vsr.compute.linear)"""
     trust: float = 0.1
     """see vsr.physics.equilibrium.Settings"""
 
@@ -126,6 +130,7 @@ class Reached(NamedTuple):
     """whether all effectors are at their targets, ()"""
 
 
+@exactly
 def pose_at(
     given: Resting, start: Array, drive: Array, *, size: Array | float, settings: ReachSettings | None = None
 ) -> Pose:
@@ -143,7 +148,7 @@ def pose_at(
 
     tolerance = _of(settings.settled, kind, 1e-4, 1e-4)
     found, slope = settle(
-        voxel_system(),
+        voxel_system(PLAIN if settings.many else LIBRARY),
         start,
         free_coordinates(given.model),
         now,
@@ -164,6 +169,7 @@ class _Search(NamedTuple):
     done: Array
 
 
+@exactly
 def reach(
     given: Resting,
     effectors: Effectors,
@@ -196,7 +202,7 @@ def reach(
         damped = matrix + jnp.diag(now.damping * jnp.trace(matrix) + jnp.finfo(kind).tiny * jnp.ones_like(span))
         sides, room = _room(given, pose, bounds, span)
         room = room - jnp.concatenate([jnp.zeros_like(room[: len(span) * 2]), now.overshoot])
-        move = minimise(damped, slopes @ off(pose).reshape(-1), sides, room)
+        move = minimise(damped, slopes @ off(pose).reshape(-1), sides, room, PLAIN if settings.many else LIBRARY)
         drive = jnp.clip(pose.drive + span * move, bounds.low, bounds.high)
         expected = pose.position + jnp.tensordot(drive - pose.drive, pose.slope, 1)
         there = pose_at(given, expected, drive, size=size, settings=settings)
