@@ -7,12 +7,16 @@ from typing import Any
 
 from experiments.validate.fluid.exact import check_loads, check_volumes
 from experiments.validate.fluid.grids import check_orders, check_ring, check_table
+from experiments.validate.fluid.robots import check_laplace, check_motion, check_weight
 from experiments.validate.rows import Findings
 from experiments.validate.sections import run_sections
 
 SECTIONS: dict[str, Callable[[], Findings]] = {
     "exact volumes": check_volumes,
     "exact loads": check_loads,
+    "robots, Laplace": check_laplace,
+    "robots, weight": check_weight,
+    "robots, motion": check_motion,
     "columns, Table I": check_table,
     "columns, a ring that stands": check_ring,
     "columns, orders": check_orders,
