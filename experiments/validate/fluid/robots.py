@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -28,10 +29,10 @@ from vsr.physics.points.springs import spring_corners
 SIDE = 0.03
 GRAVITY = 9.81
 ENGINE = ENGINES["points"]
-SILICONE = {"young_modulus": 2e4, "density": 1000.0}
+SILICONE: dict[str, Any] = {"young_modulus": 2e4, "density": 1000.0}
 
 
-def body_of(shape: Sequence, solid: Material | None = None, **fluid: object) -> Body:
+def body_of(shape: Sequence, solid: Material | None = None, **fluid: Any) -> Body:
     """Of silicone (a) and a fluid (w)."""
     materials = {"a": solid or Material(**SILICONE), "w": Material(**SILICONE, fluid=Fluid(**fluid))}  # pyright: ignore[reportArgumentType]
     return Body(shape=tuple(shape), materials=materials, voxel_side=SIDE, masses="points")
