@@ -44,7 +44,7 @@ def first_of(before: Array, later: Array) -> Array:
 
 def empty_or(present: Array, otherwise: Array) -> Array:
     """The failure of a body without voxels, or another; present: 1 where there is a voxel."""
-    return jnp.where(present.sum() == 0, int(Failure.empty), otherwise)
+    return jnp.where(present.sum() == 0, int(Failure.empty), otherwise).astype(jnp.int32)
 
 
 def counted(failure: Array) -> Array:

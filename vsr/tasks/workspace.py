@@ -26,6 +26,8 @@ from vsr.world import WorldModel, WorldState
 Place = tuple[Real, ...]
 SEARCH = ReachSettings(tolerance=1e-3, standstill=1e-3, most_iterations=8, most_steps=8, many=True)
 """A fitness need not know drives to the last digit."""
+HANG = ReachSettings(most_steps=60, many=True)
+"""Before it is pumped a body hangs, which is far from the shape it was drawn in."""
 
 
 class Found(NamedTuple):
@@ -56,7 +58,7 @@ class Workspace(Task):
     duration: Seconds = 1 / 60
     """[s]; nothing of it counts, so the shortest is best"""
     low: Annotated[Place, Field(min_length=2, max_length=3)]
-    """lowest target, seen from the middle of the held end [m]"""
+    """lowest target, seen from the middle of the held end, as heights of ports are [m]"""
     high: Annotated[Place, Field(min_length=2, max_length=3)]
     """highest target likewise [m]"""
     counts: Annotated[tuple[Annotated[Count, Field(ge=1, le=100)], ...], Field(min_length=2, max_length=3)]
@@ -87,13 +89,14 @@ class Workspace(Task):
         held = replace(model, inverse_mass=jnp.where(base, 0, model.inverse_mass))
         given = resting(held, replace(world.environment, terrain=None))
         effectors = _mean_of(tip, model)
-        origin = _mean_of(base, model).at(position)[0]
-        size = jnp.where(exists, x - origin[0], 0).max()
-        start = pose_at(given, position, given.drive, size=size, settings=SEARCH)
+        # Heights of ports are seen from there too, so that a body's place in its grid plays no part.
+        position = position - _mean_of(base, model).at(position)[0]
+        size = jnp.where(exists, position[..., 0], 0).max()
+        start = pose_at(given, position, given.drive, size=size, settings=HANG)
         bounds = bounds_of(held)
 
         def distance(target: Array) -> Array:
-            found = reach(given, effectors, (origin + target)[None], bounds, start, size=size, settings=SEARCH)
+            found = reach(given, effectors, target[None], bounds, start, size=size, settings=SEARCH)
             return jnp.where(found.pose.converged, found.distance[0], jnp.inf)
 
         return Found(jax.vmap(distance)(self.targets(position.dtype)), model.voxel_side)
