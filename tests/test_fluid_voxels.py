@@ -281,6 +281,18 @@ def test_membranes_are_as_the_voxels_around_or_as_they_say():
     assert np.asarray(borrowed.springs[:, 1, 0]).sum() == 6
 
 
+def test_only_springs_that_are_there_break():
+    brittle = Material(**SILICONE, yield_force=1e-9)
+    body = body_of("a", "w", a=brittle, w=Material(**SILICONE, yield_force=1e-9, fluid=Fluid()))
+    model = assemble_body(body)
+    start = ENGINE.rest_state(model)
+    stretched = replace(start, position=start.position * 1.1)
+    space = Environment(gravity=jnp.float32(0), terrain=None)
+    still = jnp.zeros((1, *model.present.shape))
+    state, _ = ENGINE.advance(model, space, stretched, still, substep=1e-4, count=1)
+    assert int(ENGINE.broken_springs(model, state)) == 6 + 3  # of the square, and of the membrane's three sides
+
+
 def test_open_chambers_are_refused_and_fail():
     leaky = body_of("aaa", "awa", "a.a", w=water(membrane="none"))
     message = r"robot\.body\.shape: fluid without a membrane reaches the outside at row 2, column 2: close"

@@ -44,6 +44,9 @@ def break_overloaded(
 ) -> tuple[Array, ...]:
     """Which springs, by class, are still whole; side: target of the voxels [m], c; corner: (2, ..., 2, c)."""
     forces = voxel_tensions(model.stiffness, side, corner)
+    if model.springs is not None:  # what a fluid voxel does not have cannot break
+        there = by_class(model.springs, model.dimension)
+        forces = tuple(force * exists for force, exists in zip(forces, there, strict=True))
     return tuple(still_intact(whole, force, yield_force) for whole, force in zip(intact, forces, strict=True))
 
 
