@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from pydantic import ValidationError
 
 import cli
 from experiments.reach.command import load_reach
@@ -318,3 +319,28 @@ def test_the_cylinder_hangs_lower_with_water():
     spec = load_reach(next(path for path in CONFIGS if path.stem == "cylinder"))
     air, water = (solve(spec, name, body) for name, body in spec.bodies().items())
     assert (water.angle < air.angle).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"fluid": {"membrane": "none"}}, "fluid without a membrane reaches the outside"),
+        ({"variants": {"open": {"membrane": "none"}}}, r"variants\.open\.membrane: fluid without a membrane"),
+        ({"variants": {"v": {"drive": "volume"}}, "poses": {"up": {"u": 0, "w": 0}}}, "poses name drives"),
+        (
+            {
+                "effectors": [
+                    {
+                        "at": TIP,
+                        "target": {"type": "swing", "center": TIP, "amplitude": [0, 0, 0.001], "frequency": 1.0},
+                    }
+                ],
+                "duration": 1e8,
+            },
+            "6e.09 targets in all; at most 100000",
+        ),
+    ],
+)
+def test_what_would_be_wrong_in_silence_is_refused(changes, message):
+    with pytest.raises(ValidationError, match=message):
+        described(**changes)

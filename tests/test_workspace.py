@@ -10,7 +10,7 @@ from vsr.body import Body, Fluid, Material
 from vsr.compute.linear import LIBRARY, PLAIN
 from vsr.environment import Environment
 from vsr.physics.points.assembly import PointMaterials, assemble_points
-from vsr.scene import precision
+from vsr.scene import Scene, precision
 from vsr.tasks import Workspace
 from vsr.tasks.workspace import Found, closeness, reachable
 from vsr.world import WorldModel
@@ -50,6 +50,18 @@ def test_targets_span_the_grid_and_measures_count_them():
     assert float(closeness(Episode)) == pytest.approx((1 + np.exp(-0.05) + np.exp(-0.2)) / 4, rel=1e-5)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValidationError, match="as many numbers each"):
         Workspace(low=(0.0, -1.0), high=(1.0, 1.0), counts=(2, 3, 4))
+
+
+def test_robots_that_cannot_be_asked_are_refused():
+    task = {"type": "workspace", "low": [0, 0, 0], "high": [1, 1, 1], "counts": [2, 2, 2]}
+    with pytest.raises(ValidationError) as raised:
+        Scene.model_validate({"robot": {"body": {"shape": ["aa"]}}, "task": task, "world": {"terrain": None}})
+    text = str(raised.value)
+    assert "task.type: workspace needs points, and the body has squares" in text
+    assert "task.type: workspace needs chambers" in text
+    assert "task.low: 3 numbers given; bodies are in 2-D: 2" in text
+    with pytest.raises(ValidationError, match="8000 targets; at most 1000"):
+        Workspace(low=(0.0, 0.0, 0.0), high=(1.0, 1.0, 1.0), counts=(20, 20, 20))
 
 
 @pytest.mark.slow

@@ -167,6 +167,8 @@ def check_episode(
     if world.terrain is not None and world.terrain.in_3d and voxels.dimension == 2:
         complaints.append((("world", "terrain"), "its height changes along y; a 2-D robot needs a line of ground"))
     complaints += _check_sand(voxels, size, world)
+    unfit = task.misfits(voxels.masses, voxels.dimension, list(voxels.materials.values()))
+    complaints += [(("task", name), reason) for name, reason in unfit]
     unplaceable = task.placement.misfit(voxels.dimension)
     if unplaceable is not None:
         complaints.append((("task", "placement", unplaceable[0]), unplaceable[1]))

@@ -7,10 +7,11 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
-from experiments.reach.targets import TARGETS, Point, Target
+from experiments.reach.targets import MOST_TARGETS, TARGETS, Point, Target
 from vsr.body import Body, Material
 from vsr.body.corners import corner_steps
 from vsr.body.masses import MASSES
+from vsr.body.shape import leaks
 from vsr.environment import Plane, Sphere
 from vsr.environment.obstacles import ball, plane
 from vsr.spec import Count, OneOf, Real, Seconds, Spec, misfit
@@ -141,7 +142,8 @@ class Reach(Spec):
     @property
     def time(self) -> np.ndarray:
         """Of every target that moves [s], (targets,)."""
-        return np.arange(round(self.duration * self.frequency) + 1) / self.frequency
+        count = round(self.duration * self.frequency) if self.moves else 0
+        return np.arange(count + 1) / self.frequency
 
     def targets(self) -> np.ndarray:
         """[m], (targets, effectors, dimension)."""
@@ -190,6 +192,8 @@ class Reach(Spec):
             ]
         if not self.fluids:
             found.append((("body", "shape"), "no voxel holds fluid, so nothing drives it: give a material `fluid`"))
+        if open_chamber := leaks(self.body):
+            found.append((("body", "shape"), open_chamber))
         if any(material.actuation == "force" for material in self.body.materials.values()):
             found.append((("body", "materials"), "actuation by force has no energy; use area"))
         if not (self.anchored() & self.body.present).any():
@@ -231,6 +235,11 @@ class Reach(Spec):
         if not self.effectors:
             return []
         kinds = {effector.target.moves for effector in self.effectors}
+        if self.moves and self.duration * self.frequency > MOST_TARGETS:
+            count = self.duration * self.frequency
+            return [
+                (("duration",), f"{count:.3g} targets in all; at most {MOST_TARGETS}: shorter, or a lower frequency")
+            ]
         lone = [len(effector.target.at(self.time)) for effector in self.effectors]
         found: Complaints = []
         if len({count for count in lone if count > 1}) > 1:
@@ -272,8 +281,13 @@ class Reach(Spec):
     def _variants(self) -> Complaints:
         found: Complaints = []
         for name, changes in self.variants.items():
+            if "drive" in changes and self.poses:
+                found.append(
+                    (("variants", name, "drive"), "poses name drives, which then mean something else: one or the other")
+                )
             try:
-                self._varied(changes)
+                if open_chamber := leaks(self._varied(changes)):
+                    found.append((("variants", name, "membrane"), open_chamber))
             except ValidationError as error:
                 for fault in error.errors():
                     path = tuple(str(part) for part in fault["loc"][3:])

@@ -41,7 +41,7 @@ class Fluid(Spec):
     """what closes faces to the outside: springs as the solid voxels around the chamber have them, as this material has
     them, or nothing"""
     depth: Annotated[Real, Field(gt=0)] = 1.0
-    """of a 2-D body across its plane [m]; without meaning in 3-D"""
+    """of the fluid of a 2-D body across its plane [m], where solids are counted per metre; without meaning in 3-D"""
 
     @field_validator("pressure", "added_volume")
     @classmethod

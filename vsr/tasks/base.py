@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
 from jax import Array
 from pydantic import Field, field_validator
 
+from vsr.body import Masses, Material
 from vsr.spec import Seconds, Spec, unknown_names
 from vsr.tasks.measures import MEASURES, USUAL, Measure
 from vsr.tasks.placement import Placement
@@ -47,6 +48,10 @@ class Task(Spec):
     def known_measures(cls) -> dict[str, Measure]:
         """Every measure that this task has, by its name."""
         return {**MEASURES, **cls.own_measures}
+
+    def misfits(self, masses: Masses, dimension: int, materials: Sequence[Material]) -> list[tuple[str, str]]:
+        """Fields that do not fit robots of such masses and materials, each with the reason."""
+        return []
 
     # rules
 

@@ -7,6 +7,8 @@ body: all nodes farthest to the left, and the middle of those farthest to the ri
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -15,6 +17,7 @@ import jax.numpy as jnp
 from jax import Array
 from pydantic import Field, model_validator
 
+from vsr.body import Masses, Material
 from vsr.physics.equilibrium.voxels import resting
 from vsr.physics.points.model import PointModel
 from vsr.physics.reaching import Effectors, ReachSettings, bounds_of, pose_at, reach
@@ -24,6 +27,8 @@ from vsr.tasks.summary import Summary
 from vsr.world import WorldModel, WorldState
 
 Place = tuple[Real, ...]
+MOST_TARGETS = 1000
+"""More for each body are a mistake."""
 SEARCH = ReachSettings(tolerance=1e-3, standstill=1e-3, most_iterations=8, most_steps=8, many=True)
 """A fitness need not know drives to the last digit."""
 HANG = ReachSettings(most_steps=60, many=True)
@@ -63,7 +68,7 @@ class Workspace(Task):
     """highest target likewise [m]"""
     counts: Annotated[tuple[Annotated[Count, Field(ge=1, le=100)], ...], Field(min_length=2, max_length=3)]
     """targets along every axis"""
-    measures: tuple[str, ...] = ("closeness", "reachable")
+    measures: tuple[str, ...] = Field(default=("closeness", "reachable"), min_length=1)
     """what is measured"""
 
     own_measures = {"closeness": closeness, "reachable": reachable}  # noqa: RUF012
@@ -72,7 +77,19 @@ class Workspace(Task):
     def _grid(self) -> Workspace:
         if not len(self.low) == len(self.high) == len(self.counts):
             raise ValueError("low, high and counts need as many numbers each: 2 for a body in 2-D, 3 in 3-D")
+        if math.prod(self.counts) > MOST_TARGETS:
+            raise ValueError(f"{math.prod(self.counts)} targets; at most {MOST_TARGETS}")
         return self
+
+    def misfits(self, masses: Masses, dimension: int, materials: Sequence[Material]) -> list[tuple[str, str]]:
+        found = []
+        if masses != "points":
+            found.append(("type", f"workspace needs points, and the body has {masses}: give it `masses: points`"))
+        if not any(material.fluid is not None for material in materials):
+            found.append(("type", "workspace needs chambers: give a material `fluid`"))
+        if len(self.low) != dimension:
+            found.append(("low", f"{len(self.low)} numbers given; bodies are in {dimension}-D: {dimension}"))
+        return found
 
     def targets(self, dtype: jnp.dtype) -> Array:
         """Seen from the middle of the held end [m], (targets, dimension)."""

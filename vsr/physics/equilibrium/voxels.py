@@ -18,7 +18,7 @@ from jax import Array
 
 from vsr.body.corners import corner_steps
 from vsr.compute.linear import LIBRARY, Linear
-from vsr.compute.matrix import product
+from vsr.compute.matrix import exactly, product
 from vsr.compute.vector import split
 from vsr.environment.model import Environment, by_components
 from vsr.physics.chambers import law
@@ -62,7 +62,7 @@ def resting(
 ) -> Resting:
     """The parameters of a body's energy; control: none if absent; drive: as controls say if absent."""
     control = jnp.zeros_like(model.mass) if control is None else control
-    if drive is None:
+    if drive is None and model.chambers is not None:
         drive = chamber_drive(model, control)
     drive = jnp.zeros((0,), model.mass.dtype) if drive is None else drive
     wall = Wall(HARDNESS * model.stiffness.max(), BAND * model.voxel_side)
@@ -96,12 +96,14 @@ def free_coordinates(model: PointModel) -> Array:
     return jnp.broadcast_to(free[..., None], (*free.shape, model.dimension))
 
 
+@exactly
 def chamber_volumes(model: PointModel, position: Array) -> Array:
     """[m³], (m,)."""
     assert model.chambers is not None
     return elements.volumes(model.chambers, elements.corners_at(model, position))
 
 
+@exactly
 def chamber_pressures(model: PointModel, position: Array, drive: Array) -> Array:
     """At the ports, above that outside [Pa], (m,)."""
     chambers = model.chambers

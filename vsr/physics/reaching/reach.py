@@ -188,7 +188,8 @@ def reach(
     size = jnp.asarray(size, kind)
     near = size * _of(settings.tolerance, kind, 1e-7, 1e-5)
     still = size * _of(settings.standstill, kind, 1e-7, 1e-5)
-    root = jnp.sqrt(effectors.weight)[:, None]
+    # Only ratios of weights matter.
+    root = jnp.sqrt(effectors.weight / effectors.weight.max())[:, None]
     span = jnp.maximum(bounds.high - bounds.low, jnp.finfo(kind).tiny)
 
     def off(pose: Pose) -> Array:
@@ -234,7 +235,7 @@ def reach(
 
     first = start._replace(drive=jnp.clip(start.drive, bounds.low, bounds.high))
     begun = 0.5 * (off(first) ** 2).sum()
-    gap = jnp.sqrt((off(first) ** 2).sum(-1)).max()
+    gap = jnp.sqrt(((effectors.at(first.position) - target) ** 2).sum(-1)).max()
     search = _Search(
         pose=first,
         cost=begun,
@@ -256,6 +257,7 @@ def reach(
     )
 
 
+@exactly
 def track(
     given: Resting,
     effectors: Effectors,
