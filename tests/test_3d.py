@@ -262,6 +262,7 @@ def test_squares_know_one_integrator():
         Experiment.model_validate({"robot": robot, "physics": {"integrator": "verlet"}})
 
 
+@pytest.mark.slow
 def test_bodies_evolve_in_space_and_their_files_live_the_same_life(tmp_path):
     """Genes to robot to fitness, to a file, to a robot, to the same fitness; senses and all."""
     config = tmp_path / "space.yaml"

@@ -208,7 +208,7 @@ FEELING = {"type": "mlp", "senses": [{"quantity": "area_ratio"}], "weights": [1,
 @pytest.mark.parametrize(
     ("controller", "duration"),
     [
-        ({"type": "sine", "frequency": 2.0}, 0.18),  # five calls and one step
+        pytest.param({"type": "sine", "frequency": 2.0}, 0.18, marks=pytest.mark.slow),  # five calls and one step
         (FEELING, 0.06),  # two calls: what was felt at the first acts before the second
     ],
     ids=["by the clock", "feeling"],

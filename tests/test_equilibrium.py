@@ -153,7 +153,7 @@ VALUE_AND_SLOPE, ENGINES_OWN = jax.jit(jax.value_and_grad(energy)), jax.jit(jax.
 BY_BLOCKS, WHOLE = jax.jit(voxel_system().solve), jax.jit(dense(energy).solve)
 
 
-@pytest.mark.parametrize("dimension", [2, 3])
+@pytest.mark.parametrize("dimension", [2, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("drive", ["pressure", "volume"])
 def test_the_energy_is_the_engines(dimension, drive):
     with precision("float64"):
@@ -167,7 +167,7 @@ def test_the_energy_is_the_engines(dimension, drive):
         np.testing.assert_allclose(mine[1], engine[1], atol=1e-9 * float(jnp.abs(engine[1]).max()))
 
 
-@pytest.mark.parametrize("dimension", [2, 3])
+@pytest.mark.parametrize("dimension", [2, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("drive", ["pressure", "volume"])
 def test_blocks_of_voxels_make_the_whole_matrix(dimension, drive):
     with precision("float64"):
@@ -214,6 +214,7 @@ def test_a_body_leans_on_obstacles_without_entering_them():
         assert float(depth(given, found.position)) < 1e-4
 
 
+@pytest.mark.slow
 def test_volumes_give_way_by_pressure_over_bulk_modulus():
     with precision("float64"):
         model = fluid_body(3, "volume", bulk_modulus=1e7)
@@ -224,6 +225,7 @@ def test_volumes_give_way_by_pressure_over_bulk_modulus():
         assert 0.99 < ratio < 1
 
 
+@pytest.mark.slow
 def test_a_lattice_rests_where_its_motion_ends():
     with precision("float64"):
         bar = heavy_bar(2)

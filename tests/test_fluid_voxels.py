@@ -193,7 +193,9 @@ PUMPED = {
 }
 
 
-@pytest.mark.parametrize("name", PUMPED)
+@pytest.mark.parametrize(
+    "name", ["liquid", *(pytest.param(name, marks=pytest.mark.slow) for name in ("gas", "pressure"))]
+)
 def test_pumping_keeps_momentum_and_energy(name):
     body = body_of("aaaa", "awwa", "aaaa", a=STILL, w=PUMPED[name].model_copy(update={"linear_damping": 0.0}))
     with precision("float64"):
@@ -336,6 +338,7 @@ def test_stiffer_fluid_asks_for_shorter_steps():
     assert hard < 0.3 * soft < 0.3 * longest_substep([SOLID], SIDE, 3)
 
 
+@pytest.mark.slow
 def test_stability_bound_of_a_single_stiff_voxel():
     """Just within the bound a shaken chamber stays as it is; the bound is not far too careful."""
     fluid = water(drive="volume", bulk_modulus=1e6, membrane="own", density=0.0)

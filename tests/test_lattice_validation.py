@@ -58,6 +58,7 @@ def test_explicit_euler_gains_energy_as_predicted():
     assert measured == pytest.approx(expected, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_energy_neither_grows_nor_shrinks_after_release():
     path = swing_with_gravity(SMALL, "verlet", seconds=0.1)
     drift, oscillation = drift_and_oscillation(path)

@@ -103,7 +103,14 @@ def test_slopes_are_those_of_neighbouring_poses():
 
 
 @pytest.mark.parametrize(
-    "target", [[0.09, 0.015, 0.015], [0.06, 0.015, 0.05], [0.07, 0.015, -0.03], [0.06, 0.015, 0.01]]
+    "target",
+    [
+        [0.09, 0.015, 0.015],
+        *(
+            pytest.param(target, marks=pytest.mark.slow)
+            for target in ([0.06, 0.015, 0.05], [0.07, 0.015, -0.03], [0.06, 0.015, 0.01])
+        ),
+    ],
 )
 def test_unreachable_targets_end_at_the_nearest_point(target):
     given = problem()

@@ -57,7 +57,7 @@ def test_robots_that_cannot_be_asked_are_refused():
     with pytest.raises(ValidationError) as raised:
         Scene.model_validate({"robot": {"body": {"shape": ["aa"]}}, "task": task, "world": {"terrain": None}})
     text = str(raised.value)
-    assert "task.type: workspace needs points, and the body has squares" in text
+    assert "task.type: workspace needs masses that hold fluid, and squares do not: use points" in text
     assert "task.type: workspace needs chambers" in text
     assert "task.low: 3 numbers given; bodies are in 2-D: 2" in text
     with pytest.raises(ValidationError, match="8000 targets; at most 1000"):

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import Array
 from pydantic import Field, model_validator
 
-from vsr.body import Masses, Material
+from vsr.body import MASSES, Masses, Material
 from vsr.physics.equilibrium.voxels import resting
 from vsr.physics.points.model import PointModel
 from vsr.physics.reaching import Effectors, ReachSettings, bounds_of, pose_at, reach
@@ -83,8 +83,9 @@ class Workspace(Task):
 
     def misfits(self, masses: Masses, dimension: int, materials: Sequence[Material]) -> list[tuple[str, str]]:
         found = []
-        if masses != "points":
-            found.append(("type", f"workspace needs points, and the body has {masses}: give it `masses: points`"))
+        if "fluid" in MASSES[masses].meaningless:
+            others = " or ".join(name for name, kind in MASSES.items() if "fluid" not in kind.meaningless)
+            found.append(("type", f"workspace needs masses that hold fluid, and {masses} do not: use {others}"))
         if not any(material.fluid is not None for material in materials):
             found.append(("type", "workspace needs chambers: give a material `fluid`"))
         if len(self.low) != dimension:
