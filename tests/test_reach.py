@@ -314,7 +314,8 @@ def test_the_pendulum_goes_every_way():
     spec = load_reach(next(path for path in CONFIGS if path.stem == "pendulum"))
     found = solve(spec, "", spec.body)
     assert found.reached.all()
-    assert found.iterations.max() <= 20
+    assert np.median(found.iterations) <= 10
+    assert found.iterations.max() <= 40  # bounds of volumes are in the way of two of them
     limits = bounds_of(found.model)
     assert isinstance(limits, Bounds)
     assert (found.drive <= np.asarray(limits.high) + 1e-9).all()
