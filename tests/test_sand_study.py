@@ -272,7 +272,7 @@ def test_worlds_that_are_stored_are_not_simulated_again(runs, tmp_path, monkeypa
 
 
 def test_robots_abroad_are_simulated_as_natives_are():
-    """Against `simulate`; a seed without a robot counts as failed. Programs round differently, and gaits are chaotic."""
+    """Against `simulate`; a seed without a robot counts as failed. Programs round differently; gaits are chaotic."""
     experiment = Experiment.model_validate(EXPERIMENT)
     body = vsr.Body(shape=("aa",))
     own = Scene(robot=vsr.Robot(body=body, controller=vsr.Sine(frequency=2.0)), world=World(terrain="downhill"))
