@@ -244,8 +244,8 @@ def test_reports_have_a_chart_of_chambers():
 
 
 def test_simulate_tells_of_chambers():
-    told = json.loads(as_json(*simulated()))["chambers"]
-    assert [one["rest_volume_m3"] for one in told] == pytest.approx([5.4e-3, 9e-4], rel=1e-4)
-    for one in told:
+    reported = json.loads(as_json(*simulated()))["chambers"]
+    assert [one["rest_volume_m3"] for one in reported] == pytest.approx([5.4e-3, 9e-4], rel=1e-4)
+    for one in reported:
         assert one["pressure_pa"] == pytest.approx([LOWEST, HIGHEST], rel=0.02)
         assert one["volume_ratio"][0] < 1 < one["volume_ratio"][1]

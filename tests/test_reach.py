@@ -240,7 +240,9 @@ MINIMISE = jax.jit(minimise)
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_shipped_files_are_sound(path):
-    load_reach(path)
+    spec = load_reach(path)
+    assert spec.fluids
+    assert spec.poses or np.isfinite(spec.targets()).all()
 
 
 FAULTY = """\

@@ -32,21 +32,28 @@ class Target(Spec):
         """2 or 3."""
 
 
-class Points(Target):
-    """Points, each reached on its own."""
+class _OfPoints(Target):
+    """A target that is given by points."""
 
-    type: Literal["points"] = "points"
-    points: Annotated[tuple[Point, ...], Field(min_length=1, max_length=MOST_TARGETS)]
+    points: tuple[Point, ...]
     """[m]"""
 
     @model_validator(mode="after")
-    def _alike(self) -> Points:
+    def _alike(self) -> _OfPoints:
         _require_alike(self.points)
         return self
 
     @property
     def dimension(self) -> int:
         return len(self.points[0])
+
+
+class Points(_OfPoints):
+    """Points, each reached on its own."""
+
+    type: Literal["points"] = "points"
+    points: Annotated[tuple[Point, ...], Field(min_length=1, max_length=MOST_TARGETS)]
+    """[m]"""
 
     def at(self, time: np.ndarray) -> np.ndarray:
         return np.array(self.points, float)
@@ -82,22 +89,13 @@ class Grid(Target):
         return np.array(list(itertools.product(*axes)))
 
 
-class Path(Target):
+class Path(_OfPoints):
     """A target that moves evenly along straight lines from point to point."""
 
     type: Literal["path"] = "path"
     moves: ClassVar[bool] = True
     points: Annotated[tuple[Point, ...], Field(min_length=2, max_length=MOST_TARGETS)]
     """[m]"""
-
-    @model_validator(mode="after")
-    def _alike(self) -> Path:
-        _require_alike(self.points)
-        return self
-
-    @property
-    def dimension(self) -> int:
-        return len(self.points[0])
 
     def at(self, time: np.ndarray) -> np.ndarray:
         corners = np.array(self.points, float)

@@ -1,4 +1,4 @@
-"""Fluid that fills voxels instead of springs: a chamber is all that hangs together by faces and is of one material."""
+"""Fluid that fills voxels instead of springs. A chamber is a face-connected set of voxels of one fluid material."""
 
 from __future__ import annotations
 

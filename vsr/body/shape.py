@@ -152,7 +152,7 @@ def leaks(body: Body) -> str | None:
 
 
 _NAMED = 5
-"""So many voxels are named in a message."""
+"""At most this many voxels are named in a message."""
 
 
 def _place(place: np.ndarray, cells: tuple[int, ...]) -> str:

@@ -344,7 +344,8 @@ FAR = 1e3
 def _overshoot(given: Resting, pose: Pose, there: Pose, bounds: Bounds, sides: Array, move: Array) -> Array:
     """By how much a step brought what is not driven nearer to its bounds than the slope said, in ranges, (2 m,).
 
-    A step that stays within bounds as they look from here is beyond them where they are curved; the next one is told.
+    Bounds are curved, so a step within them as they look from here can end beyond them. The next step then leaves as
+    much more room.
     """
     range_ = _inner(bounds)[2]
     change = (others(given, there) - others(given, pose)) / range_
