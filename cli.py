@@ -32,7 +32,7 @@ class _Commands(click.Group):
 
 def _what_users_mend() -> tuple[type[Exception], ...]:
     """Kinds of errors, of the modules that are loaded: help must not load them."""
-    places = (("experiments.config.problems", "UserError"), ("vsr.spec", "Impractical"))
+    places = (("vsr.experiments.config.problems", "UserError"), ("vsr.spec", "Impractical"))
     return tuple(getattr(sys.modules[module], name) for module, name in places if module in sys.modules)
 
 
@@ -113,8 +113,8 @@ def evolve(
     process: int | None,
 ) -> None:
     """Evolve robots as a file says, into a folder that can be resumed, plotted and published."""
-    from experiments.evolve.command import EvolveOptions
-    from experiments.evolve.command import evolve as work
+    from vsr.experiments.evolve.command import EvolveOptions
+    from vsr.experiments.evolve.command import evolve as work
 
     work(
         EvolveOptions(
@@ -165,8 +165,8 @@ def sweep(
     slurm: tuple[str, ...],
 ) -> None:
     """Evolve with every combination of some values; given a sweep's folder, show its state."""
-    from experiments.sweep.command import SweepOptions
-    from experiments.sweep.command import sweep as work
+    from vsr.experiments.sweep.command import SweepOptions
+    from vsr.experiments.sweep.command import sweep as work
 
     work(
         SweepOptions(
@@ -211,8 +211,8 @@ def reproduce(
     copy: str | None,
 ) -> None:
     """Run a study of the paper, or your own: experiments, figure, tables, report with every claim in numbers."""
-    from experiments.reproduce.command import ReproduceOptions
-    from experiments.reproduce.command import reproduce as work
+    from vsr.experiments.reproduce.command import ReproduceOptions
+    from vsr.experiments.reproduce.command import reproduce as work
 
     work(
         ReproduceOptions(
@@ -247,8 +247,8 @@ def refine(
     device: str | None,
 ) -> None:
     """Simulate robots again with finer steps, other starts and slightly other materials: what is left of them?"""
-    from experiments.refine.command import RefineOptions
-    from experiments.refine.command import refine as work
+    from vsr.experiments.refine.command import RefineOptions
+    from vsr.experiments.refine.command import refine as work
 
     work(RefineOptions(given=given, factors=factors, starts=starts, json=json, plot=plot, device=device))
 
@@ -259,9 +259,9 @@ def refine(
 @click.option("--out", metavar="FILE.gif|.png", help="Draw the motion: a GIF, or a PNG strip of six moments.")
 def simulate(robot: str, as_json: bool, out: str | None) -> None:
     """Simulate one robot in its world and print how it did."""
-    from experiments import simulate as work
-    from experiments.devices import keep_compiled_programs, prepare
-    from experiments.terminal import show_outcome
+    from vsr.experiments import simulate as work
+    from vsr.experiments.devices import keep_compiled_programs, prepare
+    from vsr.experiments.terminal import show_outcome
 
     prepare()
     keep_compiled_programs()
@@ -336,9 +336,9 @@ def play(
     generations: tuple[int, ...],
 ) -> None:
     """Show robots, and the best of runs: a page for any browser, a film, or a strip of frames."""
-    from experiments.devices import keep_compiled_programs, prepare
-    from experiments.play.command import PlayOptions
-    from experiments.play.command import play as work
+    from vsr.experiments.devices import keep_compiled_programs, prepare
+    from vsr.experiments.play.command import PlayOptions
+    from vsr.experiments.play.command import play as work
 
     prepare()
     keep_compiled_programs()
@@ -375,8 +375,8 @@ def play(
 @click.option("--wait", is_flag=True, help="Wait for a run folder that is not there yet.")
 def watch(run: str, port: int, seconds: float, open_page: bool, wait: bool) -> None:
     """Follow a run on a local page: live curve, speed, and the best robot so far in motion."""
-    from experiments.watch.command import WatchOptions
-    from experiments.watch.command import watch as work
+    from vsr.experiments.watch.command import WatchOptions
+    from vsr.experiments.watch.command import watch as work
 
     work(WatchOptions(run=run, port=port, seconds=seconds, open_page=open_page, wait=wait))
 
@@ -386,8 +386,8 @@ def watch(run: str, port: int, seconds: float, open_page: bool, wait: bool) -> N
 @SETTINGS
 def check(config: str, settings: tuple[str, ...]) -> None:
     """Check an experiment or scene: build and trace everything, run nothing."""
-    from experiments.check import check_file
-    from experiments.console import show_pairs
+    from vsr.experiments.check import check_file
+    from vsr.experiments.console import show_pairs
 
     show_pairs(f"{config}: sound", check_file(config, settings))
 
@@ -432,8 +432,8 @@ def train(
     device: str | None,
 ) -> None:
     """Train a policy for a MACHINE among grains by an evolution strategy."""
-    from experiments.train.command import TrainOptions
-    from experiments.train.command import train as work
+    from vsr.experiments.train.command import TrainOptions
+    from vsr.experiments.train.command import train as work
 
     work(
         TrainOptions(
@@ -462,11 +462,11 @@ def train(
 )
 def plot(runs: tuple[str, ...], out: str, band: str) -> None:
     """Plot the best fitness per generation, one curve per run."""
-    from experiments.console import warn
-    from experiments.files import target_file
-    from experiments.plot import curves
-    from experiments.plot.figures import FORMATS
-    from experiments.runs import read_run
+    from vsr.experiments.console import warn
+    from vsr.experiments.files import target_file
+    from vsr.experiments.plot import curves
+    from vsr.experiments.plot.figures import FORMATS
+    from vsr.experiments.runs import read_run
 
     target = target_file("--out", out, FORMATS)
     read = [read_run(run) for run in runs]
@@ -480,10 +480,10 @@ def plot(runs: tuple[str, ...], out: str, band: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
 def compare(runs: tuple[str, ...], as_json: bool) -> None:
     """Compare runs: medians over seeds, Mann-Whitney test, effect size."""
-    from experiments.console import warn
-    from experiments.plot.comparison import compare as work
-    from experiments.runs import read_run
-    from experiments.terminal import show_comparison
+    from vsr.experiments.console import warn
+    from vsr.experiments.plot.comparison import compare as work
+    from vsr.experiments.runs import read_run
+    from vsr.experiments.terminal import show_comparison
 
     read = [read_run(run) for run in runs]
     warn([warning for run in read for warning in run.warnings])
@@ -495,9 +495,9 @@ def compare(runs: tuple[str, ...], as_json: bool) -> None:
 @click.option("--out", metavar="FILE.html", help="The page; by default report.html, of one run in its folder.")
 def report(runs: tuple[str, ...], out: str | None) -> None:
     """Write a page about runs: curves, seeds, bodies, the best robot moving, diversity, lineage, settings."""
-    from experiments.console import warn
-    from experiments.devices import keep_compiled_programs, prepare
-    from experiments.report.command import report as work
+    from vsr.experiments.console import warn
+    from vsr.experiments.devices import keep_compiled_programs, prepare
+    from vsr.experiments.report.command import report as work
 
     prepare()
     keep_compiled_programs()
@@ -515,8 +515,8 @@ def reach(config: str, json_file: str | None, out: str | None, device: str | Non
     """Find the pressures or volumes that bring points of a robot with chambers to targets, at rest."""
     # Threads that share a small matrix wait for each other longer than they work.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from experiments.devices import keep_compiled_programs, prepare
-    from experiments.reach.command import run
+    from vsr.experiments.devices import keep_compiled_programs, prepare
+    from vsr.experiments.reach.command import run
 
     prepare(device)
     keep_compiled_programs()
@@ -528,7 +528,7 @@ def reach(config: str, json_file: str | None, out: str | None, device: str | Non
 @PLUGINS
 def list_components(kind: str | None, plugins: tuple[str, ...]) -> None:
     """List every component with its parameters, or those of one KIND."""
-    from experiments.terminal import show_catalogue
+    from vsr.experiments.terminal import show_catalogue
 
     show_catalogue(kind, plugins)
 
@@ -540,8 +540,8 @@ def schema(file: str, plugins: tuple[str, ...]) -> None:
     """Print the JSON schema of experiment (or scene, or study) files, for editors."""
     import json
 
-    from experiments.catalogue import schema as work
-    from experiments.config.plugins import import_plugins
+    from vsr.experiments.catalogue import schema as work
+    from vsr.experiments.config.plugins import import_plugins
 
     import_plugins(plugins)
     click.echo(json.dumps(work(file), indent=2))
@@ -578,8 +578,8 @@ def bench(
     device: str | None,
 ) -> None:
     """Time fixed 2-D and 3-D scenes, sand, fluid, a generation with its search and starts, and how cost grows."""
-    from experiments.bench.command import BenchOptions
-    from experiments.bench.command import bench as work
+    from vsr.experiments.bench.command import BenchOptions
+    from vsr.experiments.bench.command import bench as work
 
     work(
         BenchOptions(
@@ -623,8 +623,8 @@ def bench(
 )
 def validate(suite: str, reference: str | None, json_file: str | None, plots: str | None, large: bool) -> None:
     """Compare the physics with the original simulator, lattices with theory, grains and fluid with their laws."""
-    from experiments.devices import prepare
-    from experiments.validate import validate_command
+    from vsr.experiments.devices import prepare
+    from vsr.experiments.validate import validate_command
 
     prepare()
     validate_command(suite, reference, json_file, plots, large)

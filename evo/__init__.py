@@ -4,10 +4,10 @@ An optimiser is frozen settings with `start`, `ask`, `tell` and `summary`, all p
 generations run under `jit` and several seeds under `vmap`. Fitness is maximised.
 """
 
-from evo.mu_plus_lambda import MuPlusLambda
-from evo.population import Population, best
-from evo.protocol import Evaluation, Optimiser, SearchSummary
-from evo.random_search import RandomSearch
+from vsr.evo.mu_plus_lambda import MuPlusLambda
+from vsr.evo.population import Population, best
+from vsr.evo.protocol import Evaluation, Optimiser, SearchSummary
+from vsr.evo.random_search import RandomSearch
 
 OPTIMISERS = {"mu_plus_lambda": MuPlusLambda, "random_search": RandomSearch}
 """Every optimiser by its name."""

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from evo.operators import fingerprints
+from vsr.evo.operators import fingerprints
 
 
 def gene_spread(genes: Any) -> Array:

@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from evo.diversity import gene_spread
-from evo.population import NOBODY, WORST, Population, best, evaluated, joined, newborns, take
-from evo.protocol import Evaluation, Sampler, SearchSummary
-from evo.selection import truncation
-from evo.settings import Settings, Size
+from vsr.evo.diversity import gene_spread
+from vsr.evo.population import NOBODY, WORST, Population, best, evaluated, joined, newborns, take
+from vsr.evo.protocol import Evaluation, Sampler, SearchSummary
+from vsr.evo.selection import truncation
+from vsr.evo.settings import Settings, Size
 
 
 @jax.tree_util.register_dataclass

@@ -14,12 +14,12 @@ import jax.numpy as jnp
 from jax import Array
 from pydantic import Field, Strict
 
-from evo.generations import Generational, Search
-from evo.operators import extended_segment_crossover, gaussian_mutation, repeated
-from evo.population import NOBODY, Population, newborns
-from evo.protocol import Sampler
-from evo.selection import tournament
-from evo.settings import Share, Size
+from vsr.evo.generations import Generational, Search
+from vsr.evo.operators import extended_segment_crossover, gaussian_mutation, repeated
+from vsr.evo.population import NOBODY, Population, newborns
+from vsr.evo.protocol import Sampler
+from vsr.evo.selection import tournament
+from vsr.evo.settings import Share, Size
 
 
 class MuPlusLambda(Generational):

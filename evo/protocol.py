@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import jax
 from jax import Array
 
-from evo.population import Population
+from vsr.evo.population import Population
 
 Sampler = Callable[[Array, int], Any]
 """From a key and a number to that many random genes, (number, ...)."""

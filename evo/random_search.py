@@ -7,9 +7,9 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
-from evo.generations import Generational, Search
-from evo.population import NOBODY, Population, newborns
-from evo.protocol import Sampler
+from vsr.evo.generations import Generational, Search
+from vsr.evo.population import NOBODY, Population, newborns
+from vsr.evo.protocol import Sampler
 
 
 class RandomSearch(Generational):

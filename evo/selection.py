@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from evo.operators import flat_draw
+from vsr.evo.operators import flat_draw
 
 
 def tournament(key: Array, fitness: Array, size: int, count: int) -> Array:

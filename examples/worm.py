@@ -83,7 +83,7 @@ def draw(frames: list[State], path: Path) -> None:
     """The worm from the side, one strip per moment; the colour is the height over the ground."""
     from matplotlib.figure import Figure
 
-    from experiments.plot.figures import paper_style
+    from vsr.experiments.plot.figures import paper_style
 
     with paper_style():
         figure = Figure(figsize=(9, 1.4 * len(frames)), layout="constrained")

@@ -2,4 +2,4 @@
 
 from vsr.display import provide
 
-provide("experiments.notebook")
+provide("vsr.experiments.notebook")

@@ -10,14 +10,14 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from evo import OPTIMISERS
-from experiments.encodings import BODIES
-from experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
-from experiments.experiment import Experiment
-from experiments.reproduce.claims import CLAIMS
-from experiments.reproduce.study import Study
 from vsr.body import Material
 from vsr.controllers import CONTROLLERS
+from vsr.evo import OPTIMISERS
+from vsr.experiments.encodings import BODIES
+from vsr.experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
+from vsr.experiments.experiment import Experiment
+from vsr.experiments.reproduce.claims import CLAIMS
+from vsr.experiments.reproduce.study import Study
 from vsr.scene import Physics, Scene
 from vsr.sensors import QUANTITIES
 from vsr.tasks import MEASURES, TASKS

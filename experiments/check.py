@@ -8,15 +8,15 @@ from functools import partial
 import jax
 import numpy as np
 
-from experiments.config import dump_yaml, load
-from experiments.devices import check_implementation
-from experiments.evolve.evaluation import evaluate_all
-from experiments.evolve.generation import ask, most_at_once, search_shapes, tell
-from experiments.experiment import Experiment, grid_name
-from experiments.numbers import count
-from experiments.reproduce.reading import StudyFile, is_study, load_study
 from vsr.controllers import Controller
 from vsr.episode import Scenario, reset, rollout
+from vsr.experiments.config import dump_yaml, load
+from vsr.experiments.devices import check_implementation
+from vsr.experiments.evolve.evaluation import evaluate_all
+from vsr.experiments.evolve.generation import ask, most_at_once, search_shapes, tell
+from vsr.experiments.experiment import Experiment, grid_name
+from vsr.experiments.numbers import count
+from vsr.experiments.reproduce.reading import StudyFile, is_study, load_study
 from vsr.scene import Scene, precision
 from vsr.tasks import Summary
 

@@ -18,8 +18,8 @@ from typing import Any
 import jax
 from jax.experimental.compilation_cache import compilation_cache
 
-from experiments.config.problems import UserError
-from experiments.hosts.launch import Launch, join
+from vsr.experiments.config.problems import UserError
+from vsr.experiments.hosts.launch import Launch, join
 from vsr.scene import Physics
 
 GENERATOR_FLAG = "xla_cpu_use_fusion_emitters"

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from evo import OPTIMISERS, Optimiser
-from experiments.encodings import EvolvedRobot
-from experiments.evaluation import EvaluationOptions
 from vsr.episode import Schedule
+from vsr.evo import OPTIMISERS, Optimiser
+from vsr.experiments.encodings import EvolvedRobot
+from vsr.experiments.evaluation import EvaluationOptions
 from vsr.physics.engine import ENGINES
 from vsr.scene import Physics, Scene, World, check_episode, plan
 from vsr.spec import Count, OneOf, Real, Spec, misfit, suggest

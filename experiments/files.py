@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from experiments.config.problems import UserError
+from vsr.experiments.config.problems import UserError
 
 TEMPORARY = ".partial"
 """How the name of a file that is still being written ends."""

@@ -6,12 +6,12 @@ import io
 
 import numpy as np
 
-from experiments.plot.curves import curve_figure
-from experiments.plot.figures import paper_style, with_unit
-from experiments.runs import Run
-from experiments.runs.ranks import middle
 from vsr.display import register
 from vsr.drawing.notebook import figure
+from vsr.experiments.plot.curves import curve_figure
+from vsr.experiments.plot.figures import paper_style, with_unit
+from vsr.experiments.runs import Run
+from vsr.experiments.runs.ranks import middle
 
 
 def run_png(run: Run) -> bytes:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.config import load_scene
-from experiments.devices import check_implementation
-from experiments.files import replacing, target_file
 from vsr.drawing.chambers import chambers_of
+from vsr.experiments.config import load_scene
+from vsr.experiments.devices import check_implementation
+from vsr.experiments.files import replacing, target_file
 from vsr.scene import Outcome, Scene, precision, simulate
 
 DRAWINGS = (".gif", ".png")
@@ -90,9 +90,9 @@ def as_json(scene: Scene, outcome: Outcome) -> str:
 
 def draw(name: str, scene: Scene, outcome: Outcome, target: Path) -> None:
     """A GIF of the whole episode, or a PNG strip of a few moments, as `vsr play` draws them."""
-    from experiments.play.film import GIF_RATE, Film, write_gif, write_strip
-    from experiments.play.recordings import robot_from_trajectory
     from vsr.drawing.painter import Look
+    from vsr.experiments.play.film import GIF_RATE, Film, write_gif, write_strip
+    from vsr.experiments.play.recordings import robot_from_trajectory
 
     assert outcome.model is not None
     assert outcome.trajectory is not None

@@ -10,12 +10,12 @@ from dataclasses import asdict, astuple
 from rich.markup import escape
 from rich.table import Table
 
-from experiments.console import console_for_tables, warn
-from experiments.files import without_nan
-from experiments.numbers import count, number, pressures, volume
-from experiments.plot.comparison import Comparison
-from experiments.simulate import ChamberRange, chamber_ranges
-from experiments.units import UNITS
+from vsr.experiments.console import console_for_tables, warn
+from vsr.experiments.files import without_nan
+from vsr.experiments.numbers import count, number, pressures, volume
+from vsr.experiments.plot.comparison import Comparison
+from vsr.experiments.simulate import ChamberRange, chamber_ranges
+from vsr.experiments.units import UNITS
 from vsr.scene import Outcome, Scene
 
 
@@ -82,9 +82,9 @@ def show_comparison(comparison: Comparison, as_json: bool) -> None:
 
 def show_catalogue(kind: str | None, plugins: Sequence[str]) -> None:
     """Components by kind, each with a line of help and its parameters."""
-    from experiments import catalogue
-    from experiments.config.plugins import import_plugins
-    from experiments.config.problems import UserError
+    from vsr.experiments import catalogue
+    from vsr.experiments.config.plugins import import_plugins
+    from vsr.experiments.config.problems import UserError
     from vsr.spec import suggest
 
     import_plugins(plugins)

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import settings
 from jax.experimental.compilation_cache import compilation_cache
 
-from experiments.devices import prepare
 from vsr.body import Body, Material
+from vsr.experiments.devices import prepare
 from vsr.physics.engine import assemble_body
 from vsr.physics.squares.geometry import rest_state
 

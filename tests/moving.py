@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from experiments.config import parse_scene
-from experiments.play.recordings import RecordedRobot
 from vsr.drawing.recording import Felt, Recording
+from vsr.experiments.config import parse_scene
+from vsr.experiments.play.recordings import RecordedRobot
 
 SIDE, VOXELS = 3.0, 3
 

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-import cli
-from experiments.config import load_scene
-from experiments.encodings.bodies import GaussianMixture
-from experiments.encodings.connectivity import largest_component
-from experiments.experiment import Experiment
-from experiments.runs import read_run
+import vsr.cli as cli
 from vsr.body import Body
 from vsr.drawing.faces import outer_faces
 from vsr.drawing.recording import recording_of
 from vsr.environment import Environment
 from vsr.episode import Trajectory
+from vsr.experiments.config import load_scene
+from vsr.experiments.encodings.bodies import GaussianMixture
+from vsr.experiments.encodings.connectivity import largest_component
+from vsr.experiments.experiment import Experiment
+from vsr.experiments.runs import read_run
 from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.points.advance import advance_through
 from vsr.physics.points.geometry import rest_state

@@ -9,18 +9,18 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
-import cli
-from experiments.bench.command import BenchOptions, bench
-from experiments.bench.evolve import bipeds
-from experiments.bench.fluid import BenchFluid
-from experiments.bench.formatting import device_shown, duration
-from experiments.bench.growth import QUANTITIES, Series, series_for, slope, summarise
-from experiments.bench.lattice import BenchLattice
-from experiments.bench.planar import SCENES, BenchScene
-from experiments.bench.plot import plot_growth
-from experiments.bench.sand import BenchSand
-from experiments.bench.timing import peak_bytes, without_compilation_cache
-from experiments.population import on_all_devices
+import vsr.cli as cli
+from vsr.experiments.bench.command import BenchOptions, bench
+from vsr.experiments.bench.evolve import bipeds
+from vsr.experiments.bench.fluid import BenchFluid
+from vsr.experiments.bench.formatting import device_shown, duration
+from vsr.experiments.bench.growth import QUANTITIES, Series, series_for, slope, summarise
+from vsr.experiments.bench.lattice import BenchLattice
+from vsr.experiments.bench.planar import SCENES, BenchScene
+from vsr.experiments.bench.plot import plot_growth
+from vsr.experiments.bench.sand import BenchSand
+from vsr.experiments.bench.timing import peak_bytes, without_compilation_cache
+from vsr.experiments.population import on_all_devices
 from vsr.terrain import Sand
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")

@@ -11,15 +11,15 @@ from growing import add_generation, begin_run, put_best
 from moving import moving_robot
 from test_report import make_run
 
-from experiments.files import write_text
-from experiments.play.page import page as viewer
-from experiments.report import page as reports
-from experiments.report.command import write_report
-from experiments.runs import read_run
-from experiments.watch.following import Follower
-from experiments.watch.portrait import Portrait
-from experiments.watch.server import open_server
 from vsr.drawing.painter import Look
+from vsr.experiments.files import write_text
+from vsr.experiments.play.page import page as viewer
+from vsr.experiments.report import page as reports
+from vsr.experiments.report.command import write_report
+from vsr.experiments.runs import read_run
+from vsr.experiments.watch.following import Follower
+from vsr.experiments.watch.portrait import Portrait
+from vsr.experiments.watch.server import open_server
 
 pytestmark = pytest.mark.browser
 

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-import cli
-from experiments.validate.fluid import grids, suite
-from experiments.validate.rows import Findings, absolute
+import vsr.cli as cli
+from vsr.experiments.validate.fluid import grids, suite
+from vsr.experiments.validate.rows import Findings, absolute
 from vsr.physics import chambers
 from vsr.physics.chambers import Filling, candidates_needed, distribute, surface_of, voxel_faces
 from vsr.physics.chambers.shapes import (

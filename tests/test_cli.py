@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from conftest import ROOT
 from PIL import Image
 
-import cli
+import vsr.cli as cli
 
 SHORT = "robot:\n  body: {shape: aa}\n  controller: sine\ntask: {duration: 0.6}\n"
 

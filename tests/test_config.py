@@ -10,9 +10,10 @@ from click.testing import CliRunner
 from conftest import ROOT
 from jsonschema import Draft202012Validator
 
-import cli
-from experiments.catalogue import KINDS, components
-from experiments.config import (
+import vsr.cli as cli
+from vsr import MLP, Body, Development, Material, Polyline, Robot, Scene, Sense, Sine, Steppy, World
+from vsr.experiments.catalogue import KINDS, components
+from vsr.experiments.config import (
     ConfigError,
     UserError,
     dump_yaml,
@@ -22,10 +23,9 @@ from experiments.config import (
     parse_experiment,
     parse_scene,
 )
-from experiments.config.plugins import learn_components
-from experiments.config.yaml_reader import parse_yaml, read_yaml
-from experiments.experiment import Experiment
-from vsr import MLP, Body, Development, Material, Polyline, Robot, Scene, Sense, Sine, Steppy, World
+from vsr.experiments.config.plugins import learn_components
+from vsr.experiments.config.yaml_reader import parse_yaml, read_yaml
+from vsr.experiments.experiment import Experiment
 
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml")) + sorted((ROOT / "configs" / "3d").glob("*.yaml"))
 SCENE_FILES = [path for path in CONFIGS if isinstance(load(path), Scene)]
@@ -308,7 +308,7 @@ PLUGIN = """
 from typing import Literal
 import jax.numpy as jnp
 from pydantic import Field
-from evo import OPTIMISERS, RandomSearch
+from vsr.evo import OPTIMISERS, RandomSearch
 from vsr.tasks import MEASURES
 from vsr.terrain import TERRAINS, Flat
 
@@ -335,7 +335,7 @@ MEASURES["drop"] = drop
 def plugin(tmp_path):
     (tmp_path / "my_moon.py").write_text(PLUGIN)
     yield tmp_path
-    from evo import OPTIMISERS
+    from vsr.evo import OPTIMISERS
     from vsr.tasks import MEASURES
     from vsr.terrain import TERRAINS
 

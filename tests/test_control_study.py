@@ -9,11 +9,11 @@ import pytest
 from pydantic import ValidationError
 
 import vsr
-from experiments.check import check_file
-from experiments.encodings import EvolvedRobot
-from experiments.reproduce.reading import SHIPPED, find_studies
 from vsr.controllers import MLP
 from vsr.episode import Schedule, record, reset, rollout, scenario_of
+from vsr.experiments.check import check_file
+from vsr.experiments.encodings import EvolvedRobot
+from vsr.experiments.reproduce.reading import SHIPPED, find_studies
 from vsr.physics.engine import assemble_body, engine_of
 from vsr.scene import Physics, Robot, Scene, World, simulate
 from vsr.sensors import Sense

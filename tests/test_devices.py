@@ -2,9 +2,9 @@
 
 import pytest
 
-from experiments import devices
-from experiments.devices import OWN_FLAG, code_generator, flags_of_user
-from experiments.runs.meta import describe_start, differences
+from vsr.experiments import devices
+from vsr.experiments.devices import OWN_FLAG, code_generator, flags_of_user
+from vsr.experiments.runs.meta import describe_start, differences
 
 USERS = "--xla_force_host_platform_device_count=2"
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from pydantic import ValidationError
 
-from experiments.encodings import EvolvedRobot
-from experiments.encodings.bodies import GaussianMixture, MaterialGrid
-from experiments.encodings.connectivity import in_the_corner, largest_component
-from experiments.evolve.generation import body_count
+from vsr.experiments.encodings import EvolvedRobot
+from vsr.experiments.encodings.bodies import GaussianMixture, MaterialGrid
+from vsr.experiments.encodings.connectivity import in_the_corner, largest_component
+from vsr.experiments.evolve.generation import body_count
 from vsr.physics.squares.assembly import assemble
 from vsr.physics.squares.materials import SquareMaterials
 

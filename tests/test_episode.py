@@ -11,9 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from experiments.catalogue import schema
-from experiments.population import repeat, rollout_population, stack
-from experiments.terminal import show_catalogue
 from vsr import (
     MLP,
     Body,
@@ -32,6 +29,9 @@ from vsr import (
 )
 from vsr.environment import Environment
 from vsr.episode import Schedule, begin, observe, record, reset, rollout, scenario_of, step, summarise
+from vsr.experiments.catalogue import schema
+from vsr.experiments.population import repeat, rollout_population, stack
+from vsr.experiments.terminal import show_catalogue
 from vsr.physics.engine import engine_of
 from vsr.physics.squares.assembly import assemble
 from vsr.physics.squares.materials import SquareMaterials
@@ -392,7 +392,7 @@ def push_task(tmp_path, monkeypatch):
 
 def test_a_plugin_brings_a_task_with_its_own_world(push_task, capsys):
     """What the world holds, the reward, the end and the measures are the task's."""
-    from experiments.config import load
+    from vsr.experiments.config import load
 
     far, near = (simulate(load(push_task(line)), keep_trajectory=True) for line in (1000.0, 28.0))
     assert not far.failed
@@ -409,7 +409,7 @@ def test_a_plugin_brings_a_task_with_its_own_world(push_task, capsys):
 
 
 def test_what_is_random_at_the_start_hangs_on_the_key(push_task):
-    from experiments.config import load
+    from vsr.experiments.config import load
 
     scattered = load(push_task(1000.0), ["task.scatter=5.0"])
     scenario, _ = scattered.build()
@@ -422,7 +422,7 @@ def test_what_is_random_at_the_start_hangs_on_the_key(push_task):
 
 def test_time_after_the_last_call_counts_for_a_task(push_task):
     """1.5 s are 45 control steps; 1.516 s have one time step more, which the account sees."""
-    from experiments.config import load
+    from vsr.experiments.config import load
 
     exact, more = (simulate(load(push_task(1000.0), [f"task.duration={t}"])).measures["pushed"] for t in (1.5, 1.516))
     assert more > exact
@@ -430,9 +430,9 @@ def test_time_after_the_last_call_counts_for_a_task(push_task):
 
 def test_a_plugins_task_is_evolved(push_task):
     """Its measure is the fitness; the file is checked, and unknown measures are refused by the task."""
-    from experiments.check import check_file
-    from experiments.config import ConfigError, load
-    from experiments.evolve.evaluation import evaluation_of
+    from vsr.experiments.check import check_file
+    from vsr.experiments.config import ConfigError, load
+    from vsr.experiments.evolve.evaluation import evaluation_of
 
     search = "ea: {n_pop: 2, n_tour: 1}\ngenerations: 1\n"
     file = push_task(1000.0, "phases", f"fitness: pushed\n{search}")

@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from evo import OPTIMISERS, Evaluation, MuPlusLambda, best
-from evo.diversity import distinct, gene_spread
-from evo.operators import extended_segment_crossover, fingerprints, gaussian_mutation, repeated
-from evo.population import NOBODY, WORST, failures
-from evo.selection import tournament, truncation
+from vsr.evo import OPTIMISERS, Evaluation, MuPlusLambda, best
+from vsr.evo.diversity import distinct, gene_spread
+from vsr.evo.operators import extended_segment_crossover, fingerprints, gaussian_mutation, repeated
+from vsr.evo.population import NOBODY, WORST, failures
+from vsr.evo.selection import tournament, truncation
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 SIZE, GENES, GENERATIONS = 24, 6, 8

@@ -23,22 +23,22 @@ from click.testing import CliRunner
 from conftest import ROOT, TINY
 from rich.console import Console
 
-import cli
-import experiments.evolve.command as evolve_module
-from evo import OPTIMISERS
-from experiments.config import UserError, dump_yaml, load_experiment, load_scene
-from experiments.config.plugins import learn_components
-from experiments.devices import cache_folder
-from experiments.evolve import programs
-from experiments.evolve.command import EvolveOptions, evolve
-from experiments.evolve.display import Progress, open_display
-from experiments.evolve.evaluation import evaluation_of
-from experiments.evolve.generation import compile_evolution, search_shapes, within_memory
-from experiments.experiment import Experiment
-from experiments.files import read_json_lines
-from experiments.population import in_parts, on_all_devices
-from experiments.runs import read_run
-from experiments.runs.checkpoints import load_checkpoint, save_checkpoint
+import vsr.cli as cli
+import vsr.experiments.evolve.command as evolve_module
+from vsr.evo import OPTIMISERS
+from vsr.experiments.config import UserError, dump_yaml, load_experiment, load_scene
+from vsr.experiments.config.plugins import learn_components
+from vsr.experiments.devices import cache_folder
+from vsr.experiments.evolve import programs
+from vsr.experiments.evolve.command import EvolveOptions, evolve
+from vsr.experiments.evolve.display import Progress, open_display
+from vsr.experiments.evolve.evaluation import evaluation_of
+from vsr.experiments.evolve.generation import compile_evolution, search_shapes, within_memory
+from vsr.experiments.experiment import Experiment
+from vsr.experiments.files import read_json_lines
+from vsr.experiments.population import in_parts, on_all_devices
+from vsr.experiments.runs import read_run
+from vsr.experiments.runs.checkpoints import load_checkpoint, save_checkpoint
 from vsr.scene import simulate
 
 MANY_GENES = """
@@ -225,7 +225,7 @@ def test_what_is_minimised_falls_also_in_double_precision(tiny, tmp_path):
 
 def test_a_second_start_loads_what_the_first_compiled(tiny, whole, tmp_path, monkeypatch):
     experiment = load_experiment(tiny, ["seeds=[7, 9]"]).resolved()
-    monkeypatch.setattr("experiments.evolve.generation._compile", None)  # cannot be called
+    monkeypatch.setattr("vsr.experiments.evolve.generation._compile", None)  # cannot be called
     evolution = compile_evolution(experiment)  # whole had another number of generations and other seeds
     searches, _ = evolution.step(evolution.start())
     assert int(searches[0].generation) == 1
@@ -287,7 +287,7 @@ def test_a_run_that_died_at_any_write_goes_on_to_the_same_end(whole, tiny, tmp_p
 
 KILLED = """
 import os, signal, sys, time
-from experiments.evolve.command import EvolveOptions, evolve
+from vsr.experiments.evolve.command import EvolveOptions, evolve
 count, number = 0, int(sys.argv[3])
 original = os.fsync
 def fsync(descriptor):
@@ -345,7 +345,7 @@ def test_sigkill_at_random_moments_then_resume(tiny, tmp_path):
     assert_same_run(path, undisturbed)
 
 
-INTERRUPTED = "import sys, cli; sys.argv = ['vsr', *sys.argv[1:]]; cli.main()"
+INTERRUPTED = "import sys, vsr.cli as cli; sys.argv = ['vsr', *sys.argv[1:]]; cli.main()"
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(tiny, tmp_path):
@@ -508,7 +508,7 @@ def test_what_cannot_be_done_is_one_line(vsr, whole, tiny, tmp_path, arguments, 
 
 
 def test_two_processes_do_not_write_one_run(whole, tiny):
-    from experiments.runs import RunFolder
+    from vsr.experiments.runs import RunFolder
 
     folder = RunFolder(whole, load_experiment(whole / "config.yaml"))
     folder.lock()
@@ -543,7 +543,7 @@ def test_a_full_disk_is_one_clear_line_and_loses_nothing(whole, tiny, tmp_path, 
 LIMITED = """
 import resource, signal, sys
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-import cli
+import vsr.cli as cli
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
 sys.argv = ["vsr", *sys.argv[2:]]
 cli.main()
@@ -692,7 +692,7 @@ def test_a_report_ends_a_run_and_never_harms_it(vsr, whole, tmp_path, monkeypatc
 
     path = tmp_path / "run"
     shutil.copytree(whole, path)
-    monkeypatch.setattr("experiments.report.command.report_page", page)
+    monkeypatch.setattr("vsr.experiments.report.command.report_page", page)
     stores = jax.config.jax_compilation_cache_dir
     result = vsr("evolve", path, "--resume")
     assert result.exit_code == 0, result.output
@@ -752,9 +752,9 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
-from evo import OPTIMISERS, SearchSummary
-from evo.population import NOBODY, Population, best, evaluated, newborns
-from evo.settings import Settings, Size
+from vsr.evo import OPTIMISERS, SearchSummary
+from vsr.evo.population import NOBODY, Population, best, evaluated, newborns
+from vsr.evo.settings import Settings, Size
 
 
 class Climber(Settings):

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from experiments.encodings.bodies import FixedBody
 from vsr.body import Body, Fluid, Material
 from vsr.compute.vector import join, split
 from vsr.environment import Environment
+from vsr.experiments.encodings.bodies import FixedBody
 from vsr.lattice.integrators import NodeState
 from vsr.physics.chambers import law, voxels
 from vsr.physics.chambers.finding import chambers_needed, find_chambers, most_chambers

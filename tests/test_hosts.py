@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from conftest import ROOT
 
-from experiments.config import UserError
-from experiments.hosts import launch as launch_module
-from experiments.hosts.launch import Launch, find_launch
-from experiments.runs import read_run
+from vsr.experiments.config import UserError
+from vsr.experiments.hosts import launch as launch_module
+from vsr.experiments.hosts.launch import Launch, find_launch
+from vsr.experiments.runs import read_run
 
 TINY = """
 robot: {body: {shape: aa}, controller: phases}
@@ -24,7 +24,7 @@ ea: {n_pop: 7, n_tour: 2}
 generations: 100000
 checkpoint_seconds: 0
 """
-COMMAND = "import sys, cli; sys.argv = ['vsr', *sys.argv[1:]]; cli.main()"
+COMMAND = "import sys, vsr.cli as cli; sys.argv = ['vsr', *sys.argv[1:]]; cli.main()"
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +197,7 @@ def test_processes_with_different_orders_do_not_begin(tiny, tmp_path, crew):
 
 
 def test_a_process_whose_fellows_do_not_come_gives_up(tiny, tmp_path):
-    code = f"from experiments.hosts import launch; launch.SECONDS_TO_MEET = 1; {COMMAND}"
+    code = f"from vsr.experiments.hosts import launch; launch.SECONDS_TO_MEET = 1; {COMMAND}"
     where = ("--coordinator", f"localhost:{free_port()}", "--processes", 2, "--process", 0)
     (code,), (output,) = ends([start("evolve", tiny, "--out", tmp_path / "run", *where, code=code)])
     assert code == 2
@@ -291,10 +291,10 @@ def test_places_that_cannot_be_used_are_told():
 
 SHARED_OUT = """
 import sys, jax, numpy as np
-from experiments.devices import prepare
-from experiments.evolve.evaluation import evaluation_of
-from experiments.experiment import Experiment
-from experiments.population import in_parts, on_all_devices
+from vsr.experiments.devices import prepare
+from vsr.experiments.evolve.evaluation import evaluation_of
+from vsr.experiments.experiment import Experiment
+from vsr.experiments.population import in_parts, on_all_devices
 prepare()
 assert jax.device_count() == 2
 experiment = Experiment.model_validate(

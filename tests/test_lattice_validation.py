@@ -9,25 +9,25 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-import cli
-from experiments.validate.lattice import suite
-from experiments.validate.lattice.bar import Bar, Swing, resting, step_bound, swing
-from experiments.validate.lattice.beams import exponent, measured_frequency
-from experiments.validate.lattice.cylinder import arc_lengths, differences, model_of, scanned
-from experiments.validate.lattice.elastica import WEIGHT, heavy_bar, heavy_elastica, sag
-from experiments.validate.lattice.energy import drift_and_oscillation, swing_with_gravity
-from experiments.validate.lattice.integrators import (
+import vsr.cli as cli
+from vsr.compute.vector import split
+from vsr.experiments.validate.lattice import suite
+from vsr.experiments.validate.lattice.bar import Bar, Swing, resting, step_bound, swing
+from vsr.experiments.validate.lattice.beams import exponent, measured_frequency
+from vsr.experiments.validate.lattice.cylinder import arc_lengths, differences, model_of, scanned
+from vsr.experiments.validate.lattice.elastica import WEIGHT, heavy_bar, heavy_elastica, sag
+from vsr.experiments.validate.lattice.energy import drift_and_oscillation, swing_with_gravity
+from vsr.experiments.validate.lattice.integrators import (
     ORDERS,
     convergence_order,
     disturbed,
     explicit_growth,
     momentum_errors,
 )
-from experiments.validate.lattice.modes import bending_modes, pull_and_release
-from experiments.validate.lattice.spectrum import frequency_of_crossings, frequency_of_peak
-from experiments.validate.lattice.thin_beams import bending_excess, expected_frequency, solved_frequency
-from experiments.validate.rows import Findings, absolute, relative
-from vsr.compute.vector import split
+from vsr.experiments.validate.lattice.modes import bending_modes, pull_and_release
+from vsr.experiments.validate.lattice.spectrum import frequency_of_crossings, frequency_of_peak
+from vsr.experiments.validate.lattice.thin_beams import bending_excess, expected_frequency, solved_frequency
+from vsr.experiments.validate.rows import Findings, absolute, relative
 from vsr.lattice import Environment, GraphSprings, GridSprings, Stiffness, isotropic, longest_step, of_cells
 from vsr.lattice.graph import incidence_of
 from vsr.lattice.modes import highest_mode, natural_modes, springs_of, stiffness_matrix

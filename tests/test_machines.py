@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-import cli
-from evo.evolution_strategy import EvolutionStrategy, ask, centred_ranks, start, tell
+import vsr.cli as cli
 from vsr.environment import Environment
+from vsr.evo.evolution_strategy import EvolutionStrategy, ask, centred_ranks, start, tell
 from vsr.machines import bulldozing, excavation, gear_tower
 from vsr.machines.arms import FORE, SEVEN_JOINTS, SHOULDER, UPPER, WRIST, planar_angles
 from vsr.machines.cameras import Eye, Sky, footprint

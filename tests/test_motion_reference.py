@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from conftest import DATA, ROOT
 
-from experiments.config import load
+from vsr.experiments.config import load
 from vsr.physics.engine import engine_of
 from vsr.scene import simulate
 

@@ -11,13 +11,13 @@ from growing import add_generation, begin_run
 from PIL import Image
 
 import vsr
-from experiments.config import parse_scene
-from experiments.plot.curves import curve_figure
-from experiments.runs import read_run
 from vsr.drawing.colours import MATERIALS
 from vsr.drawing.recording import recording_of
 from vsr.drawing.rest import at_rest
 from vsr.episode import Trajectory, reset
+from vsr.experiments.config import parse_scene
+from vsr.experiments.plot.curves import curve_figure
+from vsr.experiments.runs import read_run
 from vsr.physics.failure import Failure
 from vsr.scene import Outcome
 

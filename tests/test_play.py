@@ -15,19 +15,19 @@ from click.testing import CliRunner
 from conftest import TINY
 from PIL import Image, ImageDraw
 
-import cli
-from experiments.config import parse_scene
-from experiments.files import write_text
-from experiments.play.packing import Stream, pack, streams_of, unpack
-from experiments.play.page import ASSETS, page
-from experiments.play.recordings import record_robot
-from experiments.play.sources import Source, read_sources
+import vsr.cli as cli
 from vsr.drawing.colours import PALETTES, SCALES, rgb
 from vsr.drawing.legend import legend
 from vsr.drawing.overlays import GROWING, OVERLAYS, PAPER, SENSES, SHRINKING, TOUCHING, VELOCITY, VoxelPen, sense_marks
 from vsr.drawing.painter import Look, Painter, round_step
 from vsr.drawing.recording import Felt, Recording, recording_of
 from vsr.drawing.spring_lines import SpringLines
+from vsr.experiments.config import parse_scene
+from vsr.experiments.files import write_text
+from vsr.experiments.play.packing import Stream, pack, streams_of, unpack
+from vsr.experiments.play.page import ASSETS, page
+from vsr.experiments.play.recordings import record_robot
+from vsr.experiments.play.sources import Source, read_sources
 from vsr.physics.engine import engine_of
 from vsr.physics.points.breaking import of_classes
 from vsr.physics.points.springs import spring_corners, voxel_tensions

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from experiments.simulate import as_json
-from experiments.terminal import show_outcome
 from vsr.body import Body, Material
 from vsr.environment import Environment
+from vsr.experiments.simulate import as_json
+from vsr.experiments.terminal import show_outcome
 from vsr.lattice import INTEGRATORS, advance, isotropic, of_cells
 from vsr.lattice import rest_state as lattice_at_rest
 from vsr.physics.engine import assemble_body, engine_of

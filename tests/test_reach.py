@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner
 from pydantic import ValidationError
 
-import cli
-from experiments.reach.command import load_reach
-from experiments.reach.solving import _pose, problem_of, solve
-from experiments.reach.spec import Reach
+import vsr.cli as cli
+from vsr.experiments.reach.command import load_reach
+from vsr.experiments.reach.solving import _pose, problem_of, solve
+from vsr.experiments.reach.spec import Reach
 from vsr.physics.equilibrium.voxels import depth
 from vsr.physics.reaching import Bounds, bounds_of, reach, track
 from vsr.physics.reaching.quadratic import minimise

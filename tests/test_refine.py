@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from cli import main
-from evo.population import WORST
-from experiments.config import load_experiment, load_scene
-from experiments.evaluation import EvaluationOptions, Jitter, combined, starts_of
-from experiments.evolve.evaluation import believed, evaluate_all
-from experiments.refine.robustness import Robustness, batches_of
-from experiments.report.findings import find_out
-from experiments.report.sections import robustness
-from experiments.reproduce.robots import keep_best, read_robustness
-from experiments.runs import read_run
-from experiments.runs.best_robots import read_title
+from vsr.cli import main
 from vsr.episode import begin, reset, rollout
+from vsr.evo.population import WORST
+from vsr.experiments.config import load_experiment, load_scene
+from vsr.experiments.evaluation import EvaluationOptions, Jitter, combined, starts_of
+from vsr.experiments.evolve.evaluation import believed, evaluate_all
+from vsr.experiments.refine.robustness import Robustness, batches_of
+from vsr.experiments.report.findings import find_out
+from vsr.experiments.report.sections import robustness
+from vsr.experiments.reproduce.robots import keep_best, read_robustness
+from vsr.experiments.runs import read_run
+from vsr.experiments.runs.best_robots import read_title
 from vsr.physics.failure import REASONS, Failure, counted
 from vsr.scene import Scene, simulate
 
@@ -161,8 +161,8 @@ def test_refine_prints_and_stores_what_is_left(run, refined):
 
 def test_a_study_takes_what_refine_has_stored(run, refined, tmp_path, monkeypatch):
     """Only if it has the factors and starts that the study wants."""
-    monkeypatch.setattr("experiments.reproduce.robots.robustness_of", None)  # cannot be called
-    monkeypatch.setattr("experiments.reproduce.robots.simulate_again", lambda *_: ([0.1, 0.2, 0.3], None))
+    monkeypatch.setattr("vsr.experiments.reproduce.robots.robustness_of", None)  # cannot be called
+    monkeypatch.setattr("vsr.experiments.reproduce.robots.simulate_again", lambda *_: ([0.1, 0.2, 0.3], None))
     found = read_run(run)
     keep_best(found, tmp_path, "walk", 3, (1, 2))
     known = read_robustness(found, tmp_path, "walk")
@@ -212,7 +212,7 @@ def test_files_of_the_same_name_and_of_different_precision_are_told_apart(run, t
     assert batches_of(scenes, measures, 1) == 2 * batches_of(scenes[:1], measures[:1], 1)  # no program has both
     if not simulated:
         found = Robustness((1,), np.ones((2, 1, 1)), (), np.empty((2, 0, 1)))
-        monkeypatch.setattr("experiments.refine.command.robustness_of", lambda *_, **__: found)
+        monkeypatch.setattr("vsr.experiments.refine.command.robustness_of", lambda *_, **__: found)
     result = CliRunner().invoke(main, ["refine", *files, "--factors", "1", "--starts", "1"])
     assert result.exit_code == 0, result.output
     assert all(f"{file}: best" in result.output.replace("\n", "") for file in files)

@@ -13,18 +13,18 @@ import pytest
 from click.testing import CliRunner
 from conftest import TINY
 
-import cli
-from experiments.play.sources import read_sources
-from experiments.report import page as page_module
-from experiments.report import sections
-from experiments.report.bodies import draw_body, room_for
-from experiments.report.charts import descent_chart
-from experiments.report.findings import find_out
-from experiments.report.markup import table, tag
-from experiments.report.svg import SERIES
-from experiments.runs import read_run
-from experiments.runs.lineage import Lineage, descent_of_best
+import vsr.cli as cli
 from vsr.body import Body
+from vsr.experiments.play.sources import read_sources
+from vsr.experiments.report import page as page_module
+from vsr.experiments.report import sections
+from vsr.experiments.report.bodies import draw_body, room_for
+from vsr.experiments.report.charts import descent_chart
+from vsr.experiments.report.findings import find_out
+from vsr.experiments.report.markup import table, tag
+from vsr.experiments.report.svg import SERIES
+from vsr.experiments.runs import read_run
+from vsr.experiments.runs.lineage import Lineage, descent_of_best
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-import cli
-from experiments.validate.sand import heap, hourglass, plots, scenes
+import vsr.cli as cli
+from vsr.experiments.validate.sand import heap, hourglass, plots, scenes
 from vsr.sdf import distance_and_normal
 
 

@@ -13,18 +13,18 @@ from browser import open_browser
 from moving import moving_robot
 from PIL import Image
 
-from experiments.config import parse_scene
-from experiments.files import write_text
-from experiments.play.film import Film, write_gif
-from experiments.play.packing import GRAIN_FORCES, GRAIN_SPEED, GRAIN_STEPS, unpack
-from experiments.play.page import ASSETS, page
-from experiments.play.recordings import robot_from_trajectory
 from vsr.drawing.colours import GRAINS, LIGHTNESS, SCALES, rgb
 from vsr.drawing.grain_pen import faces_behind
 from vsr.drawing.grains import RecordedGrains, grain_scale, grains_of
 from vsr.drawing.legend import legend
 from vsr.drawing.notebook import outcome_png
 from vsr.drawing.painter import Look, Painter
+from vsr.experiments.config import parse_scene
+from vsr.experiments.files import write_text
+from vsr.experiments.play.film import Film, write_gif
+from vsr.experiments.play.packing import GRAIN_FORCES, GRAIN_SPEED, GRAIN_STEPS, unpack
+from vsr.experiments.play.page import ASSETS, page
+from vsr.experiments.play.recordings import robot_from_trajectory
 from vsr.scene import simulate
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")

@@ -12,19 +12,19 @@ import yaml
 from click.testing import CliRunner
 from pydantic import ValidationError
 
-import cli
 import vsr
-from experiments.config import load_experiment
-from experiments.config.problems import UserError
-from experiments.experiment import Experiment
-from experiments.reproduce import exchange as exchange_module
-from experiments.reproduce.claims import Above, FaresBetter, KeepsMore, MoreOf, Result
-from experiments.reproduce.exchange import GAIT, TRAITS, Exchange, exchange, moved, read_exchange
-from experiments.reproduce.exchange_report import rows, trait_tests, write_exchange
-from experiments.reproduce.gait import NEAR, contact, gait_of
-from experiments.reproduce.reading import find_studies, load_study
-from experiments.runs import read_run
+import vsr.cli as cli
 from vsr.episode import Schedule, Trajectory, scenario_of
+from vsr.experiments.config import load_experiment
+from vsr.experiments.config.problems import UserError
+from vsr.experiments.experiment import Experiment
+from vsr.experiments.reproduce import exchange as exchange_module
+from vsr.experiments.reproduce.claims import Above, FaresBetter, KeepsMore, MoreOf, Result
+from vsr.experiments.reproduce.exchange import GAIT, TRAITS, Exchange, exchange, moved, read_exchange
+from vsr.experiments.reproduce.exchange_report import rows, trait_tests, write_exchange
+from vsr.experiments.reproduce.gait import NEAR, contact, gait_of
+from vsr.experiments.reproduce.reading import find_studies, load_study
+from vsr.experiments.runs import read_run
 from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.failure import Failure
 from vsr.physics.grains import Box, grains_of

@@ -8,8 +8,8 @@ from click.testing import CliRunner
 from conftest import TINY
 from PIL import Image
 
-import cli
-from experiments.runs import read_run
+import vsr.cli as cli
+from vsr.experiments.runs import read_run
 
 STUDY = """
 title: Two draws of the same

@@ -13,13 +13,13 @@ from click.testing import CliRunner
 from conftest import ROOT
 from conftest import TINY as SHARED
 
-import cli
-from experiments.config import ConfigError, UserError, load_experiment
-from experiments.runs import read_run
-from experiments.sweep import cluster, local
-from experiments.sweep.axes import combine, read_axes, split_values
-from experiments.sweep.command import SweepOptions, plan_sweep
-from experiments.sweep.folder import read_jobs, write_sweep
+import vsr.cli as cli
+from vsr.experiments.config import ConfigError, UserError, load_experiment
+from vsr.experiments.runs import read_run
+from vsr.experiments.sweep import cluster, local
+from vsr.experiments.sweep.axes import combine, read_axes, split_values
+from vsr.experiments.sweep.command import SweepOptions, plan_sweep
+from vsr.experiments.sweep.folder import read_jobs, write_sweep
 
 TINY = """
 robot: {body: {shape: aa}, controller: phases}
@@ -270,7 +270,8 @@ def test_runs_are_real_runs(vsr, tmp_path):
 def test_ctrl_c_stops_runs_politely_and_begins_no_more(tiny, tmp_path):
     path = tmp_path / "sweep"
     code = (
-        f"import sys, cli; from experiments.sweep import local; local.COMMAND = [sys.executable, '-c', {LONG!r}]; "
+        "import sys, vsr.cli as cli; from vsr.experiments.sweep import local; "
+        f"local.COMMAND = [sys.executable, '-c', {LONG!r}]; "
         "sys.argv = ['vsr', *sys.argv[1:]]; cli.main()"
     )
     arguments = ("sweep", tiny, "--sweep", "ea.n_pop=8,9", "--out", path)

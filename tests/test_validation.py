@@ -7,11 +7,11 @@ import pytest
 from click.testing import CliRunner
 from conftest import DATA
 
-import cli
-from experiments.validate.cantilever import validate_dynamic_fine
-from experiments.validate.original import control_of_note
-from experiments.validate.robots import correlation, ranks
-from experiments.validate.suite import validate
+import vsr.cli as cli
+from vsr.experiments.validate.cantilever import validate_dynamic_fine
+from vsr.experiments.validate.original import control_of_note
+from vsr.experiments.validate.robots import correlation, ranks
+from vsr.experiments.validate.suite import validate
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 import pytest
 from conftest import ROOT
 
-from experiments.config import load_scene
+from vsr.experiments.config import load_scene
 from vsr.scene import Scene, simulate
 
 pytestmark = pytest.mark.slow  # test_motion_reference watches a second of their motion

@@ -15,18 +15,18 @@ import urllib.request
 
 import pytest
 from click.testing import CliRunner
-from conftest import ROOT, TINY
+from conftest import TINY
 from growing import ROBOT, add_generation, begin_run, put_best, statistics
 from moving import moving_robot
 
-import cli
-from experiments.numbers import count
-from experiments.runs import folder
-from experiments.watch import following
-from experiments.watch import portrait as portraits
-from experiments.watch.following import Follower
-from experiments.watch.portrait import Portrait
-from experiments.watch.server import ASSETS, open_server
+import vsr.cli as cli
+from vsr.experiments.numbers import count
+from vsr.experiments.runs import folder
+from vsr.experiments.watch import following
+from vsr.experiments.watch import portrait as portraits
+from vsr.experiments.watch.following import Follower
+from vsr.experiments.watch.portrait import Portrait
+from vsr.experiments.watch.server import ASSETS, open_server
 
 
 @pytest.fixture
@@ -402,7 +402,7 @@ def test_it_ends_cleanly_when_asked_to(run):
     """The whole command in a process of its own, asked to end while it simulates a robot."""
     add_generation(run, 0)
     put_best(run, 1, 4)
-    command = [sys.executable, ROOT / "cli.py", "watch", run, "--port", "0"]
+    command = [sys.executable, "-m", "vsr", "watch", run, "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         address = re.search(r"http://127\.0\.0\.1:\d+/", process.stdout.readline())

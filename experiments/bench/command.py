@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 
 import jax
 
-from experiments.bench.evolve import bench_evolve
-from experiments.bench.fluid import FLUIDS, BenchFluid, bench_fluid
-from experiments.bench.formatting import (
+from vsr.compute.implementation import Implementation, chosen
+from vsr.experiments.bench.evolve import bench_evolve
+from vsr.experiments.bench.fluid import FLUIDS, BenchFluid, bench_fluid
+from vsr.experiments.bench.formatting import (
     device_shown,
     evolve_rows,
     fluid_row,
@@ -20,19 +21,18 @@ from experiments.bench.formatting import (
     sand_row,
     scene_row,
 )
-from experiments.bench.growth import Series, bench_growth, device_series
-from experiments.bench.lattice import LATTICES, ROBOTS, BenchLattice, bench_lattice
-from experiments.bench.planar import SCENES, BenchScene, bench_scene
-from experiments.bench.plot import plot_growth
-from experiments.bench.sand import SANDS, BenchSand, bench_sand
-from experiments.bench.timing import without_compilation_cache
-from experiments.config.problems import UserError
-from experiments.console import show_pairs
-from experiments.devices import prepare
-from experiments.files import target_file, write_json
-from experiments.plot.figures import FORMATS
-from experiments.runs.meta import describe_start
-from vsr.compute.implementation import Implementation, chosen
+from vsr.experiments.bench.growth import Series, bench_growth, device_series
+from vsr.experiments.bench.lattice import LATTICES, ROBOTS, BenchLattice, bench_lattice
+from vsr.experiments.bench.planar import SCENES, BenchScene, bench_scene
+from vsr.experiments.bench.plot import plot_growth
+from vsr.experiments.bench.sand import SANDS, BenchSand, bench_sand
+from vsr.experiments.bench.timing import without_compilation_cache
+from vsr.experiments.config.problems import UserError
+from vsr.experiments.console import show_pairs
+from vsr.experiments.devices import prepare
+from vsr.experiments.files import target_file, write_json
+from vsr.experiments.plot.figures import FORMATS
+from vsr.experiments.runs.meta import describe_start
 from vsr.spec import suggest
 
 SUITES = ("2d", "3d", "sand", "fluid", "evolve", "growth")

@@ -18,12 +18,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from evo import Evaluation, MuPlusLambda
-from experiments.bench.timing import device_peak_bytes, spread, timed
-from experiments.config import parse_experiment
-from experiments.evolve.generation import compile_evolution
-from experiments.experiment import Experiment
 from vsr.compute.implementation import Implementation, chosen
+from vsr.evo import Evaluation, MuPlusLambda
+from vsr.experiments.bench.timing import device_peak_bytes, spread, timed
+from vsr.experiments.config import parse_experiment
+from vsr.experiments.evolve.generation import compile_evolution
+from vsr.experiments.experiment import Experiment
 
 BIPEDS = """
 robot:
@@ -36,9 +36,9 @@ ea: {n_pop: 250}
 
 START = """
 import sys
-from experiments.bench.evolve import bipeds
-from experiments.devices import prepare
-from experiments.evolve.generation import compile_evolution
+from vsr.experiments.bench.evolve import bipeds
+from vsr.experiments.devices import prepare
+from vsr.experiments.evolve.generation import compile_evolution
 prepare(sys.argv[1] or None)
 evolution = compile_evolution(bipeds(sys.argv[2]))
 evolution.start()

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from experiments.bench.timing import device_peak_bytes, peak_bytes, timed
+from vsr.experiments.bench.timing import device_peak_bytes, peak_bytes, timed
 from vsr.physics.chambers import Filling, candidates_needed, distribute, load, surface_of
 from vsr.physics.chambers.shapes import Shape, icosphere, voxel_block
 

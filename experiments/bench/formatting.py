@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from experiments.bench.timing import bytes_shown, shown
+from vsr.experiments.bench.timing import bytes_shown, shown
 
 
 def scene_row(figures: dict[str, Any]) -> tuple[str, str]:

@@ -16,8 +16,8 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from experiments.bench.planar import BenchScene, box, compile_scene, time_scene
 from vsr.compute.implementation import Implementation
+from vsr.experiments.bench.planar import BenchScene, box, compile_scene, time_scene
 
 Quantity = Literal["voxels", "robots", "substeps"]
 QUANTITIES: tuple[Quantity, ...] = ("voxels", "robots", "substeps")

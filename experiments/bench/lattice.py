@@ -14,9 +14,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from experiments.bench.planar import BenchScene
-from experiments.bench.timing import device_peak_bytes, peak_bytes, timed
 from vsr.compute.implementation import Implementation, chosen
+from vsr.experiments.bench.planar import BenchScene
+from vsr.experiments.bench.timing import device_peak_bytes, peak_bytes, timed
 from vsr.lattice import Environment, Lattice, Plane, State, Stiffness, advance, of_pairs, rest_state, spring_count
 
 SIDE, STIFFNESS, MASS, STEP = 5.0, 1e4, 0.1, 1e-4

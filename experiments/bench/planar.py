@@ -14,13 +14,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.bench.timing import device_peak_bytes, peak_bytes, timed
-from experiments.encodings import Genes
-from experiments.evolve.evaluation import evaluation_of
-from experiments.evolve.generation import memory_limit, most_at_once, within_memory
-from experiments.experiment import Experiment
-from experiments.population import on_all_devices
 from vsr.compute.implementation import Implementation, chosen
+from vsr.experiments.bench.timing import device_peak_bytes, peak_bytes, timed
+from vsr.experiments.encodings import Genes
+from vsr.experiments.evolve.evaluation import evaluation_of
+from vsr.experiments.evolve.generation import memory_limit, most_at_once, within_memory
+from vsr.experiments.experiment import Experiment
+from vsr.experiments.population import on_all_devices
 from vsr.physics.squares.scaffolding import SIDE_SPRINGS
 
 SPRINGS_PER_VOXEL = {("squares", 2): 4 * len(SIDE_SPRINGS) + 2, ("points", 2): 6, ("points", 3): 28}

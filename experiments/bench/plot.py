@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from experiments.bench.formatting import duration, fixed_shown, slope_shown
-from experiments.plot.figures import paper_style, save_figure
+from vsr.experiments.bench.formatting import duration, fixed_shown, slope_shown
+from vsr.experiments.plot.figures import paper_style, save_figure
 
 LABELS = {"voxels": "voxels per robot", "robots": "robots", "substeps": "substeps per time step"}
 

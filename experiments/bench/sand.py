@@ -14,11 +14,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from experiments.bench.timing import device_peak_bytes, peak_bytes, timed
 from vsr.body import Body
 from vsr.controllers import Sine
 from vsr.environment import Environment
 from vsr.episode import reset, rollout
+from vsr.experiments.bench.timing import device_peak_bytes, peak_bytes, timed
 from vsr.physics.grains.bed import sand_bed
 from vsr.physics.grains.step import step
 from vsr.scene import Physics, Robot, Scene, World

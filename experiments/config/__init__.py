@@ -8,14 +8,14 @@ from typing import Any, TypeVar
 
 import yaml
 
-from experiments.config.check import check
-from experiments.config.overrides import override
-from experiments.config.plugins import load_plugins
-from experiments.config.problems import ConfigError, Problem, UserError
-from experiments.config.yaml_reader import Document, parse_yaml, read_yaml
-from experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
-from experiments.experiment import Experiment
 from vsr.controllers import CONTROLLERS
+from vsr.experiments.config.check import check
+from vsr.experiments.config.overrides import override
+from vsr.experiments.config.plugins import load_plugins
+from vsr.experiments.config.problems import ConfigError, Problem, UserError
+from vsr.experiments.config.yaml_reader import Document, parse_yaml, read_yaml
+from vsr.experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
+from vsr.experiments.experiment import Experiment
 from vsr.scene import Scene
 from vsr.spec import Spec
 

@@ -8,8 +8,8 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from experiments.config.problems import ConfigError, Problem
-from experiments.config.yaml_reader import Document
+from vsr.experiments.config.problems import ConfigError, Problem
+from vsr.experiments.config.yaml_reader import Document
 from vsr.spec import OneOf, Spec, suggest
 
 Described = TypeVar("Described", bound=Spec)

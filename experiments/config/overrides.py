@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from experiments.config.problems import ConfigError, Problem, UserError
-from experiments.config.yaml_reader import Document, parse_yaml
+from vsr.experiments.config.problems import ConfigError, Problem, UserError
+from vsr.experiments.config.yaml_reader import Document, parse_yaml
 
 
 def override(document: Document, settings: Sequence[str], option: str = "--set") -> None:

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from experiments.config.problems import ConfigError, UserError
-from experiments.config.yaml_reader import Document
-from experiments.encodings import EvolvedRobot
-from experiments.experiment import Experiment
+from vsr.experiments.config.problems import ConfigError, UserError
+from vsr.experiments.config.yaml_reader import Document
+from vsr.experiments.encodings import EvolvedRobot
+from vsr.experiments.experiment import Experiment
 from vsr.scene import Robot, Scene, World
 
 PLUGINS_FOLDER = "plugins"

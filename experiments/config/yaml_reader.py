@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from experiments.config.problems import ConfigError, Problem
+from vsr.experiments.config.problems import ConfigError, Problem
 
 _INTEGER = re.compile(r"[-+]?[0-9]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")

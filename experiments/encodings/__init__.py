@@ -1,7 +1,7 @@
 """From genes to robots."""
 
-from experiments.encodings.base import BodyEncoding, ControllerEncoding
-from experiments.encodings.registry import BODIES, CONTROLLERS
-from experiments.encodings.robot import EvolvedRobot, Genes
+from vsr.experiments.encodings.base import BodyEncoding, ControllerEncoding
+from vsr.experiments.encodings.registry import BODIES, CONTROLLERS
+from vsr.experiments.encodings.robot import EvolvedRobot, Genes
 
 __all__ = ["BODIES", "CONTROLLERS", "BodyEncoding", "ControllerEncoding", "EvolvedRobot", "Genes"]

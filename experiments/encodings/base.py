@@ -17,11 +17,11 @@ from jax import Array
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
-from evo.operators import flat_draw
 from vsr.body import Body, Material
 from vsr.body.masses import Masses
 from vsr.body.shape import drawing
 from vsr.controllers import Controller, ControllerSpec
+from vsr.evo.operators import flat_draw
 from vsr.physics.engine import ENGINES
 from vsr.spec import Real, Spec
 

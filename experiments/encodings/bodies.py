@@ -9,11 +9,11 @@ import numpy as np
 from jax import Array
 from pydantic import Field, field_validator, model_validator
 
-from experiments.encodings.base import BodyEncoding, Range, Symbol, uniform
-from experiments.encodings.connectivity import strongest_material
 from vsr.body import Body, Group, Material
 from vsr.body.masses import Masses, impossible, usual_masses
 from vsr.body.shape import EMPTY_SYMBOLS, leaks, misfits
+from vsr.experiments.encodings.base import BodyEncoding, Range, Symbol, uniform
+from vsr.experiments.encodings.connectivity import strongest_material
 from vsr.physics.engine import ENGINES
 from vsr.spec import Count, Real, Spec, misfit
 

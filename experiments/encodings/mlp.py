@@ -10,7 +10,9 @@ import numpy as np
 from jax import Array
 from pydantic import Field
 
-from experiments.encodings.base import (
+from vsr.controllers import MLP, Driving, Perceptron, check_senses, spread_weights, wiring
+from vsr.controllers.mlp import RateLimit
+from vsr.experiments.encodings.base import (
     BodyEncoding,
     Complaints,
     ControllerEncoding,
@@ -19,8 +21,6 @@ from experiments.encodings.base import (
     driven,
     uniform,
 )
-from vsr.controllers import MLP, Driving, Perceptron, check_senses, spread_weights, wiring
-from vsr.controllers.mlp import RateLimit
 from vsr.sensors import Sense
 from vsr.spec import Count, Switch
 

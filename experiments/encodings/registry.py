@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from experiments.encodings.bodies import FixedBody, GaussianMixture, MaterialGrid
-from experiments.encodings.mlp import MLPWeights
-from experiments.encodings.time_functions import ByMaterial, DevelopingPhases, Phases
+from vsr.experiments.encodings.bodies import FixedBody, GaussianMixture, MaterialGrid
+from vsr.experiments.encodings.mlp import MLPWeights
+from vsr.experiments.encodings.time_functions import ByMaterial, DevelopingPhases, Phases
 
 BODIES: dict[str, type[BaseModel]] = {
     "fixed": FixedBody,

@@ -10,10 +10,10 @@ import numpy as np
 from jax import Array
 from pydantic import model_validator
 
-from experiments.encodings.base import BodyEncoding, ControllerEncoding
-from experiments.encodings.registry import BODIES, CONTROLLERS
 from vsr.body import Body
 from vsr.controllers import Controller
+from vsr.experiments.encodings.base import BodyEncoding, ControllerEncoding
+from vsr.experiments.encodings.registry import BODIES, CONTROLLERS
 from vsr.physics.engine import ENGINES, AnyModel
 from vsr.scene import Robot
 from vsr.spec import OneOf, Spec, misfit

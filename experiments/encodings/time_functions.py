@@ -9,7 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from experiments.encodings.base import (
+from vsr.controllers import Development, Sine, TimeFunctions
+from vsr.controllers.base import ControllerSpec
+from vsr.experiments.encodings.base import (
     FULL_TURN,
     BodyEncoding,
     Complaints,
@@ -19,8 +21,6 @@ from experiments.encodings.base import (
     driven,
     uniform,
 )
-from vsr.controllers import Development, Sine, TimeFunctions
-from vsr.controllers.base import ControllerSpec
 from vsr.spec import Real, Seconds, Spec
 
 Numbers = TypeVar("Numbers", Array, np.ndarray)

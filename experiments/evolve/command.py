@@ -16,29 +16,29 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.config import load_experiment
-from experiments.config.plugins import digests, plugin_modules
-from experiments.config.problems import UserError
-from experiments.console import say
-from experiments.devices import check_implementation, keeping_compiled_programs, prepare
-from experiments.evolve.coordinator import Leader, check_same_command, ending_together, follow
-from experiments.evolve.display import Display, Progress, open_display
-from experiments.evolve.generation import (
+from vsr.experiments.config import load_experiment
+from vsr.experiments.config.plugins import digests, plugin_modules
+from vsr.experiments.config.problems import UserError
+from vsr.experiments.console import say
+from vsr.experiments.devices import check_implementation, keeping_compiled_programs, prepare
+from vsr.experiments.evolve.coordinator import Leader, check_same_command, ending_together, follow
+from vsr.experiments.evolve.display import Display, Progress, open_display
+from vsr.experiments.evolve.generation import (
     Evolution,
     SearchStates,
     compile_evolution,
     search_shapes,
 )
-from experiments.experiment import Experiment, grid_name
-from experiments.hosts.collectives import noticing_loss
-from experiments.hosts.launch import Launch, find_launch
-from experiments.numbers import count
-from experiments.runs import Run, RunFolder, check_same_experiment, is_free, is_run, read_run
-from experiments.runs.folder import CONFIG, META, reporting_write_faults
-from experiments.runs.meta import describe_start, differences
-from experiments.runs.ranks import middle
-from experiments.runs.stats import GenerationStats, gathered
-from experiments.stopping import stopping_politely
+from vsr.experiments.experiment import Experiment, grid_name
+from vsr.experiments.hosts.collectives import noticing_loss
+from vsr.experiments.hosts.launch import Launch, find_launch
+from vsr.experiments.numbers import count
+from vsr.experiments.runs import Run, RunFolder, check_same_experiment, is_free, is_run, read_run
+from vsr.experiments.runs.folder import CONFIG, META, reporting_write_faults
+from vsr.experiments.runs.meta import describe_start, differences
+from vsr.experiments.runs.ranks import middle
+from vsr.experiments.runs.stats import GenerationStats, gathered
+from vsr.experiments.stopping import stopping_politely
 from vsr.scene import precision
 
 CURVE = "fitness.png"
@@ -314,7 +314,7 @@ def _describe(experiment: Experiment) -> str:
 
 def _conclude(path: Path, report: bool) -> None:
     """Draw the fitness curve, write the report if asked for, and say how much was gained and how to look at it."""
-    from experiments.plot.curves import plot_runs
+    from vsr.experiments.plot.curves import plot_runs
 
     run = read_run(path)
     plot_runs([run], path / CURVE)
@@ -328,7 +328,7 @@ def _conclude(path: Path, report: bool) -> None:
 
 def _report(run: Run) -> None:
     """Write the page about a run; whatever goes wrong with it costs the page only."""
-    from experiments.report.command import REPORT, write_report
+    from vsr.experiments.report.command import REPORT, write_report
 
     target, began = run.path / REPORT, time.monotonic()
     again = f"vsr report {shlex.quote(str(run.path))}"

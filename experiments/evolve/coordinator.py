@@ -21,21 +21,21 @@ from typing import Any
 
 import jax
 
-from experiments.config import dump_yaml, parse_experiment
-from experiments.config.plugins import digests, plugin_modules
-from experiments.config.problems import UserError
-from experiments.evolve.generation import (
+from vsr.experiments.config import dump_yaml, parse_experiment
+from vsr.experiments.config.plugins import digests, plugin_modules
+from vsr.experiments.config.problems import UserError
+from vsr.experiments.evolve.generation import (
     Evolution,
     SearchStates,
     compile_led_evaluation,
     compile_led_evolution,
     memory_limit,
 )
-from experiments.evolve.programs import source_digest
-from experiments.experiment import Experiment
-from experiments.hosts.collectives import Lost, broadcast_text, exchange, noticing_loss
-from experiments.hosts.launch import leave
-from experiments.runs.stats import GenerationStats
+from vsr.experiments.evolve.programs import source_digest
+from vsr.experiments.experiment import Experiment
+from vsr.experiments.hosts.collectives import Lost, broadcast_text, exchange, noticing_loss
+from vsr.experiments.hosts.launch import leave
+from vsr.experiments.runs.stats import GenerationStats
 from vsr.scene import precision
 
 EVALUATE = -1

@@ -14,9 +14,9 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 
-from experiments.console import say
-from experiments.experiment import Experiment
-from experiments.numbers import clock, count
+from vsr.experiments.console import say
+from vsr.experiments.experiment import Experiment
+from vsr.experiments.numbers import clock, count
 
 SPARKS = "▁▂▃▄▅▆▇█"
 SECONDS_BETWEEN_LINES = 2.0

@@ -13,13 +13,13 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from evo import Evaluation
-from evo.population import WORST
-from experiments.encodings import Genes
-from experiments.evaluation import Refine, Start, combined, rollout_from, starts_of
-from experiments.experiment import Experiment
-from experiments.population import on_all_devices, robots_at_once
 from vsr.episode import scenario_of
+from vsr.evo import Evaluation
+from vsr.evo.population import WORST
+from vsr.experiments.encodings import Genes
+from vsr.experiments.evaluation import Refine, Start, combined, rollout_from, starts_of
+from vsr.experiments.experiment import Experiment
+from vsr.experiments.population import on_all_devices, robots_at_once
 from vsr.physics.failure import first_of
 
 UNDISTURBED = Start()

@@ -20,18 +20,18 @@ import numpy as np
 from jax import Array
 from jax.sharding import NamedSharding, PartitionSpec
 
-from evo import Evaluation, Population
-from evo.diversity import distinct
-from evo.population import evaluated, failures
-from experiments.encodings import Genes
-from experiments.encodings.base import BodyEncoding
-from experiments.encodings.connectivity import in_the_corner
-from experiments.evolve.evaluation import evaluate_all, measured
-from experiments.evolve.programs import recall, remember
-from experiments.experiment import Experiment
-from experiments.hosts.collectives import broadcast, noticing_loss
-from experiments.population import device_mesh, robots_at_once
-from experiments.runs.stats import GenerationStats
+from vsr.evo import Evaluation, Population
+from vsr.evo.diversity import distinct
+from vsr.evo.population import evaluated, failures
+from vsr.experiments.encodings import Genes
+from vsr.experiments.encodings.base import BodyEncoding
+from vsr.experiments.encodings.connectivity import in_the_corner
+from vsr.experiments.evolve.evaluation import evaluate_all, measured
+from vsr.experiments.evolve.programs import recall, remember
+from vsr.experiments.experiment import Experiment
+from vsr.experiments.hosts.collectives import broadcast, noticing_loss
+from vsr.experiments.population import device_mesh, robots_at_once
+from vsr.experiments.runs.stats import GenerationStats
 from vsr.physics.failure import counted
 
 SHARE_OF_DEVICE = 0.6

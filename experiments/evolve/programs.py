@@ -19,14 +19,16 @@ from typing import Any
 import jax
 from jax.experimental import serialize_executable
 
-from experiments.config.plugins import digests, plugin_modules
-from experiments.devices import cache_folder
-from experiments.experiment import Experiment
-from experiments.files import write_atomically
+from vsr.experiments.config.plugins import digests, plugin_modules
+from vsr.experiments.devices import cache_folder
+from vsr.experiments.experiment import Experiment
+from vsr.experiments.files import write_atomically
+from vsr.experiments.installed import PACKAGE
 
-PACKAGES = ("vsr", "evo", "experiments")
 NOT_COMPILED = ("generations", "checkpoint_seconds", "seeds")
 """What of an experiment is no part of its programs; of the seeds only the number is."""
+SOURCES = (PACKAGE, (PACKAGE / "evo").resolve(), (PACKAGE / "experiments").resolve())
+"""In a checkout two of them lie beside the package, behind links."""
 KEPT = 40
 """Experiments whose programs are kept."""
 
@@ -97,9 +99,9 @@ def _fingerprint(experiment: Experiment) -> str:
 
 
 def source_digest() -> str:
-    """What the source of all our packages holds, in short."""
-    root = Path(__file__).resolve().parents[2]
+    """What the source of this package holds, in short."""
     digest = hashlib.sha256()
-    for file in sorted(file for package in PACKAGES for file in (root / package).rglob("*.py")):
-        digest.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes())
+    for folder in SOURCES:
+        for file in sorted(folder.rglob("*.py")):
+            digest.update(str(file.relative_to(folder)).encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()

@@ -14,8 +14,8 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from experiments.config.problems import UserError
-from experiments.population import SHARED_OUT, device_mesh, from_first_device
+from vsr.experiments.config.problems import UserError
+from vsr.experiments.population import SHARED_OUT, device_mesh, from_first_device
 
 
 class Lost(UserError):

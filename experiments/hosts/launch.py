@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import jax
 
-from experiments.config.problems import UserError
+from vsr.experiments.config.problems import UserError
 
 SECONDS_TO_MEET = 300
 """How long processes wait for each other."""

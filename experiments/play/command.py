@@ -9,10 +9,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from experiments.config.problems import UserError
-from experiments.console import warn
-from experiments.files import replacing, target_file, write_text
-from experiments.play.film import (
+from vsr.drawing.painter import Look
+from vsr.experiments.config.problems import UserError
+from vsr.experiments.console import warn
+from vsr.experiments.files import replacing, target_file, write_text
+from vsr.experiments.play.film import (
     GIF_RATE,
     MP4_RATE,
     STRIP_MOMENTS,
@@ -22,10 +23,9 @@ from experiments.play.film import (
     write_mp4,
     write_strip,
 )
-from experiments.play.page import page
-from experiments.play.recordings import RecordedRobot, record_robot
-from experiments.play.sources import read_sources
-from vsr.drawing.painter import Look
+from vsr.experiments.play.page import page
+from vsr.experiments.play.recordings import RecordedRobot, record_robot
+from vsr.experiments.play.sources import read_sources
 
 FORMATS = (".html", ".mp4", ".gif", ".png")
 

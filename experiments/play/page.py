@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from experiments.play.packing import pack, streams_of
-from experiments.play.recordings import RecordedRobot
 from vsr.drawing.chambers import pressure_scale, walls
 from vsr.drawing.colours import DARK, GRAIN_QUANTITIES, LIGHTNESS, MATERIALS, SCALES
 from vsr.drawing.faces import parts_outside_fluid
@@ -24,6 +22,8 @@ from vsr.drawing.painter import WALL, Look
 from vsr.drawing.recording import Recording, size_word
 from vsr.drawing.spring_lines import square_springs
 from vsr.environment import Environment
+from vsr.experiments.play.packing import pack, streams_of
+from vsr.experiments.play.recordings import RecordedRobot
 from vsr.physics.points.springs import spring_corners
 from vsr.terrain import HeightField
 

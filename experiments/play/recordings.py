@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from experiments.devices import check_implementation
-from experiments.play.sources import Source
 from vsr.drawing.recording import Recording, recording_of
 from vsr.episode import Trajectory
+from vsr.experiments.devices import check_implementation
+from vsr.experiments.play.sources import Source
 from vsr.physics.engine import AnyModel
 from vsr.scene import Scene, precision, simulate
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.config import UserError, load, load_scene
-from experiments.experiment import Experiment
-from experiments.runs import Run, read_run
-from experiments.runs.best_robots import leading
-from experiments.runs.folder import robot_file
+from vsr.experiments.config import UserError, load, load_scene
+from vsr.experiments.experiment import Experiment
+from vsr.experiments.runs import Run, read_run
+from vsr.experiments.runs.best_robots import leading
+from vsr.experiments.runs.folder import robot_file
 from vsr.scene import Scene
 
 

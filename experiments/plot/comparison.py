@@ -10,10 +10,10 @@ from itertools import combinations
 import numpy as np
 from scipy.stats import mannwhitneyu
 
-from experiments.numbers import count
-from experiments.plot.curves import check_one_goal, labels
-from experiments.runs import Run
-from experiments.runs.ranks import middle, quantile
+from vsr.experiments.numbers import count
+from vsr.experiments.plot.curves import check_one_goal, labels
+from vsr.experiments.runs import Run
+from vsr.experiments.runs.ranks import middle, quantile
 
 
 @dataclass(frozen=True)

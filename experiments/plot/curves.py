@@ -11,10 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from experiments.config.problems import UserError
-from experiments.plot.figures import paper_style, save_figure, with_unit
-from experiments.runs import Run
-from experiments.runs.ranks import middle, quantile
+from vsr.experiments.config.problems import UserError
+from vsr.experiments.plot.figures import paper_style, save_figure, with_unit
+from vsr.experiments.runs import Run
+from vsr.experiments.runs.ranks import middle, quantile
 
 Band = Literal["sigma", "quartiles"]
 BAND_NAMES = {"sigma": "one standard deviation", "quartiles": "quartiles"}

@@ -10,16 +10,16 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 
-from experiments.config.problems import UserError
-from experiments.files import write_atomically
-from experiments.units import UNITS
+from vsr.experiments.config.problems import UserError
+from vsr.experiments.files import write_atomically
+from vsr.experiments.units import UNITS
 
 FORMATS = (".png", ".pdf", ".svg")
 
 
 def paper_style(changes: dict[str, Any] | None = None) -> AbstractContextManager[None]:
     """While it is open, figures look as they should in print; changes: settings of matplotlib that go before."""
-    file = str(files("experiments") / "paper.mplstyle")
+    file = str(files("vsr.experiments") / "paper.mplstyle")
     settings: Any = matplotlib.rc_params_from_file(file, use_default_template=False)
     settings.update(changes or {})
     return matplotlib.rc_context(settings)

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from experiments.config.check import check
-from experiments.config.plugins import load_plugins
-from experiments.config.yaml_reader import read_yaml
-from experiments.console import console_for_tables, say
-from experiments.files import replacing, target_file, without_nan, write_json
-from experiments.reach.picture import write_gif, write_html, write_png
-from experiments.reach.solving import Found, solve
-from experiments.reach.spec import Reach
+from vsr.experiments.config.check import check
+from vsr.experiments.config.plugins import load_plugins
+from vsr.experiments.config.yaml_reader import read_yaml
+from vsr.experiments.console import console_for_tables, say
+from vsr.experiments.files import replacing, target_file, without_nan, write_json
+from vsr.experiments.reach.picture import write_gif, write_html, write_png
+from vsr.experiments.reach.solving import Found, solve
+from vsr.experiments.reach.spec import Reach
 from vsr.scene import precision
 
 PICTURES = (".html", ".gif", ".png")

@@ -13,15 +13,15 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from PIL import Image
 
-from experiments.files import write_text
-from experiments.play.page import page
-from experiments.play.recordings import RecordedRobot
-from experiments.reach.solving import Found
-from experiments.reach.spec import BallObstacle, PlaneObstacle, Reach
 from vsr.drawing.outlines import FACES
 from vsr.drawing.painter import Look
 from vsr.drawing.recording import Recording
 from vsr.drawing.rest import at_rest
+from vsr.experiments.files import write_text
+from vsr.experiments.play.page import page
+from vsr.experiments.play.recordings import RecordedRobot
+from vsr.experiments.reach.solving import Found
+from vsr.experiments.reach.spec import BallObstacle, PlaneObstacle, Reach
 from vsr.scene import Physics, Robot, Scene, World
 
 SOLID, FLUID, EDGE = "#c9b8a8", "#7fb0d8", "#5b5048"

@@ -12,11 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from experiments.config.problems import UserError
-from experiments.reach.spec import Reach, voxel_at
 from vsr.body import Body
 from vsr.body.corners import corner_steps
 from vsr.environment import Environment
+from vsr.experiments.config.problems import UserError
+from vsr.experiments.reach.spec import Reach, voxel_at
 from vsr.lattice.integrators import NodeState
 from vsr.physics.chambers.law import NO_LIMIT
 from vsr.physics.engine import assemble_body

@@ -7,13 +7,13 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
-from experiments.reach.targets import MOST_TARGETS, TARGETS, Point, Target
 from vsr.body import Body, Material
 from vsr.body.corners import corner_steps
 from vsr.body.masses import MASSES
 from vsr.body.shape import leaks
 from vsr.environment import Plane, Sphere
 from vsr.environment.obstacles import ball, plane
+from vsr.experiments.reach.targets import MOST_TARGETS, TARGETS, Point, Target
 from vsr.spec import Count, OneOf, Real, Seconds, Spec, misfit
 
 Side = Literal["left", "right", "front", "back", "bottom", "top"]

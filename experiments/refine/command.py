@@ -12,17 +12,17 @@ import numpy as np
 from rich.progress import Progress
 from rich.table import Table
 
-from experiments.config import UserError, load, load_scene
-from experiments.console import console_for_tables, say
-from experiments.devices import check_implementation, keep_compiled_programs, prepare
-from experiments.experiment import Experiment
-from experiments.files import target_file, without_nan, write_json
-from experiments.numbers import number
-from experiments.refine.plot import plot_robustness
-from experiments.refine.robustness import Robustness, batches_of, robustness_of
-from experiments.runs import Run, read_run
-from experiments.runs.best_robots import read_title
-from experiments.runs.folder import robot_file
+from vsr.experiments.config import UserError, load, load_scene
+from vsr.experiments.console import console_for_tables, say
+from vsr.experiments.devices import check_implementation, keep_compiled_programs, prepare
+from vsr.experiments.experiment import Experiment
+from vsr.experiments.files import target_file, without_nan, write_json
+from vsr.experiments.numbers import number
+from vsr.experiments.refine.plot import plot_robustness
+from vsr.experiments.refine.robustness import Robustness, batches_of, robustness_of
+from vsr.experiments.runs import Run, read_run
+from vsr.experiments.runs.best_robots import read_title
+from vsr.experiments.runs.folder import robot_file
 from vsr.scene import Scene
 
 STORED = "refinement.json"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.files import replacing
-from experiments.refine.robustness import Robustness
+from vsr.experiments.files import replacing
+from vsr.experiments.refine.robustness import Robustness
 
 
 def plot_robustness(names: Sequence[str], found: Robustness, measure: str, target: Path) -> None:

@@ -16,10 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from experiments.evaluation import Jitter, Start, rollout_from, starts_of
-from experiments.population import on_all_devices, robots_at_once, stack
 from vsr.controllers import Controller
 from vsr.episode import Scenario
+from vsr.experiments.evaluation import Jitter, Start, rollout_from, starts_of
+from vsr.experiments.population import on_all_devices, robots_at_once, stack
 from vsr.scene import Scene, precision
 
 CHANGES = (("frequency", 0.01), ("damping", 0.02), ("friction", 0.02))

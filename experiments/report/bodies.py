@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from experiments.report.markup import Markup, tag
 from vsr.body import Body
 from vsr.drawing.colours import MATERIALS
 from vsr.drawing.outlines import BRIGHTNESS, RECEDES
+from vsr.experiments.report.markup import Markup, tag
 
 COLOURS = MATERIALS["original"]
 MARGIN = 0.06

@@ -9,15 +9,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from experiments.numbers import count
-from experiments.plot.curves import draw_curves, goal
-from experiments.plot.figures import with_unit
-from experiments.report.markup import Markup
-from experiments.report.svg import INK, SERIES, inline, page_style
-from experiments.runs import Run
-from experiments.runs.lineage import Descent
-from experiments.runs.ranks import middle
 from vsr.drawing.chambers import KILO, RecordedChambers
+from vsr.experiments.numbers import count
+from vsr.experiments.plot.curves import draw_curves, goal
+from vsr.experiments.plot.figures import with_unit
+from vsr.experiments.report.markup import Markup
+from vsr.experiments.report.svg import INK, SERIES, inline, page_style
+from vsr.experiments.runs import Run
+from vsr.experiments.runs.lineage import Descent
+from vsr.experiments.runs.ranks import middle
 
 MARKS = {"founder": "s", "mutation": "^", "crossover": "o"}
 """How a robot was made."""

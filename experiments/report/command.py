@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.config.problems import UserError
-from experiments.files import target_file, write_text
-from experiments.plot.curves import check_one_goal, labels
-from experiments.report.findings import find_out
-from experiments.report.page import report_page
-from experiments.runs import Run, read_run
+from vsr.experiments.config.problems import UserError
+from vsr.experiments.files import target_file, write_text
+from vsr.experiments.plot.curves import check_one_goal, labels
+from vsr.experiments.report.findings import find_out
+from vsr.experiments.report.page import report_page
+from vsr.experiments.runs import Run, read_run
 
 REPORT = "report.html"
 

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.config import load_scene
-from experiments.config.problems import UserError
-from experiments.experiment import Experiment
-from experiments.numbers import count
-from experiments.runs import Run
-from experiments.runs.best_robots import kept_measure, leading
-from experiments.runs.folder import BEST, CONFIG, is_being_written, robot_file
-from experiments.runs.lineage import Descent, descent_of_best, read_lineage
-from experiments.runs.provenance import Making, making
+from vsr.experiments.config import load_scene
+from vsr.experiments.config.problems import UserError
+from vsr.experiments.experiment import Experiment
+from vsr.experiments.numbers import count
+from vsr.experiments.runs import Run
+from vsr.experiments.runs.best_robots import kept_measure, leading
+from vsr.experiments.runs.folder import BEST, CONFIG, is_being_written, robot_file
+from vsr.experiments.runs.lineage import Descent, descent_of_best, read_lineage
+from vsr.experiments.runs.provenance import Making, making
 from vsr.scene import Scene
 
 MANY = 4

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from experiments.numbers import count, number, volume
-from experiments.play.page import page as viewer_page
-from experiments.play.recordings import RecordedRobot, record_robot
-from experiments.play.sources import Source
-from experiments.plot.comparison import Comparison, compare
-from experiments.report import charts, sections
-from experiments.report.findings import Findings
-from experiments.report.markup import Content, Markup, command, joined, table, tag
-from experiments.units import UNITS
 from vsr.drawing.painter import Look
+from vsr.experiments.numbers import count, number, volume
+from vsr.experiments.play.page import page as viewer_page
+from vsr.experiments.play.recordings import RecordedRobot, record_robot
+from vsr.experiments.play.sources import Source
+from vsr.experiments.plot.comparison import Comparison, compare
+from vsr.experiments.report import charts, sections
+from vsr.experiments.report.findings import Findings
+from vsr.experiments.report.markup import Content, Markup, command, joined, table, tag
+from vsr.experiments.units import UNITS
 
 ASSETS = Path(__file__).parent / "assets"
 MOST_SECONDS = 20.0

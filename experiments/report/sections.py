@@ -11,20 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from experiments.experiment import Experiment
-from experiments.numbers import clock, count, number
-from experiments.plot.comparison import describe
-from experiments.refine.command import RefinedRobot, head, rows, stored_refinement
-from experiments.refine.command import summary as summary_of
-from experiments.refine.robustness import Robustness
-from experiments.report import charts
-from experiments.report.bodies import draw_body, materials_key, room_for
-from experiments.report.findings import Findings
-from experiments.report.markup import Content, Markup, code, commands, facts, joined, table, tag
-from experiments.runs import Run
-from experiments.runs.lineage import Ancestor
-from experiments.runs.meta import PACKAGES
-from experiments.units import UNITS
+from vsr.experiments.experiment import Experiment
+from vsr.experiments.numbers import clock, count, number
+from vsr.experiments.plot.comparison import describe
+from vsr.experiments.refine.command import RefinedRobot, head, rows, stored_refinement
+from vsr.experiments.refine.command import summary as summary_of
+from vsr.experiments.refine.robustness import Robustness
+from vsr.experiments.report import charts
+from vsr.experiments.report.bodies import draw_body, materials_key, room_for
+from vsr.experiments.report.findings import Findings
+from vsr.experiments.report.markup import Content, Markup, code, commands, facts, joined, table, tag
+from vsr.experiments.runs import Run
+from vsr.experiments.runs.lineage import Ancestor
+from vsr.experiments.runs.meta import PACKAGES
+from vsr.experiments.units import UNITS
 from vsr.physics.failure import REASONS
 
 MOST_BODIES = 12

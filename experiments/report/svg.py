@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager
 
 from matplotlib.figure import Figure
 
-from experiments.plot.figures import paper_style
-from experiments.report.markup import Markup, tag
+from vsr.experiments.plot.figures import paper_style
+from vsr.experiments.report.markup import Markup, tag
 
 INK = "#1b1c1d"
 """Stands for the colour of the page's text; nothing else may have it."""

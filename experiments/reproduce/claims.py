@@ -16,10 +16,10 @@ import numpy as np
 from pydantic import Field
 from scipy.stats import levene, mannwhitneyu
 
-from experiments.refine.robustness import Robustness
-from experiments.reproduce.exchange import Exchange, Trait
-from experiments.runs import Run
-from experiments.runs.ranks import middle
+from vsr.experiments.refine.robustness import Robustness
+from vsr.experiments.reproduce.exchange import Exchange, Trait
+from vsr.experiments.runs import Run
+from vsr.experiments.runs.ranks import middle
 from vsr.spec import Real, Spec
 
 SIGNIFICANT = 0.05

@@ -16,18 +16,18 @@ from pathlib import Path
 
 from rich.console import Console
 
-from experiments.config.problems import UserError
-from experiments.devices import keeping_compiled_programs, prepare
-from experiments.evolve.command import EvolveOptions, Stopped, evolve, read_options
-from experiments.experiment import Experiment
-from experiments.reproduce.claims import Claim, Result, Verdict
-from experiments.reproduce.exchange import exchange, read_exchange
-from experiments.reproduce.reading import StudyFile, find_studies
-from experiments.reproduce.report import BEST, REPORT, write_study, write_summary
-from experiments.reproduce.robots import STARTS, keep_best, read_repeats, read_robustness
-from experiments.reproduce.winners import BODIES, keep_winners
-from experiments.runs import Run, is_run, read_run
-from experiments.runs.folder import CONFIG
+from vsr.experiments.config.problems import UserError
+from vsr.experiments.devices import keeping_compiled_programs, prepare
+from vsr.experiments.evolve.command import EvolveOptions, Stopped, evolve, read_options
+from vsr.experiments.experiment import Experiment
+from vsr.experiments.reproduce.claims import Claim, Result, Verdict
+from vsr.experiments.reproduce.exchange import exchange, read_exchange
+from vsr.experiments.reproduce.reading import StudyFile, find_studies
+from vsr.experiments.reproduce.report import BEST, REPORT, write_study, write_summary
+from vsr.experiments.reproduce.robots import STARTS, keep_best, read_repeats, read_robustness
+from vsr.experiments.reproduce.winners import BODIES, keep_winners
+from vsr.experiments.runs import Run, is_run, read_run
+from vsr.experiments.runs.folder import CONFIG
 from vsr.spec import suggest
 
 

@@ -23,21 +23,21 @@ from jax import Array
 from jax.stages import Compiled, Lowered
 from pydantic import ValidationError
 
-from experiments.config import load_scene
-from experiments.config.problems import UserError
-from experiments.evaluation import Jitter, Start, begun_from, starts_of
-from experiments.experiment import Experiment
-from experiments.files import without_nan, write_json
-from experiments.population import on_all_devices
-from experiments.refine.command import stamp
-from experiments.refine.robustness import Robustness, groups_of
-from experiments.reproduce.gait import gait_of
-from experiments.runs import Run
-from experiments.runs.folder import robot_file
-from experiments.runs.meta import describe_start
 from vsr.body import Body
 from vsr.controllers import Controller
 from vsr.episode import Scenario, record
+from vsr.experiments.config import load_scene
+from vsr.experiments.config.problems import UserError
+from vsr.experiments.evaluation import Jitter, Start, begun_from, starts_of
+from vsr.experiments.experiment import Experiment
+from vsr.experiments.files import without_nan, write_json
+from vsr.experiments.population import on_all_devices
+from vsr.experiments.refine.command import stamp
+from vsr.experiments.refine.robustness import Robustness, groups_of
+from vsr.experiments.reproduce.gait import gait_of
+from vsr.experiments.runs import Run
+from vsr.experiments.runs.folder import robot_file
+from vsr.experiments.runs.meta import describe_start
 from vsr.physics.engine import ENGINES, assemble_body
 from vsr.physics.failure import Failure
 from vsr.scene import Scene, precision

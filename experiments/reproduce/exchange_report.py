@@ -11,14 +11,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.plot.comparison import holm, superiority
-from experiments.plot.figures import paper_style, save_figure, with_unit
-from experiments.reproduce.claims import Result, number, p_value
-from experiments.reproduce.exchange import GAIT, HIGHER, STORED, TRAITS, Exchange, Trait
-from experiments.reproduce.gait import ARRIVAL, FOOT, NEAR
-from experiments.reproduce.tables import markdown, write_csv
-from experiments.reproduce.winners import BODIES, FILM
-from experiments.runs.ranks import middle
+from vsr.experiments.plot.comparison import holm, superiority
+from vsr.experiments.plot.figures import paper_style, save_figure, with_unit
+from vsr.experiments.reproduce.claims import Result, number, p_value
+from vsr.experiments.reproduce.exchange import GAIT, HIGHER, STORED, TRAITS, Exchange, Trait
+from vsr.experiments.reproduce.gait import ARRIVAL, FOOT, NEAR
+from vsr.experiments.reproduce.tables import markdown, write_csv
+from vsr.experiments.reproduce.winners import BODIES, FILM
+from vsr.experiments.runs.ranks import middle
 
 MAP = "exchange.png"
 TABLE = "exchange.csv"

@@ -6,16 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.config import load_experiment
-from experiments.config.check import check
-from experiments.config.plugins import load_plugins
-from experiments.config.problems import UserError
-from experiments.config.yaml_reader import read_yaml
-from experiments.experiment import Experiment
-from experiments.reproduce.study import Scale, Study
+from vsr.experiments.config import load_experiment
+from vsr.experiments.config.check import check
+from vsr.experiments.config.plugins import load_plugins
+from vsr.experiments.config.problems import UserError
+from vsr.experiments.config.yaml_reader import read_yaml
+from vsr.experiments.experiment import Experiment
+from vsr.experiments.installed import CONFIGS
+from vsr.experiments.reproduce.study import Scale, Study
 from vsr.spec import suggest
 
-SHIPPED = Path(__file__).resolve().parents[2] / "configs" / "studies"
+SHIPPED = CONFIGS / "studies"
 PAPER = ("body", "devo", "sensing")
 """The shipped studies that are the paper's."""
 ALL = "all"

@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments.files import write_text
-from experiments.numbers import clock
-from experiments.plot.curves import draw_curves, goal
-from experiments.plot.figures import paper_style, save_figure, with_unit
-from experiments.reproduce.claims import Claim, Result, Verdict, judge, number
-from experiments.reproduce.exchange_report import write_exchange
-from experiments.reproduce.reading import StudyFile
-from experiments.reproduce.robots import HIGHER
-from experiments.reproduce.study import Panel
-from experiments.reproduce.tables import curves, markdown, pairs, table, write_csv
-from experiments.runs.provenance import Making, making
-from experiments.runs.ranks import middle
+from vsr.experiments.files import write_text
+from vsr.experiments.numbers import clock
+from vsr.experiments.plot.curves import draw_curves, goal
+from vsr.experiments.plot.figures import paper_style, save_figure, with_unit
+from vsr.experiments.reproduce.claims import Claim, Result, Verdict, judge, number
+from vsr.experiments.reproduce.exchange_report import write_exchange
+from vsr.experiments.reproduce.reading import StudyFile
+from vsr.experiments.reproduce.robots import HIGHER
+from vsr.experiments.reproduce.study import Panel
+from vsr.experiments.reproduce.tables import curves, markdown, pairs, table, write_csv
+from vsr.experiments.runs.provenance import Making, making
+from vsr.experiments.runs.ranks import middle
 
 REPORT, BEST = "report.md", "best"
 

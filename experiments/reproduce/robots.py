@@ -17,21 +17,21 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from experiments.config import dump_yaml, load_scene
-from experiments.files import replacing, without_nan, write_json, write_text
-from experiments.numbers import number
-from experiments.play.film import write_strip
-from experiments.play.recordings import RecordedRobot, robot_from_trajectory
-from experiments.population import record_population, repeat
-from experiments.refine.command import stamp, stored_refinement
-from experiments.refine.robustness import Robustness, robustness_of
-from experiments.runs import Run
-from experiments.runs.best_robots import read_title
-from experiments.runs.folder import robot_file
-from experiments.runs.meta import describe_start
-from experiments.runs.ranks import middle
 from vsr.drawing.painter import Look
 from vsr.episode import reset
+from vsr.experiments.config import dump_yaml, load_scene
+from vsr.experiments.files import replacing, without_nan, write_json, write_text
+from vsr.experiments.numbers import number
+from vsr.experiments.play.film import write_strip
+from vsr.experiments.play.recordings import RecordedRobot, robot_from_trajectory
+from vsr.experiments.population import record_population, repeat
+from vsr.experiments.refine.command import stamp, stored_refinement
+from vsr.experiments.refine.robustness import Robustness, robustness_of
+from vsr.experiments.runs import Run
+from vsr.experiments.runs.best_robots import read_title
+from vsr.experiments.runs.folder import robot_file
+from vsr.experiments.runs.meta import describe_start
+from vsr.experiments.runs.ranks import middle
 from vsr.physics.engine import AnyModel, AnyState
 from vsr.scene import Scene, precision
 from vsr.tasks import move_rigidly

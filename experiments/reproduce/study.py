@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from experiments.reproduce.claims import CLAIMS, Claim
+from vsr.experiments.reproduce.claims import CLAIMS, Claim
 from vsr.spec import Count, OneOf, Spec, misfit
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from experiments.files import write_text
-from experiments.plot.comparison import compare
-from experiments.reproduce.claims import Result, gain
-from experiments.runs.ranks import middle, quantile
+from vsr.experiments.files import write_text
+from vsr.experiments.plot.comparison import compare
+from vsr.experiments.reproduce.claims import Result, gain
+from vsr.experiments.runs.ranks import middle, quantile
 
 
 def table(results: Sequence[Result]) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """Run folders: written so that a kill loses nothing, read for plots and comparisons."""
 
-from experiments.runs.folder import RunFolder, check_same_experiment, is_free, is_run
-from experiments.runs.reading import Run, read_run
+from vsr.experiments.runs.folder import RunFolder, check_same_experiment, is_free, is_run
+from vsr.experiments.runs.reading import Run, read_run
 
 __all__ = ["Run", "RunFolder", "check_same_experiment", "is_free", "is_run", "read_run"]

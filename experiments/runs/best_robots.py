@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.runs.folder import robot_file
-from experiments.runs.reading import Run
+from vsr.experiments.runs.folder import robot_file
+from vsr.experiments.runs.reading import Run
 
 SIX_DIGITS = 1e-5
 """How far what files say may be from what statistics say of the same robot, relatively."""

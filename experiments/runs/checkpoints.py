@@ -15,8 +15,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from experiments.config.problems import UserError
-from experiments.files import write_arrays
+from vsr.experiments.config.problems import UserError
+from vsr.experiments.files import write_arrays
 
 KEPT = 2
 GENERATORS = "threefry2x32", "rbg", "unsafe_rbg"

@@ -28,11 +28,11 @@ from typing import IO, Any
 
 import numpy as np
 
-from experiments.config import dump_yaml, load_experiment
-from experiments.config.plugins import PLUGINS_FOLDER
-from experiments.config.problems import UserError
-from experiments.experiment import Experiment
-from experiments.files import (
+from vsr.experiments.config import dump_yaml, load_experiment
+from vsr.experiments.config.plugins import PLUGINS_FOLDER
+from vsr.experiments.config.problems import UserError
+from vsr.experiments.experiment import Experiment
+from vsr.experiments.files import (
     TEMPORARY,
     read_json_lines,
     remove_leftovers,
@@ -40,8 +40,8 @@ from experiments.files import (
     write_json,
     write_text,
 )
-from experiments.runs.checkpoints import checkpoint_files, load_checkpoint, save_arrays, save_checkpoint
-from experiments.runs.stats import GenerationStats
+from vsr.experiments.runs.checkpoints import checkpoint_files, load_checkpoint, save_arrays, save_checkpoint
+from vsr.experiments.runs.stats import GenerationStats
 from vsr.physics.failure import REASONS
 
 CONFIG, META, STATISTICS, LOCK = "config.yaml", "meta.json", "statistics.jsonl", "lock"

@@ -14,7 +14,7 @@ from typing import Any
 
 import jax
 
-from experiments.devices import code_generator, flags_of_user
+from vsr.experiments.devices import code_generator, flags_of_user
 
 PACKAGES = ("vsr", "jax", "jaxlib", "numpy")
 FLAGS = ("XLA_FLAGS", "JAX_PLATFORMS", "JAX_ENABLE_X64", "CUDA_VISIBLE_DEVICES", "JAX_DEFAULT_MATMUL_PRECISION")

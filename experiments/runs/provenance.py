@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.files import read_json_lines
-from experiments.runs.folder import META, STATISTICS, is_statistics
+from vsr.experiments.files import read_json_lines
+from vsr.experiments.runs.folder import META, STATISTICS, is_statistics
 
 
 @dataclass(frozen=True)

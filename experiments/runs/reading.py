@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.config import load_experiment
-from experiments.config.problems import UserError
-from experiments.experiment import Experiment
-from experiments.files import read_json_lines
-from experiments.runs.folder import CONFIG, STATISTICS, check_run, is_statistics
 from vsr.display import Displayed
+from vsr.experiments.config import load_experiment
+from vsr.experiments.config.problems import UserError
+from vsr.experiments.experiment import Experiment
+from vsr.experiments.files import read_json_lines
+from vsr.experiments.runs.folder import CONFIG, STATISTICS, check_run, is_statistics
 from vsr.physics.failure import REASONS
 
 

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jax import Array
 
-from experiments.encodings import Genes
+from vsr.experiments.encodings import Genes
 
 
 @jax.tree_util.register_dataclass

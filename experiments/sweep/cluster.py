@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.config.problems import ConfigError, UserError
-from experiments.config.yaml_reader import parse_yaml
-from experiments.sweep.folder import Sweep, evolve_arguments, read_jobs, write_jobs
-from experiments.sweep.local import COMMAND
+from vsr.experiments.config.problems import ConfigError, UserError
+from vsr.experiments.config.yaml_reader import parse_yaml
+from vsr.experiments.installed import COMMAND
+from vsr.experiments.sweep.folder import Sweep, evolve_arguments, read_jobs, write_jobs
 
 DEFAULTS = {"job_name": "vsr", "time": 24 * 60}
 """SLURM's parameters, unless the user gives others; time: of a job, before it is queued again [min]."""

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.config import load_experiment
-from experiments.config.problems import ConfigError, Problem, UserError
-from experiments.console import say
-from experiments.evolve.command import RunOptions
-from experiments.sweep.axes import combine, read_axes
-from experiments.sweep.cluster import read_parameters, slurm_executor, states_on_cluster, submit
-from experiments.sweep.folder import Sweep, check_place, is_sweep, read_jobs, read_sweep, write_sweep
-from experiments.sweep.local import run_here
-from experiments.sweep.summary import FINISHED, Line, show_sweep, summarise, write_summary
+from vsr.experiments.config import load_experiment
+from vsr.experiments.config.problems import ConfigError, Problem, UserError
+from vsr.experiments.console import say
+from vsr.experiments.evolve.command import RunOptions
+from vsr.experiments.sweep.axes import combine, read_axes
+from vsr.experiments.sweep.cluster import read_parameters, slurm_executor, states_on_cluster, submit
+from vsr.experiments.sweep.folder import Sweep, check_place, is_sweep, read_jobs, read_sweep, write_sweep
+from vsr.experiments.sweep.local import run_here
+from vsr.experiments.sweep.summary import FINISHED, Line, show_sweep, summarise, write_summary
 
 
 @dataclass(frozen=True)

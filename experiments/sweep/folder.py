@@ -19,15 +19,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.config import dump_yaml, load_experiment
-from experiments.config.plugins import PLUGINS_FOLDER, plugin_modules
-from experiments.config.problems import UserError
-from experiments.experiment import Experiment
-from experiments.files import write_json, write_text
-from experiments.runs import check_same_experiment, is_run
-from experiments.runs.checkpoints import checkpoint_files
-from experiments.runs.folder import copy_plugins
-from experiments.sweep.axes import Axis, Combination
+from vsr.experiments.config import dump_yaml, load_experiment
+from vsr.experiments.config.plugins import PLUGINS_FOLDER, plugin_modules
+from vsr.experiments.config.problems import UserError
+from vsr.experiments.experiment import Experiment
+from vsr.experiments.files import write_json, write_text
+from vsr.experiments.runs import check_same_experiment, is_run
+from vsr.experiments.runs.checkpoints import checkpoint_files
+from vsr.experiments.runs.folder import copy_plugins
+from vsr.experiments.sweep.axes import Axis, Combination
 
 SWEEP, JOBS = "sweep.json", "jobs.json"
 CONFIGS, LOGS = "configs", "logs"

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import Sequence
-from pathlib import Path
 
-from experiments.console import say
-from experiments.numbers import clock
-from experiments.stopping import stopping_politely
-from experiments.sweep.folder import Sweep, evolve_arguments
+from vsr.experiments.console import say
+from vsr.experiments.installed import COMMAND
+from vsr.experiments.numbers import clock
+from vsr.experiments.stopping import stopping_politely
+from vsr.experiments.sweep.folder import Sweep, evolve_arguments
 
-COMMAND = [sys.executable, str(Path(__file__).resolve().parents[2] / "cli.py")]
 LOOK_AGAIN = 0.05
 """How often processes are looked after [s]."""
 

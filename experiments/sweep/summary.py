@@ -11,15 +11,15 @@ import numpy as np
 from rich.markup import escape
 from rich.table import Table
 
-from experiments.config.problems import UserError
-from experiments.console import console_for_tables
-from experiments.files import write_text
-from experiments.numbers import count, number
-from experiments.plot.comparison import Row, describe
-from experiments.plot.curves import plot_runs
-from experiments.runs import Run, is_run, read_run
-from experiments.runs.ranks import middle
-from experiments.sweep.folder import Sweep, saved_generations
+from vsr.experiments.config.problems import UserError
+from vsr.experiments.console import console_for_tables
+from vsr.experiments.files import write_text
+from vsr.experiments.numbers import count, number
+from vsr.experiments.plot.comparison import Row, describe
+from vsr.experiments.plot.curves import plot_runs
+from vsr.experiments.runs import Run, is_run, read_run
+from vsr.experiments.runs.ranks import middle
+from vsr.experiments.sweep.folder import Sweep, saved_generations
 
 SUMMARY, CURVES = "summary.csv", "fitness.png"
 MOST_CURVES = 10

@@ -15,16 +15,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from evo.evolution_strategy import Climb, EvolutionStrategy, ask, start, tell
-from experiments.config.problems import UserError
-from experiments.console import say
-from experiments.devices import keep_compiled_programs, prepare
-from experiments.files import write_arrays, write_json
-from experiments.stopping import stopping_politely
-from experiments.train.episodes import Outcome, evaluate, record
-from experiments.train.film import write_film
-from experiments.train.plot import plot_curve
-from experiments.train.policy import features, first_genes
+from vsr.evo.evolution_strategy import Climb, EvolutionStrategy, ask, start, tell
+from vsr.experiments.config.problems import UserError
+from vsr.experiments.console import say
+from vsr.experiments.devices import keep_compiled_programs, prepare
+from vsr.experiments.files import write_arrays, write_json
+from vsr.experiments.stopping import stopping_politely
+from vsr.experiments.train.episodes import Outcome, evaluate, record
+from vsr.experiments.train.film import write_film
+from vsr.experiments.train.plot import plot_curve
+from vsr.experiments.train.policy import features, first_genes
 from vsr.machines import bulldozing
 
 FULL = 10_000, 0.02

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from experiments.train.policy import decide, features
+from vsr.experiments.train.policy import decide, features
 from vsr.machines import bulldozing
 from vsr.machines.bulldozing import Bulldozing, State
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from experiments.files import replacing
-from experiments.train.episodes import Film
 from vsr.drawing.machines import looking, paint
+from vsr.experiments.files import replacing
+from vsr.experiments.train.episodes import Film
 from vsr.machines.bulldozing import GOAL, Bulldozing, pose_at
 from vsr.machines.cameras import Eye
 

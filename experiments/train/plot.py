@@ -7,7 +7,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from experiments.plot.figures import paper_style, save_figure
+from vsr.experiments.plot.figures import paper_style, save_figure
 
 
 def plot_curve(curve: list[dict[str, Any]], target: Path) -> None:

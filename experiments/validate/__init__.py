@@ -6,9 +6,9 @@ import json
 from functools import partial
 from pathlib import Path
 
-from experiments.config import UserError
-from experiments.files import target_file, without_nan
-from experiments.validate.suite import Report, validate
+from vsr.experiments.config import UserError
+from vsr.experiments.files import target_file, without_nan
+from vsr.experiments.validate.suite import Report, validate
 
 SHIPPED = Path(__file__).resolve().parents[2] / "tests" / "data" / "2d-vsr-sim"
 """A small part of the reference data, in every checkout."""
@@ -36,7 +36,7 @@ def validate_command(
     if json_file is not None:
         Path(json_file).write_text(json.dumps(without_nan(report), indent=2, allow_nan=False) + "\n")
     if plots is not None:
-        from experiments.validate.plots import draw_figures
+        from vsr.experiments.validate.plots import draw_figures
 
         for drawn in draw_figures(folder, report, Path(plots)):
             console.print(f"drawn {drawn}", highlight=False, soft_wrap=True)
@@ -46,17 +46,17 @@ def _report_suite(suite: str, json_file: str | None, plots: str | None, large: b
     """Run a suite of checks in sections, whose targets have been checked."""
     from rich.console import Console
 
-    from experiments.validate.sections import table_of
+    from vsr.experiments.validate.sections import table_of
 
     if suite == "lattice":
-        from experiments.validate.lattice.plots import draw_figures
-        from experiments.validate.lattice.suite import validate_lattice as validate_all
+        from vsr.experiments.validate.lattice.plots import draw_figures
+        from vsr.experiments.validate.lattice.suite import validate_lattice as validate_all
     elif suite == "fluid":
-        from experiments.validate.fluid.plots import draw_figures
-        from experiments.validate.fluid.suite import validate_fluid as validate_all
+        from vsr.experiments.validate.fluid.plots import draw_figures
+        from vsr.experiments.validate.fluid.suite import validate_fluid as validate_all
     else:
-        from experiments.validate.sand.plots import draw_figures
-        from experiments.validate.sand.suite import validate_sand
+        from vsr.experiments.validate.sand.plots import draw_figures
+        from vsr.experiments.validate.sand.suite import validate_sand
 
         validate_all = partial(validate_sand, large=large)
     console = Console()

@@ -14,10 +14,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.population import stack
-from experiments.validate.original import material_of, scaffolding_of
 from vsr.body import Body, Material
 from vsr.environment import Environment
+from vsr.experiments.population import stack
+from vsr.experiments.validate.original import material_of, scaffolding_of
 from vsr.physics.engine import assemble_body
 from vsr.physics.squares.advance import advance
 from vsr.physics.squares.gather import clusters_of_masses

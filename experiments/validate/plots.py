@@ -8,8 +8,8 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.plot.figures import paper_style
-from experiments.validate.suite import Report, cantilever_cases
+from vsr.experiments.plot.figures import paper_style
+from vsr.experiments.validate.suite import Report, cantilever_cases
 
 SCAFFOLDINGS = ("E+C", "E+I+C", "E+I+X", "All")
 DEFAULT_FREQUENCY = 8.0

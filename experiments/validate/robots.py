@@ -11,12 +11,12 @@ import numpy as np
 from jax import Array
 from scipy.stats import rankdata
 
-from experiments.population import repeat, rollout_population, stack
-from experiments.validate.original import body_of, controller_of, placed_low_left, terrain_of
 from vsr.body import Body
 from vsr.controllers import ControllerSpec
 from vsr.environment import Environment
 from vsr.episode import Schedule
+from vsr.experiments.population import repeat, rollout_population, stack
+from vsr.experiments.validate.original import body_of, controller_of, placed_low_left, terrain_of
 from vsr.physics.engine import assemble_body
 from vsr.physics.squares.geometry import bounding_box, center, mass_motion, rest_state
 from vsr.physics.squares.model import SquareModel, SquareState

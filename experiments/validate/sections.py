@@ -17,7 +17,7 @@ from rich.box import SIMPLE
 from rich.markup import escape
 from rich.table import Table
 
-from experiments.validate.rows import Findings, Row
+from vsr.experiments.validate.rows import Findings, Row
 from vsr.scene import precision
 
 Section = Callable[[], Findings]

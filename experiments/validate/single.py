@@ -16,10 +16,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.validate.original import control_of_note, material_of
 from vsr.body import Body
 from vsr.controllers import Controller
 from vsr.episode import Schedule, begin, record, scenario_of
+from vsr.experiments.validate.original import control_of_note, material_of
 from vsr.physics.engine import assemble_body
 from vsr.physics.squares.geometry import area_ratio, mass_motion
 from vsr.physics.squares.stability import longest_substep

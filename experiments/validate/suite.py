@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from experiments.config import UserError
-from experiments.validate import cantilever, robots
-from experiments.validate.single import validate_single
+from vsr.experiments.config import UserError
+from vsr.experiments.validate import cantilever, robots
+from vsr.experiments.validate.single import validate_single
 
 Report = dict[str, Any]
 VARIANTS = ("", "_ccd_none")

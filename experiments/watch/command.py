@@ -10,14 +10,14 @@ import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.config.problems import UserError
-from experiments.console import say
-from experiments.devices import keep_compiled_programs, prepare
-from experiments.runs.folder import check_run, is_free
-from experiments.stopping import stopping_politely
-from experiments.watch.following import Follower
-from experiments.watch.portrait import Portrait
-from experiments.watch.server import open_server
+from vsr.experiments.config.problems import UserError
+from vsr.experiments.console import say
+from vsr.experiments.devices import keep_compiled_programs, prepare
+from vsr.experiments.runs.folder import check_run, is_free
+from vsr.experiments.stopping import stopping_politely
+from vsr.experiments.watch.following import Follower
+from vsr.experiments.watch.portrait import Portrait
+from vsr.experiments.watch.server import open_server
 
 LOOK_AGAIN = 0.1
 """How often the command looks whether it is to stop [s]."""

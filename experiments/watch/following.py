@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from experiments.config import UserError, load_experiment
-from experiments.evolve.display import RECENT
-from experiments.experiment import Experiment
-from experiments.files import without_nan
-from experiments.runs.best_robots import Title, read_title
-from experiments.runs.folder import CONFIG, META, STATISTICS, is_being_written, is_run, robot_file
-from experiments.runs.ranks import middle
-from experiments.units import UNITS
-from experiments.watch.statistics import GrowingStatistics
+from vsr.experiments.config import UserError, load_experiment
+from vsr.experiments.evolve.display import RECENT
+from vsr.experiments.experiment import Experiment
+from vsr.experiments.files import without_nan
+from vsr.experiments.runs.best_robots import Title, read_title
+from vsr.experiments.runs.folder import CONFIG, META, STATISTICS, is_being_written, is_run, robot_file
+from vsr.experiments.runs.ranks import middle
+from vsr.experiments.units import UNITS
+from vsr.experiments.watch.statistics import GrowingStatistics
 
 MOST_SEEDS, MOST_NUMBERS = 40, 20_000
 """Limits of the curves: seeds, and values in all; longer runs are shown with fewer generations."""

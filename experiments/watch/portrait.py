@@ -14,14 +14,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from experiments.config import UserError, load_scene
-from experiments.numbers import number
-from experiments.play.page import page
-from experiments.play.recordings import RecordedRobot, record_robot
-from experiments.play.sources import Source
-from experiments.units import UNITS
-from experiments.watch.following import Follower, Kept
 from vsr.drawing.painter import Look
+from vsr.experiments.config import UserError, load_scene
+from vsr.experiments.numbers import number
+from vsr.experiments.play.page import page
+from vsr.experiments.play.recordings import RecordedRobot, record_robot
+from vsr.experiments.play.sources import Source
+from vsr.experiments.units import UNITS
+from vsr.experiments.watch.following import Follower, Kept
 
 LOOK_AGAIN, LOOK_SOON = 1.0, 0.2
 """How often the folder is looked at, and how often before the first robot [s]."""

@@ -12,9 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from experiments.config.problems import UserError
-from experiments.watch.following import Follower
-from experiments.watch.portrait import Portrait
+from vsr.experiments.config.problems import UserError
+from vsr.experiments.watch.following import Follower
+from vsr.experiments.watch.portrait import Portrait
 
 HOST = "127.0.0.1"
 NAMES = ("127.0.0.1", "localhost")

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from experiments.runs.folder import is_statistics
+from vsr.experiments.runs.folder import is_statistics
 
 
 class GrowingStatistics:

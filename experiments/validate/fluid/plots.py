@@ -7,7 +7,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from experiments.plot.figures import paper_style
+from vsr.experiments.plot.figures import paper_style
 
 
 def draw_figures(series: dict[str, Any], folder: Path) -> list[Path]:

@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from experiments.validate.rows import Findings, absolute, relative
 from vsr.body import Body, Fluid, Material
 from vsr.compute.vector import split
 from vsr.environment import Environment
 from vsr.environment.obstacles import plane
+from vsr.experiments.validate.rows import Findings, absolute, relative
 from vsr.physics.chambers import law, voxels
 from vsr.physics.engine import ENGINES, assemble_body
 from vsr.physics.equilibrium import Equilibrium, equilibrium

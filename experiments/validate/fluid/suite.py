@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from experiments.validate.fluid.exact import check_loads, check_volumes
-from experiments.validate.fluid.grids import check_orders, check_ring, check_table
-from experiments.validate.fluid.robots import check_laplace, check_motion, check_weight
-from experiments.validate.rows import Findings
-from experiments.validate.sections import run_sections
+from vsr.experiments.validate.fluid.exact import check_loads, check_volumes
+from vsr.experiments.validate.fluid.grids import check_orders, check_ring, check_table
+from vsr.experiments.validate.fluid.robots import check_laplace, check_motion, check_weight
+from vsr.experiments.validate.rows import Findings
+from vsr.experiments.validate.sections import run_sections
 
 SECTIONS: dict[str, Callable[[], Findings]] = {
     "exact volumes": check_volumes,

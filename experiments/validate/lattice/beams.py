@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from experiments.validate.lattice.bar import Bar, swing
-from experiments.validate.lattice.spectrum import frequency_of_crossings
-from experiments.validate.rows import Findings, Row, absolute, relative
+from vsr.experiments.validate.lattice.bar import Bar, swing
+from vsr.experiments.validate.lattice.spectrum import frequency_of_crossings
+from vsr.experiments.validate.rows import Findings, Row, absolute, relative
 from vsr.lattice import Stiffness
 
 INTEGRATORS = ("semi_implicit_euler", "verlet", "rk4")

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.validate.lattice.bar import FIRST_MODE, clamped, relax, resting, scaled_stiffness
-from experiments.validate.rows import Findings, absolute, relative
+from vsr.experiments.validate.lattice.bar import FIRST_MODE, clamped, relax, resting, scaled_stiffness
+from vsr.experiments.validate.rows import Findings, absolute, relative
 from vsr.lattice import Environment, Lattice, State, isotropic
 
 DATA = Path(__file__).resolve().parents[3] / "tests" / "data" / "marchal.json"

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.integrate import cumulative_trapezoid, solve_bvp
 
-from experiments.validate.lattice.bar import Bar, relax, resting
-from experiments.validate.rows import Findings, absolute, relative
+from vsr.experiments.validate.lattice.bar import Bar, relax, resting
+from vsr.experiments.validate.rows import Findings, absolute, relative
 from vsr.lattice import Environment
 
 GRAVITY = 9.81

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from experiments.validate.lattice.bar import Bar, Swing, swing
-from experiments.validate.lattice.spectrum import amplitudes, frequency_of_peak
-from experiments.validate.rows import Findings, relative
+from vsr.experiments.validate.lattice.bar import Bar, Swing, swing
+from vsr.experiments.validate.lattice.spectrum import amplitudes, frequency_of_peak
+from vsr.experiments.validate.rows import Findings, relative
 from vsr.lattice import Lattice
 from vsr.lattice.modes import Modes, natural_modes
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments.plot.figures import paper_style
+from vsr.experiments.plot.figures import paper_style
 
 Series = dict[str, Any]
 NAMES = {"semi_implicit_euler": "semi-implicit Euler", "verlet": "Verlet", "rk4": "Runge-Kutta 4"}

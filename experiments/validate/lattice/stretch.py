@@ -11,8 +11,8 @@ from dataclasses import replace
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.validate.lattice.bar import end_load, relax, resting
-from experiments.validate.rows import Findings, relative
+from vsr.experiments.validate.lattice.bar import end_load, relax, resting
+from vsr.experiments.validate.rows import Findings, relative
 from vsr.lattice import Environment, Lattice, Stiffness, isotropic, of_cells
 from vsr.lattice.moduli import poisson_ratio, young_modulus
 

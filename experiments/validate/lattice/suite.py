@@ -6,16 +6,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from experiments.validate.lattice.beams import INTEGRATORS, check_beams
-from experiments.validate.lattice.cylinder import check_cylinder
-from experiments.validate.lattice.elastica import check_elastica
-from experiments.validate.lattice.energy import check_energy
-from experiments.validate.lattice.integrators import check_integrators
-from experiments.validate.lattice.modes import check_modes
-from experiments.validate.lattice.stretch import check_moduli
-from experiments.validate.lattice.thin_beams import check_thin_beams
-from experiments.validate.rows import Findings
-from experiments.validate.sections import run_sections
+from vsr.experiments.validate.lattice.beams import INTEGRATORS, check_beams
+from vsr.experiments.validate.lattice.cylinder import check_cylinder
+from vsr.experiments.validate.lattice.elastica import check_elastica
+from vsr.experiments.validate.lattice.energy import check_energy
+from vsr.experiments.validate.lattice.integrators import check_integrators
+from vsr.experiments.validate.lattice.modes import check_modes
+from vsr.experiments.validate.lattice.stretch import check_moduli
+from vsr.experiments.validate.lattice.thin_beams import check_thin_beams
+from vsr.experiments.validate.rows import Findings
+from vsr.experiments.validate.sections import run_sections
 
 SECTIONS: dict[str, Callable[[], Findings]] = {
     "moduli": check_moduli,

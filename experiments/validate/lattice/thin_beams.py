@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import itertools
 
-from experiments.validate.lattice.bar import Bar
-from experiments.validate.lattice.beams import measured_frequency
-from experiments.validate.rows import Findings, relative
+from vsr.experiments.validate.lattice.bar import Bar
+from vsr.experiments.validate.lattice.beams import measured_frequency
+from vsr.experiments.validate.rows import Findings, relative
 from vsr.lattice import Stiffness, isotropic, young_modulus
 from vsr.lattice.modes import natural_modes
 from vsr.lattice.moduli import poisson_ratio

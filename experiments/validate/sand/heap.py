@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.validate.rows import Findings, absolute
-from experiments.validate.sand.scenes import (
+from vsr.experiments.validate.rows import Findings, absolute
+from vsr.experiments.validate.sand.scenes import (
     PACKINGS,
     RADIUS,
     live,

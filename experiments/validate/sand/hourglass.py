@@ -14,8 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from experiments.validate.rows import Findings, absolute
-from experiments.validate.sand.scenes import (
+from vsr.compute.vector import Vector
+from vsr.experiments.validate.rows import Findings, absolute
+from vsr.experiments.validate.sand.scenes import (
     GRAVITY,
     PACKINGS,
     RADIUS,
@@ -30,7 +31,6 @@ from experiments.validate.sand.scenes import (
     thrown_in,
     weight_of,
 )
-from vsr.compute.vector import Vector
 from vsr.physics.grains import Box, Grains, GrainState, fixed, grains_of
 from vsr.physics.grains.step import step
 from vsr.sdf import Ball, Block

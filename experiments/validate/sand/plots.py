@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.plot.figures import paper_style
-from experiments.validate.sand.hourglass import EXPONENT, LOST
+from vsr.experiments.plot.figures import paper_style
+from vsr.experiments.validate.sand.hourglass import EXPONENT, LOST
 
 FIGURES = {
     "silo": ("weight", "floor", "weight of the grains", "load on the floor", False),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.validate.rows import Findings, absolute
-from experiments.validate.sand.scenes import GRAVITY, RADIUS, free_space, in_container, penetration, run, weight_of
+from vsr.experiments.validate.rows import Findings, absolute
+from vsr.experiments.validate.sand.scenes import GRAVITY, RADIUS, free_space, in_container, penetration, run, weight_of
 from vsr.physics.grains import Grains, GrainState
 from vsr.physics.grains.bed import lie_down
 from vsr.physics.grains.model import in_order

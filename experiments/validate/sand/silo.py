@@ -12,8 +12,8 @@ from dataclasses import replace
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.validate.rows import Findings, absolute
-from experiments.validate.sand.scenes import (
+from vsr.experiments.validate.rows import Findings, absolute
+from vsr.experiments.validate.sand.scenes import (
     GRAVITY,
     PACKINGS,
     RADIUS,

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from experiments.validate.rows import Findings, absolute
-from experiments.validate.sand.scenes import (
+from vsr.experiments.validate.rows import Findings, absolute
+from vsr.experiments.validate.sand.scenes import (
     GRAVITY,
     PACKINGS,
     RADIUS,

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from experiments.validate.rows import Findings
-from experiments.validate.sand.contacts import check_batch, check_conservation, check_incline, check_refinement
-from experiments.validate.sand.heap import check_heap
-from experiments.validate.sand.hourglass import PLANE, SPACE, check_hourglass
-from experiments.validate.sand.rest import check_rest
-from experiments.validate.sand.scenes import TURNING
-from experiments.validate.sand.silo import check_silo
-from experiments.validate.sand.solids import check_drag, check_plate, check_shapes
-from experiments.validate.sand.walkers import check_impulses, check_standing
-from experiments.validate.sections import run_sections
+from vsr.experiments.validate.rows import Findings
+from vsr.experiments.validate.sand.contacts import check_batch, check_conservation, check_incline, check_refinement
+from vsr.experiments.validate.sand.heap import check_heap
+from vsr.experiments.validate.sand.hourglass import PLANE, SPACE, check_hourglass
+from vsr.experiments.validate.sand.rest import check_rest
+from vsr.experiments.validate.sand.scenes import TURNING
+from vsr.experiments.validate.sand.silo import check_silo
+from vsr.experiments.validate.sand.solids import check_drag, check_plate, check_shapes
+from vsr.experiments.validate.sand.walkers import check_impulses, check_standing
+from vsr.experiments.validate.sections import run_sections
 
 ONE = (1,)
 """A single packing, where more would take too long on two cores."""

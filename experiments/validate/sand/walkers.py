@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.validate.rows import Findings, absolute
-from experiments.validate.sand.scenes import closed_box, free_space, weight_of
 from vsr.body import Body, Material
 from vsr.compute.implementation import Implementation
 from vsr.episode import record, reset
+from vsr.experiments.validate.rows import Findings, absolute
+from vsr.experiments.validate.sand.scenes import closed_box, free_space, weight_of
 from vsr.physics.coupled import advance_coupled
 from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.grains import grains_of
