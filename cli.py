@@ -527,7 +527,7 @@ def reach(config: str, json_file: str | None, out: str | None, device: str | Non
 @click.argument("kind", required=False)
 @PLUGINS
 def list_components(kind: str | None, plugins: tuple[str, ...]) -> None:
-    """List every component with its parameters, or those of one KIND."""
+    """List every component with its parameters, or those of one KIND; `configs`: the shipped files."""
     from vsr.experiments.terminal import show_catalogue
 
     show_catalogue(kind, plugins)

@@ -44,7 +44,7 @@ FLOORS = {
         ("console", "installed", "numbers", "units", "stopping", "population", "encodings", "evaluation"),
         ("experiment",),
         ("config",),
-        ("files", "hosts"),
+        ("files", "hosts", "shipped"),
         ("devices",),
         ("runs",),
         ("plot", "evolve", "refine"),
