@@ -50,6 +50,7 @@ FLOORS = {
     ),
     "experiments": (
         ("console", "installed", "numbers", "units", "stopping", "population", "encodings", "evaluation"),
+        ("descriptors",),
         ("experiment",),
         ("config",),
         ("files", "hosts"),
