@@ -396,7 +396,7 @@ def test_torn_lines_and_half_checkpoints_are_told_and_skipped(whole, tmp_path, c
     assert "statistics.jsonl:11: not a whole line; skipped" in read_run(path).warnings[0]
     evolve(EvolveOptions(str(path), resume=True))
     output = capsys.readouterr().out
-    assert "00000005.npz: not a whole checkpoint" in output
+    assert "00000005.npz: damaged (its end is missing or changed); skipped" in output
     assert "statistics.jsonl:11: not a whole line; dropped" in output
     assert not list(path.rglob("*.partial"))
     assert_same_run(path, whole)

@@ -14,7 +14,7 @@ INSIDE = ("evo", "experiments", "cli")
 
 FLOORS = {
     "vsr": (
-        ("spec", "display", "compute"),
+        ("spec", "display", "compute", "arrays"),
         ("terrain",),
         ("environment", "sdf"),
         ("lattice", "body"),
