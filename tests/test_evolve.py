@@ -231,10 +231,10 @@ def test_a_second_start_loads_what_the_first_compiled(tiny, whole, tmp_path, mon
     assert int(searches[0].generation) == 1
     monkeypatch.undo()
     folder = tmp_path / "store"
-    shutil.copytree(cache_folder() / "evolutions", folder / "evolutions")
+    shutil.copytree(cache_folder() / "evolutions", folder)
     monkeypatch.setattr(programs, "_folder", lambda: folder)
     assert programs.recall(experiment) is not None
-    for file in (folder / "evolutions").iterdir():
+    for file in folder.glob("*.programs"):
         file.write_bytes(file.read_bytes()[:1000])
     assert programs.recall(experiment) is None  # torn, so gone
     before = programs._fingerprint(experiment)

@@ -45,6 +45,7 @@ FLOORS = {
         ("experiment",),
         ("config",),
         ("files", "hosts"),
+        ("private",),
         ("devices",),
         ("runs",),
         ("plot", "evolve", "refine"),

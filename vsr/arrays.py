@@ -1,4 +1,4 @@
-"""Files of arrays that vouch for themselves: plain npz, with a label and a check sum in the comment that ends every zip.
+"""Files of arrays that vouch for themselves: plain npz with a label and a check sum in the comment that ends a zip.
 
 The check sum (SHA-256) is of all bytes before it, so that damage is found before anything in the file is believed, in
 whatever form it comes. Files of older versions have no comment; of these the zip's own check sums (CRC-32) must fit.

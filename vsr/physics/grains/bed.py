@@ -164,21 +164,27 @@ def _loose(sand: Sand, dimension: int, dtype: Any) -> Grains:
     )
 
 
-def _kept_at(described: str, dimension: int, gravity: float, dtype: str) -> Path:
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vsr" / "beds"
+def _kept_at(described: str, dimension: int, gravity: float, dtype: str) -> Path | None:
+    """None for a user without a home."""
+    try:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vsr" / "beds"
+    except RuntimeError:
+        return None
     whole = json.dumps([VERSION, described, dimension, gravity, dtype])
     return base / f"{hashlib.sha256(whole.encode()).hexdigest()[:24]}.npz"
 
 
-def _read(path: Path) -> dict[str, np.ndarray] | None:
+def _read(path: Path | None) -> dict[str, np.ndarray] | None:
     try:
-        return read_arrays(path).arrays
+        return None if path is None else read_arrays(path).arrays
     except Damaged:
         return None
 
 
-def _write(path: Path, stored: dict[str, np.ndarray]) -> None:
+def _write(path: Path | None, stored: dict[str, np.ndarray]) -> None:
     """As a whole or not at all; a home that cannot be written to only costs time."""
+    if path is None:
+        return
     partial_file = path.with_name(f"{path.stem}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
