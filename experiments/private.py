@@ -1,8 +1,8 @@
 """Folders and files that nobody but this user can have written: for what is run when it is read, as compiled programs.
 
 A folder belongs to this user and is closed to all others. A file in it is signed with a key that lies there too
-(HMAC-SHA-256 of its name and content), and nothing of it is used before the signature is verified. Where any of this does
-not hold, there is no folder or no file: that costs time only.
+(HMAC-SHA-256 of its name and content), and nothing of it is used before the signature is verified. Where any of this
+does not hold, there is no folder or no file: that costs time only.
 """
 
 from __future__ import annotations
