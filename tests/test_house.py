@@ -36,9 +36,17 @@ FLOORS = {
     ),
     "evo": (
         ("population", "operators", "settings"),
-        ("diversity", "selection", "protocol"),
-        ("generations",),
-        ("mu_plus_lambda", "random_search", "evolution_strategy"),
+        ("diversity", "selection", "protocol", "variation", "pareto"),
+        ("generations", "archives"),
+        (
+            "mu_plus_lambda",
+            "random_search",
+            "evolution_strategy",
+            "map_elites",
+            "nsga2",
+            "afpo",
+            "strategies",
+        ),
     ),
     "experiments": (
         ("console", "installed", "numbers", "units", "stopping", "population", "encodings", "evaluation"),
