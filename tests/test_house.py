@@ -14,7 +14,7 @@ INSIDE = ("evo", "experiments", "cli")
 
 FLOORS = {
     "vsr": (
-        ("spec", "display", "compute"),
+        ("spec", "display", "compute", "arrays"),
         ("terrain",),
         ("environment", "sdf"),
         ("lattice", "body"),
@@ -54,6 +54,7 @@ FLOORS = {
         ("experiment",),
         ("config",),
         ("files", "hosts"),
+        ("private",),
         ("devices",),
         ("runs",),
         ("plot", "evolve", "refine"),
