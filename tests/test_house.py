@@ -53,7 +53,7 @@ FLOORS = {
         ("descriptors",),
         ("experiment",),
         ("config",),
-        ("files", "hosts"),
+        ("files", "hosts", "shipped"),
         ("private",),
         ("devices",),
         ("runs",),
