@@ -20,7 +20,7 @@ from vsr.compute.implementation import Implementation
 from vsr.controllers import Controller
 from vsr.environment import Environment
 from vsr.physics.engine import AnyModel, AnyState, engine_of
-from vsr.physics.failure import Failure, first_of
+from vsr.physics.failure import Failure, first_of, gravest
 from vsr.physics.telemetry import Telemetry
 from vsr.sensors import Sense, empty_memory, readings, remember
 from vsr.tasks import Locomotion, Summary, Task, has_left, place
@@ -368,20 +368,17 @@ def _advance(scenario: Scenario, world: WorldState, controls: Array, time_steps:
 
 def _failure(scenario: Scenario, state: EpisodeState, world: WorldState, seen: Telemetry) -> Array:
     """The first failure so far: of the robot at the end of some interval, or now of anything else."""
-    found = seen.failure.max()
+    found = gravest(seen.failure)
     if scenario.world.is_coupled:
-        found = jnp.maximum(found, failure(scenario.world, world))
+        found = gravest(jnp.stack([found, failure(scenario.world, world)]))
     return first_of(state.failure, found)
 
 
 def _failure_at_the_end(scenario: Scenario, last: EpisodeState) -> Array:
-    """What is looked for only in the last state: voxels that stayed inside out, and robots that are gone."""
-    model, environment, robot = scenario.model, scenario.world.environment, last.world.robots[0]
-    engine = engine_of(model)
-    size = engine.voxel_motion(model, environment, robot).size_ratio
-    inverted = ((size <= 0) & (model.present > 0)).any()
-    gone = has_left(environment.terrain, engine.center(model, robot), model.voxel_side)
-    return jnp.where(inverted, int(Failure.inverted), jnp.where(gone, int(Failure.left_world), 0))
+    """What is looked for only in the last state: robots that are gone."""
+    model, terrain = scenario.model, scenario.world.environment.terrain
+    gone = has_left(terrain, engine_of(model).center(model, last.world.robots[0]), model.voxel_side)
+    return jnp.where(gone, int(Failure.left_world), 0)
 
 
 def _runs_open_loop(scenario: Scenario, controller: Controller) -> bool:
