@@ -16,6 +16,7 @@ from vsr.physics.engine import ENGINES
 from vsr.scene import Physics, Scene, World, check_episode, plan
 from vsr.spec import Count, OneOf, Real, Spec, misfit, suggest
 from vsr.tasks import TASKS, Locomotion, Task
+from vsr.usual import with_usual
 
 MOST_SEEDS = 100_000
 MOST_EVALUATIONS = 2**31 - 1
@@ -88,12 +89,18 @@ class Experiment(Spec):
     def _possible(self) -> Experiment:
         body = self.robot.body
         cells = body.possible.shape
+        world, physics = with_usual(body, self.world, self.physics)
+        object.__setattr__(self, "world", world)  # frozen for everyone else
+        object.__setattr__(self, "physics", physics)
         complaints = check_episode(body, body.materials.values(), cells, self.world, self.task, self.physics)
         known = self.known_measures()
         used = [(("fitness", "measure"), self.fitness.measure), *((("ea",), name) for name in self.ea.descriptors)]
         complaints += [
             (path, f"unknown measure '{name}'{suggest(name, known)}") for path, name in used if name not in known
         ]
+        if self.evaluation.refine is not None and ENGINES[body.masses].fixed_substep is not None:
+            text = f"{body.masses} masses have substeps of one length only: leave it out"
+            complaints.append((("evaluation", "refine"), text))
         evaluations = self.ea.n_pop * self.generations
         if evaluations > MOST_EVALUATIONS:
             text = f"{evaluations:.3g} individuals in all for each seed; at most {MOST_EVALUATIONS:.3g}"

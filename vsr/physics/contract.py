@@ -111,6 +111,8 @@ class Engine(Protocol):
 
     usual_integrator: str
     """where none is asked for"""
+    fixed_substep: float | None
+    """the only length of a substep that there is [s]; None if short enough is good enough"""
 
     # from a description to arrays
 
