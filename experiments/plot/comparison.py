@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from scipy.stats import mannwhitneyu
 
 from vsr.experiments.numbers import count
 from vsr.experiments.plot.curves import check_one_goal, labels
 from vsr.experiments.runs import Run
-from vsr.experiments.runs.ranks import middle, quantile
+from vsr.experiments.runs.ranks import middle, p_value, quantile
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ def describe(run: Run, name: str) -> Row:
 
 def _pair(first: Run, second: Run, first_name: str, second_name: str) -> Pair:
     a, b = first.fitness[:, -1], second.fitness[:, -1]
-    p = float(mannwhitneyu(a, b, alternative="two-sided").pvalue) if min(a.size, b.size) > 1 else math.nan
+    p = p_value(a, b)
     medians = [first.experiment.fitness.sign * float(middle(values)) for values in (a, b)]
     difference = math.nan if np.isinf(medians).all() else medians[0] - medians[1]
     return Pair(first_name, second_name, difference, p, p, superiority(a, b))
