@@ -284,10 +284,11 @@ def simulate(robot: str, as_json: bool, out: str | None) -> None:
     prepare()
     keep_compiled_programs()
     scene, outcome = work.run(robot, out)
+    evolution = work.evolved(robot, outcome)
     if as_json:
-        click.echo(work.as_json(scene, outcome))
+        click.echo(work.as_json(scene, outcome, evolution))
     else:
-        show_outcome(robot, scene, outcome, out)
+        show_outcome(robot, scene, outcome, out, evolution)
 
 
 @main.command()

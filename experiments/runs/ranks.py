@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.stats import mannwhitneyu
 
 
 def quantile(fitness: np.ndarray, share: float) -> np.ndarray:
@@ -26,4 +25,6 @@ def p_value(a: np.ndarray, b: np.ndarray) -> float:
         return math.nan
     if len(np.unique(np.concatenate([a, b]))) == 1:
         return 1.0  # versions of scipy differ here
+    from scipy.stats import mannwhitneyu  # takes a second to load, and most commands do without
+
     return float(mannwhitneyu(a, b, alternative="two-sided").pvalue)
