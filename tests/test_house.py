@@ -52,6 +52,7 @@ FLOORS = {
         ("simulate", "report", "watch", "reach"),
         ("reproduce",),
         ("check", "catalogue"),
+        ("torture",),
         ("terminal",),
     ),
 }
