@@ -5,16 +5,27 @@ from __future__ import annotations
 import math
 import os
 import sys
+from typing import Any
 
 import click
 
+from vsr.experiments import stopping
+
 
 class _Commands(click.Group):
-    """A group whose commands never show a traceback for what a user can mend."""
+    """A group whose commands never show a traceback for what a user can mend, and hear Ctrl-C at any time."""
+
+    def main(self, args: Any = None, *more: Any, **options: Any) -> Any:
+        if args is None:  # the arguments of this process
+            stopping.listen()
+        return super().main(args, *more, **options)
 
     def invoke(self, ctx: click.Context):
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo(stopping.situation(), err=True)
+            ctx.exit(stopping.EXIT_CODE)
         except OSError as error:
             if error.filename is None:
                 raise

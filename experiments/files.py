@@ -13,6 +13,7 @@ from typing import IO, Any
 import numpy as np
 
 from vsr.experiments.config.problems import UserError
+from vsr.experiments.stopping import removed_if_stopped
 
 TEMPORARY = ".partial"
 """How the name of a file that is still being written ends."""
@@ -34,11 +35,12 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:
     """Let `write` fill a file that appears under its name only when it is whole and on disk."""
     partial = path.with_name(path.name + TEMPORARY)
     try:
-        with partial.open("wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
+        with removed_if_stopped(partial):
+            with partial.open("wb") as file:
+                write(file)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
@@ -54,8 +56,9 @@ def replacing(target: Path) -> Iterator[Path]:
     """
     partial = target.with_name(f".{target.stem}.partial{target.suffix}")
     try:
-        yield partial
-        partial.replace(target)
+        with removed_if_stopped(partial):
+            yield partial
+            partial.replace(target)
     except OSError as error:
         raise UserError(f"{target}: cannot be written: {error.strerror or error}") from None
     finally:
