@@ -43,7 +43,11 @@ class _Commands(click.Group):
 
 def _what_users_mend() -> tuple[type[Exception], ...]:
     """Kinds of errors, of the modules that are loaded: help must not load them."""
-    places = (("vsr.experiments.config.problems", "UserError"), ("vsr.spec", "Impractical"))
+    places = (
+        ("vsr.experiments.config.problems", "UserError"),
+        ("vsr.spec", "Impractical"),
+        ("vsr.arrays", "Damaged"),
+    )
     return tuple(getattr(sys.modules[module], name) for module, name in places if module in sys.modules)
 
 

@@ -12,6 +12,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from vsr.arrays import packed
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.stopping import removed_if_stopped
 
@@ -84,9 +85,11 @@ def without_nan(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    """A whole npz file, or nothing."""
-    write_atomically(path, lambda file: np.savez_compressed(file, **arrays))  # pyright: ignore[reportArgumentType]
+def write_arrays(path: Path, arrays: dict[str, np.ndarray], label: dict[str, Any] | None = None) -> str:
+    """A whole npz file, or nothing; label: what `vsr.arrays.read_arrays` is to tell of it. Returns its check sum."""
+    data, digest = packed(arrays, label)
+    write_atomically(path, lambda file: _put(file, data))
+    return digest
 
 
 def read_json_lines(path: Path) -> Iterator[tuple[int, dict | None]]:

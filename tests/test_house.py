@@ -14,7 +14,7 @@ INSIDE = ("evo", "experiments", "cli")
 
 FLOORS = {
     "vsr": (
-        ("spec", "display", "compute"),
+        ("spec", "display", "compute", "arrays"),
         ("terrain",),
         ("environment", "sdf"),
         ("lattice", "body"),
@@ -36,15 +36,24 @@ FLOORS = {
     ),
     "evo": (
         ("population", "operators", "settings"),
-        ("diversity", "selection", "protocol"),
-        ("generations",),
-        ("mu_plus_lambda", "random_search", "evolution_strategy"),
+        ("diversity", "selection", "protocol", "variation", "pareto"),
+        ("generations", "archives"),
+        (
+            "mu_plus_lambda",
+            "random_search",
+            "evolution_strategy",
+            "map_elites",
+            "nsga2",
+            "afpo",
+            "strategies",
+        ),
     ),
     "experiments": (
         ("console", "installed", "numbers", "units", "stopping", "population", "encodings", "evaluation"),
         ("experiment",),
         ("config",),
         ("files", "hosts"),
+        ("private",),
         ("devices",),
         ("runs",),
         ("plot", "evolve", "refine"),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from vsr.arrays import Damaged, read_arrays
 from vsr.experiments.config import UserError, load, load_scene
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.runs import Run, read_run
@@ -108,12 +109,12 @@ def _of_generation(run: Run, index: int, generation: int) -> Scene:
     if before:
         place = generation - int(before[-1].stem)
         try:
-            with np.load(before[-1], allow_pickle=False) as stored:
-                parts = [name for name in stored.files if name.startswith("best_genes.")]
-                if parts and place < stored[parts[0]].shape[1]:
-                    genes = {name.removeprefix("best_genes."): stored[name][index, place] for name in parts}
-        except (OSError, ValueError, KeyError, EOFError) as error:
-            raise UserError(f"{before[-1]}: cannot be read: {error}") from None
+            stored = read_arrays(before[-1]).arrays
+        except Damaged as error:
+            raise UserError(f"{error}; another --generation may be whole") from None
+        parts = [name for name in stored if name.startswith("best_genes.")]
+        if parts and place < stored[parts[0]].shape[1]:
+            genes = {name.removeprefix("best_genes."): stored[name][index, place] for name in parts}
     scene = None if genes is None else run.experiment.scene(genes)
     if scene is None:
         raise UserError(f"{run.path}: the robot of generation {generation} is not kept in lineage/")

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from vsr.arrays import Damaged, read_arrays
 from vsr.evo.evolution_strategy import Climb, EvolutionStrategy, ask, start, tell
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import say
@@ -164,8 +165,10 @@ def _store(folder: Path, search: Climb, curve: list[dict[str, Any]]) -> None:
 
 def _stored(folder: Path, like: Climb) -> Climb:
     try:
-        with np.load(folder / SEARCH, allow_pickle=False) as stored:
-            arrays = {name: jnp.asarray(stored[name]) for name in stored.files}
-        return Climb(**arrays, key=like.key)
-    except (OSError, ValueError, TypeError, EOFError) as error:
-        raise UserError(f"{folder / SEARCH}: not a whole file ({error}); begin again") from None
+        stored = read_arrays(folder / SEARCH).arrays
+    except Damaged as error:
+        raise UserError(f"{error}; begin again with another --out") from None
+    shapes = {name: getattr(like, name).shape for name in ("mean", "slope", "square", "generation")}
+    if {name: array.shape for name, array in stored.items()} != shapes:
+        raise UserError(f"{folder / SEARCH}: it is not of this training; begin again with another --out")
+    return Climb(**{name: jnp.asarray(array) for name, array in stored.items()}, key=like.key)
