@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 
@@ -18,21 +18,26 @@ from vsr.experiments.torture.readers import readers
 WHAT = "a run folder as an older version left it; every command on it"
 LATER_COLUMNS = ("failures", "spread", "bodies")
 """Which statistics of the first versions did not have."""
+ALL = "all"
 KEPT_IN_META = ("seeds", "plugins", "starts")
 LATER_IN_STARTS = ("processes", "code_generator", "compile_seconds")
 
 
 def trial(ground: Ground, number: int, random: Random) -> list[str]:
     """One way of being old after the other, then all together."""
-    chosen = [*WAYS, "all"][number % (len(WAYS) + 1)]
-    folder = ground.trial_folder(f"age:{number}")
-    source = random.choice((ground.half, ground.whole))
+    chosen = [*WAYS, ALL][number % (len(WAYS) + 1)]
+    return try_age(ground, random.choice((ground.half, ground.whole)), chosen, f"age:{number}")
+
+
+def try_age(ground: Ground, source: Path, chosen: str, trial: str, only: Sequence[str] = ()) -> list[str]:
+    """Make a copy of a run older in a way; only: the readers that are asked, if not all."""
+    folder = ground.trial_folder(trial)
     shutil.copytree(source, folder / "old")
     for name, make_older in WAYS.items():
-        if chosen in (name, "all"):
+        if chosen in (name, ALL):
             make_older(folder / "old")
     found = []
-    for reader in readers(ground, ground.end.statistics[0]["seed"]):
+    for reader in readers(ground, ground.end.statistics[0]["seed"], only):
         own = folder / reader.name
         own.mkdir()
         shutil.copytree(folder / "old", own / RUN)

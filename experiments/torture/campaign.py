@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -80,12 +80,15 @@ def try_out(
     budget: Budget,
     note: Callable[[str, int, list[str]], None] = lambda *_: None,
     first: int = 0,
+    stop: Sequence[int] = (),
 ) -> None:
-    """Add to the tallies, a kind each, until the budget is spent; note: is told of every trial. first: its number.
+    """Add to the tallies, a kind each, until the budget is spent or there is a reason to stop.
+
+    note: is told of every trial; first: the number of the first one.
 
     The same seed makes the same trials, in each kind in the same order; how many there are depends on the time.
     """
-    while (open_kinds := budget.open(tallies)) and not budget.is_spent(tallies):
+    while not stop and (open_kinds := budget.open(tallies)) and not budget.is_spent(tallies):
         name = min(open_kinds, key=lambda kind: tallies[kind].seconds)
         tally = tallies[name]
         number, began = first + tally.trials, time.monotonic()

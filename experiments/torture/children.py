@@ -18,7 +18,7 @@ from vsr.experiments.torture.here import Ended
 
 PROGRAM = [sys.executable, "-P", "-m", "vsr.experiments.torture.nursery"]
 SECONDS = 300.0
-"""How long commands may take together before they are killed, unless said otherwise [s]; a compilation may take long."""
+"""How long commands may take together before they are killed, unless said otherwise [s]."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,8 @@ class Process:
     """where it runs"""
     begin: float = 0.0
     """when, after the first [s]"""
+    fresh: bool = False
+    """whether it is to import everything itself, as a command does that somebody types"""
     signals: tuple[tuple[float, int], ...] = ()
     """when, after its own begin [s], which signals are sent to it"""
     fault: Fault | None = None
@@ -42,6 +44,7 @@ class Process:
             "arguments": list(map(str, self.arguments)),
             "folder": str(self.folder),
             "begin": self.begin,
+            "fresh": self.fresh,
             "signals": self.signals,
             "fault": as_plain(self.fault),
             "small_disk": self.small_disk,

@@ -62,6 +62,7 @@ def _torture(options: TortureOptions, folder: Path, began: float, tallies: dict[
     # Loading what they need takes seconds, and the first line should not.
     from vsr.experiments.files import target_file, write_json
     from vsr.experiments.installed import CONFIGS
+    from vsr.experiments.stopping import EXIT_CODE, stopping_politely
     from vsr.experiments.torture.campaign import KINDS, Budget, Tally, try_out
     from vsr.experiments.torture.ground import open_ground, run_undisturbed
 
@@ -72,18 +73,15 @@ def _torture(options: TortureOptions, folder: Path, began: float, tallies: dict[
     environment = {"XDG_CACHE_HOME": str(folder / "cache")}
     until = None if options.trials else began + 60 * options.minutes
     budget = Budget(None if first is not None else until, 1 if first is not None else options.trials)
-    stopped = False
-    with contextlib.closing(open_ground(config, (*settings, *options.settings), folder, environment)) as ground:
-        try:
-            if any(KINDS[name].needs_runs for name in kinds):
-                run_undisturbed(ground, say)
-            try_out(ground, options.seed, tallies, budget, _Progress(tallies, options).note, first or 0)
-        except KeyboardInterrupt:
-            stopped = True
+    ground = open_ground(config, (*settings, *options.settings), folder, environment)
+    with contextlib.closing(ground), stopping_politely() as stop:
+        if any(KINDS[name].needs_runs for name in kinds):
+            run_undisturbed(ground, say)
+        try_out(ground, options.seed, tallies, budget, _Progress(tallies, options).note, first or 0, stop)
     _show(options, tallies)
     if target is not None:
         write_json(target, as_plain(options, ground.settings, tallies, time.monotonic() - began))
-    return 130 if stopped else 1 if any(tally.failures for tally in tallies.values()) else 0
+    return EXIT_CODE if stop else 1 if any(tally.failures for tally in tallies.values()) else 0
 
 
 def _chosen(only: tuple[str, ...]) -> tuple[list[str], int | None]:

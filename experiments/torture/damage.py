@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -22,13 +23,19 @@ def trial(ground: Ground, number: int, random: Random) -> list[str]:
     """Damage one file of a finished or a stopped run, then ask every command about it."""
     places = [(source, file) for source in (ground.half, ground.whole) for file in files_of(source)]
     source, name = places[number % len(places)]
-    way = WAYS[number // len(places) % len(WAYS)]
-    folder = ground.trial_folder(f"damage:{number}")
+    return try_damage(ground, source, name, WAYS[number // len(places) % len(WAYS)], f"damage:{number}", random)
+
+
+def try_damage(
+    ground: Ground, source: Path, name: str, way: str, trial: str, random: Random, only: Sequence[str] = ()
+) -> list[str]:
+    """Damage a file of a copy of a run, by its name in the folder; only: the readers that are asked, if not all."""
+    folder = ground.trial_folder(trial)
     shutil.copytree(source, folder / "damaged")
     done = damage(folder / "damaged" / name, way, random)
     seed = int(Path(name).stem.removeprefix("seed-")) if name.startswith("best/") else ground.end.statistics[0]["seed"]
     found = []
-    for reader in readers(ground, seed):
+    for reader in readers(ground, seed, only):
         right = right_answer(ground, source, reader, seed)
         own = folder / reader.name
         own.mkdir()

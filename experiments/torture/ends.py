@@ -24,7 +24,7 @@ class End:
     statistics: list[dict[str, Any]] = field(default_factory=list)
     """without times"""
     lineage: dict[str, np.ndarray] = field(default_factory=dict)
-    """all pieces, joined along generations"""
+    """all pieces that can be read, joined along generations"""
     best: dict[str, str] = field(default_factory=dict)
     """the files of the best robots"""
 
@@ -69,9 +69,12 @@ def _statistics(run: Path) -> list[dict[str, Any]]:
 def _lineage(run: Path) -> dict[str, np.ndarray]:
     pieces = []
     for file in sorted((run / "lineage").glob("*.npz")):
-        with np.load(file, allow_pickle=False) as stored:
-            pieces.append({name: stored[name] for name in stored.files})
-    return {name: np.concatenate([piece[name] for piece in pieces], axis=1) for name in pieces[0]}
+        try:
+            with np.load(file, allow_pickle=False) as stored:
+                pieces.append({name: stored[name] for name in stored.files})
+        except Exception:  # damaged, in one of many ways: then it lacks something that an undisturbed run has
+            continue
+    return {name: np.concatenate([piece[name] for piece in pieces], axis=1) for name in (pieces or [{}])[0]}
 
 
 def _best(run: Path) -> dict[str, str]:

@@ -13,6 +13,7 @@ import errno
 import hashlib
 import io
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -24,6 +25,7 @@ from vsr.experiments.files import TEMPORARY
 
 FULL_DISK_ALLOWS = ("unlink", "replace", "rename", "fsync")
 """What still works when no space is left."""
+THIS_COMPUTER = ("127.0.0.1", "localhost", "::1")
 BACKWARDS = 3600.0
 """How far the clock jumps back [s]."""
 
@@ -42,6 +44,8 @@ class Fault:
     """whether later operations fail too"""
     clock_jumps_at: int | None = None
     """how often the time of day is asked for until the clock jumps back by an hour"""
+    offline: bool = False
+    """whether any connection but to this computer itself is an error; for the rest of the process's life"""
 
 
 def as_plain(fault: Fault | None) -> dict[str, Any] | None:
@@ -71,6 +75,8 @@ def injected(fault: Fault | None) -> Iterator[Record]:
             _Disk(fault, record).put_in_place(patches)
         if fault is not None and fault.clock_jumps_at is not None:
             _put_clock_in_place(fault.clock_jumps_at, patches)
+        if fault is not None and fault.offline:
+            sys.addaudithook(_refuse_network)
         yield record
 
 
@@ -91,6 +97,8 @@ class _Disk:
         self.fault, self.record = fault, record
         self.folder = os.path.realpath(fault.folder)
         self.busy = False
+        self.opened: dict[str, tuple[int, str]] = {}
+        """of files that were there when they were opened under their own names, which empties them: as they were"""
         self.open, self.fsync = io.open, os.fsync
 
     def put_in_place(self, patches: contextlib.ExitStack) -> None:
@@ -112,17 +120,20 @@ class _Disk:
         if number > fault.at and fault.error == "ENOSPC" and operation in FULL_DISK_ALLOWS:
             return None
         if number == fault.at:
-            self.busy = True
-            try:
-                self.record.whole.update(whole_files(Path(self.folder)))
-            finally:
-                self.busy = False
+            self.record.whole.update(self._whole() | self.opened)
         return getattr(errno, fault.error)
 
     def fail(self, operation: str, file: Any) -> None:
         number = self.count(operation, file)
         if number is not None:
             raise OSError(number, os.strerror(number), os.fspath(file) if not isinstance(file, int) else None)
+
+    def _whole(self) -> dict[str, tuple[int, str]]:
+        self.busy = True
+        try:
+            return whole_files(Path(self.folder))
+        finally:
+            self.busy = False
 
     def _place(self, file: Any) -> str | None:
         """Where in the folder a file is; None outside."""
@@ -143,6 +154,8 @@ class _Disk:
         if isinstance(file, int) or not writes or self._place(file) is None:
             return self.open(file, mode, buffering, encoding, errors, newline, closefd, opener)
         self.fail("open", file)
+        place = str(self._place(file))
+        self.opened |= {name: found for name, found in self._whole().items() if name == place}
         raw = _Raw(self, file, mode.replace("b", "").replace("t", ""))
         if buffering == 0:
             return raw
@@ -189,3 +202,15 @@ def _put_clock_in_place(jumps_at: int, patches: contextlib.ExitStack) -> None:
 
     patches.enter_context(patch.object(time, "time", lambda: seconds() - behind()))
     patches.enter_context(patch.object(time, "time_ns", lambda: nanoseconds() - int(1e9 * behind())))
+
+
+def _refuse_network(event: str, arguments: tuple[Any, ...]) -> None:
+    """Python asks this before it connects anywhere or looks up a name."""
+    if event == "socket.getaddrinfo":
+        asked = arguments[0]
+    elif event in ("socket.connect", "socket.sendto", "socket.bind") and isinstance(arguments[1], tuple):
+        asked = arguments[1][0]
+    else:
+        return
+    if asked not in THIS_COMPUTER:
+        raise PermissionError(f"{event} to {asked}: nothing is fetched")

@@ -25,6 +25,8 @@ SMALLER = (
 )
 """What makes a run short; each is left out where an experiment does not accept it."""
 SEEDS = 2
+COMPILING = 1800.0
+"""In which the first run must have ended [s]."""
 RUN = "run"
 """What run folders of trials are called, wherever they are."""
 
@@ -44,8 +46,12 @@ class Ground:
     """what an undisturbed run comes to"""
     seconds: float = 0.0
     """that a run takes with its report, when everything is compiled [s]"""
+    fresh_seconds: float = 0.0
+    """the same for a process that imports everything itself [s]"""
     cold_seconds: float = 0.0
-    """that a run takes when nothing is compiled [s]"""
+    """the same when nothing is compiled either [s]"""
+    reports: bool = True
+    """whether runs are to end with a report"""
     operations: list[str] = field(default_factory=list)
     """on files, in a run without a report"""
     answers: dict[tuple[str, str], object] = field(default_factory=dict)
@@ -69,7 +75,8 @@ class Ground:
     def evolve(self, run: Path, *more: str) -> tuple[str, ...]:
         """The arguments that begin or go on with a run."""
         settings = [word for setting in self.settings for word in ("--set", setting)]
-        return "evolve", str(self.config), *settings, "--out", str(run), "--resume", *more
+        report = () if self.reports or "--no-report" in more else ("--no-report",)
+        return "evolve", str(self.config), *settings, "--out", str(run), "--resume", *more, *report
 
     def trial_folder(self, name: str) -> Path:
         """An empty folder for one trial."""
@@ -122,34 +129,41 @@ def open_ground(config: Path, settings: Sequence[str], folder: Path, environment
 
 
 def run_undisturbed(ground: Ground, say: Callable[[str], None]) -> None:
-    """Run the experiment twice, and once to be stopped; raises UserError if it does not even run so."""
+    """Run the experiment three times, and once to be stopped; raises UserError if it does not even run so."""
     ground.nursery.begin()
     ground.worker.begin()
     say(f"{ground.config} made small by {', '.join(ground.settings)}; compiling")
-    cold = ground.folder / "cold" / RUN
-    ground.cold_seconds = _run_whole(ground, cold).seconds
-    say("an undisturbed run, twice")
-    ground.seconds = _run_whole(ground, ground.whole).seconds
-    ground.end = read_end(ground.whole)
-    if unlike := different(read_end(cold), ground.end):
-        raise UserError(f"{ground.config}: two undisturbed runs differ: {'; '.join(unlike)}")
+    cold, fresh = (ground.folder / name / RUN for name in ("cold", "fresh"))
+    ground.cold_seconds = _run_whole(ground, cold, True).seconds
+    say("undisturbed runs")
+    ground.fresh_seconds = _run_whole(ground, fresh, True).seconds
+    run_whole(ground)
+    for other in (cold, fresh):
+        if unlike := different(read_end(other), ground.end):
+            raise UserError(f"{ground.config}: two undisturbed runs differ: {'; '.join(unlike)}")
     say(f"a run takes {ground.seconds:.1f} s; one that is stopped")
-    _stop_half(ground)
+    stop_half(ground)
 
 
-def _run_whole(ground: Ground, run: Path) -> Ended:
+def run_whole(ground: Ground) -> None:
+    """Make the run that others are compared with."""
+    ground.seconds = _run_whole(ground, ground.whole, False).seconds
+    ground.end = read_end(ground.whole)
+
+
+def _run_whole(ground: Ground, run: Path, fresh: bool) -> Ended:
     run.parent.mkdir(parents=True)
-    [ended] = ground.nursery.run(Process(ground.evolve(run), run.parent), seconds=1800.0)
+    [ended] = ground.nursery.run(Process(ground.evolve(run), run.parent, fresh=fresh), seconds=COMPILING)
     if ended.code != 0:
         raise UserError(f"{ground.config}: it does not run undisturbed:\n{ended.output.strip()}")
     return ended
 
 
-def _stop_half(ground: Ground) -> None:
+def stop_half(ground: Ground) -> None:
     """Count the operations on files of a run, then let the disk of another be full at its third checkpoint."""
     counted = ground.trial_folder("counted") / RUN
     ended, record = ground.worker.run(
-        ground.evolve(counted, "--no-report"), counted.parent, fault=Fault(str(counted)), seconds=1800.0
+        ground.evolve(counted, "--no-report"), counted.parent, fault=Fault(str(counted)), seconds=COMPILING
     )
     ground.operations = record.operations
     checkpoint = f"open checkpoints/{ground.end.generations - 1:08d}.npz"

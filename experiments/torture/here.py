@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import os
 import runpy
@@ -42,7 +43,8 @@ class Ended:
 
 def run_here(arguments: Sequence[str], folder: Path) -> Ended:
     """`vsr ARGUMENTS` in a folder."""
-    return call_here(lambda: run_command(arguments), folder)
+    with _named(arguments):
+        return call_here(lambda: importlib.import_module("vsr.cli").main(list(arguments), "vsr"), folder)
 
 
 def call_here(work: Callable[[], object], folder: Path) -> Ended:
@@ -66,11 +68,18 @@ def exit_code(ended: SystemExit) -> int:
 
 
 def run_command(arguments: Sequence[str]) -> None:
-    """As `python -m vsr` does it; ends with SystemExit."""
+    """As a process of its own does it, Ctrl-C and all; ends with SystemExit."""
+    with _named(arguments):
+        runpy.run_module(COMMAND_MODULE, run_name="__main__", alter_sys=True)
+
+
+@contextlib.contextmanager
+def _named(arguments: Sequence[str]) -> Iterator[None]:
+    """Runs keep the command line they were made with."""
     before = sys.argv
     sys.argv = ["vsr", *arguments]
     try:
-        runpy.run_module(COMMAND_MODULE, run_name="__main__", alter_sys=True)
+        yield
     finally:
         sys.argv = before
 

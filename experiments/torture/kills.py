@@ -31,8 +31,17 @@ def trial(ground: Ground, number: int, random: Random) -> list[str]:
 
 
 def kill_once(ground: Ground, run: Path, after: float, environment: dict[str, str]) -> list[str]:
-    """Begin or go on with a run and kill it so many seconds later; what is wrong with what it leaves."""
-    process = Process(ground.evolve(run), run.parent, signals=((after, signal.SIGKILL),), environment=environment)
+    """Begin or go on with a run and kill it so many seconds later; what is wrong with what it leaves.
+
+    environment: given only where nothing is compiled, and then nothing is imported either.
+    """
+    process = Process(
+        ground.evolve(run),
+        run.parent,
+        fresh=bool(environment),
+        signals=((after, signal.SIGKILL),),
+        environment=environment,
+    )
     [ended] = ground.nursery.run(process)
     if ended.code not in (0, -signal.SIGKILL):
         return [f"killed after {after:.2f} s it ended with code {ended.code}: {last_line(ended)}"]

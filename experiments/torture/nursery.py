@@ -22,6 +22,7 @@ import traceback
 import warnings
 from typing import IO, Any
 
+from vsr.experiments.installed import COMMAND
 from vsr.experiments.torture import disk, faults, here, orders
 from vsr.experiments.torture.fuzz import targets
 
@@ -94,6 +95,8 @@ def _live(process: dict[str, Any], output: IO[bytes]) -> None:
     os.dup2(nothing, 0)
     os.chdir(process["folder"])
     os.environ.update(process["environment"])
+    if process["fresh"]:
+        os.execv(COMMAND[0], [*COMMAND, *process["arguments"]])
     if process["small_disk"]:
         disk.mount(*process["small_disk"])
     code = 1

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,22 +38,28 @@ def _bytes(name: str) -> Callable[[Ended, Path], Any]:
     return lambda _, folder: (folder / name).read_bytes()
 
 
+def _page(_: Ended, folder: Path) -> Any:
+    """Without the time at which it was written."""
+    return re.sub(r"Written by vsr report, [^.]* UTC", "", (folder / PAGE).read_text(encoding="utf-8"))
+
+
 def _end(_: Ended, folder: Path) -> Any:
     return read_end(folder / RUN)
 
 
-def readers(ground: Ground, seed: int) -> list[Reader]:
-    """All of them; seed: whose best robot is simulated."""
-    return [
+def readers(ground: Ground, seed: int, only: Sequence[str] = ()) -> list[Reader]:
+    """All of them, or those of some names; seed: whose best robot is simulated."""
+    every = [
         Reader("compare", ("compare", RUN, "--json"), _printed),
         Reader("plot", ("plot", RUN, "--out", PICTURE), _bytes(PICTURE)),
         Reader("play", ("play", RUN, "--out", STRIP, "--seconds", SECONDS), _bytes(STRIP)),
-        Reader("report", ("report", RUN, "--out", PAGE), _bytes(PAGE)),
+        Reader("report", ("report", RUN, "--out", PAGE), _page),
         Reader("simulate", ("simulate", f"{RUN}/best/seed-{seed}.yaml", "--json"), _printed),
         Reader("refine", ("refine", RUN, "--factors", "1", "--starts", "1", "--json", NUMBERS), _bytes(NUMBERS)),
         Reader("watch", ("watch", RUN), _printed),
         Reader("resume", ground.evolve(Path(RUN), "--no-report"), _end),
     ]
+    return [reader for reader in every if not only or reader.name in only]
 
 
 def read(ground: Ground, reader: Reader, folder: Path) -> tuple[Ended, Any]:

@@ -17,6 +17,8 @@ ENDLESS = "generations=100000"
 PATIENCE = 60.0
 """In which a run that was asked to stop must have done so [s]."""
 ORDERS = ((signal.SIGINT,), (signal.SIGTERM,), (signal.SIGINT, signal.SIGINT))
+FIRST_MOMENT = 0.2
+"""In which Python starts and nothing can be heard yet [s]."""
 BETWEEN = 0.05
 """Between two signals [s]."""
 
@@ -25,14 +27,14 @@ def trial(ground: Ground, number: int, random: Random) -> list[str]:
     """Every other run has no end of its own, so that a signal that is not heard shows."""
     run = ground.trial_folder(f"signal:{number}") / RUN
     chosen = ORDERS[number // 2 % len(ORDERS)]
-    endless = number % 2 == 1
-    after = random.uniform(0, ground.seconds)
+    endless, fresh = number % 2 == 1, number // 6 % 2 == 1
+    after = random.uniform(FIRST_MOMENT if fresh else 0, ground.fresh_seconds if fresh else ground.seconds)
     more = ("--set", ENDLESS) if endless else ()
     signals = tuple((after + BETWEEN * index, int(one)) for index, one in enumerate(chosen))
-    process = Process(ground.evolve(run, *more), run.parent, signals=signals)
+    process = Process(ground.evolve(run, *more), run.parent, fresh=fresh, signals=signals)
     [ended] = ground.nursery.run(process, seconds=after + PATIENCE)
     named = f"{' twice, '.join(sorted({one.name for one in chosen}))} after {after:.2f} s"
-    found = _faults_of_ending(ended, len(chosen) == 1, endless, named)
+    found = faults_of_ending(ended, len(chosen) == 1, endless, named)
     if found:
         return found
     if not endless:
@@ -40,7 +42,8 @@ def trial(ground: Ground, number: int, random: Random) -> list[str]:
     return [f"{named}: {fault}" for fault in _faults_of_going_on(ground, run)]
 
 
-def _faults_of_ending(ended: Ended, once: bool, endless: bool, named: str) -> list[str]:
+def faults_of_ending(ended: Ended, once: bool, endless: bool, named: str) -> list[str]:
+    """Of a run that was sent a signal: once or twice, without an end of its own or with one, named so."""
     if ended.traceback:
         return [f"{named}: {ended.traceback}"]
     if ended.code == -signal.SIGKILL:

@@ -134,11 +134,12 @@ def _no_input(folder: Path, random: Random) -> str:
         return random.choice((".", "..", "/", "/dev/null", "/dev/zero", "~", "none", "x" * 300, "a/" * 100))
     if chance == 1:
         return random.choice([word for word in WORDS if word not in ("all",)])
-    file = folder / random.choice(("input.yaml", "input.json", "input", "lineage.npz"))
+    number = len(list(folder.iterdir()))
+    file = folder / f"input{number}{random.choice(('.yaml', '.json', '', '.npz'))}"
     if chance == 2:
-        file.mkdir(exist_ok=True)
+        file.mkdir()
     elif chance == 3:
-        file.mkdir(exist_ok=True)
+        file.mkdir()
         for name in ("config.yaml", "meta.json"):
             (file / name).write_bytes(random.choice((b"", b"{}", b"[]", b"\xff\xfe", b"a: [", b"null", b"robot: 1\n")))
     elif chance == 4:
