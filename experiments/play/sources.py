@@ -14,6 +14,7 @@ from vsr.experiments.experiment import Experiment
 from vsr.experiments.runs import Run, read_run
 from vsr.experiments.runs.best_robots import leading
 from vsr.experiments.runs.folder import robot_file
+from vsr.experiments.shipped import SCENE, find_config
 from vsr.scene import Scene
 
 
@@ -37,7 +38,7 @@ def read_sources(given: Sequence[str], *, seed: int | None = None, generations: 
             f"{', '.join(given)}: --seed and --generation choose among a run's robots; this is no run folder"
         )
     sources = []
-    paths = [Path(name) for name in given]
+    paths = [find_config(name, SCENE, folders=True) for name in given]
     for path, name in zip(paths, _short_names(paths), strict=True):
         if path.is_dir():
             run = read_run(path)

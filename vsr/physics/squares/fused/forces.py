@@ -84,6 +84,18 @@ def voxel_forces(numbers: Numbers, moving: list[list[Array]], lengths: list[Arra
     return total
 
 
+def mass_centers(numbers: Numbers, poses: list[list[Array]]) -> list[tuple[Array, Array]]:
+    """Of a voxel's four masses, seen from its first cluster [m]; poses: x, y, cosine, sine of each mass's cluster."""
+    origin_x, origin_y = poses[0][0], poses[0][1]
+    return [
+        (
+            (x - origin_x) + cosine * numbers[f"offset_x{k}"] - sine * numbers[f"offset_y{k}"],
+            (y - origin_y) + sine * numbers[f"offset_x{k}"] + cosine * numbers[f"offset_y{k}"],
+        )
+        for k, (x, y, cosine, sine) in enumerate(poses)
+    ]
+
+
 def _see_masses(numbers: Numbers, moving: list[list[Array]]) -> list[_Mass]:
     origin_x, origin_y = moving[0][0], moving[0][1]
     masses = []
