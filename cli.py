@@ -411,7 +411,7 @@ def check(config: str, settings: tuple[str, ...]) -> None:
 
 
 @main.command()
-@click.argument("config", metavar="[CONFIG.yaml]", required=False)
+@click.argument("config", metavar="[CONFIG.yaml|NAME]", required=False)
 @SETTINGS
 @click.option("--minutes", type=click.FloatRange(0, 10_000), default=5.0, show_default=True, help="How long to try.")
 @click.option("--trials", type=click.IntRange(min=1), metavar="N", help="So many of each kind, however long it takes.")

@@ -7,13 +7,18 @@ import signal
 import time
 from random import Random
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from conftest import ROOT, TINY
 
 import vsr.cli as cli
+import vsr.experiments.evolve.command as evolve_module
+from vsr.evo.population import WORST, evaluated, newborns
 from vsr.experiments import files
+from vsr.experiments.config import dump_yaml
+from vsr.experiments.evolve.generation import compile_evolution
 from vsr.experiments.torture import ages, damage, disk, kills, orders, rivals, signals, small_disk, write_faults
 from vsr.experiments.torture.campaign import KINDS, Budget, Tally, try_out
 from vsr.experiments.torture.children import Nursery, Process, Reader, Worker
@@ -40,7 +45,23 @@ class HereReader(Reader):
 
 
 @pytest.fixture(scope="module")
-def ground(tmp_path_factory):
+def _compiled_once():
+    """For runs in this process: those of others take programs from the store."""
+    known = {}
+
+    def compile_once(experiment):
+        key = dump_yaml(experiment.model_copy(update={"generations": 1}))
+        if key not in known:
+            known[key] = compile_evolution(experiment)
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evolve_module, "compile_evolution", compile_once)
+        yield
+
+
+@pytest.fixture(scope="module")
+def ground(tmp_path_factory, _compiled_once):
     """The tests' usual experiment, run once and stopped once; the processes to kill are real ones."""
     folder = tmp_path_factory.mktemp("torture")
     config = folder / "tiny.yaml"
@@ -61,14 +82,14 @@ def test_a_killed_run_ends_as_if_nobody_had_killed_it(ground):
     assert ground.faults_of_resuming(ground.folder / "trials" / "killed" / RUN) == []
 
 
-@pytest.mark.parametrize("number", [0, 3])
+@pytest.mark.parametrize("number", [pytest.param(0, marks=pytest.mark.slow), 3])
 def test_a_run_that_is_asked_to_stop_does_so_and_goes_on(ground, number):
     assert signals.trial(ground, number, Random(number)) == []
 
 
 def test_a_failing_disk_is_told_and_costs_nothing_that_was_whole(ground):
     assert len(ground.operations) > 60
-    for number in (0, 1, 2):
+    for number in (0, 1):
         assert write_faults.trial(ground, number, Random(number)) == []
 
 
@@ -77,16 +98,25 @@ def test_a_disk_that_is_too_small_is_told_and_the_run_goes_on_elsewhere(ground):
     assert small_disk.trial(ground, 0, Random(0)) == []
 
 
-def test_two_processes_and_a_clock_that_goes_backwards(ground):
+def test_two_processes_do_not_disturb_each_other(ground):
     assert rivals.two_writers(ground, ground.trial_folder("two"), Random(0)) == []
-    assert rivals.stale_lock(ground, ground.trial_folder("stale"), Random(0)) == []
 
 
 QUICK = ("compare", "resume")
 
 
-@pytest.mark.parametrize("way", ["flip", "truncate", "remove"])
-@pytest.mark.parametrize("name", ["checkpoints/00000003.npz", "lineage/00000001.npz", "statistics.jsonl"])
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [
+        ("checkpoints/00000003.npz", "flip"),
+        ("lineage/00000001.npz", "truncate"),
+        ("statistics.jsonl", "flip"),
+        ("statistics.jsonl", "remove"),
+        ("best/seed-0.yaml", "flip"),
+        ("config.yaml", "flip"),
+        ("meta.json", "truncate"),
+    ],
+)
 def test_damage_is_found_and_not_believed(ground, name, way):
     found = damage.try_damage(ground, ground.half, name, way, f"damage-{way}", Random(f"{name}{way}"), QUICK)
     assert found == []
@@ -132,6 +162,21 @@ def test_a_connection_would_be_noticed(tmp_path):
         _refuse_network("socket.getaddrinfo", ("example.org", 443, 0, 0, 0))
     _refuse_network("socket.connect", (None, ("127.0.0.1", 80)))
     _refuse_network("socket.connect", (None, "/tmp/a-socket-of-this-computer"))
+
+
+# Same settings, failures
+
+
+def test_the_same_settings_give_the_same_result(ground):
+    """Of a process of its own, and of this one in another folder."""
+    assert ground.faults_of_resuming(ground.trial_folder("again") / RUN) == []
+
+
+def test_an_infinite_fitness_never_wins():
+    population = newborns({"a": jnp.zeros(4)}, jnp.full((4, 2), -1), jnp.int32(0), jnp.int32(0))
+    fitness = jnp.array([jnp.inf, jnp.nan, 9.0, 1.0])
+    known = evaluated(population, fitness, jnp.array([False, False, True, False])).fitness
+    np.testing.assert_array_equal(known, [WORST, WORST, WORST, 1.0])
 
 
 # What is broken is noticed

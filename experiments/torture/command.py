@@ -17,7 +17,7 @@ from vsr.experiments.console import console_for_tables, say
 if TYPE_CHECKING:
     from vsr.experiments.torture.campaign import Tally
 
-DEFAULT, SMALL_BODY = "quickstart.yaml", "robot.body.shape=aa"
+DEFAULT, SMALL_BODY = "quickstart", "robot.body.shape=aa"
 """The experiment that is tried if none is given, and what makes it compile quickly."""
 BETWEEN_LINES = 2.0
 """Of progress [s]."""
@@ -61,7 +61,7 @@ def torture(options: TortureOptions) -> int:
 def _torture(options: TortureOptions, folder: Path, began: float, tallies: dict[str, Tally]) -> int:
     # Loading what they need takes seconds, and the first line should not.
     from vsr.experiments.files import target_file, write_json
-    from vsr.experiments.installed import CONFIGS
+    from vsr.experiments.shipped import EXPERIMENT, find_config
     from vsr.experiments.stopping import EXIT_CODE, stopping_politely
     from vsr.experiments.torture.campaign import KINDS, Budget, Tally, try_out
     from vsr.experiments.torture.ground import open_ground, run_undisturbed
@@ -69,7 +69,8 @@ def _torture(options: TortureOptions, folder: Path, began: float, tallies: dict[
     target = None if options.json is None else target_file("--json", options.json, (".json",))
     kinds, first = _chosen(options.only)
     tallies.update({name: Tally() for name in kinds})
-    config, settings = (Path(options.config), ()) if options.config else (CONFIGS / DEFAULT, (SMALL_BODY,))
+    config = find_config(options.config or DEFAULT, EXPERIMENT)
+    settings = () if options.config else (SMALL_BODY,)
     environment = {"XDG_CACHE_HOME": str(folder / "cache")}
     until = None if options.trials else began + 60 * options.minutes
     budget = Budget(None if first is not None else until, 1 if first is not None else options.trials)

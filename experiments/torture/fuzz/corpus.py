@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import io
 import struct
+from pathlib import Path
 
 import numpy as np
 
-from vsr.experiments.installed import CONFIGS
+from vsr.experiments.shipped import STUDY, shipped_files
 
 ROBOTS = (
     "# best of seed 0: individual 12, relative_velocity 0.1\n"
@@ -28,14 +29,13 @@ def documents(kind: str) -> list[str]:
     """The texts of sound files of a kind: experiment, scene, study, reach or robot."""
     if kind == "robot":
         return list(ROBOTS)
-    places = {"study": "studies/*.yaml", "reach": "reach/*.yaml"}
-    files = sorted(CONFIGS.glob(places[kind])) if kind in places else sorted(CONFIGS.rglob("*.yaml"))
-    texts = {file: file.read_text(encoding="utf-8") for file in files}
-    if kind in places:
-        return list(texts.values())
-    own = [text for file, text in texts.items() if file.parent.name != "reach" and file.parent != CONFIGS / "studies"]
-    evolves = [text for text in own if "\nea:" in text or "generations" in text]
-    return evolves if kind == "experiment" else [text for text in own if text not in evolves]
+    return [shipped.path.read_text(encoding="utf-8") for shipped in shipped_files() if shipped.kind == kind]
+
+
+@functools.cache
+def beside_studies() -> list[Path]:
+    """Folders of experiments, which shipped studies name by paths from their own."""
+    return sorted({file.path.with_suffix("") for file in shipped_files() if file.kind == STUDY})
 
 
 CORNERS = ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from vsr.experiments.shipped import shipped_files
 from vsr.experiments.torture.fuzz import corpus, targets
 from vsr.experiments.torture.fuzz.mutate import changed_bytes, changed_document
 from vsr.experiments.torture.fuzz.values import PIECES, WORDS, any_value
@@ -56,6 +57,9 @@ def make(target: str, folder: Path, random: Random) -> tuple[Path, list[str]]:
         return file, [setting(random) for _ in range(random.choice((1, 1, 2)))]
     if target in ("mesh", "arrays", "statistics"):
         return _binary(target, folder, random), []
+    if target == "study":
+        for beside in corpus.beside_studies():  # the experiments that studies name
+            (folder / beside.name).symlink_to(beside)
     known = corpus.documents(target)
     file = folder / "input.yaml"
     file.write_bytes(changed_document(random.choice(known), known, random))
@@ -127,13 +131,19 @@ def _option_value(random: Random) -> str:
     return random.choice((*WORDS, "0", "-1", "1e9", "nan", "99999999999", "1,2,4", "a=b", "a=1", "x.y=z", "4,2,1"))
 
 
+@functools.cache
+def _shipped_names() -> set[str]:
+    """Whatever a command could take for a file that is shipped: it would begin to compute."""
+    return {name for shipped in shipped_files() for name in (shipped.name, shipped.path.stem)}
+
+
 def _no_input(folder: Path, random: Random) -> str:
     """The name of something that is not there, or not what is looked for."""
     chance = random.randrange(7)
     if chance == 0:
         return random.choice((".", "..", "/", "/dev/null", "/dev/zero", "~", "none", "x" * 300, "a/" * 100))
     if chance == 1:
-        return random.choice([word for word in WORDS if word not in ("all",)])
+        return random.choice([word for word in WORDS if word not in _shipped_names()])
     number = len(list(folder.iterdir()))
     file = folder / f"input{number}{random.choice(('.yaml', '.json', '', '.npz'))}"
     if chance == 2:
