@@ -65,6 +65,7 @@ FLOORS = {
         ("simulate", "report", "watch", "reach"),
         ("reproduce",),
         ("check", "catalogue"),
+        ("torture",),
         ("terminal",),
     ),
 }
