@@ -5,16 +5,27 @@ from __future__ import annotations
 import math
 import os
 import sys
+from typing import Any
 
 import click
 
+from vsr.experiments import stopping
+
 
 class _Commands(click.Group):
-    """A group whose commands never show a traceback for what a user can mend."""
+    """A group whose commands never show a traceback for what a user can mend, and hear Ctrl-C at any time."""
+
+    def main(self, args: Any = None, *more: Any, **options: Any) -> Any:
+        if args is None:  # the arguments of this process
+            stopping.listen()
+        return super().main(args, *more, **options)
 
     def invoke(self, ctx: click.Context):
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo(stopping.situation(), err=True)
+            ctx.exit(stopping.EXIT_CODE)
         except OSError as error:
             if error.filename is None:
                 raise
@@ -32,7 +43,11 @@ class _Commands(click.Group):
 
 def _what_users_mend() -> tuple[type[Exception], ...]:
     """Kinds of errors, of the modules that are loaded: help must not load them."""
-    places = (("vsr.experiments.config.problems", "UserError"), ("vsr.spec", "Impractical"))
+    places = (
+        ("vsr.experiments.config.problems", "UserError"),
+        ("vsr.spec", "Impractical"),
+        ("vsr.arrays", "Damaged"),
+    )
     return tuple(getattr(sys.modules[module], name) for module, name in places if module in sys.modules)
 
 
@@ -84,11 +99,14 @@ DEVICE = click.option(
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="vsr")
 def main() -> None:
-    """Simulate and evolve voxel-based soft robots."""
+    """Simulate and evolve voxel-based soft robots.
+
+    NAME instead of a file is one that is shipped; `vsr list configs` shows them.
+    """
 
 
 @main.command()
-@click.argument("config", metavar="CONFIG.yaml|RUN")
+@click.argument("config", metavar="CONFIG.yaml|NAME|RUN")
 @SEEDS
 @SEED
 @SETTINGS
@@ -134,7 +152,7 @@ def evolve(
 
 
 @main.command()
-@click.argument("config", metavar="CONFIG.yaml|SWEEP")
+@click.argument("config", metavar="CONFIG.yaml|NAME|SWEEP")
 @click.option(
     "--sweep", "sweeps", metavar="PATH=VALUE,VALUE", multiple=True, help="A value that varies; may be repeated."
 )
@@ -230,7 +248,7 @@ def reproduce(
 
 
 @main.command()
-@click.argument("given", metavar="RUN|ROBOT.yaml...", nargs=-1, required=True)
+@click.argument("given", metavar="RUN|ROBOT.yaml|NAME...", nargs=-1, required=True)
 @click.option(
     "--factors", default=(1, 2, 4, 8), type=_Factors(), metavar="N,N,...", help="Times finer; 1,2,4,8 by default."
 )
@@ -254,7 +272,7 @@ def refine(
 
 
 @main.command()
-@click.argument("robot", metavar="ROBOT.yaml")
+@click.argument("robot", metavar="ROBOT.yaml|NAME")
 @click.option("--json", "as_json", is_flag=True, help="Print the measures as JSON.")
 @click.option("--out", metavar="FILE.gif|.png", help="Draw the motion: a GIF, or a PNG strip of six moments.")
 def simulate(robot: str, as_json: bool, out: str | None) -> None:
@@ -273,7 +291,7 @@ def simulate(robot: str, as_json: bool, out: str | None) -> None:
 
 
 @main.command()
-@click.argument("given", metavar="ROBOT.yaml|RUN...", nargs=-1, required=True)
+@click.argument("given", metavar="ROBOT.yaml|NAME|RUN...", nargs=-1, required=True)
 @click.option(
     "--seconds",
     type=_Seconds(),
@@ -382,7 +400,7 @@ def watch(run: str, port: int, seconds: float, open_page: bool, wait: bool) -> N
 
 
 @main.command()
-@click.argument("config", metavar="FILE.yaml")
+@click.argument("config", metavar="FILE.yaml|NAME")
 @SETTINGS
 def check(config: str, settings: tuple[str, ...]) -> None:
     """Check an experiment or scene: build and trace everything, run nothing."""
@@ -507,7 +525,7 @@ def report(runs: tuple[str, ...], out: str | None) -> None:
 
 
 @main.command()
-@click.argument("config", metavar="CONFIG.yaml")
+@click.argument("config", metavar="CONFIG.yaml|NAME")
 @click.option("--json", "json_file", metavar="FILE", help="Write all poses as JSON.")
 @click.option("--out", metavar="FILE.html|.gif|.png", help="Draw the poses.")
 @DEVICE
@@ -527,7 +545,7 @@ def reach(config: str, json_file: str | None, out: str | None, device: str | Non
 @click.argument("kind", required=False)
 @PLUGINS
 def list_components(kind: str | None, plugins: tuple[str, ...]) -> None:
-    """List every component with its parameters, or those of one KIND."""
+    """List every component with its parameters, or those of one KIND; `configs`: the shipped files."""
     from vsr.experiments.terminal import show_catalogue
 
     show_catalogue(kind, plugins)

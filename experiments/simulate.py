@@ -13,6 +13,7 @@ from vsr.drawing.chambers import chambers_of
 from vsr.experiments.config import load_scene
 from vsr.experiments.devices import check_implementation
 from vsr.experiments.files import replacing, target_file
+from vsr.experiments.shipped import SCENE, find_config
 from vsr.scene import Outcome, Scene, precision, simulate
 
 DRAWINGS = (".gif", ".png")
@@ -21,7 +22,7 @@ DRAWINGS = (".gif", ".png")
 def run(file: str, out: str | None) -> tuple[Scene, Outcome]:
     """Simulate a file's scene and, if asked, draw it."""
     target = None if out is None else target_file("--out", out, DRAWINGS)
-    scene = load_scene(file)
+    scene = load_scene(find_config(file, SCENE))
     check_implementation(scene.physics)
     has_fluid = any(material.fluid for material in scene.robot.body.materials.values())
     outcome = simulate(scene, keep_trajectory=target is not None or has_fluid)

@@ -24,6 +24,7 @@ from vsr.physics.failure import Failure, first_of, gravest
 from vsr.physics.telemetry import Telemetry
 from vsr.sensors import Sense, empty_memory, readings, remember
 from vsr.tasks import Locomotion, Summary, Task, has_left, place
+from vsr.tasks.gait import Gait, begin_gait, follow_gait
 from vsr.world import WorldModel, WorldState, advance, failure, touched, world_state
 
 MOST_CALLS_AT_ONCE = 128
@@ -126,6 +127,8 @@ class EpisodeState:
     """whether the task is over before its time, ()"""
     account: Any
     """what the task accumulates"""
+    gait: Gait | None = None
+    """how it walks; None if no measure asks for it"""
 
     @property
     def failed(self) -> Array:
@@ -198,6 +201,7 @@ def begin(scenario: Scenario, robot: AnyState, key: Array | None = None) -> Epis
         failure=first_of(engine_of(model).flaw(model), failure(world, first)),
         ended=jnp.zeros((), bool),
         account=scenario.task.begin(world, first),
+        gait=begin_gait(world, first, scenario.schedule.interval) if scenario.task.follows_gait else None,
     )
 
 
@@ -265,6 +269,7 @@ def _summary(scenario: Scenario, first: EpisodeState, last: EpisodeState, total_
         failure=first_of(last.failure, _failure_at_the_end(scenario, last)),
         broken_springs=engine.broken_springs(model, last.world.robots[0]),
         ended=last.ended if scenario.task.needs_every_step else None,
+        gait=last.gait,
         account=last.account,
     )
 
@@ -327,16 +332,19 @@ def _moved(scenario: Scenario, state: EpisodeState, action: Array) -> EpisodeSta
     # Times are products, because sums of many steps would drift.
     time = (state.calls + 1).astype(model.mass.dtype) * schedule.interval
     world = replace(world, time=time)
-    memory = state.memory
+    memory, gait = state.memory, state.gait
+    felt = touched(scenario.world, world.occupants) if memory is not None or gait is not None else None
+    if gait is not None:
+        gait = follow_gait(gait, scenario.world, world, felt)
     if memory is not None:
         environment = scenario.world.environment
-        felt = touched(scenario.world, world.occupants)
         memory = remember(scenario.senses, model, environment, world.robots[0], memory, state.calls == 0, felt)
     return replace(
         state,
         world=world,
         action=action,
         memory=memory,
+        gait=gait,
         calls=state.calls + 1,
         height=state.height + seen.height.sum(),
         effort=state.effort + _effort(model, action),

@@ -24,6 +24,7 @@ __all__ = [
     "Problem",
     "UserError",
     "dump_yaml",
+    "evolves",
     "load",
     "load_experiment",
     "load_scene",
@@ -51,7 +52,7 @@ def load(path: str | Path, settings: Sequence[str] = ()) -> Scene | Experiment:
     """Whatever a file describes: an experiment if the robot in it evolves or it names a search, else a scene."""
     document = read_yaml(path)
     override(document, settings)
-    return _described(document, Experiment if _evolves(document.data) else Scene)
+    return _described(document, Experiment if evolves(document.data) else Scene)
 
 
 def parse_scene(text: str, file: str = "<text>") -> Scene:
@@ -69,7 +70,7 @@ def _described(document: Document, kind: type[Described]) -> Described:
     return check(document, kind)
 
 
-def _evolves(data: Any) -> bool:
+def evolves(data: Any) -> bool:
     """Whether a document has what only an experiment has: a search, or a robot that is not settled."""
     if not isinstance(data, dict):
         return False

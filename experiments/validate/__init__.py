@@ -10,8 +10,8 @@ from vsr.experiments.config import UserError
 from vsr.experiments.files import target_file, without_nan
 from vsr.experiments.validate.suite import Report, validate
 
-SHIPPED = Path(__file__).resolve().parents[2] / "tests" / "data" / "2d-vsr-sim"
-"""A small part of the reference data, in every checkout."""
+SHIPPED = Path(__file__).parent / "data" / "2d-vsr-sim"
+"""A small part of the reference data, in every installation."""
 
 __all__ = ["SHIPPED", "Report", "validate", "validate_command"]
 
