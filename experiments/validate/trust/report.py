@@ -13,8 +13,8 @@ from vsr.experiments.files import without_nan
 from vsr.experiments.validate.trust.suite import Batch, Scale, validate_trust
 
 
-def report_trust(scale: Scale, json_file: str | None) -> int:
-    """Run a scale, show every batch as it ends, then the table; returns how many broken robots nobody reported."""
+def report_trust(scale: Scale, json_file: str | None) -> None:
+    """Run a scale, show every batch as it ends, then the table."""
     console = Console()
     batches: list[Batch] = []
 
@@ -37,7 +37,6 @@ def report_trust(scale: Scale, json_file: str | None) -> int:
             console.print(f"[red]unreported[/red] {text}", highlight=False, soft_wrap=True)
     if json_file is not None:
         Path(json_file).write_text(json.dumps(without_nan(report), indent=2, allow_nan=False) + "\n")
-    return report["unreported"]
 
 
 def table_of(batches: list[Batch]) -> Table:
