@@ -263,7 +263,7 @@ class Engine(Protocol):
         ...
 
     def failure(self, model: Any, state: Any) -> Array:
-        """What befell each part: not finite, exploded, corner of a voxel that is inverted, or 0 (vsr.physics.failure)."""
+        """What befell each part: not finite, exploded, of a voxel that is inverted, or 0 (vsr.physics.failure)."""
         ...
 
     def broken_springs(self, model: Any, state: Any) -> Array | None:
