@@ -11,8 +11,7 @@ import pytest
 import vsr
 from vsr.environment import Environment
 from vsr.physics.engine import ENGINES, assemble_body
-from vsr.physics.evogym import GroundCells, Thing
-from vsr.physics.evogym import law, springs
+from vsr.physics.evogym import GroundCells, Thing, law, springs
 from vsr.physics.evogym.assembly import assemble_evogym, kinds_table
 from vsr.physics.evogym.contact import touch
 from vsr.scene import Scene
@@ -78,9 +77,12 @@ def test_an_edge_that_two_actuators_drive_gets_their_mean_and_the_softer_kind_ha
     model = assemble_body(body_of("h", "h", "s", "r"))
     goal = np.asarray(springs.goals(model, jnp.array([[0.0], [0.0], [1.0], [-1.0]]))) / law.SIDE
     bottom, top = goal[springs.BOTTOM, :, 0], goal[springs.TOP, :, 0]
-    assert bottom == pytest.approx([1.0, 1.0, 0.6, 1.1]) and top[3] == pytest.approx(1.6)
+    assert bottom == pytest.approx([1.0, 1.0, 0.6, 1.1])
+    assert top[3] == pytest.approx(1.6)
     edges = np.asarray(model.stiffness)
-    assert edges[springs.BOTTOM, :, 0] == pytest.approx([law.RIGID.edge, law.SOFT.edge, law.SOFT.edge, law.ACTUATOR.edge])
+    assert edges[springs.BOTTOM, :, 0] == pytest.approx(
+        [law.RIGID.edge, law.SOFT.edge, law.SOFT.edge, law.ACTUATOR.edge]
+    )
     assert edges[springs.TOP, :, 0] == pytest.approx([0, 0, 0, law.ACTUATOR.edge])  # counted by the voxel above
     assert float(model.node_mass.sum()) == 10
 
@@ -103,16 +105,20 @@ def test_a_corner_below_an_edge_is_pushed_out_through_it_and_half_of_it_goes_to_
     assert np.abs(np.stack(through_the_side.point)).max() == 0  # no outer edge that it could have come by
 
 
-@pytest.fixture(scope="module")
-def on_ground():
-    """A robot with a package on it, on voxels of ground: its states after every step."""
+def furnished():
+    """A robot with a package on it, on voxels of ground, and its start."""
     model = assemble_body(body_of("hv", "sr"))
     solid = np.zeros((4, 9), bool)
     solid[0], solid[:3, 0] = True, True
     package = Thing(assemble_evogym(jnp.zeros((1, 1), jnp.int32), kinds_table(), layers=1), jnp.array([0.35, 0.32]))
     model = replace(model, ground=GroundCells.of(solid), things=(package,))
     state = ENGINE.rest_state(model)
-    state = replace(state, position=state.position + jnp.array([0.3, 0.11]))
+    return model, replace(state, position=state.position + jnp.array([0.3, 0.11]))
+
+
+@pytest.fixture(scope="module")
+def on_ground():
+    model, state = furnished()
     return model, stepped(model, state, 0.0, 40, gravity=law.GRAVITY)
 
 
@@ -122,20 +128,22 @@ def test_a_robot_and_a_package_come_to_rest_on_the_ground_and_on_each_other(on_g
     heights = np.sort(np.unique(np.round(np.asarray(last.position[0, :, 0, 1]), 2)))
     assert heights == pytest.approx([0.1, 0.2, 0.3], abs=0.006)
     package = np.asarray(last.things[0].position[0, ..., 1])
-    assert package.min() == pytest.approx(0.3, abs=0.006) and package.max() == pytest.approx(0.4, abs=0.006)
+    assert package.min() == pytest.approx(0.3, abs=0.006)
+    assert package.max() == pytest.approx(0.4, abs=0.006)
     middles = [float(ENGINE.center(model, state)[1]) for state in states[-20:]]
     assert np.ptp(middles) < 2e-3
     assert not bool(last.unstable)
 
 
+@pytest.mark.slow
 def test_many_robots_are_moved_as_one_is(on_ground):
     model, states = on_ground
     both = jax.tree.map(lambda *leaves: jnp.stack(leaves), states[0], states[20])
     environment = Environment(gravity=jnp.asarray(law.GRAVITY))
     moved, _ = jax.vmap(lambda state: ENGINE.advance(model, environment, state, jnp.zeros((1, 2, 2)), **STEPS))(both)
     alone = jax.tree.map(lambda *leaves: jnp.stack(leaves), states[1], states[21])
-    for one, other in zip(jax.tree.leaves(moved.position), jax.tree.leaves(alone.position), strict=True):
-        assert np.asarray(one) == pytest.approx(np.asarray(other), abs=1e-5)
+    for one, other in zip(jax.tree.leaves(moved), jax.tree.leaves(alone), strict=True):
+        assert np.asarray(one) == pytest.approx(np.asarray(other), abs=2e-3)
 
 
 def test_scenes_get_its_units_and_other_ones_are_refused():

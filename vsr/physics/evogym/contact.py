@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from vsr.body.corners import RING
@@ -135,29 +136,36 @@ def _inside(point: Vector, quad: Vector) -> Array:
     return in_upper | in_lower
 
 
-def between_boxes(mains: Boxes, others: Boxes, same: bool) -> tuple[Vector, Vector]:
-    """Forces on the corners of `mains` that are in `others`, (4, b), and on those of `others`, (4, b').
-
-    same: whether both are one body, whose voxels have nodes in common.
-    """
-    # Axes: corner of a main voxel (4), main voxel, other voxel; corners of the other come before all.
-    quad, quad_speed = (
-        tuple(_round(part)[:, None, None] for part in vector) for vector in (others.corner, others.drift)
-    )
-    allowed = (mains.surface[:, None] & others.surface[None])[None]
-    if same:
-        shared = mains.node[:, None, :, None] == others.node[None, :, None, :]
-        allowed = allowed & ~shared.any(1)
+def between_boxes(boxes: Boxes, often: Array) -> Vector:
+    """Forces on the corners of voxels from each other, (4, b); often: how often each meets each, (b, b)."""
+    # Axes: corner of a voxel (4), voxel, other voxel that it is in; corners of the other come before all.
+    quad, quad_speed = (tuple(_round(part)[:, None, None] for part in vector) for vector in (boxes.corner, boxes.drift))
     met = touch(
-        tuple(part[:, :, None] for part in mains.corner),
-        _ends(tuple(part[:, :, None] for part in mains.corner)),
-        tuple(part[:, :, None] for part in mains.drift),
+        tuple(part[:, :, None] for part in boxes.corner),
+        _ends(tuple(part[:, :, None] for part in boxes.corner)),
+        tuple(part[:, :, None] for part in boxes.drift),
         quad,
         quad_speed,
-        others.outer[:, None, None],
-        allowed,
+        boxes.outer[:, None, None],
+        _may_meet(boxes, often),
     )
-    return tuple(part.sum(2) for part in met.point), tuple(_round(part.sum((1, 2))) for part in met.quad)
+    weight = often.reshape(*often.shape, *(1,) * (boxes.outer.ndim - 2))
+    on_points = tuple((weight * part).sum(2) for part in met.point)
+    return plus(on_points, tuple(_round((weight * part).sum((1, 2))) for part in met.quad))
+
+
+def _may_meet(boxes: Boxes, often: Array) -> Array:
+    """False for corners that belong to the other voxel, and for voxels that are not outside, (4, b, b)."""
+    own = (boxes.node[:, None, :, None] == boxes.node[None, :, None, :]).any(1)
+    both = boxes.surface[:, None] & boxes.surface[None]
+    return ~own & both & (often > 0).reshape(*often.shape, *(1,) * (both.ndim - 2))
+
+
+def any_inside(boxes: Boxes, often: Array) -> Array:
+    """Whether some corner is in a voxel that it may meet, of any robot of a batch, ()."""
+    quad = tuple(_round(part)[:, None, None] for part in boxes.corner)
+    inside = _inside(tuple(part[:, :, None] for part in boxes.corner), quad)
+    return (inside & _may_meet(boxes, often)).any()
 
 
 def _round(corners: Array) -> Array:
@@ -172,30 +180,6 @@ def _ends(corner: Vector) -> tuple[Vector, Vector]:
         for side in range(2)
     )
     return first, second
-
-
-def any_near(mains: Boxes, others: Boxes) -> Array:
-    """Whether the box around some outer voxel overlaps that around one of another body, of any robot of a batch, ()."""
-    near = mains.surface[:, None] & others.surface[None]
-    return (near & _overlapping(bounds(mains), bounds(others))).any()
-
-
-def _overlapping(one: tuple[Vector, Vector], other: tuple[Vector, Vector]) -> Array:
-    """Whether boxes overlap, each with each, (b, b')."""
-    (low, high), (other_low, other_high) = one, other
-    along = [
-        (low[axis][:, None] <= other_high[axis][None]) & (high[axis][:, None] >= other_low[axis][None])
-        for axis in range(2)
-    ]
-    return along[0] & along[1]
-
-
-def self_contact_possible(boxes: Boxes) -> Array:
-    """Whether a corner is in a voxel of the same body that it does not belong to, of any robot of a batch, ()."""
-    quad = tuple(_round(part)[:, None, None] for part in boxes.corner)
-    inside = _inside(tuple(part[:, :, None] for part in boxes.corner), quad)
-    own = (boxes.node[:, None, :, None] == boxes.node[None, :, None, :]).any(1)
-    return (inside & ~own & (boxes.surface[:, None] & boxes.surface[None])).any()
 
 
 def bounds(boxes: Boxes) -> tuple[Vector, Vector]:
@@ -260,14 +244,17 @@ def with_line(boxes: Boxes, environment: Environment, origin: Vector) -> Vector:
     return tuple(jnp.where(hit, part, 0) for part in push)
 
 
-def overlapping_pairs(boxes: Boxes, grid: tuple[int, int]) -> Array:
-    """How many ordered pairs of a body's outer voxels that are no neighbours have overlapping boxes around them, ().
+def overlapping_pairs(boxes: Boxes, owner: np.ndarray) -> Array:
+    """How many ordered pairs of a robot's outer voxels that are no neighbours have overlapping boxes around them, ().
 
-    grid: rows and columns of its cells.
+    owner: 0 for the robot's cells, (rows, columns).
     """
-    number = jnp.arange(grid[0] * grid[1])
-    row, column = number // grid[1], number % grid[1]
-    far = (jnp.abs(row[:, None] - row) > 1) | (jnp.abs(column[:, None] - column) > 1)
+    row, column = (np.ravel(part) for part in np.indices(owner.shape))
+    far = (np.abs(row[:, None] - row) > 1) | (np.abs(column[:, None] - column) > 1)
+    mine = (owner == 0).ravel()
+    pairs = jnp.asarray(far & mine[:, None] & mine)
     low, high = bounds(boxes)
-    near = boxes.surface[:, None] & boxes.surface[None] & far.reshape(*far.shape, *(1,) * (low[0].ndim - 1))
-    return (near & _overlapping((low, high), (low, high))).sum((0, 1))
+    near = boxes.surface[:, None] & boxes.surface[None] & pairs.reshape(*pairs.shape, *(1,) * (low[0].ndim - 1))
+    for axis in range(2):
+        near &= (low[axis][:, None] <= high[axis][None]) & (high[axis][:, None] >= low[axis][None])
+    return near.sum((0, 1))

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.compute.vector import Vector, times
+from vsr.physics.evogym.joint import Joint
 from vsr.physics.evogym.law import (
     LARGEST_TARGET,
     LONGEST,
@@ -28,6 +29,7 @@ from vsr.physics.evogym.model import EvogymModel
 ENDS = ((0, 1), (1, 3), (3, 2), (2, 0), (0, 3), (1, 2))
 """Corners at both ends of every spring; the edges go round counter-clockwise."""
 BOTTOM, RIGHT, TOP, LEFT = range(4)
+Bodies = Joint | EvogymModel
 
 
 def target_of_control(control: Array) -> Array:
@@ -42,13 +44,13 @@ def control_of_target(target: Array) -> Array:
     return jnp.where(target < 1, (1 - target) / (1 - SMALLEST_TARGET), (1 - target) / (LARGEST_TARGET - 1))
 
 
-def lengths_at_rest(model: EvogymModel, ndim: int) -> Array:
+def lengths_at_rest(bodies: Bodies, ndim: int) -> Array:
     """Of all springs, (6, 1, 1, ...) with as many axes as asked for."""
-    factors = jnp.array([1, 1, 1, 1, math.sqrt(2), math.sqrt(2)], model.voxel_side.dtype)
-    return factors.reshape(6, *(1,) * (ndim - 1)) * model.voxel_side
+    factors = jnp.array([1, 1, 1, 1, math.sqrt(2), math.sqrt(2)], bodies.voxel_side.dtype)
+    return factors.reshape(6, *(1,) * (ndim - 1)) * bodies.voxel_side
 
 
-def goals(model: EvogymModel, control: Array) -> Array:
+def goals(bodies: Bodies, control: Array) -> Array:
     """Lengths that springs tend to under control values, (6, c); an edge that two voxels drive gets their mean."""
     target = target_of_control(control)
 
@@ -60,7 +62,7 @@ def goals(model: EvogymModel, control: Array) -> Array:
     def of_neighbour(driver: Array, axis: int, step: int) -> tuple[Array, Array]:
         return tuple(_neighbour(values, axis, step) for values in (driver, driver * target))  # pyright: ignore
 
-    along, up = model.horizontal, model.vertical
+    along, up = bodies.horizontal, bodies.vertical
     ratios = [
         mean(along, of_neighbour(along, 0, -1)),
         mean(up, of_neighbour(up, 1, 1)),
@@ -68,7 +70,7 @@ def goals(model: EvogymModel, control: Array) -> Array:
         mean(up, of_neighbour(up, 1, -1)),
     ]
     ratio = jnp.stack([*ratios, jnp.ones_like(ratios[0]), jnp.ones_like(ratios[0])])
-    return ratio * lengths_at_rest(model, ratio.ndim)
+    return ratio * lengths_at_rest(bodies, ratio.ndim)
 
 
 def _neighbour(values: Array, axis: int, step: int) -> Array:
@@ -111,19 +113,21 @@ def _at_corner(pull: Array, corner: int) -> Array:
     return sum(sign * pull[number] for number, sign in signs)  # pyright: ignore[reportReturnType]
 
 
-def beyond_limits(model: EvogymModel, corner: Vector) -> Vector:
+def beyond_limits(bodies: Bodies, corner: Vector) -> Vector:
     """How far corners move so that springs come back into their limits, (4, c); each spring on its own."""
     along = between(corner)
-    counted = model.stiffness > 0
-    pulls = _pulled_back(along, lengths_at_rest(model, along[0].ndim), SHORTEST, LONGEST, PULLED_BACK)
+    counted = bodies.stiffness > 0
+    pulls = _pulled_back(along, lengths_at_rest(bodies, along[0].ndim), SHORTEST, LONGEST, PULLED_BACK)
     return on_corners(tuple(part * counted for part in pulls))
 
 
-def beyond_rigid_limits(model: EvogymModel, corner: Vector, edges: tuple[int, int]) -> Vector:
+def beyond_rigid_limits(bodies: Bodies, corner: Vector, edges: tuple[int, int]) -> Vector:
     """The same for two edges of every rigid voxel."""
     along = between(corner)
-    pulls = _pulled_back(along, lengths_at_rest(model, along[0].ndim), RIGID_SHORTEST, RIGID_LONGEST, RIGID_PULLED_BACK)
-    chosen = jnp.stack([model.rigid if edge in edges else jnp.zeros_like(model.rigid) for edge in range(6)])
+    pulls = _pulled_back(
+        along, lengths_at_rest(bodies, along[0].ndim), RIGID_SHORTEST, RIGID_LONGEST, RIGID_PULLED_BACK
+    )
+    chosen = jnp.stack([bodies.rigid if edge in edges else jnp.zeros_like(bodies.rigid) for edge in range(6)])
     return on_corners(tuple(part * chosen for part in pulls))
 
 

@@ -24,6 +24,8 @@ from vsr.compute.vector import Vector, join, minus, plus, split, times
 from vsr.environment import Environment
 from vsr.physics.evogym import contact, springs
 from vsr.physics.evogym.contact import Boxes
+from vsr.physics.evogym.ground import GroundCells
+from vsr.physics.evogym.joint import Joint, apart, beside, joint, nodes_beside
 from vsr.physics.evogym.law import DRAG, FLOOR, FLOOR_FRICTION, FRICTION_SCALE, SIDE
 from vsr.physics.evogym.model import EvogymModel, EvogymState, Moving
 from vsr.physics.points.gather import corners_of_nodes, nodes_of_corners
@@ -32,8 +34,8 @@ COMPONENTS = 3
 """Axis of vectors' components, after layers and nodes."""
 
 
-class Body(NamedTuple):
-    """A body on the move."""
+class Motion(NamedTuple):
+    """All bodies on the move."""
 
     position: Vector
     """(layers, n)"""
@@ -42,14 +44,22 @@ class Body(NamedTuple):
     """see vsr.physics.evogym.model.Moving"""
 
 
-class Fixed(NamedTuple):
+class Setting(NamedTuple):
     """What stays as it is through all substeps of an interval."""
 
-    model: EvogymModel
+    bodies: Joint
     goal: Array
     """lengths that springs tend to, (6, c)"""
     node: Array
     """number of every corner's node, (4, cells)"""
+    times: Array
+    """how often voxels meet, (cells, cells)"""
+    environment: Environment
+    ground: GroundCells | None
+    origin: Vector
+    """cell in which coordinates are 0"""
+    shift: Vector
+    """its lowest left corner"""
 
 
 @lru_cache(maxsize=64)
@@ -70,44 +80,66 @@ def _advance(
         *(leaf.shape[leaf.ndim - batch_axes :] for leaf in jax.tree.leaves((model, environment, state, control)))
     )
     models = (model, *(thing.body for thing in model.things))
-    controls = (jnp.clip(control, -1, 1), *(jnp.zeros_like(one.present) for one in models[1:]))
-    fixed = tuple(
-        Fixed(one, springs.goals(one, value), _nodes(one)) for one, value in zip(models, controls, strict=True)
-    )
-    origin = _origin(model, state)
-    shift = times(SIDE, origin)
+    setting = _setting(models, environment, state, control, batch)
 
-    def moving(part: EvogymState | Moving) -> Body:
-        def whole(values: Array) -> Vector:
-            full = jnp.broadcast_to(values, (*values.shape[: COMPONENTS + 1], *batch))
-            return split(full, COMPONENTS)
+    def body(_: int, now: tuple[Motion, Array]) -> tuple[Motion, Array]:
+        motion, unstable = now
+        boxes = materialize(motion.position[0], _boxes(setting, motion))
+        force = _contact(setting, boxes)
+        crowded = contact.overlapping_pairs(boxes, setting.bodies.owner) > _outer_voxels(setting.bodies)
+        return _moved(setting, motion, force, substep), unstable | crowded
 
-        return Body(minus(whole(part.position), shift), whole(part.velocity), whole(part.drift))
-
-    bodies = tuple(map(moving, (state, *state.things)))
-    unstable = jnp.broadcast_to(state.unstable, batch)
-
-    def body(_: int, now: tuple[tuple[Body, ...], Array]) -> tuple[tuple[Body, ...], Array]:
-        bodies, unstable = now
-        boxes = tuple(_boxes(one, moved) for one, moved in zip(fixed, bodies, strict=True))
-        boxes = materialize(bodies[0].position[0], boxes)
-        forces = _contacts(fixed, boxes, environment, origin, shift)
-        after = tuple(
-            _moved(one, moved, force, environment, shift, substep)
-            for one, moved, force in zip(fixed, bodies, forces, strict=True)
-        )
-        crowded = contact.overlapping_pairs(boxes[0], (model.present.shape[0], model.present.shape[1]))
-        most = (boxes[0].outer.max(0) > 0).sum(0)
-        return after, unstable | (crowded > most)
-
-    bodies, unstable = jax.lax.fori_loop(0, count, body, (bodies, unstable))
-
-    def joined(moved: Body) -> tuple[Array, ...]:
-        vectors = plus(moved.position, shift), moved.velocity, moved.drift
-        return tuple(join(vector, COMPONENTS) for vector in vectors)
-
-    robot, *things = map(joined, bodies)
+    start = _together(models, (state, *state.things), setting.shift, batch), jnp.broadcast_to(state.unstable, batch)
+    motion, unstable = jax.lax.fori_loop(0, count, body, start)
+    vectors = plus(motion.position, setting.shift), motion.velocity, motion.drift
+    position, velocity, drift = (apart(join(vector, COMPONENTS), models) for vector in vectors)
+    robot, *things = zip(position, velocity, drift, strict=True)
     return EvogymState(*robot, unstable=unstable, things=tuple(Moving(*thing) for thing in things))
+
+
+def _setting(
+    models: tuple[EvogymModel, ...],
+    environment: Environment,
+    state: EvogymState,
+    control: Array,
+    batch: tuple[int, ...],
+) -> Setting:
+    bodies = joint(models, batch)
+    nobody = [jnp.zeros_like(one.present) for one in models[1:]]
+    controls = beside([jnp.clip(control, -1, 1), *nobody], 0, 1, batch)
+    origin = _origin(models[0], state)
+    owner = bodies.owner.ravel()
+    own = owner[:, None] == owner
+    # Voxels of one body are found twice, as in EvoGym; things do not fold onto themselves.
+    often = np.where(own, np.where(owner == 0, 2.0, 0.0), 1.0)
+    return Setting(
+        bodies=bodies,
+        goal=springs.goals(bodies, controls),
+        node=_nodes(bodies),
+        times=jnp.asarray(often, control.dtype),
+        environment=environment,
+        ground=models[0].ground,
+        origin=origin,
+        shift=times(SIDE, origin),
+    )
+
+
+def _together(
+    models: tuple[EvogymModel, ...], states: tuple[EvogymState | Moving, ...], shift: Vector, batch: tuple[int, ...]
+) -> Motion:
+    """All bodies in the coordinates of the steps."""
+
+    def of_all(name: str) -> Vector:
+        parts = [split(getattr(state, name), COMPONENTS) for state in states]
+        return tuple(nodes_beside([part[axis] for part in parts], models, batch) for axis in range(2))
+
+    return Motion(minus(of_all("position"), shift), of_all("velocity"), of_all("drift"))
+
+
+def _outer_voxels(bodies: Joint) -> Array:
+    """How many voxels of the robot have an outer edge, ()."""
+    mine = (bodies.owner == 0).reshape(*bodies.owner.shape, *(1,) * (bodies.outer.ndim - 3))
+    return ((bodies.outer.max(0) > 0) & mine).sum((0, 1))
 
 
 def _origin(model: EvogymModel, state: EvogymState) -> Vector:
@@ -119,12 +151,12 @@ def _origin(model: EvogymModel, state: EvogymState) -> Vector:
     return split(cell, 0)
 
 
-def _nodes(model: EvogymModel) -> Array:
+def _nodes(bodies: Joint) -> Array:
     """The number of every corner's node, (4, cells)."""
-    layers, *nodes = model.node_mass.shape[:3]
-    number = jnp.arange(layers * nodes[0] * nodes[1]).reshape(layers, *nodes, *(1,) * (model.node_mass.ndim - 3))
-    number = jnp.broadcast_to(number, model.node_mass.shape)
-    return _in_a_row(corners_of_nodes(number, model.layer.astype(number.dtype), 2))
+    layers, *nodes = bodies.node_mass.shape[:3]
+    number = jnp.arange(layers * nodes[0] * nodes[1]).reshape(layers, *nodes, *(1,) * (bodies.node_mass.ndim - 3))
+    number = jnp.broadcast_to(number, bodies.node_mass.shape)
+    return _in_a_row(corners_of_nodes(number, bodies.layer.astype(number.dtype), 2))
 
 
 def _in_a_row(corners: Array) -> Array:
@@ -132,89 +164,66 @@ def _in_a_row(corners: Array) -> Array:
     return corners.reshape(corners.shape[0], -1, *corners.shape[3:])
 
 
-def _corners(model: EvogymModel, vector: Vector) -> Vector:
-    return tuple(corners_of_nodes(part, model.layer, 2) for part in vector)
+def _corners(bodies: Joint, vector: Vector) -> Vector:
+    return tuple(corners_of_nodes(part, bodies.layer, 2) for part in vector)
 
 
-def _boxes(fixed: Fixed, body: Body) -> Boxes:
+def _boxes(setting: Setting, motion: Motion) -> Boxes:
     """The voxels as contact sees them."""
-    model = fixed.model
-    corner, drift = (tuple(map(_in_a_row, _corners(model, vector))) for vector in (body.position, body.drift))
-    shape = jnp.broadcast_shapes(corner[0].shape, _in_a_row(model.outer).shape)
-    return Boxes(corner, drift, jnp.broadcast_to(_in_a_row(model.outer), shape), fixed.node)
+    vectors = motion.position, motion.drift
+    corner, drift = (tuple(map(_in_a_row, _corners(setting.bodies, vector))) for vector in vectors)
+    return Boxes(corner, drift, _in_a_row(setting.bodies.outer), setting.node)
 
 
-def _contacts(
-    fixed: tuple[Fixed, ...], boxes: tuple[Boxes, ...], environment: Environment, origin: Vector, shift: Vector
-) -> tuple[Vector, ...]:
-    """Forces on the nodes of all bodies, (layers, n)."""
-    ground = fixed[0].model.ground
-
-    def with_what_is_fixed(one: Boxes) -> Vector:
-        if ground is not None:
-            return contact.with_ground(one, ground, origin)
-        return contact.with_line(one, environment, shift)
-
-    felt = [with_what_is_fixed(one) for one in boxes]
-    for first in range(len(boxes)):
-        for second in range(first, len(boxes)):
-            if first == second and first > 0:
-                continue  # things do not fold onto themselves
-            one, other = _meeting(boxes[first], boxes[second], first == second)
-            felt[first], felt[second] = plus(felt[first], one), plus(felt[second], other)
-    return tuple(_on_nodes(one.model, force) for one, force in zip(fixed, felt, strict=True))
+def _contact(setting: Setting, boxes: Boxes) -> Vector:
+    """Forces on the nodes, (layers, n)."""
+    if setting.ground is not None:
+        felt = contact.with_ground(boxes, setting.ground, setting.origin)
+    else:
+        felt = contact.with_line(boxes, setting.environment, setting.shift)
+    # One answer for all robots of a batch, which are here together: often nobody needs it.
+    felt = plus(
+        felt,
+        jax.lax.cond(
+            contact.any_inside(boxes, setting.times),
+            lambda: contact.between_boxes(boxes, setting.times),
+            lambda: times(0.0, boxes.corner),
+        ),
+    )
+    return _on_nodes(setting.bodies, felt)
 
 
-def _meeting(first: Boxes, second: Boxes, same: bool) -> tuple[Vector, Vector]:
-    """Forces between two bodies on the corners of both; those of a body on itself count twice, as in EvoGym."""
-
-    def forces() -> tuple[Vector, Vector]:
-        on_first, on_second = contact.between_boxes(first, second, same)
-        if same:
-            return times(2.0, plus(on_first, on_second)), times(0.0, on_second)
-        back_on_second, back_on_first = contact.between_boxes(second, first, same)
-        return plus(on_first, back_on_first), plus(on_second, back_on_second)
-
-    def nothing() -> tuple[Vector, Vector]:
-        return times(0.0, first.corner), times(0.0, second.corner)
-
-    needed = contact.self_contact_possible(first) if same else contact.any_near(first, second)
-    # One answer for all robots of a batch, which are here together: mostly nobody needs it.
-    return jax.lax.cond(needed, forces, nothing)
-
-
-def _on_nodes(model: EvogymModel, corners: Vector) -> Vector:
+def _on_nodes(bodies: Joint, corners: Vector) -> Vector:
     """(4, cells) added up at the nodes, (layers, n)."""
-    cells = model.present.shape[:2]
-    return tuple(nodes_of_corners(part.reshape(4, *cells, *part.shape[2:]), model.layer, 2) for part in corners)
+    cells = bodies.rigid.shape[:2]
+    return tuple(nodes_of_corners(part.reshape(4, *cells, *part.shape[2:]), bodies.layer, 2) for part in corners)
 
 
-def _moved(fixed: Fixed, body: Body, force: Vector, environment: Environment, shift: Vector, substep: float) -> Body:
-    """A body one substep later."""
-    model = fixed.model
-    inverse_mass = model.inverse_mass
-    witness = body.position[0]
-    first_along = springs.between(_corners(model, body.position))
-    rest_length = springs.relaxed(fixed.goal, springs.length(first_along))
+def _moved(setting: Setting, motion: Motion, force: Vector, substep: float) -> Motion:
+    """One substep later."""
+    bodies, environment = setting.bodies, setting.environment
+    witness = motion.position[0]
+    first_along = springs.between(_corners(bodies, motion.position))
+    rest_length = springs.relaxed(setting.goal, springs.length(first_along))
     rest_length, force = materialize(witness, (rest_length, force))
-    height = None if model.ground is None else shift[1]
+    height = None if setting.ground is None else setting.shift[1]
 
     def acceleration(position: Vector, velocity: Vector) -> Vector:
-        along = springs.between(_corners(model, position))
-        pulls = materialize(witness, springs.tensions(model.stiffness, rest_length, along))
+        along = springs.between(_corners(bodies, position))
+        pulls = materialize(witness, springs.tensions(bodies.stiffness, rest_length, along))
         corners = materialize(witness, springs.on_corners(pulls))
-        spring = tuple(nodes_of_corners(part, model.layer, 2) for part in corners)
+        spring = tuple(nodes_of_corners(part, bodies.layer, 2) for part in corners)
         total = plus(plus(spring, force), times(-DRAG, velocity))
         total = total[0], total[1] - environment.gravity
         if height is not None:
             total = plus(total, _floor(position[1] + height, velocity[0]))
-        return materialize(witness, times(inverse_mass, total))
+        return materialize(witness, times(bodies.inverse_mass, total))
 
-    position, velocity = _runge_kutta(acceleration, body.position, body.velocity, substep)
+    position, velocity = _runge_kutta(acceleration, motion.position, motion.velocity, substep)
     position, velocity = materialize(witness, (position, velocity))
-    position = _within_limits(model, position)
-    drift = times(1 / substep, minus(position, body.position))
-    return materialize(witness, Body(position, velocity, drift))
+    position = _within_limits(bodies, position)
+    drift = times(1 / substep, minus(position, motion.position))
+    return materialize(witness, Motion(position, velocity, drift))
 
 
 def _floor(height: Array, speed: Array) -> Vector:
@@ -243,16 +252,16 @@ def _runge_kutta(
     return position, velocity
 
 
-def _within_limits(model: EvogymModel, position: Vector) -> Vector:
+def _within_limits(bodies: Joint, position: Vector) -> Vector:
     """After springs beyond their limits were pulled back: all springs at once, then the edges of rigid voxels, two and
     two (EvoGym takes those one after the other)."""
-    free = (model.inverse_mass > 0).astype(position[0].dtype)
+    free = (bodies.inverse_mass > 0).astype(position[0].dtype)
 
     def shifted(position: Vector, by: Vector) -> Vector:
-        moved = tuple(nodes_of_corners(part, model.layer, 2) for part in by)
+        moved = tuple(nodes_of_corners(part, bodies.layer, 2) for part in by)
         return plus(position, times(free, moved))
 
-    position = shifted(position, springs.beyond_limits(model, _corners(model, position)))
+    position = shifted(position, springs.beyond_limits(bodies, _corners(bodies, position)))
     for edges in ((springs.TOP, springs.LEFT), (springs.BOTTOM, springs.RIGHT)):
-        position = shifted(position, springs.beyond_rigid_limits(model, _corners(model, position), edges))
+        position = shifted(position, springs.beyond_rigid_limits(bodies, _corners(bodies, position), edges))
     return position
