@@ -203,7 +203,11 @@ def check_episode(
     for place, thing in enumerate(world.objects):
         unfit = thing.misfits(voxels.dimension)
         complaints += [(("world", "objects", str(place), name), reason) for name, reason in unfit]
-    occupied = isinstance(world.terrain, Sand) or world.objects or task.occupants(voxels.dimension, jnp.dtype(physics.precision))
+    occupied = (
+        isinstance(world.terrain, Sand)
+        or world.objects
+        or task.occupants(voxels.dimension, jnp.dtype(physics.precision))
+    )
     if physics.implementation == "fused" and occupied:
         text = "'fused' moves one robot on its ground, and there is more in this world; use 'auto' or 'xla'"
         complaints.append((("physics", "implementation"), text))
