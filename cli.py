@@ -5,16 +5,27 @@ from __future__ import annotations
 import math
 import os
 import sys
+from typing import Any
 
 import click
 
+from vsr.experiments import stopping
+
 
 class _Commands(click.Group):
-    """A group whose commands never show a traceback for what a user can mend."""
+    """A group whose commands never show a traceback for what a user can mend, and hear Ctrl-C at any time."""
+
+    def main(self, args: Any = None, *more: Any, **options: Any) -> Any:
+        if args is None:  # the arguments of this process
+            stopping.listen()
+        return super().main(args, *more, **options)
 
     def invoke(self, ctx: click.Context):
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo(stopping.situation(), err=True)
+            ctx.exit(stopping.EXIT_CODE)
         except OSError as error:
             if error.filename is None:
                 raise
@@ -32,7 +43,11 @@ class _Commands(click.Group):
 
 def _what_users_mend() -> tuple[type[Exception], ...]:
     """Kinds of errors, of the modules that are loaded: help must not load them."""
-    places = (("vsr.experiments.config.problems", "UserError"), ("vsr.spec", "Impractical"))
+    places = (
+        ("vsr.experiments.config.problems", "UserError"),
+        ("vsr.spec", "Impractical"),
+        ("vsr.arrays", "Damaged"),
+    )
     return tuple(getattr(sys.modules[module], name) for module, name in places if module in sys.modules)
 
 
@@ -84,11 +99,14 @@ DEVICE = click.option(
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="vsr")
 def main() -> None:
-    """Simulate and evolve voxel-based soft robots."""
+    """Simulate and evolve voxel-based soft robots.
+
+    NAME instead of a file is one that is shipped; `vsr list configs` shows them.
+    """
 
 
 @main.command()
-@click.argument("config", metavar="CONFIG.yaml|RUN")
+@click.argument("config", metavar="CONFIG.yaml|NAME|RUN")
 @SEEDS
 @SEED
 @SETTINGS
@@ -134,7 +152,7 @@ def evolve(
 
 
 @main.command()
-@click.argument("config", metavar="CONFIG.yaml|SWEEP")
+@click.argument("config", metavar="CONFIG.yaml|NAME|SWEEP")
 @click.option(
     "--sweep", "sweeps", metavar="PATH=VALUE,VALUE", multiple=True, help="A value that varies; may be repeated."
 )
@@ -230,7 +248,7 @@ def reproduce(
 
 
 @main.command()
-@click.argument("given", metavar="RUN|ROBOT.yaml...", nargs=-1, required=True)
+@click.argument("given", metavar="RUN|ROBOT.yaml|NAME...", nargs=-1, required=True)
 @click.option(
     "--factors", default=(1, 2, 4, 8), type=_Factors(), metavar="N,N,...", help="Times finer; 1,2,4,8 by default."
 )
@@ -254,7 +272,7 @@ def refine(
 
 
 @main.command()
-@click.argument("robot", metavar="ROBOT.yaml")
+@click.argument("robot", metavar="ROBOT.yaml|NAME")
 @click.option("--json", "as_json", is_flag=True, help="Print the measures as JSON.")
 @click.option("--out", metavar="FILE.gif|.png", help="Draw the motion: a GIF, or a PNG strip of six moments.")
 def simulate(robot: str, as_json: bool, out: str | None) -> None:
@@ -266,14 +284,15 @@ def simulate(robot: str, as_json: bool, out: str | None) -> None:
     prepare()
     keep_compiled_programs()
     scene, outcome = work.run(robot, out)
+    evolution = work.evolved(robot, outcome)
     if as_json:
-        click.echo(work.as_json(scene, outcome))
+        click.echo(work.as_json(scene, outcome, evolution))
     else:
-        show_outcome(robot, scene, outcome, out)
+        show_outcome(robot, scene, outcome, out, evolution)
 
 
 @main.command()
-@click.argument("given", metavar="ROBOT.yaml|RUN...", nargs=-1, required=True)
+@click.argument("given", metavar="ROBOT.yaml|NAME|RUN...", nargs=-1, required=True)
 @click.option(
     "--seconds",
     type=_Seconds(),
@@ -382,7 +401,7 @@ def watch(run: str, port: int, seconds: float, open_page: bool, wait: bool) -> N
 
 
 @main.command()
-@click.argument("config", metavar="FILE.yaml")
+@click.argument("config", metavar="FILE.yaml|NAME")
 @SETTINGS
 def check(config: str, settings: tuple[str, ...]) -> None:
     """Check an experiment or scene: build and trace everything, run nothing."""
@@ -390,6 +409,30 @@ def check(config: str, settings: tuple[str, ...]) -> None:
     from vsr.experiments.console import show_pairs
 
     show_pairs(f"{config}: sound", check_file(config, settings))
+
+
+@main.command()
+@click.argument("config", metavar="[CONFIG.yaml|NAME]", required=False)
+@SETTINGS
+@click.option("--minutes", type=click.FloatRange(0, 10_000), default=5.0, show_default=True, help="How long to try.")
+@click.option("--trials", type=click.IntRange(min=1), metavar="N", help="So many of each kind, however long it takes.")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, metavar="S")
+@click.option("--only", multiple=True, metavar="KIND[:NUMBER]", help="One kind of fault, or one trial of it.")
+@click.option("--json", metavar="FILE.json", help="Write all figures and failures as JSON.")
+def torture(
+    config: str | None,
+    settings: tuple[str, ...],
+    minutes: float,
+    trials: int | None,
+    seed: int,
+    only: tuple[str, ...],
+    json: str | None,
+) -> None:
+    """Try to break runs on this computer, in a folder of its own: kills, full disks, damaged files, strange inputs."""
+    from vsr.experiments.torture.command import TortureOptions
+    from vsr.experiments.torture.command import torture as work
+
+    sys.exit(work(TortureOptions(config, settings, minutes, trials, seed, only, json)))
 
 
 @main.command()
@@ -507,7 +550,7 @@ def report(runs: tuple[str, ...], out: str | None) -> None:
 
 
 @main.command()
-@click.argument("config", metavar="CONFIG.yaml")
+@click.argument("config", metavar="CONFIG.yaml|NAME")
 @click.option("--json", "json_file", metavar="FILE", help="Write all poses as JSON.")
 @click.option("--out", metavar="FILE.html|.gif|.png", help="Draw the poses.")
 @DEVICE
@@ -527,7 +570,7 @@ def reach(config: str, json_file: str | None, out: str | None, device: str | Non
 @click.argument("kind", required=False)
 @PLUGINS
 def list_components(kind: str | None, plugins: tuple[str, ...]) -> None:
-    """List every component with its parameters, or those of one KIND."""
+    """List every component with its parameters, or those of one KIND; `configs`: the shipped files."""
     from vsr.experiments.terminal import show_catalogue
 
     show_catalogue(kind, plugins)
@@ -597,11 +640,12 @@ def bench(
 @main.command()
 @click.option(
     "--suite",
-    type=click.Choice(["2d", "lattice", "sand", "fluid"]),
+    type=click.Choice(["2d", "lattice", "sand", "fluid", "trust"]),
     default="2d",
     show_default=True,
     help="Voxel robots against the original simulator's data, mass-spring lattices against theory and measurement, "
-    "grains against the laws of granular matter, or fluid in chambers against hydrostatics.",
+    "grains against the laws of granular matter, fluid in chambers against hydrostatics, or hard robots by the "
+    "thousand, of which none may be broken and not reported as failed.",
 )
 @click.option(
     "--reference",
@@ -621,13 +665,20 @@ def bench(
     is_flag=True,
     help="Of sand: larger scenes in 3-D, each in three packings, instead of the usual checks. For a GPU.",
 )
-def validate(suite: str, reference: str | None, json_file: str | None, plots: str | None, large: bool) -> None:
+@click.option(
+    "--scale",
+    type=click.Choice(["quick", "full"]),
+    help="Of trust: small robots for some minutes of two cores (the default), or up to 400 voxels, for a GPU.",
+)
+def validate(
+    suite: str, reference: str | None, json_file: str | None, plots: str | None, large: bool, scale: str | None
+) -> None:
     """Compare the physics with the original simulator, lattices with theory, grains and fluid with their laws."""
     from vsr.experiments.devices import prepare
     from vsr.experiments.validate import validate_command
 
     prepare()
-    validate_command(suite, reference, json_file, plots, large)
+    validate_command(suite, reference, json_file, plots, large, scale)
 
 
 if __name__ == "__main__":

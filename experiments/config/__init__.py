@@ -24,7 +24,9 @@ __all__ = [
     "ConfigError",
     "Problem",
     "UserError",
+    "dump_plain",
     "dump_yaml",
+    "evolves",
     "load",
     "load_experiment",
     "load_scene",
@@ -52,7 +54,7 @@ def load(path: str | Path, settings: Sequence[str] = ()) -> Scene | Experiment:
     """Whatever a file describes: an experiment if the robot in it evolves or it names a search, else a scene."""
     document = read_yaml(path)
     override(document, settings)
-    return _described(document, Experiment if _evolves(document.data) else Scene)
+    return _described(document, Experiment if evolves(document.data) else Scene)
 
 
 def parse_scene(text: str, file: str = "<text>") -> Scene:
@@ -70,7 +72,7 @@ def _described(document: Document, kind: type[Described]) -> Described:
     return check(document, kind)
 
 
-def _evolves(data: Any) -> bool:
+def evolves(data: Any) -> bool:
     """Whether a document has what only an experiment has: a search, or a robot that is not settled."""
     if not isinstance(data, dict):
         return False
@@ -87,7 +89,12 @@ def _evolves(data: Any) -> bool:
 
 def dump_yaml(spec: Spec) -> str:
     """A description as YAML that reads back to the same description."""
-    return yaml.dump(spec.to_plain(), Dumper=_Dumper, sort_keys=False, default_flow_style=None, allow_unicode=True)
+    return dump_plain(spec.to_plain())
+
+
+def dump_plain(data: Any) -> str:
+    """Mappings, lists, numbers and text as YAML that reads back to the same."""
+    return yaml.dump(data, Dumper=_Dumper, sort_keys=False, default_flow_style=None, allow_unicode=True)
 
 
 _SafeDumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)

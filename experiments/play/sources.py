@@ -8,11 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
+from vsr.arrays import Damaged, read_arrays
 from vsr.experiments.config import UserError, load, load_scene
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.runs import Run, read_run
 from vsr.experiments.runs.best_robots import leading
 from vsr.experiments.runs.folder import robot_file
+from vsr.experiments.shipped import SCENE, find_config
 from vsr.scene import Scene
 
 
@@ -36,7 +38,7 @@ def read_sources(given: Sequence[str], *, seed: int | None = None, generations: 
             f"{', '.join(given)}: --seed and --generation choose among a run's robots; this is no run folder"
         )
     sources = []
-    paths = [Path(name) for name in given]
+    paths = [find_config(name, SCENE, folders=True) for name in given]
     for path, name in zip(paths, _short_names(paths), strict=True):
         if path.is_dir():
             run = read_run(path)
@@ -108,12 +110,12 @@ def _of_generation(run: Run, index: int, generation: int) -> Scene:
     if before:
         place = generation - int(before[-1].stem)
         try:
-            with np.load(before[-1], allow_pickle=False) as stored:
-                parts = [name for name in stored.files if name.startswith("best_genes.")]
-                if parts and place < stored[parts[0]].shape[1]:
-                    genes = {name.removeprefix("best_genes."): stored[name][index, place] for name in parts}
-        except (OSError, ValueError, KeyError, EOFError) as error:
-            raise UserError(f"{before[-1]}: cannot be read: {error}") from None
+            stored = read_arrays(before[-1]).arrays
+        except Damaged as error:
+            raise UserError(f"{error}; another --generation may be whole") from None
+        parts = [name for name in stored if name.startswith("best_genes.")]
+        if parts and place < stored[parts[0]].shape[1]:
+            genes = {name.removeprefix("best_genes."): stored[name][index, place] for name in parts}
     scene = None if genes is None else run.experiment.scene(genes)
     if scene is None:
         raise UserError(f"{run.path}: the robot of generation {generation} is not kept in lineage/")

@@ -201,7 +201,7 @@ def recording_of(
 
     def seen_of(state):
         seen = engine.voxel_motion(model, environment, state)
-        return seen.velocity, seen.size_ratio, seen.touching, (engine.failure(state) > 0).any()
+        return seen.velocity, seen.size_ratio, seen.touching, (engine.failure(model, state) > 0).any()
 
     velocity, ratio, touching, diverged = map(np.asarray, jax.jit(jax.vmap(seen_of))(trajectory.state))
     touched = touched_by_grains(trajectory)
