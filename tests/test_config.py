@@ -47,8 +47,8 @@ def test_plain_values_mean_what_they_look_like(text, value):
 
 def test_every_line_is_known():
     document = parse_yaml("a:\n  b: 1\n  c:\n    - x\n    - y: 2\n")
-    assert document.lines[("a", "b")] == 2
-    assert document.lines[("a", "c", 1, "y")] == 5
+    assert document.line_of(("a", "b")) == 2
+    assert document.line_of(("a", "c", 1, "y")) == 5
     assert document.line_of(("a", "b", "unknown")) == 2
 
 
@@ -270,7 +270,7 @@ EXPERIMENT = "robot:\n  body: {shape: aa}\n  controller: phases\n"
         (EXPERIMENT, ["generations=[1"], "--set generations=[1:1: this is not valid YAML"),
         (EXPERIMENT, ["robot.body.shape.0.1=3"], "--set robot.body.shape.0.1=3: 'robot.body.shape' holds 'aa'"),
         (EXPERIMENT, ["seeds=[1, 1]"], "--set seeds=[1, 1]: seeds: a seed is named twice"),
-        (EXPERIMENT, ["seeds=0"], "--set seeds=0: seeds: 0 given; it should be a list"),
+        (EXPERIMENT, ["seeds=0"], "--set seeds=0: seeds: 0 given; it should be a number n from 1 to 100,000 for the seeds 0 to n-1, or a list of seeds"),
         (EXPERIMENT, ["generations=10000000000"], "--set generations=10000000000: generations: 2.5e+12 individuals in all"),
         (EXPERIMENT, ["fitness=speed"], "--set fitness=speed: fitness.measure: unknown measure 'speed'"),
         (EXPERIMENT, ["physics.substeps=1"], "--set physics.substeps=1: physics.substeps: 1 substep of 16.67 ms would blow up"),

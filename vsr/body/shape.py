@@ -128,10 +128,10 @@ class Body(Displayed, Spec):
 
         In 3-D rows go along y, the row of the smallest y first.
         """
-        symbols = list(self.materials)
+        place = {symbol: index for index, symbol in enumerate(self.materials)}
 
         def indices(row: str) -> list[int]:
-            return [symbols.index(symbol) if symbol in self.materials else -1 for symbol in row]
+            return [place.get(symbol, -1) for symbol in row]
 
         levels: Any = [self.shape] if self.dimension == 2 else self.shape[::-1]
         cells = np.array([[indices(row) for row in reversed(level)] for level in levels], dtype=np.int32)
