@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from vsr.body import Body, Masses, Material
 from vsr.body.shape import leaks
@@ -22,13 +22,15 @@ from vsr.controllers import CONTROLLERS, Controller, ControllerSpec, Sine
 from vsr.display import Displayed
 from vsr.environment import Environment
 from vsr.episode import Scenario, Schedule, Trajectory, begin, record, rollout, scenario_of
-from vsr.physics.engine import ENGINES, AnyModel, assemble_body, stability_bound
+from vsr.objects import Object
+from vsr.physics.engine import ENGINES, AnyModel, assemble_body, engine_of, stability_bound
 from vsr.physics.failure import Failure
 from vsr.physics.grains import GrainsSeen
 from vsr.physics.grains.bed import sand_bed
+from vsr.physics.objects import Companion, Objects, build_solids
 from vsr.physics.substeps import choose_substeps, whole_substeps
 from vsr.spec import Count, OneOf, Real, Seconds, Spec, misfit
-from vsr.tasks import TASKS, Locomotion, Placement, Task, place
+from vsr.tasks import TASKS, Locomotion, Placement, Task, move_rigidly, place
 from vsr.tasks.measures import USUAL
 from vsr.terrain import TERRAINS, AnyGround, Flat, Sand
 from vsr.terrain.sand import MOST_GRAINS
@@ -60,6 +62,17 @@ class World(Spec):
     """the ground; null for free space"""
     gravity: Annotated[Real, Field(ge=0)] = 9.8
     """downwards [m/s²]; 110 for evogym masses"""
+    objects: tuple[Object, ...] = ()
+    """things that robots touch, rigid or soft, free or fixed"""
+
+    @field_validator("objects")
+    @classmethod
+    def _named_once(cls, objects: tuple[Object, ...]) -> tuple[Object, ...]:
+        names = [one.name for one in objects]
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise ValueError(f"'{twice[0]}' is the name of {names.count(twice[0])} objects: give each one of its own")
+        return objects
 
     def build(self, dtype: jnp.dtype | type = jnp.float32) -> Environment:
         """The array form."""
@@ -75,13 +88,36 @@ class World(Spec):
 
     def occupants(self, voxels: Voxels, schedule: Schedule, dtype: jnp.dtype | type = jnp.float32) -> dict[str, Any]:
         """What moves here besides robots, for robots of such voxels (vsr.physics.coupled.Occupant)."""
+        found: dict[str, Any] = {}
+        if self.objects:
+            found["objects"] = build_objects(self.objects, voxels.dimension, dtype)
         if not isinstance(self.terrain, Sand):
-            return {}
+            return found
         bed = sand_bed(self.terrain, voxels.dimension, self.gravity, voxels.voxel_side, dtype)
         # Finer steps are finer for grains too: as many substeps as usual are in one of theirs.
         stride = max(1, int(self.longest_step / schedule.substep + 1e-6))
         implementation = "xla" if schedule.implementation == "xla" else "auto"
-        return {"sand": replace(bed, stride=stride, implementation=implementation)}
+        return {"sand": replace(bed, stride=stride, implementation=implementation), **found}
+
+
+def build_objects(objects: Iterable[Object], dimension: int, dtype: jnp.dtype | type = jnp.float32) -> Objects:
+    """Described things as arrays."""
+    objects = list(objects)
+    return Objects(build_solids(objects, dimension, dtype), tuple(_soft(one, dtype) for one in objects if one.body))
+
+
+def _soft(thing: Object, dtype: jnp.dtype | type) -> Companion:
+    """A soft thing at its place."""
+    assert thing.body is not None
+    model = assemble_body(thing.body, dtype=jnp.dtype(dtype))
+    engine = engine_of(model)
+    yaw = jnp.radians(thing.yaw) if thing.yaw else None
+    state = move_rigidly(model, engine.rest_state(model), tilt=jnp.radians(thing.tilt), yaw=yaw)
+    low, high = engine.bounding_box(model, state)
+    shift = jnp.asarray(thing.position, low.dtype) - 0.5 * (low + high)
+    velocity = None if thing.velocity is None else jnp.asarray(thing.velocity, low.dtype)
+    state = move_rigidly(model, state, shift=shift, velocity=velocity)
+    return Companion(model, state, None, thing.name, engine)
 
 
 class Physics(Spec):
@@ -164,7 +200,10 @@ def check_episode(
         complaints.append((("physics", "substeps"), str(error)))
     refused = ENGINES[voxels.masses].check(materials, physics.integrator, physics.implementation)
     complaints += [(("physics", name), reason) for name, reason in refused.items()]
-    occupied = isinstance(world.terrain, Sand) or task.occupants(voxels.dimension, jnp.dtype(physics.precision))
+    for place, thing in enumerate(world.objects):
+        unfit = thing.misfits(voxels.dimension)
+        complaints += [(("world", "objects", str(place), name), reason) for name, reason in unfit]
+    occupied = isinstance(world.terrain, Sand) or world.objects or task.occupants(voxels.dimension, jnp.dtype(physics.precision))
     if physics.implementation == "fused" and occupied:
         text = "'fused' moves one robot on its ground, and there is more in this world; use 'auto' or 'xla'"
         complaints.append((("physics", "implementation"), text))

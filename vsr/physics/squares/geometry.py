@@ -70,6 +70,17 @@ def corner_levers(model: SquareModel, state: SquareState) -> Array:
     return turn(rotation, model.mass_offset + signs * model.half_side[..., None])
 
 
+def vertex_levers(model: SquareModel, state: SquareState) -> Array:
+    """The lattice vertex of each cluster, seen from the cluster's centre [m], (layers, rows+1, columns+1, 2).
+
+    It is the outer corner of all masses that are welded there.
+    """
+    _, rows, columns = model.cluster_mass.shape
+    up, right = jnp.meshgrid(jnp.arange(rows), jnp.arange(columns), indexing="ij")
+    vertex = model.voxel_side * jnp.stack([right, up], -1)
+    return turn(state.rotation, vertex - model.rest_position)
+
+
 def area_ratio(model: SquareModel, motion: MassMotion) -> Array:
     """Area of the quadrilateral of a voxel's outer corners over its area at rest, (rows, columns)."""
     corner = voxel_corners(model, motion)
