@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from vsr.episode import Schedule
 from vsr.evo import OPTIMISERS, Optimiser
@@ -14,8 +15,9 @@ from vsr.experiments.encodings import EvolvedRobot
 from vsr.experiments.evaluation import EvaluationOptions
 from vsr.physics.engine import ENGINES
 from vsr.scene import Physics, Scene, World, check_episode, plan
-from vsr.spec import Count, OneOf, Real, Spec, misfit, suggest
+from vsr.spec import Count, OneOf, Real, Spec, clipped, misfit, suggest
 from vsr.tasks import TASKS, Locomotion, Task
+from vsr.usual import with_usual
 
 MOST_SEEDS = 100_000
 MOST_EVALUATIONS = 2**31 - 1
@@ -41,15 +43,19 @@ def _read_fitness(value: Any) -> Any:
 
 
 def _read_seeds(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return value
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_SEEDS:
         return tuple(range(value))
-    return value
+    raise PydanticCustomError(
+        "seeds", f"Input should be a number n from 1 to {MOST_SEEDS:,} for the seeds 0 to n-1, or a list of seeds"
+    )
 
 
 Seed = Annotated[Count, Field(ge=0, lt=2**32)]
 Seeds = Annotated[
     tuple[Seed, ...],
-    Field(min_length=1),
+    Field(min_length=1, max_length=MOST_SEEDS),
     BeforeValidator(_read_seeds, json_schema_input_type=Annotated[tuple[Seed, ...], Field(min_length=1)] | int),
 ]
 
@@ -88,12 +94,20 @@ class Experiment(Spec):
     def _possible(self) -> Experiment:
         body = self.robot.body
         cells = body.possible.shape
+        world, physics = with_usual(body, self.world, self.physics)
+        object.__setattr__(self, "world", world)  # frozen for everyone else
+        object.__setattr__(self, "physics", physics)
         complaints = check_episode(body, body.materials.values(), cells, self.world, self.task, self.physics)
         known = self.known_measures()
         used = [(("fitness", "measure"), self.fitness.measure), *((("ea",), name) for name in self.ea.descriptors)]
         complaints += [
-            (path, f"unknown measure '{name}'{suggest(name, known)}") for path, name in used if name not in known
+            (path, f"unknown measure '{clipped(name)}'{suggest(name, known)}")
+            for path, name in used
+            if name not in known
         ]
+        if self.evaluation.refine is not None and ENGINES[body.masses].fixed_substep is not None:
+            text = f"{body.masses} masses have substeps of one length only: leave it out"
+            complaints.append((("evaluation", "refine"), text))
         evaluations = self.ea.n_pop * self.generations
         if evaluations > MOST_EVALUATIONS:
             text = f"{evaluations:.3g} individuals in all for each seed; at most {MOST_EVALUATIONS:.3g}"

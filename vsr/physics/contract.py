@@ -111,6 +111,8 @@ class Engine(Protocol):
 
     usual_integrator: str
     """where none is asked for"""
+    fixed_substep: float | None
+    """the only length of a substep that there is [s]; None if short enough is good enough"""
 
     # from a description to arrays
 
@@ -261,7 +263,7 @@ class Engine(Protocol):
         ...
 
     def failure(self, model: Any, state: Any) -> Array:
-        """What befell each part: not finite, exploded, corner of a voxel that is inverted, or 0 (vsr.physics.failure)."""
+        """What befell each part: not finite, exploded, of a voxel that is inverted, or 0 (vsr.physics.failure)."""
         ...
 
     def broken_springs(self, model: Any, state: Any) -> Array | None:

@@ -43,7 +43,7 @@ def first_of(before: Array, later: Array) -> Array:
 
 
 def gravest(failures: Array) -> Array:
-    """Of all that befell parts of a robot or a world, the one that counts, 0 if nothing did, (); failures: any shape."""
+    """Of all that befell parts of a robot or world, the one that counts, 0 if nothing did, (); failures: any shape."""
     nothing = len(Failure)
     least = jnp.where(failures > 0, failures, nothing).min()
     return jnp.where(least < nothing, least, 0)

@@ -70,7 +70,9 @@ def slower(kind: Kind) -> float:
     return (kind.side / 3) ** 0.5
 
 
-def _placed(kind: Kind, floor: float, model: AnyModel, tilt: Array, thrown: Array, floating: Array, key: Array) -> AnyState:
+def _placed(
+    kind: Kind, floor: float, model: AnyModel, tilt: Array, thrown: Array, floating: Array, key: Array
+) -> AnyState:
     """Over the ground, thrown at it, or far from it and shaken with no momentum in all."""
     engine, dtype = ENGINES[kind.masses], model.mass.dtype
     state = move_rigidly(model, engine.rest_state(model), tilt=tilt)
@@ -80,7 +82,12 @@ def _placed(kind: Kind, floor: float, model: AnyModel, tilt: Array, thrown: Arra
     down = jnp.zeros(kind.dimension, dtype).at[-1].set(-thrown)
     state = move_rigidly(model, state, shift=shift, velocity=down)
     mass = masses_of(model)
-    shaken = SHAKEN * slower(kind) * jax.random.normal(key, state.velocity.shape, dtype) * (model.inverse_mass > 0)[..., None]
+    shaken = (
+        SHAKEN
+        * slower(kind)
+        * jax.random.normal(key, state.velocity.shape, dtype)
+        * (model.inverse_mass > 0)[..., None]
+    )
     drift = (mass[..., None] * shaken).sum(tuple(range(mass.ndim))) / mass.sum()
     shaken = (shaken - drift) * (model.inverse_mass > 0)[..., None]
     return replace(state, velocity=state.velocity + jnp.where(floating, shaken, 0))

@@ -58,7 +58,12 @@ def _judged(kind: Kind, robot: Sample, reported: Failure, seen: dict[str, float]
         broken.append("inside out")
     if not seen["growth"] <= FROM_NOWHERE * energy:
         broken.append("energy from nowhere")
-    if robot.control == "passive" and kind.ground != "sand" and not kind.fluid and not seen["raised"] <= RAISED * energy:
+    if (
+        robot.control == "passive"
+        and kind.ground != "sand"
+        and not kind.fluid
+        and not seen["raised"] <= RAISED * energy
+    ):
         broken.append("too high or too fast")
     if not seen["deepest"] <= SUNK * kind.side:
         broken.append("sunk")

@@ -166,7 +166,9 @@ def _shape(world: WorldModel, state: WorldState) -> _Shape:
     model, environment = world.robots[0], world.environment
     corner, there = corners_of(model, state.robots[0]), model.present > 0
     size, at_corners = sizes(corner, _rest_sides(model))
-    return _Shape(jnp.where(there, size, 1).min(), jnp.where(there, at_corners, 1).min(), _depth(environment, corner, there))
+    return _Shape(
+        jnp.where(there, size, 1).min(), jnp.where(there, at_corners, 1).min(), _depth(environment, corner, there)
+    )
 
 
 def _depth(environment: Environment, corner: Array, there: Array) -> Array:
@@ -209,5 +211,3 @@ def _determinant(corner: Array, point: tuple[float, ...]) -> Array:
     if dimension == 2:
         return slopes[0][..., 0] * slopes[1][..., 1] - slopes[0][..., 1] * slopes[1][..., 0]
     return (slopes[0] * jnp.cross(slopes[1], slopes[2])).sum(-1)
-
-

@@ -76,7 +76,7 @@ class PointMaterials:
         constants = [spring_constants(material, voxel_side, dimension) for material in materials]
         forces = [material.max_force if material.actuation == "force" else 0.0 for material in materials]
         forces = [0.0 if material.fluid else force for material, force in zip(materials, forces, strict=True)]
-        still = [material.actuation == "force" or material.fluid is not None for material in materials]
+        still = [material.actuation != "area" or material.fluid is not None for material in materials]
         changes = [0.0 if rests else material.max_area_change for material, rests in zip(materials, still, strict=True)]
         limits = [np.inf if material.yield_force is None else material.yield_force for material in materials]
         return PointMaterials(
@@ -135,7 +135,7 @@ def assemble_points(
     """
     dimension, dtype = cells.ndim, table.mass.dtype
     present = (cells >= 0).astype(dtype)
-    layer = _layer_of_corners(cells >= 0, layers).astype(dtype)
+    layer = layer_of_corners(cells >= 0, layers).astype(dtype)
     corners = (2**dimension, *cells.shape)
     voxel = _of_voxels(table, cells)
     corner_masses, springs, found = jnp.broadcast_to(voxel.mass * present, corners), None, None
@@ -259,7 +259,7 @@ def layers_needed(present: np.ndarray) -> int:
     return int(_parts_at_corners(present, np)[:, present].max(initial=0)) + 1
 
 
-def _layer_of_corners(present: Array, layers: int) -> Array:
+def layer_of_corners(present: Array, layers: int) -> Array:
     """1 for the layer of each corner's node, (layers, corners, *cells); corners of empty cells see the first."""
     part = jnp.where(present, _parts_at_corners(present, jnp), 0)
     return part[None] == jnp.arange(layers).reshape(-1, *(1,) * part.ndim)

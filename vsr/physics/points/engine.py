@@ -31,6 +31,7 @@ class PointEngine:
     """Point masses in 2-D and 3-D, shared by voxels with a common face."""
 
     usual_integrator = USUAL_INTEGRATOR
+    fixed_substep: float | None = None
 
     advance = staticmethod(advance_through)
     layers_needed = staticmethod(layers_needed)

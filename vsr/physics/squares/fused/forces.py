@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.body.springs import SQUARE_GROUPS, Group
-from vsr.physics.actuation import inward_force
+from vsr.physics.actuation import inward_forces
 from vsr.physics.squares.limits import TINY, area_pressure, pressure_forces
 from vsr.physics.squares.scaffolding import LENGTH_KINDS, SIDE_ALONG, SIDE_SPRINGS
 
@@ -193,9 +193,8 @@ def _add_actuation(numbers: Numbers, masses: list[_Mass], control: Array, forces
     """Forces to the voxel's middle, if a material has force actuation."""
     if "max_force" not in numbers:
         return
-    middle: Any = tuple(sum(mass.center[axis] for mass in masses) / 4 for axis in (0, 1))
-    for k, mass in enumerate(masses):
-        inward = inward_force(control * numbers["max_force"], middle, mass.center)
+    pulls = inward_forces(control * numbers["max_force"], [mass.center for mass in masses])
+    for k, inward in enumerate(pulls):
         for axis in (0, 1):
             forces[k][axis] = forces[k][axis] + inward[axis]
 
