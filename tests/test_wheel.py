@@ -183,7 +183,7 @@ def test_runs_of_shipped_files(vsr, tmp_path):
     assert json.loads((run / "meta.json").read_text())["config"] == "quickstart, shipped with vsr"
     assert (run / "report.html").is_file()
     vsr("plot", run)
-    vsr("sweep", "quickstart", *small, "--sweep", "ea.n_pop=4,6")
+    vsr("sweep", "quickstart", *small, "--sweep", "ea.sigma=0.1,0.2")
     assert len(list((tmp_path / "runs" / "quickstart-sweep").glob("*/meta.json"))) == 2
 
 
