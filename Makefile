@@ -22,7 +22,11 @@ test: $(VENV)/.ready
 	$(RUN)/pyright
 	$(RUN)/python -m pytest -n 2 --dist loadfile
 
-test-full: $(VENV)/.ready
+$(VENV)/.oracles: $(VENV)/.ready
+	$(RUN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,oracles]"
+	touch $@
+
+test-full: $(VENV)/.oracles
 	$(RUN)/python -m pytest -n 2 --dist loadfile -m ''
 
 $(OLDEST)/.ready: pyproject.toml

@@ -5,16 +5,27 @@ from __future__ import annotations
 import math
 import os
 import sys
+from typing import Any
 
 import click
 
+from vsr.experiments import stopping
+
 
 class _Commands(click.Group):
-    """A group whose commands never show a traceback for what a user can mend."""
+    """A group whose commands never show a traceback for what a user can mend, and hear Ctrl-C at any time."""
+
+    def main(self, args: Any = None, *more: Any, **options: Any) -> Any:
+        if args is None:  # the arguments of this process
+            stopping.listen()
+        return super().main(args, *more, **options)
 
     def invoke(self, ctx: click.Context):
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo(stopping.situation(), err=True)
+            ctx.exit(stopping.EXIT_CODE)
         except OSError as error:
             if error.filename is None:
                 raise
@@ -32,7 +43,11 @@ class _Commands(click.Group):
 
 def _what_users_mend() -> tuple[type[Exception], ...]:
     """Kinds of errors, of the modules that are loaded: help must not load them."""
-    places = (("vsr.experiments.config.problems", "UserError"), ("vsr.spec", "Impractical"))
+    places = (
+        ("vsr.experiments.config.problems", "UserError"),
+        ("vsr.spec", "Impractical"),
+        ("vsr.arrays", "Damaged"),
+    )
     return tuple(getattr(sys.modules[module], name) for module, name in places if module in sys.modules)
 
 
@@ -269,10 +284,11 @@ def simulate(robot: str, as_json: bool, out: str | None) -> None:
     prepare()
     keep_compiled_programs()
     scene, outcome = work.run(robot, out)
+    evolution = work.evolved(robot, outcome)
     if as_json:
-        click.echo(work.as_json(scene, outcome))
+        click.echo(work.as_json(scene, outcome, evolution))
     else:
-        show_outcome(robot, scene, outcome, out)
+        show_outcome(robot, scene, outcome, out, evolution)
 
 
 @main.command()
@@ -327,6 +343,13 @@ def simulate(robot: str, as_json: bool, out: str | None) -> None:
     metavar="G",
     help="Of a run: the best so far at a generation; may be repeated, to see them side by side.",
 )
+@click.option(
+    "--cell",
+    "cells",
+    multiple=True,
+    metavar="[ARCHIVE:]I,J",
+    help="Of a run with archives: the elite of a cell, counted from 0 along each axis; may be repeated.",
+)
 def play(
     given: tuple[str, ...],
     seconds: float,
@@ -337,6 +360,7 @@ def play(
     grains: str,
     seed: int | None,
     generations: tuple[int, ...],
+    cells: tuple[str, ...],
 ) -> None:
     """Show robots, and the best of runs: a page for any browser, a film, or a strip of frames."""
     from vsr.experiments.devices import keep_compiled_programs, prepare
@@ -356,6 +380,7 @@ def play(
             overlays=overlays,
             seed=seed,
             generations=generations,
+            cells=cells,
         )
     )
     click.echo(f"drawn in {target}")
@@ -393,6 +418,30 @@ def check(config: str, settings: tuple[str, ...]) -> None:
     from vsr.experiments.console import show_pairs
 
     show_pairs(f"{config}: sound", check_file(config, settings))
+
+
+@main.command()
+@click.argument("config", metavar="[CONFIG.yaml|NAME]", required=False)
+@SETTINGS
+@click.option("--minutes", type=click.FloatRange(0, 10_000), default=5.0, show_default=True, help="How long to try.")
+@click.option("--trials", type=click.IntRange(min=1), metavar="N", help="So many of each kind, however long it takes.")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, metavar="S")
+@click.option("--only", multiple=True, metavar="KIND[:NUMBER]", help="One kind of fault, or one trial of it.")
+@click.option("--json", metavar="FILE.json", help="Write all figures and failures as JSON.")
+def torture(
+    config: str | None,
+    settings: tuple[str, ...],
+    minutes: float,
+    trials: int | None,
+    seed: int,
+    only: tuple[str, ...],
+    json: str | None,
+) -> None:
+    """Try to break runs on this computer, in a folder of its own: kills, full disks, damaged files, strange inputs."""
+    from vsr.experiments.torture.command import TortureOptions
+    from vsr.experiments.torture.command import torture as work
+
+    sys.exit(work(TortureOptions(config, settings, minutes, trials, seed, only, json)))
 
 
 @main.command()
@@ -456,25 +505,40 @@ def train(
 
 @main.command()
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
-@click.option("--out", default="fitness.png", metavar="FILE.png|.pdf|.svg", help="The figure; fitness.png by default.")
+@click.option(
+    "--out", metavar="FILE.png|.pdf|.svg", help="The figure; fitness.png by default, or archive.png with --archive."
+)
 @click.option(
     "--band",
     type=click.Choice(["sigma", "quartiles"]),
     default="sigma",
     help="Around the median over seeds: one standard deviation, as in the paper, or the quartiles.",
 )
-def plot(runs: tuple[str, ...], out: str, band: str) -> None:
-    """Plot the best fitness per generation, one curve per run."""
+@click.option("--archive", is_flag=True, help="Instead, maps of one run's archives, or its front of compromises.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), metavar="S", help="With --archive: of this seed, else the first."
+)
+def plot(runs: tuple[str, ...], out: str | None, band: str, archive: bool, seed: int | None) -> None:
+    """Plot the best fitness per generation, one curve per run; or maps of a run's archives."""
     from vsr.experiments.console import warn
     from vsr.experiments.files import target_file
-    from vsr.experiments.plot import curves
+    from vsr.experiments.plot.archives import plot_archives
+    from vsr.experiments.plot.curves import plot_runs
     from vsr.experiments.plot.figures import FORMATS
     from vsr.experiments.runs import read_run
 
-    target = target_file("--out", out, FORMATS)
+    if seed is not None and not archive:
+        raise click.UsageError("--seed goes with --archive: curves show all seeds")
+    if archive and len(runs) > 1:
+        raise click.UsageError(f"--archive draws one run; {len(runs)} given")
+    usual = "archive.png" if archive else "fitness.png"
+    target = target_file("--out", usual if out is None else out, FORMATS)
     read = [read_run(run) for run in runs]
     warn([warning for run in read for warning in run.warnings])
-    curves.plot_runs(read, target, band)  # pyright: ignore[reportArgumentType]
+    if archive:
+        plot_archives(read[0], read[0].index_of(seed), target)
+    else:
+        plot_runs(read, target, band)  # pyright: ignore[reportArgumentType]
     click.echo(f"drawn in {target}")
 
 
@@ -600,11 +664,12 @@ def bench(
 @main.command()
 @click.option(
     "--suite",
-    type=click.Choice(["2d", "lattice", "sand", "fluid"]),
+    type=click.Choice(["2d", "lattice", "sand", "fluid", "trust"]),
     default="2d",
     show_default=True,
     help="Voxel robots against the original simulator's data, mass-spring lattices against theory and measurement, "
-    "grains against the laws of granular matter, or fluid in chambers against hydrostatics.",
+    "grains against the laws of granular matter, fluid in chambers against hydrostatics, or hard robots by the "
+    "thousand, of which none may be broken and not reported as failed.",
 )
 @click.option(
     "--reference",
@@ -624,13 +689,20 @@ def bench(
     is_flag=True,
     help="Of sand: larger scenes in 3-D, each in three packings, instead of the usual checks. For a GPU.",
 )
-def validate(suite: str, reference: str | None, json_file: str | None, plots: str | None, large: bool) -> None:
+@click.option(
+    "--scale",
+    type=click.Choice(["quick", "full"]),
+    help="Of trust: small robots for some minutes of two cores (the default), or up to 400 voxels, for a GPU.",
+)
+def validate(
+    suite: str, reference: str | None, json_file: str | None, plots: str | None, large: bool, scale: str | None
+) -> None:
     """Compare the physics with the original simulator, lattices with theory, grains and fluid with their laws."""
     from vsr.experiments.devices import prepare
     from vsr.experiments.validate import validate_command
 
     prepare()
-    validate_command(suite, reference, json_file, plots, large)
+    validate_command(suite, reference, json_file, plots, large, scale)
 
 
 if __name__ == "__main__":

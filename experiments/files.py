@@ -12,7 +12,9 @@ from typing import IO, Any
 
 import numpy as np
 
+from vsr.arrays import packed
 from vsr.experiments.config.problems import UserError
+from vsr.experiments.stopping import removed_if_stopped
 
 TEMPORARY = ".partial"
 """How the name of a file that is still being written ends."""
@@ -34,11 +36,12 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:
     """Let `write` fill a file that appears under its name only when it is whole and on disk."""
     partial = path.with_name(path.name + TEMPORARY)
     try:
-        with partial.open("wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
+        with removed_if_stopped(partial):
+            with partial.open("wb") as file:
+                write(file)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
@@ -54,8 +57,9 @@ def replacing(target: Path) -> Iterator[Path]:
     """
     partial = target.with_name(f".{target.stem}.partial{target.suffix}")
     try:
-        yield partial
-        partial.replace(target)
+        with removed_if_stopped(partial):
+            yield partial
+            partial.replace(target)
     except OSError as error:
         raise UserError(f"{target}: cannot be written: {error.strerror or error}") from None
     finally:
@@ -81,9 +85,11 @@ def without_nan(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    """A whole npz file, or nothing."""
-    write_atomically(path, lambda file: np.savez_compressed(file, **arrays))  # pyright: ignore[reportArgumentType]
+def write_arrays(path: Path, arrays: dict[str, np.ndarray], label: dict[str, Any] | None = None) -> str:
+    """A whole npz file, or nothing; label: what `vsr.arrays.read_arrays` is to tell of it. Returns its check sum."""
+    data, digest = packed(arrays, label)
+    write_atomically(path, lambda file: _put(file, data))
+    return digest
 
 
 def read_json_lines(path: Path) -> Iterator[tuple[int, dict | None]]:

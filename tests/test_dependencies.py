@@ -11,7 +11,7 @@ from conftest import ROOT
 from oldest import BUILD, EXTRAS, REQUIRED, bound_of, name_of, oldest
 
 PACKAGE = ("vsr", "evo", "experiments", "cli.py")
-OPTIONAL = ("mesh", "slurm", "video")
+OPTIONAL = ("mesh", "slurm", "video", "es")
 TOOLS = {"pytest": "pytest", "pytest-xdist": "-n 2", "ruff": "ruff check", "pyright": "pyright"}
 """Of the test extra, with the words that call them in the Makefile."""
 

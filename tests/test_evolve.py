@@ -232,10 +232,10 @@ def test_a_second_start_loads_what_the_first_compiled(tiny, whole, tmp_path, mon
     assert int(searches[0].generation) == 1
     monkeypatch.undo()
     folder = tmp_path / "store"
-    shutil.copytree(cache_folder() / "evolutions", folder / "evolutions")
+    shutil.copytree(cache_folder() / "evolutions", folder)
     monkeypatch.setattr(programs, "_folder", lambda: folder)
     assert programs.recall(experiment) is not None
-    for file in (folder / "evolutions").iterdir():
+    for file in folder.glob("*.programs"):
         file.write_bytes(file.read_bytes()[:1000])
     assert programs.recall(experiment) is None  # torn, so gone
     before = programs._fingerprint(experiment)
@@ -397,7 +397,7 @@ def test_torn_lines_and_half_checkpoints_are_told_and_skipped(whole, tmp_path, c
     assert "statistics.jsonl:11: not a whole line; skipped" in read_run(path).warnings[0]
     evolve(EvolveOptions(str(path), resume=True))
     output = capsys.readouterr().out
-    assert "00000005.npz: not a whole checkpoint" in output
+    assert "00000005.npz: damaged (its end is missing or changed); skipped" in output
     assert "statistics.jsonl:11: not a whole line; dropped" in output
     assert not list(path.rglob("*.partial"))
     assert_same_run(path, whole)

@@ -85,7 +85,7 @@ def test_the_wheel_has_all_of_the_package_and_nothing_else(wheel):
         assert f"vsr/{name}" in ours  # behind links
     with zipfile.ZipFile(wheel) as archive:
         metadata = archive.read(f"{DIST_INFO}/METADATA").decode().splitlines()
-        assert "vsr = vsr.cli:main" in archive.read(f"{DIST_INFO}/entry_points.txt").decode()
+        assert "vsr = vsr.__main__:main" in archive.read(f"{DIST_INFO}/entry_points.txt").decode()
     needed = {name_of(line.split(": ")[1]) for line in metadata if line.startswith("Requires-Dist") and ";" not in line}
     assert needed == {name_of(requirement) for requirement in REQUIRED}
 

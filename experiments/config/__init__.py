@@ -13,7 +13,8 @@ from vsr.experiments.config.check import check
 from vsr.experiments.config.overrides import override
 from vsr.experiments.config.plugins import load_plugins
 from vsr.experiments.config.problems import ConfigError, Problem, UserError
-from vsr.experiments.config.yaml_reader import Document, parse_yaml, read_yaml
+from vsr.experiments.config.yaml_reader import parse_yaml, read_yaml
+from vsr.experiments.config.yaml_values import Document
 from vsr.experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
 from vsr.experiments.experiment import Experiment
 from vsr.scene import Scene
@@ -23,6 +24,7 @@ __all__ = [
     "ConfigError",
     "Problem",
     "UserError",
+    "dump_plain",
     "dump_yaml",
     "evolves",
     "load",
@@ -82,15 +84,24 @@ def evolves(data: Any) -> bool:
         return True
     kind = controller.get("type") if isinstance(controller, dict) else controller
     without_weights = kind == "mlp" and "weights" not in (controller if isinstance(controller, dict) else {})
-    return without_weights or (kind in EVOLVED_CONTROLLERS and kind not in CONTROLLERS)
+    return without_weights or (isinstance(kind, str) and kind in EVOLVED_CONTROLLERS and kind not in CONTROLLERS)
 
 
 def dump_yaml(spec: Spec) -> str:
     """A description as YAML that reads back to the same description."""
-    return yaml.dump(spec.to_plain(), Dumper=_Dumper, sort_keys=False, default_flow_style=None, allow_unicode=True)
+    return dump_plain(spec.to_plain())
 
 
-class _Dumper(yaml.SafeDumper):
+def dump_plain(data: Any) -> str:
+    """Mappings, lists, numbers and text as YAML that reads back to the same."""
+    return yaml.dump(data, Dumper=_Dumper, sort_keys=False, default_flow_style=None, allow_unicode=True)
+
+
+_SafeDumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+"""libyaml's where PyYAML has it, which is several times as fast."""
+
+
+class _Dumper(_SafeDumper):
     """Quotes what the reader would take for a number but YAML 1.1 would not."""
 
 

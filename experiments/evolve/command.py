@@ -39,7 +39,7 @@ from vsr.experiments.runs.meta import describe_start, differences
 from vsr.experiments.runs.ranks import middle
 from vsr.experiments.runs.stats import GenerationStats, gathered
 from vsr.experiments.shipped import EXPERIMENT, find_config, source_of
-from vsr.experiments.stopping import stopping_politely
+from vsr.experiments.stopping import EXIT_CODE, if_stopped, leave_if_asked, stopping_politely
 from vsr.scene import precision
 
 CURVE = "fitness.png"
@@ -85,7 +85,7 @@ class _Stop(Exception):
 class Stopped(UserError):
     """The user has stopped a run; all of it is saved."""
 
-    exit_code = 130  # as shells have it for Ctrl-C
+    exit_code = EXIT_CODE
     leave_at_once = True  # rather than wait for a generation that nobody needs any more
 
 
@@ -99,7 +99,9 @@ def evolve(options: EvolveOptions) -> Path | None:
     else:
         path = _evolve_together(options, launch)
     if path is not None:
-        _conclude(path, options.report)
+        with if_stopped(f"the run is whole, its report was left out; to write it: vsr report {shlex.quote(str(path))}"):
+            leave_if_asked()
+            _conclude(path, options.report)
     return path
 
 
@@ -163,8 +165,9 @@ def _evolve(experiment: Experiment, path: Path, options: EvolveOptions, leader: 
             done, searches = _open(folder, options, display)
             if done == experiment.generations:
                 display.say(f"{path}: already finished, {count(done)} generations")
-            else:
-                display.say(f"{_describe(experiment)}; compiling")
+                return
+            display.say(f"{_describe(experiment)}; compiling")
+            with if_stopped(f"ended at once; what was saved before is whole: to go on, vsr evolve {path} --resume"):
                 evolution = _compile(experiment, path, stop, leader)
                 _note_compilation(folder, time.monotonic() - began)
                 display.say(f"compiled in {time.monotonic() - began:.1f} s; the run is in {path}")

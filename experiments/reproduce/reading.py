@@ -52,6 +52,11 @@ class StudyFile:
 
 def is_study(path: str | Path) -> bool:
     """Whether a file describes a study rather than one experiment or scene."""
+    try:
+        if b"experiments" not in Path(path).read_bytes():
+            return False  # rather than read all of a large file twice
+    except OSError:
+        pass  # reported when it is read
     data = read_yaml(path).data
     return isinstance(data, dict) and "experiments" in data
 

@@ -25,6 +25,8 @@ class Title:
     individual: int
     measure: str
     value: float
+    meaning: str = ""
+    """what the value is made of, if it is more than one episode"""
 
 
 def read_title(file: Path) -> Title | None:
@@ -32,8 +34,8 @@ def read_title(file: Path) -> Title | None:
     try:
         with file.open(encoding="utf-8") as text:
             first = text.readline().rstrip()
-        found = re.match(r"# best of seed (\d+): individual (\d+), (\S+) (\S+)(?: \(.*\))?$", first)
-        return Title(int(found[1]), int(found[2]), found[3], float(found[4])) if found else None
+        found = re.match(r"# best of seed (\d+): individual (\d+), (\S+) (\S+)(?: \((.*)\))?$", first)
+        return Title(int(found[1]), int(found[2]), found[3], float(found[4]), found[5] or "") if found else None
     except (OSError, ValueError):
         return None
 

@@ -1,12 +1,11 @@
 """Checkpoints: all that a search needs to go on, in one npz file each, with a leading axis (seeds,) on every array.
 
 A search's state is any pytree of arrays; its leaves are named by their paths. Two checkpoints are kept, so that one
-that turns out to be damaged costs time but not the run. npz files carry check sums.
+that turns out to be damaged costs time but not the run. Each carries a check sum (vsr.arrays).
 """
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from vsr.arrays import Damaged, read_arrays
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.files import write_arrays
 
@@ -49,12 +49,11 @@ def load_checkpoint(folder: Path, like: Any, seeds: int) -> tuple[int, tuple[Any
     skipped = []
     for path in reversed(checkpoint_files(folder)):
         try:
-            with np.load(path, allow_pickle=False) as stored:
-                arrays = {name: stored[name] for name in stored.files}
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            skipped.append(f"{path}: not a whole checkpoint ({type(error).__name__}: {error}); skipped")
+            stored = read_arrays(path)
+        except Damaged as error:
+            skipped.append(f"{error}; skipped")
         else:
-            return int(path.stem), _searches(path, arrays, like, seeds), skipped
+            return int(path.stem), _searches(path, stored.arrays, like, seeds), skipped
     return 0, None, skipped
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+
+from vsr.arrays import Damaged, read_arrays
 
 ARRAYS = ("id", "parents", "fitness", "best_id")
 
@@ -63,10 +64,13 @@ def read_lineage(run: Path, seed: int) -> tuple[Lineage | None, list[str]]:
             warnings.append(f"{run / 'lineage'}: generations from {length} on are missing")
             break
         try:
-            with np.load(file, allow_pickle=False) as stored:
-                piece = {name: stored[name][seed] for name in ARRAYS}
-        except (OSError, ValueError, KeyError, IndexError, EOFError, zipfile.BadZipFile) as error:
-            warnings.append(f"{file}: cannot be read ({type(error).__name__}: {error})")
+            stored = read_arrays(file).arrays
+            piece = {name: stored[name][seed] for name in ARRAYS}
+        except Damaged as error:
+            warnings.append(str(error))
+            break
+        except (KeyError, IndexError) as error:
+            warnings.append(f"{file}: not a lineage of this run ({type(error).__name__}: {error})")
             break
         pieces.append(piece)
         length += len(piece["best_id"])

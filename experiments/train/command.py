@@ -15,12 +15,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from vsr.arrays import Damaged, read_arrays
 from vsr.evo.evolution_strategy import Climb, EvolutionStrategy, ask, start, tell
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import say
 from vsr.experiments.devices import keep_compiled_programs, prepare
 from vsr.experiments.files import write_arrays, write_json
-from vsr.experiments.stopping import stopping_politely
+from vsr.experiments.stopping import EXIT_CODE, if_stopped, stopping_politely
 from vsr.experiments.train.episodes import Outcome, evaluate, record
 from vsr.experiments.train.film import write_film
 from vsr.experiments.train.plot import plot_curve
@@ -61,6 +62,12 @@ class TrainOptions:
         return FULL[1] * (FULL[0] / self.grains) ** (1 / 3)
 
 
+class Stopped(UserError):
+    """The user has stopped a training; all of it is saved."""
+
+    exit_code = EXIT_CODE
+
+
 def train(options: TrainOptions) -> None:
     """Train, then draw the curve and a film; raises UserError for what cannot be."""
     folder, curve = _folder(options)
@@ -78,18 +85,19 @@ def train(options: TrainOptions) -> None:
         search = _stored(folder, search)
     write_json(folder / SETTINGS, {**options.lasting, "radius": options.radius, "genes": len(search.mean)})
     say(f"{options.grains} grains of {1000 * options.radius:.0f} mm, {scenario.pace.substeps} steps an action")
-    with stopping_politely() as stop:
-        for generation in range(len(curve), options.generations):
+    for generation in range(len(curve), options.generations):
+        with if_stopped(_standing(folder, generation)):
             began = time.perf_counter()
             asked = jnp.concatenate([ask(settings, search), search.mean[None]])
             starts = jax.random.split(jax.random.fold_in(key, generation), options.starts)
             outcome = jax.block_until_ready(evaluate(scenario, asked, starts))
             search = tell(settings, search, outcome.reward[:-1])
             curve.append(_row(generation, outcome, time.perf_counter() - began))
-            _store(folder, search, curve)
-            _tell_progress(curve[-1])
-            if stop:
-                raise UserError(f"stopped after generation {generation}; go on with --resume")
+            with stopping_politely() as stop:  # three files that belong together
+                _store(folder, search, curve)
+        _tell_progress(curve[-1])
+        if stop:
+            raise Stopped(_standing(folder, generation + 1))
     plot_curve(curve, folder / "curve.png")
     if options.film:
         write_film(scenario, record(scenario, search.mean, key), folder / "film.gif")
@@ -114,6 +122,11 @@ def _folder(options: TrainOptions) -> tuple[Path, list[dict[str, Any]]]:
         raise UserError(f"--out {folder}: the run was begun with {given}; give the same")
     curve = folder / CURVE
     return folder, json.loads(curve.read_text()) if curve.is_file() else []
+
+
+def _standing(folder: Path, done: int) -> str:
+    """For whoever stops a training."""
+    return f"stopped after {done} generations, all saved in {folder}; to go on, add --resume to the same command"
 
 
 def _row(generation: int, outcome: Outcome, seconds: float) -> dict[str, Any]:
@@ -152,8 +165,10 @@ def _store(folder: Path, search: Climb, curve: list[dict[str, Any]]) -> None:
 
 def _stored(folder: Path, like: Climb) -> Climb:
     try:
-        with np.load(folder / SEARCH, allow_pickle=False) as stored:
-            arrays = {name: jnp.asarray(stored[name]) for name in stored.files}
-        return Climb(**arrays, key=like.key)
-    except (OSError, ValueError, TypeError, EOFError) as error:
-        raise UserError(f"{folder / SEARCH}: not a whole file ({error}); begin again") from None
+        stored = read_arrays(folder / SEARCH).arrays
+    except Damaged as error:
+        raise UserError(f"{error}; begin again with another --out") from None
+    shapes = {name: getattr(like, name).shape for name in ("mean", "slope", "square", "generation")}
+    if {name: array.shape for name, array in stored.items()} != shapes:
+        raise UserError(f"{folder / SEARCH}: it is not of this training; begin again with another --out")
+    return Climb(**{name: jnp.asarray(array) for name, array in stored.items()}, key=like.key)
