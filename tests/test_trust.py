@@ -1,4 +1,4 @@
-"""What is broken is reported as failed: hard robots, what judges them, and what a search does with those that explode."""
+"""What is broken is reported as failed: hard robots, what judges them, and what a search does with exploding ones."""
 
 from dataclasses import replace
 
@@ -13,11 +13,11 @@ from vsr import Scene
 from vsr.episode import begin, record
 from vsr.experiments.config import parse_experiment
 from vsr.experiments.evolve.generation import compile_evolution
+from vsr.experiments.validate.trust import watching
 from vsr.experiments.validate.trust.batches import batch_of, episodes, schedule_of, surroundings
 from vsr.experiments.validate.trust.judging import judge
 from vsr.experiments.validate.trust.robots import Kind, blob, samples
 from vsr.experiments.validate.trust.suite import SCALES, Batch, validate_trust
-from vsr.experiments.validate.trust import watching
 from vsr.physics.failure import REASONS, Failure, gravest
 from vsr.physics.points.geometry import size
 from vsr.tasks import place
