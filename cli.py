@@ -381,6 +381,13 @@ def simulate(robot: str, as_json: bool, out: str | None, trust: bool) -> None:
     metavar="G",
     help="Of a run: the best so far at a generation; may be repeated, to see them side by side.",
 )
+@click.option(
+    "--cell",
+    "cells",
+    multiple=True,
+    metavar="[ARCHIVE:]I,J",
+    help="Of a run with archives: the elite of a cell, counted from 0 along each axis; may be repeated.",
+)
 @TRUST
 def play(
     given: tuple[str, ...],
@@ -392,6 +399,7 @@ def play(
     grains: str,
     seed: int | None,
     generations: tuple[int, ...],
+    cells: tuple[str, ...],
     trust: bool,
 ) -> None:
     """Show robots, and the best of runs: a page for any browser, a film, or a strip of frames."""
@@ -412,6 +420,7 @@ def play(
             overlays=overlays,
             seed=seed,
             generations=generations,
+            cells=cells,
             trust_plugins=trust,
         )
     )
@@ -539,29 +548,46 @@ def train(
 
 @main.command()
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
-@click.option("--out", default="fitness.png", metavar="FILE.png|.pdf|.svg", help="The figure; fitness.png by default.")
+@click.option(
+    "--out", metavar="FILE.png|.pdf|.svg", help="The figure; fitness.png by default, or archive.png with --archive."
+)
 @click.option(
     "--band",
     type=click.Choice(["sigma", "quartiles"]),
     default="sigma",
     help="Around the median over seeds: one standard deviation, as in the paper, or the quartiles.",
 )
+@click.option("--archive", is_flag=True, help="Instead, maps of one run's archives, or its front of compromises.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), metavar="S", help="With --archive: of this seed, else the first."
+)
 @TRUST
-def plot(runs: tuple[str, ...], out: str, band: str, trust: bool) -> None:
-    """Plot the best fitness per generation, one curve per run."""
+def plot(
+    runs: tuple[str, ...], out: str | None, band: str, archive: bool, seed: int | None, trust: bool
+) -> None:
+    """Plot the best fitness per generation, one curve per run; or maps of a run's archives."""
     from vsr.experiments.console import warn
     from vsr.experiments.files import target_file
-    from vsr.experiments.plot import curves
+    from vsr.experiments.plot.archives import plot_archives
+    from vsr.experiments.plot.curves import plot_runs
     from vsr.experiments.plot.figures import FORMATS
     from vsr.experiments.runs import read_run
     from vsr.experiments.runs.trust import trust_plugins
 
-    target = target_file("--out", out, FORMATS)
+    if seed is not None and not archive:
+        raise click.UsageError("--seed goes with --archive: curves show all seeds")
+    if archive and len(runs) > 1:
+        raise click.UsageError(f"--archive draws one run; {len(runs)} given")
+    usual = "archive.png" if archive else "fitness.png"
+    target = target_file("--out", usual if out is None else out, FORMATS)
     if trust:
         trust_plugins(runs)
     read = [read_run(run) for run in runs]
     warn([warning for run in read for warning in run.warnings])
-    curves.plot_runs(read, target, band)  # pyright: ignore[reportArgumentType]
+    if archive:
+        plot_archives(read[0], read[0].index_of(seed), target)
+    else:
+        plot_runs(read, target, band)  # pyright: ignore[reportArgumentType]
     click.echo(f"drawn in {target}")
 
 

@@ -24,6 +24,7 @@ from vsr.experiments.torture.campaign import KINDS, Budget, Tally, try_out
 from vsr.experiments.torture.children import Nursery, Process, Reader, Worker
 from vsr.experiments.torture.ends import different, read_end
 from vsr.experiments.torture.faults import Fault
+from vsr.experiments.torture.fuzz import targets
 from vsr.experiments.torture.ground import RUN, Ground, run_whole, smaller, stop_half
 from vsr.experiments.torture.here import Ended
 from vsr.experiments.torture.readers import readers
@@ -140,6 +141,36 @@ def test_a_longer_round(ground, kind):
     tallies = {kind: Tally()}
     try_out(ground, 1, tallies, Budget(trials=2000 if kind == "fuzz" else 24))
     assert tallies[kind].failures == []
+
+
+# What the fuzzer found
+
+
+@pytest.mark.parametrize(
+    ("target", "content", "words"),
+    [
+        ("robot", "robot: {body: {shape: aa, masses: [squares]}, controller: sine}", "masses: ['squares'] given"),
+        ("robot", "robot: {body: {shape: aa, masses: {a: 1}}, controller: sine}", "masses: {'a': 1} given"),
+        ("mesh", f"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 {10**30}\n", "not a mesh that can be read (OverflowError"),
+    ],
+)
+def test_what_once_ended_in_a_traceback_is_refused(tmp_path, target, content, words):
+    file = tmp_path / ("input.obj" if target == "mesh" else "input.yaml")
+    file.write_text(content)
+    ended = targets.try_input(target, str(file), [], tmp_path)
+    assert (ended.code, words in ended.output) == (2, True), ended.output
+
+
+def test_a_file_without_end_is_refused():
+    result = CliRunner().invoke(cli.main, ["check", "/dev/zero"])
+    assert result.exit_code == 2
+    assert result.output == "/dev/zero: larger than 32 MiB, the most that is read\n"
+
+
+def test_a_damaged_training_is_refused_in_words(tmp_path):
+    (tmp_path / "settings.json").write_text("{")
+    result = CliRunner().invoke(cli.main, ["train", "bulldozing", "--resume", "--out", str(tmp_path)])
+    assert (result.exit_code, "settings.json: damaged" in result.output) == (2, True), result.output
 
 
 # Nothing is fetched

@@ -47,6 +47,7 @@ class PlayOptions:
     overlays: tuple[str, ...] = ()
     seed: int | None = None
     generations: tuple[int, ...] = ()
+    cells: tuple[str, ...] = ()
     """of runs, each shown; by default the best kept"""
     trust_plugins: bool = False
     """whether code that files and runs bring along is run"""
@@ -62,7 +63,7 @@ def play(options: PlayOptions) -> Path:
     look = Look(options.colour, options.palette, overlays, options.grains)  # pyright: ignore[reportArgumentType]
     if options.trust_plugins:
         trust_plugins(options.given)
-    sources = read_sources(options.given, seed=options.seed, generations=options.generations)
+    sources = read_sources(options.given, seed=options.seed, generations=options.generations, cells=options.cells)
     warn([source.warning for source in sources if source.warning])
     console = Console(stderr=True)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()

@@ -13,7 +13,7 @@ import numpy as np
 from vsr.experiments.runs.folder import META, STATISTICS
 from vsr.experiments.torture.ends import different, read_end
 from vsr.experiments.torture.ground import RUN, Ground, last_line
-from vsr.experiments.torture.readers import readers
+from vsr.experiments.torture.readers import read, readers
 
 WHAT = "a run folder as an older version left it; every command on it"
 LATER_COLUMNS = ("failures", "spread", "bodies")
@@ -39,12 +39,7 @@ def try_age(ground: Ground, source: Path, chosen: str, trial: str, only: Sequenc
     found = []
     for reader in readers(ground, ground.end.statistics[0]["seed"], only):
         own = folder / reader.name
-        own.mkdir()
-        shutil.copytree(folder / "old", own / RUN)
-        if reader.name == "watch":
-            ended = ground.worker.watch(RUN, own)
-        else:
-            ended, _ = ground.worker.run(reader.arguments, own)
+        ended, _ = read(ground, reader, folder / "old", own)
         if ended.traceback or ended.code != 0:
             found.append(f"{chosen}: vsr {reader.name}: {last_line(ended)}")
         elif reader.name == "resume":

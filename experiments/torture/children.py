@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import select
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -113,9 +114,15 @@ class Nursery(_Server):
         answer = self.order(order, 2 * seconds)
         if answer is None:
             raise RuntimeError("the nursery died")
+        for process, one in zip(processes, answer, strict=True):
+            with (Path(process.folder) / OUTPUT).open("a", encoding="utf-8") as file:
+                file.write(f"$ vsr {shlex.join(process.arguments)}  ({one['seconds']:.2f} s, code {one['code']})\n")
+                file.write(one["output"])
         return [Ended(**one) for one in answer]
 
 
+OUTPUT = "output.txt"
+"""In a trial's folder: what its processes said."""
 READING = 60.0
 """In which an answer about an input must come, or the reader is killed [s]; it stops itself much sooner."""
 LOST = Ended(-9, "no answer in time, or the process died", 0.0)

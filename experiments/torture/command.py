@@ -6,8 +6,9 @@ import contextlib
 import shlex
 import shutil
 import tempfile
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,8 @@ DEFAULT, SMALL_BODY = "quickstart", "robot.body.shape=aa"
 """The experiment that is tried if none is given, and what makes it compile quickly."""
 BETWEEN_LINES = 2.0
 """Of progress [s]."""
+SIGN_OF_LIFE = 10.0
+"""How often it is said that work goes on, before the first trial [s]."""
 SHOWN = 10
 """Failures of a kind that are printed; a JSON file has all."""
 
@@ -77,12 +80,29 @@ def _torture(options: TortureOptions, folder: Path, began: float, tallies: dict[
     ground = open_ground(config, (*settings, *options.settings), folder, environment)
     with contextlib.closing(ground), stopping_politely() as stop:
         if any(KINDS[name].needs_runs for name in kinds):
-            run_undisturbed(ground, say)
+            with _going_on():
+                run_undisturbed(ground, say)
         try_out(ground, options.seed, tallies, budget, _Progress(tallies, options).note, first or 0, stop)
     _show(options, tallies)
     if target is not None:
         write_json(target, as_plain(options, ground.settings, tallies, time.monotonic() - began))
     return EXIT_CODE if stop else 1 if any(tally.failures for tally in tallies.values()) else 0
+
+
+@contextlib.contextmanager
+def _going_on() -> Iterator[None]:
+    """While it is open, a sign of life now and then: a compilation may take minutes."""
+    ended, began = threading.Event(), time.monotonic()
+
+    def tell() -> None:
+        while not ended.wait(SIGN_OF_LIFE):
+            say(f"... {time.monotonic() - began:.0f} s")
+
+    threading.Thread(target=tell, daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
 
 
 def _chosen(only: tuple[str, ...]) -> tuple[list[str], int | None]:

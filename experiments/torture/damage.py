@@ -10,7 +10,7 @@ from typing import Any
 
 from vsr.experiments.runs.folder import LOCK
 from vsr.experiments.torture.ends import End, different
-from vsr.experiments.torture.ground import RUN, Ground, last_line
+from vsr.experiments.torture.ground import Ground, last_line
 from vsr.experiments.torture.here import Ended
 from vsr.experiments.torture.readers import Reader, read, readers
 
@@ -37,10 +37,7 @@ def try_damage(
     found = []
     for reader in readers(ground, seed, only):
         right = right_answer(ground, source, reader, seed)
-        own = folder / reader.name
-        own.mkdir()
-        shutil.copytree(folder / "damaged", own / RUN)
-        ended, answer = read(ground, reader, own)
+        ended, answer = read(ground, reader, folder / "damaged", folder / reader.name)
         fault = judge(ended, answer, right, name)
         if fault:
             found.append(f"{source.parent.name} run, {name} {done}: vsr {reader.name}: {fault}")
@@ -74,8 +71,7 @@ def right_answer(ground: Ground, source: Path, reader: Reader, seed: int) -> Any
     key = source.parent.name, f"{reader.name} {seed}"
     if key not in ground.answers:
         folder = ground.trial_folder(f"right-{key[0]}-{reader.name}-{seed}")
-        shutil.copytree(source, folder / RUN)
-        ended, answer = read(ground, reader, folder)
+        ended, answer = read(ground, reader, source, folder)
         if answer is None:
             raise RuntimeError(f"vsr {reader.name} fails with an undamaged run: {last_line(ended)}")
         ground.answers[key] = answer

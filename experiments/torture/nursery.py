@@ -93,6 +93,7 @@ def _live(process: dict[str, Any], output: IO[bytes]) -> None:
     os.dup2(output.fileno(), 2)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let what they begin with & ignore it
     os.chdir(process["folder"])
     os.environ.update(process["environment"])
     if process["fresh"]:

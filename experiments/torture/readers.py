@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +18,7 @@ from vsr.experiments.torture.here import Ended
 
 SECONDS = "0.2"
 """How long robots are shown [s]."""
+AN_HOUR = 3600.0
 PICTURE, STRIP, PAGE, NUMBERS = "curves.png", "strip.png", "page.html", "numbers.json"
 
 
@@ -62,8 +66,16 @@ def readers(ground: Ground, seed: int, only: Sequence[str] = ()) -> list[Reader]
     return [reader for reader in every if not only or reader.name in only]
 
 
-def read(ground: Ground, reader: Reader, folder: Path) -> tuple[Ended, Any]:
-    """Run it where a run folder is; its answer, None if it ended otherwise than with code 0."""
+def read(ground: Ground, reader: Reader, source: Path, folder: Path) -> tuple[Ended, Any]:
+    """Run it in a new folder on a copy of a run; its answer, None if it ended otherwise than with code 0.
+
+    The copy is of an hour ago: what was just written could be a run that goes on, on another computer.
+    """
+    folder.mkdir(exist_ok=True)
+    shutil.copytree(source, folder / RUN)
+    then = time.time() - AN_HOUR
+    for file in (folder / RUN).rglob("*"):
+        os.utime(file, (then, then))
     if reader.name == "watch":
         ended = ground.worker.watch(RUN, folder)
     else:

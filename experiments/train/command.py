@@ -115,13 +115,24 @@ def _folder(options: TrainOptions) -> tuple[Path, list[dict[str, Any]]]:
         return folder, []
     if not settings.is_file():
         raise UserError(f"--out {folder}: there is no {SETTINGS}, so there is no run to go on with")
-    before = json.loads(settings.read_text())
+    before = _read(settings, dict)
     changed = [name for name, value in options.lasting.items() if before.get(name) != value]
     if changed:
         given = ", ".join(f"--{name} {before.get(name)}" for name in changed)
         raise UserError(f"--out {folder}: the run was begun with {given}; give the same")
     curve = folder / CURVE
-    return folder, json.loads(curve.read_text()) if curve.is_file() else []
+    return folder, _read(curve, list) if curve.is_file() else []
+
+
+def _read(file: Path, kind: type) -> Any:
+    """What a JSON file holds, if it is of a kind."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"{file}: damaged ({error}); begin again with another --out") from None
+    if not isinstance(found, kind):
+        raise UserError(f"{file}: damaged (it holds {type(found).__name__}); begin again with another --out")
+    return found
 
 
 def _standing(folder: Path, done: int) -> str:

@@ -56,7 +56,9 @@ _OF_BOTH = (
 
 MASSES: dict[Masses, MassKind] = {
     "squares": MassKind((2,), True, SQUARE_GROUPS, (*_OF_POINTS, "rigid"), ("area", "force", "none")),
-    "points": MassKind((2, 3), False, POINT_GROUPS, (*_OF_SQUARES, "rigid"), ("area", "force", "none")),
+    "points": MassKind(
+        (2, 3), False, POINT_GROUPS, (*_OF_SQUARES, "rigid"), ("area", "force", "horizontal", "vertical", "none")
+    ),
     "evogym": MassKind(
         (2,),
         False,

@@ -42,7 +42,7 @@ def wrong_side(masses: Masses, voxel_side: float) -> list[tuple[tuple[str, ...],
 
 def usual_of(masses: Any) -> dict[str, Any]:
     """What a body with such masses has unless it says otherwise; nothing for masses that do not exist."""
-    if masses not in MASSES:
+    if not isinstance(masses, str) or masses not in MASSES:
         return {}
     return {"voxel_side": MASSES[masses].usual_side, "materials": USUAL[masses]}
 

@@ -24,7 +24,7 @@ from vsr.scene import Scene
 from vsr.spec import Impractical
 
 SECONDS = 10.0
-"""What is not refused or read in this time is a fault [s]."""
+"""What is not refused or read in this time of the processor is a fault [s]."""
 MEMORY = 2_000_000_000
 """What may be used beyond what a worker has before its first input [bytes]."""
 MEASURED = Path("/proc/self/statm")
@@ -66,13 +66,13 @@ def _at_most(seconds: float) -> Iterator[None]:
     def end(*_: Any) -> None:
         raise TooLong(f"more than {seconds:g} s")
 
-    before = signal.signal(signal.SIGALRM, end)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, end)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def _document(file: str, arguments: list[str]) -> None:

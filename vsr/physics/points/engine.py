@@ -52,6 +52,7 @@ class PointEngine:
             integrator or USUAL_INTEGRATOR,
             any(material.yield_force is not None for material in materials),
             any(material.fluid is not None for material in materials),
+            any(material.actuation in ("horizontal", "vertical") for material in materials),
         )
         if implementation != "fused" or obstacle is None:
             return {}
