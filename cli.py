@@ -275,12 +275,14 @@ def refine(
 def simulate(robot: str, as_json: bool, out: str | None) -> None:
     """Simulate one robot in its world and print how it did."""
     from vsr.experiments import simulate as work
+    from vsr.experiments.console import busy
     from vsr.experiments.devices import keep_compiled_programs, prepare
     from vsr.experiments.terminal import show_outcome
 
     prepare()
     keep_compiled_programs()
-    scene, outcome = work.run(robot, out)
+    with busy("compiling and simulating"):
+        scene, outcome = work.run(robot, out)
     evolution = work.evolved(robot, outcome)
     if as_json:
         click.echo(work.as_json(scene, outcome, evolution))
@@ -403,9 +405,11 @@ def watch(run: str, port: int, seconds: float, open_page: bool, wait: bool) -> N
 def check(config: str, settings: tuple[str, ...]) -> None:
     """Check an experiment or scene: build and trace everything, run nothing."""
     from vsr.experiments.check import check_file
-    from vsr.experiments.console import show_pairs
+    from vsr.experiments.console import busy, show_pairs
 
-    show_pairs(f"{config}: sound", check_file(config, settings))
+    with busy("building and tracing"):
+        found = check_file(config, settings)
+    show_pairs(f"{config}: sound", found)
 
 
 @main.command()
@@ -478,14 +482,15 @@ def train(
 )
 def plot(runs: tuple[str, ...], out: str, band: str) -> None:
     """Plot the best fitness per generation, one curve per run."""
-    from vsr.experiments.console import warn
+    from vsr.experiments.console import busy, warn
     from vsr.experiments.files import target_file
     from vsr.experiments.plot import curves
     from vsr.experiments.plot.figures import FORMATS
     from vsr.experiments.runs import read_run
 
     target = target_file("--out", out, FORMATS)
-    read = [read_run(run) for run in runs]
+    with busy("reading runs"):
+        read = [read_run(run) for run in runs]
     warn([warning for run in read for warning in run.warnings])
     curves.plot_runs(read, target, band)  # pyright: ignore[reportArgumentType]
     click.echo(f"drawn in {target}")
@@ -496,14 +501,16 @@ def plot(runs: tuple[str, ...], out: str, band: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
 def compare(runs: tuple[str, ...], as_json: bool) -> None:
     """Compare runs: medians over seeds, Mann-Whitney test, effect size."""
-    from vsr.experiments.console import warn
+    from vsr.experiments.console import busy, warn
     from vsr.experiments.plot.comparison import compare as work
     from vsr.experiments.runs import read_run
     from vsr.experiments.terminal import show_comparison
 
-    read = [read_run(run) for run in runs]
+    with busy("reading and comparing runs"):
+        read = [read_run(run) for run in runs]
+        comparison = work(read)
     warn([warning for run in read for warning in run.warnings])
-    show_comparison(work(read), as_json)
+    show_comparison(comparison, as_json)
 
 
 @main.command()
