@@ -14,6 +14,7 @@ from vsr.experiments.config import load_scene
 from vsr.experiments.devices import check_implementation
 from vsr.experiments.files import replacing, target_file
 from vsr.experiments.runs.best_robots import SIX_DIGITS, read_title
+from vsr.experiments.shipped import SCENE, find_config
 from vsr.scene import Outcome, Scene, precision, simulate
 
 DRAWINGS = (".gif", ".png")
@@ -25,7 +26,7 @@ def run(file: str, out: str | None) -> tuple[Scene, Outcome]:
     It is recorded in any case: a program that does not record is another one, and may round differently.
     """
     target = None if out is None else target_file("--out", out, DRAWINGS)
-    scene = load_scene(file)
+    scene = load_scene(find_config(file, SCENE))
     check_implementation(scene.physics)
     outcome = simulate(scene, keep_trajectory=True)
     if target is not None:

@@ -15,9 +15,13 @@ from vsr.experiments.console import console_for_tables, say, warn
 from vsr.experiments.files import without_nan
 from vsr.experiments.numbers import count, number, pressures, volume
 from vsr.experiments.plot.comparison import Comparison, clearest
+from vsr.experiments.shipped import USE, shipped_files
 from vsr.experiments.simulate import ChamberRange, Evolved, chamber_ranges
 from vsr.experiments.units import UNITS
 from vsr.scene import Outcome, Scene
+
+CONFIGS = "configs"
+"""Listed beside kinds of components."""
 
 
 def show_outcome(name: str, scene: Scene, outcome: Outcome, out: str | None, evolution: Evolved | None = None) -> None:
@@ -88,15 +92,17 @@ def show_comparison(comparison: Comparison, as_json: bool) -> None:
 
 
 def show_catalogue(kind: str | None, plugins: Sequence[str]) -> None:
-    """Components by kind, each with a line of help and its parameters."""
+    """Components by kind, each with a line of help and its parameters; or the shipped files."""
     from vsr.experiments import catalogue
     from vsr.experiments.config.plugins import import_plugins
     from vsr.experiments.config.problems import UserError
     from vsr.spec import suggest
 
     import_plugins(plugins)
+    if kind == CONFIGS:
+        return show_configs()
     if kind is not None and kind not in catalogue.KINDS:
-        raise UserError(f"there is no kind '{kind}'{suggest(kind, catalogue.KINDS)}")
+        raise UserError(f"there is no kind '{kind}'{suggest(kind, [*catalogue.KINDS, CONFIGS])}")
     console = console_for_tables()
     for name in catalogue.KINDS if kind is None else [kind]:
         console.print(f"\n[bold]{name}[/bold]  ({catalogue.KINDS[name][0]})", highlight=False)
@@ -107,3 +113,18 @@ def show_catalogue(kind: str | None, plugins: Sequence[str]) -> None:
                 table.add_row("  ", *(escape(text) for text in astuple(parameter)))
             if component.parameters:
                 console.print(table, highlight=False)
+    if kind is None:
+        console.print(f"\n[bold]{CONFIGS}[/bold]  (shipped files, by name: vsr list {CONFIGS})", highlight=False)
+
+
+def show_configs() -> None:
+    """Shipped files by command, each with what it describes; any of the commands takes the name instead of a file."""
+    console = console_for_tables()
+    files = shipped_files()
+    for kind, commands in USE.items():
+        console.print(f"\n[bold]{commands}[/bold]", highlight=False)
+        table = Table(box=None, show_header=False)
+        for file in files:
+            if file.kind == kind:
+                table.add_row(f"  [cyan]{file.name}[/cyan]", escape(file.about))
+        console.print(table, highlight=False)

@@ -39,6 +39,7 @@ from vsr.experiments.runs.folder import CONFIG, META, reporting_write_faults
 from vsr.experiments.runs.meta import describe_start, differences
 from vsr.experiments.runs.ranks import middle
 from vsr.experiments.runs.stats import GenerationStats, gathered
+from vsr.experiments.shipped import EXPERIMENT, find_config, source_of
 from vsr.experiments.stopping import EXIT_CODE, if_stopped, leave_if_asked, stopping_politely
 from vsr.scene import precision
 
@@ -97,7 +98,7 @@ def evolve(options: EvolveOptions) -> Path | None:
     if launch is None:
         experiment, path = read_options(options)
         prepare(options.device)
-        _evolve(experiment, path, options.resume)
+        _evolve(experiment, path, options)
     else:
         path = _evolve_together(options, launch)
     if path is not None:
@@ -125,13 +126,13 @@ def _evolve_together(options: EvolveOptions, launch: Launch) -> Path | None:
         else:
             experiment, path = read_options(options)
             leader = Leader(experiment, str(_config_file(options)), at_work)
-            _evolve(experiment, path, options.resume, leader)
+            _evolve(experiment, path, options, leader)
     return path
 
 
 def read_options(options: EvolveOptions) -> tuple[Experiment, Path]:
     """The experiment with everything written out, and where its run goes; all that can be wrong is reported here."""
-    given = Path(options.config)
+    given = _given(options)
     experiment = load_experiment(_config_file(options), options.all_settings()).resolved()
     path = Path(options.out) if options.out else given if is_run(given) else Path("runs") / given.stem
     if is_run(path):
@@ -143,12 +144,17 @@ def read_options(options: EvolveOptions) -> tuple[Experiment, Path]:
     return experiment, path
 
 
+def _given(options: EvolveOptions) -> Path:
+    """The file, maybe a shipped one, or the run."""
+    return find_config(options.config, EXPERIMENT, folders=True)
+
+
 def _config_file(options: EvolveOptions) -> Path:
-    given = Path(options.config)
+    given = _given(options)
     return given / CONFIG if is_run(given) else given
 
 
-def _evolve(experiment: Experiment, path: Path, resume: bool, leader: Leader | None = None) -> None:
+def _evolve(experiment: Experiment, path: Path, options: EvolveOptions, leader: Leader | None = None) -> None:
     check_implementation(experiment.physics)
     # What cannot be built is said before there is a folder. A bed of sand takes a while to settle.
     with precision(experiment.physics.precision), busy("building the world"):
@@ -160,7 +166,7 @@ def _evolve(experiment: Experiment, path: Path, resume: bool, leader: Leader | N
     began = time.monotonic()
     try:
         with precision(experiment.physics.precision), stopping_politely() as stop:
-            done, searches = _open(folder, resume, display)
+            done, searches = _open(folder, options, display)
             if done == experiment.generations:
                 display.say(f"{path}: already finished, {count(done)} generations")
                 return
@@ -176,15 +182,16 @@ def _evolve(experiment: Experiment, path: Path, resume: bool, leader: Leader | N
         folder.close()
 
 
-def _open(folder: RunFolder, resume: bool, display: Display) -> tuple[int, SearchStates | None]:
+def _open(folder: RunFolder, options: EvolveOptions, display: Display) -> tuple[int, SearchStates | None]:
     """Generations done and the searches there, None for the beginning."""
     experiment = folder.experiment
     plugins = plugin_modules(experiment.plugins)
-    if not (resume and is_run(folder.path)):
-        if resume:
+    if not (options.resume and is_run(folder.path)):
+        if options.resume:
             display.say(f"{folder.path}: there is no run to go on with; starting one")
-        meta = {"seeds": list(experiment.seeds), "plugins": digests(plugins), "starts": [describe_start(0)]}
-        folder.create(meta, plugins)
+        source = source_of(_config_file(options))
+        meta = {"config": source, "seeds": list(experiment.seeds), "plugins": digests(plugins)}
+        folder.create({**meta, "starts": [describe_start(0)]}, plugins)
         return 0, None
     folder.lock()
     done, searches, warnings = folder.inspect(search_shapes(experiment))

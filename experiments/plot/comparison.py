@@ -13,7 +13,7 @@ import numpy as np
 from vsr.experiments.numbers import count
 from vsr.experiments.plot.curves import check_one_goal, labels
 from vsr.experiments.runs import Run
-from vsr.experiments.runs.ranks import middle, quantile
+from vsr.experiments.runs.ranks import middle, p_value, quantile
 
 NUMBERS_AT_ONCE = 4_000_000
 """Comparisons of two seeds that are made together."""
@@ -139,15 +139,9 @@ def rank_tests(samples: Sequence[np.ndarray], first: np.ndarray, second: np.ndar
                 alike = np.rint(2 * n * m * effects[chosen]).astype(int) * ((n + m) ** 3)
                 alike += 0 if all_differ else _ties(a, b)
                 for code, one in zip(*(found.tolist() for found in np.unique(alike, return_index=True)), strict=True):
-                    tests[code] = tests[code] if code in tests else _p(a[one], b[one])
+                    tests[code] = tests[code] if code in tests else p_value(a[one], b[one])
                 p[chosen] = [tests[code] for code in alike.tolist()]
     return p, effects
-
-
-def _p(a: np.ndarray, b: np.ndarray) -> float:
-    from scipy.stats import mannwhitneyu  # takes a second to load, and most commands do without
-
-    return float(mannwhitneyu(a, b, alternative="two-sided").pvalue)
 
 
 def _ties(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -138,6 +138,7 @@ class RunFolder:
                 "spread": _finite(stats.spread[i]),
                 "bodies": int(stats.bodies[i]),
                 "seconds": round(seconds, 4),
+                **_figures(stats.figures, i),
             }
             for i, seed in enumerate(self.experiment.seeds)
         )
@@ -271,6 +272,11 @@ def check_run(path: Path) -> None:
         raise UserError(f"{path}: there is no such run folder")
     if not is_run(path):
         raise UserError(f"{path}: this is not a run folder: it has no {CONFIG} or no {META}")
+
+
+def _figures(figures: dict[str, Any], seed: int) -> dict[str, dict[str, float | None]]:
+    """What the search of the seed of this index tells of itself, if it tells anything."""
+    return {"figures": {name: _finite(values[seed]) for name, values in figures.items()}} if figures else {}
 
 
 def _by_reason(counts: Any) -> dict[str, int]:

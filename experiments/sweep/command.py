@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from vsr.experiments.console import busy, say
 from vsr.experiments.evolve.command import RunOptions
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.numbers import count
+from vsr.experiments.shipped import EXPERIMENT, find_config
 from vsr.experiments.sweep.axes import combine, read_axes
 from vsr.experiments.sweep.cluster import read_parameters, slurm_executor, states_on_cluster, submit
 from vsr.experiments.sweep.folder import Sweep, check_place, is_sweep, read_jobs, read_sweep, swept, write_sweep
@@ -49,6 +50,7 @@ def sweep(options: SweepOptions) -> Path:
         plan = _read_again(options, folder)
         start = options.resume
     else:
+        options = replace(options, config=str(find_config(options.config, EXPERIMENT)))
         plan = plan_sweep(options)
         check_place(plan, options.resume)
         start = True
