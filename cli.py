@@ -316,12 +316,14 @@ def refine(
 def simulate(robot: str, as_json: bool, out: str | None, trust: bool) -> None:
     """Simulate one robot in its world and print how it did."""
     from vsr.experiments import simulate as work
+    from vsr.experiments.console import busy
     from vsr.experiments.devices import keep_compiled_programs, prepare
     from vsr.experiments.terminal import show_outcome
 
     prepare()
     keep_compiled_programs()
-    scene, outcome = work.run(robot, out, run_plugins=trust)
+    with busy("compiling and simulating"):
+        scene, outcome = work.run(robot, out, run_plugins=trust)
     evolution = work.evolved(robot, outcome)
     if as_json:
         click.echo(work.as_json(scene, outcome, evolution))
@@ -458,9 +460,11 @@ def watch(run: str, port: int, seconds: float, open_page: bool, wait: bool, trus
 def check(config: str, settings: tuple[str, ...], trust: bool) -> None:
     """Check an experiment or scene: build and trace everything, run nothing."""
     from vsr.experiments.check import check_file
-    from vsr.experiments.console import show_pairs
+    from vsr.experiments.console import busy, show_pairs
 
-    show_pairs(f"{config}: sound", check_file(config, settings, run_plugins=trust))
+    with busy("building and tracing"):
+        found = check_file(config, settings, run_plugins=trust)
+    show_pairs(f"{config}: sound", found)
 
 
 @main.command()
@@ -566,7 +570,7 @@ def plot(
     runs: tuple[str, ...], out: str | None, band: str, archive: bool, seed: int | None, trust: bool
 ) -> None:
     """Plot the best fitness per generation, one curve per run; or maps of a run's archives."""
-    from vsr.experiments.console import warn
+    from vsr.experiments.console import busy, warn
     from vsr.experiments.files import target_file
     from vsr.experiments.plot.archives import plot_archives
     from vsr.experiments.plot.curves import plot_runs
@@ -582,7 +586,8 @@ def plot(
     target = target_file("--out", usual if out is None else out, FORMATS)
     if trust:
         trust_plugins(runs)
-    read = [read_run(run) for run in runs]
+    with busy("reading runs"):
+        read = [read_run(run) for run in runs]
     warn([warning for run in read for warning in run.warnings])
     if archive:
         plot_archives(read[0], read[0].index_of(seed), target)
@@ -597,7 +602,7 @@ def plot(
 @TRUST
 def compare(runs: tuple[str, ...], as_json: bool, trust: bool) -> None:
     """Compare runs: medians over seeds, Mann-Whitney test, effect size."""
-    from vsr.experiments.console import warn
+    from vsr.experiments.console import busy, warn
     from vsr.experiments.plot.comparison import compare as work
     from vsr.experiments.runs import read_run
     from vsr.experiments.runs.trust import trust_plugins
@@ -605,9 +610,11 @@ def compare(runs: tuple[str, ...], as_json: bool, trust: bool) -> None:
 
     if trust:
         trust_plugins(runs)
-    read = [read_run(run) for run in runs]
+    with busy("reading and comparing runs"):
+        read = [read_run(run) for run in runs]
+        comparison = work(read)
     warn([warning for run in read for warning in run.warnings])
-    show_comparison(work(read), as_json)
+    show_comparison(comparison, as_json)
 
 
 @main.command()

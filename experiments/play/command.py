@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from vsr.drawing.painter import Look
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.console import warn
+from vsr.experiments.console import busy, warn
 from vsr.experiments.files import replacing, target_file, write_text
 from vsr.experiments.play.film import (
     GIF_RATE,
@@ -67,7 +67,8 @@ def play(options: PlayOptions) -> Path:
     warn([source.warning for source in sources if source.warning])
     console = Console(stderr=True)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    shown = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    with shown as progress, busy("simulating and drawing", counting=False):
         simulating = progress.add_task("simulating", total=len(sources))
         robots = []
         for source in sources:

@@ -13,7 +13,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from vsr.experiments.config import UserError, load, load_scene
-from vsr.experiments.console import console_for_tables, say
+from vsr.experiments.console import busy, console_for_tables, say
 from vsr.experiments.devices import check_implementation, keep_compiled_programs, prepare
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.files import target_file, without_nan, write_json
@@ -146,7 +146,7 @@ def measure(robots: Sequence[RefinedRobot], factors: Sequence[int], starts: int)
     """Of all robots, with a progress bar."""
     scenes = [robot.scene for robot in robots if robot.scene is not None]
     measures = [robot.measure for robot in robots]
-    with Progress(transient=True) as progress:
+    with Progress(transient=True) as progress, busy("simulating", counting=False):
         task = progress.add_task(f"{len(robots)} robots again", total=batches_of(scenes, measures, len(factors)))
         return robustness_of(
             scenes,

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from vsr.display import Displayed
-from vsr.experiments.config import load_experiment
+from vsr.experiments.config.alike import load_experiment_alike
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.files import read_json_lines
+from vsr.experiments.runs.columns import read_columns
 from vsr.experiments.runs.folder import CONFIG, STATISTICS, check_run, is_statistics
 from vsr.physics.failure import REASONS
 
@@ -65,7 +66,28 @@ def read_run(path: str | Path) -> Run:
     """Read a run's statistics; generations that some seed lacks are left out."""
     path = Path(path)
     check_run(path)
-    experiment = load_experiment(path / CONFIG)
+    experiment = load_experiment_alike(path / CONFIG)
+    columns = read_columns(path / STATISTICS, experiment.seeds)
+    return _read_by_lines(path, experiment) if columns is None else _run(path, experiment, columns)
+
+
+def _run(path: Path, experiment: Experiment, columns: dict[str, np.ndarray], warnings: tuple[str, ...] = ()) -> Run:
+    sign = experiment.fitness.sign
+    return Run(
+        path,
+        experiment,
+        best=sign * columns["best"],
+        median=sign * columns["median"],
+        failed=columns["failed"],
+        failures={reason.name: columns[f"failures.{reason.name}"] for reason in REASONS},
+        spread=columns["spread"],
+        bodies=columns["bodies"],
+        warnings=warnings,
+    )
+
+
+def _read_by_lines(path: Path, experiment: Experiment) -> Run:
+    """With a warning for every line that is not whole."""
     rows: dict[tuple[int, int], dict] = {}
     warnings = []
     for number, row in read_json_lines(path / STATISTICS):
@@ -78,7 +100,6 @@ def read_run(path: str | Path) -> Run:
         length += 1
     if not length:
         raise UserError(f"{path}: no generation is finished yet")
-    sign = experiment.fitness.sign
 
     def collect(name: str) -> np.ndarray:
         table = [[rows[seed, generation].get(name) for generation in range(length)] for seed in experiment.seeds]
@@ -91,14 +112,6 @@ def read_run(path: str | Path) -> Run:
         table = [[known(rows[seed, generation]) for generation in range(length)] for seed in experiment.seeds]
         return np.array(table, dtype=float)
 
-    return Run(
-        path,
-        experiment,
-        best=sign * collect("best"),
-        median=sign * collect("median"),
-        failed=collect("failed"),
-        failures={reason.name: by_reason(reason.name) for reason in REASONS},
-        spread=collect("spread"),
-        bodies=collect("bodies"),
-        warnings=tuple(warnings),
-    )
+    columns = {name: collect(name) for name in ("best", "median", "failed", "spread", "bodies")}
+    columns |= {f"failures.{reason.name}": by_reason(reason.name) for reason in REASONS}
+    return _run(path, experiment, columns, tuple(warnings))
