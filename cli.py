@@ -20,6 +20,12 @@ class _Commands(click.Group):
             stopping.listen()
         return super().main(args, *more, **options)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        for word in args:
+            if not word.isascii() and word != word.encode(errors="ignore").decode():
+                raise click.UsageError(f"{word!a} is not text (UTF-8)", ctx)
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context):
         try:
             return super().invoke(ctx)
@@ -515,9 +521,7 @@ def train(
     help="Around the median over seeds: one standard deviation, as in the paper, or the quartiles.",
 )
 @click.option("--archive", is_flag=True, help="Instead, maps of one run's archives, or its front of compromises.")
-@click.option(
-    "--seed", type=click.IntRange(min=0), metavar="S", help="With --archive: of this seed, else the first."
-)
+@click.option("--seed", type=click.IntRange(min=0), metavar="S", help="With --archive: of this seed, else the first.")
 def plot(runs: tuple[str, ...], out: str | None, band: str, archive: bool, seed: int | None) -> None:
     """Plot the best fitness per generation, one curve per run; or maps of a run's archives."""
     from vsr.experiments.console import warn

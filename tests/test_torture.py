@@ -167,6 +167,13 @@ def test_a_file_without_end_is_refused():
     assert result.output == "/dev/zero: larger than 32 MiB, the most that is read\n"
 
 
+def test_names_that_are_no_text_are_refused_before_anything_is_written(ground, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(cli.main, ["evolve", str(ground.config), "--out", "a\udcff"])
+    assert (result.exit_code, "'a\\udcff' is not text (UTF-8)" in result.output) == (2, True), result.output
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_damaged_training_is_refused_in_words(tmp_path):
     (tmp_path / "settings.json").write_text("{")
     result = CliRunner().invoke(cli.main, ["train", "bulldozing", "--resume", "--out", str(tmp_path)])
