@@ -94,10 +94,10 @@ class Experiment(Spec):
     def _possible(self) -> Experiment:
         body = self.robot.body
         cells = body.possible.shape
-        world, physics = with_usual(body, self.world, self.physics)
-        object.__setattr__(self, "world", world)  # frozen for everyone else
-        object.__setattr__(self, "physics", physics)
-        complaints = check_episode(body, body.materials.values(), cells, self.world, self.task, self.physics)
+        *settled, against = with_usual(body, self.world, self.task, self.physics)
+        for name, part in zip(("world", "task", "physics"), settled, strict=True):
+            object.__setattr__(self, name, part)  # frozen for everyone else
+        complaints = against + check_episode(body, body.materials.values(), cells, self.world, self.task, self.physics)
         known = self.known_measures()
         used = [(("fitness", "measure"), self.fitness.measure), *((("ea",), name) for name in self.ea.descriptors)]
         complaints += [

@@ -170,6 +170,7 @@ def scenario_of(
 ) -> Scenario:
     """One robot on its ground, with what else moves there and whatever the task adds; without a task, locomotion."""
     task = Locomotion() if task is None else task
+    model = task.furnished(model)
     occupants = {**(occupants or {}), **task.occupants(model.present.ndim, model.mass.dtype)}
     return Scenario(WorldModel((model,), environment, occupants), schedule, task, senses)
 
@@ -210,6 +211,15 @@ def observe(scenario: Scenario, state: EpisodeState) -> Array:
     if state.memory is None:
         raise ValueError("this scenario has no senses, so there is nothing to observe")
     return readings(scenario.senses, state.memory)
+
+
+def observe_task(scenario: Scenario, state: EpisodeState) -> tuple[Array, Array]:
+    """What the task shows to a learner, and which of the numbers are there, (numbers,) each.
+
+    There are as many numbers for all bodies of a grid: what a body does not have is 0 and masked out. EvoGym's tasks
+    have EvoGym's observations (docs/tasks.md); raises ValueError for a task that has none.
+    """
+    return scenario.task.observation(state.account, scenario.world, state.world)
 
 
 def step(scenario: Scenario, state: EpisodeState, action: Array) -> tuple[EpisodeState, Transition]:

@@ -262,11 +262,11 @@ class Scene(Displayed, Spec):
     @model_validator(mode="after")
     def _possible(self) -> Scene:
         body = self.robot.body
-        world, physics = with_usual(body, self.world, self.physics)
-        object.__setattr__(self, "world", world)  # frozen for everyone else
-        object.__setattr__(self, "physics", physics)
+        *settled, against = with_usual(body, self.world, self.task, self.physics)
+        for name, part in zip(("world", "task", "physics"), settled, strict=True):
+            object.__setattr__(self, name, part)  # frozen for everyone else
         cells = body.cells.shape
-        complaints = check_episode(body, self._used_materials(), cells, self.world, self.task, self.physics)
+        complaints = against + check_episode(body, self._used_materials(), cells, self.world, self.task, self.physics)
         if open_chamber := leaks(body):
             complaints.append((("robot", "body", "shape"), open_chamber))
         if complaints:

@@ -32,6 +32,8 @@ class MassKind:
     """of a voxel, unless a body says otherwise [m]"""
     only_side: bool = False
     """whether there is no other, because constants are for this one"""
+    has_things: bool = False
+    """whether robots keep other things of their world with them, as voxels of the same physics"""
     usual_world: Mapping[str, float] = field(default_factory=dict)
     """fields of a world that differ from its defaults"""
     usual_physics: Mapping[str, float] = field(default_factory=dict)
@@ -67,6 +69,7 @@ MASSES: dict[Masses, MassKind] = {
         ("horizontal", "vertical", "none"),
         usual_side=0.1,
         only_side=True,
+        has_things=True,
         usual_world={"gravity": 110.0},
         usual_physics={"time_step": 0.003, "control_interval": 0},
     ),

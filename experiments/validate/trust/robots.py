@@ -75,6 +75,10 @@ class Kind:
     def substeps_of(self, materials: tuple[Material, ...]) -> int:
         """As the engine chooses them."""
         bound = stability_bound(self.masses, materials, self.side, self.dimension, None)
+        return self.chosen(bound, materials)
+
+    def chosen(self, bound: float, materials: tuple[Material, ...]) -> int:
+        """The same, with the stability bound of the materials known [s]."""
         accurate = min(map(ENGINES[self.masses].accurate_substep, materials))
         if self.ground == "sand":
             accurate = min(accurate, SAND[self.dimension].longest_step(GRAVITY))
@@ -176,15 +180,18 @@ def _stiffest(kind: Kind, substeps: int, material: Material) -> Material | None:
     def tuned(frequency: float) -> Material:
         return material.model_copy(update={"spring_frequency": frequency})
 
+    # The bound goes with the period of the springs.
+    of_slowest = stability_bound(kind.masses, [tuned(SLOWEST)], kind.side, kind.dimension, None)
+
     def needed(frequency: float) -> int:
-        return kind.substeps_of((tuned(frequency),))
+        return kind.chosen(of_slowest * SLOWEST / frequency, (tuned(frequency),))
 
     low, high = SLOWEST, FASTEST
     if needed(low) > substeps or needed(high) < substeps:
         return None
     if needed(high) == substeps:
         return tuned(high)
-    for _ in range(30):
+    while high / low > 1 + 1e-3:
         middle = math.sqrt(low * high)
         low, high = (middle, high) if needed(middle) <= substeps else (low, middle)
     return tuned(low) if needed(low) == substeps else None

@@ -23,7 +23,7 @@ SILICONE = 0.03
 """Side of voxels with chambers [m]."""
 
 SCALES: dict[Scale, tuple[Kind, ...]] = {
-    "tiny": (Kind("squares", "squares", (2, 2), (9,), 24, 2.0),),
+    "tiny": (Kind("points, 2-D", "points", (2, 2), (2,), 24, 2.0),),
     "quick": (
         Kind("squares", "squares", (4, 4), (2, 33), 64, 6.0),
         Kind("points, 2-D", "points", (4, 4), (2, 27), 64, 6.0),
