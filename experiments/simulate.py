@@ -20,13 +20,13 @@ from vsr.scene import Outcome, Scene, precision, simulate
 DRAWINGS = (".gif", ".png")
 
 
-def run(file: str, out: str | None) -> tuple[Scene, Outcome]:
+def run(file: str, out: str | None, *, run_plugins: bool = False) -> tuple[Scene, Outcome]:
     """Simulate a file's scene and, if asked, draw it.
 
     It is recorded in any case: a program that does not record is another one, and may round differently.
     """
     target = None if out is None else target_file("--out", out, DRAWINGS)
-    scene = load_scene(find_config(file, SCENE))
+    scene = load_scene(find_config(file, SCENE), run_plugins=run_plugins)
     check_implementation(scene.physics)
     outcome = simulate(scene, keep_trajectory=True)
     if target is not None:

@@ -17,8 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from vsr.experiments.config import load_experiment
-from vsr.experiments.config.plugins import digests, plugin_modules
+from vsr.experiments.config.plugins import digests, plugin_files, plugin_modules
 from vsr.experiments.config.problems import UserError
+from vsr.experiments.config.yaml_reader import read_yaml
 from vsr.experiments.console import say
 from vsr.experiments.devices import check_implementation, keeping_compiled_programs, prepare
 from vsr.experiments.evolve.coordinator import Leader, check_same_command, ending_together, follow
@@ -130,7 +131,9 @@ def _evolve_together(options: EvolveOptions, launch: Launch) -> Path | None:
 def read_options(options: EvolveOptions) -> tuple[Experiment, Path]:
     """The experiment with everything written out, and where its run goes; all that can be wrong is reported here."""
     given = _given(options)
-    experiment = load_experiment(_config_file(options), options.all_settings()).resolved()
+    if is_run(given):
+        _say_what_is_run(given)
+    experiment = load_experiment(_config_file(options), options.all_settings(), run_plugins=True).resolved()
     path = Path(options.out) if options.out else given if is_run(given) else Path("runs") / given.stem
     if is_run(path):
         if not options.resume:
@@ -139,6 +142,13 @@ def read_options(options: EvolveOptions) -> tuple[Experiment, Path]:
     elif not is_free(path):
         raise UserError(f"{path}: it exists and is not a run folder; give another --out")
     return experiment, path
+
+
+def _say_what_is_run(run: Path) -> None:
+    """Name the code that a run folder brings along: whoever goes on with somebody else's run should know."""
+    for file in plugin_files(read_yaml(run / CONFIG)):
+        if file.is_relative_to(run.resolve()):
+            say(f"running the plugin {file}, which the run brings along")
 
 
 def _given(options: EvolveOptions) -> Path:

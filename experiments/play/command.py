@@ -26,6 +26,7 @@ from vsr.experiments.play.film import (
 from vsr.experiments.play.page import page
 from vsr.experiments.play.recordings import RecordedRobot, record_robot
 from vsr.experiments.play.sources import read_sources
+from vsr.experiments.runs.trust import trust_plugins
 
 FORMATS = (".html", ".mp4", ".gif", ".png")
 
@@ -48,6 +49,8 @@ class PlayOptions:
     generations: tuple[int, ...] = ()
     cells: tuple[str, ...] = ()
     """of runs, each shown; by default the best kept"""
+    trust_plugins: bool = False
+    """whether code that files and runs bring along is run"""
 
 
 def play(options: PlayOptions) -> Path:
@@ -58,6 +61,8 @@ def play(options: PlayOptions) -> Path:
         require_ffmpeg(target)
     overlays = frozenset(options.overlays)
     look = Look(options.colour, options.palette, overlays, options.grains)  # pyright: ignore[reportArgumentType]
+    if options.trust_plugins:
+        trust_plugins(options.given)
     sources = read_sources(options.given, seed=options.seed, generations=options.generations, cells=options.cells)
     warn([source.warning for source in sources if source.warning])
     console = Console(stderr=True)

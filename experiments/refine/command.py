@@ -23,6 +23,7 @@ from vsr.experiments.refine.robustness import Robustness, batches_of, robustness
 from vsr.experiments.runs import Run, read_run
 from vsr.experiments.runs.best_robots import read_title
 from vsr.experiments.runs.folder import robot_file
+from vsr.experiments.runs.trust import trust_plugins
 from vsr.experiments.shipped import SCENE, find_config
 from vsr.scene import Scene
 
@@ -41,6 +42,8 @@ class RefineOptions:
     json: str | None
     plot: str | None
     device: str | None
+    trust_plugins: bool = False
+    """whether code that files and runs bring along is run"""
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,8 @@ def refine(options: RefineOptions) -> None:
     keep_compiled_programs()
     picture = None if options.plot is None else target_file("--plot", options.plot, PICTURES)
     report = None if options.json is None else target_file("--json", options.json, (".json",))
+    if options.trust_plugins:
+        trust_plugins(options.given)
     sources = {name: read_robots(find_config(name, SCENE, folders=True)) for name in dict.fromkeys(options.given)}
     _distinguish(sources)
     robots = [robot for of_source in sources.values() for robot in of_source]

@@ -31,6 +31,7 @@ import numpy as np
 from vsr.experiments.config import dump_yaml, load_experiment
 from vsr.experiments.config.plugins import PLUGINS_FOLDER
 from vsr.experiments.config.problems import UserError
+from vsr.experiments.config.unread import missing_of
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.files import (
     TEMPORARY,
@@ -302,6 +303,8 @@ def is_statistics(row: dict[str, Any]) -> bool:
 def check_same_experiment(path: Path, experiment: Experiment) -> None:
     """Refuse to go on with another experiment than the folder's."""
     stored = load_experiment(path / CONFIG)
+    if stored.plugins == experiment.plugins and (other := list(missing_of(stored))):
+        raise UserError(f"{path}: plugin '{other[0]}' is not what it was when the run began; start again")
     differences = list(_differences(stored.to_plain(), experiment.to_plain(), ()))
     if differences:
         listed = "\n".join(f"  {name}: {old} in the run, {new} now" for name, old, new in differences)

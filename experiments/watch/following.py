@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from vsr.experiments.config import UserError, load_experiment
+from vsr.experiments.config.unread import missing_of, why
 from vsr.experiments.evolve.display import RECENT
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.files import without_nan
@@ -47,8 +48,9 @@ class Kept:
 class Follower:
     """One run, looked at again and again, from any thread."""
 
-    def __init__(self, path: Path):
-        self.path = path
+    def __init__(self, path: Path, *, run_plugins: bool = False):
+        """run_plugins: whether code that the run brings along is run."""
+        self.path, self._run_plugins = path, run_plugins
         self._statistics = GrowingStatistics(path / STATISTICS)
         self._experiment: Experiment | None = None
         self._config_stamp: Stamp | None = None
@@ -104,11 +106,20 @@ class Follower:
         try:
             stamp = _stamp(self.path / CONFIG)
             if stamp != self._config_stamp:
-                self._experiment, self._config_stamp = load_experiment(self.path / CONFIG), stamp
+                self._experiment, self._config_stamp = self._load(), stamp
         except (OSError, UserError):
             if self._experiment is None:
                 raise
         return self._experiment
+
+    def _load(self) -> Experiment:
+        return load_experiment(self.path / CONFIG, run_plugins=self._run_plugins)
+
+    @property
+    def left_out(self) -> str:
+        """Why no robot can be shown, if the run's plugins are not run."""
+        missing = {} if self._experiment is None else missing_of(self._experiment)
+        return why(str(self.path), missing) if missing else ""
 
     def _described(self, experiment: Experiment, known: str) -> dict[str, Any]:
         lines = [self._statistics.rows.get(seed, []) for seed in experiment.seeds]
@@ -194,7 +205,9 @@ def _speed(experiment: Experiment, pace: float, done: int) -> dict[str, Any]:
     return {
         "evaluations": robots * done,
         "evaluationsPerSecond": rate,
-        "robotSecondsPerSecond": None if rate is None else rate * experiment.schedule().total_time,
+        "robotSecondsPerSecond": None
+        if rate is None or missing_of(experiment)
+        else rate * experiment.schedule().total_time,
         "secondsPerGeneration": pace,
         "secondsLeft": pace * (experiment.generations - done),
     }
