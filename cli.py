@@ -35,6 +35,12 @@ class _Commands(click.Group):
             stopping.listen()
         return super().main(args, *more, **options)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        for word in args:
+            if not word.isascii() and word != word.encode(errors="ignore").decode():
+                raise click.UsageError(f"{word!a} is not text (UTF-8)", ctx)
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context):
         try:
             return super().invoke(ctx)
