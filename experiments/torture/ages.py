@@ -16,7 +16,7 @@ from vsr.experiments.torture.ground import RUN, Ground, last_line
 from vsr.experiments.torture.readers import read, readers
 
 WHAT = "a run folder as an older version left it; every command on it"
-LATER_COLUMNS = ("failures", "spread", "bodies")
+LATER_COLUMNS = ("failures", "spread", "bodies", "crc32")
 """Which statistics of the first versions did not have."""
 ALL = "all"
 KEPT_IN_META = ("seeds", "plugins", "starts")
@@ -51,7 +51,7 @@ def _different(ground: Ground, run: Path) -> list[str]:
     """From the undisturbed end, but for what older versions did not write down."""
     end = read_end(run)
     for row, right in zip(end.statistics, ground.end.statistics, strict=False):
-        row.update({name: right[name] for name in LATER_COLUMNS if name not in row})
+        row.update({name: right[name] for name in LATER_COLUMNS if name in right and name not in row})
     return different(end, ground.end)
 
 
