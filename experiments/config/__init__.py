@@ -23,6 +23,7 @@ __all__ = [
     "ConfigError",
     "Problem",
     "UserError",
+    "dump_plain",
     "dump_yaml",
     "load",
     "load_experiment",
@@ -59,9 +60,11 @@ def parse_scene(text: str, file: str = "<text>") -> Scene:
     return _described(parse_yaml(text, file), Scene)
 
 
-def parse_experiment(text: str, file: str = "<text>") -> Experiment:
-    """The experiment in a text."""
-    return _described(parse_yaml(text, file), Experiment)
+def parse_experiment(text: str, file: str = "<text>", settings: Sequence[str] = ()) -> Experiment:
+    """The experiment in a text, with values set over the text's."""
+    document = parse_yaml(text, file)
+    override(document, settings)
+    return _described(document, Experiment)
 
 
 def _described(document: Document, kind: type[Described]) -> Described:
@@ -86,7 +89,12 @@ def _evolves(data: Any) -> bool:
 
 def dump_yaml(spec: Spec) -> str:
     """A description as YAML that reads back to the same description."""
-    return yaml.dump(spec.to_plain(), Dumper=_Dumper, sort_keys=False, default_flow_style=None, allow_unicode=True)
+    return dump_plain(spec.to_plain())
+
+
+def dump_plain(plain: dict[str, Any]) -> str:
+    """Plain values as YAML that reads back to the same values."""
+    return yaml.dump(plain, Dumper=_Dumper, sort_keys=False, default_flow_style=None, allow_unicode=True)
 
 
 class _Dumper(yaml.SafeDumper):

@@ -58,7 +58,7 @@ def play(options: PlayOptions) -> Path:
     overlays = frozenset(options.overlays)
     look = Look(options.colour, options.palette, overlays, options.grains)  # pyright: ignore[reportArgumentType]
     sources = read_sources(options.given, seed=options.seed, generations=options.generations)
-    warn([source.warning for source in sources if source.warning])
+    warn(list(dict.fromkeys(warning for source in sources for warning in source.warnings)))
     console = Console(stderr=True)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:

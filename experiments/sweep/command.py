@@ -9,7 +9,7 @@ from typing import Any
 
 from vsr.experiments.config import load_experiment
 from vsr.experiments.config.problems import ConfigError, Problem, UserError
-from vsr.experiments.console import say
+from vsr.experiments.console import say, warn
 from vsr.experiments.evolve.command import RunOptions
 from vsr.experiments.sweep.axes import combine, read_axes
 from vsr.experiments.sweep.cluster import read_parameters, slurm_executor, states_on_cluster, submit
@@ -130,6 +130,7 @@ def _report(plan: Sweep, lines: list[Line]) -> None:
     show_sweep([axis.path for axis in plan.axes], lines)
     for text in write_summary(plan, lines):
         say(text)
+    warn([warning for line in lines for warning in line.warnings])
 
 
 def _judge(plan: Sweep, lines: list[Line], stopped: bool, started: bool) -> None:
