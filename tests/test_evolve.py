@@ -25,6 +25,7 @@ from rich.console import Console
 
 import vsr.cli as cli
 import vsr.experiments.evolve.command as evolve_module
+from vsr.arrays import read_label
 from vsr.evo import OPTIMISERS
 from vsr.experiments.config import UserError, dump_yaml, load_experiment, load_scene
 from vsr.experiments.config.plugins import learn_components
@@ -39,6 +40,7 @@ from vsr.experiments.files import read_json_lines
 from vsr.experiments.population import in_parts, on_all_devices
 from vsr.experiments.runs import read_run
 from vsr.experiments.runs.checkpoints import load_checkpoint, save_checkpoint
+from vsr.experiments.runs.settings import read_settings
 from vsr.scene import simulate
 
 MANY_GENES = """
@@ -873,9 +875,17 @@ def test_a_run_of_an_older_version_is_read_and_goes_on(tmp_path):
     title = (path / "best" / "seed-1.yaml").read_text().splitlines()[0]
     found = simulate(load_scene(path / "best" / "seed-1.yaml")).measures["relative_velocity"]
     assert found == pytest.approx(float(title.split()[-1]), rel=0.05)  # physics has become more exact since
+    assert not before.warnings
     evolve(EvolveOptions(str(path), settings=("generations=4",), resume=True))
     after = read_run(path)
     assert after.generations == 4
+    assert not after.warnings
+    label, _ = read_label(path / "checkpoints" / "00000004.npz")
+    assert label["experiment"] == read_settings(path).fingerprint  # from now on it is vouched for
+    config = path / "config.yaml"
+    config.write_text(config.read_text().replace("sigma: ", "sigma: 1"))
+    with pytest.raises(UserError, match="it was changed since the run began"):
+        evolve(EvolveOptions(str(path), settings=("generations=5",), resume=True))
     np.testing.assert_array_equal(after.best[:, :2], before.best)
     assert (np.diff(after.fitness, axis=1) >= 0).all()
     ids = lineage(path)["id"]

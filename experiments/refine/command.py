@@ -119,8 +119,10 @@ def read_robots(path: Path) -> list[RefinedRobot]:
     run = read_run(path)
     warn(run.warnings)
     robots = []
-    for seed in run.experiment.seeds:
+    for index, seed in enumerate(run.experiment.seeds):
         file = robot_file(run.path, seed)
+        if not file.is_file() and np.isfinite(run.best[index, -1]):
+            warn([f"{file}: missing, so that seed {seed} is left out"])
         if file.is_file():
             title = read_title(file)
             value = None if title is None else title.value

@@ -97,7 +97,7 @@ def reporting_write_faults(path: Path) -> Iterator[None]:
             if is_run(path)
             else "nothing was written: give another --out"
         )
-        where = error.filename2 or path  # what is in a file's place, if it cannot be renamed
+        where = error.filename2 or error.filename or path  # the former is where a file cannot be renamed to
         raise UserError(f"{where}: cannot be written: {error.strerror or error}; {safe}") from error
 
 
