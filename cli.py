@@ -5,16 +5,27 @@ from __future__ import annotations
 import math
 import os
 import sys
+from typing import Any
 
 import click
 
+from vsr.experiments import stopping
+
 
 class _Commands(click.Group):
-    """A group whose commands never show a traceback for what a user can mend."""
+    """A group whose commands never show a traceback for what a user can mend, and hear Ctrl-C at any time."""
+
+    def main(self, args: Any = None, *more: Any, **options: Any) -> Any:
+        if args is None:  # the arguments of this process
+            stopping.listen()
+        return super().main(args, *more, **options)
 
     def invoke(self, ctx: click.Context):
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo(stopping.situation(), err=True)
+            ctx.exit(stopping.EXIT_CODE)
         except OSError as error:
             if error.filename is None:
                 raise
@@ -88,11 +99,14 @@ DEVICE = click.option(
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="vsr")
 def main() -> None:
-    """Simulate and evolve voxel-based soft robots."""
+    """Simulate and evolve voxel-based soft robots.
+
+    NAME instead of a file is one that is shipped; `vsr list configs` shows them.
+    """
 
 
 @main.command()
-@click.argument("config", metavar="CONFIG.yaml|RUN")
+@click.argument("config", metavar="CONFIG.yaml|NAME|RUN")
 @SEEDS
 @SEED
 @SETTINGS
@@ -138,7 +152,7 @@ def evolve(
 
 
 @main.command()
-@click.argument("config", metavar="CONFIG.yaml|SWEEP")
+@click.argument("config", metavar="CONFIG.yaml|NAME|SWEEP")
 @click.option(
     "--sweep", "sweeps", metavar="PATH=VALUE,VALUE", multiple=True, help="A value that varies; may be repeated."
 )
@@ -234,7 +248,7 @@ def reproduce(
 
 
 @main.command()
-@click.argument("given", metavar="RUN|ROBOT.yaml...", nargs=-1, required=True)
+@click.argument("given", metavar="RUN|ROBOT.yaml|NAME...", nargs=-1, required=True)
 @click.option(
     "--factors", default=(1, 2, 4, 8), type=_Factors(), metavar="N,N,...", help="Times finer; 1,2,4,8 by default."
 )
@@ -258,7 +272,7 @@ def refine(
 
 
 @main.command()
-@click.argument("robot", metavar="ROBOT.yaml")
+@click.argument("robot", metavar="ROBOT.yaml|NAME")
 @click.option("--json", "as_json", is_flag=True, help="Print the measures as JSON.")
 @click.option("--out", metavar="FILE.gif|.png", help="Draw the motion: a GIF, or a PNG strip of six moments.")
 def simulate(robot: str, as_json: bool, out: str | None) -> None:
@@ -270,14 +284,15 @@ def simulate(robot: str, as_json: bool, out: str | None) -> None:
     prepare()
     keep_compiled_programs()
     scene, outcome = work.run(robot, out)
+    evolution = work.evolved(robot, outcome)
     if as_json:
-        click.echo(work.as_json(scene, outcome))
+        click.echo(work.as_json(scene, outcome, evolution))
     else:
-        show_outcome(robot, scene, outcome, out)
+        show_outcome(robot, scene, outcome, out, evolution)
 
 
 @main.command()
-@click.argument("given", metavar="ROBOT.yaml|RUN...", nargs=-1, required=True)
+@click.argument("given", metavar="ROBOT.yaml|NAME|RUN...", nargs=-1, required=True)
 @click.option(
     "--seconds",
     type=_Seconds(),
@@ -328,6 +343,13 @@ def simulate(robot: str, as_json: bool, out: str | None) -> None:
     metavar="G",
     help="Of a run: the best so far at a generation; may be repeated, to see them side by side.",
 )
+@click.option(
+    "--cell",
+    "cells",
+    multiple=True,
+    metavar="[ARCHIVE:]I,J",
+    help="Of a run with archives: the elite of a cell, counted from 0 along each axis; may be repeated.",
+)
 def play(
     given: tuple[str, ...],
     seconds: float,
@@ -338,6 +360,7 @@ def play(
     grains: str,
     seed: int | None,
     generations: tuple[int, ...],
+    cells: tuple[str, ...],
 ) -> None:
     """Show robots, and the best of runs: a page for any browser, a film, or a strip of frames."""
     from vsr.experiments.devices import keep_compiled_programs, prepare
@@ -357,6 +380,7 @@ def play(
             overlays=overlays,
             seed=seed,
             generations=generations,
+            cells=cells,
         )
     )
     click.echo(f"drawn in {target}")
@@ -386,7 +410,7 @@ def watch(run: str, port: int, seconds: float, open_page: bool, wait: bool) -> N
 
 
 @main.command()
-@click.argument("config", metavar="FILE.yaml")
+@click.argument("config", metavar="FILE.yaml|NAME")
 @SETTINGS
 def check(config: str, settings: tuple[str, ...]) -> None:
     """Check an experiment or scene: build and trace everything, run nothing."""
@@ -394,6 +418,30 @@ def check(config: str, settings: tuple[str, ...]) -> None:
     from vsr.experiments.console import show_pairs
 
     show_pairs(f"{config}: sound", check_file(config, settings))
+
+
+@main.command()
+@click.argument("config", metavar="[CONFIG.yaml|NAME]", required=False)
+@SETTINGS
+@click.option("--minutes", type=click.FloatRange(0, 10_000), default=5.0, show_default=True, help="How long to try.")
+@click.option("--trials", type=click.IntRange(min=1), metavar="N", help="So many of each kind, however long it takes.")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, metavar="S")
+@click.option("--only", multiple=True, metavar="KIND[:NUMBER]", help="One kind of fault, or one trial of it.")
+@click.option("--json", metavar="FILE.json", help="Write all figures and failures as JSON.")
+def torture(
+    config: str | None,
+    settings: tuple[str, ...],
+    minutes: float,
+    trials: int | None,
+    seed: int,
+    only: tuple[str, ...],
+    json: str | None,
+) -> None:
+    """Try to break runs on this computer, in a folder of its own: kills, full disks, damaged files, strange inputs."""
+    from vsr.experiments.torture.command import TortureOptions
+    from vsr.experiments.torture.command import torture as work
+
+    sys.exit(work(TortureOptions(config, settings, minutes, trials, seed, only, json)))
 
 
 @main.command()
@@ -457,25 +505,38 @@ def train(
 
 @main.command()
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
-@click.option("--out", default="fitness.png", metavar="FILE.png|.pdf|.svg", help="The figure; fitness.png by default.")
+@click.option(
+    "--out", metavar="FILE.png|.pdf|.svg", help="The figure; fitness.png by default, or archive.png with --archive."
+)
 @click.option(
     "--band",
     type=click.Choice(["sigma", "quartiles"]),
     default="sigma",
     help="Around the median over seeds: one standard deviation, as in the paper, or the quartiles.",
 )
-def plot(runs: tuple[str, ...], out: str, band: str) -> None:
-    """Plot the best fitness per generation, one curve per run."""
+@click.option("--archive", is_flag=True, help="Instead, maps of one run's archives, or its front of compromises.")
+@click.option("--seed", type=click.IntRange(min=0), metavar="S", help="With --archive: of this seed, else the first.")
+def plot(runs: tuple[str, ...], out: str | None, band: str, archive: bool, seed: int | None) -> None:
+    """Plot the best fitness per generation, one curve per run; or maps of a run's archives."""
     from vsr.experiments.console import warn
     from vsr.experiments.files import target_file
-    from vsr.experiments.plot import curves
+    from vsr.experiments.plot.archives import plot_archives
+    from vsr.experiments.plot.curves import plot_runs
     from vsr.experiments.plot.figures import FORMATS
     from vsr.experiments.runs import read_run
 
-    target = target_file("--out", out, FORMATS)
+    if seed is not None and not archive:
+        raise click.UsageError("--seed goes with --archive: curves show all seeds")
+    if archive and len(runs) > 1:
+        raise click.UsageError(f"--archive draws one run; {len(runs)} given")
+    usual = "archive.png" if archive else "fitness.png"
+    target = target_file("--out", usual if out is None else out, FORMATS)
     read = [read_run(run) for run in runs]
     warn([warning for run in read for warning in run.warnings])
-    curves.plot_runs(read, target, band)  # pyright: ignore[reportArgumentType]
+    if archive:
+        plot_archives(read[0], read[0].index_of(seed), target)
+    else:
+        plot_runs(read, target, band)  # pyright: ignore[reportArgumentType]
     click.echo(f"drawn in {target}")
 
 
@@ -511,7 +572,7 @@ def report(runs: tuple[str, ...], out: str | None) -> None:
 
 
 @main.command()
-@click.argument("config", metavar="CONFIG.yaml")
+@click.argument("config", metavar="CONFIG.yaml|NAME")
 @click.option("--json", "json_file", metavar="FILE", help="Write all poses as JSON.")
 @click.option("--out", metavar="FILE.html|.gif|.png", help="Draw the poses.")
 @DEVICE
@@ -531,7 +592,7 @@ def reach(config: str, json_file: str | None, out: str | None, device: str | Non
 @click.argument("kind", required=False)
 @PLUGINS
 def list_components(kind: str | None, plugins: tuple[str, ...]) -> None:
-    """List every component with its parameters, or those of one KIND."""
+    """List every component with its parameters, or those of one KIND; `configs`: the shipped files."""
     from vsr.experiments.terminal import show_catalogue
 
     show_catalogue(kind, plugins)
@@ -601,11 +662,12 @@ def bench(
 @main.command()
 @click.option(
     "--suite",
-    type=click.Choice(["2d", "lattice", "sand", "fluid"]),
+    type=click.Choice(["2d", "lattice", "sand", "fluid", "trust"]),
     default="2d",
     show_default=True,
     help="Voxel robots against the original simulator's data, mass-spring lattices against theory and measurement, "
-    "grains against the laws of granular matter, or fluid in chambers against hydrostatics.",
+    "grains against the laws of granular matter, fluid in chambers against hydrostatics, or hard robots by the "
+    "thousand, of which none may be broken and not reported as failed.",
 )
 @click.option(
     "--reference",
@@ -625,13 +687,20 @@ def bench(
     is_flag=True,
     help="Of sand: larger scenes in 3-D, each in three packings, instead of the usual checks. For a GPU.",
 )
-def validate(suite: str, reference: str | None, json_file: str | None, plots: str | None, large: bool) -> None:
+@click.option(
+    "--scale",
+    type=click.Choice(["quick", "full"]),
+    help="Of trust: small robots for some minutes of two cores (the default), or up to 400 voxels, for a GPU.",
+)
+def validate(
+    suite: str, reference: str | None, json_file: str | None, plots: str | None, large: bool, scale: str | None
+) -> None:
     """Compare the physics with the original simulator, lattices with theory, grains and fluid with their laws."""
     from vsr.experiments.devices import prepare
     from vsr.experiments.validate import validate_command
 
     prepare()
-    validate_command(suite, reference, json_file, plots, large)
+    validate_command(suite, reference, json_file, plots, large, scale)
 
 
 if __name__ == "__main__":

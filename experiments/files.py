@@ -16,6 +16,7 @@ import numpy as np
 
 from vsr.arrays import Damaged, packed
 from vsr.experiments.config.problems import UserError
+from vsr.experiments.stopping import removed_if_stopped
 
 TEMPORARY = ".partial"
 """How the name of a file that is still being written ends."""
@@ -39,11 +40,12 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:
     """Let `write` fill a file that appears under its name only when it is whole and on disk."""
     partial = path.with_name(path.name + TEMPORARY)
     try:
-        with partial.open("wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
+        with removed_if_stopped(partial):
+            with partial.open("wb") as file:
+                write(file)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
@@ -59,8 +61,9 @@ def replacing(target: Path) -> Iterator[Path]:
     """
     partial = target.with_name(f".{target.stem}.partial{target.suffix}")
     try:
-        yield partial
-        partial.replace(target)
+        with removed_if_stopped(partial):
+            yield partial
+            partial.replace(target)
     except OSError as error:
         raise UserError(f"{target}: cannot be written: {error.strerror or error}") from None
     finally:

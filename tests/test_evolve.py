@@ -135,6 +135,7 @@ def test_a_run_explains_itself(whole, tiny):
         assert row["spread"] == pytest.approx(genes.std(0).mean(), rel=1e-5)
         assert row["bodies"] == 1
     meta = json.loads((whole / "meta.json").read_text())
+    assert meta["config"] == str(tiny)
     assert meta["seeds"] == [0, 1]
     assert meta["starts"][0]["packages"]["jax"] == jax.__version__
     assert meta["starts"][0]["device"].startswith(jax.devices()[0].platform)

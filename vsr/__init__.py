@@ -21,6 +21,7 @@ _HOME = {
     "Task": "vsr.tasks",
     "Locomotion": "vsr.tasks",
     "Placement": "vsr.tasks",
+    "Object": "vsr.objects",
     "Robot": "vsr.scene",
     "World": "vsr.scene",
     "Physics": "vsr.scene",

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from vsr.body import Body, Masses, Material
 from vsr.body.shape import leaks
@@ -22,16 +22,19 @@ from vsr.controllers import CONTROLLERS, Controller, ControllerSpec, Sine
 from vsr.display import Displayed
 from vsr.environment import Environment
 from vsr.episode import Scenario, Schedule, Trajectory, begin, record, rollout, scenario_of
-from vsr.physics.engine import ENGINES, AnyModel, assemble_body, stability_bound
+from vsr.objects import Object
+from vsr.physics.engine import ENGINES, AnyModel, assemble_body, engine_of, stability_bound
 from vsr.physics.failure import Failure
 from vsr.physics.grains import GrainsSeen
 from vsr.physics.grains.bed import sand_bed
-from vsr.physics.substeps import choose_substeps
+from vsr.physics.objects import Companion, Objects, build_solids
+from vsr.physics.substeps import choose_substeps, whole_substeps
 from vsr.spec import Count, OneOf, Real, Seconds, Spec, misfit
-from vsr.tasks import TASKS, Locomotion, Placement, Task, place
+from vsr.tasks import TASKS, Locomotion, Placement, Task, move_rigidly, place
 from vsr.tasks.measures import USUAL
 from vsr.terrain import TERRAINS, AnyGround, Flat, Sand
 from vsr.terrain.sand import MOST_GRAINS
+from vsr.usual import with_usual
 
 MOST_SUBSTEPS_IN_ALL = 1e9
 """A simulation longer than this is a mistake."""
@@ -58,7 +61,18 @@ class World(Spec):
     terrain: Annotated[AnyGround, OneOf(TERRAINS, default="flat")] | None = Flat()
     """the ground; null for free space"""
     gravity: Annotated[Real, Field(ge=0)] = 9.8
-    """downwards [m/s²]"""
+    """downwards [m/s²]; 110 for evogym masses"""
+    objects: tuple[Object, ...] = ()
+    """things that robots touch, rigid or soft, free or fixed"""
+
+    @field_validator("objects")
+    @classmethod
+    def _named_once(cls, objects: tuple[Object, ...]) -> tuple[Object, ...]:
+        names = [one.name for one in objects]
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise ValueError(f"'{twice[0]}' is the name of {names.count(twice[0])} objects: give each one of its own")
+        return objects
 
     def build(self, dtype: jnp.dtype | type = jnp.float32) -> Environment:
         """The array form."""
@@ -74,22 +88,45 @@ class World(Spec):
 
     def occupants(self, voxels: Voxels, schedule: Schedule, dtype: jnp.dtype | type = jnp.float32) -> dict[str, Any]:
         """What moves here besides robots, for robots of such voxels (vsr.physics.coupled.Occupant)."""
+        found: dict[str, Any] = {}
+        if self.objects:
+            found["objects"] = build_objects(self.objects, voxels.dimension, dtype)
         if not isinstance(self.terrain, Sand):
-            return {}
+            return found
         bed = sand_bed(self.terrain, voxels.dimension, self.gravity, voxels.voxel_side, dtype)
         # Finer steps are finer for grains too: as many substeps as usual are in one of theirs.
         stride = max(1, int(self.longest_step / schedule.substep + 1e-6))
         implementation = "xla" if schedule.implementation == "xla" else "auto"
-        return {"sand": replace(bed, stride=stride, implementation=implementation)}
+        return {"sand": replace(bed, stride=stride, implementation=implementation), **found}
+
+
+def build_objects(objects: Iterable[Object], dimension: int, dtype: jnp.dtype | type = jnp.float32) -> Objects:
+    """Described things as arrays."""
+    objects = list(objects)
+    return Objects(build_solids(objects, dimension, dtype), tuple(_soft(one, dtype) for one in objects if one.body))
+
+
+def _soft(thing: Object, dtype: jnp.dtype | type) -> Companion:
+    """A soft thing at its place."""
+    assert thing.body is not None
+    model = assemble_body(thing.body, dtype=jnp.dtype(dtype))
+    engine = engine_of(model)
+    yaw = jnp.radians(thing.yaw) if thing.yaw else None
+    state = move_rigidly(model, engine.rest_state(model), tilt=jnp.radians(thing.tilt), yaw=yaw)
+    low, high = engine.bounding_box(model, state)
+    shift = jnp.asarray(thing.position, low.dtype) - 0.5 * (low + high)
+    velocity = None if thing.velocity is None else jnp.asarray(thing.velocity, low.dtype)
+    state = move_rigidly(model, state, shift=shift, velocity=velocity)
+    return Companion(model, state, None, thing.name, engine)
 
 
 class Physics(Spec):
     """How time is cut and numbers are kept."""
 
     time_step: Seconds = 1 / 60
-    """[s]; control calls happen on these; may be written as 1/60"""
+    """[s]; control calls happen on these; may be written as 1/60; 0.003 for evogym masses"""
     control_interval: Annotated[Count, Field(ge=0)] = 1
-    """time steps between two control calls without one: 1 means every second step"""
+    """time steps between two control calls without one: 1 means every second step; 0 for evogym masses"""
     substeps: Annotated[Count, Field(ge=1)] | None = None
     """integration steps in a time step; if absent, enough for the stiffest material"""
     precision: Literal["float32", "float64"] = "float32"
@@ -120,7 +157,10 @@ class Voxels(Protocol):
 
 def plan(voxels: Voxels, materials: Iterable[Material], world: World, task: Task, physics: Physics) -> Schedule:
     """How an episode is cut into steps short enough for all materials; raises ValueError if that is impossible."""
-    materials = list(materials)
+    materials, fixed = list(materials), ENGINES[voxels.masses].fixed_substep
+    if fixed is not None:
+        substeps = whole_substeps(fixed, physics.time_step, physics.substeps)
+        return Schedule(task.duration, physics.time_step, physics.control_interval, substeps, physics.implementation)
     bound = stability_bound(voxels.masses, materials, voxels.voxel_side, voxels.dimension, physics.integrator)
     accurate = min(world.longest_step, *map(ENGINES[voxels.masses].accurate_substep, materials))
     substeps = choose_substeps(bound, physics.time_step, physics.substeps, accurate)
@@ -160,7 +200,14 @@ def check_episode(
         complaints.append((("physics", "substeps"), str(error)))
     refused = ENGINES[voxels.masses].check(materials, physics.integrator, physics.implementation)
     complaints += [(("physics", name), reason) for name, reason in refused.items()]
-    occupied = isinstance(world.terrain, Sand) or task.occupants(voxels.dimension, jnp.dtype(physics.precision))
+    for place, thing in enumerate(world.objects):
+        unfit = thing.misfits(voxels.dimension)
+        complaints += [(("world", "objects", str(place), name), reason) for name, reason in unfit]
+    occupied = (
+        isinstance(world.terrain, Sand)
+        or world.objects
+        or task.occupants(voxels.dimension, jnp.dtype(physics.precision))
+    )
     if physics.implementation == "fused" and occupied:
         text = "'fused' moves one robot on its ground, and there is more in this world; use 'auto' or 'xla'"
         complaints.append((("physics", "implementation"), text))
@@ -215,8 +262,11 @@ class Scene(Displayed, Spec):
     @model_validator(mode="after")
     def _possible(self) -> Scene:
         body = self.robot.body
+        *settled, against = with_usual(body, self.world, self.task, self.physics)
+        for name, part in zip(("world", "task", "physics"), settled, strict=True):
+            object.__setattr__(self, name, part)  # frozen for everyone else
         cells = body.cells.shape
-        complaints = check_episode(body, self._used_materials(), cells, self.world, self.task, self.physics)
+        complaints = against + check_episode(body, self._used_materials(), cells, self.world, self.task, self.physics)
         if open_chamber := leaks(body):
             complaints.append((("robot", "body", "shape"), open_chamber))
         if complaints:

@@ -18,6 +18,8 @@ from vsr.compute.implementation import Implementation
 from vsr.environment import Environment
 from vsr.physics.coupled import advance_coupled, met
 from vsr.physics.engine import engine_of
+from vsr.physics.failure import gravest
+from vsr.physics.objects import ObjectMotion
 from vsr.physics.telemetry import Telemetry, through_intervals
 
 
@@ -114,8 +116,22 @@ def touched(world: WorldModel, others: dict[str, Any], robot: int = 0) -> Array 
     return reduce(jnp.maximum, said) if said else None
 
 
+def motion_of(world: WorldModel, state: WorldState, name: str) -> ObjectMotion:
+    """How the object of a name moves, rigid or soft; raises KeyError if there is none of that name.
+
+    Objects are those of `World.objects`; in arrays they are the occupant "objects".
+    """
+    objects = world.occupants.get("objects")
+    known = () if objects is None else objects.names
+    if objects is None or name not in known:
+        raise KeyError(f"no object '{name}' in this world; there are: {', '.join(known) or 'none'}")
+    return objects.motion_of(state.occupants["objects"], name)
+
+
 def failure(world: WorldModel, state: WorldState) -> Array:
     """What befell anything in the world, 0 if nothing did (vsr.physics.failure), ()."""
-    robots = [engine_of(model).failure(robot).max() for model, robot in zip(world.robots, state.robots, strict=True)]
+    robots = [
+        gravest(engine_of(model).failure(model, robot)) for model, robot in zip(world.robots, state.robots, strict=True)
+    ]
     others = [occupant.failure(state.occupants[name]) for name, occupant in world.occupants.items()]
-    return jnp.stack([*robots, *others]).max()
+    return gravest(jnp.stack([*robots, *others]))

@@ -13,7 +13,8 @@ from vsr.experiments.config.check import check
 from vsr.experiments.config.overrides import override
 from vsr.experiments.config.plugins import load_plugins
 from vsr.experiments.config.problems import ConfigError, Problem, UserError
-from vsr.experiments.config.yaml_reader import Document, parse_yaml, read_yaml
+from vsr.experiments.config.yaml_reader import parse_yaml, read_yaml
+from vsr.experiments.config.yaml_values import Document
 from vsr.experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
 from vsr.experiments.experiment import Experiment
 from vsr.scene import Scene
@@ -25,6 +26,7 @@ __all__ = [
     "UserError",
     "dump_plain",
     "dump_yaml",
+    "evolves",
     "load",
     "load_experiment",
     "load_scene",
@@ -52,7 +54,7 @@ def load(path: str | Path, settings: Sequence[str] = ()) -> Scene | Experiment:
     """Whatever a file describes: an experiment if the robot in it evolves or it names a search, else a scene."""
     document = read_yaml(path)
     override(document, settings)
-    return _described(document, Experiment if _evolves(document.data) else Scene)
+    return _described(document, Experiment if evolves(document.data) else Scene)
 
 
 def parse_scene(text: str, file: str = "<text>") -> Scene:
@@ -72,7 +74,7 @@ def _described(document: Document, kind: type[Described]) -> Described:
     return check(document, kind)
 
 
-def _evolves(data: Any) -> bool:
+def evolves(data: Any) -> bool:
     """Whether a document has what only an experiment has: a search, or a robot that is not settled."""
     if not isinstance(data, dict):
         return False
@@ -84,7 +86,7 @@ def _evolves(data: Any) -> bool:
         return True
     kind = controller.get("type") if isinstance(controller, dict) else controller
     without_weights = kind == "mlp" and "weights" not in (controller if isinstance(controller, dict) else {})
-    return without_weights or (kind in EVOLVED_CONTROLLERS and kind not in CONTROLLERS)
+    return without_weights or (isinstance(kind, str) and kind in EVOLVED_CONTROLLERS and kind not in CONTROLLERS)
 
 
 def dump_yaml(spec: Spec) -> str:
@@ -92,12 +94,16 @@ def dump_yaml(spec: Spec) -> str:
     return dump_plain(spec.to_plain())
 
 
-def dump_plain(plain: dict[str, Any]) -> str:
-    """Plain values as YAML that reads back to the same values."""
-    return yaml.dump(plain, Dumper=_Dumper, sort_keys=False, default_flow_style=None, allow_unicode=True)
+def dump_plain(data: Any) -> str:
+    """Mappings, lists, numbers and text as YAML that reads back to the same."""
+    return yaml.dump(data, Dumper=_Dumper, sort_keys=False, default_flow_style=None, allow_unicode=True)
 
 
-class _Dumper(yaml.SafeDumper):
+_SafeDumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+"""libyaml's where PyYAML has it, which is several times as fast."""
+
+
+class _Dumper(_SafeDumper):
     """Quotes what the reader would take for a number but YAML 1.1 would not."""
 
 

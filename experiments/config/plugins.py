@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 from vsr.experiments.config.problems import ConfigError, UserError
-from vsr.experiments.config.yaml_reader import Document
+from vsr.experiments.config.yaml_values import Document
 from vsr.experiments.encodings import EvolvedRobot
 from vsr.experiments.experiment import Experiment
 from vsr.scene import Robot, Scene, World

@@ -37,7 +37,8 @@ from vsr.experiments.runs.meta import describe_start, differences
 from vsr.experiments.runs.ranks import middle
 from vsr.experiments.runs.settings import CONFIG, read_meta, read_settings
 from vsr.experiments.runs.stats import GenerationStats, gathered
-from vsr.experiments.stopping import stopping_politely
+from vsr.experiments.shipped import EXPERIMENT, find_config, source_of
+from vsr.experiments.stopping import EXIT_CODE, if_stopped, leave_if_asked, stopping_politely
 from vsr.scene import precision
 
 CURVE = "fitness.png"
@@ -83,7 +84,7 @@ class _Stop(Exception):
 class Stopped(UserError):
     """The user has stopped a run; all of it is saved."""
 
-    exit_code = 130  # as shells have it for Ctrl-C
+    exit_code = EXIT_CODE
     leave_at_once = True  # rather than wait for a generation that nobody needs any more
 
 
@@ -93,11 +94,13 @@ def evolve(options: EvolveOptions) -> Path | None:
     if launch is None:
         experiment, path = read_options(options)
         prepare(options.device)
-        _evolve(experiment, path, options.resume)
+        _evolve(experiment, path, options)
     else:
         path = _evolve_together(options, launch)
     if path is not None:
-        _conclude(path, options.report)
+        with if_stopped(f"the run is whole, its report was left out; to write it: vsr report {shlex.quote(str(path))}"):
+            leave_if_asked()
+            _conclude(path, options.report)
     return path
 
 
@@ -119,13 +122,13 @@ def _evolve_together(options: EvolveOptions, launch: Launch) -> Path | None:
         else:
             experiment, path = read_options(options)
             leader = Leader(experiment, str(_config_file(options)), at_work)
-            _evolve(experiment, path, options.resume, leader)
+            _evolve(experiment, path, options, leader)
     return path
 
 
 def read_options(options: EvolveOptions) -> tuple[Experiment, Path]:
     """The experiment with everything written out, and where its run goes; all that can be wrong is reported here."""
-    given = Path(options.config)
+    given = _given(options)
     experiment = _experiment(options).resolved()
     path = Path(options.out) if options.out else given if is_run(given) else Path("runs") / given.stem
     if is_run(path):
@@ -137,9 +140,14 @@ def read_options(options: EvolveOptions) -> tuple[Experiment, Path]:
     return experiment, path
 
 
+def _given(options: EvolveOptions) -> Path:
+    """The file, maybe a shipped one, or the run."""
+    return find_config(options.config, EXPERIMENT, folders=True)
+
+
 def _experiment(options: EvolveOptions) -> Experiment:
     """Of a file, or of a run, whichever of its files has it."""
-    given, settings = Path(options.config), options.all_settings()
+    given, settings = _given(options), options.all_settings()
     if not given.is_dir():
         return load_experiment(given, settings)
     check_run(given)
@@ -147,11 +155,11 @@ def _experiment(options: EvolveOptions) -> Experiment:
 
 
 def _config_file(options: EvolveOptions) -> Path:
-    given = Path(options.config)
+    given = _given(options)
     return given / CONFIG if is_run(given) else given
 
 
-def _evolve(experiment: Experiment, path: Path, resume: bool, leader: Leader | None = None) -> None:
+def _evolve(experiment: Experiment, path: Path, options: EvolveOptions, leader: Leader | None = None) -> None:
     check_implementation(experiment.physics)
     with precision(experiment.physics.precision):  # what cannot be built is said before there is a folder
         experiment.world.occupants(
@@ -162,11 +170,12 @@ def _evolve(experiment: Experiment, path: Path, resume: bool, leader: Leader | N
     began = time.monotonic()
     try:
         with precision(experiment.physics.precision), stopping_politely() as stop:
-            done, searches = _open(folder, resume, display)
+            done, searches = _open(folder, options, display)
             if done == experiment.generations:
                 display.say(f"{path}: already finished, {count(done)} generations")
-            else:
-                display.say(f"{_describe(experiment)}; compiling")
+                return
+            display.say(f"{_describe(experiment)}; compiling")
+            with if_stopped(f"ended at once; what was saved before is whole: to go on, vsr evolve {path} --resume"):
                 evolution = _compile(experiment, path, stop, leader)
                 _note_compilation(folder, time.monotonic() - began)
                 display.say(f"compiled in {time.monotonic() - began:.1f} s; the run is in {path}")
@@ -176,15 +185,16 @@ def _evolve(experiment: Experiment, path: Path, resume: bool, leader: Leader | N
         folder.close()
 
 
-def _open(folder: RunFolder, resume: bool, display: Display) -> tuple[int, SearchStates | None]:
+def _open(folder: RunFolder, options: EvolveOptions, display: Display) -> tuple[int, SearchStates | None]:
     """Generations done and the searches there, None for the beginning."""
     experiment = folder.experiment
     plugins = plugin_modules(experiment.plugins)
-    if not (resume and is_run(folder.path)):
-        if resume:
+    if not (options.resume and is_run(folder.path)):
+        if options.resume:
             display.say(f"{folder.path}: there is no run to go on with; starting one")
-        meta = {"seeds": list(experiment.seeds), "plugins": digests(plugins), "starts": [describe_start(0)]}
-        folder.create(meta, plugins)
+        source = source_of(_config_file(options))
+        meta = {"config": source, "seeds": list(experiment.seeds), "plugins": digests(plugins)}
+        folder.create({**meta, "starts": [describe_start(0)]}, plugins)
         return 0, None
     folder.lock()
     standing = folder.inspect(search_shapes(experiment))

@@ -46,6 +46,7 @@ class PlayOptions:
     overlays: tuple[str, ...] = ()
     seed: int | None = None
     generations: tuple[int, ...] = ()
+    cells: tuple[str, ...] = ()
     """of runs, each shown; by default the best kept"""
 
 
@@ -57,7 +58,7 @@ def play(options: PlayOptions) -> Path:
         require_ffmpeg(target)
     overlays = frozenset(options.overlays)
     look = Look(options.colour, options.palette, overlays, options.grains)  # pyright: ignore[reportArgumentType]
-    sources = read_sources(options.given, seed=options.seed, generations=options.generations)
+    sources = read_sources(options.given, seed=options.seed, generations=options.generations, cells=options.cells)
     warn(list(dict.fromkeys(warning for source in sources for warning in source.warnings)))
     console = Console(stderr=True)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()

@@ -12,9 +12,11 @@ from vsr.arrays import Damaged
 from vsr.experiments.config import UserError, load
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.runs import Run, read_run
+from vsr.experiments.runs.archives import read_archives
 from vsr.experiments.runs.best_robots import leading
 from vsr.experiments.runs.lineage import piece_files, read_piece
 from vsr.experiments.runs.robot_files import load_robot, robot_file
+from vsr.experiments.shipped import SCENE, find_config
 from vsr.scene import Scene
 
 
@@ -28,21 +30,26 @@ class Source:
     """what whoever asked for it should know"""
 
 
-def read_sources(given: Sequence[str], *, seed: int | None = None, generations: Sequence[int] = ()) -> list[Source]:
-    """The robots of files, and of each run one per generation, or its best if none is named.
+def read_sources(
+    given: Sequence[str], *, seed: int | None = None, generations: Sequence[int] = (), cells: Sequence[str] = ()
+) -> list[Source]:
+    """The robots of files, and of each run one per generation and per cell of an archive, or its best if none is named.
 
-    seed: of the runs, by default that with the best robot (of the generation); generations: from 0.
+    seed: of the runs, by default that with the best robot (of the generation); generations: from 0; cells: as
+    `archive:i,j`, or `i,j` in the first archive.
     """
-    if (seed is not None or generations) and not any(Path(name).is_dir() for name in given):
+    if (seed is not None or generations or cells) and not any(Path(name).is_dir() for name in given):
         raise UserError(
-            f"{', '.join(given)}: --seed and --generation choose among a run's robots; this is no run folder"
+            f"{', '.join(given)}: --seed, --generation and --cell choose among a run's robots; this is no run folder"
         )
     sources = []
-    paths = [Path(name) for name in given]
+    paths = [find_config(name, SCENE, folders=True) for name in given]
     for path, name in zip(paths, _short_names(paths), strict=True):
         if path.is_dir():
             run = read_run(path)
-            sources += [_of_run(run, name, seed, generation) for generation in dict.fromkeys(generations) or (None,)]
+            sources += [_of_cell(run, name, seed, cell) for cell in dict.fromkeys(cells)]
+            wanted = dict.fromkeys(generations) or (() if cells else (None,))
+            sources += [_of_run(run, name, seed, generation) for generation in wanted]
         else:
             sources.append(_of_file(path, name))
     return sources
@@ -76,14 +83,11 @@ def _of_file(path: Path, name: str) -> Source:
 
 def _of_run(run: Run, name: str, seed: int | None, generation: int | None) -> Source:
     seeds = run.experiment.seeds
-    if seed is not None and seed not in seeds:
-        raise UserError(f"{run.path}: there is no seed {seed}; its seeds are {', '.join(map(str, seeds))}")
+    index = run.index_of(seed)
     last = run.generations - 1 if generation is None else generation
     if not 0 <= last < run.generations:
         raise UserError(f"{run.path}: there is no generation {last}; it has 0 to {run.generations - 1}")
-    if seed is not None:
-        index = seeds.index(seed)
-    else:  # of the robots that are kept, as reports show it; of a generation, the one that led then
+    if seed is None:  # of the robots that are kept, as reports show it; of a generation, the one that led then
         index = leading(run) if generation is None else int(np.argmax(run.fitness[:, last]))
     chosen = seeds[index]
     if not np.isfinite(run.fitness[index, last]):
@@ -102,6 +106,26 @@ def _of_run(run: Run, name: str, seed: int | None, generation: int | None) -> So
         behind = f"{run.path}: of seed {seeds[led]}, which was better, that robot is not kept; seed {chosen} is shown"
         warnings = (*warnings, behind)
     return Source(f"{name}, seed {chosen}", load_robot(file), warnings)
+
+
+def _of_cell(run: Run, name: str, seed: int | None, cell: str) -> Source:
+    """The elite of a cell, from its genes."""
+    index = leading(run) if seed is None else run.index_of(seed)
+    archives = {archive.name: archive for archive in read_archives(run.path, run.experiment, index)}
+    if not archives:
+        raise UserError(f"{run.path}: --cell {cell}: its search ({run.experiment.ea.type}) keeps no archive")
+    wanted, colon, places = cell.rpartition(":")
+    archive = archives.get(wanted if colon else next(iter(archives)))
+    parts = places.split(",")
+    if archive is None or not all(part.strip().isdecimal() for part in parts):
+        raise UserError(f"--cell {cell}: write it as archive:i,j; the archives of {run.path} are {', '.join(archives)}")
+    number = archive.cell(tuple(map(int, parts)))
+    if number not in archive.filled:
+        raise UserError(f"--cell {cell}: this cell is empty; vsr plot {run.path} --archive shows which are not")
+    scene = run.experiment.scene({part: genes[number] for part, genes in archive.genes.items()})
+    assert scene is not None, "an elite has a body"
+    value = run.experiment.fitness.sign * float(archive.fitness[number])
+    return Source(f"{name}, {archive.name} {places}, {run.experiment.fitness.measure} {value:.4g}", scene)
 
 
 def _of_generation(run: Run, index: int, generation: int) -> Scene:

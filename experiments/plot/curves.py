@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.plot.figures import paper_style, save_figure, with_unit
 from vsr.experiments.runs import Run
 from vsr.experiments.runs.ranks import middle, quantile
+
+if TYPE_CHECKING:  # matplotlib takes a second to load
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Band = Literal["sigma", "quartiles"]
 BAND_NAMES = {"sigma": "one standard deviation", "quartiles": "quartiles"}
@@ -35,6 +36,8 @@ def plot_runs(runs: Sequence[Run], target: Path, band: Band = "sigma") -> None:
 
 def curve_figure(runs: Sequence[Run], band: Band = "sigma") -> Figure:
     """One curve per run; to be made and saved in the style of figures."""
+    from matplotlib.figure import Figure
+
     check_one_goal(runs)
     figure = Figure(figsize=(5.2, 3.4), layout="constrained")
     axes = figure.subplots()
@@ -47,6 +50,8 @@ def curve_figure(runs: Sequence[Run], band: Band = "sigma") -> Figure:
 
 def draw_curves(axes: Axes, runs: Sequence[Run], names: Sequence[str], band: Band = "sigma") -> None:
     """One curve per run into a plot."""
+    from matplotlib.ticker import MaxNLocator
+
     for run, name in zip(runs, names, strict=True):
         _draw(axes, run, name, band)
     axes.set_xlabel("generation")

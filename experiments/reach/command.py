@@ -16,6 +16,7 @@ from vsr.experiments.files import replacing, target_file, without_nan, write_jso
 from vsr.experiments.reach.picture import write_gif, write_html, write_png
 from vsr.experiments.reach.solving import Found, solve
 from vsr.experiments.reach.spec import Reach
+from vsr.experiments.shipped import REACH, find_config
 from vsr.scene import precision
 
 PICTURES = (".html", ".gif", ".png")
@@ -27,7 +28,7 @@ def run(file: str, json_file: str | None, out: str | None) -> list[Found]:
     """Search; write what was asked for only when all of it is there."""
     target = None if out is None else target_file("--out", out, PICTURES)
     data = None if json_file is None else target_file("--json", json_file)
-    spec = load_reach(file)
+    spec = load_reach(find_config(file, REACH))
     with precision(spec.precision):
         found = [solve(spec, name, body) for name, body in spec.bodies().items()]
     for one in found:

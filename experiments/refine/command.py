@@ -22,6 +22,7 @@ from vsr.experiments.refine.plot import plot_robustness
 from vsr.experiments.refine.robustness import Robustness, batches_of, robustness_of
 from vsr.experiments.runs import Run, read_run
 from vsr.experiments.runs.robot_files import load_robot, read_title, robot_file
+from vsr.experiments.shipped import SCENE, find_config
 from vsr.scene import Scene
 
 STORED = "refinement.json"
@@ -61,7 +62,7 @@ def refine(options: RefineOptions) -> None:
     keep_compiled_programs()
     picture = None if options.plot is None else target_file("--plot", options.plot, PICTURES)
     report = None if options.json is None else target_file("--json", options.json, (".json",))
-    sources = {name: read_robots(Path(name)) for name in dict.fromkeys(options.given)}
+    sources = {name: read_robots(find_config(name, SCENE, folders=True)) for name in dict.fromkeys(options.given)}
     _distinguish(sources)
     robots = [robot for of_source in sources.values() for robot in of_source]
     for robot in robots:

@@ -11,7 +11,7 @@ from vsr.experiments.numbers import count, number, volume
 from vsr.experiments.play.page import page as viewer_page
 from vsr.experiments.play.recordings import RecordedRobot, record_robot
 from vsr.experiments.play.sources import Source
-from vsr.experiments.plot.comparison import Comparison, compare
+from vsr.experiments.plot.comparison import Comparison, clearest, compare
 from vsr.experiments.report import charts, sections
 from vsr.experiments.report.findings import Findings
 from vsr.experiments.report.markup import Content, Markup, command, joined, table, tag
@@ -114,6 +114,7 @@ def _rows(comparison: Comparison) -> Markup:
 
 def _pairs(comparison: Comparison) -> Markup:
     head = ("first", "second", "difference of medians", "p", "p (Holm)", "A")
+    shown, note = clearest(comparison.pairs)
     rows = [
         (
             pair.first,
@@ -122,10 +123,11 @@ def _pairs(comparison: Comparison) -> Markup:
             *(("needs 2 seeds", "") if pair.p != pair.p else (f"{pair.p:.3g}", f"{pair.p_holm:.3g}")),
             f"{pair.effect:.2f}",
         )
-        for pair in comparison.pairs
+        for pair in shown
     ]
     caption = (
         "Final bests: two-sided Mann-Whitney test; A: chance that a seed of the first is better than one of the second"
+        + (f"; {note}" if note else "")
     )
     return table(caption, head, rows)
 

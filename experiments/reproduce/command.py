@@ -28,6 +28,7 @@ from vsr.experiments.reproduce.robots import STARTS, keep_best, read_repeats, re
 from vsr.experiments.reproduce.winners import BODIES, keep_winners
 from vsr.experiments.runs import Run, is_run, read_run
 from vsr.experiments.runs.settings import CONFIG
+from vsr.experiments.stopping import if_stopped
 from vsr.spec import suggest
 
 
@@ -73,13 +74,11 @@ def reproduce(options: ReproduceOptions) -> Path:
         # All that can be wrong is reported before anything runs.
         experiments = [read_options(job.options)[0] for job in jobs]
         prepare(options.device)
-        for number, (job, experiment) in enumerate(zip(jobs, experiments, strict=True), 1):
-            _say(console, f"{job.file.name}/{job.name} ({number} of {len(jobs)})")
-            _work(job, experiment, console)
-            _write(job.file, options, folder, jobs)
-        for file in files:
-            if file.study.exchange is not None:
-                _exchange(file, options, folder, console)
+        with if_stopped(f"stopped; what is finished is kept: to go on, {_again()}"):
+            _run(jobs, experiments, options, folder, console)
+            for file in files:
+                if file.study.exchange is not None:
+                    _exchange(file, options, folder, console)
     judged = [(file, verdicts) for file in files if (verdicts := _write(file, options, folder, jobs)) is not None]
     if not judged:
         raise UserError(f"{folder}: there is no run in it; leave --report out to begin")
@@ -93,6 +92,21 @@ def reproduce(options: ReproduceOptions) -> Path:
             _say(console, f"{verdict.holds:8} {claim.text}: {verdict.evidence}")
         _say(console, f"report: {folder / file.name / REPORT}")
     return folder
+
+
+def _run(
+    jobs: Sequence[Job], experiments: Sequence[Experiment], options: ReproduceOptions, folder: Path, console: Console
+) -> None:
+    for number, (job, experiment) in enumerate(zip(jobs, experiments, strict=True), 1):
+        _say(console, f"{job.file.name}/{job.name} ({number} of {len(jobs)})")
+        _work(job, experiment, console)
+        _write(job.file, options, folder, jobs)
+
+
+def _again() -> str:
+    """The command that goes on with what was stopped."""
+    words = ["vsr", *sys.argv[1:]]
+    return shlex.join(words if "--resume" in words else [*words, "--resume"])
 
 
 def copy_results(home: Path, target: Path, experiments: Sequence[str]) -> None:
@@ -136,9 +150,7 @@ def _work(job: Job, experiment: Experiment, console: Console) -> None:
         try:
             evolve(replace(job.options, resume=is_run(job.run)))
         except Stopped as stopped:
-            words = ["vsr", *sys.argv[1:]]
-            again = shlex.join(words if "--resume" in words else [*words, "--resume"])
-            raise Stopped(f"{stopped}\nor, for all that was asked: {again}") from None
+            raise Stopped(f"{stopped}\nor, for all that was asked: {_again()}") from None
     if job.file.study.exchange is None:  # else all winners are simulated together at the end
         keep_best(read_run(job.run), job.run.parent / BEST, job.name, job.repeats, job.factors)
 

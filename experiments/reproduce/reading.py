@@ -14,6 +14,7 @@ from vsr.experiments.config.yaml_reader import read_yaml
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.installed import CONFIGS
 from vsr.experiments.reproduce.study import Scale, Study
+from vsr.experiments.shipped import STUDY, find_config
 from vsr.spec import suggest
 
 SHIPPED = CONFIGS / "studies"
@@ -51,6 +52,11 @@ class StudyFile:
 
 def is_study(path: str | Path) -> bool:
     """Whether a file describes a study rather than one experiment or scene."""
+    try:
+        if b"experiments" not in Path(path).read_bytes():
+            return False  # rather than read all of a large file twice
+    except OSError:
+        pass  # reported when it is read
     data = read_yaml(path).data
     return isinstance(data, dict) and "experiments" in data
 
@@ -65,13 +71,6 @@ def load_study(path: str | Path) -> StudyFile:
 
 def find_studies(given: str) -> list[StudyFile]:
     """A study by its file, one that is shipped by its name, or all of the paper's."""
-    if given.endswith((".yaml", ".yml", ".json")):
-        return [load_study(given)]
-    shipped = {path.stem: path for path in sorted(SHIPPED.glob("*.yaml"))}
-    if not shipped:
-        raise UserError(f"{SHIPPED}: the paper's studies are not here, only in a checkout; give a study's file")
     if given == ALL:
-        return [load_study(path) for name, path in shipped.items() if name in PAPER]
-    if given not in shipped:
-        raise UserError(f"there is no study '{given}'{suggest(given, [*shipped, ALL])}, or give a file of your own")
-    return [load_study(shipped[given])]
+        return [load_study(SHIPPED / f"{name}.yaml") for name in PAPER]
+    return [load_study(find_config(given, STUDY))]

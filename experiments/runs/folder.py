@@ -163,7 +163,7 @@ class RunFolder:
     def mend(self, standing: Standing) -> list[str]:
         """Write again what was lost of the generations done and can be made again; returns what that was."""
         settings, warnings = standing.settings, list[str]()
-        self._begun = settings.begun
+        self._begun, self._label = settings.begun, {"experiment": settings.fingerprint}
         with reporting_write_faults(self.path):
             if settings.config_fault:
                 kept = set_aside(self.path / CONFIG)
@@ -197,6 +197,7 @@ class RunFolder:
                 "spread": _finite(stats.spread[i]),
                 "bodies": int(stats.bodies[i]),
                 "seconds": round(seconds, 4),
+                **_figures(stats.figures, i),
             }
             for i, seed in enumerate(self.experiment.seeds)
         )
@@ -264,7 +265,7 @@ class RunFolder:
         """The archives or fronts of all seeds, where the search has them."""
         archives = [self.experiment.ea.summary(search).archive for search in searches]
         if archives[0] is not None:
-            save_arrays(self.path / ARCHIVE, archives)
+            save_arrays(self.path / ARCHIVE, archives, self._label)
 
     def _write_best(self, stats: GenerationStats) -> None:
         for i, seed in enumerate(self.experiment.seeds):
@@ -296,6 +297,11 @@ def check_run(path: Path) -> None:
                 "checkpoints can be checked against"
             )
         raise UserError(f"{path}: this is not a run folder: it has no {CONFIG} or no {META}")
+
+
+def _figures(figures: dict[str, Any], seed: int) -> dict[str, dict[str, float | None]]:
+    """What the search of the seed of this index tells of itself, if it tells anything."""
+    return {"figures": {name: _finite(values[seed]) for name, values in figures.items()}} if figures else {}
 
 
 def _by_reason(counts: Any) -> dict[str, int]:

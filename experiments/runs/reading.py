@@ -46,6 +46,13 @@ class Run(Displayed):
     def name(self) -> str:
         return self.path.resolve().name
 
+    def index_of(self, seed: int | None) -> int:
+        """The place of a seed among the run's, 0 for none; raises UserError for one that it does not have."""
+        seeds = self.experiment.seeds
+        if seed is not None and seed not in seeds:
+            raise UserError(f"{self.path}: there is no seed {seed}; its seeds are {', '.join(map(str, seeds))}")
+        return 0 if seed is None else seeds.index(seed)
+
     @property
     def generations(self) -> int:
         """How many are finished."""

@@ -38,6 +38,8 @@ class Title:
     individual: int
     measure: str
     value: float
+    meaning: str = ""
+    """what the value is made of, if it is more than one episode"""
 
 
 def robot_file(path: Path, seed: int) -> Path:
@@ -63,7 +65,8 @@ def is_changed(file: Path) -> bool:
         title, digest, scene = [*file.read_bytes().decode().split("\n", 2), "", ""][:3]
     except (OSError, UnicodeDecodeError):
         return True
-    return digest.startswith("#") and digest != BEFORE_DIGEST + _digest(title, scene)
+    is_ours = digest.startswith("#") and (title.startswith("# best of seed") or "sha256" in digest)
+    return is_ours and digest != BEFORE_DIGEST + _digest(title, scene)
 
 
 def load_robot(file: Path) -> Scene:
@@ -87,8 +90,8 @@ def read_title(file: Path) -> Title | None:
     try:
         with file.open(encoding="utf-8") as text:
             first = text.readline().rstrip()
-        found = re.match(r"# best of seed (\d+): individual (\d+), (\S+) (\S+)(?: \(.*\))?$", first)
-        return Title(int(found[1]), int(found[2]), found[3], float(found[4])) if found else None
+        found = re.match(r"# best of seed (\d+): individual (\d+), (\S+) (\S+)(?: \((.*)\))?$", first)
+        return Title(int(found[1]), int(found[2]), found[3], float(found[4]), found[5] or "") if found else None
     except (OSError, ValueError):
         return None
 

@@ -167,7 +167,7 @@ def _experiment_of(plain: dict[str, Any] | None, path: Path, settings: Sequence[
 def _begun_from_config(file: Path, stored: Experiment, meta_fault: str) -> tuple[dict[str, Any], str]:
     """The settings in config.yaml as plain values, and what speaks against them, where meta.json does not have them."""
     written, whole = read_yaml(file).data, stored.resolved().to_plain()
-    known = _fingerprint_in_checkpoints(file.parent)
+    known = fingerprint_in_checkpoints(file.parent)
     fitting = [plain for plain in (written, whole) if known is None or fingerprint(plain) == known]
     if fitting:
         return fitting[0], ""
@@ -175,7 +175,7 @@ def _begun_from_config(file: Path, stored: Experiment, meta_fault: str) -> tuple
     return written, f"{file}: its settings are not those that the run's checkpoints were made with{fault}"
 
 
-def _fingerprint_in_checkpoints(path: Path) -> str | None:
+def fingerprint_in_checkpoints(path: Path) -> str | None:
     """That of the newest whole checkpoint; None if none says."""
     for file in reversed(checkpoint_files(path / "checkpoints")):
         try:

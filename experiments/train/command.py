@@ -21,7 +21,7 @@ from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import say
 from vsr.experiments.devices import keep_compiled_programs, prepare
 from vsr.experiments.files import write_arrays, write_json
-from vsr.experiments.stopping import stopping_politely
+from vsr.experiments.stopping import EXIT_CODE, if_stopped, stopping_politely
 from vsr.experiments.train.episodes import Outcome, evaluate, record
 from vsr.experiments.train.film import write_film
 from vsr.experiments.train.plot import plot_curve
@@ -62,6 +62,12 @@ class TrainOptions:
         return FULL[1] * (FULL[0] / self.grains) ** (1 / 3)
 
 
+class Stopped(UserError):
+    """The user has stopped a training; all of it is saved."""
+
+    exit_code = EXIT_CODE
+
+
 def train(options: TrainOptions) -> None:
     """Train, then draw the curve and a film; raises UserError for what cannot be."""
     folder, curve = _folder(options)
@@ -79,18 +85,19 @@ def train(options: TrainOptions) -> None:
         search = _stored(folder, search, curve)
     write_json(folder / SETTINGS, {**options.lasting, "radius": options.radius, "genes": len(search.mean)})
     say(f"{options.grains} grains of {1000 * options.radius:.0f} mm, {scenario.pace.substeps} steps an action")
-    with stopping_politely() as stop:
-        for generation in range(len(curve), options.generations):
+    for generation in range(len(curve), options.generations):
+        with if_stopped(_standing(folder, generation)):
             began = time.perf_counter()
             asked = jnp.concatenate([ask(settings, search), search.mean[None]])
             starts = jax.random.split(jax.random.fold_in(key, generation), options.starts)
             outcome = jax.block_until_ready(evaluate(scenario, asked, starts))
             search = tell(settings, search, outcome.reward[:-1])
             curve.append(_row(generation, outcome, time.perf_counter() - began))
-            _store(folder, search, curve)
-            _tell_progress(curve[-1])
-            if stop:
-                raise UserError(f"stopped after generation {generation}; go on with --resume")
+            with stopping_politely() as stop:  # three files that belong together
+                _store(folder, search, curve)
+        _tell_progress(curve[-1])
+        if stop:
+            raise Stopped(_standing(folder, generation + 1))
     plot_curve(curve, folder / "curve.png")
     if options.film:
         write_film(scenario, record(scenario, search.mean, key), folder / "film.gif")
@@ -118,15 +125,19 @@ def _folder(options: TrainOptions) -> tuple[Path, list[dict[str, Any]]]:
 
 
 def _read(file: Path, kind: type) -> Any:
+    """What a JSON file holds, if it is of a kind."""
     try:
-        value = json.loads(file.read_bytes())
-    except ValueError:
-        value = None
-    if not isinstance(value, kind):
-        raise UserError(
-            f"{file}: damaged (this is not JSON of this command); put back a copy, or begin with another --out"
-        )
-    return value
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"{file}: damaged ({error}); begin again with another --out") from None
+    if not isinstance(found, kind):
+        raise UserError(f"{file}: damaged (it holds {type(found).__name__}); begin again with another --out")
+    return found
+
+
+def _standing(folder: Path, done: int) -> str:
+    """For whoever stops a training."""
+    return f"stopped after {done} generations, all saved in {folder}; to go on, add --resume to the same command"
 
 
 def _row(generation: int, outcome: Outcome, seconds: float) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from vsr.experiments.runs.folder import is_run
 from vsr.experiments.runs.locks import is_being_written
 from vsr.experiments.runs.ranks import middle
 from vsr.experiments.runs.robot_files import Title, read_title, robot_file
-from vsr.experiments.runs.rows import STATISTICS, read_rows, saved_generations
+from vsr.experiments.runs.rows import STATISTICS, read_rows, saved_generations, warnings_of
 from vsr.experiments.runs.settings import CONFIG, META, read_settings
 from vsr.experiments.units import UNITS
 from vsr.experiments.watch.statistics import GrowingStatistics
@@ -59,12 +59,16 @@ class Follower:
         self._experiment: Experiment | None = None
         self._stamps: list[Stamp] = []
         """of the files with the settings, as they were read"""
+        self._doubts: list[str] = []
+        """about the settings"""
         self._seen_written = False
         """whether locks of this run can be seen from here"""
         self._titles: dict[int, tuple[Stamp, Title | None]] = {}
         """of each seed's best robot, read again when the file has changed"""
         self._mended: tuple[tuple[int, int, int] | None, list[list[dict[str, Any]]]] = None, []
         """statistics of which lines were lost, and when they were made again"""
+        self._losses: list[str] = []
+        """about these lines"""
         self._turn = threading.Lock()
 
     def look(self, known: str = "") -> dict[str, Any]:
@@ -77,6 +81,11 @@ class Follower:
             saved = saved_generations(self.path)  # first: a run that goes on writes statistics before its checkpoint
             self._statistics.look()
             return without_nan(self._described(experiment, self._lines(experiment, saved), known))
+
+    @property
+    def warnings(self) -> list[str]:
+        """What of the folder is lost, damaged or was changed, at the last look."""
+        return [*self._doubts, *self._losses]
 
     def leader(self) -> Kept | None:
         """The best robot that is kept, as `experiments.runs.best_robots.leading` has it; None while there is none."""
@@ -114,7 +123,8 @@ class Follower:
         stamps = [_stamp(file) for name in (CONFIG, META) if (file := self.path / name).is_file()]
         if stamps != self._stamps:
             try:
-                self._experiment = read_settings(self.path).experiment
+                found = read_settings(self.path)
+                self._experiment, self._doubts = found.experiment, found.warnings
             except (OSError, UserError):
                 if self._experiment is None:
                     raise
@@ -125,12 +135,13 @@ class Follower:
         """The statistics of every seed; where lines were lost, as `vsr plot` makes them again."""
         lines = [self._statistics.rows.get(seed, []) for seed in experiment.seeds]
         if min(map(len, lines)) >= saved:
+            self._losses = []
             return lines
         state = saved, self._statistics.beginnings, sum(map(len, lines))
         if self._mended[0] != state:
             rows = read_rows(self.path, experiment)
             whole = [[rows.of.get((s, g), UNKNOWN) for g in range(rows.generations)] for s in experiment.seeds]
-            self._mended = state, whole
+            self._mended, self._losses = (state, whole), warnings_of(self.path, rows)
         return self._mended[1]
 
     def _described(self, experiment: Experiment, lines: list[list[dict[str, Any]]], known: str) -> dict[str, Any]:
@@ -146,6 +157,7 @@ class Follower:
             "direction": goal.direction,
             "resume": f"vsr evolve {shlex.quote(str(self.path))} --resume",
             "version": f"{self._statistics.beginnings}.{done}",
+            "warnings": self.warnings,
         }
         seconds, quiet = _seconds(lines[0][:done]), self._quiet_seconds()
         state = self._state(experiment, done, quiet, _mean(seconds[-RECENT:]))

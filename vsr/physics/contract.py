@@ -57,6 +57,27 @@ class Hull(NamedTuple):
     """coefficient, (corners, c)"""
 
 
+class Vertices(NamedTuple):
+    """The corners of all voxels, each once: where bodies touch each other; v stands for the engine's axes of them."""
+
+    position: Array
+    """[m], (v, dimension)"""
+    velocity: Array
+    """[m/s], (v, dimension)"""
+    inverse_mass: Array
+    """how readily a push moves the vertex's carrier as a whole, 0 for what is absent or anchored [1/kg], v"""
+    lever: Array | None
+    """the vertex seen from the centre of a carrier that turns [m], (v, dimension); None if vertices are the carriers"""
+    inverse_inertia: Array | None
+    """how readily a push turns the carrier [1/(kg m²)], v; None likewise"""
+    exists: Array
+    """False for slots without a vertex, v"""
+    friction: Array
+    """coefficient, v"""
+    restitution: Array
+    """coefficient, v"""
+
+
 class RigidParts(NamedTuple):
     """How the corners of a model's voxels are fastened to its rigid parts, for recordings."""
 
@@ -90,6 +111,8 @@ class Engine(Protocol):
 
     usual_integrator: str
     """where none is asked for"""
+    fixed_substep: float | None
+    """the only length of a substep that there is [s]; None if short enough is good enough"""
 
     # from a description to arrays
 
@@ -201,6 +224,18 @@ class Engine(Protocol):
         """The state after impulses at the corners of its hull [N s], (corners, c, dimension)."""
         ...
 
+    def vertices(self, model: Any, state: Any) -> Vertices:
+        """The corners of voxels, each once."""
+        ...
+
+    def vertex_places(self, model: Any) -> Array:
+        """Places of every voxel's corners among the flattened vertices, whole numbers, (corners, c)."""
+        ...
+
+    def push_vertices(self, model: Any, state: Any, impulses: Array) -> Any:
+        """The state after impulses at its vertices [N s], like their positions."""
+        ...
+
     def momentum(self, model: Any, state: Any) -> Array:
         """Linear momentum [kg m/s], (dimension,)."""
         ...
@@ -227,8 +262,8 @@ class Engine(Protocol):
         """What is wrong with a body before it moves, 0 if nothing is (vsr.physics.failure), ()."""
         ...
 
-    def failure(self, state: Any) -> Array:
-        """What befell each part: not finite, exploded, or 0 (vsr.physics.failure)."""
+    def failure(self, model: Any, state: Any) -> Array:
+        """What befell each part: not finite, exploded, of a voxel that is inverted, or 0 (vsr.physics.failure)."""
         ...
 
     def broken_springs(self, model: Any, state: Any) -> Array | None:
@@ -273,6 +308,15 @@ class Met(NamedTuple):
     def pushed(self, impulses: Array) -> Met:
         """After impulses at its points."""
         return self._replace(state=self.engine.push(self.model, self.state, impulses))
+
+    @property
+    def vertices(self) -> Vertices:
+        """The corners of its voxels, each once."""
+        return self.engine.vertices(self.model, self.state)
+
+    def pushed_at_vertices(self, impulses: Array) -> Met:
+        """After impulses at its vertices."""
+        return self._replace(state=self.engine.push_vertices(self.model, self.state, impulses))
 
     def pushed_at_hull(self, impulses: Array) -> Met:
         """After impulses at the corners of its hull."""

@@ -1,5 +1,19 @@
-"""Free rigid objects that robots push and that push back."""
+"""Things besides robots: rigid bodies, soft bodies, further robots, and simple balls."""
 
 from vsr.physics.objects.balls import Balls, BallState
+from vsr.physics.objects.building import build_solids
+from vsr.physics.objects.occupant import Companion, ObjectMotion, Objects, ObjectsSeen, ObjectState
+from vsr.physics.objects.solids import Solids, SolidState
 
-__all__ = ["BallState", "Balls"]
+__all__ = [
+    "BallState",
+    "Balls",
+    "Companion",
+    "ObjectMotion",
+    "ObjectState",
+    "Objects",
+    "ObjectsSeen",
+    "SolidState",
+    "Solids",
+    "build_solids",
+]

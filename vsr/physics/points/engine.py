@@ -14,7 +14,7 @@ from vsr.body.corners import corner_steps
 from vsr.body.material import Material
 from vsr.compute.implementation import Implementation
 from vsr.compute.rotation import rotation_by, turn
-from vsr.physics.contract import X_AND_UP, Hull, RigidParts, SurfacePoints
+from vsr.physics.contract import X_AND_UP, Hull, RigidParts, SurfacePoints, Vertices
 from vsr.physics.failure import Failure, empty_or
 from vsr.physics.points import geometry
 from vsr.physics.points.advance import advance_through, beyond_kernel
@@ -31,6 +31,7 @@ class PointEngine:
     """Point masses in 2-D and 3-D, shared by voxels with a common face."""
 
     usual_integrator = USUAL_INTEGRATOR
+    fixed_substep: float | None = None
 
     advance = staticmethod(advance_through)
     layers_needed = staticmethod(layers_needed)
@@ -51,6 +52,7 @@ class PointEngine:
             integrator or USUAL_INTEGRATOR,
             any(material.yield_force is not None for material in materials),
             any(material.fluid is not None for material in materials),
+            any(material.actuation in ("horizontal", "vertical") for material in materials),
         )
         if implementation != "fused" or obstacle is None:
             return {}
@@ -119,6 +121,22 @@ class PointEngine:
     def push_hull(self, model: PointModel, state: PointState, impulses: Array) -> PointState:
         pushed = nodes_of_corners(impulses, model.layer[..., None], model.dimension)
         return replace(state, velocity=state.velocity + model.inverse_mass[..., None] * pushed)
+
+    def vertices(self, model: PointModel, state: PointState) -> Vertices:
+        return Vertices(*self.surface_points(model, state))
+
+    def vertex_places(self, model: PointModel) -> Array:
+        sizes = model.node_mass.shape[1:]
+        number = np.arange(math.prod(sizes), dtype=np.int32).reshape(sizes)
+        windows = (
+            tuple(slice(step, step + size - 1) for step, size in zip(steps, sizes, strict=True))
+            for steps in corner_steps(model.dimension)
+        )
+        here = jnp.asarray(np.stack([number[window] for window in windows]))
+        return here + math.prod(sizes) * model.layer.argmax(0).astype(jnp.int32)
+
+    def push_vertices(self, model: PointModel, state: PointState, impulses: Array) -> PointState:
+        return self.push(model, state, impulses)
 
     def flaw(self, model: PointModel) -> Array:
         leaks = jnp.zeros((), bool) if model.chambers is None else model.chambers.leaks

@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.body.corners import RING
+from vsr.body.corners import RING, corner_steps
 from vsr.body.material import Material
 from vsr.compute.implementation import Implementation, chosen
 from vsr.compute.rotation import quarter_turn, rotation_by, turn
 from vsr.environment import Environment
-from vsr.physics.contract import X_AND_UP, Hull, RigidParts, SurfacePoints
+from vsr.physics.contract import X_AND_UP, Hull, RigidParts, SurfacePoints, Vertices
 from vsr.physics.failure import empty_or
 from vsr.physics.squares import geometry
 from vsr.physics.squares.advance import advance_through
@@ -36,6 +36,7 @@ class SquareEngine:
     """Rigid squares in 2-D, joined into clusters where voxels share a side."""
 
     usual_integrator = INTEGRATOR
+    fixed_substep: float | None = None
 
     advance = staticmethod(advance_through)
     layers_needed = staticmethod(layers_needed)
@@ -156,6 +157,37 @@ class SquareEngine:
             state,
             velocity=state.velocity + model.inverse_mass[..., None] * pushed,
             spin=state.spin + model.inverse_inertia * turned,
+        )
+
+    def vertices(self, model: SquareModel, state: SquareState) -> Vertices:
+        lever = geometry.vertex_levers(model, state)
+        return Vertices(
+            position=state.position + lever,
+            velocity=state.velocity + state.spin[..., None] * quarter_turn(lever),
+            inverse_mass=model.inverse_mass,
+            lever=lever,
+            inverse_inertia=model.inverse_inertia,
+            exists=model.cluster_mass > 0,
+            # Voxels that are welded together share a corner: the rougher one counts.
+            friction=model.contact_friction.max(0),
+            restitution=model.contact_restitution.max(0),
+        )
+
+    def vertex_places(self, model: SquareModel) -> Array:
+        layers, rows, columns = model.cluster_mass.shape
+        number = np.arange(rows * columns, dtype=np.int32).reshape(rows, columns)
+        here = jnp.asarray(np.stack([number[r : r + rows - 1, c : c + columns - 1] for r, c in corner_steps(2)]))
+        if layers == 1:
+            return here
+        return here + rows * columns * model.in_second_layer[jnp.array(RING)].astype(jnp.int32)
+
+    def push_vertices(self, model: SquareModel, state: SquareState, impulses: Array) -> SquareState:
+        lever = geometry.vertex_levers(model, state)
+        turning = lever[..., 0] * impulses[..., 1] - lever[..., 1] * impulses[..., 0]
+        return replace(
+            state,
+            velocity=state.velocity + model.inverse_mass[..., None] * impulses,
+            spin=state.spin + model.inverse_inertia * turning,
         )
 
     def flaw(self, model: SquareModel) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -70,12 +71,32 @@ def corner_levers(model: SquareModel, state: SquareState) -> Array:
     return turn(rotation, model.mass_offset + signs * model.half_side[..., None])
 
 
+def vertex_levers(model: SquareModel, state: SquareState) -> Array:
+    """The lattice vertex of each cluster, seen from the cluster's centre [m], (layers, rows+1, columns+1, 2).
+
+    It is the outer corner of all masses that are welded there.
+    """
+    _, rows, columns = model.cluster_mass.shape
+    up, right = jnp.meshgrid(jnp.arange(rows), jnp.arange(columns), indexing="ij")
+    vertex = model.voxel_side * jnp.stack([right, up], -1)
+    return turn(state.rotation, vertex - model.rest_position)
+
+
 def area_ratio(model: SquareModel, motion: MassMotion) -> Array:
     """Area of the quadrilateral of a voxel's outer corners over its area at rest, (rows, columns)."""
     corner = voxel_corners(model, motion)
     following = jnp.roll(corner, -1, axis=0)
     doubled = (corner[..., 0] * following[..., 1] - corner[..., 1] * following[..., 0]).sum(0)
     return doubled / (2 * model.voxel_side**2)
+
+
+def is_inside_out(centers: Sequence[tuple[Array, Array]]) -> Array:
+    """Whether masses of a voxel have passed each other, so that their centres go round it the wrong way.
+
+    centers: x and y of the four centres [m], counter-clockwise at rest; any shapes, or lanes of a kernel.
+    """
+    (x0, y0), (x1, y1), (x2, y2), (x3, y3) = centers
+    return (x2 - x0) * (y3 - y1) - (y2 - y0) * (x3 - x1) <= 0
 
 
 def center(model: SquareModel, motion: MassMotion) -> Array:

@@ -1,0 +1,185 @@
+"""Things in a world besides the robot, as a researcher describes them: rigid ones of simple shapes, soft ones of voxels.
+
+Rigid things are free, or fixed in space: fixed boxes are steps, walls, pegs and ceilings. How they move and touch is
+physics (vsr.physics.objects).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from vsr.body import Body
+from vsr.spec import OneOf, Real, Spec, Switch
+
+Length = Annotated[Real, Field(gt=0)]
+Place = Annotated[tuple[Real, ...], Field(min_length=2, max_length=3)]
+MOST_CORNERS = {2: 16, 3: 32}
+"""Of a polygon, of a mesh: more make every contact dearer."""
+
+
+class Shape(Spec):
+    """What all shapes have. Corners are seen from the centre of mass."""
+
+    dimensions: ClassVar[tuple[int, ...]] = (2, 3)
+    """in which it exists"""
+
+    @abstractmethod
+    def corners(self, dimension: int) -> np.ndarray:
+        """Of its convex hull [m], (corners, dimension); the centre alone for what is round."""
+
+    @property
+    def rounding(self) -> float:
+        """Radius of what is round, 0 for others [m]."""
+        return 0.0
+
+    def misfit(self, dimension: int) -> str | None:
+        """Why it cannot be in a world of a dimension, if so."""
+        return None if dimension in self.dimensions else f"it exists in {self.dimensions[0]}-D only"
+
+
+class Box(Shape):
+    """A box, in 2-D a rectangle."""
+
+    type: Literal["box"] = "box"
+    size: Annotated[tuple[Length, ...], Field(min_length=2, max_length=3)]
+    """along x and up, in 3-D along x, y and up [m]"""
+
+    def corners(self, dimension: int) -> np.ndarray:
+        ways = np.stack(np.meshgrid(*[(-0.5, 0.5)] * dimension, indexing="ij"), -1).reshape(-1, dimension)
+        return ways * np.array(self.size)
+
+    def misfit(self, dimension: int) -> str | None:
+        given = len(self.size)
+        return None if given == dimension else f"size: {given} numbers given; {dimension} are needed in {dimension}-D"
+
+
+class Ball(Shape):
+    """A ball, in 2-D a disc."""
+
+    type: Literal["ball"] = "ball"
+    radius: Length
+    """[m]"""
+
+    @property
+    def rounding(self) -> float:
+        return self.radius
+
+    def corners(self, dimension: int) -> np.ndarray:
+        return np.zeros((1, dimension))
+
+
+class _Hull(Shape):
+    """The convex hull of points."""
+
+    points: tuple[Place, ...]
+    """all of them corners of the hull [m]; only their places from each other count, because the centre of mass is put
+    at the object's position"""
+
+    @model_validator(mode="after")
+    def _convex(self) -> _Hull:
+        (dimension,) = self.dimensions
+        if {len(point) for point in self.points} != {dimension}:
+            raise ValueError(f"every point needs {dimension} numbers")
+        if not dimension < len(self.points) <= MOST_CORNERS[dimension]:
+            raise ValueError(
+                f"{len(self.points)} points given; from {dimension + 1} to {MOST_CORNERS[dimension]} are needed"
+            )
+        corners = np.array(self.points)
+        size = float(np.ptp(corners, axis=0).max())
+        if np.linalg.matrix_rank(corners - corners[0], tol=1e-4 * size) < dimension:
+            raise ValueError("the points lie on one line" if dimension == 2 else "the points lie in one plane")
+        from scipy.spatial import ConvexHull
+
+        inner = sorted(set(range(len(corners))) - set(ConvexHull(corners).vertices.tolist()))
+        if inner:
+            raise ValueError(f"point {inner[0] + 1} is no corner of the hull: leave it out; shapes are convex")
+        return self
+
+    def corners(self, dimension: int) -> np.ndarray:
+        return np.array(self.points)
+
+
+class Polygon(_Hull):
+    """A convex polygon (2-D)."""
+
+    type: Literal["polygon"] = "polygon"
+    dimensions: ClassVar[tuple[int, ...]] = (2,)
+
+
+class Mesh(_Hull):
+    """A convex body with flat faces (3-D)."""
+
+    type: Literal["mesh"] = "mesh"
+    dimensions: ClassVar[tuple[int, ...]] = (3,)
+
+
+SHAPES: dict[str, type[Shape]] = {"box": Box, "ball": Ball, "polygon": Polygon, "mesh": Mesh}
+"""Every rigid shape by its name."""
+
+
+class Object(Spec):
+    """A thing with a name. Give it a `shape` (rigid) or a `body` (soft, made of voxels)."""
+
+    name: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z_][A-Za-z0-9_-]*$")]
+    """by which tasks find it"""
+    shape: Annotated[Shape, OneOf(SHAPES)] | None = None
+    """of a rigid thing"""
+    body: Body | None = None
+    """of a soft thing: voxels and their materials; it is passive"""
+    position: Place
+    """of its centre of mass at the start, x and up, in 3-D x, y and up [m]; of a soft one the middle of its box"""
+    tilt: Real = 0.0
+    """turned about its centre [degrees], counter-clockwise; in 3-D from x to up"""
+    yaw: Real = 0.0
+    """turned about the vertical through its centre, after tilting [degrees], from x towards y (in 3-D only)"""
+    velocity: Place | None = None
+    """at the start [m/s]; 0 if absent"""
+    density: Length | None = None
+    """of a rigid thing [kg/m³], in 2-D [kg/m²]; if absent, that of a usual voxel: 0.444 in 2-D, 0.296 in 3-D"""
+    mass: Length | None = None
+    """of a rigid thing [kg], instead of density"""
+    friction: Annotated[Real, Field(ge=0)] | None = None
+    """coefficient of a rigid thing, combined with others' by the geometric mean; 0.5 if absent"""
+    restitution: Annotated[Real, Field(ge=0, le=1)] | None = None
+    """coefficient of a rigid thing, combined with others' by the larger of both; 0 if absent"""
+    fixed: Switch = False
+    """whether a rigid thing is fixed in space: a step, a wall, a peg, a ceiling"""
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Object:
+        if (self.shape is None) == (self.body is None):
+            raise ValueError("give either `shape` (rigid) or `body` (soft)")
+        if self.mass is not None and self.density is not None:
+            raise ValueError("give either mass or density")
+        if self.body is not None:
+            given = [name for name in ("density", "mass", "friction", "restitution") if getattr(self, name) is not None]
+            if given or self.fixed:
+                what = given[0] if given else "fixed"
+                raise ValueError(f"{what} is for rigid things; of a soft one the materials of its voxels say that")
+        if self.fixed and (self.velocity is not None or self.mass is not None or self.density is not None):
+            raise ValueError("what is fixed has neither velocity nor mass: leave them out")
+        return self
+
+    @property
+    def is_soft(self) -> bool:
+        """Whether it is made of voxels."""
+        return self.body is not None
+
+    def misfits(self, dimension: int) -> list[tuple[str, str]]:
+        """Fields that do not fit a world of a dimension, each with the reason."""
+        found = []
+        for name in ("position", "velocity"):
+            value: Any = getattr(self, name)
+            if value is not None and len(value) != dimension:
+                found.append((name, f"{len(value)} numbers given; {dimension} are needed in {dimension}-D"))
+        if dimension == 2 and self.yaw:
+            found.append(("yaw", "it is for 3-D; in 2-D there is only a tilt: leave it out"))
+        if self.shape is not None and (text := self.shape.misfit(dimension)):
+            found.append(("shape", text))
+        if self.body is not None and self.body.dimension != dimension:
+            found.append(("body", f"it is in {self.body.dimension}-D, and the robot in {dimension}-D"))
+        return found

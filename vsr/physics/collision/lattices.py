@@ -1,0 +1,106 @@
+"""The voxels of all robots in a world as contact sees them: one list of vertices, one of cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from vsr.compute.vector import Vector, split
+from vsr.physics.collision.sides import Nodes
+from vsr.physics.collision.voxels import at_surface, outward
+from vsr.physics.contract import Met, Vertices
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Lattice:
+    """What does not change of one robot's voxels; p vertices, c the axes of cells."""
+
+    places: Array
+    """of every cell's corners among the vertices, flattened, (corners, c)"""
+    leads_out: Array
+    """True for faces that lead to the outside, (faces, c)"""
+    present: Array
+    """True where there is a voxel, c"""
+    at_surface: Array
+    """True for vertices on an outer face, (p,)"""
+
+
+def lattice_of(robot: Met) -> Lattice:
+    """Of one robot."""
+    model = robot.model
+    places = robot.engine.vertex_places(model)
+    vertices = robot.vertices.exists.size
+    present = model.present > 0
+    outer = at_surface(model.present) & present
+    # Places of absent cells mean nothing; they must not mark a vertex.
+    marked = jnp.zeros(vertices, bool).at[places.reshape(-1)].max(outer.reshape(-1))
+    return Lattice(
+        places=places,
+        leads_out=outward(model.present) & present,
+        present=present,
+        at_surface=marked,
+    )
+
+
+def joined(lattices: tuple[Lattice, ...]) -> Lattice:
+    """All as one, places counted through, cells on one axis."""
+    before, places = 0, []
+    for lattice in lattices:
+        places.append(_row(lattice.places) + before)
+        before += lattice.at_surface.shape[0]
+    return Lattice(
+        places=jnp.concatenate(places, 1),
+        leads_out=jnp.concatenate([_row(lattice.leads_out) for lattice in lattices], 1),
+        present=jnp.concatenate([lattice.present.reshape(-1) for lattice in lattices]),
+        at_surface=jnp.concatenate([lattice.at_surface for lattice in lattices]),
+    )
+
+
+def _row(values: Array) -> Array:
+    return values.reshape(values.shape[0], -1)
+
+
+def nodes_of(robots: tuple[Met, ...]) -> tuple[Nodes, Vector]:
+    """Vertices of all robots in one list, and their velocities [m/s]."""
+    found = [_flat(robot.vertices) for robot in robots]
+    dimension = found[0].position.shape[-1]
+    turns = dimension == 2
+
+    def all_of(name: str) -> Array:
+        return jnp.concatenate([getattr(one, name) for one in found])
+
+    def or_zero(name: str, like: str) -> Array:
+        return jnp.concatenate(
+            [getattr(one, like) * 0 if getattr(one, name) is None else getattr(one, name) for one in found]
+        )
+
+    nodes = Nodes(
+        position=split(all_of("position"), 1),
+        inverse_mass=all_of("inverse_mass"),
+        lever=split(or_zero("lever", "position"), 1) if turns else None,
+        inverse_inertia=or_zero("inverse_inertia", "inverse_mass") if turns else None,
+        exists=all_of("exists"),
+        friction=all_of("friction"),
+        restitution=all_of("restitution"),
+    )
+    return nodes, split(all_of("velocity"), 1)
+
+
+def _flat(vertices: Vertices) -> Vertices:
+    axes = vertices.inverse_mass.ndim
+    return jax.tree.map(lambda part: part.reshape(-1, *part.shape[axes:]), vertices)
+
+
+def pushed_by(robots: tuple[Met, ...], impulse: Vector) -> tuple[Met, ...]:
+    """Robots after impulses on all vertices [N s], each (p,)."""
+    joint, after, before = jnp.stack(impulse, -1), [], 0
+    for robot in robots:
+        shape = robot.vertices.position.shape
+        size = robot.vertices.exists.size
+        after.append(robot.pushed_at_vertices(joint[before : before + size].reshape(shape)))
+        before += size
+    return tuple(after)

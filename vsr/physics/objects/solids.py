@@ -1,0 +1,129 @@
+"""Rigid bodies of a world: what stays as it is, how they move."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from vsr.compute.vector import dot, split
+from vsr.physics.collision.convex import Shapes
+from vsr.physics.collision.sides import Bodies
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Solids:
+    """What stays as it is. SI units; s of them."""
+
+    shapes: Shapes
+    position: Array
+    """of the centres of mass at the start [m], (s, dimension)"""
+    rotation: Array
+    """at the start, from own axes to the world's, (s, dimension, dimension)"""
+    velocity: Array
+    """at the start [m/s], (s, dimension)"""
+    mass: Array
+    """infinite for what is fixed [kg], (s,)"""
+    inertia: Array
+    """about the axes of the shapes, likewise [kg m²], (s, 1) in 2-D, (s, 3) in 3-D"""
+    friction: Array
+    """coefficient, (s,)"""
+    restitution: Array
+    """coefficient, (s,)"""
+    names: tuple[str, ...] = field(metadata={"static": True})
+    fixed: tuple[bool, ...] = field(metadata={"static": True})
+
+    @property
+    def count(self) -> int:
+        return len(self.names)
+
+    @property
+    def free(self) -> np.ndarray:
+        """Numbers of those that move."""
+        return np.flatnonzero(~np.array(self.fixed, bool))
+
+    @property
+    def flat(self) -> np.ndarray:
+        """Numbers of those that have corners."""
+        return np.flatnonzero(~np.array(self.shapes.round, bool))
+
+    def rest_state(self) -> SolidState:
+        dimension = self.position.shape[-1]
+        spin = jnp.zeros((self.count, 2 * dimension - 3), self.position.dtype)
+        return SolidState(self.position, self.rotation, self.velocity, spin)
+
+    def bodies(self, state: SolidState) -> Bodies:
+        """As contacts see them."""
+        return Bodies(
+            position=split(state.position, 1),
+            inverse_mass=1 / self.mass,
+            inverse_inertia=self._inverse_inertia(state),
+            friction=self.friction,
+            restitution=self.restitution,
+        )
+
+    def _inverse_inertia(self, state: SolidState) -> tuple[tuple[Array, ...], ...]:
+        """In the world's axes, rows."""
+        own = split(1 / self.inertia, 1)
+        if len(own) == 1:
+            return (own,)
+        rows = [split(state.rotation[:, row], 1) for row in range(3)]
+        scaled = [tuple(part * along for part, along in zip(row, own, strict=True)) for row in rows]
+        return tuple(tuple(dot(one, other) for other in rows) for one in scaled)
+
+    def momentum(self, state: SolidState) -> Array:
+        """Linear momentum of those that move [kg m/s], (dimension,)."""
+        return (self.mass[self.free, None] * state.velocity[self.free]).sum(0)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class SolidState:
+    """How rigid bodies move."""
+
+    position: Array
+    """of the centres of mass [m], (s, dimension)"""
+    rotation: Array
+    """from own axes to the world's, (s, dimension, dimension)"""
+    velocity: Array
+    """[m/s], (s, dimension)"""
+    spin: Array
+    """[rad/s], (s, 1) in 2-D, (s, 3) in 3-D"""
+
+
+def moved(state: SolidState, duration: float) -> SolidState:
+    """A step [s] later, by their velocities."""
+    return SolidState(
+        position=state.position + duration * state.velocity,
+        rotation=_turned(state.rotation, duration * state.spin),
+        velocity=state.velocity,
+        spin=state.spin,
+    )
+
+
+def _turned(rotation: Array, angle: Array) -> Array:
+    """Rotations, turned further by small angles [rad] and made orthonormal again."""
+    columns = split(rotation, 2)
+    if angle.shape[1] == 1:
+        cosine, sine = jnp.cos(angle), jnp.sin(angle)
+        x, y = columns[0][:, 0], columns[0][:, 1]
+        x, y = cosine[:, 0] * x - sine[:, 0] * y, sine[:, 0] * x + cosine[:, 0] * y
+        size = jax.lax.rsqrt(x * x + y * y)
+        x, y = size * x, size * y
+        return jnp.stack([jnp.stack([x, -y], -1), jnp.stack([y, x], -1)], 1)
+    # Rodrigues' rotation of the first two axes; the third follows from them.
+    size = jnp.sqrt((angle**2).sum(-1, keepdims=True) + jnp.finfo(angle.dtype).tiny)
+    axis, sine, versine = angle / size, jnp.sin(size), 1 - jnp.cos(size)
+
+    def about(vector: Array) -> Array:
+        return vector + sine * jnp.cross(axis, vector) + versine * jnp.cross(axis, jnp.cross(axis, vector))
+
+    first, second = about(columns[0]), about(columns[1])
+    first = first * jax.lax.rsqrt((first**2).sum(-1, keepdims=True))
+    second = second - (first * second).sum(-1, keepdims=True) * first
+    second = second * jax.lax.rsqrt((second**2).sum(-1, keepdims=True))
+    return jnp.stack([first, second, jnp.cross(first, second)], 2)
