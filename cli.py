@@ -12,13 +12,34 @@ import click
 from vsr.experiments import stopping
 
 
+class _Command(click.Command):
+    """A command whose options and arguments are never empty: '' would mean a default, or the folder at hand."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        rest = super().parse_args(ctx, args)
+        for parameter in self.params:
+            given = ctx.params.get(parameter.name or "")
+            for value in given if isinstance(given, tuple) else (given,):
+                if isinstance(value, str) and not value.strip():
+                    raise click.BadParameter("it is empty.", ctx, parameter)
+        return rest
+
+
 class _Commands(click.Group):
     """A group whose commands never show a traceback for what a user can mend, and hear Ctrl-C at any time."""
+
+    command_class = _Command
 
     def main(self, args: Any = None, *more: Any, **options: Any) -> Any:
         if args is None:  # the arguments of this process
             stopping.listen()
         return super().main(args, *more, **options)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        for word in args:
+            if not word.isascii() and word != word.encode(errors="ignore").decode():
+                raise click.UsageError(f"{word!a} is not text (UTF-8)", ctx)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context):
         try:
@@ -26,6 +47,11 @@ class _Commands(click.Group):
         except KeyboardInterrupt:
             click.echo(stopping.situation(), err=True)
             ctx.exit(stopping.EXIT_CODE)
+        except SystemExit as error:  # nothing of vsr does that
+            click.echo(
+                f"{_where(error)}: it called sys.exit({error.code!r}), which ends no command in good order", err=True
+            )
+            ctx.exit(2)
         except OSError as error:
             if error.filename is None:
                 raise
@@ -39,6 +65,14 @@ class _Commands(click.Group):
                 sys.stdout.flush()
                 os._exit(getattr(error, "exit_code", 2))
             ctx.exit(getattr(error, "exit_code", 2))
+
+
+def _where(error: BaseException) -> str:
+    """File and line at which something was raised."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return "" if trace is None else f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
 
 
 def _what_users_mend() -> tuple[type[Exception], ...]:
@@ -91,6 +125,13 @@ PLUGINS = click.option(
     "--plugin", "plugins", multiple=True, metavar="MODULE", help="Import a module of your own first."
 )
 SEED = click.option("--seed", type=click.IntRange(0, 2**32 - 1), metavar="S", help="Run just this seed.")
+TRUST = click.option(
+    "--trust-plugins",
+    "trust",
+    is_flag=True,
+    envvar="VSR_TRUST_PLUGINS",
+    help="Run the Python modules that files and runs name as plugins; by default reading runs none.",
+)
 DEVICE = click.option(
     "--device", type=click.Choice(["cpu", "gpu"]), help="Where to compute; by default the best there is."
 )
@@ -256,6 +297,7 @@ def reproduce(
 @click.option("--json", metavar="FILE.json", help="Write every number as JSON.")
 @click.option("--plot", metavar="FILE.png|.pdf|.svg", help="Draw fitness over refinement.")
 @DEVICE
+@TRUST
 def refine(
     given: tuple[str, ...],
     factors: tuple[int, ...],
@@ -263,27 +305,31 @@ def refine(
     json: str | None,
     plot: str | None,
     device: str | None,
+    trust: bool,
 ) -> None:
     """Simulate robots again with finer steps, other starts and slightly other materials: what is left of them?"""
     from vsr.experiments.refine.command import RefineOptions
     from vsr.experiments.refine.command import refine as work
 
-    work(RefineOptions(given=given, factors=factors, starts=starts, json=json, plot=plot, device=device))
+    work(RefineOptions(given, factors=factors, starts=starts, json=json, plot=plot, device=device, trust_plugins=trust))
 
 
 @main.command()
 @click.argument("robot", metavar="ROBOT.yaml|NAME")
 @click.option("--json", "as_json", is_flag=True, help="Print the measures as JSON.")
 @click.option("--out", metavar="FILE.gif|.png", help="Draw the motion: a GIF, or a PNG strip of six moments.")
-def simulate(robot: str, as_json: bool, out: str | None) -> None:
+@TRUST
+def simulate(robot: str, as_json: bool, out: str | None, trust: bool) -> None:
     """Simulate one robot in its world and print how it did."""
     from vsr.experiments import simulate as work
+    from vsr.experiments.console import busy
     from vsr.experiments.devices import keep_compiled_programs, prepare
     from vsr.experiments.terminal import show_outcome
 
     prepare()
     keep_compiled_programs()
-    scene, outcome = work.run(robot, out)
+    with busy("compiling and simulating"):
+        scene, outcome = work.run(robot, out, run_plugins=trust)
     evolution = work.evolved(robot, outcome)
     if as_json:
         click.echo(work.as_json(scene, outcome, evolution))
@@ -350,6 +396,7 @@ def simulate(robot: str, as_json: bool, out: str | None) -> None:
     metavar="[ARCHIVE:]I,J",
     help="Of a run with archives: the elite of a cell, counted from 0 along each axis; may be repeated.",
 )
+@TRUST
 def play(
     given: tuple[str, ...],
     seconds: float,
@@ -361,6 +408,7 @@ def play(
     seed: int | None,
     generations: tuple[int, ...],
     cells: tuple[str, ...],
+    trust: bool,
 ) -> None:
     """Show robots, and the best of runs: a page for any browser, a film, or a strip of frames."""
     from vsr.experiments.devices import keep_compiled_programs, prepare
@@ -381,6 +429,7 @@ def play(
             seed=seed,
             generations=generations,
             cells=cells,
+            trust_plugins=trust,
         )
     )
     click.echo(f"drawn in {target}")
@@ -401,23 +450,27 @@ def play(
 )
 @click.option("--open/--no-open", "open_page", default=False, help="Open the page in a browser, or not (default).")
 @click.option("--wait", is_flag=True, help="Wait for a run folder that is not there yet.")
-def watch(run: str, port: int, seconds: float, open_page: bool, wait: bool) -> None:
+@TRUST
+def watch(run: str, port: int, seconds: float, open_page: bool, wait: bool, trust: bool) -> None:
     """Follow a run on a local page: live curve, speed, and the best robot so far in motion."""
     from vsr.experiments.watch.command import WatchOptions
     from vsr.experiments.watch.command import watch as work
 
-    work(WatchOptions(run=run, port=port, seconds=seconds, open_page=open_page, wait=wait))
+    work(WatchOptions(run, port=port, seconds=seconds, open_page=open_page, wait=wait, trust_plugins=trust))
 
 
 @main.command()
 @click.argument("config", metavar="FILE.yaml|NAME")
 @SETTINGS
-def check(config: str, settings: tuple[str, ...]) -> None:
+@TRUST
+def check(config: str, settings: tuple[str, ...], trust: bool) -> None:
     """Check an experiment or scene: build and trace everything, run nothing."""
     from vsr.experiments.check import check_file
-    from vsr.experiments.console import show_pairs
+    from vsr.experiments.console import busy, show_pairs
 
-    show_pairs(f"{config}: sound", check_file(config, settings))
+    with busy("building and tracing"):
+        found = check_file(config, settings, run_plugins=trust)
+    show_pairs(f"{config}: sound", found)
 
 
 @main.command()
@@ -441,7 +494,7 @@ def torture(
     from vsr.experiments.torture.command import TortureOptions
     from vsr.experiments.torture.command import torture as work
 
-    sys.exit(work(TortureOptions(config, settings, minutes, trials, seed, only, json)))
+    click.get_current_context().exit(work(TortureOptions(config, settings, minutes, trials, seed, only, json)))
 
 
 @main.command()
@@ -516,14 +569,16 @@ def train(
 )
 @click.option("--archive", is_flag=True, help="Instead, maps of one run's archives, or its front of compromises.")
 @click.option("--seed", type=click.IntRange(min=0), metavar="S", help="With --archive: of this seed, else the first.")
-def plot(runs: tuple[str, ...], out: str | None, band: str, archive: bool, seed: int | None) -> None:
+@TRUST
+def plot(runs: tuple[str, ...], out: str | None, band: str, archive: bool, seed: int | None, trust: bool) -> None:
     """Plot the best fitness per generation, one curve per run; or maps of a run's archives."""
-    from vsr.experiments.console import warn
+    from vsr.experiments.console import busy, warn
     from vsr.experiments.files import target_file
     from vsr.experiments.plot.archives import plot_archives
     from vsr.experiments.plot.curves import plot_runs
     from vsr.experiments.plot.figures import FORMATS
     from vsr.experiments.runs import read_run
+    from vsr.experiments.runs.trust import trust_plugins
 
     if seed is not None and not archive:
         raise click.UsageError("--seed goes with --archive: curves show all seeds")
@@ -531,7 +586,10 @@ def plot(runs: tuple[str, ...], out: str | None, band: str, archive: bool, seed:
         raise click.UsageError(f"--archive draws one run; {len(runs)} given")
     usual = "archive.png" if archive else "fitness.png"
     target = target_file("--out", usual if out is None else out, FORMATS)
-    read = [read_run(run) for run in runs]
+    if trust:
+        trust_plugins(runs)
+    with busy("reading runs"):
+        read = [read_run(run) for run in runs]
     warn([warning for run in read for warning in run.warnings])
     if archive:
         plot_archives(read[0], read[0].index_of(seed), target)
@@ -543,29 +601,39 @@ def plot(runs: tuple[str, ...], out: str | None, band: str, archive: bool, seed:
 @main.command()
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
-def compare(runs: tuple[str, ...], as_json: bool) -> None:
+@TRUST
+def compare(runs: tuple[str, ...], as_json: bool, trust: bool) -> None:
     """Compare runs: medians over seeds, Mann-Whitney test, effect size."""
-    from vsr.experiments.console import warn
+    from vsr.experiments.console import busy, warn
     from vsr.experiments.plot.comparison import compare as work
     from vsr.experiments.runs import read_run
+    from vsr.experiments.runs.trust import trust_plugins
     from vsr.experiments.terminal import show_comparison
 
-    read = [read_run(run) for run in runs]
+    if trust:
+        trust_plugins(runs)
+    with busy("reading and comparing runs"):
+        read = [read_run(run) for run in runs]
+        comparison = work(read)
     warn([warning for run in read for warning in run.warnings])
-    show_comparison(work(read), as_json)
+    show_comparison(comparison, as_json)
 
 
 @main.command()
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
 @click.option("--out", metavar="FILE.html", help="The page; by default report.html, of one run in its folder.")
-def report(runs: tuple[str, ...], out: str | None) -> None:
+@TRUST
+def report(runs: tuple[str, ...], out: str | None, trust: bool) -> None:
     """Write a page about runs: curves, seeds, bodies, the best robot moving, diversity, lineage, settings."""
     from vsr.experiments.console import warn
     from vsr.experiments.devices import keep_compiled_programs, prepare
     from vsr.experiments.report.command import report as work
+    from vsr.experiments.runs.trust import trust_plugins
 
     prepare()
     keep_compiled_programs()
+    if trust:
+        trust_plugins(runs)
     target, warnings = work(runs, out)
     warn(warnings)
     click.echo(f"written to {target}")
@@ -576,7 +644,8 @@ def report(runs: tuple[str, ...], out: str | None) -> None:
 @click.option("--json", "json_file", metavar="FILE", help="Write all poses as JSON.")
 @click.option("--out", metavar="FILE.html|.gif|.png", help="Draw the poses.")
 @DEVICE
-def reach(config: str, json_file: str | None, out: str | None, device: str | None) -> None:
+@TRUST
+def reach(config: str, json_file: str | None, out: str | None, device: str | None, trust: bool) -> None:
     """Find the pressures or volumes that bring points of a robot with chambers to targets, at rest."""
     # Threads that share a small matrix wait for each other longer than they work.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -585,7 +654,7 @@ def reach(config: str, json_file: str | None, out: str | None, device: str | Non
 
     prepare(device)
     keep_compiled_programs()
-    run(config, json_file, out)
+    run(config, json_file, out, run_plugins=trust)
 
 
 @main.command(name="list")

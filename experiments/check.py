@@ -25,12 +25,12 @@ TRIED = 8
 """Random individuals of which one should have a body."""
 
 
-def check_file(given: str, settings: Sequence[str] = ()) -> list[tuple[str, str]]:
+def check_file(given: str, settings: Sequence[str] = (), *, run_plugins: bool = False) -> list[tuple[str, str]]:
     """What would be run, as names and values; raises ConfigError with every fault."""
     path = find_config(given, EXPERIMENT, SCENE, STUDY)
     if is_study(path):
-        return _check_study(load_study(path), settings)
-    described = load(path, settings)
+        return _check_study(load_study(path, run_plugins=run_plugins), settings)
+    described = load(path, settings, run_plugins=run_plugins)
     check_implementation(described.physics)
     with precision(described.physics.precision):
         return _check_experiment(described) if isinstance(described, Experiment) else _check_scene(described)

@@ -31,10 +31,12 @@ class Pulse:
     FIRST = 2.0
     """[s]; nobody should have to wait longer without knowing for what"""
 
-    def __init__(self, tell: Callable[[float], None], clock: Callable[[], float] = time.monotonic):
-        """tell: called with the seconds that the work has taken."""
+    def __init__(
+        self, tell: Callable[[float], None], first: float = FIRST, clock: Callable[[], float] = time.monotonic
+    ):
+        """tell: called with the seconds that the work has taken; first: when."""
         self.tell, self.clock = tell, clock
-        self.began, self.next = clock(), self.FIRST
+        self.began, self.next = clock(), first
 
     def beat(self) -> None:
         """To be called often."""
@@ -45,10 +47,11 @@ class Pulse:
 
 
 @contextlib.contextmanager
-def busy(what: str) -> Iterator[None]:
+def busy(what: str, *, counting: bool = True) -> Iterator[None]:
     """Work of a command that may take long: whoever waits for it sees on stderr what it is and since when.
 
-    In a terminal a line counts the seconds and goes away at the end; elsewhere there is a line now and then.
+    In a terminal a line counts the seconds and goes away at the end, unless `counting` is turned off because there is
+    another display; elsewhere there is a line now and then.
     """
     stream, done = sys.stderr, threading.Event()
 
@@ -68,6 +71,9 @@ def busy(what: str) -> Iterator[None]:
         while not done.wait(0.5):
             pulse.beat()
 
+    if stream.isatty() and not counting:
+        yield
+        return
     thread = threading.Thread(target=count if stream.isatty() else remind, daemon=True)
     thread.start()
     try:

@@ -22,7 +22,7 @@ from vsr.scene import Outcome, Scene, precision, simulate
 DRAWINGS = (".gif", ".png")
 
 
-def run(file: str, out: str | None) -> tuple[Scene, Outcome]:
+def run(file: str, out: str | None, *, run_plugins: bool = False) -> tuple[Scene, Outcome]:
     """Simulate a file's scene and, if asked, draw it.
 
     It is recorded in any case: a program that does not record is another one, and may round differently.
@@ -31,7 +31,7 @@ def run(file: str, out: str | None) -> tuple[Scene, Outcome]:
     found = find_config(file, SCENE)
     if is_changed(found):
         warn([f"{found}: it is not as the run wrote it"])
-    scene = load_scene(found)
+    scene = load_scene(found, run_plugins=run_plugins)
     check_implementation(scene.physics)
     outcome = simulate(scene, keep_trajectory=True)
     if target is not None:

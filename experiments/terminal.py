@@ -65,7 +65,7 @@ def show_comparison(comparison: Comparison, as_json: bool) -> None:
     """Runs with their medians, then every pair with its test."""
     console = console_for_tables()
     if as_json:
-        parts = {"rows": [vars(row) for row in comparison.rows], "pairs": [vars(pair) for pair in comparison.pairs]}
+        parts = {"rows": [vars(row) for row in comparison.rows], "pairs": [pair._asdict() for pair in comparison.pairs]}
         sys.stdout.write(json.dumps(without_nan({**vars(comparison), **parts}), indent=2) + "\n")
         return
     warn(comparison.warnings)

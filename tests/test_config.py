@@ -284,7 +284,7 @@ def test_faults_of_experiments_are_told_where_they_were_written(tmp_path, text, 
     file = tmp_path / "evolve.yaml"
     file.write_text(text)
     with pytest.raises(UserError) as caught:
-        load_experiment(file, settings)
+        load_experiment(file, settings, run_plugins=True)
     told = str(caught.value).replace(f"{tmp_path}/", "")
     assert told.startswith(wanted)
     assert "\n" not in told
@@ -349,10 +349,10 @@ def test_plugins_add_components(plugin):
     file = plugin / "evolve.yaml"
     text = EXPERIMENT + "plugins: [my_moon]\nworld: {terrain: moon}\nea: {type: lottery, n_pop: 5}\nfitness: drop\n"
     file.write_text(text)
-    experiment = load_experiment(file)
+    experiment = load_experiment(file, run_plugins=True)
     assert experiment.world.terrain.friction == 0.05
     assert experiment.ea.type == "lottery"
-    result = CliRunner().invoke(cli.main, ["check", str(file)])
+    result = CliRunner().invoke(cli.main, ["check", str(file)])  # it is loaded already
     assert result.exit_code == 0, result.output
     listed = CliRunner().invoke(cli.main, ["list", "terrains"]).output
     assert "moon" in listed
@@ -366,7 +366,7 @@ def test_a_plugin_that_fails_is_told(plugin):
     with pytest.raises(
         ConfigError, match=r"evolve.yaml:4: plugins.0: plugin 'broken_plugin' failed on import: ZeroDiv"
     ):
-        load_experiment(file)
+        load_experiment(file, run_plugins=True)
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)

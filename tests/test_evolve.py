@@ -744,7 +744,12 @@ def test_plugins_travel_with_the_run(tmp_path):
     assert process.returncode == 2, output
     assert "plugin 'low_gravity' is not what it was" in output
     shutil.rmtree(home)
-    process = start_process("check", tmp_path / "run" / "best" / "seed-4.yaml", code=INTERRUPTED)
+    check = ["check", tmp_path / "run" / "best" / "seed-4.yaml"]
+    process = start_process(*check, code=INTERRUPTED)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 2, output
+    assert f"this needs the plugin low_gravity ({tmp_path / 'run' / 'plugins' / 'low_gravity.py'})" in output
+    process = start_process(*check, "--trust-plugins", code=INTERRUPTED)
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 0, output
     assert "seed-4.yaml: sound" in output
@@ -861,7 +866,7 @@ def test_checkpoints_hold_any_state(tmp_path):
 def test_a_measure_that_a_search_needs_must_be_known(climber):
     (climber.parent / "climber.py").write_text(CLIMBER.replace("travel_velocity", "travel_velosity"))
     with pytest.raises(UserError, match=r"ea: unknown measure 'travel_velosity'; did you mean 'travel_velocity'"):
-        load_experiment(climber)
+        load_experiment(climber, run_plugins=True)
 
 
 # Runs of older versions

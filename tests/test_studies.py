@@ -223,7 +223,7 @@ def test_claims_of_ones_own(vsr, own, tmp_path):
     text = OWN.replace("file: ", f"file: {own.parent}/") + "  - {type: modest, text: It is so}\nplugins: [my_claims]\n"
     file.write_text(text)
     try:
-        claim = load_study(file).study.claims[1]
+        claim = load_study(file, run_plugins=True).study.claims[1]
         assert claim.judge({}).evidence == "0 runs"
         assert "Nothing is promised." in vsr("list", "claims").output
     finally:

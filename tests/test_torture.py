@@ -151,7 +151,7 @@ def test_a_longer_round(ground, kind):
     [
         ("robot", "robot: {body: {shape: aa, masses: [squares]}, controller: sine}", "masses: ['squares'] given"),
         ("robot", "robot: {body: {shape: aa, masses: {a: 1}}, controller: sine}", "masses: {'a': 1} given"),
-        ("mesh", f"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 {10**30}\n", "not a mesh that can be read (OverflowError"),
+        ("mesh", "v 1 0 0\nv 0 1 0\nv 0\nf 1 3 2\nf 1 ", "not a mesh that can be read (OverflowError"),
     ],
 )
 def test_what_once_ended_in_a_traceback_is_refused(tmp_path, target, content, words):
@@ -165,6 +165,13 @@ def test_a_file_without_end_is_refused():
     result = CliRunner().invoke(cli.main, ["check", "/dev/zero"])
     assert result.exit_code == 2
     assert result.output == "/dev/zero: larger than 32 MiB, the most that is read\n"
+
+
+def test_names_that_are_no_text_are_refused_before_anything_is_written(ground, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(cli.main, ["evolve", str(ground.config), "--out", "a\udcff"])
+    assert (result.exit_code, "'a\\udcff' is not text (UTF-8)" in result.output) == (2, True), result.output
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_damaged_training_is_refused_in_words(tmp_path):

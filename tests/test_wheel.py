@@ -110,7 +110,8 @@ def test_modules_of_the_users_own_may_have_our_names(tmp_path, monkeypatch):
         text = f"robot: {{body: {{shape: aa}}, controller: sine}}\nplugins: [{name}]\nworld: {{terrain: {key}}}\n"
         ours = import_module(f"vsr.{name}")
         try:
-            assert parse_scene(text, str(tmp_path / "scene.yaml")).world.terrain.type == key
+            scene = parse_scene(text, str(tmp_path / "scene.yaml"), run_plugins=True)
+            assert scene.world.terrain.type == key
             assert Path(sys.modules[name].__file__).is_relative_to(tmp_path)
             assert sys.modules[f"vsr.{name}"] is ours
             assert Path(ours.__file__).resolve().is_relative_to(ROOT)

@@ -8,17 +8,19 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterator, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from vsr.experiments.config import dump_plain, load_experiment
 from vsr.experiments.config.overrides import override
-from vsr.experiments.config.plugins import load_plugins
+from vsr.experiments.config.parts import part_reader
+from vsr.experiments.config.plugins import load_plugins, missing_plugins
 from vsr.experiments.config.problems import ConfigError
-from vsr.experiments.config.yaml_reader import Document, parse_yaml, read_yaml
+from vsr.experiments.config.yaml_reader import parse_yaml, read_yaml
+from vsr.experiments.config.yaml_values import Document
 from vsr.experiments.experiment import Experiment
 
 KEPT = 4096
@@ -27,18 +29,19 @@ PART = re.compile(r"^(?=[a-z_]+:)", re.MULTILINE)
 
 
 def load_variants(
-    path: str | Path, settings: Sequence[str], variants: Sequence[Sequence[str]]
+    path: str | Path, settings: Sequence[str], variants: Sequence[Sequence[str]], *, run_plugins: bool = False
 ) -> Iterator[Experiment | ConfigError]:
     """The experiment in a file with each of many sets of values (`path=value`) over it, or the faults of it."""
     document = read_yaml(path)
     override(document, settings)
-    load_plugins(document)
-    _kind.cache_clear()  # there may be components now that were not there before
+    if run_plugins:
+        load_plugins(document)
+    whole = not missing_plugins(document)
     known: dict[tuple[str, str], Any] = {}
     for swept in variants:
         try:
-            experiment = _of_parts(document, swept, known)
-            yield load_experiment(path, settings, swept) if experiment is None else experiment
+            experiment = _of_parts(document, swept, known) if whole else None
+            yield load_experiment(path, settings, swept, run_plugins=run_plugins) if experiment is None else experiment
         except ConfigError as error:
             yield error
 
@@ -50,7 +53,7 @@ def settled(path: str | Path, settings: Sequence[str]) -> str:
     return dump_plain(document.data)
 
 
-def load_experiment_alike(path: str | Path) -> Experiment:
+def load_experiment_alike(path: str | Path, *, run_plugins: bool = False) -> Experiment:
     """As `load_experiment`, quickly if files read before had most of the same parts, as those that runs write have."""
     try:
         before, *texts = PART.split(Path(path).read_text(encoding="utf-8"))
@@ -59,7 +62,7 @@ def load_experiment_alike(path: str | Path) -> Experiment:
             return Experiment.model_validate(parts)
     except (OSError, ValueError, LookupError, ConfigError):
         pass
-    return load_experiment(path)
+    return load_experiment(path, run_plugins=run_plugins)
 
 
 def _of_parts(document: Document, swept: Sequence[str], known: dict[tuple[str, str], Any]) -> Experiment | None:
@@ -67,6 +70,8 @@ def _of_parts(document: Document, swept: Sequence[str], known: dict[tuple[str, s
     if document.problems or not isinstance(document.data, dict):
         return None
     changed = {setting.partition("=")[0].split(".")[0].strip() for setting in swept}
+    if "plugins" in changed:
+        return None
     data = {name: copy.deepcopy(part) if name in changed else part for name, part in document.data.items()}
     variant = Document(document.file, data)
     override(variant, swept, "--sweep")
@@ -75,7 +80,7 @@ def _of_parts(document: Document, swept: Sequence[str], known: dict[tuple[str, s
         for name, part in data.items():
             key = name, repr(part) if name in changed else ""
             if key not in known:
-                known[key] = _kind(name).validate_python(part)
+                known[key] = part_reader(Experiment, name).validate_python(part)
             parts[name] = known[key]
         return Experiment.model_validate(parts)
     except (ValidationError, LookupError):
@@ -94,14 +99,4 @@ def _read_part(text: str) -> Any:
     (name,) = document.data
     if document.problems:
         raise LookupError(name)
-    return _kind(name).validate_python(document.data[name])
-
-
-@cache
-def _kind(name: str) -> TypeAdapter:
-    """What checks one part of an experiment alone; raises KeyError if there is no such part."""
-    field = Experiment.model_fields[name]
-    kind: Any = field.annotation
-    for item in field.metadata:
-        kind = Annotated[kind, item]
-    return TypeAdapter(kind)
+    return part_reader(Experiment, name).validate_python(document.data[name])

@@ -30,13 +30,18 @@ _WORDY = 20_000
 
 def read_yaml(path: str | Path) -> Document:
     """Read a file; raises ConfigError if it cannot be read at all."""
+    return parse_yaml(read_text(path), str(path))
+
+
+def read_text(path: str | Path) -> str:
+    """What a file holds; raises ConfigError if it is no text, or too much of it."""
     file = str(path)
     try:
         with Path(path).open("rb") as opened:
             content = opened.read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
             raise ConfigError([Problem(file, f"larger than {MOST_BYTES >> 20} MiB, the most that is read")])
-        return parse_yaml(content.decode("utf-8"), file)
+        return content.decode("utf-8")
     except FileNotFoundError:
         raise ConfigError([Problem(file, "there is no such file")]) from None
     except IsADirectoryError:

@@ -8,6 +8,7 @@ import shlex
 import threading
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -15,9 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from vsr.experiments.config import load_experiment
-from vsr.experiments.config.plugins import digests, plugin_modules
+from vsr.experiments.config.plugins import digests, plugin_files, plugin_modules
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.console import say
+from vsr.experiments.config.yaml_values import Document
+from vsr.experiments.console import Pulse, busy, say
 from vsr.experiments.devices import check_implementation, keeping_compiled_programs, prepare
 from vsr.experiments.evolve.coordinator import Leader, check_same_command, ending_together, follow
 from vsr.experiments.evolve.display import Display, Progress, open_display
@@ -30,7 +32,7 @@ from vsr.experiments.evolve.generation import (
 from vsr.experiments.experiment import Experiment, grid_name
 from vsr.experiments.hosts.collectives import noticing_loss
 from vsr.experiments.hosts.launch import Launch, find_launch
-from vsr.experiments.numbers import count
+from vsr.experiments.numbers import clock, count
 from vsr.experiments.runs import Run, RunFolder, check_same_experiment, is_free, is_run, read_run
 from vsr.experiments.runs.folder import Standing, check_run
 from vsr.experiments.runs.meta import describe_start, differences
@@ -42,6 +44,8 @@ from vsr.experiments.stopping import EXIT_CODE, if_stopped, leave_if_asked, stop
 from vsr.scene import precision
 
 CURVE = "fitness.png"
+SECONDS_OF_PATIENCE = 30.0
+"""How long a generation may take, after the first, before it is said that it is at work."""
 LOOK_AGAIN = 0.01
 """How often the host looks whether a generation is done or the user asked to stop [s]."""
 
@@ -140,6 +144,14 @@ def read_options(options: EvolveOptions) -> tuple[Experiment, Path]:
     return experiment, path
 
 
+def _say_what_is_run(run: Path) -> None:
+    """Name the code that a run folder brings along: whoever goes on with somebody else's run should know."""
+    plugins = list(read_settings(run).experiment.plugins)
+    for file in plugin_files(Document(str(run / CONFIG), {"plugins": plugins})):
+        if file.is_relative_to(run.resolve()):
+            say(f"running the plugin {file}, which the run brings along")
+
+
 def _given(options: EvolveOptions) -> Path:
     """The file, maybe a shipped one, or the run."""
     return find_config(options.config, EXPERIMENT, folders=True)
@@ -149,9 +161,10 @@ def _experiment(options: EvolveOptions) -> Experiment:
     """Of a file, or of a run, whichever of its files has it."""
     given, settings = _given(options), options.all_settings()
     if not given.is_dir():
-        return load_experiment(given, settings)
+        return load_experiment(given, settings, run_plugins=True)
     check_run(given)
-    return read_settings(given, settings).experiment
+    _say_what_is_run(given)
+    return read_settings(given, settings, run_plugins=True).experiment
 
 
 def _config_file(options: EvolveOptions) -> Path:
@@ -161,7 +174,8 @@ def _config_file(options: EvolveOptions) -> Path:
 
 def _evolve(experiment: Experiment, path: Path, options: EvolveOptions, leader: Leader | None = None) -> None:
     check_implementation(experiment.physics)
-    with precision(experiment.physics.precision):  # what cannot be built is said before there is a folder
+    # What cannot be built is said before there is a folder. A bed of sand takes a while to settle.
+    with precision(experiment.physics.precision), busy("building the world"):
         experiment.world.occupants(
             experiment.robot.body, experiment.schedule(), jnp.dtype(experiment.physics.precision)
         )
@@ -176,7 +190,8 @@ def _evolve(experiment: Experiment, path: Path, options: EvolveOptions, leader: 
                 return
             display.say(f"{_describe(experiment)}; compiling")
             with if_stopped(f"ended at once; what was saved before is whole: to go on, vsr evolve {path} --resume"):
-                evolution = _compile(experiment, path, stop, leader)
+                with busy("compiling"):
+                    evolution = _compile(experiment, path, stop, leader)
                 _note_compilation(folder, time.monotonic() - began)
                 display.say(f"compiled in {time.monotonic() - began:.1f} s; the run is in {path}")
                 _go_on(evolution, folder, searches or evolution.start(), done, display, stop, leader)
@@ -283,7 +298,8 @@ def _go_on(
     try:
         while done < experiment.generations:
             following, pending_stats = pending
-            _wait_for(pending_stats, stop)
+            patience = Pulse.FIRST if last_save == -math.inf else SECONDS_OF_PATIENCE
+            _wait_for(pending_stats, stop, Pulse(partial(_working, display, done + 1), patience))
             searches, done = following, done + 1
             if done < experiment.generations:
                 pending = begin(searches)
@@ -304,12 +320,17 @@ def _go_on(
         ) from None
 
 
-def _wait_for(stats: tuple[GenerationStats, ...], stop: list[int]) -> None:
+def _wait_for(stats: tuple[GenerationStats, ...], stop: list[int], pulse: Pulse) -> None:
     """Sleep until the device is done; raises _Stop as soon as the user asks for it."""
     while not stop and not stats[-1].best.is_ready():  # pyright: ignore[reportAttributeAccessIssue]
         time.sleep(LOOK_AGAIN)
+        pulse.beat()
     if stop:
         raise _Stop
+
+
+def _working(display: Display, generation: int, seconds: float) -> None:
+    display.say(f"generation {count(generation)} is at work for {clock(seconds)}")
 
 
 def _progress(experiment: Experiment, generation: int, stats: GenerationStats, seconds: float) -> Progress:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,8 +38,7 @@ class Row:
     """the quartile of the better seeds at the end"""
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(NamedTuple):
     """Two runs against each other."""
 
     first: str
@@ -67,40 +69,53 @@ def compare(runs: Sequence[Run]) -> Comparison:
     check_one_goal(runs)
     names = labels(runs)
     rows = tuple(describe(run, name) for run, name in zip(runs, names, strict=True))
-    pairs = tuple(_pairs(runs, names))
+    with _keeping_everything():
+        pairs = tuple(_pairs(runs, rows))
     return Comparison(runs[0].experiment.fitness.measure, rows, pairs, tuple(_warnings(runs, names)))
+
+
+@contextlib.contextmanager
+def _keeping_everything() -> Iterator[None]:
+    """Half a million pairs of a thousand runs are made without looking whether one could be thrown away."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def clearest(pairs: Sequence[Pair], most: int = 100) -> tuple[list[Pair], str]:
     """As many pairs as people look at, those with the smallest p if there are more, and a note that says so."""
     if len(pairs) <= most:
         return list(pairs), ""
-    chosen = sorted(range(len(pairs)), key=lambda place: (np.nan_to_num(pairs[place].p, nan=2.0), place))[:most]
-    return [pairs[place] for place in sorted(chosen)], f"the {most} of {count(len(pairs))} pairs with the smallest p"
+    chosen = np.argsort([pair.p for pair in pairs], kind="stable")[:most]  # what is no number comes last
+    return [pairs[place] for place in np.sort(chosen)], f"the {most} of {count(len(pairs))} pairs with the smallest p"
 
 
 def describe(run: Run, name: str) -> Row:
     """What one run came to."""
-    sign, final = run.experiment.fitness.sign, run.fitness[:, -1]
-    first, last, worse, better = (
-        sign * float(value)
-        for value in (middle(run.fitness[:, 0]), middle(final), quantile(final, 0.25), quantile(final, 0.75))
-    )
+    goal = run.experiment.fitness
+    first, final = (np.nan_to_num(goal.sign * run.best[:, place], nan=-np.inf) for place in (0, -1))
+    worse, last, better = (goal.sign * quantile(final, np.array([0.25, 0.5, 0.75]))).tolist()
     failed = int(np.isinf(final).sum())
-    return Row(name, len(final), failed, run.generations, first, last, worse, better)
+    return Row(name, len(final), failed, run.generations, goal.sign * float(middle(first)), last, worse, better)
 
 
-def _pairs(runs: Sequence[Run], names: Sequence[str]) -> Iterator[Pair]:
+def _pairs(runs: Sequence[Run], rows: Sequence[Row]) -> Iterator[Pair]:
     """Every run against every later one."""
-    finals = [run.fitness[:, -1] for run in runs]
+    sign = runs[0].experiment.fitness.sign
+    finals = [np.nan_to_num(sign * run.best[:, -1], nan=-np.inf) for run in runs]
     first, second = np.triu_indices(len(runs), 1)
-    medians = np.array([float(middle(final)) for final in finals]) * runs[0].experiment.fitness.sign
+    medians = np.array([row.final for row in rows])
     with np.errstate(invalid="ignore"):
         differences = medians[first] - medians[second]  # not a number if both are infinite
     p, effects = rank_tests(finals, first, second)
-    numbers = zip(differences.tolist(), p.tolist(), holm(p).tolist(), effects.tolist(), strict=True)
-    for i, j, of_pair in zip(first.tolist(), second.tolist(), numbers, strict=True):
-        yield Pair(names[i], names[j], *of_pair)
+    names = [row.run for row in rows]
+    which = [[names[place] for place in side.tolist()] for side in (first, second)]
+    numbers = [column.tolist() for column in (differences, p, holm(p), effects)]
+    return map(Pair._make, zip(*which, *numbers, strict=True))
 
 
 def rank_tests(samples: Sequence[np.ndarray], first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -109,20 +124,23 @@ def rank_tests(samples: Sequence[np.ndarray], first: np.ndarray, second: np.ndar
     p follows from the sizes, from A and from how many values are equal; so there are far fewer tests than pairs.
     """
     sizes = np.array([len(sample) for sample in samples])
+    whole = {int(size): np.stack([sample for sample in samples if len(sample) == size]) for size in np.unique(sizes)}
+    place = np.array([np.sum(sizes[:index] == size) for index, size in enumerate(sizes)])
+    everything = np.concatenate(samples)
+    all_differ = np.unique(everything).size == everything.size
     p, effects = np.full(len(first), np.nan), np.empty(len(first))
-    tests: dict[tuple[int, int, float, int], float] = {}
-    for n, m in {(int(n), int(m)) for n, m in zip(sizes[first], sizes[second], strict=True)}:
-        whole = np.flatnonzero((sizes[first] == n) & (sizes[second] == m))
-        for chosen in np.array_split(whole, max(1, whole.size * n * m // NUMBERS_AT_ONCE)):
-            a = np.stack([samples[i] for i in first[chosen]])
-            b = np.stack([samples[j] for j in second[chosen]])
+    for n, m in np.unique(np.stack([sizes[first], sizes[second]]), axis=1).T.tolist():
+        pairs = np.flatnonzero((sizes[first] == n) & (sizes[second] == m))
+        tests: dict[int, float] = {}
+        for chosen in np.array_split(pairs, max(1, pairs.size * n * m // NUMBERS_AT_ONCE)):
+            a, b = whole[n][place[first[chosen]]], whole[m][place[second[chosen]]]
             effects[chosen] = superiority(a, b)
             if min(n, m) > 1:
-                keys = [(n, m, *key) for key in zip(effects[chosen].tolist(), _ties(a, b).tolist(), strict=True)]
-                for key, one, other in zip(keys, a, b, strict=True):
-                    if key not in tests:
-                        tests[key] = p_value(one, other)
-                p[chosen] = [tests[key] for key in keys]
+                alike = np.rint(2 * n * m * effects[chosen]).astype(int) * ((n + m) ** 3)
+                alike += 0 if all_differ else _ties(a, b)
+                for code, one in zip(*(found.tolist() for found in np.unique(alike, return_index=True)), strict=True):
+                    tests[code] = tests[code] if code in tests else p_value(a[one], b[one])
+                p[chosen] = [tests[code] for code in alike.tolist()]
     return p, effects
 
 
@@ -143,7 +161,8 @@ def superiority(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     Samples are along the last axis.
     """
     a, b = a[..., :, None], b[..., None, :]
-    return (a > b).mean((-2, -1)) + 0.5 * (a == b).mean((-2, -1))
+    wins, draws = ((found.sum((-2, -1), dtype=np.int32)) for found in (a > b, a == b))
+    return (wins + 0.5 * draws) / (a.shape[-2] * b.shape[-1])
 
 
 def _warnings(runs: Sequence[Run], names: Sequence[str]) -> Iterator[str]:

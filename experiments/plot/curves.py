@@ -18,6 +18,8 @@ if TYPE_CHECKING:  # matplotlib takes a second to load
     from matplotlib.figure import Figure
 
 Band = Literal["sigma", "quartiles"]
+MOST_POINTS = 2000
+"""Of a line, twice as many as a figure is wide in pixels or so; of longer ones, ups and downs are kept."""
 BAND_NAMES = {"sigma": "one standard deviation", "quartiles": "quartiles"}
 
 
@@ -85,6 +87,22 @@ def spread(run: Run, band: Band) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return center, low, high
 
 
+def thinned(*lines: np.ndarray) -> np.ndarray:
+    """Places at which equally long lines are drawn: all, or in each of many parts where any is lowest and highest."""
+    length = len(lines[0])
+    if length <= MOST_POINTS:
+        return np.arange(length)
+    part = -(-4 * length // MOST_POINTS)
+    chosen = [np.array([0, length - 1])]
+    for line in lines:
+        padded = np.concatenate([line, np.full(-length % part, line[-1])]).reshape(-1, part)
+        known = np.isfinite(padded)
+        lowest = np.where(known, padded, np.inf).argmin(1)
+        highest = np.where(known, padded, -np.inf).argmax(1)
+        chosen += [lowest + part * np.arange(len(padded)), highest + part * np.arange(len(padded))]
+    return np.unique(np.minimum(np.concatenate(chosen), length - 1))
+
+
 def labels(runs: Sequence[Run]) -> list[str]:
     """A short name for each run: its folder's, or the whole path where folders share a name."""
     names = [run.name for run in runs]
@@ -92,8 +110,8 @@ def labels(runs: Sequence[Run]) -> list[str]:
 
 
 def _draw(axes: Axes, run: Run, label: str, band: Band) -> None:
-    generation = np.arange(run.generations)
     center, low, high = spread(run, band)
-    (line,) = axes.plot(generation, center, label=label)
+    shown = thinned(center, low, high)
+    (line,) = axes.plot(shown, center[shown], label=label)
     if run.best.shape[0] > 1:
-        axes.fill_between(generation, low, high, color=line.get_color(), alpha=0.2, lw=0)
+        axes.fill_between(shown, low[shown], high[shown], color=line.get_color(), alpha=0.2, lw=0)

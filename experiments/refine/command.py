@@ -13,7 +13,7 @@ from rich.table import Table
 
 from vsr.arrays import Damaged
 from vsr.experiments.config import UserError, load
-from vsr.experiments.console import console_for_tables, say, warn
+from vsr.experiments.console import busy, console_for_tables, say, warn
 from vsr.experiments.devices import check_implementation, keep_compiled_programs, prepare
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.files import read_checked_json, target_file, without_nan, write_checked_json, write_json
@@ -22,6 +22,7 @@ from vsr.experiments.refine.plot import plot_robustness
 from vsr.experiments.refine.robustness import Robustness, batches_of, robustness_of
 from vsr.experiments.runs import Run, read_run
 from vsr.experiments.runs.robot_files import load_robot, read_title, robot_file
+from vsr.experiments.runs.trust import trust_plugins
 from vsr.experiments.shipped import SCENE, find_config
 from vsr.scene import Scene
 
@@ -40,6 +41,8 @@ class RefineOptions:
     json: str | None
     plot: str | None
     device: str | None
+    trust_plugins: bool = False
+    """whether code that files and runs bring along is run"""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,8 @@ def refine(options: RefineOptions) -> None:
     keep_compiled_programs()
     picture = None if options.plot is None else target_file("--plot", options.plot, PICTURES)
     report = None if options.json is None else target_file("--json", options.json, (".json",))
+    if options.trust_plugins:
+        trust_plugins(options.given)
     sources = {name: read_robots(find_config(name, SCENE, folders=True)) for name in dict.fromkeys(options.given)}
     _distinguish(sources)
     robots = [robot for of_source in sources.values() for robot in of_source]
@@ -143,7 +148,7 @@ def measure(robots: Sequence[RefinedRobot], factors: Sequence[int], starts: int)
     """Of all robots, with a progress bar."""
     scenes = [robot.scene for robot in robots if robot.scene is not None]
     measures = [robot.measure for robot in robots]
-    with Progress(transient=True) as progress:
+    with Progress(transient=True) as progress, busy("simulating", counting=False):
         task = progress.add_task(f"{len(robots)} robots again", total=batches_of(scenes, measures, len(factors)))
         return robustness_of(
             scenes,

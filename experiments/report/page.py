@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from vsr.drawing.painter import Look
+from vsr.experiments.config.unread import NeedsPlugins
 from vsr.experiments.numbers import count, number, volume
 from vsr.experiments.play.page import page as viewer_page
 from vsr.experiments.play.recordings import RecordedRobot, record_robot
@@ -52,7 +53,7 @@ def _state(found: Findings, before: str = "") -> Markup:
 
 def _one(found: Findings) -> Markup:
     parts: list[tuple[str, Content]] = [("Best robot", viewer([found]))]
-    parts += [(heading, part(found, f"c{place}")) for place, (heading, part) in enumerate(sections.PARTS)]
+    parts += [(heading, _known(part, found, f"c{place}")) for place, (heading, part) in enumerate(sections.PARTS)]
     inside = [_section(heading, content, 2, _slug(heading)) for heading, content in parts]
     return joined(
         [_contents([heading for heading, _ in parts]), _section("Summary", sections.summary(found), 2), *inside]
@@ -68,13 +69,21 @@ def _several(runs: Sequence[Findings]) -> Markup:
     for place, found in enumerate(runs):
         inside = [_section("Summary", sections.summary(found), 3)]
         inside += [
-            _section(heading, part(found, f"r{place}c{order}"), 3)
+            _section(heading, _known(part, found, f"r{place}c{order}"), 3)
             for order, (heading, part) in enumerate(sections.PARTS)
         ]
         parts.append(_section(found.label, joined([_state(found), *inside]), 2, _slug(f"run {place}")))
     links = [("Comparison", _slug("Comparison")), ("Best robots", _slug("Best robots"))]
     links += [(name, _slug(f"run {place}")) for place, name in enumerate(names)]
     return joined([_links(links), *parts])
+
+
+def _known(part: sections.Part, found: Findings, name: str) -> Markup:
+    """A part of a report, or that it cannot be had without running somebody's code."""
+    try:
+        return part(found, name)
+    except NeedsPlugins as error:
+        return tag("p", f"It is left out. {error}.")
 
 
 def _comparison(runs: Sequence[Findings]) -> Markup:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from vsr.experiments.config import run_plugins_of
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.devices import keeping_compiled_programs, prepare
 from vsr.experiments.evolve.command import EvolveOptions, Stopped, evolve, read_options
@@ -70,7 +71,11 @@ def reproduce(options: ReproduceOptions) -> Path:
     folder = Path(options.out) if options.out else Path("runs") / f"{options.scale}-studies"
     jobs = plan(files, options, folder)
     console = Console()
-    if not options.report:
+    if options.report:
+        for job in jobs:  # what the user's own files name, so that their runs can be read as a whole
+            if job.file.file(job.name).is_file():
+                run_plugins_of(job.file.file(job.name))
+    else:
         # All that can be wrong is reported before anything runs.
         experiments = [read_options(job.options)[0] for job in jobs]
         prepare(options.device)

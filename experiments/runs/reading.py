@@ -12,9 +12,10 @@ from vsr.display import Displayed
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.runs.checkpoints import checkpoint_files
+from vsr.experiments.runs.columns import read_columns
 from vsr.experiments.runs.folder import check_run
 from vsr.experiments.runs.lineage import LINEAGE
-from vsr.experiments.runs.rows import STATISTICS, Row, read_rows, warnings_of
+from vsr.experiments.runs.rows import STATISTICS, Row, read_rows, saved_generations, warnings_of
 from vsr.experiments.runs.settings import read_settings
 from vsr.physics.failure import REASONS
 
@@ -69,14 +70,36 @@ def read_run(path: str | Path) -> Run:
     path = Path(path)
     check_run(path)
     settings = read_settings(path)
-    experiment = settings.experiment
+    experiment, doubts = settings.experiment, tuple(settings.warnings)
+    saved = saved_generations(path)  # first: a run that goes on writes statistics before its checkpoint
+    columns = read_columns(path / STATISTICS, experiment.seeds)
+    if columns is None or columns["best"].shape[1] < saved:
+        return _read_by_lines(path, experiment, doubts)
+    return _run(path, experiment, columns, doubts)
+
+
+def _run(path: Path, experiment: Experiment, columns: dict[str, np.ndarray], warnings: tuple[str, ...]) -> Run:
+    sign = experiment.fitness.sign
+    return Run(
+        path,
+        experiment,
+        best=sign * columns["best"],
+        median=sign * columns["median"],
+        failed=columns["failed"],
+        failures={reason.name: columns[f"failures.{reason.name}"] for reason in REASONS},
+        spread=columns["spread"],
+        bodies=columns["bodies"],
+        warnings=warnings,
+    )
+
+
+def _read_by_lines(path: Path, experiment: Experiment, warnings: tuple[str, ...]) -> Run:
+    """With a warning for every line that is not whole or was lost."""
     rows = read_rows(path, experiment)
     torn = [f"{path / STATISTICS}:{number}: not a whole line; skipped" for number in rows.damaged]
-    warnings = [*settings.warnings, *torn, *warnings_of(path, rows)]
     length = rows.generations
     if not length:
         raise UserError(_nothing_known(path))
-    sign = experiment.fitness.sign
 
     def row(seed: int, generation: int) -> Row:
         return rows.of.get((seed, generation), {})
@@ -92,17 +115,9 @@ def read_run(path: str | Path) -> Run:
         table = [[known(row(seed, generation)) for generation in range(length)] for seed in experiment.seeds]
         return np.array(table, dtype=float)
 
-    return Run(
-        path,
-        experiment,
-        best=sign * collect("best"),
-        median=sign * collect("median"),
-        failed=collect("failed"),
-        failures={reason.name: by_reason(reason.name) for reason in REASONS},
-        spread=collect("spread"),
-        bodies=collect("bodies"),
-        warnings=tuple(warnings),
-    )
+    columns = {name: collect(name) for name in ("best", "median", "failed", "spread", "bodies")}
+    columns |= {f"failures.{reason.name}": by_reason(reason.name) for reason in REASONS}
+    return _run(path, experiment, columns, (*warnings, *torn, *warnings_of(path, rows)))
 
 
 def _nothing_known(path: Path) -> str:

@@ -43,9 +43,9 @@ def read_rows(path: Path, experiment: Experiment, until: int | None = None) -> R
 
     until: to look at the generations before this one only.
     """
+    end = saved_generations(path) if until is None else until  # before lines are read: a run that goes on writes more
     rows, damaged = _read(path / STATISTICS, set(experiment.seeds), until)
     there = _contiguous(rows, experiment, 0)
-    end = saved_generations(path) if until is None else until
     if there >= end:
         return Rows(rows, there, damaged=damaged)
     more = _from_lineage(path, experiment, rows, end)

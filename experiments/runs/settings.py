@@ -16,7 +16,9 @@ from typing import Any
 
 from vsr.arrays import Damaged, read_label
 from vsr.experiments.config import dump_plain, load_experiment, parse_experiment
+from vsr.experiments.config.alike import load_experiment_alike
 from vsr.experiments.config.problems import ConfigError, UserError
+from vsr.experiments.config.unread import missing_of
 from vsr.experiments.config.yaml_reader import read_yaml
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.files import digest_of, read_checked_json
@@ -70,10 +72,14 @@ class RunSettings:
 
 def fingerprint(plain: dict[str, Any]) -> str:
     """Of all settings that a run keeps."""
-    return digest_of({name: value for name, value in plain.items() if name not in MAY_CHANGE})
+    return digest_of(_kept(plain))
 
 
-def read_settings(path: Path, settings: Sequence[str] = ()) -> RunSettings:
+def _kept(plain: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in plain.items() if name not in MAY_CHANGE}
+
+
+def read_settings(path: Path, settings: Sequence[str] = (), *, run_plugins: bool = False) -> RunSettings:
     """The settings of the run in a folder, from whichever file has them; settings: values set over them (`path=value`).
 
     Raises UserError if no file has them.
@@ -82,21 +88,22 @@ def read_settings(path: Path, settings: Sequence[str] = ()) -> RunSettings:
     begun = meta.get("experiment") if isinstance(meta.get("experiment"), dict) else None
     file, doubt = path / CONFIG, ""
     try:
-        stored = load_experiment(file)
+        stored = load_experiment_alike(file, run_plugins=run_plugins)
     except ConfigError as error:
-        own = _experiment_of(begun, path, settings)
+        own = _experiment_of(begun, path, settings, run_plugins)
         if own is None or begun is None:
-            raise _lost(path, error, meta_fault) from None
+            raise _lost(error, meta_fault) from None
         return RunSettings(path, own, begun, meta, meta_fault, config_fault=_first_line(error))
-    same = begun is not None and fingerprint(stored.to_plain()) == fingerprint(begun)
-    own = stored if same else _experiment_of(begun, path)
+    same = begun is not None and _kept(stored.to_plain()) == _kept(begun)
+    own = stored if same else _experiment_of(begun, path, (), run_plugins)
     if own is None or begun is None:
         own = stored
         begun, doubt = _begun_from_config(file, stored, meta_fault)
     changes = () if own is stored else tuple(differences(own.to_plain(), stored.to_plain()))
     given = own if changes else stored
     if settings:
-        given = (_experiment_of(begun, path, settings) if changes else None) or load_experiment(file, settings)
+        given = _experiment_of(begun, path, settings, run_plugins) if changes else None
+        given = given or load_experiment(file, settings, run_plugins=run_plugins)
     return RunSettings(path, given, begun, meta, meta_fault, changes=changes, doubt=doubt)
 
 
@@ -123,6 +130,11 @@ def check_same_experiment(path: Path, experiment: Experiment) -> None:
             f"{path / CONFIG}: it was changed since the run began:\n{_listed(found.changes, 'in the file')}\n"
             f"to go on as it began, remove this file: {again} --resume writes it again\n"
             f"to evolve with what it says now: vsr evolve {shlex.quote(str(path / CONFIG))} --out FOLDER"
+        )
+    if found.experiment.plugins == experiment.plugins and (other := list(missing_of(found.experiment))):
+        raise UserError(
+            f"{path}: plugin '{other[0]}' is not what it was when the run began; put it back as it was, or start again "
+            "with another --out"
         )
     if changes := list(differences(found.experiment.to_plain(), experiment.to_plain())):
         raise UserError(
@@ -152,23 +164,26 @@ def differences(old: Any, new: Any, path: tuple[str, ...] = ()) -> Iterator[Chan
         yield ".".join(path), _shown(old), _shown(new)
 
 
-def _experiment_of(plain: dict[str, Any] | None, path: Path, settings: Sequence[str] = ()) -> Experiment | None:
+def _experiment_of(
+    plain: dict[str, Any] | None, path: Path, settings: Sequence[str], run_plugins: bool
+) -> Experiment | None:
     """The experiment that meta.json holds; None if there is none, or none that can be read."""
     if plain is None:
         return None
     text, file = json.dumps(plain, ensure_ascii=False), str(path / META)
     try:
-        parse_experiment(text, file)
+        parse_experiment(text, file, run_plugins=run_plugins)
     except UserError:  # as config.yaml cannot be either, for example because a plugin is missing
         return None
-    return parse_experiment(text, file, settings)
+    return parse_experiment(text, file, settings, run_plugins=run_plugins)
 
 
 def _begun_from_config(file: Path, stored: Experiment, meta_fault: str) -> tuple[dict[str, Any], str]:
     """The settings in config.yaml as plain values, and what speaks against them, where meta.json does not have them."""
-    written, whole = read_yaml(file).data, stored.resolved().to_plain()
+    written = read_yaml(file).data
+    plains = [written] if missing_of(stored) else [written, stored.resolved().to_plain()]
     known = fingerprint_in_checkpoints(file.parent)
-    fitting = [plain for plain in (written, whole) if known is None or fingerprint(plain) == known]
+    fitting = [plain for plain in plains if known is None or fingerprint(plain) == known]
     if fitting:
         return fitting[0], ""
     fault = f" and {meta_fault}" if meta_fault else ""
@@ -186,7 +201,7 @@ def fingerprint_in_checkpoints(path: Path) -> str | None:
     return None
 
 
-def _lost(path: Path, error: ConfigError, meta_fault: str) -> UserError:
+def _lost(error: ConfigError, meta_fault: str) -> UserError:
     if not meta_fault:  # as in runs of older versions, or with a plugin that is missing
         return UserError(f"{error}\nthe run's settings are in this file alone: mend it, or put back a copy")
     return UserError(

@@ -80,7 +80,9 @@ def plan_sweep(options: SweepOptions) -> Sweep:
     combinations = combine(axes)
     experiments, problems, faulty = [], dict[Problem, None](), 0
     with busy(f"checking {count(len(combinations))} combinations"):
-        for experiment in load_variants(options.config, settings, [swept(axes, item) for item in combinations]):
+        for experiment in load_variants(
+            options.config, settings, [swept(axes, item) for item in combinations], run_plugins=True
+        ):
             if isinstance(experiment, Experiment):
                 experiments.append(experiment.resolved())
                 continue

@@ -25,6 +25,7 @@ from vsr.experiments.config import dump_yaml
 from vsr.experiments.config.alike import load_experiment_alike, load_variants, settled
 from vsr.experiments.config.plugins import PLUGINS_FOLDER, plugin_modules
 from vsr.experiments.config.problems import ConfigError, UserError
+from vsr.experiments.config.unread import missing_of
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.files import write_json, write_text
 from vsr.experiments.runs import check_same_experiment, is_run
@@ -149,7 +150,7 @@ def _experiments(path: Path, axes: Sequence[Axis], combinations: Sequence[Combin
         experiment = load_experiment_alike(files[item.name]) if files[item.name].exists() else next(variants)
         if isinstance(experiment, ConfigError):
             raise experiment
-        yield experiment.resolved()
+        yield experiment if missing_of(experiment) else experiment.resolved()
 
 
 def swept(axes: Sequence[Axis], combination: Combination) -> list[str]:

@@ -109,13 +109,13 @@ def last_line(ended: Ended) -> str:
 def smaller(config: Path, settings: Sequence[str] = ()) -> tuple[Experiment, tuple[str, ...]]:
     """An experiment made short, and by which settings; raises UserError if it is faulty without them."""
     kept = list(settings)
-    experiment = load_experiment(config, kept)
+    experiment = load_experiment(config, kept, run_plugins=True)
     wishes = [*SMALLER, f"seeds={list(experiment.seeds[:SEEDS])}"]
     if experiment.evaluation.refine is not None:
         wishes.append("evaluation.refine.starts=1")
     for wish in wishes:
         try:
-            experiment = load_experiment(config, [*kept, wish])
+            experiment = load_experiment(config, [*kept, wish], run_plugins=True)
             kept.append(wish)
         except UserError:
             continue

@@ -49,9 +49,10 @@ def run_here(arguments: Sequence[str], folder: Path) -> Ended:
 
 def call_here(work: Callable[[], object], folder: Path) -> Ended:
     """Anything, with what it prints kept; an exception counts as a traceback."""
-    output = io.StringIO()
+    results = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+    messages = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace", write_through=True)
     began, code = time.monotonic(), 0
-    with _in_folder(folder), _as_before(), contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+    with _in_folder(folder), _as_before(), contextlib.redirect_stdout(results), contextlib.redirect_stderr(messages):
         try:
             work()
         except SystemExit as ended:
@@ -59,7 +60,8 @@ def call_here(work: Callable[[], object], folder: Path) -> Ended:
         except BaseException:
             traceback.print_exc()
             code = 1
-    return Ended(code, output.getvalue(), time.monotonic() - began)
+    output = "".join(one.detach().getvalue().decode("utf-8") for one in (results, messages))
+    return Ended(code, output, time.monotonic() - began)
 
 
 def exit_code(ended: SystemExit) -> int:

@@ -34,6 +34,8 @@ class WatchOptions:
     open_page: bool = False
     wait: bool = False
     """for a folder that is not there yet"""
+    trust_plugins: bool = False
+    """whether code that the run brings along is run"""
 
 
 def watch(options: WatchOptions) -> None:
@@ -43,7 +45,7 @@ def watch(options: WatchOptions) -> None:
         raise UserError(f"{path}: there is no such run folder; --wait waits for vsr evolve to make it")
     if not (options.wait and is_free(path)):
         check_run(path)
-    follower = Follower(path)
+    follower = Follower(path, run_plugins=options.trust_plugins)
     follower.look()  # so that what cannot be read is reported at once
     warn(follower.warnings)
     prepare("cpu")  # a GPU is for the run
@@ -52,6 +54,8 @@ def watch(options: WatchOptions) -> None:
     with open_server(options.port, follower, portrait) as server, stopping_politely() as stop:
         threading.Thread(target=server.serve_forever, args=(LOOK_AGAIN,), daemon=True).start()
         portrait.start()
+        if follower.left_out:
+            say(f"its robots are not shown: {follower.left_out}")
         say(f"watching {path} at {server.address} (Ctrl-C stops)")
         sys.stdout.flush()
         if options.open_page and not webbrowser.open(server.address):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from vsr.experiments.config import UserError
+from vsr.experiments.config.unread import missing_of, why
 from vsr.experiments.evolve.display import RECENT
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.files import without_nan
@@ -53,8 +54,9 @@ class Kept:
 class Follower:
     """One run, looked at again and again, from any thread."""
 
-    def __init__(self, path: Path):
-        self.path = path
+    def __init__(self, path: Path, *, run_plugins: bool = False):
+        """run_plugins: whether code that the run brings along is run."""
+        self.path, self._run_plugins = path, run_plugins
         self._statistics = GrowingStatistics(path / STATISTICS)
         self._experiment: Experiment | None = None
         self._stamps: list[Stamp] = []
@@ -123,13 +125,19 @@ class Follower:
         stamps = [_stamp(file) for name in (CONFIG, META) if (file := self.path / name).is_file()]
         if stamps != self._stamps:
             try:
-                found = read_settings(self.path)
+                found = read_settings(self.path, run_plugins=self._run_plugins)
                 self._experiment, self._doubts = found.experiment, found.warnings
             except (OSError, UserError):
                 if self._experiment is None:
                     raise
             self._stamps = stamps
         return self._experiment
+
+    @property
+    def left_out(self) -> str:
+        """Why no robot can be shown, if the run's plugins are not run."""
+        missing = {} if self._experiment is None else missing_of(self._experiment)
+        return why(str(self.path), missing) if missing else ""
 
     def _lines(self, experiment: Experiment, saved: int) -> list[list[dict[str, Any]]]:
         """The statistics of every seed; where lines were lost, as `vsr plot` makes them again."""
@@ -228,7 +236,9 @@ def _speed(experiment: Experiment, pace: float, done: int) -> dict[str, Any]:
     return {
         "evaluations": robots * done,
         "evaluationsPerSecond": rate,
-        "robotSecondsPerSecond": None if rate is None else rate * experiment.schedule().total_time,
+        "robotSecondsPerSecond": None
+        if rate is None or missing_of(experiment)
+        else rate * experiment.schedule().total_time,
         "secondsPerGeneration": pace,
         "secondsLeft": pace * (experiment.generations - done),
     }

@@ -109,7 +109,7 @@ def setting(random: Random) -> str:
         value = random.choice(WORDS)
     else:
         value = yaml.safe_dump(any_value(random), default_flow_style=True).removesuffix("...\n").strip()
-    return f"{path}={value}".replace("\0", "")
+    return _as_given(f"{path}={value}")
 
 
 def command_line(folder: Path, random: Random) -> list[str]:
@@ -124,7 +124,12 @@ def command_line(folder: Path, random: Random) -> list[str]:
         if f"{name} {option}" in NEVER or option in ("--out", "--json", "--plot", "--plots", "--copy"):
             continue  # results go into the trial's own folder, by names that are not chosen at random
         words += [option, _option_value(random)] if takes_value else [option]
-    return [word.replace("\0", "") for word in words]
+    return [_as_given(word) for word in words]
+
+
+def _as_given(word: str) -> str:
+    """What a command line can hold: bytes but for 0, those that are no UTF-8 as Python has them."""
+    return word.replace("\0", "").replace("\ud800", "\udcff")
 
 
 def _option_value(random: Random) -> str:
