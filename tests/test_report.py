@@ -121,7 +121,7 @@ def written(run, quickly_compiled):
     """A whole page, with a robot that was simulated for it."""
     result = CliRunner().invoke(cli.main, ["report", str(run)])
     assert result.exit_code == 0, result.output
-    assert result.output == f"written to {run / 'report.html'}\n"
+    assert result.output.endswith(f"written to {run / 'report.html'}\n")  # after signs of life, if it takes long
     return (run / "report.html").read_text()
 
 

@@ -73,7 +73,6 @@ def test_a_name_is_what_the_command_works_with(given, kinds, file):
         (("refine", "bipd"), "bipd: there is no such file; did you mean 'biped', which is shipped?"),
         (("reach", "fingr"), "fingr: there is no such file; did you mean 'finger', which is shipped?"),
         (("sweep", "quickstrat", "--sweep", "ea.n_pop=2,3"), "did you mean 'quickstart', which is shipped?"),
-        (("check", ""), "this is a folder; give a YAML file"),
     ],
 )
 def test_near_misses_are_helped(elsewhere, arguments, message):

@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 
 from vsr.body import Fluid, Masses, Material
+from vsr.body.masses import MASSES
 from vsr.physics.engine import ENGINES, stability_bound
 from vsr.physics.substeps import choose_substeps
 from vsr.terrain import Sand
@@ -153,7 +154,7 @@ def _sample(kind: Kind, substeps: int, choice: _Choice, random: np.random.Genera
         "actuation": "force" if random.uniform() < 0.2 else "area",
         "max_area_change": 0.2 if corner else float(random.uniform(0, 0.5)),
     }
-    if kind.masses == "squares":
+    if MASSES[kind.masses].turns:
         fields["angular_damping"] = fields["linear_damping"]
     hard = _stiffest(kind, substeps, Material(**fields))
     if hard is None:
