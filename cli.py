@@ -568,13 +568,9 @@ def train(
     help="Around the median over seeds: one standard deviation, as in the paper, or the quartiles.",
 )
 @click.option("--archive", is_flag=True, help="Instead, maps of one run's archives, or its front of compromises.")
-@click.option(
-    "--seed", type=click.IntRange(min=0), metavar="S", help="With --archive: of this seed, else the first."
-)
+@click.option("--seed", type=click.IntRange(min=0), metavar="S", help="With --archive: of this seed, else the first.")
 @TRUST
-def plot(
-    runs: tuple[str, ...], out: str | None, band: str, archive: bool, seed: int | None, trust: bool
-) -> None:
+def plot(runs: tuple[str, ...], out: str | None, band: str, archive: bool, seed: int | None, trust: bool) -> None:
     """Plot the best fitness per generation, one curve per run; or maps of a run's archives."""
     from vsr.experiments.console import busy, warn
     from vsr.experiments.files import target_file

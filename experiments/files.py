@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import math
 import os
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from vsr.arrays import packed
+from vsr.arrays import Damaged, packed
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.stopping import removed_if_stopped
 
 TEMPORARY = ".partial"
 """How the name of a file that is still being written ends."""
+CHECK, BEFORE_CRC = "sha256", b', "crc32": "'
+"""Where check sums stand: the key in a JSON file, and what comes before it in a line of JSON."""
 
 
 def target_file(option: str, given: str, suffixes: Sequence[str] = ()) -> Path:
@@ -92,21 +96,60 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray], label: dict[str, Any
     return digest
 
 
-def read_json_lines(path: Path) -> Iterator[tuple[int, dict | None]]:
-    """Line number (from 1) and content of every line; None for one that is torn or not JSON."""
-    if not path.exists():
+def write_checked_json(path: Path, value: dict[str, Any]) -> None:
+    """A whole JSON file with a check sum of all else in it, or nothing."""
+    write_json(path, {**value, CHECK: digest_of(value)})
+
+
+def read_checked_json(path: Path) -> dict[str, Any]:
+    """What a file of `write_checked_json` holds; files of older versions have no check sum. Raises Damaged."""
+    try:
+        value = json.loads(path.read_bytes())
+    except OSError as error:
+        raise Damaged(path, error) from None
+    except (ValueError, RecursionError):
+        raise Damaged(path, "this is not JSON" if path.stat().st_size else "empty") from None
+    if not isinstance(value, dict):
+        raise Damaged(path, "this is not a JSON object")
+    given = value.pop(CHECK, None)
+    if given is not None and given != digest_of(value):
+        raise Damaged(path, "its check sum does not fit its content")
+    return value
+
+
+def digest_of(value: Any) -> str:
+    """A check sum of plain values, whatever the order of keys."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def json_line(row: dict[str, Any]) -> str:
+    """A line of JSON with a check sum of all before it."""
+    text = json.dumps(row)[:-1]
+    return f'{text}{BEFORE_CRC.decode()}{zlib.crc32(text.encode()):08x}"}}\n'
+
+
+def parse_json_line(line: bytes) -> dict[str, Any] | None:
+    """What a line of `json_line` holds, without its end; None for a damaged one. Older versions wrote no check sum."""
+    text, mark, given = line.rpartition(BEFORE_CRC)
+    if mark and given != f'{zlib.crc32(text):08x}"}}'.encode():
+        return None
+    try:
+        value = json.loads(text + b"}" if mark else line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """Line number (from 1) and content of every line; None for one that is torn, changed or not JSON."""
+    if not path.is_file():
         return
-    text = path.read_bytes()
-    lines = text.split(b"\n")
+    lines = path.read_bytes().split(b"\n")
     for number, line in enumerate(lines, 1):
         last = number == len(lines)
         if last and not line:
             return
-        try:
-            value = None if last else json.loads(line)  # a line without its end was being written
-        except ValueError:
-            value = None
-        yield number, value if isinstance(value, dict) else None
+        yield number, None if last else parse_json_line(line)  # a line without its end was being written
 
 
 def remove_leftovers(folder: Path) -> None:

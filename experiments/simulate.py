@@ -11,9 +11,11 @@ import numpy as np
 
 from vsr.drawing.chambers import chambers_of
 from vsr.experiments.config import load_scene
+from vsr.experiments.console import warn
 from vsr.experiments.devices import check_implementation
 from vsr.experiments.files import replacing, target_file
-from vsr.experiments.runs.best_robots import SIX_DIGITS, read_title
+from vsr.experiments.runs.best_robots import SIX_DIGITS
+from vsr.experiments.runs.robot_files import is_changed, read_title
 from vsr.experiments.shipped import SCENE, find_config
 from vsr.scene import Outcome, Scene, precision, simulate
 
@@ -26,7 +28,10 @@ def run(file: str, out: str | None, *, run_plugins: bool = False) -> tuple[Scene
     It is recorded in any case: a program that does not record is another one, and may round differently.
     """
     target = None if out is None else target_file("--out", out, DRAWINGS)
-    scene = load_scene(find_config(file, SCENE), run_plugins=run_plugins)
+    found = find_config(file, SCENE)
+    if is_changed(found):
+        warn([f"{found}: it is not as the run wrote it"])
+    scene = load_scene(found, run_plugins=run_plugins)
     check_implementation(scene.physics)
     outcome = simulate(scene, keep_trajectory=True)
     if target is not None:

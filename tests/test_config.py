@@ -89,7 +89,7 @@ physics:
     for wanted in (
         "robot.yaml:7: robot.body.materials.a.mass_side_ratio: 0.7 given; it should be less than or equal to 0.5",
         "robot.yaml:7: robot.body.materials.a.frictoin: unknown key; did you mean 'friction'?",
-        "robot.yaml:8: robot.body.materials.b.actuation: 'no' given; allowed: area, force, horizontal, vertical, none",
+        "robot.yaml:8: robot.body.materials.b.actuation: 'no' given; allowed: area, force, horizontal, vertical, none; did you mean 'none'?",
         "robot.yaml:11: robot.controller.frequency: 'fast' given; it should be a finite number, or rows of them as the shape is drawn",
         "robot.yaml:12: robot.controller.frequency: given twice; first on line 11",
         "robot.yaml:14: world.terrain: unknown type 'flatt'; did you mean 'flat'?",

@@ -222,7 +222,10 @@ def test_damaged_files_are_reported(vsr, tmp_path, unmoving):
     result = vsr("torn")
     assert result.exit_code == 0, result.output
     assert "00000003.npz: damaged (" in result.output
-    assert "meta.json: damaged; versions, device and command of this run are not known" in result.output
+    assert (
+        "meta.json: damaged (this is not a JSON object); versions, device and command of this run are not known"
+        in result.output
+    )
     text = (run / "report.html").read_text()
     assert "meta.json: damaged" in text
     assert "bit for bit" not in text

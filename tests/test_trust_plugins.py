@@ -1,5 +1,6 @@
 """Plugins are code: reading runs none unless asked, shows what can be shown without, and says what it leaves out."""
 
+import shutil
 import sys
 
 import numpy as np
@@ -19,6 +20,8 @@ from vsr.experiments.files import write_arrays
 from vsr.experiments.play.sources import read_sources
 from vsr.experiments.report.findings import find_out
 from vsr.experiments.runs import check_same_experiment, read_run
+from vsr.experiments.sweep.command import SweepOptions, plan_sweep
+from vsr.experiments.sweep.folder import write_sweep
 from vsr.experiments.watch.following import Follower
 from vsr.experiments.watch.portrait import Portrait
 from vsr.tasks import MEASURES
@@ -291,6 +294,22 @@ def test_a_run_does_not_go_on_with_another_plugin_of_the_same_name(run, tmp_path
     with pytest.raises(UserError, match=f"plugin '{NAME}' is not what it was when the run began"):
         read_options(EvolveOptions(str(home / "f.yaml"), out=str(run), resume=True))
     assert not was_run(run)
+
+
+def test_how_a_sweep_stands_is_shown_without_running_code(tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / f"{NAME}.py").write_text(PLUGIN)
+    (home / "f.yaml").write_text(EXPERIMENT + f"plugins: [{NAME}]\n")
+    options = SweepOptions(str(home / "f.yaml"), sweeps=("ea.n_pop=6,7",), out=str(tmp_path / "sweep"))
+    write_sweep(plan_sweep(options), options.config)
+    forget()
+    shutil.rmtree(home)
+    result = vsr("sweep", tmp_path / "sweep")
+    assert result.exit_code == 0, result.output
+    assert result.output.count("not begun") == 2
+    assert not (tmp_path / "sweep" / "plugins" / "was_run").exists()
+    assert (tmp_path / "sweep" / "plugins" / f"{NAME}.py").is_file()
 
 
 def test_two_plugins_of_one_name_are_not_confused(run, tmp_path):

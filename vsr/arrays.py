@@ -23,11 +23,12 @@ BEFORE_LABEL, BEFORE_DIGEST, DIGEST_LENGTH = b"vsr ", b" sha256 ", 64
 
 
 class Damaged(Exception):
-    """A file of arrays that is not whole, or not as it was written, for whatever reason."""
+    """A file that is missing, not whole, or not as it was written, for whatever reason."""
 
-    def __init__(self, path: Path | str, reason: str):
-        super().__init__(f"{path}: damaged ({reason})")
-        self.reason = reason
+    def __init__(self, path: Path | str, reason: str | OSError):
+        if isinstance(reason, OSError):
+            reason = "missing" if isinstance(reason, FileNotFoundError) else reason.strerror or str(reason)
+        super().__init__(f"{path}: missing" if reason == "missing" else f"{path}: damaged ({reason})")
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def _read(path: Path | str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        raise Damaged(path, error.strerror or str(error)) from None
+        raise Damaged(path, error) from None
 
 
 def _verified(path: Path | str, data: bytes) -> tuple[dict[str, Any], str | None]:

@@ -72,9 +72,13 @@ def parse_scene(text: str, file: str = "<text>", *, run_plugins: bool = False) -
     return _described(parse_yaml(text, file), Scene, run_plugins)
 
 
-def parse_experiment(text: str, file: str = "<text>", *, run_plugins: bool = False) -> Experiment:
-    """The experiment in a text; file: beside which plugins are."""
-    return _described(parse_yaml(text, file), Experiment, run_plugins)
+def parse_experiment(
+    text: str, file: str = "<text>", settings: Sequence[str] = (), *, run_plugins: bool = False
+) -> Experiment:
+    """The experiment in a text, with values set over the text's; file: beside which plugins are."""
+    document = parse_yaml(text, file)
+    override(document, settings)
+    return _described(document, Experiment, run_plugins)
 
 
 def run_plugins_of(path: str | Path) -> None:

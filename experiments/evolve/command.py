@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import shlex
-import shutil
 import threading
 import time
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,7 +18,7 @@ import numpy as np
 from vsr.experiments.config import load_experiment
 from vsr.experiments.config.plugins import digests, plugin_files, plugin_modules
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.config.yaml_reader import read_yaml
+from vsr.experiments.config.yaml_values import Document
 from vsr.experiments.console import Pulse, busy, say
 from vsr.experiments.devices import check_implementation, keeping_compiled_programs, prepare
 from vsr.experiments.evolve.coordinator import Leader, check_same_command, ending_together, follow
@@ -36,9 +34,10 @@ from vsr.experiments.hosts.collectives import noticing_loss
 from vsr.experiments.hosts.launch import Launch, find_launch
 from vsr.experiments.numbers import clock, count
 from vsr.experiments.runs import Run, RunFolder, check_same_experiment, is_free, is_run, read_run
-from vsr.experiments.runs.folder import CONFIG, META, reporting_write_faults
+from vsr.experiments.runs.folder import Standing, check_run
 from vsr.experiments.runs.meta import describe_start, differences
 from vsr.experiments.runs.ranks import middle
+from vsr.experiments.runs.settings import CONFIG, read_meta, read_settings
 from vsr.experiments.runs.stats import GenerationStats, gathered
 from vsr.experiments.shipped import EXPERIMENT, find_config, source_of
 from vsr.experiments.stopping import EXIT_CODE, if_stopped, leave_if_asked, stopping_politely
@@ -134,9 +133,7 @@ def _evolve_together(options: EvolveOptions, launch: Launch) -> Path | None:
 def read_options(options: EvolveOptions) -> tuple[Experiment, Path]:
     """The experiment with everything written out, and where its run goes; all that can be wrong is reported here."""
     given = _given(options)
-    if is_run(given):
-        _say_what_is_run(given)
-    experiment = load_experiment(_config_file(options), options.all_settings(), run_plugins=True).resolved()
+    experiment = _experiment(options).resolved()
     path = Path(options.out) if options.out else given if is_run(given) else Path("runs") / given.stem
     if is_run(path):
         if not options.resume:
@@ -149,7 +146,8 @@ def read_options(options: EvolveOptions) -> tuple[Experiment, Path]:
 
 def _say_what_is_run(run: Path) -> None:
     """Name the code that a run folder brings along: whoever goes on with somebody else's run should know."""
-    for file in plugin_files(read_yaml(run / CONFIG)):
+    plugins = list(read_settings(run).experiment.plugins)
+    for file in plugin_files(Document(str(run / CONFIG), {"plugins": plugins})):
         if file.is_relative_to(run.resolve()):
             say(f"running the plugin {file}, which the run brings along")
 
@@ -157,6 +155,16 @@ def _say_what_is_run(run: Path) -> None:
 def _given(options: EvolveOptions) -> Path:
     """The file, maybe a shipped one, or the run."""
     return find_config(options.config, EXPERIMENT, folders=True)
+
+
+def _experiment(options: EvolveOptions) -> Experiment:
+    """Of a file, or of a run, whichever of its files has it."""
+    given, settings = _given(options), options.all_settings()
+    if not given.is_dir():
+        return load_experiment(given, settings, run_plugins=True)
+    check_run(given)
+    _say_what_is_run(given)
+    return read_settings(given, settings, run_plugins=True).experiment
 
 
 def _config_file(options: EvolveOptions) -> Path:
@@ -204,39 +212,37 @@ def _open(folder: RunFolder, options: EvolveOptions, display: Display) -> tuple[
         folder.create({**meta, "starts": [describe_start(0)]}, plugins)
         return 0, None
     folder.lock()
-    done, searches, warnings = folder.inspect(search_shapes(experiment))
-    meta, more = _read_meta(folder.path)
+    standing = folder.inspect(search_shapes(experiment))
+    done, meta, warnings = standing.done, standing.settings.meta, list(standing.warnings)
     if experiment.generations < done:
         raise UserError(
             f"{folder.path}: it has {count(done)} generations already, {count(experiment.generations)} are asked for"
         )
-    if changed := [name for name, digest in digests(plugins).items() if meta["plugins"].get(name, digest) != digest]:
-        raise UserError(f"{folder.path}: plugin '{changed[0]}' is not what it was when the run began; start again")
+    _check_plugins(folder.path, standing, plugins)
     if done < experiment.generations:
         now = describe_start(done)
         if meta["starts"] and (changed := differences(meta["starts"][-1], now)):
-            more.append(f"not as when the run began, so its last digits may differ: {'; '.join(changed)}")
-        more += folder.reopen(done, plugins)
+            warnings.append(f"not as when the run began, so its last digits may differ: {'; '.join(changed)}")
+        warnings += folder.reopen(standing, plugins)
+        meta, _ = read_meta(folder.path)
         folder.write_meta({**meta, "starts": [*meta["starts"], now]})
         display.say(f"{folder.path}: going on after generation {done}")
-    for warning in [*warnings, *more]:
+    else:
+        warnings += folder.mend(standing)
+    for warning in warnings:
         display.say(f"warning: {warning}")
-    return done, searches
+    return done, standing.checkpoint.searches
 
 
-def _read_meta(path: Path) -> tuple[dict[str, Any], list[str]]:
-    """What is known about a run, and a warning if it cannot be read; a damaged file is kept under another name."""
-    file = path / META
-    try:
-        meta = json.loads(file.read_text(encoding="utf-8"))
-        if isinstance(meta["starts"], list) and isinstance(meta["plugins"], dict):
-            return meta, []
-    except (ValueError, KeyError, TypeError):
-        pass
-    aside = file.with_suffix(".damaged")
-    with reporting_write_faults(path):
-        shutil.copyfile(file, aside)
-    return {"plugins": {}, "starts": []}, [f"{file}: damaged; kept as {aside.name}, and begun again"]
+def _check_plugins(path: Path, standing: Standing, plugins: list[ModuleType]) -> None:
+    before = standing.plugins
+    for module in plugins:
+        digest = digests([module]).get(module.__name__)
+        if digest is not None and before.get(module.__name__, digest) != digest:
+            raise UserError(
+                f"{path}: plugin '{module.__name__}' is not what it was when the run began; put {module.__file__} back "
+                "as it was, or start again with another --out"
+            )
 
 
 def _compile(experiment: Experiment, path: Path, stop: list[int], leader: Leader | None) -> Evolution:
@@ -265,7 +271,7 @@ def _compile(experiment: Experiment, path: Path, stop: list[int], leader: Leader
 
 def _note_compilation(folder: RunFolder, seconds: float) -> None:
     """Tell with the present start how long it took until the first generation could begin."""
-    meta, _ = _read_meta(folder.path)
+    meta, _ = read_meta(folder.path)
     *before, now = meta["starts"]
     folder.write_meta({**meta, "starts": [*before, {**now, "compile_seconds": round(seconds, 1)}]})
 

@@ -64,7 +64,7 @@ def play(options: PlayOptions) -> Path:
     if options.trust_plugins:
         trust_plugins(options.given)
     sources = read_sources(options.given, seed=options.seed, generations=options.generations, cells=options.cells)
-    warn([source.warning for source in sources if source.warning])
+    warn(list(dict.fromkeys(warning for source in sources for warning in source.warnings)))
     console = Console(stderr=True)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     shown = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)

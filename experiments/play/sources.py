@@ -8,14 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
-from vsr.arrays import Damaged, read_arrays
-from vsr.experiments.config import UserError, load, load_scene
+from vsr.arrays import Damaged
+from vsr.experiments.config import UserError, load
 from vsr.experiments.config.unread import require_whole
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.runs import Run, read_run
 from vsr.experiments.runs.archives import read_archives
 from vsr.experiments.runs.best_robots import leading
-from vsr.experiments.runs.folder import robot_file
+from vsr.experiments.runs.lineage import piece_files, read_piece
+from vsr.experiments.runs.robot_files import load_robot, robot_file
 from vsr.experiments.shipped import SCENE, find_config
 from vsr.scene import Scene
 
@@ -26,7 +27,7 @@ class Source:
 
     name: str
     scene: Scene
-    warning: str | None = None
+    warnings: tuple[str, ...] = ()
     """what whoever asked for it should know"""
 
 
@@ -95,17 +96,19 @@ def _of_run(run: Run, name: str, seed: int | None, generation: int | None) -> So
     if not np.isfinite(run.fitness[index, last]):
         raise UserError(f"{run.path}: seed {chosen} has no best robot: all of them failed")
     if generation is not None:
-        return Source(f"{name}, seed {chosen}, generation {generation}", _of_generation(run, index, generation))
+        shown = f"{name}, seed {chosen}, generation {generation}"
+        return Source(shown, _of_generation(run, index, generation), run.warnings)
     file = robot_file(run.path, chosen)
     if not file.is_file():
         raise UserError(
             f"{run.path}: seed {chosen} has no best robot: there is no {file.relative_to(run.path)}; "
             f"--generation {last} looks for it in lineage/"
         )
-    warning = None
+    warnings = run.warnings
     if seed is None and index != (led := int(np.argmax(run.fitness[:, last]))):
-        warning = f"{run.path}: of seed {seeds[led]}, which was better, that robot is not kept; seed {chosen} is shown"
-    return Source(f"{name}, seed {chosen}", load_scene(file), warning)
+        behind = f"{run.path}: of seed {seeds[led]}, which was better, that robot is not kept; seed {chosen} is shown"
+        warnings = (*warnings, behind)
+    return Source(f"{name}, seed {chosen}", load_robot(file), warnings)
 
 
 def _of_cell(run: Run, name: str, seed: int | None, cell: str) -> Source:
@@ -130,18 +133,15 @@ def _of_cell(run: Run, name: str, seed: int | None, cell: str) -> Source:
 
 def _of_generation(run: Run, index: int, generation: int) -> Scene:
     """The best robot so far at a generation, from its genes."""
-    pieces = sorted(piece for piece in (run.path / "lineage").glob("*.npz") if piece.stem.isdigit())
-    before = [piece for piece in pieces if int(piece.stem) <= generation]
+    before = [file for file in piece_files(run.path) if int(file.stem) <= generation]
     genes = None
     if before:
-        place = generation - int(before[-1].stem)
         try:
-            stored = read_arrays(before[-1]).arrays
+            piece = read_piece(before[-1], len(run.experiment.seeds))
         except Damaged as error:
-            raise UserError(f"{error}; another --generation may be whole") from None
-        parts = [name for name in stored if name.startswith("best_genes.")]
-        if parts and place < stored[parts[0]].shape[1]:
-            genes = {name.removeprefix("best_genes."): stored[name][index, place] for name in parts}
+            raise UserError(f"{error}; the robot of another --generation may still be there") from None
+        if generation < piece.first + piece.count:
+            genes = piece.best_genes(index, generation) or None
     scene = None if genes is None else run.experiment.scene(genes)
     if scene is None:
         raise UserError(f"{run.path}: the robot of generation {generation} is not kept in lineage/")

@@ -28,7 +28,7 @@ from vsr.experiments.reproduce.report import BEST, REPORT, write_study, write_su
 from vsr.experiments.reproduce.robots import STARTS, keep_best, read_repeats, read_robustness
 from vsr.experiments.reproduce.winners import BODIES, keep_winners
 from vsr.experiments.runs import Run, is_run, read_run
-from vsr.experiments.runs.folder import CONFIG
+from vsr.experiments.runs.settings import CONFIG
 from vsr.experiments.stopping import if_stopped
 from vsr.spec import suggest
 
@@ -209,7 +209,8 @@ def _write(
     for name, member in file.study.experiments.items():
         try:
             run = read_run(home / name)
-        except UserError:
+        except UserError as error:
+            warnings += [" ".join(str(error).split())] if is_run(home / name) else []
             continue
         if found is not None and name in found.names:
             robustness = found.robustness(name)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from vsr.evo.archives import CVTArchive, GridArchive
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.runs.folder import ARCHIVE
+from vsr.experiments.runs.settings import fingerprint_in_checkpoints
 
 
 @dataclass(frozen=True)
@@ -67,21 +70,21 @@ def read_archives(run: Path, experiment: Experiment, seed: int) -> list[ArchiveR
     if not isinstance(search, MapElites):
         return []
     arrays = _read(run)
-    found = []
-    for name, settings in search.archives.items():
-        genes = f"{name}.members.genes."
-        found.append(
-            ArchiveRead(
-                name=name,
-                settings=settings,
-                fitness=arrays[f"{name}.members.fitness"][seed],
-                descriptors=arrays[f"{name}.descriptors"][seed],
-                centers=arrays[f"{name}.centers"][seed],
-                genes={part.removeprefix(genes): arrays[part][seed] for part in arrays if part.startswith(genes)},
-                id=arrays[f"{name}.members.id"][seed],
-            )
-        )
-    return found
+    with _reporting_strangers(run):
+        return [_archive(name, settings, arrays, seed) for name, settings in search.archives.items()]
+
+
+def _archive(name: str, settings: GridArchive | CVTArchive, arrays: dict[str, np.ndarray], seed: int) -> ArchiveRead:
+    genes = f"{name}.members.genes."
+    return ArchiveRead(
+        name=name,
+        settings=settings,
+        fitness=arrays[f"{name}.members.fitness"][seed],
+        descriptors=arrays[f"{name}.descriptors"][seed],
+        centers=arrays[f"{name}.centers"][seed],
+        genes={part.removeprefix(genes): arrays[part][seed] for part in arrays if part.startswith(genes)},
+        id=arrays[f"{name}.members.id"][seed],
+    )
 
 
 def read_front(run: Path, experiment: Experiment, seed: int) -> FrontRead | None:
@@ -91,14 +94,24 @@ def read_front(run: Path, experiment: Experiment, seed: int) -> FrontRead | None
         return None
     arrays, genes = _read(run), "population.genes."
     signs = [experiment.fitness.sign, *(objective.sign for objective in search.objectives)]
-    maximised = arrays["objectives"][seed]
-    return FrontRead(
-        names=(experiment.fitness.measure, *search.descriptors),
-        values=np.where(np.isfinite(maximised), maximised * signs, math.nan),
-        front=arrays["front"][seed],
-        genes={part.removeprefix(genes): arrays[part][seed] for part in arrays if part.startswith(genes)},
-        id=arrays["population.id"][seed],
-    )
+    with _reporting_strangers(run):
+        maximised = arrays["objectives"][seed]
+        return FrontRead(
+            names=(experiment.fitness.measure, *search.descriptors),
+            values=np.where(np.isfinite(maximised), maximised * signs, math.nan),
+            front=arrays["front"][seed],
+            genes={part.removeprefix(genes): arrays[part][seed] for part in arrays if part.startswith(genes)},
+            id=arrays["population.id"][seed],
+        )
+
+
+@contextlib.contextmanager
+def _reporting_strangers(run: Path) -> Iterator[None]:
+    """An archive of an older version, without a label, may be another run's."""
+    try:
+        yield
+    except (KeyError, IndexError):
+        raise UserError(f"{run / ARCHIVE}: it is not this run's; vsr evolve {run} --resume writes it again") from None
 
 
 def _read(run: Path) -> dict[str, np.ndarray]:
@@ -106,6 +119,9 @@ def _read(run: Path) -> dict[str, np.ndarray]:
     if not file.exists():
         raise UserError(f"{file}: there is no such file: the archive is written with the first checkpoint")
     try:
-        return read_arrays(file).arrays
+        found = read_arrays(file)
+        if None not in (known := {found.label.get("experiment"), fingerprint_in_checkpoints(run)}) and len(known) > 1:
+            raise Damaged(file, "it was made by a run with other settings")
+        return found.arrays
     except Damaged as error:
-        raise UserError(f"{error}; vsr evolve {run} --resume writes it anew with its next checkpoint") from None
+        raise UserError(f"{error}; vsr evolve {run} --resume writes it again") from None

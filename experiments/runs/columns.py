@@ -7,6 +7,7 @@ reading line by line, which says what is wrong.
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -18,12 +19,24 @@ from vsr.physics.failure import REASONS
 BYTES_AT_ONCE = 2**16
 """Of a file; more would not stay in a cache."""
 LINE = re.compile(
-    rb'\{"generation": (\d+), "seed": (\d+), "best": ([^,]+), "median": ([^,]+), "failed": (\d+), "failures": '
+    rb'(\{"generation": (\d+), "seed": (\d+), "best": ([^,]+), "median": ([^,]+), "failed": (\d+), "failures": '
     rb'\{([^}]*)\}, "evaluations": \d+, "best_id": -?\d+, "spread": ([^,]+), "bodies": (\d+|null), '
-    rb'"seconds": ([^,}]+)\}\n'
+    rb'"seconds": ([^,}]+))(?:, "crc32": "([0-9a-f]{8})")?\}\n'
 )
-"""As runs write them (RunFolder.record)."""
-GROUPS = ("generation", "seed", "best", "median", "failed", "failures", "spread", "bodies", "seconds")
+"""As runs write them (RunFolder.record), with a check sum of what comes before it."""
+GROUPS = (
+    "checked",
+    "generation",
+    "seed",
+    "best",
+    "median",
+    "failed",
+    "failures",
+    "spread",
+    "bodies",
+    "seconds",
+    "crc32",
+)
 """What is taken of a line."""
 REPEATED = ("seed", "best", "failed", "bodies")
 """Of which many lines have the same."""
@@ -74,6 +87,9 @@ def _columns(text: bytes) -> dict[str, np.ndarray] | None:
     if len(rows) != text.count(b"\n"):
         return None
     columns = dict(zip(GROUPS, zip(*rows, strict=True), strict=True))
+    given, checked = columns.pop("crc32"), columns.pop("checked")
+    if any(digits and int(digits, 16) != zlib.crc32(text) for digits, text in zip(given, checked, strict=True)):
+        return None
     try:
         return {name: _numbers(name, texts) for name, texts in columns.items() if name != "failures"} | _failures(
             columns["failures"]

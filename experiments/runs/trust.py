@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from vsr.experiments.config import run_plugins_of
-from vsr.experiments.runs.folder import CONFIG
+from vsr.experiments.runs.folder import is_run
+from vsr.experiments.runs.settings import read_settings
 
 
 def trust_plugins(given: Iterable[str | Path]) -> None:
@@ -15,6 +16,7 @@ def trust_plugins(given: Iterable[str | Path]) -> None:
     What is not there is left to those who read it.
     """
     for path in map(Path, given):
-        file = path / CONFIG if path.is_dir() else path
-        if file.is_file():
-            run_plugins_of(file)
+        if path.is_file():
+            run_plugins_of(path)
+        elif is_run(path):
+            read_settings(path, run_plugins=True)

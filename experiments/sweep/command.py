@@ -9,7 +9,7 @@ from typing import Any
 
 from vsr.experiments.config.alike import load_variants
 from vsr.experiments.config.problems import ConfigError, Problem, UserError
-from vsr.experiments.console import busy, say
+from vsr.experiments.console import busy, say, warn
 from vsr.experiments.evolve.command import RunOptions
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.numbers import count
@@ -142,6 +142,7 @@ def _report(plan: Sweep, lines: list[Line]) -> None:
     show_sweep([axis.path for axis in plan.axes], lines)
     for text in write_summary(plan, lines):
         say(text)
+    warn([warning for line in lines for warning in line.warnings])
 
 
 def _judge(plan: Sweep, lines: list[Line], stopped: bool, started: bool) -> None:

@@ -29,7 +29,7 @@ from vsr.experiments.config.unread import missing_of
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.files import write_json, write_text
 from vsr.experiments.runs import check_same_experiment, is_run
-from vsr.experiments.runs.checkpoints import checkpoint_files
+from vsr.experiments.runs.checkpoints import whole_generations
 from vsr.experiments.runs.folder import copy_plugins
 from vsr.experiments.sweep.axes import Axis, Combination
 
@@ -82,7 +82,7 @@ def is_sweep(path: Path) -> bool:
 
 def saved_generations(run: Path) -> int:
     """How many generations of a run are safe in a checkpoint."""
-    return max((int(file.stem) for file in checkpoint_files(run / "checkpoints")), default=0)
+    return whole_generations(run / "checkpoints")
 
 
 def check_place(sweep: Sweep, resume: bool) -> None:

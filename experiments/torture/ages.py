@@ -10,7 +10,8 @@ from random import Random
 
 import numpy as np
 
-from vsr.experiments.runs.folder import META, STATISTICS
+from vsr.experiments.runs.rows import STATISTICS
+from vsr.experiments.runs.settings import META
 from vsr.experiments.torture.ends import different, read_end
 from vsr.experiments.torture.ground import RUN, Ground, last_line
 from vsr.experiments.torture.readers import read, readers

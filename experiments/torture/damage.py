@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from vsr.experiments.runs.folder import LOCK
+from vsr.experiments.runs.locks import LOCK
 from vsr.experiments.torture.ends import End, different
 from vsr.experiments.torture.ground import Ground, last_line
 from vsr.experiments.torture.here import Ended

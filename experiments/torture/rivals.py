@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from random import Random
 
-from vsr.experiments.runs.folder import LOCK
+from vsr.experiments.runs.locks import LOCK
 from vsr.experiments.torture.children import Process
 from vsr.experiments.torture.faults import Fault
 from vsr.experiments.torture.ground import RUN, Ground, faults_of_finished, last_line

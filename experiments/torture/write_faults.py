@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from random import Random
 
-from vsr.experiments.runs.folder import STATISTICS
+from vsr.experiments.runs.rows import STATISTICS
 from vsr.experiments.torture.faults import Fault, Record
 from vsr.experiments.torture.ground import RUN, Ground, last_line
 from vsr.experiments.torture.here import Ended

@@ -81,8 +81,8 @@ def train(options: TrainOptions) -> None:
     first_key, search_key, key = jax.random.split(jax.random.key(options.seed), 3)
     inputs = features(scenario, bulldozing.observe(scenario, bulldozing.reset(key, scenario)))
     search = start(search_key, first_genes(first_key, len(inputs)))
-    if curve:
-        search = _stored(folder, search)
+    if (folder / SEARCH).exists():
+        search = _stored(folder, search, curve)
     write_json(folder / SETTINGS, {**options.lasting, "radius": options.radius, "genes": len(search.mean)})
     say(f"{options.grains} grains of {1000 * options.radius:.0f} mm, {scenario.pace.substeps} steps an action")
     for generation in range(len(curve), options.generations):
@@ -167,19 +167,31 @@ def _tell_progress(row: dict[str, Any]) -> None:
 
 
 def _store(folder: Path, search: Climb, curve: list[dict[str, Any]]) -> None:
-    """The search first: a curve that is a row short is mended, weights without their row are not."""
+    """The search first, with the curve's last row: a curve that is a row short is mended, one too long would not be."""
     arrays = {"mean": search.mean, "slope": search.slope, "square": search.square, "generation": search.generation}
-    write_arrays(folder / SEARCH, {name: np.asarray(value) for name, value in arrays.items()})
+    write_arrays(folder / SEARCH, {name: np.asarray(value) for name, value in arrays.items()}, {"row": curve[-1]})
     write_arrays(folder / POLICY, {"genes": np.asarray(search.mean)})
     write_json(folder / CURVE, curve)
 
 
-def _stored(folder: Path, like: Climb) -> Climb:
+def _stored(folder: Path, like: Climb, curve: list[dict[str, Any]]) -> Climb:
+    """The search as it was left; curve: gets its last row if that was not written any more."""
     try:
-        stored = read_arrays(folder / SEARCH).arrays
+        found = read_arrays(folder / SEARCH)
     except Damaged as error:
         raise UserError(f"{error}; begin again with another --out") from None
-    shapes = {name: getattr(like, name).shape for name in ("mean", "slope", "square", "generation")}
+    stored, shapes = (
+        found.arrays,
+        {name: getattr(like, name).shape for name in ("mean", "slope", "square", "generation")},
+    )
     if {name: array.shape for name, array in stored.items()} != shapes:
         raise UserError(f"{folder / SEARCH}: it is not of this training; begin again with another --out")
+    done = int(stored["generation"])
+    if done == len(curve) + 1 and "row" in found.label:
+        curve.append(found.label["row"])
+    if done != len(curve):
+        raise UserError(
+            f"{folder / CURVE}: it has {len(curve)} rows, but {SEARCH} is of {done} generations; put back the one that "
+            "belongs to the other, or begin again with another --out"
+        )
     return Climb(**{name: jnp.asarray(array) for name, array in stored.items()}, key=like.key)

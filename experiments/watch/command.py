@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.console import say
+from vsr.experiments.console import say, warn
 from vsr.experiments.devices import keep_compiled_programs, prepare
 from vsr.experiments.runs.folder import check_run, is_free
 from vsr.experiments.stopping import stopping_politely
@@ -47,6 +47,7 @@ def watch(options: WatchOptions) -> None:
         check_run(path)
     follower = Follower(path, run_plugins=options.trust_plugins)
     follower.look()  # so that what cannot be read is reported at once
+    warn(follower.warnings)
     prepare("cpu")  # a GPU is for the run
     keep_compiled_programs()
     portrait = Portrait(follower, options.seconds)

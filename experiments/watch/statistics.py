@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
 
-from vsr.experiments.runs.folder import is_statistics
+from vsr.experiments.files import parse_json_line
+from vsr.experiments.runs.rows import is_statistics
 
 
 class GrowingStatistics:
@@ -26,7 +26,7 @@ class GrowingStatistics:
         try:
             with self.path.open("rb") as file:
                 self._read(file)
-        except FileNotFoundError:
+        except OSError:  # not there yet, or a folder in its place
             if self._inode != -1:
                 self._begin(-1)
 
@@ -48,11 +48,8 @@ class GrowingStatistics:
 
     def _take(self, line: bytes) -> None:
         """Add one line; a damaged one, and what comes after a gap, is left out as `read_run` does."""
-        try:
-            row = json.loads(line)
-        except ValueError:
-            return
-        if not isinstance(row, dict) or not is_statistics(row):
+        row = parse_json_line(line)
+        if row is None or not is_statistics(row):
             return
         known = self.rows.setdefault(row["seed"], [])
         if row["generation"] == len(known):

@@ -101,13 +101,13 @@ def _mesh(file: str, arguments: list[str]) -> None:
 
 def _arrays(file: str, arguments: list[str]) -> None:
     """The lineage of a run."""
-    read_lineage(Path(file).parents[1], 0)
+    read_lineage(Path(file).parents[1], 0, 2)
 
 
 def _json_lines(file: str, arguments: list[str]) -> None:
     """The statistics of a run."""
     from vsr.experiments.files import read_json_lines
-    from vsr.experiments.runs.folder import is_statistics
+    from vsr.experiments.runs.rows import is_statistics
 
     for _, row in read_json_lines(Path(file)):
         if row is not None and is_statistics(row):

@@ -28,7 +28,7 @@ class Shapes:
     corner: Array
     """[m], round a polygon counter-clockwise; the last again for what is too many, (s, v, dimension)"""
     normal: Array
-    """unit vectors out of the faces, 0 for what is too many, (s, f, dimension); in 2-D the face f leads from corner f to
+    """unit vectors out of faces, 0 for what is too many, (s, f, dimension); in 2-D the face f leads from corner f to
     the next"""
     offset: Array
     """from the origin to the face along its normal [m], FAR for what is too many, (s, f)"""
@@ -69,7 +69,7 @@ class Placed(NamedTuple):
 
 
 def place(shapes: Shapes, position: Array, rotation: Array) -> Placed:
-    """position: of the centres [m], (s, dimension); rotation: from own axes to the world's, (s, dimension, dimension)."""
+    """position: of centres [m], (s, dimension); rotation: from own axes to the world's, (s, dimension, dimension)."""
     center = split(position, 1)
     rows = [split(rotation[:, row], 1) for row in range(shapes.dimension)]
 
@@ -142,7 +142,7 @@ PREFERENCE = 1e-3
 
 
 def polygons_meet(first: Placed, second: Placed) -> Manifold:
-    """Pairs of polygons: two places on the face of least depth, cut to the width of that face; each Placed: (m, ...)."""
+    """Pairs of polygons: two places on the face of least depth, cut to the width of it; each Placed: (m, ...)."""
     one, other = _upon(first, second), _upon(second, first)
     chosen = one.separation >= other.separation - PREFERENCE
     pick = lambda a, b: jnp.where(chosen, a, b)  # noqa: E731

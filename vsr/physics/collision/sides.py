@@ -1,7 +1,8 @@
 """What a contact acts on: vertices of voxels, rigid bodies, or nothing that moves.
 
-A side of a contact tells how fast it moves there, how readily it yields, and takes impulses. Contacts may be a list or a
-table of all pairs: then a side says so, and nothing is looked up. Vectors are tuples of components (vsr.compute.vector).
+A side of a contact tells how fast it moves there, how readily it yields, and takes impulses. Contacts may be a list or
+a table of all pairs: then a side says so, and nothing is looked up. Vectors are tuples of components
+(vsr.compute.vector).
 """
 
 from __future__ import annotations

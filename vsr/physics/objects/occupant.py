@@ -7,6 +7,7 @@ other, the ground and the robots. Companions move by their engine, as robots do.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -266,9 +267,9 @@ def _solid_contacts(
 
 def _pressed(after: Speeds, like: tuple[Array, ...]) -> tuple[Array, ...]:
     """Vertices of each robot that got an impulse."""
-    any_push = sum(jnp.abs(part) for part in after.given) > 0
+    any_push = jnp.stack([jnp.abs(part) for part in after.given]).sum(0) > 0
     bounds = np.cumsum([0, *(part.shape[0] for part in like)])
-    return tuple(any_push[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True))
+    return tuple(any_push[a:b] for a, b in pairwise(bounds))
 
 
 def _cells(pressed: Array, lattice: Lattice) -> Array:
