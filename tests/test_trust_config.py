@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from conftest import ROOT
 
 import vsr.cli as cli
+from vsr import Body
 from vsr.experiments.config import (
     ConfigError,
     UserError,
@@ -21,6 +22,7 @@ from vsr.experiments.config import (
 from vsr.experiments.config.check import shown
 from vsr.experiments.config.problems import MOST_TOLD
 from vsr.experiments.config.yaml_reader import parse_yaml, read_yaml
+from vsr.experiments.reach.spec import voxel_at
 from vsr.experiments.reproduce.reading import is_study
 
 EXPERIMENT = "robot:\n  body: {shape: aa}\n  controller: phases\n"
@@ -96,6 +98,12 @@ ODD = [
 def test_odd_values_are_refused_in_one_line(line, wanted):
     (told,) = faults(EXPERIMENT + line + "\n")
     assert told.startswith(wanted)
+
+
+def test_masses_that_are_no_name_are_refused():
+    body = "{type: material_grid, grid: [2, 2], masses: [x]}"
+    (told,) = faults(f"robot: {{body: {body}, controller: by_material}}\n")
+    assert told.startswith("f.yaml:1: robot.body.masses: ['x'] given; allowed: squares, points")
 
 
 def test_odd_types_do_not_hide_what_a_file_is(tmp_path):
@@ -235,6 +243,20 @@ def test_without_libyaml_files_mean_the_same(monkeypatch):
     with_it = list(map(read, texts))
     monkeypatch.setattr(yaml_reader, "_Scanner", yaml.SafeLoader)
     assert list(map(read, texts)) == with_it
+
+
+def test_points_far_away_are_in_no_voxel(recwarn):
+    body = Body(shape="aa", masses="points")
+    assert voxel_at(body, (1e29, -1e29)) is None
+    assert voxel_at(body, (4.0, 1.0))[0] == (0, 1)
+    assert not recwarn.list
+
+
+def test_results_are_not_copied_onto_themselves(tmp_path):
+    result = CliRunner().invoke(cli.main, ["reproduce", "body", "--out", str(tmp_path), "--copy", f"{tmp_path}/."])
+    assert result.exit_code == 2
+    assert result.output == f"--copy {tmp_path}/.: the runs are there already; give another folder\n"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_studies_are_told_from_experiments(tmp_path):

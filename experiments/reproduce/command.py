@@ -69,6 +69,8 @@ def reproduce(options: ReproduceOptions) -> Path:
     """Run what is asked for and write the reports; returns the folder they are in."""
     files = find_studies(options.study)
     folder = Path(options.out) if options.out else Path("runs") / f"{options.scale}-studies"
+    if options.copy is not None and Path(options.copy).resolve() == folder.resolve():
+        raise UserError(f"--copy {options.copy}: the runs are there already; give another folder")
     jobs = plan(files, options, folder)
     console = Console()
     if options.report:
