@@ -151,6 +151,11 @@ def test_a_longer_round(ground, kind):
     [
         ("robot", "robot: {body: {shape: aa, masses: [squares]}, controller: sine}", "masses: ['squares'] given"),
         ("robot", "robot: {body: {shape: aa, masses: {a: 1}}, controller: sine}", "masses: {'a': 1} given"),
+        (
+            "experiment",
+            "robot: {body: {type: material_grid, grid: [2, 2], masses: {a: 1}}, controller: phases}",
+            "masses: {'a': 1} given",
+        ),
         ("mesh", "v 1 0 0\nv 0 1 0\nv 0\nf 1 3 2\nf 1 ", "not a mesh that can be read (OverflowError"),
     ],
 )

@@ -91,7 +91,9 @@ def test_a_line_that_is_being_written_is_left_for_later(run):
 
 def test_damaged_lines_are_left_out(run):
     (run / "statistics.jsonl").write_text('{"seed": 0, "gen\n' + statistics(0) + 'no line\n[]\n{"seed": 0}\n')
-    assert Follower(run).look()["generations"] == 1
+    state = Follower(run).look()
+    assert state["generations"] == 1
+    assert state["warnings"] == [f"{run / 'statistics.jsonl'}: lines 1, 4 to 6 are damaged and left out"]
 
 
 def test_a_run_that_goes_on_may_take_lines_back(run):

@@ -16,6 +16,7 @@ from vsr.experiments.config.unread import missing_of, why
 from vsr.experiments.evolve.display import RECENT
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.files import without_nan
+from vsr.experiments.numbers import in_ranges
 from vsr.experiments.runs.folder import is_run
 from vsr.experiments.runs.locks import is_being_written
 from vsr.experiments.runs.ranks import middle
@@ -87,7 +88,12 @@ class Follower:
     @property
     def warnings(self) -> list[str]:
         """What of the folder is lost, damaged or was changed, at the last look."""
-        return [*self._doubts, *self._losses]
+        return [*self._doubts, *(self._losses or self._damaged())]
+
+    def _damaged(self) -> list[str]:
+        """About lines of the statistics after the last checkpoint, which are not made again before the run goes on."""
+        damaged = self._statistics.damaged
+        return [f"{self._statistics.path}: {in_ranges('line', damaged)} damaged and left out"] if damaged else []
 
     def leader(self) -> Kept | None:
         """The best robot that is kept, as `experiments.runs.best_robots.leading` has it; None while there is none."""
