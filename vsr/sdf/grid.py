@@ -43,7 +43,7 @@ class Sampled:
         Raises ValueError for an open one, ImportError without the extra.
         """
         try:
-            import rtree  # noqa: F401, with which trimesh finds the nearest triangle
+            import rtree  # noqa: F401  # pyright: ignore[reportMissingImports]  # trimesh finds triangles with it
             from trimesh.proximity import signed_distance
         except ImportError as error:
             raise ImportError("distances to meshes need trimesh and rtree: pip install 'vsr[mesh]'") from error
