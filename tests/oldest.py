@@ -19,7 +19,7 @@ def name_of(requirement: str) -> str:
 
 def bound_of(requirement: str) -> str:
     """The lower bound: `6.0` of `PyYAML>=6.0`."""
-    return requirement.partition(">=")[2]
+    return requirement.partition(">=")[2].partition(",")[0]
 
 
 def oldest() -> list[str]:
