@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -17,6 +18,10 @@ from vsr.body import Body, Material
 from vsr.experiments.devices import prepare
 from vsr.physics.engine import assemble_body
 from vsr.physics.squares.geometry import rest_state
+
+with contextlib.suppress(ImportError):
+    # Loaded first: it closes every log handler that it finds, and with absl's the file that pytest captures into.
+    import submitit  # noqa: F401
 
 settings.register_profile("suite", deadline=None, max_examples=25, derandomize=True)
 settings.load_profile("suite")
