@@ -25,6 +25,7 @@ FLOORS = {
         ("episode",),
         ("scene", "machines"),
         ("drawing",),
+        ("gym",),
     ),
     "vsr.physics": (
         ("failure", "voxel_motion", "actuation", "substeps"),

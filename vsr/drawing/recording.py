@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax import Array
 
 from vsr.body.corners import RING
 from vsr.controllers import Controller, wiring
@@ -20,7 +21,7 @@ from vsr.drawing.chambers import RecordedChambers, chambers_of
 from vsr.drawing.grains import RecordedGrains, grains_of, touched_by_grains
 from vsr.environment import Environment
 from vsr.episode import Trajectory
-from vsr.physics.engine import AnyModel, engine_of
+from vsr.physics.engine import AnyModel, AnyState, engine_of
 from vsr.physics.squares.scaffolding import CORNER_SIGNS
 from vsr.sensors import read_trajectory, unit_of
 from vsr.tasks import has_left
@@ -199,13 +200,7 @@ def recording_of(
     """
     present = np.asarray(model.present) > 0
     engine = engine_of(model)
-
-    def seen_of(state):
-        seen = engine.voxel_motion(model, environment, state)
-        gone = has_left(environment.terrain, engine.center(model, state), model.voxel_side)
-        return seen.velocity, seen.size_ratio, seen.touching, (engine.failure(model, state) > 0).any(), gone
-
-    velocity, ratio, touching, diverged, gone = map(np.asarray, jax.jit(jax.vmap(seen_of))(trajectory.state))
+    velocity, ratio, touching, diverged, gone = map(np.asarray, _seen(model, environment, trajectory.state))
     touched = touched_by_grains(trajectory)
     touching = touching if touched is None else np.maximum(touching, touched)
     grains, chambers = grains_of(trajectory, occupants or {}), chambers_of(model, trajectory)
@@ -247,6 +242,19 @@ def recording_of(
         chambers=None if chambers is None else chambers.over_time(lambda values: values[:valid]),
         lacking=fastened.lacking,
     )
+
+
+@jax.jit  # of a function that lasts, or else every picture of an environment would compile it again
+def _seen(model: AnyModel, environment: Environment, states: AnyState) -> tuple[Array, ...]:
+    """Of every moment: velocities, sizes and touching of voxels, whether something diverged, whether it left."""
+    engine = engine_of(model)
+
+    def at(state: AnyState) -> tuple[Array, ...]:
+        seen = engine.voxel_motion(model, environment, state)
+        gone = has_left(environment.terrain, engine.center(model, state), model.voxel_side)
+        return seen.velocity, seen.size_ratio, seen.touching, (engine.failure(model, state) > 0).any(), gone
+
+    return jax.vmap(at)(states)
 
 
 def _felt(
