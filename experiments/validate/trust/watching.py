@@ -124,11 +124,12 @@ class Watched(Locomotion):
         def stored(state: AnyState, control: Array) -> Array:
             return potential(model, environment, state, control, self.substep)
 
-        moving, moved = kinetic(model, now), stored(now, action) - stored(was, action)
+        # Mapped, so that the formulas are compiled once.
+        states = jax.tree.map(lambda *leaves: jnp.stack(leaves), now, was, was)
+        held, began, ended = jax.vmap(stored)(states, jnp.stack([action, action, account.action]))
+        moving, moved = kinetic(model, now), held - began
         others = _of_grains(world, after) - _of_grains(world, before)
-        growth = moving - kinetic(model, was) + moved + others
-        work = stored(was, action) - stored(was, account.action)
-        return growth, jnp.maximum(moving, jnp.abs(moved)), work
+        return moving - kinetic(model, was) + moved + others, jnp.maximum(moving, jnp.abs(moved)), began - ended
 
 
 def _all_finite(world: WorldState) -> Array:
