@@ -23,6 +23,7 @@ __all__ = [
     "ConfigError",
     "Problem",
     "UserError",
+    "dump_plain",
     "dump_yaml",
     "load",
     "load_experiment",
@@ -86,7 +87,12 @@ def _evolves(data: Any) -> bool:
 
 def dump_yaml(spec: Spec) -> str:
     """A description as YAML that reads back to the same description."""
-    return yaml.dump(spec.to_plain(), Dumper=_Dumper, sort_keys=False, default_flow_style=None, allow_unicode=True)
+    return dump_plain(spec.to_plain())
+
+
+def dump_plain(value: Any) -> str:
+    """Plain data as YAML that reads back to the same."""
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, default_flow_style=None, allow_unicode=True)
 
 
 class _Dumper(yaml.SafeDumper):

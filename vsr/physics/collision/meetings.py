@@ -30,7 +30,9 @@ def nodes_in_bodies(nodes: Nodes, counts: Array, bodies: Bodies, placed: Placed,
     )
 
 
-def corners_in_voxels(nodes: Nodes, lattice: Lattice, bodies: Bodies, placed: Placed, flat: np.ndarray) -> Contact:
+def corners_in_voxels(
+    nodes: Nodes, lattice: Lattice, bodies: Bodies, placed: Placed, flat: np.ndarray
+) -> Contact:
     """Corners of rigid bodies in voxels of robots, one voxel for each; flat: numbers of bodies that have corners."""
     point = tuple(part[flat].reshape(-1) for part in placed.corner)
     number = np.repeat(flat, placed.corner[0].shape[1])
@@ -73,9 +75,7 @@ def points_in_voxels(point: Vector, nodes: Nodes, lattice: Lattice) -> InVoxels:
     return InVoxels(point, nodes, lattice, cell, inside.any(1))
 
 
-def bodies_meet(
-    bodies: Bodies, placed: Placed, rounds: tuple[bool, ...], fixed: tuple[bool, ...]
-) -> dict[str, Contact]:
+def bodies_meet(bodies: Bodies, placed: Placed, rounds: tuple[bool, ...], fixed: tuple[bool, ...]) -> dict[str, Contact]:
     """Rigid bodies against each other: all pairs of which one moves."""
     count = len(rounds)
     pairs = [(a, b) for a in range(count) for b in range(a + 1, count) if not (fixed[a] and fixed[b])]

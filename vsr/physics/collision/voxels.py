@@ -131,7 +131,9 @@ def point_in_voxel(point: Vector, corner: list[Vector], leads_out: Array) -> Ins
     assert nearest is not None
     found = jnp.isfinite(least)
     shape = least.shape
-    return Inside(jnp.where(found, least, 0), tuple(jnp.broadcast_to(part, shape) for part in nearest), inside & found)
+    return Inside(
+        jnp.where(found, least, 0), tuple(jnp.broadcast_to(part, shape) for part in nearest), inside & found
+    )
 
 
 def weights_at(point: Vector, corner: list[Vector]) -> Array:
