@@ -526,12 +526,7 @@ def reach(config: str, json_file: str | None, out: str | None, device: str | Non
 @main.command()
 @click.argument("source", metavar="IN")
 @click.argument("out", metavar="OUT")
-@click.option(
-    "--masses",
-    type=click.Choice(["evogym", "points"]),
-    default="evogym",
-    help="Of a robot from EvoGym; by default its own.",
-)
+@click.option("--masses", type=click.Choice(["evogym", "points"]), default="evogym", help="Of a robot from EvoGym.")
 @click.option("--task", default="Walker-v0", metavar="NAME", help="Of a robot from EvoGym.")
 def convert(source: str, out: str, masses: str, task: str) -> None:
     """Convert a robot: EvoGym's .npz, VoxCad's .vxa or .vxd to .yaml, and .yaml to .npz."""
