@@ -87,8 +87,8 @@ VXA = """<?xml version="1.0"?>
     <Palette>
       <Material ID="1"><Name>Active+</Name><Mechanical><Elastic_Mod>1e+07</Elastic_Mod><Density>1e+06</Density>
       <Poissons_Ratio>0.35</Poissons_Ratio><CTE>0.01</CTE><uDynamic>0.5</uDynamic></Mechanical></Material>
-      <Material ID="3"><Name>Bone</Name><Mechanical><Elastic_Mod>5e+08</Elastic_Mod><Density>1e+06</Density></Mechanical>
-      </Material>
+      <Material ID="3"><Name>Bone</Name><Mechanical><Elastic_Mod>5e+08</Elastic_Mod><Density>1e+06</Density>
+      </Mechanical></Material>
       <Material ID="4"><Name>Active-</Name><Mechanical><Elastic_Mod>1e+07</Elastic_Mod><CTE>-0.01</CTE></Mechanical>
       </Material>
     </Palette>

@@ -247,7 +247,7 @@ def test_observations_are_padded_and_masked(played):
 def test_floor_and_ceiling_see_corners_of_voxels():
     corners = corner_points(solid_cells(heights_of("1x3 4x2 2x3")))
     seen = part(np.array([[0.2, 0.25], [0.31, 0.25]]))
-    # Its centre is at (2.55, 2.5) v, so corners at x = 2, 3 and 4 are seen: a side of the tall columns and their middle.
+    # Its centre is at (2.55, 2.5) v, so corners at x = 2, 3 and 4 are seen: a side of the tall columns, their middle.
     assert np.asarray(floor(seen, corners, 1)) == pytest.approx([0.15, 0.05, 0.05], abs=1e-5)
     assert np.asarray(ceiling(seen, corners, 1)) == pytest.approx([0.5, 0.05, 0.05], abs=1e-5)
 

@@ -165,10 +165,11 @@ def _controller(
             phase = phase + 2 * math.pi * given.reshape(size[2], size[1], size[0])
         except ValueError:
             raise UserError(f"{path}: <PhaseOffset> needs a number for every voxel, with commas between") from None
-    drawn = [
-        [[None if math.isnan(one) else round(float(one), 6) for one in row] for row in level[::-1]]
-        for level in phase[::-1]
-    ]
+
+    def row_of(values: np.ndarray) -> list[float | None]:
+        return [None if math.isnan(one) else round(float(one), 6) for one in values]
+
+    drawn = [[row_of(row) for row in level[::-1]] for level in phase[::-1]]
     return {"type": "sine", "frequency": 1 / period, "phase": drawn}
 
 
