@@ -4,17 +4,19 @@ An optimiser is frozen settings with `start`, `ask`, `tell` and `summary`, all p
 generations run under `jit` and several seeds under `vmap`. Fitness is maximised.
 """
 
+from vsr.evo.evogym_ga import EvogymGA
 from vsr.evo.mu_plus_lambda import MuPlusLambda
 from vsr.evo.population import Population, best
 from vsr.evo.protocol import Evaluation, Optimiser, SearchSummary
 from vsr.evo.random_search import RandomSearch
 
-OPTIMISERS = {"mu_plus_lambda": MuPlusLambda, "random_search": RandomSearch}
+OPTIMISERS = {"mu_plus_lambda": MuPlusLambda, "random_search": RandomSearch, "evogym_ga": EvogymGA}
 """Every optimiser by its name."""
 
 __all__ = [
     "OPTIMISERS",
     "Evaluation",
+    "EvogymGA",
     "MuPlusLambda",
     "Optimiser",
     "Population",

@@ -41,7 +41,7 @@ FLOORS = {
         ("population", "operators", "settings"),
         ("diversity", "selection", "protocol"),
         ("generations",),
-        ("mu_plus_lambda", "random_search", "evolution_strategy"),
+        ("mu_plus_lambda", "random_search", "evolution_strategy", "evogym_ga"),
     ),
     "experiments": (
         ("console", "installed", "numbers", "units", "stopping", "population", "encodings", "evaluation"),
