@@ -2,7 +2,7 @@
 
 The share of survivors falls linearly with the evaluations used, from `survivors` to none, but two always stay. Parents
 are drawn uniformly among them; every gene of a child is drawn anew with a small chance, as for a first population,
-until the child is acceptable (evo.protocol.Sampler) and unlike everybody evaluated before. Survivors keep their fitness.
+until the child is acceptable (evo.protocol.Sampler) and unlike everybody before. Survivors keep their fitness.
 
 Arrays have fixed sizes here, which changes three things. A generation always has `n_pop` children, where EvoGym makes
 as many as did not survive. Attempts at a child are counted, and the last one stands, whatever it is. Everybody is

@@ -220,8 +220,8 @@ def test_evogyms_survivors_fall_linearly_to_two():
 
 
 def whole_numbers(key, count):
-    """Three genes from 0 to 4; those whose sum is odd are refused."""
-    return jax.random.randint(key, (count, 3), 0, 5).astype(float)
+    """Five genes from 0 to 4; those whose sum is odd are refused."""
+    return jax.random.randint(key, (count, 5), 0, 5).astype(float)
 
 
 class Even:
@@ -246,7 +246,7 @@ def test_evogyms_children_come_from_survivors_are_acceptable_and_never_seen_befo
         return jax.lax.scan(generation, optimiser.start(key, Even()), length=8)[1]
 
     asked, (members, survivors) = jax.device_get(run(jax.random.key(0)))
-    genes = asked.genes.reshape(-1, 3)
+    genes = asked.genes.reshape(-1, 5)
     assert (genes.sum(1) % 2 == 0).all()
     assert len({tuple(one) for one in genes}) == len(genes)
     for generation in range(1, 8):
