@@ -257,7 +257,10 @@ def refine(
 @click.argument("robot", metavar="ROBOT.yaml")
 @click.option("--json", "as_json", is_flag=True, help="Print the measures as JSON.")
 @click.option("--out", metavar="FILE.gif|.png", help="Draw the motion: a GIF, or a PNG strip of six moments.")
-def simulate(robot: str, as_json: bool, out: str | None) -> None:
+@click.option(
+    "--held-out", type=click.IntRange(1, 1000), metavar="N", help="On N grounds that no generation saw (fresh_ground)."
+)
+def simulate(robot: str, as_json: bool, out: str | None, held_out: int | None) -> None:
     """Simulate one robot in its world and print how it did."""
     from vsr.experiments import simulate as work
     from vsr.experiments.devices import keep_compiled_programs, prepare
@@ -265,6 +268,11 @@ def simulate(robot: str, as_json: bool, out: str | None) -> None:
 
     prepare()
     keep_compiled_programs()
+    if held_out is not None:
+        from vsr.experiments.terminal import show_held_out
+
+        show_held_out(robot, held_out, as_json, out)
+        return
     scene, outcome = work.run(robot, out)
     if as_json:
         click.echo(work.as_json(scene, outcome))

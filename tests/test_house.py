@@ -52,7 +52,7 @@ FLOORS = {
         ("runs",),
         ("plot", "evolve", "refine"),
         ("play", "notebook", "validate", "sweep", "bench", "train"),
-        ("simulate", "report", "watch", "reach", "convert"),
+        ("simulate", "report", "watch", "reach", "convert", "held_out"),
         ("reproduce",),
         ("check", "catalogue"),
         ("terminal",),

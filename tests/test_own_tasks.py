@@ -1,12 +1,15 @@
 """Tasks of our own: what they count, on robots and things moved by hand, and grounds drawn anew."""
 
+import json
 from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+import vsr.cli as cli
 from vsr.episode import Scenario, observe_task, reset, step
 from vsr.experiments.evolve.evaluation import evaluation_of, generation_key
 from vsr.experiments.experiment import Experiment
@@ -135,6 +138,21 @@ def test_every_generation_has_a_ground_of_its_own_and_scenes_one_of_the_held_out
     assert held[0] != held[1]
     assert experiment.world.terrain == held[0]
     assert Experiment.model_validate(experiment.to_plain()) == experiment
+
+
+@pytest.mark.slow
+def test_a_robot_is_measured_on_the_held_out_set(tmp_path):
+    file = tmp_path / "robot.yaml"
+    file.write_text("robot: {body: {shape: [aa]}}\ntask: {type: fresh_ground, duration: 1.0, level: 0, roughness: 3}\n")
+    said = CliRunner().invoke(cli.main, ["simulate", str(file), "--held-out", "2", "--json"])
+    assert said.exit_code == 0, said.output
+    heights = json.loads(said.output)["average_height"]
+    assert len(heights) == 2
+    assert heights[0] != heights[1]
+    file.write_text("robot: {body: {shape: [aa]}}\n")
+    said = CliRunner().invoke(cli.main, ["simulate", str(file), "--held-out", "2"])
+    assert said.exit_code == 2
+    assert "tasks that draw their ground" in said.output
 
 
 @pytest.mark.slow
