@@ -10,9 +10,9 @@ from vsr.experiments.config import UserError, load_scene
 from vsr.scene import Scene, simulate
 
 
-def run(file: str, count: int, say: Callable[[str], None]) -> dict[str, np.ndarray]:
+def run(file: str, count: int, say: Callable[[str], None], trust: bool = False) -> dict[str, np.ndarray]:
     """Measures of a file's robot on the first grounds of the held-out set, (count,) each; NaN for a failure."""
-    scene = load_scene(file)
+    scene = load_scene(file, run_plugins=trust)
     if not scene.task.draws:
         raise UserError(f"{file}: --held-out is for tasks that draw their ground, such as fresh_ground")
     found: dict[str, list[float]] = {}

@@ -14,7 +14,7 @@ INSIDE = ("evo", "experiments", "cli")
 
 FLOORS = {
     "vsr": (
-        ("spec", "display", "compute"),
+        ("spec", "display", "compute", "arrays"),
         ("terrain",),
         ("environment", "sdf"),
         ("lattice", "body"),
@@ -39,15 +39,26 @@ FLOORS = {
     ),
     "evo": (
         ("population", "operators", "settings"),
-        ("diversity", "selection", "protocol"),
-        ("generations",),
-        ("mu_plus_lambda", "random_search", "evolution_strategy", "evogym_ga"),
+        ("diversity", "selection", "protocol", "variation", "pareto"),
+        ("generations", "archives"),
+        (
+            "mu_plus_lambda",
+            "random_search",
+            "evolution_strategy",
+            "map_elites",
+            "nsga2",
+            "afpo",
+            "strategies",
+            "evogym_ga",
+        ),
     ),
     "experiments": (
         ("console", "installed", "numbers", "units", "stopping", "population", "encodings", "evaluation"),
+        ("descriptors",),
         ("experiment",),
         ("config",),
-        ("files", "hosts"),
+        ("files", "hosts", "shipped"),
+        ("private",),
         ("devices",),
         ("runs",),
         ("plot", "evolve", "refine"),
@@ -55,6 +66,7 @@ FLOORS = {
         ("simulate", "report", "watch", "reach", "convert", "held_out"),
         ("reproduce",),
         ("check", "catalogue"),
+        ("torture",),
         ("terminal",),
     ),
 }

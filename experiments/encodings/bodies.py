@@ -92,7 +92,8 @@ class _EvolvedBody(Spec, BodyEncoding):
         grid = data.get("grid")
         usual = usual_masses(len(grid) if isinstance(grid, list | tuple) and len(grid) == 3 else 2)
         masses = data.get("masses", usual)
-        usual_materials = {"materials": PAPER_MATERIALS[masses]} if masses in PAPER_MATERIALS else {}
+        known = isinstance(masses, str) and masses in PAPER_MATERIALS
+        usual_materials = {"materials": PAPER_MATERIALS[masses]} if known else {}
         return {"masses": masses, **usual_of(masses), **usual_materials, **data}
 
     @field_validator("materials")

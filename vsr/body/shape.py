@@ -42,7 +42,7 @@ def wrong_side(masses: Masses, voxel_side: float) -> list[tuple[tuple[str, ...],
 
 def usual_of(masses: Any) -> dict[str, Any]:
     """What a body with such masses has unless it says otherwise; nothing for masses that do not exist."""
-    if masses not in MASSES:
+    if not isinstance(masses, str) or masses not in MASSES:
         return {}
     return {"voxel_side": MASSES[masses].usual_side, "materials": USUAL[masses]}
 
@@ -128,10 +128,10 @@ class Body(Displayed, Spec):
 
         In 3-D rows go along y, the row of the smallest y first.
         """
-        symbols = list(self.materials)
+        place = {symbol: index for index, symbol in enumerate(self.materials)}
 
         def indices(row: str) -> list[int]:
-            return [symbols.index(symbol) if symbol in self.materials else -1 for symbol in row]
+            return [place.get(symbol, -1) for symbol in row]
 
         levels: Any = [self.shape] if self.dimension == 2 else self.shape[::-1]
         cells = np.array([[indices(row) for row in reversed(level)] for level in levels], dtype=np.int32)

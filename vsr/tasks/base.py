@@ -13,7 +13,7 @@ from pydantic import Field, field_validator
 from vsr.body import Masses, Material
 from vsr.environment import Environment
 from vsr.spec import Seconds, Spec, unknown_names
-from vsr.tasks.measures import MEASURES, USUAL, Measure
+from vsr.tasks.measures import MEASURES, NEED_GAIT, USUAL, Measure
 from vsr.tasks.placement import Placement
 from vsr.tasks.summary import Summary
 from vsr.world import WorldModel, WorldState
@@ -114,10 +114,17 @@ class Task(Spec):
     # what follows from the rules
 
     @property
+    def follows_gait(self) -> bool:
+        """Whether some measure hangs on how the robot walks."""
+        return not NEED_GAIT.isdisjoint(self.measures)
+
+    @property
     def needs_every_step(self) -> bool:
         """Whether measures or the end hang on single control steps, so that none can be left out."""
         kind = type(self)
-        return any(getattr(kind, rule) is not getattr(Task, rule) for rule in ("begin", "accumulate", "ended"))
+        return self.follows_gait or any(
+            getattr(kind, rule) is not getattr(Task, rule) for rule in ("begin", "accumulate", "ended")
+        )
 
     @property
     def draws(self) -> bool:

@@ -151,10 +151,12 @@ def assemble_points(
     layer = layer_of_corners(cells >= 0, layers).astype(dtype)
     corners = (2**dimension, *cells.shape)
     voxel = _of_voxels(table, cells)
-    corner_masses, springs, found = jnp.broadcast_to(voxel.mass * present, corners), None, None
+    springs, found = None, None
     if voxel.fluid is not None:
         found = find_chambers(cells, voxel.fluid.is_fluid * present, voxel.fluid.places)
         voxel = _with_membranes(voxel, found)
+    corner_masses = jnp.broadcast_to(voxel.mass * present, corners)
+    if found is not None:
         corner_masses = corner_masses * _of_membranes(voxel, corners_of_faces(found.membranes))
         springs = _of_membranes(voxel, springs_of_faces(found.membranes, spring_corners(dimension)))
 

@@ -135,9 +135,7 @@ def _forces(
         intact = there if intact is None else tuple(a * b for a, b in zip(intact, there, strict=True))
     force = voxel_forces(model.stiffness, model.damping, side, position, velocity, intact)
     if model.max_force is not None:
-        middle = tuple(part.mean(tuple(range(dimension)), keepdims=True) for part in position)
-        center = tuple(jnp.broadcast_to(part, position[0].shape) for part in middle)
-        force = plus(force, inward_force(control * model.max_force, center, position))
+        force = plus(force, inward_force(control * model.max_force, position, tuple(range(dimension))))
     force = materialize(moving.position[0], force)
     return tuple(
         nodes_of_corners(part.reshape(2**dimension, *part.shape[dimension:]), model.layer, dimension) for part in force
