@@ -49,6 +49,7 @@ FLOORS = {
             "nsga2",
             "afpo",
             "strategies",
+            "evogym_ga",
         ),
     ),
     "experiments": (
@@ -62,7 +63,7 @@ FLOORS = {
         ("runs",),
         ("plot", "evolve", "refine"),
         ("play", "notebook", "validate", "sweep", "bench", "train"),
-        ("simulate", "report", "watch", "reach"),
+        ("simulate", "report", "watch", "reach", "convert", "held_out"),
         ("reproduce",),
         ("check", "catalogue"),
         ("torture",),

@@ -29,7 +29,7 @@ from vsr.physics.grains import GrainsSeen
 from vsr.physics.grains.bed import sand_bed
 from vsr.physics.objects import Companion, Objects, build_solids
 from vsr.physics.substeps import choose_substeps, whole_substeps
-from vsr.spec import Count, OneOf, Real, Seconds, Spec, misfit
+from vsr.spec import Count, OneOf, Real, Seconds, Spec, Switch, misfit
 from vsr.tasks import TASKS, Locomotion, Placement, Task, move_rigidly, place
 from vsr.tasks.measures import USUAL
 from vsr.terrain import TERRAINS, AnyGround, Flat, Sand
@@ -68,6 +68,8 @@ class World(Spec):
     """downwards [m/s²]; 110 for evogym masses"""
     objects: tuple[Object, ...] = ()
     """things that robots touch, rigid or soft, free or fixed"""
+    self_contact: Switch = False
+    """whether parts of a robot touch each other; if not, a body that is folded passes through itself"""
 
     @field_validator("objects")
     @classmethod
@@ -93,8 +95,9 @@ class World(Spec):
     def occupants(self, voxels: Voxels, schedule: Schedule, dtype: jnp.dtype | type = jnp.float32) -> dict[str, Any]:
         """What moves here besides robots, for robots of such voxels (vsr.physics.coupled.Occupant)."""
         found: dict[str, Any] = {}
-        if self.objects:
-            found["objects"] = build_objects(self.objects, voxels.dimension, dtype)
+        if self.objects or self.self_contact:
+            built = build_objects(self.objects, voxels.dimension, dtype)
+            found["objects"] = replace(built, self_contact=self.self_contact)
         if not isinstance(self.terrain, Sand):
             return found
         bed = sand_bed(self.terrain, voxels.dimension, self.gravity, voxels.voxel_side, dtype)
@@ -212,6 +215,7 @@ def check_episode(
     occupied = (
         isinstance(world.terrain, Sand)
         or world.objects
+        or world.self_contact
         or task.occupants(voxels.dimension, jnp.dtype(physics.precision))
     )
     if physics.implementation == "fused" and occupied:

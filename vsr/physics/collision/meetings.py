@@ -1,22 +1,31 @@
-"""From where things are to groups of contacts (vsr.physics.collision.solver)."""
+"""From where things are to groups of contacts (vsr.physics.collision.solver). Arrays: vsr.physics.collision.rows."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.vector import Vector, minus
-from vsr.environment import Environment
-from vsr.environment.surfaces import combined_friction, combined_restitution, ground
-from vsr.physics.collision.convex import Manifold, Placed, ball_meets, points_in, polygons_meet
+from vsr.compute.materialize import materialize
+from vsr.compute.vector import split
+from vsr.environment.surfaces import Surface, combined_friction, combined_restitution, ground
+from vsr.physics.collision.convex import Placed, points_in
 from vsr.physics.collision.lattices import Lattice
-from vsr.physics.collision.sides import AmongNodes, Bodies, EveryBody, EveryNode, Nodes, OfBodies, Still
+from vsr.physics.collision.near import NearPairs
+from vsr.physics.collision.pairs import Manifold, flat_pairs, round_pairs
+from vsr.physics.collision.rows import beside, largest, look_up
+from vsr.physics.collision.sides import Bodies, Held, Nodes, Rows, Table
 from vsr.physics.collision.solver import Contact
 from vsr.physics.collision.voxels import point_in_voxel, weights_at
+from vsr.terrain import HeightField, Terrain
 
 
-def nodes_in_bodies(nodes: Nodes, counts: Array, bodies: Bodies, placed: Placed, rounds: tuple[bool, ...]) -> Contact:
+def vertices_in_bodies(
+    nodes: Nodes, counts: Array, bodies: Bodies, placed: Placed, rounds: tuple[bool, ...]
+) -> Contact:
     """Vertices of robots in rigid bodies: a table of all pairs; counts: True for vertices that can touch, (p,)."""
     met = points_in(placed, rounds, nodes.position)
     return Contact(
@@ -25,114 +34,175 @@ def nodes_in_bodies(nodes: Nodes, counts: Array, bodies: Bodies, placed: Placed,
         touches=(met.distance < 0) & counts,
         friction=combined_friction(nodes.friction, bodies.friction[:, None]),
         restitution=combined_restitution(nodes.restitution, bodies.restitution[:, None]),
-        first=EveryNode(nodes),
-        second=EveryBody(bodies, met.lever),
+        sides=Table(nodes, bodies, met.lever),
     )
+
+
+class _InVoxels(NamedTuple):
+    """Points in voxels, one voxel each; m points."""
+
+    normal: Array
+    """out of the voxel, (dimension, m)"""
+    depth: Array
+    """[m], (m,)"""
+    touches: Array
+    """(m,)"""
+    index: Array
+    """of the voxel's corners among vertices, (corners, m)"""
+    weight: Array
+    """of these corners, (corners, m)"""
+
+    def of(self, values: Array) -> Array:
+        """A number of the vertices at the points: the largest of the voxel's."""
+        return largest(look_up(values, self.index), 0)[0]
+
+    def among(self, vertices: int) -> Array:
+        """Weights as rows over all vertices, (m, p)."""
+        return sum(_one_hot(index, vertices) * weight[:, None] for index, weight in zip(self.index, self.weight, strict=True))
+
+
+def _one_hot(index: Array, count: int) -> Array:
+    """True at the place of the index, (m, count); index: (m,)."""
+    return index[:, None] == beside(np.arange(count)[None], index[:, None], 2)
+
+
+def _in_voxels(point: Array, nodes: Nodes, lattice: Lattice, cell: Array, may: Array) -> _InVoxels:
+    """cell: the voxel that each point may be in, (m,); may: whether it may at all, (m,)."""
+    index = look_up(lattice.places, cell, 1)
+    index, corner = materialize(point, (index, look_up(nodes.position, index, 1)))
+    found = point_in_voxel(point, corner, look_up(lattice.leads_out, cell, 1))
+    touches = may & found.is_inside & look_up(lattice.present, cell)
+    weight = weights_at(point, corner)
+    # In the rows over all vertices each weight is used as often as there are vertices.
+    return materialize(point, _InVoxels(found.normal, -found.distance, touches, index, weight))
 
 
 def corners_in_voxels(nodes: Nodes, lattice: Lattice, bodies: Bodies, placed: Placed, flat: np.ndarray) -> Contact:
     """Corners of rigid bodies in voxels of robots, one voxel for each; flat: numbers of bodies that have corners."""
-    point = tuple(part[flat].reshape(-1) for part in placed.corner)
-    number = np.repeat(flat, placed.corner[0].shape[1])
-    found = points_in_voxels(point, nodes, lattice)
-    middle = tuple(part[number] for part in placed.center)
+    point, number = _corners(placed, flat)
+    everywhere = look_up(nodes.position, lattice.places, 1)[:, :, None]
+    point, everywhere = materialize(point, (point, everywhere))
+    inside = point_in_voxel(point[:, :, None], everywhere, lattice.leads_out[:, None])
+    nearest = jnp.where(inside.is_inside & lattice.present, inside.distance, -jnp.inf)
+    depth, cell = largest(materialize(point, nearest), 1)
+    found = _in_voxels(point, nodes, lattice, cell, depth > -jnp.inf)
     return Contact(
         normal=found.normal,
         depth=found.depth,
         touches=found.touches,
-        friction=combined_friction(bodies.friction[number], found.side_value(nodes.friction)),
-        restitution=combined_restitution(bodies.restitution[number], found.side_value(nodes.restitution)),
-        first=OfBodies(bodies, number, minus(point, middle)),
-        second=found.side,
+        friction=combined_friction(bodies.friction[number], found.of(nodes.friction)),
+        restitution=combined_restitution(bodies.restitution[number], found.of(nodes.restitution)),
+        sides=Rows(
+            nodes,
+            bodies,
+            weight=-found.among(nodes.count),
+            first=Held(point - placed.center[:, number], tuple(number.tolist())),
+        ),
     )
 
 
-class InVoxels:
-    """Points in the voxels of robots: at most one for each point."""
-
-    def __init__(self, point: Vector, nodes: Nodes, lattice: Lattice, cell: Array, touches: Array):
-        """cell: that a point may be in, (m,); touches: whether it may, (m,)."""
-        index = lattice.places[:, cell]
-        corner = [tuple(part[place] for part in nodes.position) for place in index]
-        found = point_in_voxel(point, corner, lattice.leads_out[:, cell])
-        self.normal, self.depth = found.normal, -found.distance
-        self.touches = touches & found.is_inside & lattice.present[cell]
-        self.side = AmongNodes(nodes, index, weights_at(point, corner))
-
-    def side_value(self, values: Array) -> Array:
-        """A number of the nodes at the points: the largest of the voxel's."""
-        return values[self.side.index].max(0)
+def _corners(placed: Placed, chosen: np.ndarray) -> tuple[Array, np.ndarray]:
+    """All corners of some bodies [m], (dimension, m), and the bodies' numbers, (m,)."""
+    corner = placed.corner[:, chosen]
+    return corner.reshape(corner.shape[0], -1, *corner.shape[3:]), np.repeat(chosen, corner.shape[2])
 
 
-def points_in_voxels(point: Vector, nodes: Nodes, lattice: Lattice) -> InVoxels:
-    """Looked for in all voxels; point: each (m,)."""
-    corner = [tuple(part[place][None] for part in nodes.position) for place in lattice.places]
-    found = point_in_voxel(tuple(part[:, None] for part in point), corner, lattice.leads_out[:, None])
-    inside = found.is_inside & lattice.present
-    cell = jnp.where(inside, found.distance, -jnp.inf).argmax(1)
-    return InVoxels(point, nodes, lattice, cell, inside.any(1))
+def vertices_in_voxels(nodes: Nodes, lattice: Lattice, pairs: NearPairs) -> Contact:
+    """Vertices in voxels of other robots or of their own, as far as they are listed."""
+    point = look_up(nodes.position, pairs.node, 1)
+    found = _in_voxels(point, nodes, lattice, pairs.cell, pairs.counts)
+    own = _one_hot(pairs.node, nodes.count)
+    return Contact(
+        normal=found.normal,
+        depth=found.depth,
+        touches=found.touches,
+        friction=combined_friction(look_up(nodes.friction, pairs.node), found.of(nodes.friction)),
+        restitution=combined_restitution(look_up(nodes.restitution, pairs.node), found.of(nodes.restitution)),
+        sides=Rows(nodes, None, weight=own - found.among(nodes.count)),
+    )
+
+
+def moving_pairs(rounds: tuple[bool, ...], fixed: tuple[bool, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of bodies of which one moves: those with faces, (m, 2), and those of which the first is round, (m, 2)."""
+    count = len(rounds)
+    pairs = [(a, b) for a in range(count) for b in range(a + 1, count) if not (fixed[a] and fixed[b])]
+    flat = [pair for pair in pairs if not (rounds[pair[0]] or rounds[pair[1]])]
+    mixed = [pair if rounds[pair[0]] else pair[::-1] for pair in pairs if rounds[pair[0]] or rounds[pair[1]]]
+    return np.array(flat, int).reshape(-1, 2), np.array(mixed, int).reshape(-1, 2)
 
 
 def bodies_meet(
-    bodies: Bodies, placed: Placed, rounds: tuple[bool, ...], fixed: tuple[bool, ...]
-) -> dict[str, Contact]:
-    """Rigid bodies against each other: all pairs of which one moves."""
-    count = len(rounds)
-    pairs = [(a, b) for a in range(count) for b in range(a + 1, count) if not (fixed[a] and fixed[b])]
-    flat = np.array([pair for pair in pairs if not (rounds[pair[0]] or rounds[pair[1]])]).reshape(-1, 2)
-    mixed = [pair if rounds[pair[0]] else pair[::-1] for pair in pairs if rounds[pair[0]] or rounds[pair[1]]]
-    found = {}
+    nodes: Nodes, bodies: Bodies, placed: Placed, rounds: tuple[bool, ...], fixed: tuple[bool, ...]
+) -> list[Contact]:
+    """Rigid bodies against each other."""
+    flat, mixed = moving_pairs(rounds, fixed)
+    found = []
     if len(flat):
-        manifold = polygons_meet(placed.of(flat[:, 0]), placed.of(flat[:, 1]))
-        found["flat pairs"] = _between(bodies, placed, flat, manifold)
-    if mixed:
-        pair = np.array(mixed)
-        manifold = ball_meets(placed.of(pair[:, 0]), placed.of(pair[:, 1]), np.array(rounds)[pair[:, 1]])
-        found["round pairs"] = _between(bodies, placed, pair, manifold)
+        manifold = flat_pairs(placed.of(flat[:, 0]), placed.of(flat[:, 1]))
+        found.append(_between(nodes, bodies, placed, flat, manifold))
+    if len(mixed):
+        manifold = round_pairs(placed.of(mixed[:, 0]), placed.of(mixed[:, 1]), np.array(rounds)[mixed[:, 1]])
+        found.append(_between(nodes, bodies, placed, mixed, manifold))
     return found
 
 
-def _between(bodies: Bodies, placed: Placed, pair: np.ndarray, manifold: Manifold) -> Contact:
-    places = manifold.depth.shape[0]
+def _between(nodes: Nodes, bodies: Bodies, placed: Placed, pair: np.ndarray, manifold: Manifold) -> Contact:
+    places, count, *further = manifold.depth.shape
     first, second = (np.tile(pair[:, side], places) for side in (0, 1))
-    point = tuple(part.reshape(-1) for part in manifold.point)
-
-    def side(number: np.ndarray) -> OfBodies:
-        return OfBodies(bodies, number, minus(point, tuple(part[number] for part in placed.center)))
-
+    point, normal = (part.reshape(part.shape[0], places * count, *further) for part in (manifold.point, manifold.normal))
+    sides = (Held(point - placed.center[:, number], tuple(number.tolist())) for number in (first, second))
     return Contact(
-        normal=tuple(part.reshape(-1) for part in manifold.normal),
-        depth=manifold.depth.reshape(-1),
-        touches=manifold.touches.reshape(-1),
+        normal=normal,
+        depth=manifold.depth.reshape(-1, *further),
+        touches=manifold.touches.reshape(-1, *further),
         friction=combined_friction(bodies.friction[first], bodies.friction[second]),
         restitution=combined_restitution(bodies.restitution[first], bodies.restitution[second]),
-        first=side(first),
-        second=side(second),
+        sides=Rows(nodes, bodies, None, *sides),
     )
 
 
 def bodies_on_ground(
-    bodies: Bodies, placed: Placed, environment: Environment, free: np.ndarray, rounds: tuple[bool, ...]
+    nodes: Nodes,
+    bodies: Bodies,
+    placed: Placed,
+    terrain: Terrain | HeightField | None,
+    free: np.ndarray,
+    rounds: tuple[bool, ...],
 ) -> Contact:
     """Corners of rigid bodies, and the lowest places of round ones, on the ground; free: numbers of those that move."""
-    assert environment.terrain is not None
-    terrain = environment.terrain
-    corners = placed.corner[0].shape[1]
-    number = np.repeat(free, corners)
-    first = np.tile(np.arange(corners) == 0, len(free))
-    is_round = np.array(rounds)[number]
-    point = tuple(part[free].reshape(-1) for part in placed.corner)
-    met = ground(terrain, point)
+    point, number = _corners(placed, free)
+    once = ~np.array(rounds)[number] | np.tile(np.arange(placed.corner.shape[2]) == 0, len(free))
     radius = placed.radius[number]
+    if terrain is None:
+        up = jnp.zeros_like(point).at[-1].set(1)
+        met = Surface(jnp.full_like(point[0], jnp.inf), split(up, 0), radius, radius)
+    else:
+        met = ground(terrain, split(point, 0))
     distance = met.height - radius
-    normal = tuple(jnp.broadcast_to(part, distance.shape) for part in met.normal)
-    foot = tuple(part - radius * n for part, n in zip(point, normal, strict=True))
+    normal = jnp.stack([jnp.broadcast_to(part, distance.shape) for part in met.normal])
+    lever = point - radius * normal - placed.center[:, number]
     return Contact(
         normal=normal,
         depth=-distance,
-        touches=(distance < 0) & jnp.asarray(~is_round | first),
-        friction=combined_friction(bodies.friction[number], terrain.friction),
-        restitution=combined_restitution(bodies.restitution[number], terrain.restitution),
-        first=OfBodies(bodies, number, minus(foot, tuple(part[number] for part in placed.center))),
-        second=Still(),
+        touches=(distance < 0) & beside(once, distance, 1),
+        friction=combined_friction(bodies.friction[number], met.friction),
+        restitution=combined_restitution(bodies.restitution[number], met.restitution),
+        sides=Rows(nodes, bodies, None, Held(lever, tuple(number.tolist()))),
     )
+
+
+def together(contacts: Sequence[Contact]) -> Contact:
+    """Lists of contacts between rigid bodies, and of them with the ground, as one list."""
+    if len(contacts) == 1:
+        return contacts[0]
+    rows = [contact.sides for contact in contacts if isinstance(contact.sides, Rows)]
+    normals = [contact.normal for contact in contacts]
+    held = (Held.joined([getattr(row, side) for row in rows], normals) for side in ("first", "second"))
+    widest = jnp.broadcast_shapes(*(contact.depth.shape[1:] for contact in contacts))
+
+    def joined(parts: Sequence[Array], axis: int) -> Array:
+        full = [jnp.broadcast_to(part, (*part.shape[: axis + 1], *widest)) for part in parts]
+        return jnp.concatenate(full, axis)
+
+    numbers = (joined([contact[place] for contact in contacts], 0) for place in range(1, 5))
+    return Contact(joined(normals, 1), *numbers, Rows(rows[0].nodes, rows[0].bodies, None, *held))

@@ -97,9 +97,16 @@ def _shapes(forms: Sequence[Form], dtype: jnp.dtype | type) -> Shapes:
         corner=jnp.asarray(corner, dtype),
         normal=jnp.asarray(np.where(real[..., None], normal, 0), dtype),
         offset=jnp.asarray(offset, dtype),
+        outline=jnp.asarray(np.broadcast_to(_sides(most), (len(forms), most, 2)), jnp.int32),
+        edge=jnp.zeros((len(forms), 0, 2), dtype),
         radius=jnp.asarray([form.radius for form in forms], dtype),
         round=tuple(form.radius > 0 for form in forms),
     )
+
+
+def _sides(corners: int) -> np.ndarray:
+    """The two corners of every side of a polygon, (corners, 2)."""
+    return np.stack([np.arange(corners), (np.arange(corners) + 1) % corners], 1)
 
 
 def _mass(one: Object, form: Form, dimension: int) -> float:

@@ -6,8 +6,9 @@ other, the ground and the robots. Companions move by their engine, as robots do.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from functools import lru_cache, partial
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -15,20 +16,33 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.vector import join, split
-from vsr.environment import Environment
+from vsr.compute.batch_last import batch_last
+from vsr.compute.materialize import materialize
+from vsr.environment.model import Environment, as_exact
 from vsr.physics.collision.convex import place as place_shapes
 from vsr.physics.collision.lattices import Lattice, joined, lattice_of, nodes_of, pushed_by
-from vsr.physics.collision.meetings import bodies_meet, bodies_on_ground, corners_in_voxels, nodes_in_bodies
+from vsr.physics.collision.meetings import (
+    bodies_meet,
+    bodies_on_ground,
+    corners_in_voxels,
+    moving_pairs,
+    together,
+    vertices_in_bodies,
+    vertices_in_voxels,
+)
+from vsr.physics.collision.near import NearPairs, list_pairs, may_touch, no_pairs, places_for
+from vsr.physics.collision.rows import beside, widened
 from vsr.physics.collision.sides import Nodes, Speeds
 from vsr.physics.collision.solver import Contact, Impulse, no_impulse, solve
 from vsr.physics.contract import Engine, Met
-from vsr.physics.failure import gravest
+from vsr.physics.failure import Failure
 from vsr.physics.objects.solids import Solids, SolidState, moved
 from vsr.physics.telemetry import failure_of
 
 ITERATIONS = 4
-"""Passes over all contacts in a substep."""
+"""Passes over all contacts with rigid bodies in a step."""
+ITERATIONS_OF_VOXELS = 2
+"""Passes over contacts of voxels with voxels, where nothing is stacked."""
 
 
 @jax.tree_util.register_dataclass
@@ -73,6 +87,10 @@ class ObjectState:
     """of each robot, True for vertices that something touches, (p,)"""
     lattices: tuple[Lattice, ...]
     """of robots and companions, which do not change"""
+    lattice: Lattice
+    """all of them as one"""
+    pairs: NearPairs | None
+    """vertices and voxels of robots that may touch; None if none do"""
 
 
 class ObjectMotion(NamedTuple):
@@ -117,6 +135,10 @@ class Objects:
 
     solids: Solids | None = None
     companions: tuple[Companion, ...] = ()
+    self_contact: bool = field(default=False, metadata={"static": True})
+    """whether robots touch themselves"""
+    places: int | None = field(default=None, metadata={"static": True})
+    """for vertices near voxels; if None, enough unless a body is crumpled up"""
     stride: ClassVar[int] = 1
     cover: ClassVar[float] = 0.0
 
@@ -133,37 +155,42 @@ class Objects:
             solids=solids,
             companions=states,
             time=jnp.zeros((), dtype),
-            impulses={name: no_impulse(shape, dimension, dtype) for name, shape in shapes.items()},
+            impulses={
+                name: Impulse(jnp.zeros(shape, dtype), jnp.zeros((dimension, *shape), dtype))
+                for name, shape in shapes.items()
+            },
             pressed=tuple(jnp.zeros(lattice.at_surface.shape, bool) for lattice in lattices[: len(robots)]),
             lattices=lattices,
+            lattice=joined(lattices),
+            pairs=None if may_touch(lattices, self.self_contact) is None else no_pairs(self.places or places_for(lattices)),
         )
+
+    def listed(self, state: ObjectState, robots: tuple[Met, ...]) -> ObjectState:
+        """With lists made anew: once in several steps (vsr.physics.coupled)."""
+        allowed = may_touch(state.lattices, self.self_contact)
+        if allowed is None or state.pairs is None:
+            return state
+        nodes, _ = nodes_of(robots + self._met(state.companions))
+        return replace(state, pairs=_list_anew(nodes, state.lattice, jnp.asarray(allowed), state.pairs))
 
     def step(
         self, environment: Environment, state: ObjectState, robots: tuple[Met, ...], duration: float
     ) -> tuple[ObjectState, tuple[Met, ...]]:
         everyone = robots + self._companions_moved(environment, state, duration)
         nodes, velocity = nodes_of(everyone)
-        lattice = joined(state.lattices)
-        still = tuple(jnp.zeros_like(part) for part in velocity)
-        now = Speeds(velocity, still, (), ())
-        solids, contacts = state.solids, {}
-        if self.solids is not None and solids is not None:
-            solids = self._fallen(solids, environment, duration)
-            now = now._replace(bodies=split(solids.velocity, 1), spin=split(solids.spin, 1))
-            contacts = _solid_contacts(self.solids, solids, environment, nodes, lattice)
-        start = tuple(state.impulses[name] for name in contacts)
-        after, found = solve(now, tuple(contacts.values()), start, ITERATIONS)
-        if solids is not None:
-            solids = replace(solids, velocity=join(after.bodies, 1), spin=join(after.spin, 1))
-            solids = moved(solids, duration)
-        everyone = pushed_by(everyone, after.given)
-        later = ObjectState(
+        environment = as_exact(Environment(environment.gravity, environment.terrain), velocity.dtype)
+        resolve = _batched(duration)
+        solids, impulses, given = resolve(
+            self.solids, environment, state.solids, state.impulses, state.pairs, state.lattice, nodes, velocity
+        )
+        everyone = pushed_by(everyone, given)
+        later = replace(
+            state,
             solids=solids,
             companions=tuple(one.state for one in everyone[len(robots) :]),
             time=state.time + duration,
-            impulses={**state.impulses, **dict(zip(contacts, found, strict=True))},
-            pressed=_pressed(after, state.pressed),
-            lattices=state.lattices,
+            impulses=impulses,
+            pressed=_pressed(given, state.pressed),
         )
         return later, everyone[: len(robots)]
 
@@ -181,7 +208,7 @@ class Objects:
             return soft_motion(self._met(state.companions)[place])
         solids = state.solids
         placed = place_shapes(self.solids.shapes, solids.position, solids.rotation)
-        corner = jnp.stack([part[number] for part in placed.corner], -1)
+        corner = placed.corner[:, number].T
         return ObjectMotion(
             solids.position[number],
             solids.velocity[number],
@@ -192,11 +219,13 @@ class Objects:
         )
 
     def failure(self, state: ObjectState) -> Array:
-        found = [gravest(one.engine.failure(one.model, one.state)) for one in self._met(state.companions)]
+        found = [one.engine.failure(one.state).max() for one in self._met(state.companions)]
         if state.solids is not None:
             solids = state.solids
             found.append(failure_of((solids.position.sum(-1), solids.spin.sum(-1)), solids.velocity).max())
-        return gravest(jnp.stack(found)) if found else jnp.zeros((), jnp.int32)
+        if state.pairs is not None:
+            found.append(jnp.where(state.pairs.beyond > 0, int(Failure.crowded), 0))
+        return jnp.stack(found).max() if found else jnp.zeros((), jnp.int32)
 
     def touched(self, state: ObjectState) -> tuple[Array, ...]:
         """Of each robot, 1 for voxels that something touches, else 0, *cells."""
@@ -225,26 +254,81 @@ class Objects:
             after.append(Met(one.engine, one.model, moved_on))
         return tuple(after)
 
-    def _fallen(self, solids: SolidState, environment: Environment, duration: float) -> SolidState:
-        """Rigid bodies after a step [s] of gravity."""
-        assert self.solids is not None
-        weight = jnp.where(jnp.asarray(self.solids.fixed), 0, duration * environment.gravity)
-        return replace(solids, velocity=solids.velocity.at[:, -1].add(-weight))
+
+@lru_cache(maxsize=64)
+def _batched(duration: float) -> Callable[..., Any]:
+    """`_resolve` for steps of one duration [s], with its batching rule."""
+    return batch_last(partial(_resolve, duration=duration))
+
+
+_list_anew = batch_last(list_pairs)
+
+
+def _resolve(
+    solids: Solids | None,
+    environment: Environment,
+    state: SolidState | None,
+    impulses: dict[str, Impulse],
+    pairs: NearPairs | None,
+    lattice: Lattice,
+    nodes: Nodes,
+    velocity: Array,
+    *,
+    duration: float,
+) -> tuple[SolidState | None, dict[str, Impulse], Array]:
+    """All contacts of a step [s]: rigid bodies after it, the impulses of contacts, and those that vertices got.
+
+    Every array may have further axes at the end.
+    """
+    moving = nodes.position, velocity, state, impulses
+    position, velocity, state, impulses = widened(moving, velocity.ndim - 2)
+    nodes, velocity = materialize(velocity, (nodes._replace(position=position), velocity))
+    state = None if state is None or solids is None else _fallen(solids, state, environment, duration)
+    now, contacts = _speeds(velocity, state), {}
+    if solids is not None and state is not None:
+        contacts = _solid_contacts(solids, state, environment, nodes, lattice)
+    contacts = materialize(velocity, contacts)
+    after, found = solve(now, list(contacts.values()), [impulses[name] for name in contacts], ITERATIONS)
+    if pairs is not None:  # seldom is anything near, and then nothing is computed
+        near = partial(_among_voxels, nodes, lattice, pairs)
+        after = jax.lax.cond(pairs.counts.any(), near, lambda now: now, after)
+    if state is not None:
+        turned = replace(state, velocity=jnp.swapaxes(after.bodies, 0, 1), spin=jnp.swapaxes(after.spin, 0, 1))
+        state = moved(turned, duration)
+    found = dict(zip(contacts, found, strict=True))
+    return state, {name: found.get(name, kept) for name, kept in impulses.items()}, after.given
+
+
+def _among_voxels(nodes: Nodes, lattice: Lattice, pairs: NearPairs, now: Speeds) -> Speeds:
+    """After contacts of voxels with each other."""
+    contact = materialize(now.nodes, vertices_in_voxels(nodes, lattice, pairs))
+    return solve(now, [contact], [no_impulse(contact)], ITERATIONS_OF_VOXELS)[0]
+
+
+def _fallen(solids: Solids, state: SolidState, environment: Environment, duration: float) -> SolidState:
+    """Rigid bodies after a step [s] of gravity."""
+    weight = beside(~np.array(solids.fixed, bool), state.velocity[:, 0], 1) * duration * environment.gravity
+    return replace(state, velocity=state.velocity.at[:, -1].add(-weight))
+
+
+def _speeds(velocity: Array, solids: SolidState | None) -> Speeds:
+    """How everything moves before contacts; velocity: of the vertices of robots [m/s], (dimension, p)."""
+    dimension = velocity.shape[0]
+    still = jnp.zeros_like(velocity)
+    if solids is None:
+        return Speeds(velocity, still, velocity[:, :0], velocity[: 2 * dimension - 3, :0])
+    return Speeds(velocity, still, jnp.swapaxes(solids.velocity, 0, 1), jnp.swapaxes(solids.spin, 0, 1))
 
 
 def _slots(solids: Solids, vertices: int) -> dict[str, tuple[int, ...]]:
-    """How many contacts each group has."""
-    corners = solids.shapes.corner.shape[1]
-    rounds, fixed = solids.shapes.round, solids.fixed
-    count = len(rounds)
-    pairs = [(a, b) for a in range(count) for b in range(a + 1, count) if not (fixed[a] and fixed[b])]
-    flat = sum(not (rounds[a] or rounds[b]) for a, b in pairs)
+    """How many contacts each group has whose impulses are kept."""
+    dimension, corners = solids.shapes.dimension, solids.shapes.corner.shape[1]
+    flat, mixed = moving_pairs(solids.shapes.round, solids.fixed)
+    places = 2 if dimension == 2 else 3 * solids.shapes.outline.shape[2] + 1
     return {
-        "ground": (len(solids.free) * corners,),
-        "flat pairs": (2 * flat,),
-        "round pairs": (len(pairs) - flat,),
+        "bodies": (len(solids.free) * corners + places * len(flat) + len(mixed),),
         "corners": (len(solids.flat) * corners,),
-        "vertices": (count, vertices),
+        "vertices": (solids.count, vertices),
     }
 
 
@@ -253,23 +337,25 @@ def _solid_contacts(
 ) -> dict[str, Contact]:
     """Of rigid bodies with everything, by group."""
     bodies, shapes = solids.bodies(state), solids.shapes
-    placed = place_shapes(shapes, state.position, state.rotation)
-    found = {}
-    if environment.terrain is not None and len(solids.free):
-        found["ground"] = bodies_on_ground(bodies, placed, environment, solids.free, shapes.round)
-    found |= bodies_meet(bodies, placed, shapes.round, solids.fixed)
+    placed = materialize(state.position, place_shapes(shapes, state.position, state.rotation))
+    found, rigid = {}, []
+    if len(solids.free):
+        rigid.append(bodies_on_ground(nodes, bodies, placed, environment.terrain, solids.free, shapes.round))
+    rigid += bodies_meet(nodes, bodies, placed, shapes.round, solids.fixed)
+    if rigid:
+        found["bodies"] = together(rigid)
     if len(solids.flat):
         found["corners"] = corners_in_voxels(nodes, lattice, bodies, placed, solids.flat)
     counts = lattice.at_surface & nodes.exists
-    found["vertices"] = nodes_in_bodies(nodes, counts, bodies, placed, shapes.round)
+    found["vertices"] = vertices_in_bodies(nodes, counts, bodies, placed, shapes.round)
     return found
 
 
-def _pressed(after: Speeds, like: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Vertices of each robot that got an impulse."""
-    any_push = jnp.stack([jnp.abs(part) for part in after.given]).sum(0) > 0
+def _pressed(given: Array, like: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Vertices of each robot that got an impulse; given: (dimension, p)."""
+    any_push = (given != 0).any(0)
     bounds = np.cumsum([0, *(part.shape[0] for part in like)])
-    return tuple(any_push[a:b] for a, b in pairwise(bounds))
+    return tuple(any_push[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True))
 
 
 def _cells(pressed: Array, lattice: Lattice) -> Array:
