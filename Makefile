@@ -3,7 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 
-.PHONY: demo test test-full lint clean
+OLDEST := .venv-oldest
+
+.PHONY: demo test test-full test-oldest lint clean
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -20,12 +22,25 @@ test: $(VENV)/.ready
 	$(RUN)/pyright
 	$(RUN)/python -m pytest -n 2 --dist loadfile
 
-test-full: $(VENV)/.ready
+$(VENV)/.oracles: $(VENV)/.ready
+	$(RUN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,oracles]"
+	touch $@
+
+test-full: $(VENV)/.oracles
 	$(RUN)/python -m pytest -n 2 --dist loadfile -m ''
+
+$(OLDEST)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check $$($(OLDEST)/bin/python tests/oldest.py)
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	touch $@
+
+test-oldest: $(OLDEST)/.ready  # with the oldest versions that pyproject.toml allows
+	$(OLDEST)/bin/python -m pytest -n 2 --dist loadfile
 
 lint: $(VENV)/.ready
 	$(RUN)/ruff check .
 	$(RUN)/pyright
 
 clean:
-	rm -rf $(VENV) out .cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) build dist out .cache .pytest_cache .ruff_cache .hypothesis

@@ -5,16 +5,53 @@ from __future__ import annotations
 import math
 import os
 import sys
+from typing import Any
 
 import click
 
+from vsr.experiments import stopping
+
+
+class _Command(click.Command):
+    """A command whose options and arguments are never empty: '' would mean a default, or the folder at hand."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        rest = super().parse_args(ctx, args)
+        for parameter in self.params:
+            given = ctx.params.get(parameter.name or "")
+            for value in given if isinstance(given, tuple) else (given,):
+                if isinstance(value, str) and not value.strip():
+                    raise click.BadParameter("it is empty.", ctx, parameter)
+        return rest
+
 
 class _Commands(click.Group):
-    """A group whose commands never show a traceback for what a user can mend."""
+    """A group whose commands never show a traceback for what a user can mend, and hear Ctrl-C at any time."""
+
+    command_class = _Command
+
+    def main(self, args: Any = None, *more: Any, **options: Any) -> Any:
+        if args is None:  # the arguments of this process
+            stopping.listen()
+        return super().main(args, *more, **options)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        for word in args:
+            if not word.isascii() and word != word.encode(errors="ignore").decode():
+                raise click.UsageError(f"{word!a} is not text (UTF-8)", ctx)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context):
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo(stopping.situation(), err=True)
+            ctx.exit(stopping.EXIT_CODE)
+        except SystemExit as error:  # nothing of vsr does that
+            click.echo(
+                f"{_where(error)}: it called sys.exit({error.code!r}), which ends no command in good order", err=True
+            )
+            ctx.exit(2)
         except OSError as error:
             if error.filename is None:
                 raise
@@ -30,9 +67,21 @@ class _Commands(click.Group):
             ctx.exit(getattr(error, "exit_code", 2))
 
 
+def _where(error: BaseException) -> str:
+    """File and line at which something was raised."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return "" if trace is None else f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+
+
 def _what_users_mend() -> tuple[type[Exception], ...]:
     """Kinds of errors, of the modules that are loaded: help must not load them."""
-    places = (("vsr.experiments.config.problems", "UserError"), ("vsr.spec", "Impractical"))
+    places = (
+        ("vsr.experiments.config.problems", "UserError"),
+        ("vsr.spec", "Impractical"),
+        ("vsr.arrays", "Damaged"),
+    )
     return tuple(getattr(sys.modules[module], name) for module, name in places if module in sys.modules)
 
 
@@ -76,6 +125,13 @@ PLUGINS = click.option(
     "--plugin", "plugins", multiple=True, metavar="MODULE", help="Import a module of your own first."
 )
 SEED = click.option("--seed", type=click.IntRange(0, 2**32 - 1), metavar="S", help="Run just this seed.")
+TRUST = click.option(
+    "--trust-plugins",
+    "trust",
+    is_flag=True,
+    envvar="VSR_TRUST_PLUGINS",
+    help="Run the Python modules that files and runs name as plugins; by default reading runs none.",
+)
 DEVICE = click.option(
     "--device", type=click.Choice(["cpu", "gpu"]), help="Where to compute; by default the best there is."
 )
@@ -84,11 +140,14 @@ DEVICE = click.option(
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="vsr")
 def main() -> None:
-    """Simulate and evolve voxel-based soft robots."""
+    """Simulate and evolve voxel-based soft robots.
+
+    NAME instead of a file is one that is shipped; `vsr list configs` shows them.
+    """
 
 
 @main.command()
-@click.argument("config", metavar="CONFIG.yaml|RUN")
+@click.argument("config", metavar="CONFIG.yaml|NAME|RUN")
 @SEEDS
 @SEED
 @SETTINGS
@@ -134,7 +193,7 @@ def evolve(
 
 
 @main.command()
-@click.argument("config", metavar="CONFIG.yaml|SWEEP")
+@click.argument("config", metavar="CONFIG.yaml|NAME|SWEEP")
 @click.option(
     "--sweep", "sweeps", metavar="PATH=VALUE,VALUE", multiple=True, help="A value that varies; may be repeated."
 )
@@ -230,7 +289,7 @@ def reproduce(
 
 
 @main.command()
-@click.argument("given", metavar="RUN|ROBOT.yaml...", nargs=-1, required=True)
+@click.argument("given", metavar="RUN|ROBOT.yaml|NAME...", nargs=-1, required=True)
 @click.option(
     "--factors", default=(1, 2, 4, 8), type=_Factors(), metavar="N,N,...", help="Times finer; 1,2,4,8 by default."
 )
@@ -238,6 +297,7 @@ def reproduce(
 @click.option("--json", metavar="FILE.json", help="Write every number as JSON.")
 @click.option("--plot", metavar="FILE.png|.pdf|.svg", help="Draw fitness over refinement.")
 @DEVICE
+@TRUST
 def refine(
     given: tuple[str, ...],
     factors: tuple[int, ...],
@@ -245,35 +305,40 @@ def refine(
     json: str | None,
     plot: str | None,
     device: str | None,
+    trust: bool,
 ) -> None:
     """Simulate robots again with finer steps, other starts and slightly other materials: what is left of them?"""
     from vsr.experiments.refine.command import RefineOptions
     from vsr.experiments.refine.command import refine as work
 
-    work(RefineOptions(given=given, factors=factors, starts=starts, json=json, plot=plot, device=device))
+    work(RefineOptions(given, factors=factors, starts=starts, json=json, plot=plot, device=device, trust_plugins=trust))
 
 
 @main.command()
-@click.argument("robot", metavar="ROBOT.yaml")
+@click.argument("robot", metavar="ROBOT.yaml|NAME")
 @click.option("--json", "as_json", is_flag=True, help="Print the measures as JSON.")
 @click.option("--out", metavar="FILE.gif|.png", help="Draw the motion: a GIF, or a PNG strip of six moments.")
-def simulate(robot: str, as_json: bool, out: str | None) -> None:
+@TRUST
+def simulate(robot: str, as_json: bool, out: str | None, trust: bool) -> None:
     """Simulate one robot in its world and print how it did."""
     from vsr.experiments import simulate as work
+    from vsr.experiments.console import busy
     from vsr.experiments.devices import keep_compiled_programs, prepare
     from vsr.experiments.terminal import show_outcome
 
     prepare()
     keep_compiled_programs()
-    scene, outcome = work.run(robot, out)
+    with busy("compiling and simulating"):
+        scene, outcome = work.run(robot, out, run_plugins=trust)
+    evolution = work.evolved(robot, outcome)
     if as_json:
-        click.echo(work.as_json(scene, outcome))
+        click.echo(work.as_json(scene, outcome, evolution))
     else:
-        show_outcome(robot, scene, outcome, out)
+        show_outcome(robot, scene, outcome, out, evolution)
 
 
 @main.command()
-@click.argument("given", metavar="ROBOT.yaml|RUN...", nargs=-1, required=True)
+@click.argument("given", metavar="ROBOT.yaml|NAME|RUN...", nargs=-1, required=True)
 @click.option(
     "--seconds",
     type=_Seconds(),
@@ -324,6 +389,14 @@ def simulate(robot: str, as_json: bool, out: str | None) -> None:
     metavar="G",
     help="Of a run: the best so far at a generation; may be repeated, to see them side by side.",
 )
+@click.option(
+    "--cell",
+    "cells",
+    multiple=True,
+    metavar="[ARCHIVE:]I,J",
+    help="Of a run with archives: the elite of a cell, counted from 0 along each axis; may be repeated.",
+)
+@TRUST
 def play(
     given: tuple[str, ...],
     seconds: float,
@@ -334,6 +407,8 @@ def play(
     grains: str,
     seed: int | None,
     generations: tuple[int, ...],
+    cells: tuple[str, ...],
+    trust: bool,
 ) -> None:
     """Show robots, and the best of runs: a page for any browser, a film, or a strip of frames."""
     from vsr.experiments.devices import keep_compiled_programs, prepare
@@ -353,6 +428,8 @@ def play(
             overlays=overlays,
             seed=seed,
             generations=generations,
+            cells=cells,
+            trust_plugins=trust,
         )
     )
     click.echo(f"drawn in {target}")
@@ -373,23 +450,51 @@ def play(
 )
 @click.option("--open/--no-open", "open_page", default=False, help="Open the page in a browser, or not (default).")
 @click.option("--wait", is_flag=True, help="Wait for a run folder that is not there yet.")
-def watch(run: str, port: int, seconds: float, open_page: bool, wait: bool) -> None:
+@TRUST
+def watch(run: str, port: int, seconds: float, open_page: bool, wait: bool, trust: bool) -> None:
     """Follow a run on a local page: live curve, speed, and the best robot so far in motion."""
     from vsr.experiments.watch.command import WatchOptions
     from vsr.experiments.watch.command import watch as work
 
-    work(WatchOptions(run=run, port=port, seconds=seconds, open_page=open_page, wait=wait))
+    work(WatchOptions(run, port=port, seconds=seconds, open_page=open_page, wait=wait, trust_plugins=trust))
 
 
 @main.command()
-@click.argument("config", metavar="FILE.yaml")
+@click.argument("config", metavar="FILE.yaml|NAME")
 @SETTINGS
-def check(config: str, settings: tuple[str, ...]) -> None:
+@TRUST
+def check(config: str, settings: tuple[str, ...], trust: bool) -> None:
     """Check an experiment or scene: build and trace everything, run nothing."""
     from vsr.experiments.check import check_file
-    from vsr.experiments.console import show_pairs
+    from vsr.experiments.console import busy, show_pairs
 
-    show_pairs(f"{config}: sound", check_file(config, settings))
+    with busy("building and tracing"):
+        found = check_file(config, settings, run_plugins=trust)
+    show_pairs(f"{config}: sound", found)
+
+
+@main.command()
+@click.argument("config", metavar="[CONFIG.yaml|NAME]", required=False)
+@SETTINGS
+@click.option("--minutes", type=click.FloatRange(0, 10_000), default=5.0, show_default=True, help="How long to try.")
+@click.option("--trials", type=click.IntRange(min=1), metavar="N", help="So many of each kind, however long it takes.")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, metavar="S")
+@click.option("--only", multiple=True, metavar="KIND[:NUMBER]", help="One kind of fault, or one trial of it.")
+@click.option("--json", metavar="FILE.json", help="Write all figures and failures as JSON.")
+def torture(
+    config: str | None,
+    settings: tuple[str, ...],
+    minutes: float,
+    trials: int | None,
+    seed: int,
+    only: tuple[str, ...],
+    json: str | None,
+) -> None:
+    """Try to break runs on this computer, in a folder of its own: kills, full disks, damaged files, strange inputs."""
+    from vsr.experiments.torture.command import TortureOptions
+    from vsr.experiments.torture.command import torture as work
+
+    click.get_current_context().exit(work(TortureOptions(config, settings, minutes, trials, seed, only, json)))
 
 
 @main.command()
@@ -453,65 +558,94 @@ def train(
 
 @main.command()
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
-@click.option("--out", default="fitness.png", metavar="FILE.png|.pdf|.svg", help="The figure; fitness.png by default.")
+@click.option(
+    "--out", metavar="FILE.png|.pdf|.svg", help="The figure; fitness.png by default, or archive.png with --archive."
+)
 @click.option(
     "--band",
     type=click.Choice(["sigma", "quartiles"]),
     default="sigma",
     help="Around the median over seeds: one standard deviation, as in the paper, or the quartiles.",
 )
-def plot(runs: tuple[str, ...], out: str, band: str) -> None:
-    """Plot the best fitness per generation, one curve per run."""
-    from vsr.experiments.console import warn
+@click.option("--archive", is_flag=True, help="Instead, maps of one run's archives, or its front of compromises.")
+@click.option("--seed", type=click.IntRange(min=0), metavar="S", help="With --archive: of this seed, else the first.")
+@TRUST
+def plot(runs: tuple[str, ...], out: str | None, band: str, archive: bool, seed: int | None, trust: bool) -> None:
+    """Plot the best fitness per generation, one curve per run; or maps of a run's archives."""
+    from vsr.experiments.console import busy, warn
     from vsr.experiments.files import target_file
-    from vsr.experiments.plot import curves
+    from vsr.experiments.plot.archives import plot_archives
+    from vsr.experiments.plot.curves import plot_runs
     from vsr.experiments.plot.figures import FORMATS
     from vsr.experiments.runs import read_run
+    from vsr.experiments.runs.trust import trust_plugins
 
-    target = target_file("--out", out, FORMATS)
-    read = [read_run(run) for run in runs]
+    if seed is not None and not archive:
+        raise click.UsageError("--seed goes with --archive: curves show all seeds")
+    if archive and len(runs) > 1:
+        raise click.UsageError(f"--archive draws one run; {len(runs)} given")
+    usual = "archive.png" if archive else "fitness.png"
+    target = target_file("--out", usual if out is None else out, FORMATS)
+    if trust:
+        trust_plugins(runs)
+    with busy("reading runs"):
+        read = [read_run(run) for run in runs]
     warn([warning for run in read for warning in run.warnings])
-    curves.plot_runs(read, target, band)  # pyright: ignore[reportArgumentType]
+    if archive:
+        plot_archives(read[0], read[0].index_of(seed), target)
+    else:
+        plot_runs(read, target, band)  # pyright: ignore[reportArgumentType]
     click.echo(f"drawn in {target}")
 
 
 @main.command()
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
-def compare(runs: tuple[str, ...], as_json: bool) -> None:
+@TRUST
+def compare(runs: tuple[str, ...], as_json: bool, trust: bool) -> None:
     """Compare runs: medians over seeds, Mann-Whitney test, effect size."""
-    from vsr.experiments.console import warn
+    from vsr.experiments.console import busy, warn
     from vsr.experiments.plot.comparison import compare as work
     from vsr.experiments.runs import read_run
+    from vsr.experiments.runs.trust import trust_plugins
     from vsr.experiments.terminal import show_comparison
 
-    read = [read_run(run) for run in runs]
+    if trust:
+        trust_plugins(runs)
+    with busy("reading and comparing runs"):
+        read = [read_run(run) for run in runs]
+        comparison = work(read)
     warn([warning for run in read for warning in run.warnings])
-    show_comparison(work(read), as_json)
+    show_comparison(comparison, as_json)
 
 
 @main.command()
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
 @click.option("--out", metavar="FILE.html", help="The page; by default report.html, of one run in its folder.")
-def report(runs: tuple[str, ...], out: str | None) -> None:
+@TRUST
+def report(runs: tuple[str, ...], out: str | None, trust: bool) -> None:
     """Write a page about runs: curves, seeds, bodies, the best robot moving, diversity, lineage, settings."""
     from vsr.experiments.console import warn
     from vsr.experiments.devices import keep_compiled_programs, prepare
     from vsr.experiments.report.command import report as work
+    from vsr.experiments.runs.trust import trust_plugins
 
     prepare()
     keep_compiled_programs()
+    if trust:
+        trust_plugins(runs)
     target, warnings = work(runs, out)
     warn(warnings)
     click.echo(f"written to {target}")
 
 
 @main.command()
-@click.argument("config", metavar="CONFIG.yaml")
+@click.argument("config", metavar="CONFIG.yaml|NAME")
 @click.option("--json", "json_file", metavar="FILE", help="Write all poses as JSON.")
 @click.option("--out", metavar="FILE.html|.gif|.png", help="Draw the poses.")
 @DEVICE
-def reach(config: str, json_file: str | None, out: str | None, device: str | None) -> None:
+@TRUST
+def reach(config: str, json_file: str | None, out: str | None, device: str | None, trust: bool) -> None:
     """Find the pressures or volumes that bring points of a robot with chambers to targets, at rest."""
     # Threads that share a small matrix wait for each other longer than they work.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -520,14 +654,14 @@ def reach(config: str, json_file: str | None, out: str | None, device: str | Non
 
     prepare(device)
     keep_compiled_programs()
-    run(config, json_file, out)
+    run(config, json_file, out, run_plugins=trust)
 
 
 @main.command(name="list")
 @click.argument("kind", required=False)
 @PLUGINS
 def list_components(kind: str | None, plugins: tuple[str, ...]) -> None:
-    """List every component with its parameters, or those of one KIND."""
+    """List every component with its parameters, or those of one KIND; `configs`: the shipped files."""
     from vsr.experiments.terminal import show_catalogue
 
     show_catalogue(kind, plugins)
@@ -597,11 +731,12 @@ def bench(
 @main.command()
 @click.option(
     "--suite",
-    type=click.Choice(["2d", "lattice", "sand", "fluid"]),
+    type=click.Choice(["2d", "lattice", "sand", "fluid", "trust"]),
     default="2d",
     show_default=True,
     help="Voxel robots against the original simulator's data, mass-spring lattices against theory and measurement, "
-    "grains against the laws of granular matter, or fluid in chambers against hydrostatics.",
+    "grains against the laws of granular matter, fluid in chambers against hydrostatics, or hard robots by the "
+    "thousand, of which none may be broken and not reported as failed.",
 )
 @click.option(
     "--reference",
@@ -621,13 +756,20 @@ def bench(
     is_flag=True,
     help="Of sand: larger scenes in 3-D, each in three packings, instead of the usual checks. For a GPU.",
 )
-def validate(suite: str, reference: str | None, json_file: str | None, plots: str | None, large: bool) -> None:
+@click.option(
+    "--scale",
+    type=click.Choice(["quick", "full"]),
+    help="Of trust: small robots for some minutes of two cores (the default), or up to 400 voxels, for a GPU.",
+)
+def validate(
+    suite: str, reference: str | None, json_file: str | None, plots: str | None, large: bool, scale: str | None
+) -> None:
     """Compare the physics with the original simulator, lattices with theory, grains and fluid with their laws."""
     from vsr.experiments.devices import prepare
     from vsr.experiments.validate import validate_command
 
     prepare()
-    validate_command(suite, reference, json_file, plots, large)
+    validate_command(suite, reference, json_file, plots, large, scale)
 
 
 if __name__ == "__main__":

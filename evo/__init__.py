@@ -4,12 +4,27 @@ An optimiser is frozen settings with `start`, `ask`, `tell` and `summary`, all p
 generations run under `jit` and several seeds under `vmap`. Fitness is maximised.
 """
 
+from vsr.evo.afpo import AFPO
+from vsr.evo.map_elites import MapElites
 from vsr.evo.mu_plus_lambda import MuPlusLambda
+from vsr.evo.nsga2 import NSGA2
 from vsr.evo.population import Population, best
 from vsr.evo.protocol import Evaluation, Optimiser, SearchSummary
 from vsr.evo.random_search import RandomSearch
+from vsr.evo.strategies import CMAES, SNES, Evosax, OpenES, SepCMAES
 
-OPTIMISERS = {"mu_plus_lambda": MuPlusLambda, "random_search": RandomSearch}
+OPTIMISERS = {
+    "mu_plus_lambda": MuPlusLambda,
+    "random_search": RandomSearch,
+    "map_elites": MapElites,
+    "nsga2": NSGA2,
+    "afpo": AFPO,
+    "cma_es": CMAES,
+    "sep_cma_es": SepCMAES,
+    "snes": SNES,
+    "open_es": OpenES,
+    "evosax": Evosax,
+}
 """Every optimiser by its name."""
 
 __all__ = [

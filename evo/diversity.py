@@ -11,12 +11,18 @@ from jax import Array
 from vsr.evo.operators import fingerprints
 
 
-def gene_spread(genes: Any) -> Array:
+def gene_spread(genes: Any, there: Array | None = None) -> Array:
     """Standard deviation of a gene over the population, averaged over all genes, (); 0 if all are the same.
 
-    genes: any pytree of arrays, (size, ...), with at least one gene.
+    genes: any pytree of arrays, (size, ...), with at least one gene; there: False for places that are empty, (size,).
     """
-    spreads = [leaf.std(0).ravel() for leaf in jax.tree.leaves(genes)]
+
+    def spread(leaf: Array) -> Array:
+        if there is None:
+            return leaf.std(0).ravel()
+        return leaf.std(0, where=there.reshape(-1, *(1,) * (leaf.ndim - 1))).ravel()
+
+    spreads = [spread(leaf) for leaf in jax.tree.leaves(genes)]
     return jnp.concatenate(spreads).mean()
 
 

@@ -15,11 +15,12 @@ from jax import Array
 from pydantic import Field, Strict
 
 from vsr.evo.generations import Generational, Search
-from vsr.evo.operators import extended_segment_crossover, gaussian_mutation, repeated
-from vsr.evo.population import NOBODY, Population, newborns
+from vsr.evo.operators import repeated
+from vsr.evo.population import Population, newborns, take
 from vsr.evo.protocol import Sampler
 from vsr.evo.selection import tournament
 from vsr.evo.settings import Share, Size
+from vsr.evo.variation import choosing, crossed_or_mutated
 
 
 class MuPlusLambda(Generational):
@@ -48,7 +49,7 @@ class MuPlusLambda(Generational):
         def attempt(carry):
             number, genes, parents, doubled = carry
             fresh, fresh_parents = self._children(jax.random.fold_in(key, number), population)
-            choose = _chooser(doubled)
+            choose = choosing(doubled)
             genes, parents = jax.tree.map(choose, fresh, genes), choose(fresh_parents, parents)
             return number + 1, genes, parents, repeated(genes, population.genes)
 
@@ -60,19 +61,5 @@ class MuPlusLambda(Generational):
     def _children(self, key: Array, population: Population) -> tuple[Any, Array]:
         choice, winning, mixing, noise = jax.random.split(key, 4)
         first, second = tournament(winning, population.fitness, self.n_tour, 2 * self.n_pop).reshape(2, -1)
-        by_crossover = jax.random.uniform(choice, (self.n_pop,)) < self.crossover_rate
-        father, mother = (jax.tree.map(lambda leaf, i=i: leaf[i], population.genes) for i in (first, second))
-        crossed = extended_segment_crossover(mixing, father, mother)
-        mutated = gaussian_mutation(noise, father, self.sigma)
-        genes = jax.tree.map(_chooser(by_crossover), crossed, mutated)
-        other = jnp.where(by_crossover, population.id[second], NOBODY)
-        return genes, jnp.stack([population.id[first], other], 1)
-
-
-def _chooser(condition: Array):
-    """Choose whole individuals: the first where the condition holds."""
-
-    def choose(yes: Array, no: Array) -> Array:
-        return jnp.where(condition.reshape(-1, *(1,) * (yes.ndim - 1)), yes, no)
-
-    return choose
+        parents = take(population, first), take(population, second)
+        return crossed_or_mutated((choice, mixing, noise), *parents, self.crossover_rate, self.sigma)

@@ -51,6 +51,8 @@ class SearchSummary:
     """those from which the search goes on, (size,)"""
     archive: Any = None
     """an archive or a front, where the search has one"""
+    figures: dict[str, Array] = field(default_factory=dict)
+    """more numbers about it, by name, each ()"""
 
 
 class Optimiser(Protocol):

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from vsr.body import Material
 from vsr.controllers import CONTROLLERS
 from vsr.evo import OPTIMISERS
+from vsr.experiments.descriptors import DESCRIPTORS
 from vsr.experiments.encodings import BODIES
 from vsr.experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
 from vsr.experiments.experiment import Experiment
@@ -31,6 +32,7 @@ KINDS: dict[str, tuple[str, Mapping[str, Any]]] = {
     "terrains": ("world.terrain", TERRAINS),
     "tasks": ("task.type", TASKS),
     "measures": ("fitness, task.measures", MEASURES),
+    "descriptors": ("experiment: fitness, measures of ea's archives and objectives; also share_of_SYMBOL", DESCRIPTORS),
     "senses": ("quantity of a controller's senses", QUANTITIES),
     "claims": ("study: claims", CLAIMS),
     "settings": ("physics, and robot.body.materials", {"physics": Physics, "material": Material}),

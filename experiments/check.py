@@ -17,6 +17,7 @@ from vsr.experiments.evolve.generation import ask, most_at_once, search_shapes, 
 from vsr.experiments.experiment import Experiment, grid_name
 from vsr.experiments.numbers import count
 from vsr.experiments.reproduce.reading import StudyFile, is_study, load_study
+from vsr.experiments.shipped import EXPERIMENT, SCENE, STUDY, find_config
 from vsr.scene import Scene, precision
 from vsr.tasks import Summary
 
@@ -24,11 +25,12 @@ TRIED = 8
 """Random individuals of which one should have a body."""
 
 
-def check_file(path: str, settings: Sequence[str] = ()) -> list[tuple[str, str]]:
+def check_file(given: str, settings: Sequence[str] = (), *, run_plugins: bool = False) -> list[tuple[str, str]]:
     """What would be run, as names and values; raises ConfigError with every fault."""
+    path = find_config(given, EXPERIMENT, SCENE, STUDY)
     if is_study(path):
-        return _check_study(load_study(path), settings)
-    described = load(path, settings)
+        return _check_study(load_study(path, run_plugins=run_plugins), settings)
+    described = load(path, settings, run_plugins=run_plugins)
     check_implementation(described.physics)
     with precision(described.physics.precision):
         return _check_experiment(described) if isinstance(described, Experiment) else _check_scene(described)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Console
 from rich.markup import escape
@@ -19,6 +23,64 @@ def warn(warnings: Sequence[str]) -> None:
     console = Console(stderr=True)
     for warning in warnings:
         console.print(f"warning: {warning}", highlight=False, soft_wrap=True, markup=False)
+
+
+class Pulse:
+    """Signs of life of one long piece of work: the first after two seconds, then ever more seldom."""
+
+    FIRST = 2.0
+    """[s]; nobody should have to wait longer without knowing for what"""
+
+    def __init__(
+        self, tell: Callable[[float], None], first: float = FIRST, clock: Callable[[], float] = time.monotonic
+    ):
+        """tell: called with the seconds that the work has taken; first: when."""
+        self.tell, self.clock = tell, clock
+        self.began, self.next = clock(), first
+
+    def beat(self) -> None:
+        """To be called often."""
+        passed = self.clock() - self.began
+        if passed >= self.next:
+            self.tell(passed)
+            self.next = max(5 * self.FIRST, 2 * self.next)
+
+
+@contextlib.contextmanager
+def busy(what: str, *, counting: bool = True) -> Iterator[None]:
+    """Work of a command that may take long: whoever waits for it sees on stderr what it is and since when.
+
+    In a terminal a line counts the seconds and goes away at the end, unless `counting` is turned off because there is
+    another display; elsewhere there is a line now and then.
+    """
+    stream, done = sys.stderr, threading.Event()
+
+    def put(text: str) -> None:
+        stream.write(text)
+        stream.flush()
+
+    pulse = Pulse(lambda passed: put(f"{what} ... {passed:.0f} s\n"))
+
+    def count() -> None:
+        if not done.wait(Pulse.FIRST):
+            while not done.wait(0.5):
+                put(f"\r{what} ... {pulse.clock() - pulse.began:.0f} s")
+            put("\r\x1b[K")
+
+    def remind() -> None:
+        while not done.wait(0.5):
+            pulse.beat()
+
+    if stream.isatty() and not counting:
+        yield
+        return
+    thread = threading.Thread(target=count if stream.isatty() else remind, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 def show_pairs(title: str | None, pairs: Sequence[tuple[str, str]]) -> None:

@@ -20,6 +20,7 @@ from jax.experimental.compilation_cache import compilation_cache
 
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.hosts.launch import Launch, join
+from vsr.experiments.private import private_folder
 from vsr.scene import Physics
 
 GENERATOR_FLAG = "xla_cpu_use_fusion_emitters"
@@ -101,9 +102,7 @@ def keep_compiled_programs() -> None:
     if os.environ.get("JAX_COMPILATION_CACHE_DIR") is not None:
         return
     folder = cache_folder()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
+    if folder is None:
         return  # a home that cannot be written to only costs time
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
@@ -129,10 +128,16 @@ def keeping_compiled_programs() -> Iterator[None]:
         compilation_cache.reset_cache()
 
 
-def cache_folder() -> Path:
-    """One per kind of processor: programs compiled for one need not run on another that shares the home folder."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "vsr" / f"compiled-{_processor()}"
+def cache_folder() -> Path | None:
+    """One per kind of processor: programs compiled for one need not run on another that shares the home folder.
+
+    None where it cannot be this user's alone: what is read from it is run.
+    """
+    try:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:  # a user without a home
+        return None
+    return private_folder(base / "vsr" / f"compiled-{_processor()}")
 
 
 def _processor() -> str:

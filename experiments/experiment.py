@@ -6,15 +6,18 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from vsr.episode import Schedule
 from vsr.evo import OPTIMISERS, Optimiser
+from vsr.experiments.descriptors import descriptor_names
 from vsr.experiments.encodings import EvolvedRobot
 from vsr.experiments.evaluation import EvaluationOptions
 from vsr.physics.engine import ENGINES
 from vsr.scene import Physics, Scene, World, check_episode, plan
-from vsr.spec import Count, OneOf, Real, Spec, misfit, suggest
+from vsr.spec import Count, OneOf, Real, Spec, clipped, misfit, suggest
 from vsr.tasks import TASKS, Locomotion, Task
+from vsr.usual import with_usual
 
 MOST_SEEDS = 100_000
 MOST_EVALUATIONS = 2**31 - 1
@@ -40,15 +43,19 @@ def _read_fitness(value: Any) -> Any:
 
 
 def _read_seeds(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return value
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_SEEDS:
         return tuple(range(value))
-    return value
+    raise PydanticCustomError(
+        "seeds", f"Input should be a number n from 1 to {MOST_SEEDS:,} for the seeds 0 to n-1, or a list of seeds"
+    )
 
 
 Seed = Annotated[Count, Field(ge=0, lt=2**32)]
 Seeds = Annotated[
     tuple[Seed, ...],
-    Field(min_length=1),
+    Field(min_length=1, max_length=MOST_SEEDS),
     BeforeValidator(_read_seeds, json_schema_input_type=Annotated[tuple[Seed, ...], Field(min_length=1)] | int),
 ]
 
@@ -87,12 +94,20 @@ class Experiment(Spec):
     def _possible(self) -> Experiment:
         body = self.robot.body
         cells = body.possible.shape
-        complaints = check_episode(body, body.materials.values(), cells, self.world, self.task, self.physics)
-        known = self.task.known_measures()
+        *settled, against = with_usual(body, self.world, self.task, self.physics)
+        for name, part in zip(("world", "task", "physics"), settled, strict=True):
+            object.__setattr__(self, name, part)  # frozen for everyone else
+        complaints = against + check_episode(body, body.materials.values(), cells, self.world, self.task, self.physics)
+        known = self.known_measures()
         used = [(("fitness", "measure"), self.fitness.measure), *((("ea",), name) for name in self.ea.descriptors)]
         complaints += [
-            (path, f"unknown measure '{name}'{suggest(name, known)}") for path, name in used if name not in known
+            (path, f"unknown measure '{clipped(name)}'{suggest(name, known)}")
+            for path, name in used
+            if name not in known
         ]
+        if self.evaluation.refine is not None and ENGINES[body.masses].fixed_substep is not None:
+            text = f"{body.masses} masses have substeps of one length only: leave it out"
+            complaints.append((("evaluation", "refine"), text))
         evaluations = self.ea.n_pop * self.generations
         if evaluations > MOST_EVALUATIONS:
             text = f"{evaluations:.3g} individuals in all for each seed; at most {MOST_EVALUATIONS:.3g}"
@@ -100,6 +115,10 @@ class Experiment(Spec):
         if complaints:
             raise misfit(complaints)
         return self
+
+    def known_measures(self) -> tuple[str, ...]:
+        """What robots can be selected for or told apart by: the task's measures, and descriptors of body and brain."""
+        return (*self.task.known_measures(), *descriptor_names(self.robot))
 
     def schedule(self) -> Schedule:
         """How every episode is cut into steps: short enough for any material a body may have."""
@@ -120,7 +139,14 @@ class Experiment(Spec):
             return None
         # Left to itself, a body that lacks the stiffest material would get fewer substeps than when it evolved.
         physics = self.resolved().physics
-        return Scene(plugins=self.plugins, robot=robot, world=self.world, task=self.task, physics=physics)
+        return Scene(plugins=self.plugins, robot=robot, world=self.world, task=self._measuring_task(), physics=physics)
+
+    def _measuring_task(self) -> Task:
+        """The task with what robots were selected for among its measures, if an episode can tell it."""
+        chosen, measures = self.fitness.measure, self.task.measures
+        if chosen in measures or chosen not in self.task.known_measures():
+            return self.task
+        return self.task.model_copy(update={"measures": (*measures, chosen)})
 
 
 def grid_name(experiment: Experiment) -> str:

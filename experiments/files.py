@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import math
 import os
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
+from vsr.arrays import Damaged, packed
 from vsr.experiments.config.problems import UserError
+from vsr.experiments.stopping import removed_if_stopped
 
 TEMPORARY = ".partial"
 """How the name of a file that is still being written ends."""
+CHECK, BEFORE_CRC = "sha256", b', "crc32": "'
+"""Where check sums stand: the key in a JSON file, and what comes before it in a line of JSON."""
 
 
 def target_file(option: str, given: str, suffixes: Sequence[str] = ()) -> Path:
@@ -34,11 +40,12 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:
     """Let `write` fill a file that appears under its name only when it is whole and on disk."""
     partial = path.with_name(path.name + TEMPORARY)
     try:
-        with partial.open("wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
+        with removed_if_stopped(partial):
+            with partial.open("wb") as file:
+                write(file)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
@@ -54,8 +61,9 @@ def replacing(target: Path) -> Iterator[Path]:
     """
     partial = target.with_name(f".{target.stem}.partial{target.suffix}")
     try:
-        yield partial
-        partial.replace(target)
+        with removed_if_stopped(partial):
+            yield partial
+            partial.replace(target)
     except OSError as error:
         raise UserError(f"{target}: cannot be written: {error.strerror or error}") from None
     finally:
@@ -81,26 +89,67 @@ def without_nan(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    """A whole npz file, or nothing."""
-    write_atomically(path, lambda file: np.savez_compressed(file, **arrays))  # pyright: ignore[reportArgumentType]
+def write_arrays(path: Path, arrays: dict[str, np.ndarray], label: dict[str, Any] | None = None) -> str:
+    """A whole npz file, or nothing; label: what `vsr.arrays.read_arrays` is to tell of it. Returns its check sum."""
+    data, digest = packed(arrays, label)
+    write_atomically(path, lambda file: _put(file, data))
+    return digest
 
 
-def read_json_lines(path: Path) -> Iterator[tuple[int, dict | None]]:
-    """Line number (from 1) and content of every line; None for one that is torn or not JSON."""
-    if not path.exists():
+def write_checked_json(path: Path, value: dict[str, Any]) -> None:
+    """A whole JSON file with a check sum of all else in it, or nothing."""
+    write_json(path, {**value, CHECK: digest_of(value)})
+
+
+def read_checked_json(path: Path) -> dict[str, Any]:
+    """What a file of `write_checked_json` holds; files of older versions have no check sum. Raises Damaged."""
+    try:
+        value = json.loads(path.read_bytes())
+    except OSError as error:
+        raise Damaged(path, error) from None
+    except (ValueError, RecursionError):
+        raise Damaged(path, "this is not JSON" if path.stat().st_size else "empty") from None
+    if not isinstance(value, dict):
+        raise Damaged(path, "this is not a JSON object")
+    given = value.pop(CHECK, None)
+    if given is not None and given != digest_of(value):
+        raise Damaged(path, "its check sum does not fit its content")
+    return value
+
+
+def digest_of(value: Any) -> str:
+    """A check sum of plain values, whatever the order of keys."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def json_line(row: dict[str, Any]) -> str:
+    """A line of JSON with a check sum of all before it."""
+    text = json.dumps(row)[:-1]
+    return f'{text}{BEFORE_CRC.decode()}{zlib.crc32(text.encode()):08x}"}}\n'
+
+
+def parse_json_line(line: bytes) -> dict[str, Any] | None:
+    """What a line of `json_line` holds, without its end; None for a damaged one. Older versions wrote no check sum."""
+    text, mark, given = line.rpartition(BEFORE_CRC)
+    if mark and given != f'{zlib.crc32(text):08x}"}}'.encode():
+        return None
+    try:
+        value = json.loads(text + b"}" if mark else line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """Line number (from 1) and content of every line; None for one that is torn, changed or not JSON."""
+    if not path.is_file():
         return
-    text = path.read_bytes()
-    lines = text.split(b"\n")
+    lines = path.read_bytes().split(b"\n")
     for number, line in enumerate(lines, 1):
         last = number == len(lines)
         if last and not line:
             return
-        try:
-            value = None if last else json.loads(line)  # a line without its end was being written
-        except ValueError:
-            value = None
-        yield number, value if isinstance(value, dict) else None
+        yield number, None if last else parse_json_line(line)  # a line without its end was being written
 
 
 def remove_leftovers(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 
 def count(value: float) -> str:
@@ -33,3 +34,16 @@ def pressures(low: float, high: float) -> str:
     """A range from pascals to pascals or kilopascals, in three digits: '0 to 1.5 kPa'."""
     unit, per = ("kPa", 1e3) if max(abs(low), abs(high)) >= 1e3 else ("Pa", 1.0)
     return f"{low / per:.3g} to {high / per:.3g} {unit}"
+
+
+def in_ranges(noun: str, numbers: Iterable[int]) -> str:
+    """Growing numbers as 'generation 3 is' or 'generations 3 to 5, 9 are'."""
+    ranges: list[list[int]] = []
+    for one in numbers:
+        if ranges and ranges[-1][1] == one - 1:
+            ranges[-1][1] = one
+        else:
+            ranges.append([one, one])
+    text = ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in ranges)
+    single = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
+    return f"{noun} {text} is" if single else f"{noun}s {text} are"

@@ -11,23 +11,73 @@ import numpy as np
 
 from vsr.drawing.chambers import chambers_of
 from vsr.experiments.config import load_scene
+from vsr.experiments.console import warn
 from vsr.experiments.devices import check_implementation
 from vsr.experiments.files import replacing, target_file
+from vsr.experiments.runs.best_robots import SIX_DIGITS
+from vsr.experiments.runs.robot_files import is_changed, read_title
+from vsr.experiments.shipped import SCENE, find_config
 from vsr.scene import Outcome, Scene, precision, simulate
 
 DRAWINGS = (".gif", ".png")
 
 
-def run(file: str, out: str | None) -> tuple[Scene, Outcome]:
-    """Simulate a file's scene and, if asked, draw it."""
+def run(file: str, out: str | None, *, run_plugins: bool = False) -> tuple[Scene, Outcome]:
+    """Simulate a file's scene and, if asked, draw it.
+
+    It is recorded in any case: a program that does not record is another one, and may round differently.
+    """
     target = None if out is None else target_file("--out", out, DRAWINGS)
-    scene = load_scene(file)
+    found = find_config(file, SCENE)
+    if is_changed(found):
+        warn([f"{found}: it is not as the run wrote it"])
+    scene = load_scene(found, run_plugins=run_plugins)
     check_implementation(scene.physics)
-    has_fluid = any(material.fluid for material in scene.robot.body.materials.values())
-    outcome = simulate(scene, keep_trajectory=target is not None or has_fluid)
+    outcome = simulate(scene, keep_trajectory=True)
     if target is not None:
         draw(Path(file).stem, scene, outcome, target)
     return scene, outcome
+
+
+@dataclass(frozen=True)
+class Evolved:
+    """What evolution said of a robot that is simulated again."""
+
+    measure: str
+    value: float
+    meaning: str
+    """what the value is made of, if it is more than one episode"""
+    again: float
+    """the measure now"""
+
+    @property
+    def difference(self) -> float | None:
+        """Of now, as a share of what evolution said; None if there is none."""
+        known = math.isfinite(self.again) and math.isfinite(self.value) and self.value
+        return self.again / self.value - 1 if known else None
+
+    def explained(self) -> str:
+        """In a sentence or two."""
+        meaning = f" ({self.meaning})" if self.meaning else ""
+        said = f"when it evolved: {self.measure} {self.value:.6g}{meaning}"
+        change = self.difference
+        if change is None or abs(change) < SIX_DIGITS:
+            return said
+        share = f"{said}; here {100 * abs(change):.2g} % {'more' if change > 0 else 'less'}"
+        if self.meaning:
+            return f"{share}: this is one undisturbed start with the usual steps"
+        return (
+            f"{share}: robots that are computed together, or on another device, are rounded differently in the last "
+            "digit, and a gait makes more of it; vsr refine tells how much"
+        )
+
+
+def evolved(file: str, outcome: Outcome) -> Evolved | None:
+    """What a robot's file says of its evolution, None if it does not."""
+    title = read_title(Path(file))
+    if title is None or title.measure not in outcome.measures:
+        return None
+    return Evolved(title.measure, title.value, title.meaning, outcome.measures[title.measure])
 
 
 @dataclass(frozen=True)
@@ -62,9 +112,9 @@ def chamber_ranges(scene: Scene, outcome: Outcome) -> list[ChamberRange] | None:
     ]
 
 
-def as_json(scene: Scene, outcome: Outcome) -> str:
-    """Measures and how they were got; a failed episode's measures are null, as are broken springs where none can
-    and chambers where there is no fluid."""
+def as_json(scene: Scene, outcome: Outcome, evolution: Evolved | None = None) -> str:
+    """Measures and how they were got; a failed episode's measures are null, as are broken springs where none can,
+    chambers where there is no fluid, and what evolution said of a robot that did not evolve."""
     schedule, chambers = outcome.schedule, chamber_ranges(scene, outcome)
     return json.dumps(
         {
@@ -78,6 +128,14 @@ def as_json(scene: Scene, outcome: Outcome) -> str:
                 {"rest_volume_m3": one.rest_volume, "pressure_pa": one.pressure, "volume_ratio": one.volume}
                 for one in chambers
             ],
+            "evolved": None
+            if evolution is None
+            else {
+                "measure": evolution.measure,
+                "value": evolution.value,
+                "meaning": evolution.meaning or None,
+                "relative_difference": evolution.difference,
+            },
             "voxels": int(scene.robot.body.present.sum()),
             "duration_s": schedule.total_time,
             "time_step_s": schedule.time_step,

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Sequence
-from dataclasses import asdict, astuple
+from dataclasses import astuple
 
 from rich.markup import escape
 from rich.table import Table
 
-from vsr.experiments.console import console_for_tables, warn
+from vsr.experiments.console import console_for_tables, say, warn
 from vsr.experiments.files import without_nan
 from vsr.experiments.numbers import count, number, pressures, volume
-from vsr.experiments.plot.comparison import Comparison
-from vsr.experiments.simulate import ChamberRange, chamber_ranges
+from vsr.experiments.plot.comparison import Comparison, clearest
+from vsr.experiments.shipped import USE, shipped_files
+from vsr.experiments.simulate import ChamberRange, Evolved, chamber_ranges
 from vsr.experiments.units import UNITS
 from vsr.scene import Outcome, Scene
 
+CONFIGS = "configs"
+"""Listed beside kinds of components."""
 
-def show_outcome(name: str, scene: Scene, outcome: Outcome, out: str | None) -> None:
+
+def show_outcome(name: str, scene: Scene, outcome: Outcome, out: str | None, evolution: Evolved | None = None) -> None:
     """Measures of one simulation as a small table."""
     schedule = outcome.schedule
     console = console_for_tables()
@@ -40,6 +45,8 @@ def show_outcome(name: str, scene: Scene, outcome: Outcome, out: str | None) -> 
     if outcome.failed:
         advice = f" ({outcome.advice})" if outcome.advice else ""
         console.print(f"failed: {outcome.failure.label}{advice}", style="red", markup=False)
+    if evolution is not None:
+        say(evolution.explained())
     if out:
         console.print(f"drawn in {out}", highlight=False, soft_wrap=True, markup=False)
 
@@ -58,7 +65,8 @@ def show_comparison(comparison: Comparison, as_json: bool) -> None:
     """Runs with their medians, then every pair with its test."""
     console = console_for_tables()
     if as_json:
-        console.print_json(json.dumps(without_nan(asdict(comparison))))
+        parts = {"rows": [vars(row) for row in comparison.rows], "pairs": [pair._asdict() for pair in comparison.pairs]}
+        sys.stdout.write(json.dumps(without_nan({**vars(comparison), **parts}), indent=2) + "\n")
         return
     warn(comparison.warnings)
     table = Table(title=f"best {comparison.measure}, median over seeds", box=None, title_justify="left")
@@ -71,25 +79,30 @@ def show_comparison(comparison: Comparison, as_json: bool) -> None:
     console.print(table)
     if not comparison.pairs:
         return
-    pairs = Table(title="Mann-Whitney, two-sided; A: chance that the first is better", box=None, title_justify="left")
+    shown, note = clearest(comparison.pairs)
+    title = "Mann-Whitney, two-sided; A: chance that the first is better"
+    title += f" ({note}; --json has all)" if note else ""
+    pairs = Table(title=title, box=None, title_justify="left")
     for name in ("first", "second", "difference", "p", "p (Holm)", "A"):
         pairs.add_column(name, justify="left" if name in ("first", "second") else "right")
-    for pair in comparison.pairs:
+    for pair in shown:
         tests = ("needs 2 seeds", "") if math.isnan(pair.p) else (f"{pair.p:.3g}", f"{pair.p_holm:.3g}")
         pairs.add_row(escape(pair.first), escape(pair.second), number(pair.difference), *tests, f"{pair.effect:.2f}")
     console.print(pairs)
 
 
 def show_catalogue(kind: str | None, plugins: Sequence[str]) -> None:
-    """Components by kind, each with a line of help and its parameters."""
+    """Components by kind, each with a line of help and its parameters; or the shipped files."""
     from vsr.experiments import catalogue
     from vsr.experiments.config.plugins import import_plugins
     from vsr.experiments.config.problems import UserError
     from vsr.spec import suggest
 
     import_plugins(plugins)
+    if kind == CONFIGS:
+        return show_configs()
     if kind is not None and kind not in catalogue.KINDS:
-        raise UserError(f"there is no kind '{kind}'{suggest(kind, catalogue.KINDS)}")
+        raise UserError(f"there is no kind '{kind}'{suggest(kind, [*catalogue.KINDS, CONFIGS])}")
     console = console_for_tables()
     for name in catalogue.KINDS if kind is None else [kind]:
         console.print(f"\n[bold]{name}[/bold]  ({catalogue.KINDS[name][0]})", highlight=False)
@@ -100,3 +113,18 @@ def show_catalogue(kind: str | None, plugins: Sequence[str]) -> None:
                 table.add_row("  ", *(escape(text) for text in astuple(parameter)))
             if component.parameters:
                 console.print(table, highlight=False)
+    if kind is None:
+        console.print(f"\n[bold]{CONFIGS}[/bold]  (shipped files, by name: vsr list {CONFIGS})", highlight=False)
+
+
+def show_configs() -> None:
+    """Shipped files by command, each with what it describes; any of the commands takes the name instead of a file."""
+    console = console_for_tables()
+    files = shipped_files()
+    for kind, commands in USE.items():
+        console.print(f"\n[bold]{commands}[/bold]", highlight=False)
+        table = Table(box=None, show_header=False)
+        for file in files:
+            if file.kind == kind:
+                table.add_row(f"  [cyan]{file.name}[/cyan]", escape(file.about))
+        console.print(table, highlight=False)

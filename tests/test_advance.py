@@ -17,12 +17,14 @@ from vsr.compute.implementation import chosen
 from vsr.environment import Environment
 from vsr.episode import Schedule, reset, rollout
 from vsr.physics.engine import assemble_body
+from vsr.physics.failure import Failure
 from vsr.physics.squares.advance import advance, advance_through
 from vsr.physics.squares.assembly import assemble
 from vsr.physics.squares.fused import launch, layout
 from vsr.physics.squares.fused.layout import Layout, assign_slots, choose_layout
 from vsr.physics.squares.geometry import center, mass_motion, momentum, rest_state
 from vsr.physics.squares.materials import SquareMaterials
+from vsr.physics.squares.telemetry import failure
 from vsr.tasks import Placement, place
 from vsr.terrain import Flat, Uneven
 
@@ -173,12 +175,17 @@ def test_a_robot_in_free_space_keeps_its_momentum(implementation, disturbed, pre
     assert float(jnp.abs(after.position - state.position).max()) > 0.01
 
 
-def test_what_is_seen_tells_heights_and_explosions(precise):
+def test_what_is_seen_tells_heights_explosions_and_voxels_inside_out(precise):
     models, environment, states, controls = zoo(precise)
     environment = replace(environment, terrain=None)
-    states = replace(states, velocity=states.velocity.at[2].set(1e6))
+    across = states.position.at[4, 0, 0, 0].add(7.0)  # a corner beyond the one opposite
+    states = replace(states, velocity=states.velocity.at[2].set(1e6), position=across)
     moved, seen = run(KERNEL, models, environment, states, controls[:, :1], count=1)
-    assert np.flatnonzero((seen.failure > 0).any((1, 2, 3))).tolist() == [2]
+    assert np.flatnonzero((seen.failure > 0).any((1, 2, 3))).tolist() == [2, 4]
+    assert int(seen.failure[2].max()) == Failure.exploded
+    np.testing.assert_array_equal(seen.failure[4, 0], Failure.inverted * np.pad(np.ones((2, 2)), ((0, 1), (0, 2))))
+    exists = np.asarray(models.cluster_mass) > 0
+    np.testing.assert_array_equal(np.asarray(jax.vmap(failure)(models, moved)) * exists, seen.failure)
     masses = 4 * np.asarray(models.present.sum((1, 2)))
     middle = jax.vmap(lambda model, state: center(model, mass_motion(model, state)))(models, moved)
     there = masses > 0

@@ -47,8 +47,8 @@ def test_plain_values_mean_what_they_look_like(text, value):
 
 def test_every_line_is_known():
     document = parse_yaml("a:\n  b: 1\n  c:\n    - x\n    - y: 2\n")
-    assert document.lines[("a", "b")] == 2
-    assert document.lines[("a", "c", 1, "y")] == 5
+    assert document.line_of(("a", "b")) == 2
+    assert document.line_of(("a", "c", 1, "y")) == 5
     assert document.line_of(("a", "b", "unknown")) == 2
 
 
@@ -89,7 +89,7 @@ physics:
     for wanted in (
         "robot.yaml:7: robot.body.materials.a.mass_side_ratio: 0.7 given; it should be less than or equal to 0.5",
         "robot.yaml:7: robot.body.materials.a.frictoin: unknown key; did you mean 'friction'?",
-        "robot.yaml:8: robot.body.materials.b.actuation: 'no' given; allowed: area, force",
+        "robot.yaml:8: robot.body.materials.b.actuation: 'no' given; allowed: area, force, horizontal, vertical, none; did you mean 'none'?",
         "robot.yaml:11: robot.controller.frequency: 'fast' given; it should be a finite number, or rows of them as the shape is drawn",
         "robot.yaml:12: robot.controller.frequency: given twice; first on line 11",
         "robot.yaml:14: world.terrain: unknown type 'flatt'; did you mean 'flat'?",
@@ -270,7 +270,7 @@ EXPERIMENT = "robot:\n  body: {shape: aa}\n  controller: phases\n"
         (EXPERIMENT, ["generations=[1"], "--set generations=[1:1: this is not valid YAML"),
         (EXPERIMENT, ["robot.body.shape.0.1=3"], "--set robot.body.shape.0.1=3: 'robot.body.shape' holds 'aa'"),
         (EXPERIMENT, ["seeds=[1, 1]"], "--set seeds=[1, 1]: seeds: a seed is named twice"),
-        (EXPERIMENT, ["seeds=0"], "--set seeds=0: seeds: 0 given; it should be a list"),
+        (EXPERIMENT, ["seeds=0"], "--set seeds=0: seeds: 0 given; it should be a number n from 1 to 100,000 for the seeds 0 to n-1, or a list of seeds"),
         (EXPERIMENT, ["generations=10000000000"], "--set generations=10000000000: generations: 2.5e+12 individuals in all"),
         (EXPERIMENT, ["fitness=speed"], "--set fitness=speed: fitness.measure: unknown measure 'speed'"),
         (EXPERIMENT, ["physics.substeps=1"], "--set physics.substeps=1: physics.substeps: 1 substep of 16.67 ms would blow up"),
@@ -284,7 +284,7 @@ def test_faults_of_experiments_are_told_where_they_were_written(tmp_path, text, 
     file = tmp_path / "evolve.yaml"
     file.write_text(text)
     with pytest.raises(UserError) as caught:
-        load_experiment(file, settings)
+        load_experiment(file, settings, run_plugins=True)
     told = str(caught.value).replace(f"{tmp_path}/", "")
     assert told.startswith(wanted)
     assert "\n" not in told
@@ -349,10 +349,10 @@ def test_plugins_add_components(plugin):
     file = plugin / "evolve.yaml"
     text = EXPERIMENT + "plugins: [my_moon]\nworld: {terrain: moon}\nea: {type: lottery, n_pop: 5}\nfitness: drop\n"
     file.write_text(text)
-    experiment = load_experiment(file)
+    experiment = load_experiment(file, run_plugins=True)
     assert experiment.world.terrain.friction == 0.05
     assert experiment.ea.type == "lottery"
-    result = CliRunner().invoke(cli.main, ["check", str(file)])
+    result = CliRunner().invoke(cli.main, ["check", str(file)])  # it is loaded already
     assert result.exit_code == 0, result.output
     listed = CliRunner().invoke(cli.main, ["list", "terrains"]).output
     assert "moon" in listed
@@ -366,7 +366,7 @@ def test_a_plugin_that_fails_is_told(plugin):
     with pytest.raises(
         ConfigError, match=r"evolve.yaml:4: plugins.0: plugin 'broken_plugin' failed on import: ZeroDiv"
     ):
-        load_experiment(file)
+        load_experiment(file, run_plugins=True)
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)

@@ -394,7 +394,7 @@ def test_a_plugin_brings_a_task_with_its_own_world(push_task, capsys):
     """What the world holds, the reward, the end and the measures are the task's."""
     from vsr.experiments.config import load
 
-    far, near = (simulate(load(push_task(line)), keep_trajectory=True) for line in (1000.0, 28.0))
+    far, near = (simulate(load(push_task(line), run_plugins=True), keep_trajectory=True) for line in (1000.0, 28.0))
     assert not far.failed
     assert far.measures["pushed"] > 1.5
     assert 1.0 < near.measures["pushed"] < 1.0 + 0.3  # it ends at the line, within a control step
@@ -411,7 +411,7 @@ def test_a_plugin_brings_a_task_with_its_own_world(push_task, capsys):
 def test_what_is_random_at_the_start_hangs_on_the_key(push_task):
     from vsr.experiments.config import load
 
-    scattered = load(push_task(1000.0), ["task.scatter=5.0"])
+    scattered = load(push_task(1000.0), ["task.scatter=5.0"], run_plugins=True)
     scenario, _ = scattered.build()
     starts = [reset(jax.random.key(seed), scenario).world.occupants["ball"].position for seed in (0, 0, 1)]
     np.testing.assert_array_equal(starts[0], starts[1])
@@ -424,7 +424,8 @@ def test_time_after_the_last_call_counts_for_a_task(push_task):
     """1.5 s are 45 control steps; 1.516 s have one time step more, which the account sees."""
     from vsr.experiments.config import load
 
-    exact, more = (simulate(load(push_task(1000.0), [f"task.duration={t}"])).measures["pushed"] for t in (1.5, 1.516))
+    scenes = (load(push_task(1000.0), [f"task.duration={t}"], run_plugins=True) for t in (1.5, 1.516))
+    exact, more = (simulate(scene).measures["pushed"] for scene in scenes)
     assert more > exact
 
 
@@ -436,7 +437,7 @@ def test_a_plugins_task_is_evolved(push_task):
 
     search = "ea: {n_pop: 2, n_tour: 1}\ngenerations: 1\n"
     file = push_task(1000.0, "phases", f"fitness: pushed\n{search}")
-    assert ("experiment", "maximise pushed") in check_file(str(file))
+    assert ("experiment", "maximise pushed") in check_file(str(file), run_plugins=True)
     experiment = load(file)
     genes = experiment.robot.sample(KEY, 2)
     evaluation = jax.jit(jax.vmap(evaluation_of(experiment)))(genes)

@@ -25,6 +25,7 @@ from rich.console import Console
 
 import vsr.cli as cli
 import vsr.experiments.evolve.command as evolve_module
+from vsr.arrays import read_label
 from vsr.evo import OPTIMISERS
 from vsr.experiments.config import UserError, dump_yaml, load_experiment, load_scene
 from vsr.experiments.config.plugins import learn_components
@@ -39,6 +40,7 @@ from vsr.experiments.files import read_json_lines
 from vsr.experiments.population import in_parts, on_all_devices
 from vsr.experiments.runs import read_run
 from vsr.experiments.runs.checkpoints import load_checkpoint, save_checkpoint
+from vsr.experiments.runs.settings import read_settings
 from vsr.scene import simulate
 
 MANY_GENES = """
@@ -102,7 +104,7 @@ def final_population(path):
 def statistics(path):
     """What the statistics say, but for how long things took."""
     rows = [json.loads(line) for line in (path / "statistics.jsonl").read_text().splitlines()]
-    return [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
+    return [{name: value for name, value in row.items() if name not in ("seconds", "crc32")} for row in rows]
 
 
 def lineage(path):
@@ -133,6 +135,7 @@ def test_a_run_explains_itself(whole, tiny):
         assert row["spread"] == pytest.approx(genes.std(0).mean(), rel=1e-5)
         assert row["bodies"] == 1
     meta = json.loads((whole / "meta.json").read_text())
+    assert meta["config"] == str(tiny)
     assert meta["seeds"] == [0, 1]
     assert meta["starts"][0]["packages"]["jax"] == jax.__version__
     assert meta["starts"][0]["device"].startswith(jax.devices()[0].platform)
@@ -231,10 +234,10 @@ def test_a_second_start_loads_what_the_first_compiled(tiny, whole, tmp_path, mon
     assert int(searches[0].generation) == 1
     monkeypatch.undo()
     folder = tmp_path / "store"
-    shutil.copytree(cache_folder() / "evolutions", folder / "evolutions")
+    shutil.copytree(cache_folder() / "evolutions", folder)
     monkeypatch.setattr(programs, "_folder", lambda: folder)
     assert programs.recall(experiment) is not None
-    for file in (folder / "evolutions").iterdir():
+    for file in folder.glob("*.programs"):
         file.write_bytes(file.read_bytes()[:1000])
     assert programs.recall(experiment) is None  # torn, so gone
     before = programs._fingerprint(experiment)
@@ -396,7 +399,7 @@ def test_torn_lines_and_half_checkpoints_are_told_and_skipped(whole, tmp_path, c
     assert "statistics.jsonl:11: not a whole line; skipped" in read_run(path).warnings[0]
     evolve(EvolveOptions(str(path), resume=True))
     output = capsys.readouterr().out
-    assert "00000005.npz: not a whole checkpoint" in output
+    assert "00000005.npz: damaged (its end is missing or changed); skipped" in output
     assert "statistics.jsonl:11: not a whole line; dropped" in output
     assert not list(path.rglob("*.partial"))
     assert_same_run(path, whole)
@@ -427,7 +430,7 @@ def test_a_damaged_meta_file_is_told_and_kept(whole, tmp_path, capsys, content):
     shutil.copytree(whole, path)
     (path / "meta.json").write_text(content)
     evolve(EvolveOptions(str(path), settings=("generations=6",), resume=True))
-    assert "meta.json: damaged; kept as meta.damaged" in capsys.readouterr().out
+    assert "; kept as meta.damaged, and begun again" in capsys.readouterr().out
     assert (path / "meta.damaged").read_text() == content
     assert len(json.loads((path / "meta.json").read_text())["starts"]) == 1
 
@@ -553,14 +556,17 @@ cli.main()
 def test_files_that_may_not_grow_are_told(tiny, whole, tmp_path):
     """The operating system itself refuses to write on: what was renamed before is whole."""
     path = tmp_path / "limited"
-    enough_to_begin = 50 + max((whole / name).stat().st_size for name in ("config.yaml", "meta.json"))
-    process = start_process(enough_to_begin, "evolve", tiny, "--out", path, code=LIMITED)
+    enough_to_begin = 300 + max((whole / name).stat().st_size for name in ("config.yaml", "meta.json"))
+    more = "generations=30"  # of which statistics grow larger than that
+    process = start_process(enough_to_begin, "evolve", tiny, "--out", path, "--set", more, code=LIMITED)
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 2, output
     assert f"{path}: cannot be written: File too large" in output
     assert "Traceback" not in output
-    evolve(EvolveOptions(str(tiny), out=str(path), resume=True))
-    assert_same_run(path, whole)
+    assert 0 < len(list((path / "lineage").iterdir())) < 29
+    evolve(EvolveOptions(str(tiny), (more,), out=str(path), resume=True))
+    evolve(EvolveOptions(str(tiny), (more,), out=str(tmp_path / "undisturbed")))
+    assert_same_run(path, tmp_path / "undisturbed")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write to read-only folders")
@@ -664,7 +670,8 @@ def test_a_run_of_failures_says_so(whole, tmp_path, monkeypatch):
     path = tmp_path / "failures"
     shutil.copytree(whole, path)
     rows = [json.loads(line) for line in (path / "statistics.jsonl").read_text().splitlines()]
-    text = "".join(json.dumps({**row, "best": None, "median": None}) + "\n" for row in rows)
+    failed = [{**row, "best": None, "median": None} for row in rows]
+    text = "".join(json.dumps({name: row[name] for name in row if name != "crc32"}) + "\n" for row in failed)
     (path / "statistics.jsonl").write_text(text)
     shutil.rmtree(path / "best")
     said = []
@@ -737,7 +744,12 @@ def test_plugins_travel_with_the_run(tmp_path):
     assert process.returncode == 2, output
     assert "plugin 'low_gravity' is not what it was" in output
     shutil.rmtree(home)
-    process = start_process("check", tmp_path / "run" / "best" / "seed-4.yaml", code=INTERRUPTED)
+    check = ["check", tmp_path / "run" / "best" / "seed-4.yaml"]
+    process = start_process(*check, code=INTERRUPTED)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 2, output
+    assert f"this needs the plugin low_gravity ({tmp_path / 'run' / 'plugins' / 'low_gravity.py'})" in output
+    process = start_process(*check, "--trust-plugins", code=INTERRUPTED)
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 0, output
     assert "seed-4.yaml: sound" in output
@@ -839,9 +851,11 @@ def test_checkpoints_hold_any_state(tmp_path):
         "half": jax.numpy.array([1.5, -2.0], jax.numpy.bfloat16),
         "nothing": (),
     }
-    save_checkpoint(tmp_path, 3, (state, jax.tree.map(lambda leaf: leaf, state)))
-    done, (first, _), skipped = load_checkpoint(tmp_path, jax.eval_shape(lambda: state), 2)
-    assert (done, skipped) == (3, [])
+    save_checkpoint(tmp_path, 3, (state, jax.tree.map(lambda leaf: leaf, state)), {"experiment": "this"})
+    found = load_checkpoint(tmp_path, jax.eval_shape(lambda: state), 2)
+    assert (found.generations, found.skipped) == (3, ())
+    assert found.label == {"generation": 3, "experiment": "this"}
+    first, _ = found.searches
     assert jax.tree.structure(first) == jax.tree.structure(state)
     np.testing.assert_array_equal(jax.random.bits(first.pop("key")), jax.random.bits(state.pop("key")))
     for one, other in zip(jax.tree.leaves(first), jax.tree.leaves(state), strict=True):
@@ -852,7 +866,7 @@ def test_checkpoints_hold_any_state(tmp_path):
 def test_a_measure_that_a_search_needs_must_be_known(climber):
     (climber.parent / "climber.py").write_text(CLIMBER.replace("travel_velocity", "travel_velosity"))
     with pytest.raises(UserError, match=r"ea: unknown measure 'travel_velosity'; did you mean 'travel_velocity'"):
-        load_experiment(climber)
+        load_experiment(climber, run_plugins=True)
 
 
 # Runs of older versions
@@ -867,9 +881,17 @@ def test_a_run_of_an_older_version_is_read_and_goes_on(tmp_path):
     title = (path / "best" / "seed-1.yaml").read_text().splitlines()[0]
     found = simulate(load_scene(path / "best" / "seed-1.yaml")).measures["relative_velocity"]
     assert found == pytest.approx(float(title.split()[-1]), rel=0.05)  # physics has become more exact since
+    assert not before.warnings
     evolve(EvolveOptions(str(path), settings=("generations=4",), resume=True))
     after = read_run(path)
     assert after.generations == 4
+    assert not after.warnings
+    label, _ = read_label(path / "checkpoints" / "00000004.npz")
+    assert label["experiment"] == read_settings(path).fingerprint  # from now on it is vouched for
+    config = path / "config.yaml"
+    config.write_text(config.read_text().replace("sigma: ", "sigma: 1"))
+    with pytest.raises(UserError, match="it was changed since the run began"):
+        evolve(EvolveOptions(str(path), settings=("generations=5",), resume=True))
     np.testing.assert_array_equal(after.best[:, :2], before.best)
     assert (np.diff(after.fitness, axis=1) >= 0).all()
     ids = lineage(path)["id"]

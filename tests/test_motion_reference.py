@@ -11,14 +11,14 @@ import json
 import jax
 import numpy as np
 import pytest
-from conftest import DATA, ROOT
+from conftest import ROOT
 
 from vsr.experiments.config import load
 from vsr.physics.engine import engine_of
 from vsr.scene import simulate
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
-FILE = DATA.parent / "motion.json"
+FILE = ROOT / "tests" / "data" / "motion.json"
 NEAR = 0.03
 """How far a voxel of 3 m may be from where it was [m]."""
 MOTION = json.loads(FILE.read_text())

@@ -685,7 +685,7 @@ def test_of_a_run_the_best_that_is_kept_is_shown(tmp_path):
     (run / "best" / "seed-1.yaml").unlink()
     second = read_sources([str(run)])[0]
     assert second.name == "walk, seed 0"
-    assert "of seed 1, which was better, that robot is not kept; seed 0 is shown" in (second.warning or "")
+    assert "of seed 1, which was better, that robot is not kept; seed 0 is shown" in second.warnings[0]
 
 
 def test_robots_of_the_same_name_are_distinguished_by_their_folders(tmp_path):

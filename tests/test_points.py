@@ -146,6 +146,17 @@ def test_force_actuation_draws_corners_in(dimension):
     assert ratios[0] < 0.99 < 1.01 < ratios[1]
 
 
+@dimensions
+def test_a_robot_cannot_swim_in_empty_space_by_force_actuation(dimension):
+    """Out of shape, because its voxels are driven in turns; with pulls of equal size its momentum was a tenth."""
+    model = assemble_body(body_of(dimension, actuation="force", max_force=500.0))
+    control = model.present * jnp.linspace(-1, 1, model.present.size).reshape(model.present.shape)
+    end = run(model, rest_state(model), time=0.1, substep=1 / 300, control=control)
+    pushing = (model.node_mass * jnp.sqrt((end.velocity**2).sum(-1))).sum()
+    assert float(pushing) > 1
+    assert np.abs(engine_of(model).momentum(model, end)).max() < 1e-4 * float(pushing)
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_sizes_are_those_of_the_deformed_voxel(seed):
     """A linear map of a square or cube changes its size by its determinant; a twist of two faces has a closed form."""

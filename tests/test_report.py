@@ -121,7 +121,7 @@ def written(run, quickly_compiled):
     """A whole page, with a robot that was simulated for it."""
     result = CliRunner().invoke(cli.main, ["report", str(run)])
     assert result.exit_code == 0, result.output
-    assert result.output == f"written to {run / 'report.html'}\n"
+    assert result.output.endswith(f"written to {run / 'report.html'}\n")  # after signs of life, if it takes long
     return (run / "report.html").read_text()
 
 
@@ -221,13 +221,16 @@ def test_damaged_files_are_reported(vsr, tmp_path, unmoving):
     (run / "meta.json").write_text("[]")
     result = vsr("torn")
     assert result.exit_code == 0, result.output
-    assert "00000003.npz: cannot be read" in result.output
-    assert "meta.json: damaged; versions, device and command of this run are not known" in result.output
+    assert "00000003.npz: damaged (" in result.output
+    assert (
+        "meta.json: damaged (this is not a JSON object); versions, device and command of this run are not known"
+        in result.output
+    )
     text = (run / "report.html").read_text()
     assert "meta.json: damaged" in text
     assert "bit for bit" not in text
     assert "on which device the run was made is not known" in text
-    assert "00000003.npz: cannot be read" in text
+    assert "00000003.npz: damaged (" in text
     assert "seed-0.yaml:1" in text
     assert "it has 3 ancestors" in text
     assert "does not say how it was made" in text

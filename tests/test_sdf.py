@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import trimesh
 
 from vsr.sdf import (
     Ball,
@@ -74,8 +75,6 @@ def test_a_sampled_shape_is_near_its_formula_and_nearer_on_a_finer_grid():
 
 
 def test_a_closed_mesh_is_sampled_and_an_open_one_refused():
-    trimesh = pytest.importorskip("trimesh")
-    pytest.importorskip("rtree", reason="trimesh needs rtree to find the nearest triangle")
     mesh = trimesh.creation.icosphere(subdivisions=3, radius=0.4)
     sampled = Sampled.of_mesh(mesh, 0.05, 0.15)
     place = points(200)

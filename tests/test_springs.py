@@ -157,3 +157,15 @@ def test_limits_belong_to_the_material():
     (first_x, first_y), (second_x, second_y) = pressure_forces(jnp.asarray(1.0), (2.0, 2.0, -2.0, 2.0))
     assert (float(first_x), float(first_y)) == (-1.0, -1.0)  # outwards from the lower left
     assert (float(second_x), float(second_y)) == (1.0, -1.0)  # and from the lower right
+
+
+def test_force_actuation_neither_pushes_nor_turns_a_voxel_out_of_shape():
+    """With pulls of equal size alone, a robot of one voxel swims in empty space."""
+    center, angle, *_ = random_pose(3)
+    still = (center, angle, np.zeros((4, 2)), np.zeros(4))
+    pulls = ours(Material(actuation="force", max_force=500.0), still, control=1.0)
+    springs = ours(Material(actuation="force", max_force=500.0), still, control=0.0)
+    force, torque = (driven - passive for driven, passive in zip(pulls, springs, strict=True))
+    np.testing.assert_allclose(force.sum(0), 0, atol=0.02)
+    assert np.abs(force).max() > 100
+    np.testing.assert_allclose((center[:, 0] * force[:, 1] - center[:, 1] * force[:, 0] + torque).sum(), 0, atol=0.05)

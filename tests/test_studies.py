@@ -176,7 +176,7 @@ def test_a_study_is_run_in_pieces(vsr, own, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["bodie"], "there is no study 'bodie'; did you mean 'body'?"),
+        (["bodie"], "bodie: there is no such file; did you mean 'body', which is shipped?"),
         (["body", "--scale", "papper"], "has no such scale; did you mean 'paper'?"),
         (["body", "--only", "5x6"], "--only 5x6: there is no such experiment; did you mean '5x5'?"),
         (["body", "--report", "--out", "nowhere"], "nowhere: there is no run in it"),
@@ -223,7 +223,7 @@ def test_claims_of_ones_own(vsr, own, tmp_path):
     text = OWN.replace("file: ", f"file: {own.parent}/") + "  - {type: modest, text: It is so}\nplugins: [my_claims]\n"
     file.write_text(text)
     try:
-        claim = load_study(file).study.claims[1]
+        claim = load_study(file, run_plugins=True).study.claims[1]
         assert claim.judge({}).evidence == "0 runs"
         assert "Nothing is promised." in vsr("list", "claims").output
     finally:

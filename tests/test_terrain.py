@@ -28,7 +28,9 @@ from vsr.terrain import (
     surface,
 )
 
-ALL = [kind(x=(0, 10, 20), y=(5, 0, 5)) if kind is Polyline else kind() for kind in TERRAINS.values() if not kind.in_3d]
+WHOLE = {"polyline": {"x": (0, 10, 20), "y": (5, 0, 5)}, "columns": {"heights": (1, 1, 2, 1)}}
+"""Fields that a ground cannot do without."""
+ALL = [kind(**WHOLE.get(name, {})) for name, kind in TERRAINS.items() if not kind.in_3d]
 
 
 def test_flat_ground_is_the_originals(original_voxel):
@@ -105,7 +107,11 @@ def test_positions_that_are_not_numbers_do_no_harm():
     assert bool(jnp.isfinite(height[2]))
 
 
-NEEDED = {Polyline: {"x": (0.0, 9.0), "y": (1.0, 0.0)}, Heights: {"heights": ((0.0, 1.0), (1.0, 0.0))}}
+NEEDED = {
+    Polyline: {"x": (0.0, 9.0), "y": (1.0, 0.0)},
+    Heights: {"heights": ((0.0, 1.0), (1.0, 0.0))},
+    TERRAINS["columns"]: {"heights": (1.0, 2.0)},
+}
 OTHER = {"x": (0.0, 8.0), "y": (2.0, 0.0), "heights": ((0.0, 1.0), (1.0, 2.0)), "spacing": 2.0, "start": (1.0, 2.0),
          "riser": 0.25}  # fmt: skip
 
@@ -119,7 +125,10 @@ def test_no_key_of_a_ground_is_without_meaning(kind):
     of_grains = set(Sand.model_fields) - set(Flat.model_fields) - {"depth"} if kind is Sand else set()
     for name, field in kind.model_fields.items():  # what grains are like is tested with them
         if name != "type" and name not in of_grains:
-            other = OTHER[name] if name in OTHER else 2 * field.default or field.default + 1
+            if name == "heights" and kind is TERRAINS["columns"]:
+                other = (2.0, 1.0)
+            else:
+                other = OTHER[name] if name in OTHER else 2 * field.default or field.default + 1
             assert any(not np.array_equal(*pair) for pair in zip(plain, arrays(**{name: other}), strict=True)), name
 
 

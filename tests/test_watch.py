@@ -21,7 +21,7 @@ from moving import moving_robot
 
 import vsr.cli as cli
 from vsr.experiments.numbers import count
-from vsr.experiments.runs import folder
+from vsr.experiments.runs import locks
 from vsr.experiments.watch import following
 from vsr.experiments.watch import portrait as portraits
 from vsr.experiments.watch.following import Follower
@@ -91,7 +91,9 @@ def test_a_line_that_is_being_written_is_left_for_later(run):
 
 def test_damaged_lines_are_left_out(run):
     (run / "statistics.jsonl").write_text('{"seed": 0, "gen\n' + statistics(0) + 'no line\n[]\n{"seed": 0}\n')
-    assert Follower(run).look()["generations"] == 1
+    state = Follower(run).look()
+    assert state["generations"] == 1
+    assert state["warnings"] == [f"{run / 'statistics.jsonl'}: lines 1, 4 to 6 are damaged and left out"]
 
 
 def test_a_run_that_goes_on_may_take_lines_back(run):
@@ -128,7 +130,7 @@ def test_a_lock_shows_whether_a_run_goes_on(run):
     add_generation(run, 0)
     with (run / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.is_being_written(run):
+        if not locks.is_being_written(run):
             pytest.skip("this computer does not list its locks")
         old(run)
         follower = Follower(run)

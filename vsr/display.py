@@ -6,7 +6,6 @@ loaded when a notebook first asks for a picture.
 
 from __future__ import annotations
 
-import logging
 import weakref
 from collections.abc import Callable
 from importlib import import_module
@@ -60,5 +59,7 @@ def _attempt(render: Callable[[], Any]) -> Any:
     try:
         return render()
     except Exception:
+        import logging  # here, for it would double the time that a command takes to hear its first Ctrl-C
+
         logging.getLogger(__name__).debug("cannot be shown", exc_info=True)
         return None

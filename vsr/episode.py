@@ -20,10 +20,11 @@ from vsr.compute.implementation import Implementation
 from vsr.controllers import Controller
 from vsr.environment import Environment
 from vsr.physics.engine import AnyModel, AnyState, engine_of
-from vsr.physics.failure import Failure, first_of
+from vsr.physics.failure import Failure, first_of, gravest
 from vsr.physics.telemetry import Telemetry
 from vsr.sensors import Sense, empty_memory, readings, remember
 from vsr.tasks import Locomotion, Summary, Task, has_left, place
+from vsr.tasks.gait import Gait, begin_gait, follow_gait
 from vsr.world import WorldModel, WorldState, advance, failure, touched, world_state
 
 MOST_CALLS_AT_ONCE = 128
@@ -126,6 +127,8 @@ class EpisodeState:
     """whether the task is over before its time, ()"""
     account: Any
     """what the task accumulates"""
+    gait: Gait | None = None
+    """how it walks; None if no measure asks for it"""
 
     @property
     def failed(self) -> Array:
@@ -167,6 +170,7 @@ def scenario_of(
 ) -> Scenario:
     """One robot on its ground, with what else moves there and whatever the task adds; without a task, locomotion."""
     task = Locomotion() if task is None else task
+    model = task.furnished(model)
     occupants = {**(occupants or {}), **task.occupants(model.present.ndim, model.mass.dtype)}
     return Scenario(WorldModel((model,), environment, occupants), schedule, task, senses)
 
@@ -198,6 +202,7 @@ def begin(scenario: Scenario, robot: AnyState, key: Array | None = None) -> Epis
         failure=first_of(engine_of(model).flaw(model), failure(world, first)),
         ended=jnp.zeros((), bool),
         account=scenario.task.begin(world, first),
+        gait=begin_gait(world, first, scenario.schedule.interval) if scenario.task.follows_gait else None,
     )
 
 
@@ -206,6 +211,15 @@ def observe(scenario: Scenario, state: EpisodeState) -> Array:
     if state.memory is None:
         raise ValueError("this scenario has no senses, so there is nothing to observe")
     return readings(scenario.senses, state.memory)
+
+
+def observe_task(scenario: Scenario, state: EpisodeState) -> tuple[Array, Array]:
+    """What the task shows to a learner, and which of the numbers are there, (numbers,) each.
+
+    There are as many numbers for all bodies of a grid: what a body does not have is 0 and masked out. EvoGym's tasks
+    have EvoGym's observations (docs/tasks.md); raises ValueError for a task that has none.
+    """
+    return scenario.task.observation(state.account, scenario.world, state.world)
 
 
 def step(scenario: Scenario, state: EpisodeState, action: Array) -> tuple[EpisodeState, Transition]:
@@ -265,6 +279,7 @@ def _summary(scenario: Scenario, first: EpisodeState, last: EpisodeState, total_
         failure=first_of(last.failure, _failure_at_the_end(scenario, last)),
         broken_springs=engine.broken_springs(model, last.world.robots[0]),
         ended=last.ended if scenario.task.needs_every_step else None,
+        gait=last.gait,
         account=last.account,
     )
 
@@ -327,16 +342,19 @@ def _moved(scenario: Scenario, state: EpisodeState, action: Array) -> EpisodeSta
     # Times are products, because sums of many steps would drift.
     time = (state.calls + 1).astype(model.mass.dtype) * schedule.interval
     world = replace(world, time=time)
-    memory = state.memory
+    memory, gait = state.memory, state.gait
+    felt = touched(scenario.world, world.occupants) if memory is not None or gait is not None else None
+    if gait is not None:
+        gait = follow_gait(gait, scenario.world, world, felt)
     if memory is not None:
         environment = scenario.world.environment
-        felt = touched(scenario.world, world.occupants)
         memory = remember(scenario.senses, model, environment, world.robots[0], memory, state.calls == 0, felt)
     return replace(
         state,
         world=world,
         action=action,
         memory=memory,
+        gait=gait,
         calls=state.calls + 1,
         height=state.height + seen.height.sum(),
         effort=state.effort + _effort(model, action),
@@ -360,20 +378,17 @@ def _advance(scenario: Scenario, world: WorldState, controls: Array, time_steps:
 
 def _failure(scenario: Scenario, state: EpisodeState, world: WorldState, seen: Telemetry) -> Array:
     """The first failure so far: of the robot at the end of some interval, or now of anything else."""
-    found = seen.failure.max()
+    found = gravest(seen.failure)
     if scenario.world.is_coupled:
-        found = jnp.maximum(found, failure(scenario.world, world))
+        found = gravest(jnp.stack([found, failure(scenario.world, world)]))
     return first_of(state.failure, found)
 
 
 def _failure_at_the_end(scenario: Scenario, last: EpisodeState) -> Array:
-    """What is looked for only in the last state: voxels that stayed inside out, and robots that are gone."""
-    model, environment, robot = scenario.model, scenario.world.environment, last.world.robots[0]
-    engine = engine_of(model)
-    size = engine.voxel_motion(model, environment, robot).size_ratio
-    inverted = ((size <= 0) & (model.present > 0)).any()
-    gone = has_left(environment.terrain, engine.center(model, robot), model.voxel_side)
-    return jnp.where(inverted, int(Failure.inverted), jnp.where(gone, int(Failure.left_world), 0))
+    """What is looked for only in the last state: robots that are gone."""
+    model, terrain = scenario.model, scenario.world.environment.terrain
+    gone = has_left(terrain, engine_of(model).center(model, last.world.robots[0]), model.voxel_side)
+    return jnp.where(gone, int(Failure.left_world), 0)
 
 
 def _runs_open_loop(scenario: Scenario, controller: Controller) -> bool:

@@ -1,4 +1,4 @@
-"""Things in a world besides the robot, as a researcher describes them: rigid ones of simple shapes, soft ones of voxels.
+"""Things in a world besides the robot, as a researcher describes them: rigid ones of simple shapes, soft of voxels.
 
 Rigid things are free, or fixed in space: fixed boxes are steps, walls, pegs and ceilings. How they move and touch is
 physics (vsr.physics.objects).

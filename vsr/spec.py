@@ -84,7 +84,7 @@ Seconds = Annotated[Real, Field(gt=0), BeforeValidator(_read_fraction, json_sche
 def unknown_names(names: Iterable[str], known: Iterable[str], what: str) -> PydanticCustomError:
     """The error for names that are in no registry, each with the nearest known one."""
     known = list(known)
-    text = "; ".join(f"unknown {what} '{name}'{suggest(name, known)}" for name in names)
+    text = "; ".join(f"unknown {what} '{clipped(name)}'{suggest(name, known)}" for name in names)
     return PydanticCustomError("unknown_name", "{text}", {"text": text})
 
 
@@ -94,9 +94,14 @@ def misfit(complaints: Sequence[tuple[tuple[str, ...], str]]) -> PydanticCustomE
     return PydanticCustomError("misfit", "{text}", {"text": text, "complaints": complaints})
 
 
+def clipped(text: str, most: int = 60) -> str:
+    """A text for a message, however long it is."""
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
 def suggest(name: str, known: Iterable[str]) -> str:
     """'; did you mean ...?' or the whole choice, to end an error message with."""
-    known = list(known)
+    name, known = clipped(name), list(known)
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.55)
     return f"; did you mean '{near[0]}'?" if near else f"; choose from {', '.join(known)}"
 

@@ -18,6 +18,7 @@ from vsr.compute.implementation import Implementation
 from vsr.environment import Environment
 from vsr.physics.coupled import advance_coupled, met
 from vsr.physics.engine import engine_of
+from vsr.physics.failure import gravest
 from vsr.physics.objects import ObjectMotion
 from vsr.physics.telemetry import Telemetry, through_intervals
 
@@ -129,6 +130,8 @@ def motion_of(world: WorldModel, state: WorldState, name: str) -> ObjectMotion:
 
 def failure(world: WorldModel, state: WorldState) -> Array:
     """What befell anything in the world, 0 if nothing did (vsr.physics.failure), ()."""
-    robots = [engine_of(model).failure(robot).max() for model, robot in zip(world.robots, state.robots, strict=True)]
+    robots = [
+        gravest(engine_of(model).failure(model, robot)) for model, robot in zip(world.robots, state.robots, strict=True)
+    ]
     others = [occupant.failure(state.occupants[name]) for name, occupant in world.occupants.items()]
-    return jnp.stack([*robots, *others]).max()
+    return gravest(jnp.stack([*robots, *others]))

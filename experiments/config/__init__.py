@@ -1,4 +1,8 @@
-"""Files to described objects and back, with every fault reported."""
+"""Files to described objects and back, with every fault reported.
+
+What a file names under `plugins` is code. It is run for those who give `run_plugins`, because they were asked to run
+the experiment or told to trust it; else what needs it stays unread (`vsr.experiments.config.unread`).
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,11 @@ import yaml
 from vsr.controllers import CONTROLLERS
 from vsr.experiments.config.check import check
 from vsr.experiments.config.overrides import override
-from vsr.experiments.config.plugins import load_plugins
+from vsr.experiments.config.plugins import learn_components, load_plugins, missing_plugins, named_plugins
 from vsr.experiments.config.problems import ConfigError, Problem, UserError
-from vsr.experiments.config.yaml_reader import Document, parse_yaml, read_yaml
+from vsr.experiments.config.unread import read_without
+from vsr.experiments.config.yaml_reader import parse_yaml, read_yaml
+from vsr.experiments.config.yaml_values import Document
 from vsr.experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
 from vsr.experiments.experiment import Experiment
 from vsr.scene import Scene
@@ -23,53 +29,74 @@ __all__ = [
     "ConfigError",
     "Problem",
     "UserError",
+    "dump_plain",
     "dump_yaml",
+    "evolves",
     "load",
     "load_experiment",
     "load_scene",
     "parse_experiment",
     "parse_scene",
+    "run_plugins_of",
 ]
 
 Described = TypeVar("Described", bound=Spec)
 
 
-def load_scene(path: str | Path) -> Scene:
+def load_scene(path: str | Path, *, run_plugins: bool = False) -> Scene:
     """The scene in a YAML or JSON file; raises ConfigError with every fault in it."""
-    return _described(read_yaml(path), Scene)
+    return _described(read_yaml(path), Scene, run_plugins)
 
 
-def load_experiment(path: str | Path, settings: Sequence[str] = (), swept: Sequence[str] = ()) -> Experiment:
+def load_experiment(
+    path: str | Path, settings: Sequence[str] = (), swept: Sequence[str] = (), *, run_plugins: bool = False
+) -> Experiment:
     """The experiment in a file, with values set over the file's (`path=value`); swept: those of one run of a sweep."""
     document = read_yaml(path)
     override(document, settings)
     override(document, swept, "--sweep")
-    return _described(document, Experiment)
+    return _described(document, Experiment, run_plugins)
 
 
-def load(path: str | Path, settings: Sequence[str] = ()) -> Scene | Experiment:
+def load(path: str | Path, settings: Sequence[str] = (), *, run_plugins: bool = False) -> Scene | Experiment:
     """Whatever a file describes: an experiment if the robot in it evolves or it names a search, else a scene."""
     document = read_yaml(path)
     override(document, settings)
-    return _described(document, Experiment if _evolves(document.data) else Scene)
+    if run_plugins:
+        load_plugins(document)  # first, as they may bring what evolves
+    return _described(document, Experiment if evolves(document.data) else Scene)
 
 
-def parse_scene(text: str, file: str = "<text>") -> Scene:
-    """The scene in a text."""
-    return _described(parse_yaml(text, file), Scene)
+def parse_scene(text: str, file: str = "<text>", *, run_plugins: bool = False) -> Scene:
+    """The scene in a text; file: beside which plugins are."""
+    return _described(parse_yaml(text, file), Scene, run_plugins)
 
 
-def parse_experiment(text: str, file: str = "<text>") -> Experiment:
-    """The experiment in a text."""
-    return _described(parse_yaml(text, file), Experiment)
+def parse_experiment(
+    text: str, file: str = "<text>", settings: Sequence[str] = (), *, run_plugins: bool = False
+) -> Experiment:
+    """The experiment in a text, with values set over the text's; file: beside which plugins are."""
+    document = parse_yaml(text, file)
+    override(document, settings)
+    return _described(document, Experiment, run_plugins)
 
 
-def _described(document: Document, kind: type[Described]) -> Described:
-    load_plugins(document)
+def run_plugins_of(path: str | Path) -> None:
+    """Run the plugins that a file names, so that it and all that goes with it can be read as a whole."""
+    load_plugins(read_yaml(path))
+
+
+def _described(document: Document, kind: type[Described], run_plugins: bool = False) -> Described:
+    if run_plugins:
+        load_plugins(document)
+    elif missing := missing_plugins(document):
+        return read_without(document, kind, missing)
+    elif named_plugins(document):
+        learn_components()  # of modules that are loaded, maybe by someone else
     return check(document, kind)
 
 
-def _evolves(data: Any) -> bool:
+def evolves(data: Any) -> bool:
     """Whether a document has what only an experiment has: a search, or a robot that is not settled."""
     if not isinstance(data, dict):
         return False
@@ -81,15 +108,24 @@ def _evolves(data: Any) -> bool:
         return True
     kind = controller.get("type") if isinstance(controller, dict) else controller
     without_weights = kind == "mlp" and "weights" not in (controller if isinstance(controller, dict) else {})
-    return without_weights or (kind in EVOLVED_CONTROLLERS and kind not in CONTROLLERS)
+    return without_weights or (isinstance(kind, str) and kind in EVOLVED_CONTROLLERS and kind not in CONTROLLERS)
 
 
 def dump_yaml(spec: Spec) -> str:
     """A description as YAML that reads back to the same description."""
-    return yaml.dump(spec.to_plain(), Dumper=_Dumper, sort_keys=False, default_flow_style=None, allow_unicode=True)
+    return dump_plain(spec.to_plain())
 
 
-class _Dumper(yaml.SafeDumper):
+def dump_plain(data: Any) -> str:
+    """Mappings, lists, numbers and text as YAML that reads back to the same."""
+    return yaml.dump(data, Dumper=_Dumper, sort_keys=False, default_flow_style=None, allow_unicode=True)
+
+
+_SafeDumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+"""libyaml's where PyYAML has it, which is several times as fast."""
+
+
+class _Dumper(_SafeDumper):
     """Quotes what the reader would take for a number but YAML 1.1 would not."""
 
 

@@ -9,18 +9,22 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 
 from vsr.experiments.config.problems import ConfigError, Problem
-from vsr.experiments.config.yaml_reader import Document
+from vsr.experiments.config.yaml_values import MOST_FAULTS, Document
 from vsr.spec import OneOf, Spec, suggest
 
 Described = TypeVar("Described", bound=Spec)
 Path = tuple[str | int, ...]
 
 
+MOST_LOOKED_AT = 1000
+"""Of the faults that pydantic finds."""
+
+
 def check(document: Document, kind: type[Described]) -> Described:
     """The object a document describes; raises ConfigError with every fault in it."""
     problems = list(document.problems)
     if not isinstance(document.data, dict):
-        given = "is empty" if document.data is None else f"holds {_show(document.data)}"
+        given = "is empty" if document.data is None else f"holds {shown(document.data)}"
         names = ", ".join(kind.model_fields)
         problems.append(Problem(document.file, f"the file {given}; it should have the keys {names}"))
         raise ConfigError(problems)
@@ -38,20 +42,23 @@ def _all_problems(document: Document, kind: type[Spec], error: ValidationError) 
     """Every fault, also those that other faults hide.
 
     What concerns several values at once is only checked where each of them is sound. So faulty values are taken out,
-    which leaves their defaults, and the rest is checked again until nothing new is found.
+    which leaves their defaults, and the rest is checked again until nothing new is found. What is then said where a
+    fault was told before is about these defaults, or the same with other numbers, and is left out.
     """
     problems: dict[Problem, None] = {}
     data, removed = copy.deepcopy(document.data), set()
+    told = {problem.path for problem in document.problems if _is_absent(data, problem.path)}
     while True:
         known = len(problems)
-        for fault in error.errors():
-            found = list(_problems(document, kind, dict(fault)))
+        for fault in _one_of_each_choice(document.data, error):
+            found = list(_problems(document, kind, fault))
             if not (fault["type"] == "missing" and found[0].path in removed):
-                problems.update(dict.fromkeys(found))
+                problems.update(dict.fromkeys(problem for problem in found if problem.path not in told))
             for problem in found:
-                removed.add(_remove(data, problem.path))
-        if len(problems) == known:
+                removed.add(_remove(data, problem.path[:-1] if "_tag_" in fault["type"] else problem.path))
+        if len(problems) == known or len(problems) >= MOST_FAULTS:
             return list(problems)
+        told |= {problem.path for problem in problems}
         try:
             kind.model_validate(data)
             return list(problems)
@@ -88,7 +95,7 @@ def _problems(document: Document, kind: type[Spec], fault: dict[str, Any]) -> It
 
 
 def _message(document: Document, kind: type[Spec], path: Path, fault: dict[str, Any], context: dict[str, Any]) -> str:
-    given = _show(fault["input"])
+    given = shown(fault["input"])
     match fault["type"]:
         case "missing":
             return "missing; it has no default"
@@ -96,7 +103,7 @@ def _message(document: Document, kind: type[Spec], path: Path, fault: dict[str, 
             return _unknown_key(document, kind, path)
         case "union_tag_invalid":
             tags = [tag.strip("' ") for tag in context["expected_tags"].split(",")]
-            return f"unknown type '{context['tag']}'{suggest(context['tag'], tags)}"
+            return f"unknown type {shown(fault['input']['type'])}{suggest(context['tag'], tags)}"
         case "union_tag_not_found":
             return f"missing key type; choose from {', '.join(_choices(_field_at(kind, document.data, path)))}"
         case "literal_error" | "enum":
@@ -111,6 +118,10 @@ def _message(document: Document, kind: type[Spec], path: Path, fault: dict[str, 
                 "; put a shape of digits in quotes" if path[-1] == "shape" and isinstance(fault["input"], int) else ""
             )
             return f"{given} given; it should be a list{hint}"
+        case "too_short":
+            return f"{given} given; it should have at least {_items(context['min_length'])}"
+        case "too_long":
+            return f"{len(fault['input']):,} given; it should have at most {_items(context['max_length'])}"
         case "value_error":
             return str(context["error"])
         case "unknown_name":
@@ -138,6 +149,10 @@ def _choices(annotations: Iterable[Any]) -> Mapping[str, type[BaseModel]]:
     return next((item.registry for item in annotations if isinstance(item, OneOf)), {})
 
 
+def _items(number: int) -> str:
+    return f"{number:,} item{'' if number == 1 else 's'}"
+
+
 def _nearest(given: Any, allowed: list[str]) -> str:
     hint = suggest(str(given), allowed)
     return hint if "did you mean" in hint else ""
@@ -147,13 +162,63 @@ def _lower_first(text: str) -> str:
     return text[:1].lower() + text[1:]
 
 
-def _show(value: Any) -> str:
-    text = repr(value) if not isinstance(value, bool | None) else str(value).lower().replace("none", "nothing")
+def shown(value: Any) -> str:
+    """A value for people, in at most 60 characters, however much of it there is."""
+    text = str(value).lower().replace("none", "nothing") if isinstance(value, bool | None) else _beginning(value, 61)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _path_in_data(data: Any, loc: tuple[str | int, ...], keep_last: bool) -> Path:
-    """A fault's location without pydantic's own words (names of union members)."""
+def _beginning(value: Any, most: int) -> str:
+    """As `repr` writes it, or the beginning of that: at least the first characters, as many as asked for."""
+    if isinstance(value, str):
+        return repr(value[:most])
+    if not isinstance(value, list | dict):
+        return repr(value)
+    text = ""
+    for item in value:
+        if len(text) >= most:
+            return text
+        before = ", " if text else "{" if isinstance(value, dict) else "["
+        key = f"{_beginning(item, most)}: " if isinstance(value, dict) else ""
+        text += before + key + _beginning(value[item] if isinstance(value, dict) else item, most)
+    return (text or ("{" if isinstance(value, dict) else "[")) + ("}" if isinstance(value, dict) else "]")
+
+
+def _one_of_each_choice(data: Any, error: ValidationError) -> list[dict[str, Any]]:
+    """All faults; of a value that may be of several kinds, those of the kind that it is nearest to.
+
+    pydantic tells what is wrong with it as each of them. The nearest is the one whose first fault lies deepest; of
+    several, the one with the fewest faults.
+    """
+    faults = [dict(fault) for fault in error.errors(include_url=False)[:MOST_LOOKED_AT] if not _is_echo(dict(fault))]
+    kinds: dict[Path, dict[str, list[int]]] = {}  # where, as what, and how deep inside each fault lies
+    choices: list[list[tuple[Path, str]]] = []
+    for fault in faults:
+        words: list[tuple[Path, str]] = []
+        path = _path_in_data(data, fault["loc"], keep_last=fault["type"] == "missing", words=words)
+        for where, word in words:
+            kinds.setdefault(where, {}).setdefault(word, []).append(len(path) - len(where))
+        choices.append(words)
+    nearest = {
+        where: max(known, key=lambda word: (min(known[word]), -len(known[word]))) for where, known in kinds.items()
+    }
+    return [
+        fault
+        for fault, words in zip(faults, choices, strict=True)
+        if all(nearest[where] == word for where, word in words)
+    ]
+
+
+def _is_echo(fault: dict[str, Any]) -> bool:
+    """Whether a list is called too short only because its faulty items do not count."""
+    given, context = fault["input"], fault.get("ctx", {})
+    return fault["type"] == "too_short" and isinstance(given, list | dict) and len(given) >= context["min_length"]
+
+
+def _path_in_data(
+    data: Any, loc: tuple[str | int, ...], keep_last: bool, words: list[tuple[Path, str]] | None = None
+) -> Path:
+    """A fault's location without pydantic's own words (names of union members); these are added to `words`."""
     path: list[str | int] = []
     met = False  # whether the name of the member at hand was met; a key of it may be called the same
     for position, key in enumerate(loc):
@@ -167,6 +232,8 @@ def _path_in_data(data: Any, loc: tuple[str | int, ...], keep_last: bool) -> Pat
         elif isinstance(data, list) and isinstance(key, int) and key < len(data):
             data, met = data[key], False
         elif not (keep_last and position == len(loc) - 1):
+            if words is not None:
+                words.append((tuple(path), str(key)))
             continue
         path.append(key)
     return tuple(path)
@@ -176,6 +243,14 @@ def _value_at(data: Any, path: Path) -> Any:
     for key in path:
         data = data[key]
     return data
+
+
+def _is_absent(data: Any, path: Path) -> bool:
+    """Whether nothing stands at a path, as where a value could not be read."""
+    try:
+        return _value_at(data, path) is None
+    except (KeyError, IndexError, TypeError):
+        return True
 
 
 def _model_at(kind: type[BaseModel], data: Any, path: Path) -> type[BaseModel] | None:

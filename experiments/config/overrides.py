@@ -6,13 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from vsr.experiments.config.problems import ConfigError, Problem, UserError
-from vsr.experiments.config.yaml_reader import Document, parse_yaml
+from vsr.experiments.config.yaml_reader import parse_yaml
+from vsr.experiments.config.yaml_values import DEEPEST, Document
+
+LONGEST_SHOWN = 120
+"""Characters of a setting in messages."""
 
 
 def override(document: Document, settings: Sequence[str], option: str = "--set") -> None:
     """Put every `path=value` into a document; a value is written as in YAML. option: by which they were given."""
     for setting in settings:
-        words = f"{option} {setting}"
+        words = f"{option} {setting if len(setting) <= LONGEST_SHOWN else setting[: LONGEST_SHOWN - 3] + '...'}"
         path, value = _read(setting, words)
         _put(document, path, value, words)
 
@@ -22,7 +26,12 @@ def _read(setting: str, words: str) -> tuple[list[str], Any]:
     path = dotted.strip().split(".")
     if not equals or not all(path):
         raise UserError(f"{words}: write it as path=value, for example --set ea.n_pop=100")
-    return path, parse_yaml(text, words).data
+    if len(path) > DEEPEST:
+        raise UserError(f"{words}: a path of {len(path):,} names; at most {DEEPEST}")
+    read = parse_yaml(text, words)
+    if read.problems:
+        raise ConfigError(read.problems)
+    return path, read.data
 
 
 def _put(document: Document, path: list[str], value: Any, words: str) -> None:

@@ -2,7 +2,8 @@
 
 A plugin adds to a registry when it is imported, for example `vsr.terrain.TERRAINS["moon"] = Moon`. Modules are looked
 for beside the file that names them, in the run folder that file belongs to, in the current folder, and where Python
-looks.
+looks. Importing runs them, so that it is done only for those who ask for it; everyone else gets by with what is loaded
+already (`vsr.experiments.config.unread`).
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib
+import importlib.machinery
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
+from vsr.experiments.config.parts import part_reader
 from vsr.experiments.config.problems import ConfigError, UserError
-from vsr.experiments.config.yaml_reader import Document
+from vsr.experiments.config.yaml_values import Document
 from vsr.experiments.encodings import EvolvedRobot
 from vsr.experiments.experiment import Experiment
 from vsr.scene import Robot, Scene, World
@@ -27,16 +30,12 @@ PLUGINS_FOLDER = "plugins"
 
 def load_plugins(document: Document) -> None:
     """Import what a document names under `plugins`; raises ConfigError if that cannot be done."""
-    names = document.data.get("plugins") if isinstance(document.data, dict) else None
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        return  # absent or malformed, which is reported when the document is checked
-    with _search(Path(document.file).resolve().parent):
+    names, beside = named_plugins(document), _folder(document)
+    with _search(beside):
         for index, name in enumerate(names):
-            try:
-                importlib.import_module(name)
-            except Exception as error:
-                problem = document.problem(_reason(name, error), ("plugins", index))
-                raise ConfigError([problem]) from error
+            fault = _another(name, beside) or _import(name)
+            if fault is not None:
+                raise ConfigError([document.problem(fault, ("plugins", index))])
     if names:
         learn_components()
 
@@ -45,12 +44,33 @@ def import_plugins(names: Sequence[str]) -> None:
     """Import modules named on the command line; raises UserError if that cannot be done."""
     with _search(Path.cwd()):
         for name in names:
-            try:
-                importlib.import_module(name)
-            except Exception as error:
-                raise UserError(f"--plugin {name}: {_reason(name, error)}") from error
+            fault = _import(name)
+            if fault is not None:
+                raise UserError(f"--plugin {name}: {fault}")
     if names:
         learn_components()
+
+
+def named_plugins(document: Document) -> list[str]:
+    """What a document names under `plugins`; nothing if that is malformed, which is reported when it is checked."""
+    names = document.data.get("plugins") if isinstance(document.data, dict) else None
+    return names if isinstance(names, list) and all(isinstance(name, str) for name in names) else []
+
+
+def missing_plugins(document: Document) -> dict[str, Path | None]:
+    """The plugins of a document that this process has not run, with their files where these are known."""
+    beside = _folder(document)
+    return {
+        name: _file_of(name, beside)
+        for name in named_plugins(document)
+        if name not in sys.modules or _another(name, beside) is not None
+    }
+
+
+def plugin_files(document: Document) -> list[Path]:
+    """What would be run for a document, as far as it is found beside it, in its run folder or in the current one."""
+    found = (_file_of(name, _folder(document)) for name in named_plugins(document))
+    return [file for file in found if file is not None]
 
 
 def plugin_modules(names: Sequence[str]) -> list[ModuleType]:
@@ -68,20 +88,60 @@ def learn_components() -> None:
     """Make descriptions accept what was registered since they were defined."""
     for description in (Robot, World, Scene, EvolvedRobot, Experiment):
         description.model_rebuild(force=True)
+    part_reader.cache_clear()
 
 
-def _reason(name: str, error: Exception) -> str:
-    if isinstance(error, ModuleNotFoundError) and error.name in (name, name.split(".")[0]):
-        return f"there is no module '{name}' beside the file, in the current folder or among the installed packages"
-    return f"plugin '{name}' failed on import: {type(error).__name__}: {error}"
+def _import(name: str) -> str | None:
+    """Run a module; returns why that was not possible. Ctrl-C is not its fault."""
+    try:
+        importlib.import_module(name)
+        return None
+    except KeyboardInterrupt:
+        raise
+    except SystemExit as error:
+        code = "" if error.code is None else repr(error.code)
+        return f"plugin '{name}' ends the program on import (sys.exit({code}))"
+    except BaseException as error:  # whatever a stranger's module raises
+        if isinstance(error, ModuleNotFoundError) and error.name in (name, name.split(".")[0]):
+            return f"there is no module '{name}' beside the file, in the current folder or among the installed packages"
+        return f"plugin '{name}' failed on import: {type(error).__name__}: {error}"
+
+
+def _another(name: str, beside: Path) -> str | None:
+    """Of a plugin that is loaded and is not the one a file in the folder `beside` means: what to say of it."""
+    module, meant = sys.modules.get(name.split(".")[0]), _file_of(name, beside)
+    loaded = Path(getattr(module, "__file__", None) or "")
+    if meant is None or not loaded.is_file() or loaded.read_bytes() == meant.read_bytes():
+        return None
+    return f"another plugin '{name}' is loaded ({loaded}) than {meant}; give such files one at a time"
+
+
+def _file_of(name: str, beside: Path) -> Path | None:
+    """Where a plugin of a file in the folder `beside` lies; None where only Python knows. Nothing is run."""
+    importlib.invalidate_caches()
+    try:
+        found = importlib.machinery.PathFinder.find_spec(name.split(".")[0], list(map(str, _folders(beside))))
+    except (ImportError, ValueError):
+        return None
+    origin = Path(found.origin) if found is not None and found.origin else None
+    return origin if origin is not None and origin.is_file() else None
+
+
+def _folder(document: Document) -> Path:
+    return Path(document.file).resolve().parent
+
+
+def _folders(beside: Path) -> list[Path]:
+    """Where Python does not look, and plugins of a file in the folder `beside` may be."""
+    places = [beside, *(folder / PLUGINS_FOLDER for folder in (beside, beside.parent)), Path.cwd()]
+    return [folder for folder in places if folder.is_dir()]
 
 
 @contextlib.contextmanager
 def _search(beside: Path) -> Iterator[None]:
     """While it is open, Python also looks where the plugins of a file in the folder `beside` may be."""
-    folders = [beside, *(folder / PLUGINS_FOLDER for folder in (beside, beside.parent)), Path.cwd()]
     before = list(sys.path)
-    sys.path[:0] = [str(folder) for folder in folders if folder.is_dir()]
+    sys.path[:0] = map(str, _folders(beside))
     try:
         yield
     finally:

@@ -22,6 +22,10 @@ class Problem:
         return ": ".join(part for part in (where, dotted, self.message) if part)
 
 
+MOST_TOLD = 50
+"""Faults of a file that are printed; of more it is said how many there are."""
+
+
 class UserError(Exception):
     """Something the user can mend. The command line prints it without a traceback and exits with the code."""
 
@@ -35,4 +39,6 @@ class ConfigError(UserError):
 
     def __init__(self, problems: list[Problem]):
         self.problems = problems
-        super().__init__("\n".join(map(str, problems)))
+        more = len(problems) - MOST_TOLD
+        lines = [*map(str, problems[:MOST_TOLD]), *([f"and {more:,} more faults"] if more > 0 else [])]
+        super().__init__("\n".join(lines))

@@ -2,63 +2,46 @@
 
 PyYAML's own reading follows YAML 1.1: it turns `no` into false, leaves `1e-3` as text and lets the last of two equal
 keys win. Here plain values follow the YAML 1.2 core schema, keys are always text, and a repeated key is a fault.
+
+Files may come from anyone, so what a text can grow to is bounded: its size, how many values it holds with those that
+aliases repeat, how deep they are nested, how long names and numbers are. libyaml does the scanning where PyYAML has it.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from vsr.experiments.config.problems import ConfigError, Problem
+from vsr.experiments.config.yaml_values import Builder, Document
 
-_INTEGER = re.compile(r"[-+]?[0-9]+")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_WORDS = {
-    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
-    **dict.fromkeys(("true", "True", "TRUE"), True),
-    **dict.fromkeys(("false", "False", "FALSE"), False),
-    **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
-    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf"), float("inf")),
-    "-.inf": float("-inf"),
-}
+MOST_BYTES = 32 * 2**20
+"""Of a file."""
+MOST_TAG_DIRECTIVES = 10
+"""libyaml compares each with all others."""
 
-
-@dataclass
-class Document:
-    """A file's content and where each part of it stands."""
-
-    file: str
-    data: Any
-    lines: dict[tuple[str | int, ...], int] = field(default_factory=dict)
-    """line of the key or item at each path, from 1"""
-    problems: list[Problem] = field(default_factory=list)
-    """faults that did not stop the reading"""
-    settings: dict[tuple[str | int, ...], str] = field(default_factory=dict)
-    """the words of the command line that set the value at a path"""
-
-    def line_of(self, path: tuple[str | int, ...]) -> int | None:
-        """Line of the path or of its nearest ancestor that is in the file."""
-        while path and path not in self.lines:
-            path = path[:-1]
-        return self.lines.get(path)
-
-    def problem(self, message: str, path: tuple[str | int, ...]) -> Problem:
-        """A fault at a path, reported where the user wrote it."""
-        for length in range(len(path), 0, -1):
-            if path[:length] in self.settings:
-                return Problem(self.settings[path[:length]], message, None, path)
-        return Problem(self.file, message, self.line_of(path), path)
+_Scanner: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_WORDY = 20_000
+"""Characters up to which a text with a fault is scanned again by PyYAML itself, which words faults better."""
 
 
 def read_yaml(path: str | Path) -> Document:
     """Read a file; raises ConfigError if it cannot be read at all."""
+    return parse_yaml(read_text(path), str(path))
+
+
+def read_text(path: str | Path) -> str:
+    """What a file holds; raises ConfigError if it is no text, or too much of it."""
     file = str(path)
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        with Path(path).open("rb") as opened:
+            content = opened.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise ConfigError([Problem(file, f"larger than {MOST_BYTES >> 20} MiB, the most that is read")])
+        return content.decode("utf-8")
     except FileNotFoundError:
         raise ConfigError([Problem(file, "there is no such file")]) from None
     except IsADirectoryError:
@@ -67,63 +50,37 @@ def read_yaml(path: str | Path) -> Document:
         raise ConfigError([Problem(file, "this is not a text file (UTF-8)")]) from None
     except OSError as error:
         raise ConfigError([Problem(file, f"cannot be read: {error.strerror}")]) from None
-    return parse_yaml(text, file)
+    except ValueError as error:  # a name that no file can have
+        raise ConfigError([Problem(_printable(file), f"cannot be read: {error}")]) from None
 
 
 def parse_yaml(text: str, file: str = "<text>") -> Document:
-    """Read a text; raises ConfigError if it is not YAML."""
+    """Read a text; raises ConfigError if it is not YAML, or too much of it."""
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        text.encode()
+    except UnicodeEncodeError:  # as of bytes of the command line that are no UTF-8
+        raise ConfigError([Problem(_printable(file), "this is not text (UTF-8)")]) from None
+    text = text.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")
+    if len(re.findall("^%TAG", text, re.MULTILINE)) > MOST_TAG_DIRECTIVES:
+        raise ConfigError([Problem(file, f"more than {MOST_TAG_DIRECTIVES} %TAG directives; none is needed")])
+    try:
+        return Builder(file).build(text, _Scanner)
     except yaml.YAMLError as error:
-        raise ConfigError([_syntax_problem(file, error)]) from None
-    document = Document(file, None)
-    if root is not None:
-        document.data = _construct(root, (), document, ())
-    return document
+        fault = error
+    if len(text) <= _WORDY:
+        try:
+            Builder(file).build(text, yaml.SafeLoader)
+        except yaml.YAMLError as error:
+            fault = error
+    raise ConfigError([_syntax_problem(file, text, fault)])
 
 
-def _syntax_problem(file: str, error: yaml.YAMLError) -> Problem:
-    mark = getattr(error, "problem_mark", None)
+def _syntax_problem(file: str, text: str, error: yaml.YAMLError) -> Problem:
+    mark, position = getattr(error, "problem_mark", None), getattr(error, "position", None)
     reason = getattr(error, "problem", None) or str(error).splitlines()[0]
-    return Problem(file, f"this is not valid YAML: {reason}", mark.line + 1 if mark else None)
+    line = mark.line + 1 if mark else None if position is None else text.count("\n", 0, position) + 1
+    return Problem(file, f"this is not valid YAML: {reason}", line)
 
 
-def _construct(node: yaml.Node, path: tuple[str | int, ...], document: Document, parents: tuple[yaml.Node, ...]) -> Any:
-    document.lines.setdefault(path, node.start_mark.line + 1)
-    if node in parents:
-        document.problems.append(Problem(document.file, "an anchor contains itself", document.lines[path], path))
-        return None
-    inside = (*parents, node)
-    if isinstance(node, yaml.ScalarNode):
-        return _scalar(node)
-    if isinstance(node, yaml.SequenceNode):
-        return [_construct(item, (*path, index), document, inside) for index, item in enumerate(node.value)]
-    assert isinstance(node, yaml.MappingNode)
-    mapping: dict[str, Any] = {}
-    for key_node, value_node in node.value:
-        line = key_node.start_mark.line + 1
-        key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
-        if key is None:
-            document.problems.append(Problem(document.file, "a key must be a single word", line, path))
-            continue
-        here = (*path, key)
-        if key in mapping:
-            first = document.lines[here]
-            document.problems.append(Problem(document.file, f"given twice; first on line {first}", line, here))
-            continue
-        document.lines[here] = line
-        mapping[key] = _construct(value_node, here, document, inside)
-    return mapping
-
-
-def _scalar(node: yaml.ScalarNode) -> Any:
-    text = node.value
-    if node.style is not None:
-        return text
-    if text in _WORDS:
-        return _WORDS[text]
-    if _INTEGER.fullmatch(text):
-        return int(text)
-    if _FLOAT.fullmatch(text):
-        return float(text)
-    return text
+def _printable(name: str) -> str:
+    return name.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")

@@ -10,8 +10,9 @@ from jax import Array
 from pydantic import Field, field_validator, model_validator
 
 from vsr.body import Body, Group, Material
+from vsr.body.kinds import KINDS
 from vsr.body.masses import Masses, impossible, usual_masses
-from vsr.body.shape import EMPTY_SYMBOLS, leaks, misfits
+from vsr.body.shape import EMPTY_SYMBOLS, leaks, misfits, usual_of, wrong_side
 from vsr.experiments.encodings.base import BodyEncoding, Range, Symbol, uniform
 from vsr.experiments.encodings.connectivity import strongest_material
 from vsr.physics.engine import ENGINES
@@ -28,7 +29,11 @@ PASSIVE_AND_ACTIVE = {
 """The paper's four: hard, soft, and two that are driven apart by the controller (paper 004, section 3.1)."""
 OF_POINTS = {**PASSIVE_AND_ACTIVE, "s": Material(spring_frequency=5.0, scaffolding=(Group.edges, Group.face_diagonals))}
 """The same four with springs between points."""
-PAPER_MATERIALS: dict[Any, dict[str, Material]] = {"squares": PASSIVE_AND_ACTIVE, "points": OF_POINTS}
+PAPER_MATERIALS: dict[Any, dict[str, Material]] = {
+    "squares": PASSIVE_AND_ACTIVE,
+    "points": OF_POINTS,
+    "evogym": KINDS["evogym"],
+}
 
 
 class FixedBody(Body, BodyEncoding):
@@ -86,8 +91,9 @@ class _EvolvedBody(Spec, BodyEncoding):
         grid = data.get("grid")
         usual = usual_masses(len(grid) if isinstance(grid, list | tuple) and len(grid) == 3 else 2)
         masses = data.get("masses", usual)
-        usual_materials = {"materials": PAPER_MATERIALS[masses]} if masses in PAPER_MATERIALS else {}
-        return {"masses": masses, **usual_materials, **data}
+        known = isinstance(masses, str) and masses in PAPER_MATERIALS
+        usual_materials = {"materials": PAPER_MATERIALS[masses]} if known else {}
+        return {"masses": masses, **usual_of(masses), **usual_materials, **data}
 
     @field_validator("materials")
     @classmethod
@@ -100,7 +106,7 @@ class _EvolvedBody(Spec, BodyEncoding):
     def _fits(self) -> _EvolvedBody:
         if text := impossible(self.masses, len(self.grid)):
             raise ValueError(text)
-        wrong = misfits(self.materials, self.masses, len(self.grid))
+        wrong = [*misfits(self.materials, self.masses, len(self.grid)), *wrong_side(self.masses, self.voxel_side)]
         if wrong:
             raise misfit(wrong)
         return self

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import shlex
-import shutil
 import threading
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 import jax.numpy as jnp
 import numpy as np
 
 from vsr.experiments.config import load_experiment
-from vsr.experiments.config.plugins import digests, plugin_modules
+from vsr.experiments.config.plugins import digests, plugin_files, plugin_modules
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.console import say
+from vsr.experiments.config.yaml_values import Document
+from vsr.experiments.console import Pulse, busy, say
 from vsr.experiments.devices import check_implementation, keeping_compiled_programs, prepare
 from vsr.experiments.evolve.coordinator import Leader, check_same_command, ending_together, follow
 from vsr.experiments.evolve.display import Display, Progress, open_display
@@ -32,16 +32,20 @@ from vsr.experiments.evolve.generation import (
 from vsr.experiments.experiment import Experiment, grid_name
 from vsr.experiments.hosts.collectives import noticing_loss
 from vsr.experiments.hosts.launch import Launch, find_launch
-from vsr.experiments.numbers import count
+from vsr.experiments.numbers import clock, count
 from vsr.experiments.runs import Run, RunFolder, check_same_experiment, is_free, is_run, read_run
-from vsr.experiments.runs.folder import CONFIG, META, reporting_write_faults
+from vsr.experiments.runs.folder import Standing, check_run
 from vsr.experiments.runs.meta import describe_start, differences
 from vsr.experiments.runs.ranks import middle
+from vsr.experiments.runs.settings import CONFIG, read_meta, read_settings
 from vsr.experiments.runs.stats import GenerationStats, gathered
-from vsr.experiments.stopping import stopping_politely
+from vsr.experiments.shipped import EXPERIMENT, find_config, source_of
+from vsr.experiments.stopping import EXIT_CODE, if_stopped, leave_if_asked, stopping_politely
 from vsr.scene import precision
 
 CURVE = "fitness.png"
+SECONDS_OF_PATIENCE = 30.0
+"""How long a generation may take, after the first, before it is said that it is at work."""
 LOOK_AGAIN = 0.01
 """How often the host looks whether a generation is done or the user asked to stop [s]."""
 
@@ -84,7 +88,7 @@ class _Stop(Exception):
 class Stopped(UserError):
     """The user has stopped a run; all of it is saved."""
 
-    exit_code = 130  # as shells have it for Ctrl-C
+    exit_code = EXIT_CODE
     leave_at_once = True  # rather than wait for a generation that nobody needs any more
 
 
@@ -94,11 +98,13 @@ def evolve(options: EvolveOptions) -> Path | None:
     if launch is None:
         experiment, path = read_options(options)
         prepare(options.device)
-        _evolve(experiment, path, options.resume)
+        _evolve(experiment, path, options)
     else:
         path = _evolve_together(options, launch)
     if path is not None:
-        _conclude(path, options.report)
+        with if_stopped(f"the run is whole, its report was left out; to write it: vsr report {shlex.quote(str(path))}"):
+            leave_if_asked()
+            _conclude(path, options.report)
     return path
 
 
@@ -120,14 +126,14 @@ def _evolve_together(options: EvolveOptions, launch: Launch) -> Path | None:
         else:
             experiment, path = read_options(options)
             leader = Leader(experiment, str(_config_file(options)), at_work)
-            _evolve(experiment, path, options.resume, leader)
+            _evolve(experiment, path, options, leader)
     return path
 
 
 def read_options(options: EvolveOptions) -> tuple[Experiment, Path]:
     """The experiment with everything written out, and where its run goes; all that can be wrong is reported here."""
-    given = Path(options.config)
-    experiment = load_experiment(_config_file(options), options.all_settings()).resolved()
+    given = _given(options)
+    experiment = _experiment(options).resolved()
     path = Path(options.out) if options.out else given if is_run(given) else Path("runs") / given.stem
     if is_run(path):
         if not options.resume:
@@ -138,14 +144,38 @@ def read_options(options: EvolveOptions) -> tuple[Experiment, Path]:
     return experiment, path
 
 
+def _say_what_is_run(run: Path) -> None:
+    """Name the code that a run folder brings along: whoever goes on with somebody else's run should know."""
+    plugins = list(read_settings(run).experiment.plugins)
+    for file in plugin_files(Document(str(run / CONFIG), {"plugins": plugins})):
+        if file.is_relative_to(run.resolve()):
+            say(f"running the plugin {file}, which the run brings along")
+
+
+def _given(options: EvolveOptions) -> Path:
+    """The file, maybe a shipped one, or the run."""
+    return find_config(options.config, EXPERIMENT, folders=True)
+
+
+def _experiment(options: EvolveOptions) -> Experiment:
+    """Of a file, or of a run, whichever of its files has it."""
+    given, settings = _given(options), options.all_settings()
+    if not given.is_dir():
+        return load_experiment(given, settings, run_plugins=True)
+    check_run(given)
+    _say_what_is_run(given)
+    return read_settings(given, settings, run_plugins=True).experiment
+
+
 def _config_file(options: EvolveOptions) -> Path:
-    given = Path(options.config)
+    given = _given(options)
     return given / CONFIG if is_run(given) else given
 
 
-def _evolve(experiment: Experiment, path: Path, resume: bool, leader: Leader | None = None) -> None:
+def _evolve(experiment: Experiment, path: Path, options: EvolveOptions, leader: Leader | None = None) -> None:
     check_implementation(experiment.physics)
-    with precision(experiment.physics.precision):  # what cannot be built is said before there is a folder
+    # What cannot be built is said before there is a folder. A bed of sand takes a while to settle.
+    with precision(experiment.physics.precision), busy("building the world"):
         experiment.world.occupants(
             experiment.robot.body, experiment.schedule(), jnp.dtype(experiment.physics.precision)
         )
@@ -154,12 +184,14 @@ def _evolve(experiment: Experiment, path: Path, resume: bool, leader: Leader | N
     began = time.monotonic()
     try:
         with precision(experiment.physics.precision), stopping_politely() as stop:
-            done, searches = _open(folder, resume, display)
+            done, searches = _open(folder, options, display)
             if done == experiment.generations:
                 display.say(f"{path}: already finished, {count(done)} generations")
-            else:
-                display.say(f"{_describe(experiment)}; compiling")
-                evolution = _compile(experiment, path, stop, leader)
+                return
+            display.say(f"{_describe(experiment)}; compiling")
+            with if_stopped(f"ended at once; what was saved before is whole: to go on, vsr evolve {path} --resume"):
+                with busy("compiling"):
+                    evolution = _compile(experiment, path, stop, leader)
                 _note_compilation(folder, time.monotonic() - began)
                 display.say(f"compiled in {time.monotonic() - began:.1f} s; the run is in {path}")
                 _go_on(evolution, folder, searches or evolution.start(), done, display, stop, leader)
@@ -168,50 +200,49 @@ def _evolve(experiment: Experiment, path: Path, resume: bool, leader: Leader | N
         folder.close()
 
 
-def _open(folder: RunFolder, resume: bool, display: Display) -> tuple[int, SearchStates | None]:
+def _open(folder: RunFolder, options: EvolveOptions, display: Display) -> tuple[int, SearchStates | None]:
     """Generations done and the searches there, None for the beginning."""
     experiment = folder.experiment
     plugins = plugin_modules(experiment.plugins)
-    if not (resume and is_run(folder.path)):
-        if resume:
+    if not (options.resume and is_run(folder.path)):
+        if options.resume:
             display.say(f"{folder.path}: there is no run to go on with; starting one")
-        meta = {"seeds": list(experiment.seeds), "plugins": digests(plugins), "starts": [describe_start(0)]}
-        folder.create(meta, plugins)
+        source = source_of(_config_file(options))
+        meta = {"config": source, "seeds": list(experiment.seeds), "plugins": digests(plugins)}
+        folder.create({**meta, "starts": [describe_start(0)]}, plugins)
         return 0, None
     folder.lock()
-    done, searches, warnings = folder.inspect(search_shapes(experiment))
-    meta, more = _read_meta(folder.path)
+    standing = folder.inspect(search_shapes(experiment))
+    done, meta, warnings = standing.done, standing.settings.meta, list(standing.warnings)
     if experiment.generations < done:
         raise UserError(
             f"{folder.path}: it has {count(done)} generations already, {count(experiment.generations)} are asked for"
         )
-    if changed := [name for name, digest in digests(plugins).items() if meta["plugins"].get(name, digest) != digest]:
-        raise UserError(f"{folder.path}: plugin '{changed[0]}' is not what it was when the run began; start again")
+    _check_plugins(folder.path, standing, plugins)
     if done < experiment.generations:
         now = describe_start(done)
         if meta["starts"] and (changed := differences(meta["starts"][-1], now)):
-            more.append(f"not as when the run began, so its last digits may differ: {'; '.join(changed)}")
-        more += folder.reopen(done, plugins)
+            warnings.append(f"not as when the run began, so its last digits may differ: {'; '.join(changed)}")
+        warnings += folder.reopen(standing, plugins)
+        meta, _ = read_meta(folder.path)
         folder.write_meta({**meta, "starts": [*meta["starts"], now]})
         display.say(f"{folder.path}: going on after generation {done}")
-    for warning in [*warnings, *more]:
+    else:
+        warnings += folder.mend(standing)
+    for warning in warnings:
         display.say(f"warning: {warning}")
-    return done, searches
+    return done, standing.checkpoint.searches
 
 
-def _read_meta(path: Path) -> tuple[dict[str, Any], list[str]]:
-    """What is known about a run, and a warning if it cannot be read; a damaged file is kept under another name."""
-    file = path / META
-    try:
-        meta = json.loads(file.read_text(encoding="utf-8"))
-        if isinstance(meta["starts"], list) and isinstance(meta["plugins"], dict):
-            return meta, []
-    except (ValueError, KeyError, TypeError):
-        pass
-    aside = file.with_suffix(".damaged")
-    with reporting_write_faults(path):
-        shutil.copyfile(file, aside)
-    return {"plugins": {}, "starts": []}, [f"{file}: damaged; kept as {aside.name}, and begun again"]
+def _check_plugins(path: Path, standing: Standing, plugins: list[ModuleType]) -> None:
+    before = standing.plugins
+    for module in plugins:
+        digest = digests([module]).get(module.__name__)
+        if digest is not None and before.get(module.__name__, digest) != digest:
+            raise UserError(
+                f"{path}: plugin '{module.__name__}' is not what it was when the run began; put {module.__file__} back "
+                "as it was, or start again with another --out"
+            )
 
 
 def _compile(experiment: Experiment, path: Path, stop: list[int], leader: Leader | None) -> Evolution:
@@ -240,7 +271,7 @@ def _compile(experiment: Experiment, path: Path, stop: list[int], leader: Leader
 
 def _note_compilation(folder: RunFolder, seconds: float) -> None:
     """Tell with the present start how long it took until the first generation could begin."""
-    meta, _ = _read_meta(folder.path)
+    meta, _ = read_meta(folder.path)
     *before, now = meta["starts"]
     folder.write_meta({**meta, "starts": [*before, {**now, "compile_seconds": round(seconds, 1)}]})
 
@@ -267,7 +298,8 @@ def _go_on(
     try:
         while done < experiment.generations:
             following, pending_stats = pending
-            _wait_for(pending_stats, stop)
+            patience = Pulse.FIRST if last_save == -math.inf else SECONDS_OF_PATIENCE
+            _wait_for(pending_stats, stop, Pulse(partial(_working, display, done + 1), patience))
             searches, done = following, done + 1
             if done < experiment.generations:
                 pending = begin(searches)
@@ -288,12 +320,17 @@ def _go_on(
         ) from None
 
 
-def _wait_for(stats: tuple[GenerationStats, ...], stop: list[int]) -> None:
+def _wait_for(stats: tuple[GenerationStats, ...], stop: list[int], pulse: Pulse) -> None:
     """Sleep until the device is done; raises _Stop as soon as the user asks for it."""
     while not stop and not stats[-1].best.is_ready():  # pyright: ignore[reportAttributeAccessIssue]
         time.sleep(LOOK_AGAIN)
+        pulse.beat()
     if stop:
         raise _Stop
+
+
+def _working(display: Display, generation: int, seconds: float) -> None:
+    display.say(f"generation {count(generation)} is at work for {clock(seconds)}")
 
 
 def _progress(experiment: Experiment, generation: int, stats: GenerationStats, seconds: float) -> Progress:

@@ -85,7 +85,7 @@ def follow(stop: list[int]) -> None:
     length = -_hear(stop)
     received = json.loads(broadcast_text("", length))
     with together():
-        experiment = parse_experiment(received["experiment"], received["file"])
+        experiment = parse_experiment(received["experiment"], received["file"], run_plugins=True)
         _check_plugins(experiment, received["plugins"])
     limit = _smallest_memory()
     with precision(experiment.physics.precision):

@@ -16,6 +16,7 @@ from jax import Array
 from vsr.episode import scenario_of
 from vsr.evo import Evaluation
 from vsr.evo.population import WORST
+from vsr.experiments.descriptors import describe
 from vsr.experiments.encodings import Genes
 from vsr.experiments.evaluation import Refine, Start, combined, rollout_from, starts_of
 from vsr.experiments.experiment import Experiment
@@ -36,6 +37,9 @@ def evaluation_of(experiment: Experiment, factor: int = 1) -> Callable[..., Eval
     schedule = replace(usual, substeps=factor * usual.substeps)
     dtype = jnp.dtype(experiment.physics.precision)
     goal, names = experiment.fitness, measured(experiment)
+    of_episode = tuple(name for name in names if name in experiment.task.known_measures())
+    # A task that names what is measured knows what it must look at on the way.
+    task = experiment.task.model_copy(update={"measures": of_episode or experiment.task.measures})
 
     def evaluation(genes: Genes, start: Start = UNDISTURBED) -> Evaluation:
         environment = experiment.world.build(dtype)
@@ -43,9 +47,9 @@ def evaluation_of(experiment: Experiment, factor: int = 1) -> Callable[..., Eval
             genes, experiment.task.duration, dtype, experiment.physics.integrator
         )
         occupants = experiment.world.occupants(experiment.robot.body, usual, dtype)
-        scenario = scenario_of(model, environment, schedule, experiment.task, controller.senses, occupants)
+        scenario = scenario_of(model, environment, schedule, task, controller.senses, occupants)
         episode = rollout_from(scenario, controller, start)
-        measures = experiment.task.evaluate(episode, names)
+        measures = {**describe(experiment.robot, genes, names), **task.evaluate(episode, of_episode)}
         return Evaluation(
             fitness=jnp.where(episode.failed, WORST, goal.sign * measures[goal.measure]),
             failed=episode.failed,

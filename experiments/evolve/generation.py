@@ -82,6 +82,7 @@ def tell(experiment: Experiment, search: Any, asked: Population, evaluation: Eva
         fitness=asked.fitness,
         spread=summary.spread,
         bodies=body_count(experiment.robot.body, summary.members.genes["body"]),
+        figures=summary.figures,
     )
 
 

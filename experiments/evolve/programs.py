@@ -1,12 +1,15 @@
 """A store of compiled programs that also saves tracing: a second start of the same experiment only loads them.
 
 In JAX's own store a program is found by its lowered form, which takes seconds of Python to make. Here it is found by
-what it is made from: the experiment, the source of these packages and of plugins, versions, devices and flags. Whatever
-goes wrong with the store costs time only.
+what it is made from: the experiment, the source of these packages and of plugins, versions, devices and flags.
+
+Loading a program runs it, so that only what this user has written is loaded (experiments.private). Whatever goes wrong
+with the store costs time only.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -22,8 +25,8 @@ from jax.experimental import serialize_executable
 from vsr.experiments.config.plugins import digests, plugin_modules
 from vsr.experiments.devices import cache_folder
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.files import write_atomically
 from vsr.experiments.installed import PACKAGE
+from vsr.experiments.private import private_folder, read_signed, write_signed
 
 NOT_COMPILED = ("generations", "checkpoint_seconds", "seeds")
 """What of an experiment is no part of its programs; of the seeds only the number is."""
@@ -36,18 +39,23 @@ KEPT = 40
 def recall(experiment: Experiment) -> tuple[Any, list[Any]] | None:
     """What was remembered of the same experiment: a plain value and its programs, loaded; None if there is nothing."""
     file = _file(experiment)
-    if file is None or not file.exists():
+    if file is None or not os.path.lexists(file):
         return None
     try:
-        value, stored = pickle.loads(file.read_bytes())
+        data = read_signed(file)
+        if data is None:
+            raise PermissionError(f"{file}: not written by this user")
+        value, stored = pickle.loads(data)
         programs = [
             serialize_executable.deserialize_and_load(*program, execution_devices=jax.devices()[:devices])
             for program, devices in stored
         ]
     except Exception:  # written by something else, or torn: as if it were not there
-        file.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            file.unlink(missing_ok=True)
         return None
-    file.touch()
+    with contextlib.suppress(OSError):
+        file.touch()
     return value, programs
 
 
@@ -58,29 +66,26 @@ def remember(experiment: Experiment, value: Any, programs: Sequence[tuple[Any, i
         return
     try:
         stored = [(serialize_executable.serialize(program), devices) for program, devices in programs]
-        data = pickle.dumps((value, stored))
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(file, lambda target: _put(target, data))
+        write_signed(file, pickle.dumps((value, stored)))
         for old in sorted(file.parent.glob("*.programs"), key=lambda path: path.stat().st_mtime)[:-KEPT]:
             old.unlink(missing_ok=True)
     except (OSError, ValueError, TypeError, pickle.PicklingError, jax.errors.JaxRuntimeError):
         return
 
 
-def _put(target: Any, data: bytes) -> None:
-    target.write(data)
-
-
 def _file(experiment: Experiment) -> Path | None:
     folder = _folder()
-    return None if folder is None else folder / "evolutions" / f"{_fingerprint(experiment)}.programs"
+    return None if folder is None else folder / f"{_fingerprint(experiment)}.programs"
 
 
 def _folder() -> Path | None:
-    """None if the user turned the store off, or JAX's own: what was loaded from that one cannot be stored again."""
+    """None if the user turned the store off or others may write to it; or for JAX's own: what was loaded from that one
+    cannot be stored again."""
     enabled = jax.config.jax_enable_compilation_cache  # pyright: ignore[reportAttributeAccessIssue]
     own = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]
-    return cache_folder() if enabled and not own else None
+    if not enabled or own or (folder := cache_folder()) is None:
+        return None
+    return private_folder(folder / "evolutions")
 
 
 def _fingerprint(experiment: Experiment) -> str:

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from vsr.drawing.painter import Look
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.console import warn
+from vsr.experiments.console import busy, warn
 from vsr.experiments.files import replacing, target_file, write_text
 from vsr.experiments.play.film import (
     GIF_RATE,
@@ -26,6 +26,7 @@ from vsr.experiments.play.film import (
 from vsr.experiments.play.page import page
 from vsr.experiments.play.recordings import RecordedRobot, record_robot
 from vsr.experiments.play.sources import read_sources
+from vsr.experiments.runs.trust import trust_plugins
 
 FORMATS = (".html", ".mp4", ".gif", ".png")
 
@@ -46,7 +47,10 @@ class PlayOptions:
     overlays: tuple[str, ...] = ()
     seed: int | None = None
     generations: tuple[int, ...] = ()
+    cells: tuple[str, ...] = ()
     """of runs, each shown; by default the best kept"""
+    trust_plugins: bool = False
+    """whether code that files and runs bring along is run"""
 
 
 def play(options: PlayOptions) -> Path:
@@ -57,11 +61,14 @@ def play(options: PlayOptions) -> Path:
         require_ffmpeg(target)
     overlays = frozenset(options.overlays)
     look = Look(options.colour, options.palette, overlays, options.grains)  # pyright: ignore[reportArgumentType]
-    sources = read_sources(options.given, seed=options.seed, generations=options.generations)
-    warn([source.warning for source in sources if source.warning])
+    if options.trust_plugins:
+        trust_plugins(options.given)
+    sources = read_sources(options.given, seed=options.seed, generations=options.generations, cells=options.cells)
+    warn(list(dict.fromkeys(warning for source in sources for warning in source.warnings)))
     console = Console(stderr=True)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    shown = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    with shown as progress, busy("simulating and drawing", counting=False):
         simulating = progress.add_task("simulating", total=len(sources))
         robots = []
         for source in sources:

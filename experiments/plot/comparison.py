@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import math
+import contextlib
+import gc
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import mannwhitneyu
 
 from vsr.experiments.numbers import count
 from vsr.experiments.plot.curves import check_one_goal, labels
 from vsr.experiments.runs import Run
-from vsr.experiments.runs.ranks import middle, quantile
+from vsr.experiments.runs.ranks import middle, p_value, quantile
+
+NUMBERS_AT_ONCE = 4_000_000
+"""Comparisons of two seeds that are made together."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +38,7 @@ class Row:
     """the quartile of the better seeds at the end"""
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(NamedTuple):
     """Two runs against each other."""
 
     first: str
@@ -67,32 +69,100 @@ def compare(runs: Sequence[Run]) -> Comparison:
     check_one_goal(runs)
     names = labels(runs)
     rows = tuple(describe(run, name) for run, name in zip(runs, names, strict=True))
-    pairs = [_pair(runs[i], runs[j], names[i], names[j]) for i, j in combinations(range(len(runs)), 2)]
-    return Comparison(runs[0].experiment.fitness.measure, rows, _correct(pairs), tuple(_warnings(runs, names)))
+    with _keeping_everything():
+        pairs = tuple(_pairs(runs, rows))
+    return Comparison(runs[0].experiment.fitness.measure, rows, pairs, tuple(_warnings(runs, names)))
+
+
+@contextlib.contextmanager
+def _keeping_everything() -> Iterator[None]:
+    """Half a million pairs of a thousand runs are made without looking whether one could be thrown away."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def clearest(pairs: Sequence[Pair], most: int = 100) -> tuple[list[Pair], str]:
+    """As many pairs as people look at, those with the smallest p if there are more, and a note that says so."""
+    if len(pairs) <= most:
+        return list(pairs), ""
+    chosen = np.argsort([pair.p for pair in pairs], kind="stable")[:most]  # what is no number comes last
+    return [pairs[place] for place in np.sort(chosen)], f"the {most} of {count(len(pairs))} pairs with the smallest p"
 
 
 def describe(run: Run, name: str) -> Row:
     """What one run came to."""
-    sign, final = run.experiment.fitness.sign, run.fitness[:, -1]
-    first, last, worse, better = (
-        sign * float(value)
-        for value in (middle(run.fitness[:, 0]), middle(final), quantile(final, 0.25), quantile(final, 0.75))
-    )
+    goal = run.experiment.fitness
+    first, final = (np.nan_to_num(goal.sign * run.best[:, place], nan=-np.inf) for place in (0, -1))
+    worse, last, better = (goal.sign * quantile(final, np.array([0.25, 0.5, 0.75]))).tolist()
     failed = int(np.isinf(final).sum())
-    return Row(name, len(final), failed, run.generations, first, last, worse, better)
+    return Row(name, len(final), failed, run.generations, goal.sign * float(middle(first)), last, worse, better)
 
 
-def _pair(first: Run, second: Run, first_name: str, second_name: str) -> Pair:
-    a, b = first.fitness[:, -1], second.fitness[:, -1]
-    p = float(mannwhitneyu(a, b, alternative="two-sided").pvalue) if min(a.size, b.size) > 1 else math.nan
-    medians = [first.experiment.fitness.sign * float(middle(values)) for values in (a, b)]
-    difference = math.nan if np.isinf(medians).all() else medians[0] - medians[1]
-    return Pair(first_name, second_name, difference, p, p, superiority(a, b))
+def _pairs(runs: Sequence[Run], rows: Sequence[Row]) -> Iterator[Pair]:
+    """Every run against every later one."""
+    sign = runs[0].experiment.fitness.sign
+    finals = [np.nan_to_num(sign * run.best[:, -1], nan=-np.inf) for run in runs]
+    first, second = np.triu_indices(len(runs), 1)
+    medians = np.array([row.final for row in rows])
+    with np.errstate(invalid="ignore"):
+        differences = medians[first] - medians[second]  # not a number if both are infinite
+    p, effects = rank_tests(finals, first, second)
+    names = [row.run for row in rows]
+    which = [[names[place] for place in side.tolist()] for side in (first, second)]
+    numbers = [column.tolist() for column in (differences, p, holm(p), effects)]
+    return map(Pair._make, zip(*which, *numbers, strict=True))
 
 
-def superiority(a: np.ndarray, b: np.ndarray) -> float:
-    """Chance that one of the first is larger than one of the second (Vargha and Delaney's A); 0.5 is no effect."""
-    return float((a[:, None] > b).mean() + 0.5 * (a[:, None] == b).mean())
+def rank_tests(samples: Sequence[np.ndarray], first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Two-sided Mann-Whitney p and Vargha and Delaney's A of many pairs, given by indices of their samples.
+
+    p follows from the sizes, from A and from how many values are equal; so there are far fewer tests than pairs.
+    """
+    sizes = np.array([len(sample) for sample in samples])
+    whole = {int(size): np.stack([sample for sample in samples if len(sample) == size]) for size in np.unique(sizes)}
+    place = np.array([np.sum(sizes[:index] == size) for index, size in enumerate(sizes)])
+    everything = np.concatenate(samples)
+    all_differ = np.unique(everything).size == everything.size
+    p, effects = np.full(len(first), np.nan), np.empty(len(first))
+    for n, m in np.unique(np.stack([sizes[first], sizes[second]]), axis=1).T.tolist():
+        pairs = np.flatnonzero((sizes[first] == n) & (sizes[second] == m))
+        tests: dict[int, float] = {}
+        for chosen in np.array_split(pairs, max(1, pairs.size * n * m // NUMBERS_AT_ONCE)):
+            a, b = whole[n][place[first[chosen]]], whole[m][place[second[chosen]]]
+            effects[chosen] = superiority(a, b)
+            if min(n, m) > 1:
+                alike = np.rint(2 * n * m * effects[chosen]).astype(int) * ((n + m) ** 3)
+                alike += 0 if all_differ else _ties(a, b)
+                for code, one in zip(*(found.tolist() for found in np.unique(alike, return_index=True)), strict=True):
+                    tests[code] = tests[code] if code in tests else p_value(a[one], b[one])
+                p[chosen] = [tests[code] for code in alike.tolist()]
+    return p, effects
+
+
+def _ties(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Sum of t³ - t over groups of t equal values, of samples along the last axis."""
+    ordered = np.sort(np.concatenate([a, b], -1), -1)
+    equal = ordered[..., 1:] == ordered[..., :-1]
+    before, found = np.zeros(equal.shape[:-1], int), np.zeros(equal.shape[:-1], int)
+    for place in range(equal.shape[-1]):  # t³ - t is the sum of 3 k (k + 1) over k equal neighbours
+        before = np.where(equal[..., place], before + 1, 0)
+        found += 3 * before * (before + 1)
+    return found
+
+
+def superiority(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Chance that one of the first is larger than one of the second (Vargha and Delaney's A); 0.5 is no effect.
+
+    Samples are along the last axis.
+    """
+    a, b = a[..., :, None], b[..., None, :]
+    wins, draws = ((found.sum((-2, -1), dtype=np.int32)) for found in (a > b, a == b))
+    return (wins + 0.5 * draws) / (a.shape[-2] * b.shape[-1])
 
 
 def _warnings(runs: Sequence[Run], names: Sequence[str]) -> Iterator[str]:
@@ -103,20 +173,11 @@ def _warnings(runs: Sequence[Run], names: Sequence[str]) -> Iterator[str]:
         yield "the runs have had different numbers of evaluations"
 
 
-def _correct(pairs: list[Pair]) -> tuple[Pair, ...]:
-    corrected = holm([pair.p for pair in pairs])
-    return tuple(
-        Pair(pair.first, pair.second, pair.difference, pair.p, p, pair.effect)
-        for pair, p in zip(pairs, corrected, strict=True)
-    )
-
-
-def holm(values: Sequence[float]) -> list[float]:
+def holm(values: Sequence[float] | np.ndarray) -> np.ndarray:
     """Holm's correction for several tests at once; what is no number stays so."""
-    known = sorted((p, i) for i, p in enumerate(values) if not math.isnan(p))
-    corrected = list(values)
-    largest = 0.0
-    for rank, (p, i) in enumerate(known):
-        largest = max(largest, min(1.0, (len(known) - rank) * p))
-        corrected[i] = largest
+    corrected = np.array(values, float)
+    known = np.flatnonzero(~np.isnan(corrected))
+    order = known[np.argsort(corrected[known], kind="stable")]
+    rising = np.minimum(1.0, corrected[order] * np.arange(len(order), 0, -1))
+    corrected[order] = np.maximum.accumulate(rising)
     return corrected

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.plot.figures import paper_style, save_figure, with_unit
 from vsr.experiments.runs import Run
 from vsr.experiments.runs.ranks import middle, quantile
 
+if TYPE_CHECKING:  # matplotlib takes a second to load
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 Band = Literal["sigma", "quartiles"]
+MOST_POINTS = 2000
+"""Of a line, twice as many as a figure is wide in pixels or so; of longer ones, ups and downs are kept."""
 BAND_NAMES = {"sigma": "one standard deviation", "quartiles": "quartiles"}
 
 
@@ -35,6 +38,8 @@ def plot_runs(runs: Sequence[Run], target: Path, band: Band = "sigma") -> None:
 
 def curve_figure(runs: Sequence[Run], band: Band = "sigma") -> Figure:
     """One curve per run; to be made and saved in the style of figures."""
+    from matplotlib.figure import Figure
+
     check_one_goal(runs)
     figure = Figure(figsize=(5.2, 3.4), layout="constrained")
     axes = figure.subplots()
@@ -47,6 +52,8 @@ def curve_figure(runs: Sequence[Run], band: Band = "sigma") -> Figure:
 
 def draw_curves(axes: Axes, runs: Sequence[Run], names: Sequence[str], band: Band = "sigma") -> None:
     """One curve per run into a plot."""
+    from matplotlib.ticker import MaxNLocator
+
     for run, name in zip(runs, names, strict=True):
         _draw(axes, run, name, band)
     axes.set_xlabel("generation")
@@ -80,6 +87,22 @@ def spread(run: Run, band: Band) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return center, low, high
 
 
+def thinned(*lines: np.ndarray) -> np.ndarray:
+    """Places at which equally long lines are drawn: all, or in each of many parts where any is lowest and highest."""
+    length = len(lines[0])
+    if length <= MOST_POINTS:
+        return np.arange(length)
+    part = -(-4 * length // MOST_POINTS)
+    chosen = [np.array([0, length - 1])]
+    for line in lines:
+        padded = np.concatenate([line, np.full(-length % part, line[-1])]).reshape(-1, part)
+        known = np.isfinite(padded)
+        lowest = np.where(known, padded, np.inf).argmin(1)
+        highest = np.where(known, padded, -np.inf).argmax(1)
+        chosen += [lowest + part * np.arange(len(padded)), highest + part * np.arange(len(padded))]
+    return np.unique(np.minimum(np.concatenate(chosen), length - 1))
+
+
 def labels(runs: Sequence[Run]) -> list[str]:
     """A short name for each run: its folder's, or the whole path where folders share a name."""
     names = [run.name for run in runs]
@@ -87,8 +110,8 @@ def labels(runs: Sequence[Run]) -> list[str]:
 
 
 def _draw(axes: Axes, run: Run, label: str, band: Band) -> None:
-    generation = np.arange(run.generations)
     center, low, high = spread(run, band)
-    (line,) = axes.plot(generation, center, label=label)
+    shown = thinned(center, low, high)
+    (line,) = axes.plot(shown, center[shown], label=label)
     if run.best.shape[0] > 1:
-        axes.fill_between(generation, low, high, color=line.get_color(), alpha=0.2, lw=0)
+        axes.fill_between(shown, low[shown], high[shown], color=line.get_color(), alpha=0.2, lw=0)

@@ -5,20 +5,22 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
-
-import matplotlib
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any
 
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.files import write_atomically
 from vsr.experiments.units import UNITS
+
+if TYPE_CHECKING:  # it takes a second to load
+    from matplotlib.figure import Figure
 
 FORMATS = (".png", ".pdf", ".svg")
 
 
 def paper_style(changes: dict[str, Any] | None = None) -> AbstractContextManager[None]:
     """While it is open, figures look as they should in print; changes: settings of matplotlib that go before."""
+    import matplotlib
+
     file = str(files("vsr.experiments") / "paper.mplstyle")
     settings: Any = matplotlib.rc_params_from_file(file, use_default_template=False)
     settings.update(changes or {})

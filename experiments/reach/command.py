@@ -10,12 +10,14 @@ from rich.table import Table
 
 from vsr.experiments.config.check import check
 from vsr.experiments.config.plugins import load_plugins
+from vsr.experiments.config.unread import require_plugins
 from vsr.experiments.config.yaml_reader import read_yaml
 from vsr.experiments.console import console_for_tables, say
 from vsr.experiments.files import replacing, target_file, without_nan, write_json
 from vsr.experiments.reach.picture import write_gif, write_html, write_png
 from vsr.experiments.reach.solving import Found, solve
 from vsr.experiments.reach.spec import Reach
+from vsr.experiments.shipped import REACH, find_config
 from vsr.scene import precision
 
 PICTURES = (".html", ".gif", ".png")
@@ -23,11 +25,11 @@ MOST_ROWS = 12
 """Of targets in the terminal; JSON has all."""
 
 
-def run(file: str, json_file: str | None, out: str | None) -> list[Found]:
+def run(file: str, json_file: str | None, out: str | None, *, run_plugins: bool = False) -> list[Found]:
     """Search; write what was asked for only when all of it is there."""
     target = None if out is None else target_file("--out", out, PICTURES)
     data = None if json_file is None else target_file("--json", json_file)
-    spec = load_reach(file)
+    spec = load_reach(find_config(file, REACH), run_plugins=run_plugins)
     with precision(spec.precision):
         found = [solve(spec, name, body) for name, body in spec.bodies().items()]
     for one in found:
@@ -41,10 +43,12 @@ def run(file: str, json_file: str | None, out: str | None) -> list[Found]:
     return found
 
 
-def load_reach(path: str | Path) -> Reach:
-    """What a file asks; raises ConfigError with every fault in it."""
+def load_reach(path: str | Path, *, run_plugins: bool = False) -> Reach:
+    """What a file asks; raises ConfigError with every fault in it, NeedsPlugins if plugins of it are not to run."""
     document = read_yaml(path)
-    load_plugins(document)
+    if run_plugins:
+        load_plugins(document)
+    require_plugins(document)
     return check(document, Reach)
 
 

@@ -308,7 +308,8 @@ def voxel_at(body: Body, point: tuple[float, ...]) -> tuple[tuple[int, ...], np.
     best = None
     for shift in np.ndindex(*(2,) * len(scaled)):
         # A point between voxels belongs to all of them: any that is there will do.
-        cell = np.floor(scaled + np.where(np.array(shift) == 1, -1e-9, 1e-9)).astype(int)
+        near = np.clip(scaled, -1, body.cells.shape)  # what is far away is in no voxel, and no whole number
+        cell = np.floor(near + np.where(np.array(shift) == 1, -1e-9, 1e-9)).astype(int)
         if (cell >= 0).all() and (cell < body.cells.shape).all() and body.present[tuple(cell)]:
             best = tuple(int(part) for part in cell)
             break

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,17 +11,19 @@ import numpy as np
 from rich.progress import Progress
 from rich.table import Table
 
-from vsr.experiments.config import UserError, load, load_scene
-from vsr.experiments.console import console_for_tables, say
+from vsr.arrays import Damaged
+from vsr.experiments.config import UserError, load
+from vsr.experiments.console import busy, console_for_tables, say, warn
 from vsr.experiments.devices import check_implementation, keep_compiled_programs, prepare
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.files import target_file, without_nan, write_json
+from vsr.experiments.files import read_checked_json, target_file, without_nan, write_checked_json, write_json
 from vsr.experiments.numbers import number
 from vsr.experiments.refine.plot import plot_robustness
 from vsr.experiments.refine.robustness import Robustness, batches_of, robustness_of
 from vsr.experiments.runs import Run, read_run
-from vsr.experiments.runs.best_robots import read_title
-from vsr.experiments.runs.folder import robot_file
+from vsr.experiments.runs.robot_files import load_robot, read_title, robot_file
+from vsr.experiments.runs.trust import trust_plugins
+from vsr.experiments.shipped import SCENE, find_config
 from vsr.scene import Scene
 
 STORED = "refinement.json"
@@ -40,6 +41,8 @@ class RefineOptions:
     json: str | None
     plot: str | None
     device: str | None
+    trust_plugins: bool = False
+    """whether code that files and runs bring along is run"""
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,9 @@ def refine(options: RefineOptions) -> None:
     keep_compiled_programs()
     picture = None if options.plot is None else target_file("--plot", options.plot, PICTURES)
     report = None if options.json is None else target_file("--json", options.json, (".json",))
-    sources = {name: read_robots(Path(name)) for name in dict.fromkeys(options.given)}
+    if options.trust_plugins:
+        trust_plugins(options.given)
+    sources = {name: read_robots(find_config(name, SCENE, folders=True)) for name in dict.fromkeys(options.given)}
     _distinguish(sources)
     robots = [robot for of_source in sources.values() for robot in of_source]
     for robot in robots:
@@ -81,7 +86,7 @@ def refine(options: RefineOptions) -> None:
         own = part(found, slice(first, first + len(of_source)))
         first += len(of_source)
         if Path(name).is_dir():
-            write_json(Path(name) / STORED, {**as_plain(of_source, own), **stamp(read_run(name))})
+            write_checked_json(Path(name) / STORED, {**as_plain(of_source, own), **stamp(read_run(name))})
 
 
 def stamp(run: Run) -> dict[str, Any]:
@@ -92,9 +97,9 @@ def stamp(run: Run) -> dict[str, Any]:
 def stored_refinement(run: Run) -> dict[str, Any] | None:
     """What was stored in a run folder; None if nothing was, or if the run has gone on since."""
     try:
-        stored = json.loads((run.path / STORED).read_text(encoding="utf-8"))
+        stored = read_checked_json(run.path / STORED)
         return stored if {name: stored[name] for name in stamp(run)} == stamp(run) else None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (Damaged, KeyError):
         return None
 
 
@@ -118,15 +123,18 @@ def read_robots(path: Path) -> list[RefinedRobot]:
         chosen = title.measure if title is not None and known else _usual_measure(scene)
         return [RefinedRobot(path.stem, scene, chosen, title.value if title is not None and known else None)]
     run = read_run(path)
+    warn(run.warnings)
     robots = []
-    for seed in run.experiment.seeds:
+    for index, seed in enumerate(run.experiment.seeds):
         file = robot_file(run.path, seed)
+        if not file.is_file() and np.isfinite(run.best[index, -1]):
+            warn([f"{file}: missing, so that seed {seed} is left out"])
         if file.is_file():
             title = read_title(file)
             value = None if title is None else title.value
             goal = run.experiment.fitness
             name = f"{run.name}, seed {seed}"
-            robots.append(RefinedRobot(name, load_scene(file), goal.measure, value, goal.direction == "minimise"))
+            robots.append(RefinedRobot(name, load_robot(file), goal.measure, value, goal.direction == "minimise"))
     if not robots:
         raise UserError(f"{path}: it keeps no best robot yet")
     return robots
@@ -140,7 +148,7 @@ def measure(robots: Sequence[RefinedRobot], factors: Sequence[int], starts: int)
     """Of all robots, with a progress bar."""
     scenes = [robot.scene for robot in robots if robot.scene is not None]
     measures = [robot.measure for robot in robots]
-    with Progress(transient=True) as progress:
+    with Progress(transient=True) as progress, busy("simulating", counting=False):
         task = progress.add_task(f"{len(robots)} robots again", total=batches_of(scenes, measures, len(factors)))
         return robustness_of(
             scenes,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,7 +12,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from vsr.drawing.chambers import KILO, RecordedChambers
 from vsr.experiments.numbers import count
-from vsr.experiments.plot.curves import draw_curves, goal
+from vsr.experiments.plot.curves import draw_curves, goal, thinned
 from vsr.experiments.plot.figures import with_unit
 from vsr.experiments.report.markup import Markup
 from vsr.experiments.report.svg import INK, SERIES, inline, page_style
@@ -46,11 +47,11 @@ def fitness_chart(run: Run, name: str) -> Markup:
     with page_style():
         figure, axes = _chart()
         center = _known(sign * middle(run.fitness))
-        axes.plot(center, color=BEST, lw=1.8, label="best, median over seeds" if several else "best so far")
+        _line(axes, center, color=BEST, lw=1.8, label="best, median over seeds" if several else "best so far")
         if several:
             _seeds(axes, run.best, BEST)
         crowd = _known(sign * middle(np.nan_to_num(sign * run.median, nan=-np.inf)))
-        axes.plot(crowd, color=POPULATION, ls=(0, (4, 2)), label="population's median")
+        _line(axes, crowd, color=POPULATION, ls=(0, (4, 2)), label="population's median")
         axes.set(ylabel=measure)
         _finish(axes, run.generations)
         return inline(figure, name, f"{measure}: best so far and median of the population over generations")
@@ -97,7 +98,7 @@ def descent_chart(run: Run, seed: int, descent: Descent, name: str) -> Markup:
     y = _known(sign * np.array([ancestor.fitness for ancestor in descent.line]))
     with page_style():
         figure, axes = _chart()
-        axes.plot(run.best[seed, : descent.generations], color=BEST, lw=1, alpha=0.6, label="best so far")
+        _line(axes, run.best[seed, : descent.generations], color=BEST, lw=1, alpha=0.6, label="best so far")
         axes.plot(x, y, color=DESCENT, lw=1.3)
         for kind, mark in MARKS.items():
             own = np.array([each == kind for each in kinds])
@@ -155,7 +156,8 @@ def _chart(wider: float = 1.0) -> tuple[Figure, Axes]:
 def _over_seeds(axes: Axes, values: np.ndarray, color: str) -> None:
     """The median over seeds, and every seed; values: (seeds, generations), not a number where unknown."""
     several = len(values) > 1
-    axes.plot(np.median(values, axis=0), color=color, lw=1.8, label="median over seeds" if several else None)
+    center = np.median(values, axis=0) if several else values[0]
+    _line(axes, center, color=color, lw=1.8, label="median over seeds" if several else None)
     if several:
         _seeds(axes, values, color)
 
@@ -163,7 +165,13 @@ def _over_seeds(axes: Axes, values: np.ndarray, color: str) -> None:
 def _seeds(axes: Axes, values: np.ndarray, color: str) -> None:
     label = "each seed" if len(values) <= MOST_SEEDS else f"each of {MOST_SEEDS} seeds"
     for number, line in enumerate(values[:MOST_SEEDS]):
-        axes.plot(line, color=color, lw=0.8, alpha=0.6, label=label if number == 0 else None)
+        _line(axes, line, color=color, lw=0.8, alpha=0.6, label=label if number == 0 else None)
+
+
+def _line(axes: Axes, values: np.ndarray, **style: Any) -> None:
+    """A value of every generation."""
+    shown = thinned(values)
+    axes.plot(shown, values[shown], **style)
 
 
 def _known(values: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vsr.experiments.config.problems import UserError
+from vsr.experiments.console import busy
 from vsr.experiments.files import target_file, write_text
 from vsr.experiments.plot.curves import check_one_goal, labels
 from vsr.experiments.report.findings import find_out
@@ -18,7 +19,8 @@ REPORT = "report.html"
 def report(given: Sequence[str], out: str | None) -> tuple[Path, tuple[str, ...]]:
     """Read the runs and write the page; returns where it is, and what was left out or could not be read."""
     paths, warnings = _once(given)
-    runs = [read_run(path) for path in paths]
+    with busy("reading runs"):
+        runs = [read_run(path) for path in paths]
     check_one_goal(runs)
     target = target_file("--out", out or str(runs[0].path / REPORT if len(runs) == 1 else REPORT), (".html", ".htm"))
     return target, (*warnings, *write_report(runs, target))
@@ -40,8 +42,9 @@ def _once(given: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def write_report(runs: Sequence[Run], target: Path) -> tuple[str, ...]:
     """The whole page, or nothing; returns what could not be read of the runs."""
-    found = [find_out(run, label) for run, label in zip(runs, labels(runs), strict=True)]
-    page = report_page(found)
+    with busy("writing the report"):
+        found = [find_out(run, label) for run, label in zip(runs, labels(runs), strict=True)]
+        page = report_page(found)
     try:
         write_text(target, page)
     except OSError as error:

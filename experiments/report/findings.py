@@ -8,15 +8,17 @@ from pathlib import Path
 
 import numpy as np
 
-from vsr.experiments.config import load_scene
+from vsr.experiments.config import dump_yaml
 from vsr.experiments.config.problems import UserError
+from vsr.experiments.config.unread import missing_of, why
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.numbers import count
 from vsr.experiments.runs import Run
 from vsr.experiments.runs.best_robots import kept_measure, leading
-from vsr.experiments.runs.folder import BEST, CONFIG, is_being_written, robot_file
 from vsr.experiments.runs.lineage import Descent, descent_of_best, read_lineage
+from vsr.experiments.runs.locks import is_being_written
 from vsr.experiments.runs.provenance import Making, making
+from vsr.experiments.runs.robot_files import BEST, load_robot, robot_file
 from vsr.scene import Scene
 
 MANY = 4
@@ -57,13 +59,14 @@ class Findings:
 
     @property
     def scene(self) -> Scene | None:
-        """The best robot, if there is one."""
-        return self.robots.get(self.best)
+        """The best robot, if there is one that can be simulated."""
+        scene = self.robots.get(self.best)
+        return None if scene is None or missing_of(scene) else scene
 
     @property
     def config(self) -> str:
-        """The settings, as the run folder has them."""
-        return (self.run.path / CONFIG).read_text(encoding="utf-8")
+        """The settings that the run was made with."""
+        return dump_yaml(self.experiment)
 
     @property
     def reached(self) -> float:
@@ -81,6 +84,8 @@ class Findings:
         """Why there is no best robot to show."""
         if not np.isfinite(self.reached):
             return "There is no best robot: all robots failed."
+        if missing := missing_of(self.experiment):
+            return f"It is left out. {why(str(self.run.path), missing)}."
         file = self.robot_file(self.best).relative_to(self.run.path)
         if self.robot_file(self.best).exists():
             return f"The best robot cannot be shown: {file} cannot be read."
@@ -107,8 +112,10 @@ def find_out(run: Run, label: str) -> Findings:
     best = leading(run)
     state, resume = _state(run)
     robots, kept, warnings = _robots(run)
-    lineage, more = read_lineage(run.path, best)
+    lineage, more = read_lineage(run.path, best, len(run.experiment.seeds))
     made = making(run.path)
+    if missing := missing_of(run.experiment):
+        warnings.append(f"robots and all that is computed of them are left out: {why(str(run.path), missing)}")
     return Findings(
         run=run,
         label=label,
@@ -143,7 +150,7 @@ def _robots(run: Run) -> tuple[dict[int, Scene], dict[int, float], list[str]]:
                 missing.append(file.name)
             continue
         try:
-            robots[index] = load_scene(file)
+            robots[index] = load_robot(file)
             kept[index] = float(run.best[index, -1]) if measure is None else measure
         except UserError as error:
             warnings.append(" ".join(str(error).split()))

@@ -7,11 +7,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from vsr.drawing.painter import Look
+from vsr.experiments.config.unread import NeedsPlugins
 from vsr.experiments.numbers import count, number, volume
 from vsr.experiments.play.page import page as viewer_page
 from vsr.experiments.play.recordings import RecordedRobot, record_robot
 from vsr.experiments.play.sources import Source
-from vsr.experiments.plot.comparison import Comparison, compare
+from vsr.experiments.plot.comparison import Comparison, clearest, compare
 from vsr.experiments.report import charts, sections
 from vsr.experiments.report.findings import Findings
 from vsr.experiments.report.markup import Content, Markup, command, joined, table, tag
@@ -52,7 +53,7 @@ def _state(found: Findings, before: str = "") -> Markup:
 
 def _one(found: Findings) -> Markup:
     parts: list[tuple[str, Content]] = [("Best robot", viewer([found]))]
-    parts += [(heading, part(found, f"c{place}")) for place, (heading, part) in enumerate(sections.PARTS)]
+    parts += [(heading, _known(part, found, f"c{place}")) for place, (heading, part) in enumerate(sections.PARTS)]
     inside = [_section(heading, content, 2, _slug(heading)) for heading, content in parts]
     return joined(
         [_contents([heading for heading, _ in parts]), _section("Summary", sections.summary(found), 2), *inside]
@@ -68,13 +69,21 @@ def _several(runs: Sequence[Findings]) -> Markup:
     for place, found in enumerate(runs):
         inside = [_section("Summary", sections.summary(found), 3)]
         inside += [
-            _section(heading, part(found, f"r{place}c{order}"), 3)
+            _section(heading, _known(part, found, f"r{place}c{order}"), 3)
             for order, (heading, part) in enumerate(sections.PARTS)
         ]
         parts.append(_section(found.label, joined([_state(found), *inside]), 2, _slug(f"run {place}")))
     links = [("Comparison", _slug("Comparison")), ("Best robots", _slug("Best robots"))]
     links += [(name, _slug(f"run {place}")) for place, name in enumerate(names)]
     return joined([_links(links), *parts])
+
+
+def _known(part: sections.Part, found: Findings, name: str) -> Markup:
+    """A part of a report, or that it cannot be had without running somebody's code."""
+    try:
+        return part(found, name)
+    except NeedsPlugins as error:
+        return tag("p", f"It is left out. {error}.")
 
 
 def _comparison(runs: Sequence[Findings]) -> Markup:
@@ -114,6 +123,7 @@ def _rows(comparison: Comparison) -> Markup:
 
 def _pairs(comparison: Comparison) -> Markup:
     head = ("first", "second", "difference of medians", "p", "p (Holm)", "A")
+    shown, note = clearest(comparison.pairs)
     rows = [
         (
             pair.first,
@@ -122,10 +132,11 @@ def _pairs(comparison: Comparison) -> Markup:
             *(("needs 2 seeds", "") if pair.p != pair.p else (f"{pair.p:.3g}", f"{pair.p_holm:.3g}")),
             f"{pair.effect:.2f}",
         )
-        for pair in comparison.pairs
+        for pair in shown
     ]
     caption = (
         "Final bests: two-sided Mann-Whitney test; A: chance that a seed of the first is better than one of the second"
+        + (f"; {note}" if note else "")
     )
     return table(caption, head, rows)
 

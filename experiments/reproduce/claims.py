@@ -14,12 +14,12 @@ from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
-from scipy.stats import levene, mannwhitneyu
+from scipy.stats import levene
 
 from vsr.experiments.refine.robustness import Robustness
 from vsr.experiments.reproduce.exchange import Exchange, Trait
 from vsr.experiments.runs import Run
-from vsr.experiments.runs.ranks import middle
+from vsr.experiments.runs.ranks import middle, p_value
 from vsr.spec import Real, Spec
 
 SIGNIFICANT = 0.05
@@ -322,11 +322,6 @@ def _course(better: Result, worse: Result) -> str:
         behind = " (behind)" if middle(a) <= middle(b) else ""
         shown.append(f"{100 * share:.0f} % {p_value(a, b):.2g}{behind}")
     return ", ".join(shown)
-
-
-def p_value(a: np.ndarray, b: np.ndarray) -> float:
-    """Two-sided Mann-Whitney test; not a number with fewer than two seeds."""
-    return float(mannwhitneyu(a, b, alternative="two-sided").pvalue) if min(a.size, b.size) > 1 else math.nan
 
 
 def median(result: Result, fitness: np.ndarray) -> str:

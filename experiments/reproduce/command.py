@@ -16,6 +16,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from vsr.experiments.config import run_plugins_of
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.devices import keeping_compiled_programs, prepare
 from vsr.experiments.evolve.command import EvolveOptions, Stopped, evolve, read_options
@@ -27,7 +28,8 @@ from vsr.experiments.reproduce.report import BEST, REPORT, write_study, write_su
 from vsr.experiments.reproduce.robots import STARTS, keep_best, read_repeats, read_robustness
 from vsr.experiments.reproduce.winners import BODIES, keep_winners
 from vsr.experiments.runs import Run, is_run, read_run
-from vsr.experiments.runs.folder import CONFIG
+from vsr.experiments.runs.settings import CONFIG
+from vsr.experiments.stopping import if_stopped
 from vsr.spec import suggest
 
 
@@ -67,19 +69,23 @@ def reproduce(options: ReproduceOptions) -> Path:
     """Run what is asked for and write the reports; returns the folder they are in."""
     files = find_studies(options.study)
     folder = Path(options.out) if options.out else Path("runs") / f"{options.scale}-studies"
+    if options.copy is not None and Path(options.copy).resolve() == folder.resolve():
+        raise UserError(f"--copy {options.copy}: the runs are there already; give another folder")
     jobs = plan(files, options, folder)
     console = Console()
-    if not options.report:
+    if options.report:
+        for job in jobs:  # what the user's own files name, so that their runs can be read as a whole
+            if job.file.file(job.name).is_file():
+                run_plugins_of(job.file.file(job.name))
+    else:
         # All that can be wrong is reported before anything runs.
         experiments = [read_options(job.options)[0] for job in jobs]
         prepare(options.device)
-        for number, (job, experiment) in enumerate(zip(jobs, experiments, strict=True), 1):
-            _say(console, f"{job.file.name}/{job.name} ({number} of {len(jobs)})")
-            _work(job, experiment, console)
-            _write(job.file, options, folder, jobs)
-        for file in files:
-            if file.study.exchange is not None:
-                _exchange(file, options, folder, console)
+        with if_stopped(f"stopped; what is finished is kept: to go on, {_again()}"):
+            _run(jobs, experiments, options, folder, console)
+            for file in files:
+                if file.study.exchange is not None:
+                    _exchange(file, options, folder, console)
     judged = [(file, verdicts) for file in files if (verdicts := _write(file, options, folder, jobs)) is not None]
     if not judged:
         raise UserError(f"{folder}: there is no run in it; leave --report out to begin")
@@ -93,6 +99,21 @@ def reproduce(options: ReproduceOptions) -> Path:
             _say(console, f"{verdict.holds:8} {claim.text}: {verdict.evidence}")
         _say(console, f"report: {folder / file.name / REPORT}")
     return folder
+
+
+def _run(
+    jobs: Sequence[Job], experiments: Sequence[Experiment], options: ReproduceOptions, folder: Path, console: Console
+) -> None:
+    for number, (job, experiment) in enumerate(zip(jobs, experiments, strict=True), 1):
+        _say(console, f"{job.file.name}/{job.name} ({number} of {len(jobs)})")
+        _work(job, experiment, console)
+        _write(job.file, options, folder, jobs)
+
+
+def _again() -> str:
+    """The command that goes on with what was stopped."""
+    words = ["vsr", *sys.argv[1:]]
+    return shlex.join(words if "--resume" in words else [*words, "--resume"])
 
 
 def copy_results(home: Path, target: Path, experiments: Sequence[str]) -> None:
@@ -136,9 +157,7 @@ def _work(job: Job, experiment: Experiment, console: Console) -> None:
         try:
             evolve(replace(job.options, resume=is_run(job.run)))
         except Stopped as stopped:
-            words = ["vsr", *sys.argv[1:]]
-            again = shlex.join(words if "--resume" in words else [*words, "--resume"])
-            raise Stopped(f"{stopped}\nor, for all that was asked: {again}") from None
+            raise Stopped(f"{stopped}\nor, for all that was asked: {_again()}") from None
     if job.file.study.exchange is None:  # else all winners are simulated together at the end
         keep_best(read_run(job.run), job.run.parent / BEST, job.name, job.repeats, job.factors)
 
@@ -192,7 +211,8 @@ def _write(
     for name, member in file.study.experiments.items():
         try:
             run = read_run(home / name)
-        except UserError:
+        except UserError as error:
+            warnings += [" ".join(str(error).split())] if is_run(home / name) else []
             continue
         if found is not None and name in found.names:
             robustness = found.robustness(name)

@@ -7,7 +7,6 @@ exists at one step size or from one start only. Failures are kept, counted and w
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,21 +22,21 @@ from jax import Array
 from jax.stages import Compiled, Lowered
 from pydantic import ValidationError
 
+from vsr.arrays import Damaged
 from vsr.body import Body
 from vsr.controllers import Controller
 from vsr.episode import Scenario, record
-from vsr.experiments.config import load_scene
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.evaluation import Jitter, Start, begun_from, starts_of
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.files import without_nan, write_json
+from vsr.experiments.files import read_checked_json, without_nan, write_checked_json
 from vsr.experiments.population import on_all_devices
 from vsr.experiments.refine.command import stamp
 from vsr.experiments.refine.robustness import Robustness, groups_of
 from vsr.experiments.reproduce.gait import gait_of
 from vsr.experiments.runs import Run
-from vsr.experiments.runs.folder import robot_file
 from vsr.experiments.runs.meta import describe_start
+from vsr.experiments.runs.robot_files import load_robot, robot_file
 from vsr.physics.engine import ENGINES, assemble_body
 from vsr.physics.failure import Failure
 from vsr.scene import Scene, precision
@@ -144,7 +143,7 @@ def exchange(
         say(f"{sum(scene is not None for scene in scenes)} robots in the worlds of {', '.join(lacking)}")
     for name, found in _in_worlds(scenes, lacking, factors, starts):
         stored["worlds"][name] = {**found, "made": describe_start(0)}
-        write_json(folder / STORED, without_nan(stored))
+        write_checked_json(folder / STORED, without_nan(stored))
         say(f"the world of {name} is done")
     found = read_exchange(runs, folder)
     assert found is not None
@@ -171,7 +170,7 @@ def read_exchange(runs: Mapping[str, Run], folder: Path) -> Exchange | None:
 def robots_of(runs: Mapping[str, Run]) -> list[Scene | None]:
     """Every seed's best of every run, None where all failed."""
     files = [robot_file(run.path, seed) for run in runs.values() for seed in run.experiment.seeds]
-    return [load_scene(file) if file.exists() else None for file in files]
+    return [load_robot(file) if file.exists() else None for file in files]
 
 
 def moved(scene: Scene, experiment: Experiment) -> Scene:
@@ -195,10 +194,10 @@ def _request(identity: dict[str, Any], factors: Sequence[int], starts: int) -> d
 
 def _stored(folder: Path) -> dict[str, Any] | None:
     try:
-        stored = json.loads((folder / STORED).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        stored = read_checked_json(folder / STORED)
+    except Damaged:
         return None
-    return stored if isinstance(stored, dict) and "worlds" in stored else None
+    return stored if isinstance(stored.get("worlds"), dict) else None
 
 
 def _bodies(bodies: Sequence[Body | None]) -> dict[str, list[float]]:

@@ -10,10 +10,12 @@ from vsr.experiments.config import load_experiment
 from vsr.experiments.config.check import check
 from vsr.experiments.config.plugins import load_plugins
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.config.yaml_reader import read_yaml
+from vsr.experiments.config.unread import require_plugins
+from vsr.experiments.config.yaml_reader import parse_yaml, read_text, read_yaml
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.installed import CONFIGS
 from vsr.experiments.reproduce.study import Scale, Study
+from vsr.experiments.shipped import STUDY, find_config
 from vsr.spec import suggest
 
 SHIPPED = CONFIGS / "studies"
@@ -29,6 +31,8 @@ class StudyFile:
 
     path: Path
     study: Study
+    run_plugins: bool = False
+    """whether those of its experiments are run"""
 
     @property
     def name(self) -> str:
@@ -46,32 +50,30 @@ class StudyFile:
 
     def experiment(self, name: str, settings: Sequence[str] = ()) -> Experiment:
         """One of its experiments, with values set over the file's."""
-        return load_experiment(self.file(name), settings)
+        return load_experiment(self.file(name), settings, run_plugins=self.run_plugins)
 
 
 def is_study(path: str | Path) -> bool:
     """Whether a file describes a study rather than one experiment or scene."""
-    data = read_yaml(path).data
+    text = read_text(path)
+    if "experiments" not in text:
+        return False  # rather than understand all of a large file twice
+    data = parse_yaml(text, str(path)).data
     return isinstance(data, dict) and "experiments" in data
 
 
-def load_study(path: str | Path) -> StudyFile:
-    """The study in a file; raises ConfigError with every fault in it."""
+def load_study(path: str | Path, *, run_plugins: bool = False) -> StudyFile:
+    """The study in a file; raises ConfigError with every fault in it, NeedsPlugins if plugins of it are not to run."""
     document = read_yaml(path)
-    load_plugins(document)
+    if run_plugins:
+        load_plugins(document)
+    require_plugins(document)
     Study.model_rebuild(force=True)  # a plugin may have registered kinds of claims
-    return StudyFile(Path(path), check(document, Study))
+    return StudyFile(Path(path), check(document, Study), run_plugins)
 
 
 def find_studies(given: str) -> list[StudyFile]:
     """A study by its file, one that is shipped by its name, or all of the paper's."""
-    if given.endswith((".yaml", ".yml", ".json")):
-        return [load_study(given)]
-    shipped = {path.stem: path for path in sorted(SHIPPED.glob("*.yaml"))}
-    if not shipped:
-        raise UserError(f"{SHIPPED}: the paper's studies are not here, only in a checkout; give a study's file")
     if given == ALL:
-        return [load_study(path) for name, path in shipped.items() if name in PAPER]
-    if given not in shipped:
-        raise UserError(f"there is no study '{given}'{suggest(given, [*shipped, ALL])}, or give a file of your own")
-    return [load_study(shipped[given])]
+        return [load_study(SHIPPED / f"{name}.yaml", run_plugins=True) for name in PAPER]
+    return [load_study(find_config(given, STUDY), run_plugins=True)]

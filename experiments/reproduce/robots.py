@@ -6,7 +6,6 @@ several times: first from the same start, where only round-off can differ, then 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,10 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from vsr.arrays import Damaged
 from vsr.drawing.painter import Look
 from vsr.episode import reset
-from vsr.experiments.config import dump_yaml, load_scene
-from vsr.experiments.files import replacing, without_nan, write_json, write_text
+from vsr.experiments.config import dump_yaml
+from vsr.experiments.files import read_checked_json, replacing, without_nan, write_checked_json, write_text
 from vsr.experiments.numbers import number
 from vsr.experiments.play.film import write_strip
 from vsr.experiments.play.recordings import RecordedRobot, robot_from_trajectory
@@ -28,10 +28,9 @@ from vsr.experiments.population import record_population, repeat
 from vsr.experiments.refine.command import stamp, stored_refinement
 from vsr.experiments.refine.robustness import Robustness, robustness_of
 from vsr.experiments.runs import Run
-from vsr.experiments.runs.best_robots import read_title
-from vsr.experiments.runs.folder import robot_file
 from vsr.experiments.runs.meta import describe_start
 from vsr.experiments.runs.ranks import middle
+from vsr.experiments.runs.robot_files import load_robot, read_title, robot_file
 from vsr.physics.engine import AnyModel, AnyState
 from vsr.scene import Scene, precision
 from vsr.tasks import move_rigidly
@@ -63,7 +62,7 @@ def keep_best(run: Run, folder: Path, name: str, repeats: int, factors: Sequence
         if not file.exists():  # all of its robots failed
             measured.append([float("nan")] * repeats)
             continue
-        scene = scenes[i] = load_scene(file)
+        scene = scenes[i] = load_robot(file)
         shown = f"{name}, seed {seed}" if i == best else None
         values, robot = simulate_again(scene, run.experiment.fitness.measure, repeats, shown)
         measured.append(values)
@@ -76,7 +75,7 @@ def keep_best(run: Run, folder: Path, name: str, repeats: int, factors: Sequence
     if best in scenes:
         title = title_of(run, best, measured[best], robust)
         write_text(folder / f"{name}.yaml", title + dump_yaml(scenes[best]))
-    write_json(folder / f"{name}.json", without_nan(stored))
+    write_checked_json(folder / f"{name}.json", without_nan(stored))
 
 
 def _robustness(run: Run, scenes: dict[int, Scene], factors: Sequence[int], starts: int) -> Robustness | None:
@@ -135,19 +134,22 @@ def read_robustness(run: Run, folder: Path, name: str) -> Robustness | None:
     """What `keep_best` has found for this very run, or None."""
     if read_repeats(run, folder, name) is None:
         return None
-    stored = json.loads((folder / f"{name}.json").read_text(encoding="utf-8")).get("robustness")
-    return None if stored is None else Robustness.of_plain(stored)
+    stored = read_checked_json(folder / f"{name}.json").get("robustness")
+    try:
+        return None if stored is None else Robustness.of_plain(stored)
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def read_repeats(run: Run, folder: Path, name: str) -> np.ndarray | None:
     """The measures that `keep_best` has stored for this very run, (seeds, repeats), or None."""
     try:
-        stored = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+        stored = read_checked_json(folder / f"{name}.json")
         fits = {key: stored[key] for key in ("generations", "final")} == stamp(run)
         measured = stored["repeats"] if "repeats" in stored else stored["lives"]  # as older versions called them
-    except (OSError, ValueError, KeyError, TypeError):
+        return np.array(measured, dtype=float) if fits else None
+    except (Damaged, ValueError, KeyError, TypeError):
         return None
-    return np.array(measured, dtype=float) if fits else None
 
 
 def simulate_again(

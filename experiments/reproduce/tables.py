@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +47,7 @@ def pairs(results: Sequence[Result]) -> list[dict[str, Any]]:
     """Every pair of one panel's experiments, compared at their ends."""
     if len(results) < 2:
         return []
-    return [asdict(pair) for pair in compare([result.run for result in results]).pairs]
+    return [pair._asdict() for pair in compare([result.run for result in results]).pairs]
 
 
 def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:

@@ -4,38 +4,14 @@ have found better ones, of which only statistics tell."""
 from __future__ import annotations
 
 import math
-import re
-from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from vsr.experiments.runs.folder import robot_file
 from vsr.experiments.runs.reading import Run
+from vsr.experiments.runs.robot_files import read_title, robot_file
 
 SIX_DIGITS = 1e-5
 """How far what files say may be from what statistics say of the same robot, relatively."""
-
-
-@dataclass(frozen=True)
-class Title:
-    """What the first line of a best robot's file says."""
-
-    seed: int
-    individual: int
-    measure: str
-    value: float
-
-
-def read_title(file: Path) -> Title | None:
-    """None for a file that is not there or does not say."""
-    try:
-        with file.open(encoding="utf-8") as text:
-            first = text.readline().rstrip()
-        found = re.match(r"# best of seed (\d+): individual (\d+), (\S+) (\S+)(?: \(.*\))?$", first)
-        return Title(int(found[1]), int(found[2]), found[3], float(found[4])) if found else None
-    except (OSError, ValueError):
-        return None
 
 
 def kept_measure(run: Run, index: int) -> float | None:

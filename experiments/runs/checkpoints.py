@@ -1,13 +1,13 @@
 """Checkpoints: all that a search needs to go on, in one npz file each, with a leading axis (seeds,) on every array.
 
 A search's state is any pytree of arrays; its leaves are named by their paths. Two checkpoints are kept, so that one
-that turns out to be damaged costs time but not the run. npz files carry check sums.
+that turns out to be damaged costs time but not the run. Each carries a check sum (vsr.arrays).
 """
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from vsr.arrays import Damaged, read_arrays, read_label
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.files import write_arrays
 
@@ -23,17 +24,32 @@ GENERATORS = "threefry2x32", "rbg", "unsafe_rbg"
 """Of random keys, as JAX names them."""
 
 
-def save_checkpoint(folder: Path, generations: int, searches: tuple[Any, ...]) -> None:
+@dataclass(frozen=True)
+class Checkpoint:
+    """From where a run can go on."""
+
+    generations: int = 0
+    """done so far"""
+    searches: tuple[Any, ...] | None = None
+    """None for the beginning"""
+    label: dict[str, Any] = field(default_factory=dict)
+    """what was known when it was written: `generation`, `experiment` (fingerprint of the settings), `plugins` (their
+    digests), `lineage` (check sum of the newest piece); empty in those of older versions"""
+    skipped: tuple[str, ...] = ()
+    """newer ones that could not be used, with the reason"""
+
+
+def save_checkpoint(folder: Path, generations: int, searches: tuple[Any, ...], label: dict[str, Any]) -> None:
     """Write a checkpoint named after the number of generations done, then remove the oldest."""
-    save_arrays(folder / f"{generations:08d}.npz", searches)
+    save_arrays(folder / f"{generations:08d}.npz", searches, {"generation": generations, **label})
     for old in checkpoint_files(folder)[:-KEPT]:
         old.unlink(missing_ok=True)
 
 
-def save_arrays(file: Path, of_seeds: Sequence[Any]) -> None:
+def save_arrays(file: Path, of_seeds: Sequence[Any], label: dict[str, Any] | None = None) -> None:
     """Write equal pytrees, one a seed, as arrays named by their paths."""
     every = [_named_leaves(tree) for tree in jax.device_get([_plain(tree) for tree in of_seeds])]
-    write_arrays(file, {name: np.stack([leaves[name] for leaves in every]) for name in every[0]})
+    write_arrays(file, {name: np.stack([leaves[name] for leaves in every]) for name in every[0]}, label)
 
 
 def checkpoint_files(folder: Path) -> list[Path]:
@@ -41,21 +57,43 @@ def checkpoint_files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("*.npz") if path.stem.isdigit())
 
 
-def load_checkpoint(folder: Path, like: Any, seeds: int) -> tuple[int, tuple[Any, ...] | None, list[str]]:
-    """The newest whole checkpoint: generations done, searches, and what had to be skipped with the reason.
-
-    like: the shapes of one seed's search. Raises UserError for a checkpoint of another experiment.
-    """
-    skipped = []
+def whole_generations(folder: Path) -> int:
+    """How many generations the newest whole checkpoint has; 0 if there is none."""
     for path in reversed(checkpoint_files(folder)):
         try:
-            with np.load(path, allow_pickle=False) as stored:
-                arrays = {name: stored[name] for name in stored.files}
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            skipped.append(f"{path}: not a whole checkpoint ({type(error).__name__}: {error}); skipped")
+            label, _ = read_label(path)
+        except Damaged:
+            continue
+        if label.get("generation", int(path.stem)) == int(path.stem):
+            return int(path.stem)
+    return 0
+
+
+def load_checkpoint(folder: Path, like: Any, seeds: int, experiment: str | None = None) -> Checkpoint:
+    """The newest whole checkpoint of a run.
+
+    like: the shapes of one seed's search; experiment: the fingerprint of the run's settings, where it is known. Raises
+    UserError for a checkpoint without a label that holds another search.
+    """
+    skipped: list[str] = []
+    for path in reversed(checkpoint_files(folder)):
+        try:
+            stored = read_arrays(path)
+            _check_label(path, stored.label, experiment)
+        except Damaged as error:
+            skipped.append(f"{error}; skipped")
         else:
-            return int(path.stem), _searches(path, arrays, like, seeds), skipped
-    return 0, None, skipped
+            return Checkpoint(int(path.stem), _searches(path, stored.arrays, like, seeds), stored.label, tuple(skipped))
+    return Checkpoint(skipped=tuple(skipped))
+
+
+def _check_label(path: Path, label: dict[str, Any], experiment: str | None) -> None:
+    """Raise Damaged for a checkpoint that stands in another's place."""
+    generation, made_with = label.get("generation", int(path.stem)), label.get("experiment")
+    if generation != int(path.stem):
+        raise Damaged(path, f"it is the checkpoint of generation {generation}, copied or renamed")
+    if None not in (experiment, made_with) and experiment != made_with:
+        raise Damaged(path, "it was made by a run with other settings")
 
 
 def _searches(path: Path, arrays: dict[str, np.ndarray], like: Any, seeds: int) -> tuple[Any, ...]:

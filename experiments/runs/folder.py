@@ -1,7 +1,7 @@
 """The run folder: what one experiment leaves behind, and all that is needed to go on with it.
 
     config.yaml        the experiment with every value written out
-    meta.json          versions, device, commit, command of every start
+    meta.json          versions, device, commit, command of every start; the settings once more
     statistics.jsonl   one line per generation and seed
     lineage/           npz pieces: ids, parents and fitness of all individuals, and the best genes of each generation
     checkpoints/       the last two, each enough to go on
@@ -9,54 +9,81 @@
     archive.npz        the searches' archives or fronts, if they have any
     plugins/           copies of the user's own modules, if any
 
-A folder is a run if it has both meta.json and config.yaml. Order of writing makes it safe to be killed at any moment:
-statistics and lineage first, then the checkpoint that counts on them. What lies beyond the last whole checkpoint is
-dropped on resuming and made again.
+A folder is a run if it has meta.json and config.yaml, or results and one of both. Order of writing makes it safe to be
+killed at any moment: statistics and lineage first, then the checkpoint that counts on them. What lies beyond the last
+whole checkpoint is dropped on resuming and made again.
+
+What vouches for what: npz files, lines of statistics, meta.json and the best robots have check sums. A checkpoint names
+its generation, the settings and the plugins it was made with and the newest piece of lineage, and every piece names the
+one before it. Lost statistics and best robots are made again from lineage, a lost config.yaml from meta.json.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import math
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import IO, Any
 
 import numpy as np
 
-from vsr.experiments.config import dump_yaml, load_experiment
-from vsr.experiments.config.plugins import PLUGINS_FOLDER
+from vsr.experiments.config import dump_plain
+from vsr.experiments.config.plugins import PLUGINS_FOLDER, digests
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.files import (
     TEMPORARY,
-    read_json_lines,
+    json_line,
     remove_leftovers,
     write_arrays,
-    write_json,
+    write_checked_json,
     write_text,
 )
-from vsr.experiments.runs.checkpoints import checkpoint_files, load_checkpoint, save_arrays, save_checkpoint
+from vsr.experiments.runs.checkpoints import (
+    Checkpoint,
+    checkpoint_files,
+    load_checkpoint,
+    save_arrays,
+    save_checkpoint,
+)
+from vsr.experiments.runs.lineage import ARRAYS, GENES, LINEAGE, check_lineage, piece_files
+from vsr.experiments.runs.locks import LOCK
+from vsr.experiments.runs.mending import is_damaged, mend_robots, mend_statistics, set_aside
+from vsr.experiments.runs.robot_files import BEST, write_robot
+from vsr.experiments.runs.rows import STATISTICS
+from vsr.experiments.runs.settings import CONFIG, META, RunSettings, config_text, current, fingerprint, read_settings
 from vsr.experiments.runs.stats import GenerationStats
 from vsr.physics.failure import REASONS
 
-CONFIG, META, STATISTICS, LOCK = "config.yaml", "meta.json", "statistics.jsonl", "lock"
-LOCKS = Path("/proc/locks")
-"""Linux lists the locks of this computer here, so that the run's need not be touched: a run that starts in the moment
-in which another process tries its lock would be refused."""
-BEST, ARCHIVE = "best", "archive.npz"
-FOLDERS = ("lineage", "checkpoints", BEST)
-MAY_CHANGE = ("generations", "checkpoint_seconds")
-"""What may differ when a run goes on."""
+ARCHIVE = "archive.npz"
+FOLDERS = (LINEAGE, "checkpoints", BEST)
 
 
-def robot_file(path: Path, seed: int) -> Path:
-    """Of a seed's best robot in a run folder."""
-    return path / BEST / f"seed-{seed}.yaml"
+@dataclass(frozen=True)
+class Standing:
+    """Where a run stands."""
+
+    settings: RunSettings
+    checkpoint: Checkpoint
+    last_piece: str | None
+    """check sum of the newest piece of lineage before the checkpoint, where it is known"""
+    warnings: tuple[str, ...]
+    """what is damaged or lost"""
+
+    @property
+    def done(self) -> int:
+        """Generations."""
+        return self.checkpoint.generations
+
+    @property
+    def plugins(self) -> dict[str, str]:
+        """Digests of the plugins that the run was made with."""
+        return {**self.checkpoint.label.get("plugins", {}), **self.settings.meta["plugins"]}
 
 
 @contextlib.contextmanager
@@ -70,7 +97,8 @@ def reporting_write_faults(path: Path) -> Iterator[None]:
             if is_run(path)
             else "nothing was written: give another --out"
         )
-        raise UserError(f"{path}: cannot be written: {error.strerror or error}; {safe}") from error
+        where = error.filename2 or error.filename or path  # the former is where a file cannot be renamed to
+        raise UserError(f"{where}: cannot be written: {error.strerror or error}; {safe}") from error
 
 
 class RunFolder:
@@ -79,6 +107,13 @@ class RunFolder:
     def __init__(self, path: Path, experiment: Experiment):
         self.path = path
         self.experiment = experiment
+        self._begun = experiment.to_plain()
+        """the settings as they were when the run began"""
+        self._label: dict[str, Any] = {}
+        """what checkpoints and pieces of lineage say of the run"""
+        self._plugins: dict[str, str] = {}
+        self._last_piece: str | None = None
+        """check sum of the newest piece of lineage"""
         self._lineage: list[tuple[int, GenerationStats]] = []
         self._described: dict[int, int] = {}
         """id of the individual that each seed's file in best/ holds"""
@@ -91,34 +126,58 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             self.lock()
             self.write_meta(meta)
-            write_text(self.path / CONFIG, dump_yaml(self.experiment))  # now it is a run that can go on
+            write_text(self.path / CONFIG, dump_plain(self._begun))  # now it is a run that can go on
             self._prepare(plugins)
 
-    def inspect(self, like: Any) -> tuple[int, tuple[Any, ...] | None, list[str]]:
-        """Where a run stands, changing nothing: generations done, searches (None for the start), what is damaged.
+    def inspect(self, like: Any) -> Standing:
+        """Where a run stands, changing nothing.
 
         like: the shapes of one seed's search. Raises UserError if a run has lost its checkpoints, rather than begin it
         again.
         """
-        checkpoints = self.path / "checkpoints"
-        done, searches, warnings = load_checkpoint(checkpoints, like, len(self.experiment.seeds))
-        if searches is None and (checkpoint_files(checkpoints) or len(self._lineage_pieces()) > 1):
+        settings, folder = read_settings(self.path), self.path / "checkpoints"
+        checkpoint = load_checkpoint(folder, like, len(self.experiment.seeds), settings.fingerprint)
+        if checkpoint.searches is None and (checkpoint_files(folder) or len(piece_files(self.path)) > 1):
+            reasons = "".join(f"\n{reason}" for reason in checkpoint.skipped)
             raise UserError(
                 f"{self.path}: it has results but no whole checkpoint to go on from; keep it as it is and "
-                "start again with another --out"
+                f"start again with another --out{reasons}"
             )
-        return done, searches, warnings
+        done, label = checkpoint.generations, checkpoint.label
+        lost, last_piece = check_lineage(self.path, done, settings.fingerprint, label.get("lineage"))
+        return Standing(settings, checkpoint, last_piece, (*checkpoint.skipped, *lost))
 
-    def reopen(self, done: int, plugins: list[ModuleType]) -> list[str]:
-        """Make a run ready to go on after a number of generations; returns what had to be dropped."""
+    def reopen(self, standing: Standing, plugins: list[ModuleType]) -> list[str]:
+        """Make a run ready to go on; returns what had to be dropped or was mended."""
         with reporting_write_faults(self.path):
             remove_leftovers(self.path)
-            warnings = self._drop_statistics_from(done)
-            for piece in self._lineage_pieces():
-                if int(piece.stem) >= done:
+            for piece in piece_files(self.path):
+                if int(piece.stem) >= standing.done:
                     piece.unlink()
-            write_text(self.path / CONFIG, dump_yaml(self.experiment))
+            warnings = self.mend(standing)
+            write_text(self.path / CONFIG, config_text(standing.settings.begun, self.experiment))
             self._prepare(plugins)
+        self._last_piece = standing.last_piece
+        return warnings
+
+    def mend(self, standing: Standing) -> list[str]:
+        """Write again what was lost of the generations done and can be made again; returns what that was."""
+        settings, warnings = standing.settings, list[str]()
+        self._begun, self._label = settings.begun, {"experiment": settings.fingerprint}
+        with reporting_write_faults(self.path):
+            if settings.config_fault:
+                kept = set_aside(self.path / CONFIG)
+                write_text(self.path / CONFIG, config_text(settings.begun, self.experiment))
+                warnings.append(f"{settings.config_fault}; {kept}written again from {META}")
+            if settings.meta_fault:
+                kept = set_aside(self.path / META)
+                seeds = list(self.experiment.seeds)
+                self.write_meta({"seeds": seeds, "plugins": standing.plugins, **settings.meta})
+                warnings.append(f"{settings.meta_fault}; {kept}begun again")
+            warnings += mend_statistics(self.path, self.experiment, standing.done)
+            warnings += mend_robots(self.path, self.experiment, standing.done)
+            if standing.checkpoint.searches is not None and is_damaged(self.path / ARCHIVE):
+                self._write_archive(standing.checkpoint.searches)
         return warnings
 
     def record(self, generation: int, stats: GenerationStats, seconds: float) -> None:
@@ -138,11 +197,12 @@ class RunFolder:
                 "spread": _finite(stats.spread[i]),
                 "bodies": int(stats.bodies[i]),
                 "seconds": round(seconds, 4),
+                **_figures(stats.figures, i),
             }
             for i, seed in enumerate(self.experiment.seeds)
         )
         with reporting_write_faults(self.path):
-            self._statistics.write("".join(json.dumps(row) + "\n" for row in rows))
+            self._statistics.write("".join(map(json_line, rows)))
             self._statistics.flush()
 
     def checkpoint(self, generations: int, searches: tuple[Any, ...]) -> None:
@@ -154,13 +214,14 @@ class RunFolder:
                 self._write_lineage()
                 self._write_best(self._lineage[-1][1])
             self._write_archive(searches)
-            save_checkpoint(self.path / "checkpoints", generations, searches)
+            label = {**self._label, "plugins": self._plugins, "lineage": self._last_piece}
+            save_checkpoint(self.path / "checkpoints", generations, searches, label)
         self._lineage.clear()
 
     def write_meta(self, meta: dict[str, Any]) -> None:
-        """Replace what is known about the run."""
+        """Replace what is known about the run; the settings are added."""
         with reporting_write_faults(self.path):
-            write_json(self.path / META, meta)
+            write_checked_json(self.path / META, {**meta, "experiment": current(self._begun, self.experiment)})
 
     def close(self) -> None:
         """Let others have the folder."""
@@ -184,85 +245,45 @@ class RunFolder:
         for name in FOLDERS:
             (self.path / name).mkdir(exist_ok=True)
         copy_plugins(plugins, self.path / PLUGINS_FOLDER)
+        self._plugins, self._label = digests(plugins), {"experiment": fingerprint(self._begun)}
         self._statistics = (self.path / STATISTICS).open("a", encoding="utf-8")
-
-    def _lineage_pieces(self) -> list[Path]:
-        return [piece for piece in (self.path / "lineage").glob("*.npz") if piece.stem.isdigit()]
-
-    def _drop_statistics_from(self, done: int) -> list[str]:
-        """Keep whole lines of generations before `done`; return a warning for each line that cannot be read."""
-        path = self.path / STATISTICS
-        kept, warnings = [], []
-        for number, row in read_json_lines(path):
-            if row is None:
-                warnings.append(f"{path}:{number}: not a whole line; dropped")
-            elif is_statistics(row) and row["generation"] < done:
-                kept.append(json.dumps(row) + "\n")
-        write_text(path, "".join(kept))
-        return warnings
 
     def _write_lineage(self) -> None:
         """All generations since the last checkpoint as one piece, named after the first of them."""
-        reports = [report for _, report in self._lineage]
+        first, reports = self._lineage[0][0], [report for _, report in self._lineage]
 
         def over_generations(values: list[np.ndarray]) -> np.ndarray:
             return np.stack(values, axis=1)
 
-        arrays = {
-            name: over_generations([np.asarray(getattr(report, name)) for report in reports])
-            for name in ("id", "parents", "fitness", "best_id")
-        }
+        arrays = {name: over_generations([np.asarray(getattr(report, name)) for report in reports]) for name in ARRAYS}
         for part in reports[0].best_genes:
-            arrays[f"best_genes.{part}"] = over_generations([np.asarray(r.best_genes[part]) for r in reports])
-        write_arrays(self.path / "lineage" / f"{self._lineage[0][0]:08d}.npz", arrays)
+            arrays[f"{GENES}{part}"] = over_generations([np.asarray(r.best_genes[part]) for r in reports])
+        label = {**self._label, "first": first, "count": len(reports), "before": self._last_piece}
+        self._last_piece = write_arrays(self.path / LINEAGE / f"{first:08d}.npz", arrays, label)
 
     def _write_archive(self, searches: tuple[Any, ...]) -> None:
         """The archives or fronts of all seeds, where the search has them."""
         archives = [self.experiment.ea.summary(search).archive for search in searches]
         if archives[0] is not None:
-            save_arrays(self.path / ARCHIVE, archives)
+            save_arrays(self.path / ARCHIVE, archives, self._label)
 
     def _write_best(self, stats: GenerationStats) -> None:
         for i, seed in enumerate(self.experiment.seeds):
             if self._described.get(seed) == int(stats.best_id[i]) or not math.isfinite(stats.best[i]):
                 continue
-            scene = self.experiment.scene({part: np.asarray(genes[i]) for part, genes in stats.best_genes.items()})
-            assert scene is not None, "a robot without a body has no finite fitness"
-            goal = self.experiment.fitness
-            value = goal.sign * float(stats.best[i])
-            title = f"# best of seed {seed}: individual {int(stats.best_id[i])}, {goal.measure} {value:.6g}"
-            meaning = self.experiment.evaluation.summary
-            title += f" ({meaning})\n" if meaning else "\n"
-            write_text(robot_file(self.path, seed), title + dump_yaml(scene))
+            genes = {part: genes[i] for part, genes in stats.best_genes.items()}
+            write_robot(self.path, self.experiment, i, genes, int(stats.best_id[i]), float(stats.best[i]))
             self._described[seed] = int(stats.best_id[i])
 
 
 def is_run(path: Path) -> bool:
-    """Whether a folder holds a run."""
-    return (path / CONFIG).is_file() and (path / META).is_file()
+    """Whether a folder holds a run: with its settings twice, or with results and its settings once."""
+    files = (path / CONFIG).is_file() + (path / META).is_file()
+    return files == 2 or (files == 1 and _has_results(path))
 
 
-def is_being_written(path: Path) -> bool:
-    """Whether a process of this computer is at work on a run; False also where that is not known."""
-    try:
-        return _is_listed(path / LOCK) if LOCKS.exists() else _is_held(path / LOCK)
-    except OSError:
-        return False
-
-
-def _is_listed(lock: Path) -> bool:
-    stat = lock.stat()
-    file = f"{os.major(stat.st_dev):02x}:{os.minor(stat.st_dev):02x}:{stat.st_ino}"
-    return any(file in line.split() for line in LOCKS.read_text().splitlines() if "FLOCK" in line)
-
-
-def _is_held(lock: Path) -> bool:
-    with lock.open() as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # given back when the file is closed
-        except BlockingIOError:
-            return True
-    return False
+def _has_results(path: Path) -> bool:
+    return (path / STATISTICS).is_file() or bool(checkpoint_files(path / "checkpoints"))
 
 
 def check_run(path: Path) -> None:
@@ -270,7 +291,17 @@ def check_run(path: Path) -> None:
     if not path.is_dir():
         raise UserError(f"{path}: there is no such run folder")
     if not is_run(path):
+        if _has_results(path):
+            raise UserError(
+                f"{path}: it has results, but {CONFIG} and {META} are gone; put back one of them, whose settings its "
+                "checkpoints can be checked against"
+            )
         raise UserError(f"{path}: this is not a run folder: it has no {CONFIG} or no {META}")
+
+
+def _figures(figures: dict[str, Any], seed: int) -> dict[str, dict[str, float | None]]:
+    """What the search of the seed of this index tells of itself, if it tells anything."""
+    return {"figures": {name: _finite(values[seed]) for name, values in figures.items()}} if figures else {}
 
 
 def _by_reason(counts: Any) -> dict[str, int]:
@@ -284,39 +315,6 @@ def is_free(path: Path) -> bool:
         return True
     unborn = (LOCK, META, META + TEMPORARY, CONFIG + TEMPORARY)
     return path.is_dir() and all(entry.name in unborn for entry in path.iterdir())
-
-
-def is_statistics(row: dict[str, Any]) -> bool:
-    """Whether a line has what plots and resuming need."""
-    whole = all(type(row.get(name)) is int for name in ("seed", "generation", "failed"))
-    given = all(isinstance(row.get(name, ""), float | int | None) for name in ("best", "median"))
-    return whole and given and all(isinstance(row.get(name), float | int | None) for name in ("spread", "bodies"))
-
-
-def check_same_experiment(path: Path, experiment: Experiment) -> None:
-    """Refuse to go on with another experiment than the folder's."""
-    stored = load_experiment(path / CONFIG)
-    differences = list(_differences(stored.to_plain(), experiment.to_plain(), ()))
-    if differences:
-        listed = "\n".join(f"  {name}: {old} in the run, {new} now" for name, old, new in differences)
-        raise UserError(
-            f"{path}: this run was made with other settings:\n{listed}\n"
-            f"go on with the run's own (vsr evolve {path} --resume), or start again with another --out"
-        )
-
-
-def _differences(old: Any, new: Any, path: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in {**old, **new}:
-            if path or key not in MAY_CHANGE:
-                yield from _differences(old.get(key), new.get(key), (*path, key))
-    elif old != new:
-        yield ".".join(path), _shown(old), _shown(new)
-
-
-def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _finite(value: Any) -> float | None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-ARRAYS = ("id", "parents", "fitness", "best_id")
+from vsr.arrays import Damaged, read_arrays, read_label
+from vsr.experiments.numbers import in_ranges
+
+LINEAGE = "lineage"
+ARRAYS, GENES = ("id", "parents", "fitness", "best_id"), "best_genes."
 
 
 @dataclass(frozen=True)
@@ -51,28 +55,123 @@ class Descent:
     """of which the lineage is kept"""
 
 
-def read_lineage(run: Path, seed: int) -> tuple[Lineage | None, list[str]]:
+@dataclass(frozen=True)
+class Piece:
+    """The lineage of some generations of all seeds, as one file keeps it."""
+
+    file: Path
+    first: int
+    """generation"""
+    count: int
+    """of generations"""
+    arrays: dict[str, np.ndarray]
+    """(seeds, generations, ...): those named in ARRAYS, and the best genes by their parts under `best_genes.`"""
+    label: dict[str, Any]
+    """`first`, `count`, `experiment` (fingerprint of the settings), `before` (check sum of the piece before); empty in
+    files of older versions"""
+    digest: str | None
+
+    def best_genes(self, index: int, generation: int) -> dict[str, np.ndarray]:
+        """Of the best robot so far of a seed, given by its index; empty if they were not kept."""
+        place, parts = generation - self.first, [name for name in self.arrays if name.startswith(GENES)]
+        return {name.removeprefix(GENES): self.arrays[name][index, place] for name in parts}
+
+
+def piece_files(run: Path) -> list[Path]:
+    """The first generations first."""
+    return sorted(file for file in (run / LINEAGE).glob("*.npz") if file.stem.isdigit())
+
+
+def read_piece(file: Path, seeds: int) -> Piece:
+    """One file; raises Damaged if it is not whole, or not what its name says."""
+    stored = read_arrays(file)
+    first = _checked_first(file, stored.label)
+    shapes = {array.shape[:2] for array in stored.arrays.values()}
+    if len(shapes) != 1 or len(shape := shapes.pop()) != 2 or shape[0] != seeds:
+        raise Damaged(file, f"it is not the lineage of {seeds} seed{'s' if seeds > 1 else ''}")
+    return Piece(file, first, shape[1], stored.arrays, stored.label, stored.digest)
+
+
+def read_pieces(run: Path, seeds: int) -> tuple[list[Piece], list[str]]:
+    """All that is whole, and what is not."""
+    pieces, warnings = list[Piece](), []
+    for file in piece_files(run):
+        try:
+            piece = read_piece(file, seeds)
+            if pieces and pieces[-1].first + pieces[-1].count == piece.first:
+                _check_order(file, piece.label, pieces[-1].digest)
+            pieces.append(piece)
+        except Damaged as error:
+            warnings.append(str(error))
+    return pieces, warnings
+
+
+def check_lineage(run: Path, done: int, experiment: str, newest: str | None) -> tuple[list[str], str | None]:
+    """What is damaged or missing of the lineage of a number of generations, and the check sum of its last piece.
+
+    experiment: fingerprint of the run's settings; newest: check sum of the last piece, where the checkpoint tells it.
+    """
+    files = [file for file in piece_files(run) if int(file.stem) < done]
+    ends = [*(int(file.stem) for file in files[1:]), done]
+    warnings, lacking, reached, before = [], list[int](), 0, None
+    for file, end in zip(files, ends, strict=False):  # there may be no files at all
+        first = int(file.stem)
+        lacking += range(reached, first)
+        try:
+            label, digest = read_label(file)
+            _checked_first(file, label)
+            _check_order(file, label, before if first == reached else None)
+            if label.get("experiment", experiment) != experiment:
+                raise Damaged(file, "it was made by a run with other settings")
+            if first + label.get("count", 0) == done and newest not in (None, digest):
+                raise Damaged(file, "it is not the one that the checkpoint was written with")
+        except Damaged as error:
+            warnings.append(str(error))
+            lacking += range(first, end)
+            before, reached = None, end
+        else:
+            before, reached = digest, first + label.get("count", end - first)
+    lacking += range(reached, done)
+    if lacking:
+        warnings.append(
+            f"{run / LINEAGE}: {in_ranges('generation', lacking)} missing or damaged: ancestors and robots of then are "
+            "lost; the search itself goes on as it was"
+        )
+    return warnings, before
+
+
+def _checked_first(file: Path, label: dict[str, Any]) -> int:
+    first = int(file.stem)
+    if label.get("first", first) != first:
+        raise Damaged(file, f"it begins with generation {label['first']}: copied or renamed")
+    return first
+
+
+def _check_order(file: Path, label: dict[str, Any], before: str | None) -> None:
+    """before: check sum of the piece that ends where this one begins, where it is known."""
+    if None not in (before, label.get("before")) and before != label["before"]:
+        raise Damaged(file, "it does not follow the piece before it: one of them was replaced")
+
+
+def read_lineage(run: Path, index: int, seeds: int) -> tuple[Lineage | None, list[str]]:
     """What is kept of the seed of this index, from the first generation on, and what could not be read.
 
-    None if not even the first generation is kept.
+    seeds: how many the run has. None if not even the first generation is kept.
     """
-    pieces: list[dict[str, np.ndarray]] = []
-    length, warnings = 0, []
-    for file in sorted(file for file in (run / "lineage").glob("*.npz") if file.stem.isdigit()):
-        if int(file.stem) != length:
-            warnings.append(f"{run / 'lineage'}: generations from {length} on are missing")
+    pieces, warnings = read_pieces(run, seeds)
+    kept: list[Piece] = []
+    length = 0
+    for piece in pieces:
+        if piece.first != length or not set(ARRAYS) <= set(piece.arrays):
             break
-        try:
-            with np.load(file, allow_pickle=False) as stored:
-                piece = {name: stored[name][seed] for name in ARRAYS}
-        except (OSError, ValueError, KeyError, IndexError, EOFError, zipfile.BadZipFile) as error:
-            warnings.append(f"{file}: cannot be read ({type(error).__name__}: {error})")
-            break
-        pieces.append(piece)
-        length += len(piece["best_id"])
-    if not pieces:
+        kept.append(piece)
+        length += piece.count
+    if len(kept) < len(pieces) or (not kept and warnings):
+        warnings.append(f"{run / LINEAGE}: generations from {length} on are missing")
+    if not kept:
         return None, warnings
-    return Lineage(**{name: np.concatenate([piece[name] for piece in pieces]) for name in ARRAYS}), warnings
+    joined = {name: np.concatenate([piece.arrays[name][index] for piece in kept]) for name in ARRAYS}
+    return Lineage(**joined), warnings
 
 
 def descent_of_best(lineage: Lineage) -> Descent | None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from vsr.display import Displayed
-from vsr.experiments.config import load_experiment
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.files import read_json_lines
-from vsr.experiments.runs.folder import CONFIG, STATISTICS, check_run, is_statistics
+from vsr.experiments.runs.checkpoints import checkpoint_files
+from vsr.experiments.runs.columns import read_columns
+from vsr.experiments.runs.folder import check_run
+from vsr.experiments.runs.lineage import LINEAGE
+from vsr.experiments.runs.rows import STATISTICS, Row, read_rows, saved_generations, warnings_of
+from vsr.experiments.runs.settings import read_settings
 from vsr.physics.failure import REASONS
 
 
@@ -37,11 +41,18 @@ class Run(Displayed):
     bodies: np.ndarray
     """different bodies in the population; not a number where it was not written down, (seeds, generations)"""
     warnings: tuple[str, ...] = ()
-    """lines that could not be read"""
+    """what could not be read, was lost or was changed"""
 
     @property
     def name(self) -> str:
         return self.path.resolve().name
+
+    def index_of(self, seed: int | None) -> int:
+        """The place of a seed among the run's, 0 for none; raises UserError for one that it does not have."""
+        seeds = self.experiment.seeds
+        if seed is not None and seed not in seeds:
+            raise UserError(f"{self.path}: there is no seed {seed}; its seeds are {', '.join(map(str, seeds))}")
+        return 0 if seed is None else seeds.index(seed)
 
     @property
     def generations(self) -> int:
@@ -55,43 +66,64 @@ class Run(Displayed):
 
 
 def read_run(path: str | Path) -> Run:
-    """Read a run's statistics; generations that some seed lacks are left out."""
+    """Read a run's statistics; the last generations are left out if some seed lacks them."""
     path = Path(path)
     check_run(path)
-    experiment = load_experiment(path / CONFIG)
-    rows: dict[tuple[int, int], dict] = {}
-    warnings = []
-    for number, row in read_json_lines(path / STATISTICS):
-        if row is None or not is_statistics(row):
-            warnings.append(f"{path / STATISTICS}:{number}: not a whole line; skipped")
-        else:
-            rows[row["seed"], row["generation"]] = row
-    length = 0
-    while all((seed, length) in rows for seed in experiment.seeds):
-        length += 1
-    if not length:
-        raise UserError(f"{path}: no generation is finished yet")
+    settings = read_settings(path)
+    experiment, doubts = settings.experiment, tuple(settings.warnings)
+    saved = saved_generations(path)  # first: a run that goes on writes statistics before its checkpoint
+    columns = read_columns(path / STATISTICS, experiment.seeds)
+    if columns is None or columns["best"].shape[1] < saved:
+        return _read_by_lines(path, experiment, doubts)
+    return _run(path, experiment, columns, doubts)
+
+
+def _run(path: Path, experiment: Experiment, columns: dict[str, np.ndarray], warnings: tuple[str, ...]) -> Run:
     sign = experiment.fitness.sign
-
-    def collect(name: str) -> np.ndarray:
-        table = [[rows[seed, generation].get(name) for generation in range(length)] for seed in experiment.seeds]
-        return np.array(table, dtype=float)  # null becomes not a number
-
-    def by_reason(name: str) -> np.ndarray:
-        def known(row: dict) -> float | None:
-            return row["failures"].get(name, 0) if isinstance(row.get("failures"), dict) else None
-
-        table = [[known(rows[seed, generation]) for generation in range(length)] for seed in experiment.seeds]
-        return np.array(table, dtype=float)
-
     return Run(
         path,
         experiment,
-        best=sign * collect("best"),
-        median=sign * collect("median"),
-        failed=collect("failed"),
-        failures={reason.name: by_reason(reason.name) for reason in REASONS},
-        spread=collect("spread"),
-        bodies=collect("bodies"),
-        warnings=tuple(warnings),
+        best=sign * columns["best"],
+        median=sign * columns["median"],
+        failed=columns["failed"],
+        failures={reason.name: columns[f"failures.{reason.name}"] for reason in REASONS},
+        spread=columns["spread"],
+        bodies=columns["bodies"],
+        warnings=warnings,
+    )
+
+
+def _read_by_lines(path: Path, experiment: Experiment, warnings: tuple[str, ...]) -> Run:
+    """With a warning for every line that is not whole or was lost."""
+    rows = read_rows(path, experiment)
+    torn = [f"{path / STATISTICS}:{number}: not a whole line; skipped" for number in rows.damaged]
+    length = rows.generations
+    if not length:
+        raise UserError(_nothing_known(path))
+
+    def row(seed: int, generation: int) -> Row:
+        return rows.of.get((seed, generation), {})
+
+    def collect(name: str) -> np.ndarray:
+        table = [[row(seed, generation).get(name) for generation in range(length)] for seed in experiment.seeds]
+        return np.array(table, dtype=float)  # null becomes not a number
+
+    def by_reason(name: str) -> np.ndarray:
+        def known(row: Row) -> float | None:
+            return row["failures"].get(name, 0) if isinstance(row.get("failures"), dict) else None
+
+        table = [[known(row(seed, generation)) for generation in range(length)] for seed in experiment.seeds]
+        return np.array(table, dtype=float)
+
+    columns = {name: collect(name) for name in ("best", "median", "failed", "spread", "bodies")}
+    columns |= {f"failures.{reason.name}": by_reason(reason.name) for reason in REASONS}
+    return _run(path, experiment, columns, (*warnings, *torn, *warnings_of(path, rows)))
+
+
+def _nothing_known(path: Path) -> str:
+    if not checkpoint_files(path / "checkpoints"):
+        return f"{path}: no generation is finished yet"
+    return (
+        f"{path}: nothing is known of its generations: {STATISTICS} and {LINEAGE}/ are lost or damaged; "
+        f"vsr evolve {shlex.quote(str(path))} --resume goes on from its checkpoint"
     )

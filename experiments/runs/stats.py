@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import jax
 import numpy as np
@@ -38,6 +38,8 @@ class GenerationStats:
     """standard deviation of a gene over the survivors, averaged over all genes"""
     bodies: Array
     """how many different bodies the survivors have"""
+    figures: dict[str, Array] = field(default_factory=dict)
+    """what else the search tells of itself, by name: coverage of archives, volume of fronts"""
 
 
 def gathered(stats: tuple[GenerationStats, ...]) -> GenerationStats:

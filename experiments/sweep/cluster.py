@@ -15,6 +15,7 @@ from typing import Any
 
 from vsr.experiments.config.problems import ConfigError, UserError
 from vsr.experiments.config.yaml_reader import parse_yaml
+from vsr.experiments.console import busy
 from vsr.experiments.installed import COMMAND
 from vsr.experiments.sweep.folder import Sweep, evolve_arguments, read_jobs, write_jobs
 
@@ -94,6 +95,9 @@ def slurm_executor(folder: Path, parameters: dict[str, Any]) -> Any:
 
 def submit(sweep: Sweep, names: Sequence[str], executor: Any, more: Sequence[str]) -> dict[str, str]:
     """Hand over what is named, as one array of jobs; returns and remembers the number of each."""
+    with busy(f"writing {len(names)} experiments"):
+        for name in names:
+            sweep.write_config(name)
     jobs = [Job([*COMMAND, *evolve_arguments(sweep, name, more)], str(sweep.log(name).resolve())) for name in names]
     from submitit.core.utils import FailedJobError, FailedSubmissionError
 

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from vsr.experiments.config import load_experiment
+from vsr.experiments.config.alike import load_variants
 from vsr.experiments.config.problems import ConfigError, Problem, UserError
-from vsr.experiments.console import say
+from vsr.experiments.console import busy, say, warn
 from vsr.experiments.evolve.command import RunOptions
+from vsr.experiments.experiment import Experiment
+from vsr.experiments.numbers import count
+from vsr.experiments.shipped import EXPERIMENT, find_config
 from vsr.experiments.sweep.axes import combine, read_axes
 from vsr.experiments.sweep.cluster import read_parameters, slurm_executor, states_on_cluster, submit
-from vsr.experiments.sweep.folder import Sweep, check_place, is_sweep, read_jobs, read_sweep, write_sweep
+from vsr.experiments.sweep.folder import Sweep, check_place, is_sweep, read_jobs, read_sweep, swept, write_sweep
 from vsr.experiments.sweep.local import run_here
 from vsr.experiments.sweep.summary import FINISHED, Line, show_sweep, summarise, write_summary
+
+MOST_FAULTY = 50
+"""Combinations whose faults are told; more would only say the same again."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +50,13 @@ def sweep(options: SweepOptions) -> Path:
         plan = _read_again(options, folder)
         start = options.resume
     else:
+        options = replace(options, config=str(find_config(options.config, EXPERIMENT)))
         plan = plan_sweep(options)
         check_place(plan, options.resume)
         start = True
     executor = _executor(options, plan) if start else None
     if start and not is_sweep(folder):
-        write_sweep(plan, options.config)
+        write_sweep(plan, options.config, options.all_settings())
     queued = states_on_cluster(read_jobs(plan.path))
     names = [name for name in plan.unfinished() if name not in queued] if start else []
     if executor is not None:
@@ -71,13 +78,18 @@ def plan_sweep(options: SweepOptions) -> Sweep:
         )
     axes = read_axes(options.sweeps, settings)
     combinations = combine(axes)
-    experiments, problems = [], dict[Problem, None]()
-    for combination in combinations:
-        swept = [f"{axis.path}={value}" for axis, value in zip(axes, combination.values, strict=True)]
-        try:
-            experiments.append(load_experiment(options.config, settings, swept).resolved())
-        except ConfigError as error:
-            problems.update(dict.fromkeys(error.problems))
+    experiments, problems, faulty = [], dict[Problem, None](), 0
+    with busy(f"checking {count(len(combinations))} combinations"):
+        for experiment in load_variants(
+            options.config, settings, [swept(axes, item) for item in combinations], run_plugins=True
+        ):
+            if isinstance(experiment, Experiment):
+                experiments.append(experiment.resolved())
+                continue
+            problems.update(dict.fromkeys(experiment.problems))
+            faulty += 1
+            if faulty == MOST_FAULTY:
+                break
     if problems:
         raise ConfigError(list(problems))
     path = Path(options.out) if options.out else Path("runs") / f"{Path(options.config).stem}-sweep"
@@ -130,6 +142,7 @@ def _report(plan: Sweep, lines: list[Line]) -> None:
     show_sweep([axis.path for axis in plan.axes], lines)
     for text in write_summary(plan, lines):
         say(text)
+    warn([warning for line in lines for warning in line.warnings])
 
 
 def _judge(plan: Sweep, lines: list[Line], stopped: bool, started: bool) -> None:

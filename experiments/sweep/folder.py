@@ -1,7 +1,8 @@
 """The folder of a sweep:
 
     sweep.json         what varies, and the runs
-    configs/           every run's experiment, as checked when the sweep was begun
+    base.yaml          what all have in common: the user's file when the sweep was begun, with what was set over it
+    configs/           the experiment of every run that was begun
     plugins/           copies of the user's own modules, if any
     NAME/              the runs, each an ordinary run folder
     logs/NAME.txt      what each run said
@@ -9,27 +10,30 @@
     fitness.png        their curves
     jobs/, jobs.json   on a cluster: submitit's files, and the number of each run's job
 
-Jobs may wait in a queue for days: they read what was checked, not what has become of the user's file since.
+Runs may wait for days: they get what was checked, not what has become of the user's file since.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from vsr.experiments.config import dump_yaml, load_experiment
+from vsr.experiments.config import dump_yaml
+from vsr.experiments.config.alike import load_experiment_alike, load_variants, settled
 from vsr.experiments.config.plugins import PLUGINS_FOLDER, plugin_modules
-from vsr.experiments.config.problems import UserError
+from vsr.experiments.config.problems import ConfigError, UserError
+from vsr.experiments.config.unread import missing_of
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.files import write_json, write_text
 from vsr.experiments.runs import check_same_experiment, is_run
-from vsr.experiments.runs.checkpoints import checkpoint_files
+from vsr.experiments.runs.checkpoints import whole_generations
 from vsr.experiments.runs.folder import copy_plugins
 from vsr.experiments.sweep.axes import Axis, Combination
 
-SWEEP, JOBS = "sweep.json", "jobs.json"
+SWEEP, BASE, JOBS = "sweep.json", "base.yaml", "jobs.json"
 CONFIGS, LOGS = "configs", "logs"
 
 
@@ -55,6 +59,13 @@ class Sweep:
         """What a run says."""
         return self.path / LOGS / f"{name}.txt"
 
+    def write_config(self, name: str) -> None:
+        """Put down a run's experiment before it is begun, unless it is there."""
+        if not self.config(name).exists():
+            index = next(i for i, combination in enumerate(self.combinations) if combination.name == name)
+            with _reporting(self.path):
+                write_text(self.config(name), dump_yaml(self.experiments[index]))
+
     def unfinished(self) -> list[str]:
         """Names of the runs that are still to be done, or to go on with."""
         return [
@@ -71,7 +82,7 @@ def is_sweep(path: Path) -> bool:
 
 def saved_generations(run: Path) -> int:
     """How many generations of a run are safe in a checkpoint."""
-    return max((int(file.stem) for file in checkpoint_files(run / "checkpoints")), default=0)
+    return whole_generations(run / "checkpoints")
 
 
 def check_place(sweep: Sweep, resume: bool) -> None:
@@ -93,23 +104,28 @@ def check_place(sweep: Sweep, resume: bool) -> None:
         raise UserError("\n".join(faults))
 
 
-def write_sweep(sweep: Sweep, config: str) -> None:
-    """Put down what is to be run, before any of it is."""
+def write_sweep(sweep: Sweep, config: str, settings: Sequence[str] = ()) -> None:
+    """Put down what is to be run, before any of it is; without sweep.json, which comes last, it is no sweep."""
     plain = {
         "config": config,
         "axes": {axis.path: list(axis.values) for axis in sweep.axes},
         "runs": {combination.name: list(combination.values) for combination in sweep.combinations},
     }
-    try:
+    with _reporting(sweep.path):
         for name in (CONFIGS, LOGS):
             (sweep.path / name).mkdir(parents=True, exist_ok=True)
-        write_json(sweep.path / SWEEP, plain)
         plugins = sorted({name for experiment in sweep.experiments for name in experiment.plugins})
         copy_plugins(plugin_modules(plugins), sweep.path / PLUGINS_FOLDER)
-        for combination, experiment in zip(sweep.combinations, sweep.experiments, strict=True):
-            write_text(sweep.config(combination.name), dump_yaml(experiment))
+        write_text(sweep.path / BASE, settled(config, settings))
+        write_json(sweep.path / SWEEP, plain)
+
+
+@contextlib.contextmanager
+def _reporting(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
-        raise UserError(f"{sweep.path}: cannot be written: {error.strerror or error}; give another --out") from None
+        raise UserError(f"{path}: cannot be written: {error.strerror or error}; give another --out") from None
 
 
 def read_sweep(path: Path) -> Sweep:
@@ -122,8 +138,24 @@ def read_sweep(path: Path) -> Sweep:
         raise UserError(
             f"{path / SWEEP}: damaged ({type(error).__name__}: {error}); repeat the whole command with --resume"
         ) from None
-    experiments = tuple(load_experiment(path / CONFIGS / f"{item.name}.yaml") for item in combinations)
-    return Sweep(path, axes, combinations, experiments)
+    return Sweep(path, axes, combinations, tuple(_experiments(path, axes, combinations)))
+
+
+def _experiments(path: Path, axes: Sequence[Axis], combinations: Sequence[Combination]) -> Iterator[Experiment]:
+    """Of runs that were begun as they were put down then, of the others from what all have in common."""
+    files = {item.name: path / CONFIGS / f"{item.name}.yaml" for item in combinations}
+    waiting = [item for item in combinations if not files[item.name].exists()]
+    variants = load_variants(path / BASE, (), [swept(axes, item) for item in waiting]) if waiting else iter(())
+    for item in combinations:
+        experiment = load_experiment_alike(files[item.name]) if files[item.name].exists() else next(variants)
+        if isinstance(experiment, ConfigError):
+            raise experiment
+        yield experiment if missing_of(experiment) else experiment.resolved()
+
+
+def swept(axes: Sequence[Axis], combination: Combination) -> list[str]:
+    """The values of a run, as `--set` has them."""
+    return [f"{axis.path}={value}" for axis, value in zip(axes, combination.values, strict=True)]
 
 
 def read_jobs(path: Path) -> dict[str, str]:

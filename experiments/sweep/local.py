@@ -48,6 +48,7 @@ def run_here(sweep: Sweep, names: Sequence[str], jobs: int, more: Sequence[str])
 
 
 def _start(sweep: Sweep, name: str, more: Sequence[str]) -> subprocess.Popen:
+    sweep.write_config(name)
     # In a session of its own, so that Ctrl-C comes here only, and reaches every run just once.
     with sweep.log(name).open("ab") as log:
         command = [*COMMAND, *evolve_arguments(sweep, name, [*more, "--processes", "1"])]

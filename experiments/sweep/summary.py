@@ -38,6 +38,8 @@ class Line:
     run: Run | None
     """None if no generation is finished"""
     row: Row | None
+    warnings: tuple[str, ...] = ()
+    """what of it is lost or damaged"""
 
 
 def summarise(sweep: Sweep, states: Mapping[str, str]) -> list[Line]:
@@ -45,13 +47,14 @@ def summarise(sweep: Sweep, states: Mapping[str, str]) -> list[Line]:
     lines = []
     for combination, experiment in zip(sweep.combinations, sweep.experiments, strict=True):
         name = combination.name
-        path, run = sweep.run(name), None
+        path, run, warnings = sweep.run(name), None, ()
+        saved = saved_generations(path)
         if is_run(path):
             try:
                 run = read_run(path)
-            except UserError:
-                run = None  # no generation is finished yet
-        saved = saved_generations(path)
+                warnings = run.warnings
+            except UserError as error:
+                warnings = (str(error),) if saved else ()  # or else no generation is finished yet
         if saved >= experiment.generations:
             state = FINISHED
         elif name in states:
@@ -59,7 +62,7 @@ def summarise(sweep: Sweep, states: Mapping[str, str]) -> list[Line]:
         else:
             state = f"{saved} of {experiment.generations} generations" if is_run(path) else "not begun"
         row = describe(run, name) if run is not None else None
-        lines.append(Line(name, combination.values, state, experiment.fitness.measure, run, row))
+        lines.append(Line(name, combination.values, state, experiment.fitness.measure, run, row, warnings))
     return lines
 
 

@@ -15,12 +15,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from vsr.arrays import Damaged, read_arrays
 from vsr.evo.evolution_strategy import Climb, EvolutionStrategy, ask, start, tell
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import say
 from vsr.experiments.devices import keep_compiled_programs, prepare
 from vsr.experiments.files import write_arrays, write_json
-from vsr.experiments.stopping import stopping_politely
+from vsr.experiments.stopping import EXIT_CODE, if_stopped, stopping_politely
 from vsr.experiments.train.episodes import Outcome, evaluate, record
 from vsr.experiments.train.film import write_film
 from vsr.experiments.train.plot import plot_curve
@@ -61,6 +62,12 @@ class TrainOptions:
         return FULL[1] * (FULL[0] / self.grains) ** (1 / 3)
 
 
+class Stopped(UserError):
+    """The user has stopped a training; all of it is saved."""
+
+    exit_code = EXIT_CODE
+
+
 def train(options: TrainOptions) -> None:
     """Train, then draw the curve and a film; raises UserError for what cannot be."""
     folder, curve = _folder(options)
@@ -74,22 +81,23 @@ def train(options: TrainOptions) -> None:
     first_key, search_key, key = jax.random.split(jax.random.key(options.seed), 3)
     inputs = features(scenario, bulldozing.observe(scenario, bulldozing.reset(key, scenario)))
     search = start(search_key, first_genes(first_key, len(inputs)))
-    if curve:
-        search = _stored(folder, search)
+    if (folder / SEARCH).exists():
+        search = _stored(folder, search, curve)
     write_json(folder / SETTINGS, {**options.lasting, "radius": options.radius, "genes": len(search.mean)})
     say(f"{options.grains} grains of {1000 * options.radius:.0f} mm, {scenario.pace.substeps} steps an action")
-    with stopping_politely() as stop:
-        for generation in range(len(curve), options.generations):
+    for generation in range(len(curve), options.generations):
+        with if_stopped(_standing(folder, generation)):
             began = time.perf_counter()
             asked = jnp.concatenate([ask(settings, search), search.mean[None]])
             starts = jax.random.split(jax.random.fold_in(key, generation), options.starts)
             outcome = jax.block_until_ready(evaluate(scenario, asked, starts))
             search = tell(settings, search, outcome.reward[:-1])
             curve.append(_row(generation, outcome, time.perf_counter() - began))
-            _store(folder, search, curve)
-            _tell_progress(curve[-1])
-            if stop:
-                raise UserError(f"stopped after generation {generation}; go on with --resume")
+            with stopping_politely() as stop:  # three files that belong together
+                _store(folder, search, curve)
+        _tell_progress(curve[-1])
+        if stop:
+            raise Stopped(_standing(folder, generation + 1))
     plot_curve(curve, folder / "curve.png")
     if options.film:
         write_film(scenario, record(scenario, search.mean, key), folder / "film.gif")
@@ -107,13 +115,29 @@ def _folder(options: TrainOptions) -> tuple[Path, list[dict[str, Any]]]:
         return folder, []
     if not settings.is_file():
         raise UserError(f"--out {folder}: there is no {SETTINGS}, so there is no run to go on with")
-    before = json.loads(settings.read_text())
+    before = _read(settings, dict)
     changed = [name for name, value in options.lasting.items() if before.get(name) != value]
     if changed:
         given = ", ".join(f"--{name} {before.get(name)}" for name in changed)
         raise UserError(f"--out {folder}: the run was begun with {given}; give the same")
     curve = folder / CURVE
-    return folder, json.loads(curve.read_text()) if curve.is_file() else []
+    return folder, _read(curve, list) if curve.is_file() else []
+
+
+def _read(file: Path, kind: type) -> Any:
+    """What a JSON file holds, if it is of a kind."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"{file}: damaged ({error}); begin again with another --out") from None
+    if not isinstance(found, kind):
+        raise UserError(f"{file}: damaged (it holds {type(found).__name__}); begin again with another --out")
+    return found
+
+
+def _standing(folder: Path, done: int) -> str:
+    """For whoever stops a training."""
+    return f"stopped after {done} generations, all saved in {folder}; to go on, add --resume to the same command"
 
 
 def _row(generation: int, outcome: Outcome, seconds: float) -> dict[str, Any]:
@@ -143,17 +167,31 @@ def _tell_progress(row: dict[str, Any]) -> None:
 
 
 def _store(folder: Path, search: Climb, curve: list[dict[str, Any]]) -> None:
-    """The search first: a curve that is a row short is mended, weights without their row are not."""
+    """The search first, with the curve's last row: a curve that is a row short is mended, one too long would not be."""
     arrays = {"mean": search.mean, "slope": search.slope, "square": search.square, "generation": search.generation}
-    write_arrays(folder / SEARCH, {name: np.asarray(value) for name, value in arrays.items()})
+    write_arrays(folder / SEARCH, {name: np.asarray(value) for name, value in arrays.items()}, {"row": curve[-1]})
     write_arrays(folder / POLICY, {"genes": np.asarray(search.mean)})
     write_json(folder / CURVE, curve)
 
 
-def _stored(folder: Path, like: Climb) -> Climb:
+def _stored(folder: Path, like: Climb, curve: list[dict[str, Any]]) -> Climb:
+    """The search as it was left; curve: gets its last row if that was not written any more."""
     try:
-        with np.load(folder / SEARCH, allow_pickle=False) as stored:
-            arrays = {name: jnp.asarray(stored[name]) for name in stored.files}
-        return Climb(**arrays, key=like.key)
-    except (OSError, ValueError, TypeError, EOFError) as error:
-        raise UserError(f"{folder / SEARCH}: not a whole file ({error}); begin again") from None
+        found = read_arrays(folder / SEARCH)
+    except Damaged as error:
+        raise UserError(f"{error}; begin again with another --out") from None
+    stored, shapes = (
+        found.arrays,
+        {name: getattr(like, name).shape for name in ("mean", "slope", "square", "generation")},
+    )
+    if {name: array.shape for name, array in stored.items()} != shapes:
+        raise UserError(f"{folder / SEARCH}: it is not of this training; begin again with another --out")
+    done = int(stored["generation"])
+    if done == len(curve) + 1 and "row" in found.label:
+        curve.append(found.label["row"])
+    if done != len(curve):
+        raise UserError(
+            f"{folder / CURVE}: it has {len(curve)} rows, but {SEARCH} is of {done} generations; put back the one that "
+            "belongs to the other, or begin again with another --out"
+        )
+    return Climb(**{name: jnp.asarray(array) for name, array in stored.items()}, key=like.key)

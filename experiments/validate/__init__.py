@@ -10,24 +10,37 @@ from vsr.experiments.config import UserError
 from vsr.experiments.files import target_file, without_nan
 from vsr.experiments.validate.suite import Report, validate
 
-SHIPPED = Path(__file__).resolve().parents[2] / "tests" / "data" / "2d-vsr-sim"
-"""A small part of the reference data, in every checkout."""
+SHIPPED = Path(__file__).parent / "data" / "2d-vsr-sim"
+"""A small part of the reference data, in every installation."""
 
 __all__ = ["SHIPPED", "Report", "validate", "validate_command"]
 
 
 def validate_command(
-    suite: str, reference: str | None, json_file: str | None, plots: str | None, large: bool = False
+    suite: str,
+    reference: str | None,
+    json_file: str | None,
+    plots: str | None,
+    large: bool = False,
+    scale: str | None = None,
 ) -> None:
     """The work of `vsr validate`."""
     from rich.console import Console
 
     if large and suite != "sand":
         raise UserError(f"--large: the {suite} suite has no larger checks; leave it out")
+    if scale is not None and suite != "trust":
+        raise UserError(f"--scale: the {suite} suite has one scale; leave it out")
     if suite != "2d":
         if reference is not None:
             raise UserError(f"--reference: the {suite} suite has no data of another simulator; leave it out")
+        if suite == "trust" and plots is not None:
+            raise UserError("--plots: the trust suite draws nothing; leave it out")
         _check_targets(json_file, plots)
+        if suite == "trust":
+            from vsr.experiments.validate.trust.report import report_trust
+
+            return report_trust(scale or "quick", json_file)  # pyright: ignore[reportArgumentType]
         return _report_suite(suite, json_file, plots, large)
     folder = SHIPPED if reference is None else Path(reference)
     _check_targets(json_file, plots)

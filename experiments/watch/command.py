@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.console import say
+from vsr.experiments.console import say, warn
 from vsr.experiments.devices import keep_compiled_programs, prepare
 from vsr.experiments.runs.folder import check_run, is_free
 from vsr.experiments.stopping import stopping_politely
@@ -34,6 +34,8 @@ class WatchOptions:
     open_page: bool = False
     wait: bool = False
     """for a folder that is not there yet"""
+    trust_plugins: bool = False
+    """whether code that the run brings along is run"""
 
 
 def watch(options: WatchOptions) -> None:
@@ -43,14 +45,17 @@ def watch(options: WatchOptions) -> None:
         raise UserError(f"{path}: there is no such run folder; --wait waits for vsr evolve to make it")
     if not (options.wait and is_free(path)):
         check_run(path)
-    follower = Follower(path)
+    follower = Follower(path, run_plugins=options.trust_plugins)
     follower.look()  # so that what cannot be read is reported at once
+    warn(follower.warnings)
     prepare("cpu")  # a GPU is for the run
     keep_compiled_programs()
     portrait = Portrait(follower, options.seconds)
     with open_server(options.port, follower, portrait) as server, stopping_politely() as stop:
         threading.Thread(target=server.serve_forever, args=(LOOK_AGAIN,), daemon=True).start()
         portrait.start()
+        if follower.left_out:
+            say(f"its robots are not shown: {follower.left_out}")
         say(f"watching {path} at {server.address} (Ctrl-C stops)")
         sys.stdout.flush()
         if options.open_page and not webbrowser.open(server.address):

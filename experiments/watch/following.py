@@ -11,13 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from vsr.experiments.config import UserError, load_experiment
+from vsr.experiments.config import UserError
+from vsr.experiments.config.unread import missing_of, why
 from vsr.experiments.evolve.display import RECENT
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.files import without_nan
-from vsr.experiments.runs.best_robots import Title, read_title
-from vsr.experiments.runs.folder import CONFIG, META, STATISTICS, is_being_written, is_run, robot_file
+from vsr.experiments.numbers import in_ranges
+from vsr.experiments.runs.folder import is_run
+from vsr.experiments.runs.locks import is_being_written
 from vsr.experiments.runs.ranks import middle
+from vsr.experiments.runs.robot_files import Title, read_title, robot_file
+from vsr.experiments.runs.rows import STATISTICS, read_rows, saved_generations, warnings_of
+from vsr.experiments.runs.settings import CONFIG, META, read_settings
 from vsr.experiments.units import UNITS
 from vsr.experiments.watch.statistics import GrowingStatistics
 
@@ -28,6 +33,9 @@ OVER = ("finished", "stopped")
 QUIET, QUIET_COMPILING = 30.0, 300.0
 """How long a run of another computer may write nothing until it counts as stopped [s]; longer while it compiles."""
 
+
+UNKNOWN: dict[str, Any] = {"best": None, "median": None, "failed": 0}
+"""A line that nothing is left of."""
 
 Stamp = tuple[int, int]
 """Time and size of a file: another one says that it has changed."""
@@ -47,15 +55,23 @@ class Kept:
 class Follower:
     """One run, looked at again and again, from any thread."""
 
-    def __init__(self, path: Path):
-        self.path = path
+    def __init__(self, path: Path, *, run_plugins: bool = False):
+        """run_plugins: whether code that the run brings along is run."""
+        self.path, self._run_plugins = path, run_plugins
         self._statistics = GrowingStatistics(path / STATISTICS)
         self._experiment: Experiment | None = None
-        self._config_stamp: Stamp | None = None
+        self._stamps: list[Stamp] = []
+        """of the files with the settings, as they were read"""
+        self._doubts: list[str] = []
+        """about the settings"""
         self._seen_written = False
         """whether locks of this run can be seen from here"""
         self._titles: dict[int, tuple[Stamp, Title | None]] = {}
         """of each seed's best robot, read again when the file has changed"""
+        self._mended: tuple[tuple[int, int, int] | None, list[list[dict[str, Any]]]] = None, []
+        """statistics of which lines were lost, and when they were made again"""
+        self._losses: list[str] = []
+        """about these lines"""
         self._turn = threading.Lock()
 
     def look(self, known: str = "") -> dict[str, Any]:
@@ -65,8 +81,19 @@ class Follower:
             if experiment is None:
                 state = "gone" if self._experiment is not None else "waiting"
                 return {"name": self.path.resolve().name, "state": state}
+            saved = saved_generations(self.path)  # first: a run that goes on writes statistics before its checkpoint
             self._statistics.look()
-            return without_nan(self._described(experiment, known))
+            return without_nan(self._described(experiment, self._lines(experiment, saved), known))
+
+    @property
+    def warnings(self) -> list[str]:
+        """What of the folder is lost, damaged or was changed, at the last look."""
+        return [*self._doubts, *(self._losses or self._damaged())]
+
+    def _damaged(self) -> list[str]:
+        """About lines of the statistics after the last checkpoint, which are not made again before the run goes on."""
+        damaged = self._statistics.damaged
+        return [f"{self._statistics.path}: {in_ranges('line', damaged)} damaged and left out"] if damaged else []
 
     def leader(self) -> Kept | None:
         """The best robot that is kept, as `experiments.runs.best_robots.leading` has it; None while there is none."""
@@ -98,20 +125,40 @@ class Follower:
         return lines[-1]["best"] if lines else None
 
     def _read_experiment(self) -> Experiment | None:
-        """The run's experiment, read again when its file has changed; None while there is no run."""
+        """The run's experiment, read again when its files have changed; None while there is no run."""
         if not is_run(self.path):
             return None
-        try:
-            stamp = _stamp(self.path / CONFIG)
-            if stamp != self._config_stamp:
-                self._experiment, self._config_stamp = load_experiment(self.path / CONFIG), stamp
-        except (OSError, UserError):
-            if self._experiment is None:
-                raise
+        stamps = [_stamp(file) for name in (CONFIG, META) if (file := self.path / name).is_file()]
+        if stamps != self._stamps:
+            try:
+                found = read_settings(self.path, run_plugins=self._run_plugins)
+                self._experiment, self._doubts = found.experiment, found.warnings
+            except (OSError, UserError):
+                if self._experiment is None:
+                    raise
+            self._stamps = stamps
         return self._experiment
 
-    def _described(self, experiment: Experiment, known: str) -> dict[str, Any]:
+    @property
+    def left_out(self) -> str:
+        """Why no robot can be shown, if the run's plugins are not run."""
+        missing = {} if self._experiment is None else missing_of(self._experiment)
+        return why(str(self.path), missing) if missing else ""
+
+    def _lines(self, experiment: Experiment, saved: int) -> list[list[dict[str, Any]]]:
+        """The statistics of every seed; where lines were lost, as `vsr plot` makes them again."""
         lines = [self._statistics.rows.get(seed, []) for seed in experiment.seeds]
+        if min(map(len, lines)) >= saved:
+            self._losses = []
+            return lines
+        state = saved, self._statistics.beginnings, sum(map(len, lines))
+        if self._mended[0] != state:
+            rows = read_rows(self.path, experiment)
+            whole = [[rows.of.get((s, g), UNKNOWN) for g in range(rows.generations)] for s in experiment.seeds]
+            self._mended, self._losses = (state, whole), warnings_of(self.path, rows)
+        return self._mended[1]
+
+    def _described(self, experiment: Experiment, lines: list[list[dict[str, Any]]], known: str) -> dict[str, Any]:
         done = min(map(len, lines))
         goal, unit = experiment.fitness, UNITS.get(experiment.fitness.measure, "")
         summary: dict[str, Any] = {
@@ -124,6 +171,7 @@ class Follower:
             "direction": goal.direction,
             "resume": f"vsr evolve {shlex.quote(str(self.path))} --resume",
             "version": f"{self._statistics.beginnings}.{done}",
+            "warnings": self.warnings,
         }
         seconds, quiet = _seconds(lines[0][:done]), self._quiet_seconds()
         state = self._state(experiment, done, quiet, _mean(seconds[-RECENT:]))
@@ -194,7 +242,9 @@ def _speed(experiment: Experiment, pace: float, done: int) -> dict[str, Any]:
     return {
         "evaluations": robots * done,
         "evaluationsPerSecond": rate,
-        "robotSecondsPerSecond": None if rate is None else rate * experiment.schedule().total_time,
+        "robotSecondsPerSecond": None
+        if rate is None or missing_of(experiment)
+        else rate * experiment.schedule().total_time,
         "secondsPerGeneration": pace,
         "secondsLeft": pace * (experiment.generations - done),
     }

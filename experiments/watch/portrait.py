@@ -15,11 +15,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from vsr.drawing.painter import Look
-from vsr.experiments.config import UserError, load_scene
+from vsr.experiments.config import UserError
 from vsr.experiments.numbers import number
 from vsr.experiments.play.page import page
 from vsr.experiments.play.recordings import RecordedRobot, record_robot
 from vsr.experiments.play.sources import Source
+from vsr.experiments.runs.robot_files import load_robot
 from vsr.experiments.units import UNITS
 from vsr.experiments.watch.following import Follower, Kept
 
@@ -99,7 +100,7 @@ class Portrait:
         return None if found == self._shown else found
 
     def _make(self, kept: Kept) -> None:
-        scene = load_scene(kept.file)
+        scene = load_robot(kept.file)
         if scene.physics.implementation == "fused":  # there is no GPU here, on purpose
             scene = scene.model_copy(update={"physics": scene.physics.model_copy(update={"implementation": "auto"})})
         robot = self._simulate(Source(f"{self.follower.path.resolve().name}, seed {kept.seed}", scene), self.seconds)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
 
-from vsr.experiments.runs.folder import is_statistics
+from vsr.experiments.files import parse_json_line
+from vsr.experiments.runs.rows import is_statistics
 
 
 class GrowingStatistics:
@@ -19,14 +19,16 @@ class GrowingStatistics:
         """by seed, a line per generation from 0"""
         self.beginnings = 0
         """how often the file was read from its start: a run that goes on rewrites it"""
-        self._inode, self._place = -1, 0
+        self.damaged: list[int] = []
+        """numbers of lines that could not be read, from 1"""
+        self._inode, self._place, self._lines = -1, 0, 0
 
     def look(self) -> None:
         """Take in what was written since the last time."""
         try:
             with self.path.open("rb") as file:
                 self._read(file)
-        except FileNotFoundError:
+        except OSError:  # not there yet, or a folder in its place
             if self._inode != -1:
                 self._begin(-1)
 
@@ -39,23 +41,23 @@ class GrowingStatistics:
         text = file.read()
         whole = text.rfind(b"\n") + 1  # what follows is still being written
         self._place += whole
-        for line in text[:whole].splitlines():
-            self._take(line)
+        for line in text[:whole].split(b"\n")[:-1]:
+            self._lines += 1
+            if not self._take(line):
+                self.damaged.append(self._lines)
 
     def _begin(self, inode: int) -> None:
-        self.rows, self._inode, self._place = {}, inode, 0
+        self.rows, self.damaged, self._inode, self._place, self._lines = {}, [], inode, 0, 0
         self.beginnings += 1
 
-    def _take(self, line: bytes) -> None:
-        """Add one line; a damaged one, and what comes after a gap, is left out as `read_run` does."""
-        try:
-            row = json.loads(line)
-        except ValueError:
-            return
-        if not isinstance(row, dict) or not is_statistics(row):
-            return
+    def _take(self, line: bytes) -> bool:
+        """Add one line, but for what comes after a gap, as `read_run` does; False if it is damaged."""
+        row = parse_json_line(line)
+        if row is None or not is_statistics(row):
+            return False
         known = self.rows.setdefault(row["seed"], [])
         if row["generation"] == len(known):
             known.append(row)
         elif 0 <= row["generation"] < len(known):
             known[row["generation"]] = row
+        return True

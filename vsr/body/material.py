@@ -5,14 +5,14 @@ One description serves square and point masses. What only one of them has is ref
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
 from vsr.body.fluid import Fluid
-from vsr.body.masses import MASSES, Masses
+from vsr.body.masses import MASSES, Actuation, Masses
 from vsr.body.springs import POINT_GROUPS, SQUARE_GROUPS, Group
-from vsr.spec import Real, Spec
+from vsr.spec import Real, Spec, Switch
 
 
 class Material(Spec):
@@ -40,8 +40,9 @@ class Material(Spec):
     """relative change of area (in 3-D: of volume) at full control, with area actuation"""
     scaffolding: tuple[Group, ...] | None = None
     """groups of springs in the voxel; all if absent"""
-    actuation: Literal["area", "force"] = "area"
-    """what a control value changes: the springs' rest lengths, or forces on the masses"""
+    actuation: Actuation = "area"
+    """what a control value changes: rest lengths of all springs, forces on the masses, rest lengths of horizontal or of
+    vertical edges only (points and evogym), or nothing"""
     lower_limit: Annotated[Real, Field(ge=0)] = 1.0
     """least distance between the centres of side-adjacent masses, in mass sides; 0 for none (square masses only)"""
     upper_limit: Annotated[Real, Field(ge=1)] | None = None
@@ -54,6 +55,8 @@ class Material(Spec):
 
     yield_force: Annotated[Real, Field(gt=0)] | None = None
     """elastic force, pull or push, beyond which a spring breaks for good [N]; never if absent (point masses only)"""
+    rigid: Switch = False
+    """whether lengths change by 3 % at most (evogym masses only)"""
     fluid: Fluid | None = None
     """what fills the voxel instead of springs; the rest then tells of the membrane around it (point masses only)"""
 
@@ -102,6 +105,8 @@ class Material(Spec):
         wrong = [group for group in self.scaffolding or () if group not in groups]
         if wrong:
             return "scaffolding", f"{', '.join(wrong)} cannot join {masses}; choose from {', '.join(groups)}"
+        if self.actuation not in kind.actuations:
+            return "actuation", f"{masses} know no {self.actuation}; choose from {', '.join(kind.actuations)}"
         fields = type(self).model_fields
         given = [name for name in kind.meaningless if getattr(self, name) != fields[name].default]
         if "fluid" in given:

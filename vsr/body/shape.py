@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from vsr.body.masses import Masses, impossible, usual_masses
+from vsr.body.kinds import USUAL
+from vsr.body.masses import MASSES, Masses, impossible, usual_masses
 from vsr.body.material import Material
 from vsr.display import Displayed
 from vsr.spec import Real, Spec, misfit
@@ -31,6 +32,21 @@ def misfits(materials: dict[str, Material], masses: Masses, dimension: int) -> l
     return wrong
 
 
+def wrong_side(masses: Masses, voxel_side: float) -> list[tuple[tuple[str, ...], str]]:
+    """Where and why voxels with such masses cannot have a side [m]."""
+    kind = MASSES[masses]
+    if not kind.only_side or voxel_side == kind.usual_side:
+        return []
+    return [(("voxel_side",), f"{voxel_side:g} given; {masses} masses are in units of their own: {kind.usual_side:g}")]
+
+
+def usual_of(masses: Any) -> dict[str, Any]:
+    """What a body with such masses has unless it says otherwise; nothing for masses that do not exist."""
+    if not isinstance(masses, str) or masses not in MASSES:
+        return {}
+    return {"voxel_side": MASSES[masses].usual_side, "materials": USUAL[masses]}
+
+
 class Body(Displayed, Spec):
     """A grid of voxels in 2-D or 3-D.
 
@@ -44,16 +60,17 @@ class Body(Displayed, Spec):
     materials: Symbols = Field(default_factory=lambda: {"a": Material()})
     """the material behind each symbol"""
     voxel_side: Annotated[Real, Field(gt=0)] = 3.0
-    """side length of every voxel at rest [m]"""
+    """side length of every voxel at rest [m]; 0.1, and nothing else, for evogym"""
     masses: Masses = "squares"
-    """squares that turn, or points; if absent, squares in 2-D and points in 3-D"""
+    """squares that turn, points, or evogym (EvoGym's points, in its units); if absent, squares in 2-D, points in 3-D"""
 
     @model_validator(mode="before")
     @classmethod
     def _usual_masses(cls, data: Any) -> Any:
-        if isinstance(data, dict) and "masses" not in data and _has_levels(data.get("shape")):
-            return {**data, "masses": usual_masses(3)}
-        return data
+        if not isinstance(data, dict):
+            return data
+        masses = data.get("masses", usual_masses(3) if _has_levels(data.get("shape")) else usual_masses(2))
+        return {**usual_of(masses), **data, "masses": masses}
 
     @field_validator("shape", mode="before", json_schema_input_type=tuple[str, ...] | tuple[tuple[str, ...], ...] | str)
     @classmethod
@@ -92,7 +109,7 @@ class Body(Displayed, Spec):
             )
         if text := impossible(self.masses, self.dimension):
             raise ValueError(text)
-        wrong = misfits(self.materials, self.masses, self.dimension)
+        wrong = [*misfits(self.materials, self.masses, self.dimension), *wrong_side(self.masses, self.voxel_side)]
         if wrong:
             raise misfit(wrong)
         return self
@@ -111,10 +128,10 @@ class Body(Displayed, Spec):
 
         In 3-D rows go along y, the row of the smallest y first.
         """
-        symbols = list(self.materials)
+        place = {symbol: index for index, symbol in enumerate(self.materials)}
 
         def indices(row: str) -> list[int]:
-            return [symbols.index(symbol) if symbol in self.materials else -1 for symbol in row]
+            return [place.get(symbol, -1) for symbol in row]
 
         levels: Any = [self.shape] if self.dimension == 2 else self.shape[::-1]
         cells = np.array([[indices(row) for row in reversed(level)] for level in levels], dtype=np.int32)

@@ -106,7 +106,7 @@ def _shape_of(value: Any) -> tuple[int, ...] | None:
     if not isinstance(value, tuple):
         return ()
     inner = {_shape_of(item) for item in value}
-    return None if len(inner) > 1 or None in inner else (len(value), *(inner.pop() or ()))
+    return None if len(inner) != 1 or None in inner else (len(value), *(inner.pop() or ()))
 
 
 def _described(shape: tuple[int, ...]) -> str:

@@ -23,6 +23,7 @@ from vsr.episode import Trajectory
 from vsr.physics.engine import AnyModel, engine_of
 from vsr.physics.squares.scaffolding import CORNER_SIGNS
 from vsr.sensors import read_trajectory, unit_of
+from vsr.tasks import has_left
 
 CORNER_WAYS = CORNER_SIGNS[list(RING)]
 """Where the corners of a square lie from its centre, counted by their bits, (4, 2)."""
@@ -87,7 +88,7 @@ class Recording:
     voxel_side: float
     """at rest [m]"""
     failed: bool
-    """whether it ended before its time"""
+    """whether it ended before its time, or had left the world at its end"""
     felt: tuple[Felt, ...] = ()
     """one for each sense of its controller"""
     broken: np.ndarray | None = None
@@ -201,9 +202,10 @@ def recording_of(
 
     def seen_of(state):
         seen = engine.voxel_motion(model, environment, state)
-        return seen.velocity, seen.size_ratio, seen.touching, (engine.failure(state) > 0).any()
+        gone = has_left(environment.terrain, engine.center(model, state), model.voxel_side)
+        return seen.velocity, seen.size_ratio, seen.touching, (engine.failure(model, state) > 0).any(), gone
 
-    velocity, ratio, touching, diverged = map(np.asarray, jax.jit(jax.vmap(seen_of))(trajectory.state))
+    velocity, ratio, touching, diverged, gone = map(np.asarray, jax.jit(jax.vmap(seen_of))(trajectory.state))
     touched = touched_by_grains(trajectory)
     touching = touching if touched is None else np.maximum(touching, touched)
     grains, chambers = grains_of(trajectory, occupants or {}), chambers_of(model, trajectory)
@@ -234,7 +236,7 @@ def recording_of(
         material=np.asarray(cells)[present],
         place=np.argwhere(present)[:, ::-1],
         voxel_side=float(model.voxel_side),
-        failed=bool(diverged.any()),
+        failed=bool(diverged.any() | gone[-1]),
         broken=None if intact is None else np.moveaxis(intact[:, :, present] == 0, 1, 2),
         felt=(
             _felt(model, trajectory, environment, controller, valid, touched)

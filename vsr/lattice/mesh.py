@@ -65,8 +65,9 @@ def read_mesh(path: str | Path, *, scale: float = 1.0) -> Mesh:
         raise FileNotFoundError(f"no mesh file {path}")
     try:
         found = trimesh.load_mesh(path, process=True)
-    except (ValueError, KeyError, TypeError, IndexError, NotImplementedError) as error:
-        raise ValueError(f"{path}: not a mesh that can be read ({error}); use STL or OBJ") from error
+    except Exception as error:  # trimesh raises all kinds of errors at files that are not what they seem
+        reason = f"{type(error).__name__}: {error}"
+        raise ValueError(f"{path}: not a mesh that can be read ({reason}); use STL or OBJ") from error
     if isinstance(found, trimesh.Scene):
         found = found.to_mesh()
     found.merge_vertices(merge_tex=True, merge_norm=True)

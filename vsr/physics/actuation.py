@@ -1,20 +1,49 @@
-"""Actuation by force: control times a voxel's largest force on each of its masses, towards the voxel's centre.
+"""Actuation by force: control times a voxel's largest force pulls each of its masses towards the voxel's centre.
 
 The one law for every engine, as whole arrays and as lanes of a kernel. Control +1 shrinks a voxel, -1 enlarges it.
+
+Pulls of one size towards the centre add up to nothing only in a voxel that is symmetric. A robot could swim in empty
+space with what is left. So the mean of its pulls is taken away from each: then they are minus the gradient of the sum
+of distances from the centre, and neither push nor turn the voxel as a whole.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
+
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.vector import Vector, dot, minus, times
+from vsr.compute.vector import Vector, dot, minus, plus, times
 
 TINY = 1e-12
 """Keeps a mass in the centre from dividing by zero [m²]."""
 
 
-def inward_force(strength: Array, center: Vector, position: Vector) -> Vector:
-    """Force on masses towards their voxel's centre [N]; strength: control times the largest force [N]."""
+def inward_force(strength: Array, position: Vector, axes: tuple[int, ...]) -> Vector:
+    """Force on the masses of voxels [N]; strength: control times the largest force [N]; axes: of a voxel's masses."""
+
+    def mean(vector: Vector) -> Vector:
+        return tuple(part.mean(axes, keepdims=True) for part in vector)
+
+    pull = _pull(mean(position), position)
+    return times(strength, minus(pull, mean(pull)))
+
+
+def inward_forces(strength: Array, positions: Sequence[Vector]) -> list[Vector]:
+    """The same for masses that come one by one."""
+
+    def mean(vectors: Sequence[Vector]) -> Vector:
+        return times(1 / len(vectors), reduce(plus, vectors))
+
+    center = mean(positions)
+    pulls = [_pull(center, position) for position in positions]
+    rest = mean(pulls)
+    return [times(strength, minus(pull, rest)) for pull in pulls]
+
+
+def _pull(center: Vector, position: Vector) -> Vector:
+    """Unit vectors towards the centre."""
     inward = minus(center, position)
-    return times(strength / jnp.sqrt(dot(inward, inward) + TINY), inward)
+    return times(1 / jnp.sqrt(dot(inward, inward) + TINY), inward)

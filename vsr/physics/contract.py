@@ -111,6 +111,8 @@ class Engine(Protocol):
 
     usual_integrator: str
     """where none is asked for"""
+    fixed_substep: float | None
+    """the only length of a substep that there is [s]; None if short enough is good enough"""
 
     # from a description to arrays
 
@@ -260,8 +262,8 @@ class Engine(Protocol):
         """What is wrong with a body before it moves, 0 if nothing is (vsr.physics.failure), ()."""
         ...
 
-    def failure(self, state: Any) -> Array:
-        """What befell each part: not finite, exploded, or 0 (vsr.physics.failure)."""
+    def failure(self, model: Any, state: Any) -> Array:
+        """What befell each part: not finite, exploded, of a voxel that is inverted, or 0 (vsr.physics.failure)."""
         ...
 
     def broken_springs(self, model: Any, state: Any) -> Array | None:

@@ -13,15 +13,17 @@ from jax import Array
 
 from vsr.body import Body, Masses, Material
 from vsr.physics.contract import Engine
+from vsr.physics.evogym.engine import EvogymEngine
+from vsr.physics.evogym.model import EvogymModel, EvogymState
 from vsr.physics.points.engine import PointEngine
 from vsr.physics.points.model import PointModel, PointState
 from vsr.physics.squares.engine import SquareEngine
 from vsr.physics.squares.model import SquareModel, SquareState
 
-AnyModel = SquareModel | PointModel
-AnyState = SquareState | PointState
+AnyModel = SquareModel | PointModel | EvogymModel
+AnyState = SquareState | PointState | EvogymState
 
-ENGINES: dict[Masses, Engine] = {"squares": SquareEngine(), "points": PointEngine()}
+ENGINES: dict[Masses, Engine] = {"squares": SquareEngine(), "points": PointEngine(), "evogym": EvogymEngine()}
 """Every engine by the masses it moves."""
 
 

@@ -9,7 +9,7 @@ from jax import Array
 
 
 class Failure(IntEnum):
-    """What befell a robot first; what is seen only at the end of an episode comes after what ends it at once."""
+    """What befell a robot first; of what befell it at once, the reason with the smallest number counts."""
 
     none = 0
     empty = 1
@@ -19,7 +19,7 @@ class Failure(IntEnum):
     exploded = 3
     """a mass was faster than anything a robot can do"""
     inverted = 4
-    """a voxel was inside out at the end"""
+    """a voxel was inside out, or had no area (in 3-D no volume) left"""
     left_world = 5
     """it had fallen through the ground at the end"""
     crowded = 6
@@ -40,6 +40,13 @@ REASONS = tuple(reason for reason in Failure if reason)
 def first_of(before: Array, later: Array) -> Array:
     """The failure that stands: an earlier one is kept."""
     return jnp.where(before > 0, before, later)
+
+
+def gravest(failures: Array) -> Array:
+    """Of all that befell parts of a robot or world, the one that counts, 0 if nothing did, (); failures: any shape."""
+    nothing = len(Failure)
+    least = jnp.where(failures > 0, failures, nothing).min()
+    return jnp.where(least < nothing, least, 0)
 
 
 def empty_or(present: Array, otherwise: Array) -> Array:

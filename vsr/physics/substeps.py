@@ -46,3 +46,16 @@ def choose_substeps(bound: float, time_step: float, substeps: int | None = None,
             f"{choose_substeps(bound, time_step, None, accurate)} with margin)"
         )
     return substeps
+
+
+def whole_substeps(substep: float, time_step: float, substeps: int | None = None) -> int:
+    """Substeps per time step [s] where they can have one length only [s]; raises ValueError if that is impossible."""
+    count = round(time_step / substep)
+    if count < 1 or abs(count * substep - time_step) > 1e-6 * time_step:
+        raise ValueError(f"a time step of {time_step:g} is no whole number of substeps of {substep:g}")
+    if substeps not in (None, count):
+        raise ValueError(
+            f"{substeps} given; such masses have substeps of {substep:g}, because springs relax in every one of them: "
+            f"{count} in a time step of {time_step:g}, or leave it out"
+        )
+    return count

@@ -44,17 +44,17 @@ def _added_up(seen: Telemetry) -> Telemetry:
     return Telemetry(seen.height.sum(0), jnp.take_along_axis(seen.failure, first[None], 0)[0])
 
 
-def failure_of(whereabouts: tuple[Array, ...], velocity: Array) -> Array:
+def failure_of(whereabouts: tuple[Array, ...], velocity: Array, inverted: Array | bool = False) -> Array:
     """What befell masses: a sum of coordinates that is not finite, or a velocity beyond EXPLOSION_SPEED.
 
-    velocity: [m/s], (..., dimension).
+    velocity: [m/s], (..., dimension); inverted: whether a voxel of theirs is inside out.
     """
     squared = (velocity**2).sum(-1)
-    return failure_code(jnp.isfinite(sum(whereabouts) + squared), squared)
+    return failure_code(jnp.isfinite(sum(whereabouts) + squared), squared, inverted)
 
 
-def failure_code(finite: Array, squared_speed: Array) -> Array:
-    """For every mass a Failure or 0; squared_speed: [m²/s²]."""
+def failure_code(finite: Array, squared_speed: Array, inverted: Array | bool = False) -> Array:
+    """For every mass a Failure or 0; squared_speed: [m²/s²]; inverted: see `failure_of`."""
     slow = squared_speed < EXPLOSION_SPEED**2
-    code = jnp.where(slow, int(Failure.none), int(Failure.exploded))
+    code = jnp.where(slow, jnp.where(inverted, int(Failure.inverted), int(Failure.none)), int(Failure.exploded))
     return jnp.where(finite, code, int(Failure.not_finite)).astype(jnp.int32)

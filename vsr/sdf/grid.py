@@ -38,9 +38,15 @@ class Sampled:
 
     @staticmethod
     def of_mesh(mesh: trimesh.Trimesh, spacing: float, margin: float) -> Sampled:
-        """Sample a closed mesh [m]; margin: beyond its bounds [m]. Raises ValueError for an open one."""
-        from trimesh.proximity import signed_distance
+        """Sample a closed mesh [m]; margin: beyond its bounds [m].
 
+        Raises ValueError for an open one, ImportError without the extra.
+        """
+        try:
+            import rtree  # noqa: F401  # pyright: ignore[reportMissingImports]  # trimesh finds triangles with it
+            from trimesh.proximity import signed_distance
+        except ImportError as error:
+            raise ImportError("distances to meshes need trimesh and rtree: pip install 'vsr[mesh]'") from error
         if not mesh.is_watertight:
             raise ValueError("the mesh is not closed, so it has no inside: close its holes first")
         axes = _axes(mesh.bounds[0] - margin, mesh.bounds[1] + margin, spacing)

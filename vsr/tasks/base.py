@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
@@ -12,10 +12,19 @@ from pydantic import Field, field_validator
 
 from vsr.body import Masses, Material
 from vsr.spec import Seconds, Spec, unknown_names
-from vsr.tasks.measures import MEASURES, USUAL, Measure
+from vsr.tasks.measures import MEASURES, NEED_GAIT, USUAL, Measure
 from vsr.tasks.placement import Placement
 from vsr.tasks.summary import Summary
 from vsr.world import WorldModel, WorldState
+
+
+class Brought(NamedTuple):
+    """What a task brings along, field by field."""
+
+    world: Mapping[str, Any] = {}
+    """of the world: these are the task's own, and nothing else may be given for them"""
+    physics: Mapping[str, Any] = {}
+    """of physics, where nothing is given"""
 
 
 class Task(Spec):
@@ -53,6 +62,18 @@ class Task(Spec):
         """Fields that do not fit robots of such masses and materials, each with the reason."""
         return []
 
+    def brings(self, masses: Masses, voxel_side: float, dimension: int) -> Brought:
+        """What the world and physics of its episodes are, for robots of such voxels [m]."""
+        return Brought()
+
+    def completed(self, voxel_side: float, interval: float) -> Task:
+        """With what it leaves open filled in, for voxels [m] and a control interval [s]."""
+        return self
+
+    def furnished(self, model: Any) -> Any:
+        """The robot's model with what is in its world, where an engine keeps that with the robot."""
+        return model
+
     # rules
 
     def occupants(self, dimension: int, dtype: jnp.dtype | type) -> dict[str, Any]:
@@ -79,13 +100,26 @@ class Task(Spec):
         """Whether the episode is over before its time, (); reaching the time limit does not count."""
         return jnp.zeros((), bool)
 
+    def observation(self, account: Any, world: WorldModel, state: WorldState) -> tuple[Array, Array]:
+        """What a learner sees, and which of the numbers are there, (numbers,) each. Not every task has one."""
+        raise ValueError(
+            f"'{type(self).__name__}' has no observation of its own: give the scenario senses, and `observe`"
+        )
+
     # what follows from the rules
+
+    @property
+    def follows_gait(self) -> bool:
+        """Whether some measure hangs on how the robot walks."""
+        return not NEED_GAIT.isdisjoint(self.measures)
 
     @property
     def needs_every_step(self) -> bool:
         """Whether measures or the end hang on single control steps, so that none can be left out."""
         kind = type(self)
-        return any(getattr(kind, rule) is not getattr(Task, rule) for rule in ("begin", "accumulate", "ended"))
+        return self.follows_gait or any(
+            getattr(kind, rule) is not getattr(Task, rule) for rule in ("begin", "accumulate", "ended")
+        )
 
     def evaluate(self, episode: Summary, names: tuple[str, ...] | None = None) -> dict[str, Array]:
         """The named measures, or all that the task asks for; not a number where the episode failed."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jax import Array
 
+from vsr.tasks.gait import Gait, duty, rhythm
 from vsr.tasks.summary import Summary
 
 Measure = Callable[[Summary], Array]
@@ -38,11 +39,57 @@ def broken_springs(episode: Summary) -> Array:
     return jnp.asarray(count, episode.total_time.dtype)
 
 
+def gait_frequency(episode: Summary) -> Array:
+    """Frequency with most power in the centre's vertical velocity, 0 if nothing moves [Hz]."""
+    return rhythm(_gait(episode))
+
+
+def touching_time(episode: Summary) -> Array:
+    """Share of control calls at which the robot touched the ground."""
+    gait = _gait(episode)
+    return gait.touching / jnp.maximum(gait.calls, 1)
+
+
+def rear_duty(episode: Summary) -> Array:
+    """Share of control calls at which the first column of voxels along x touched the ground."""
+    gait = _gait(episode)
+    return duty(gait)[jnp.argmax(gait.columns > 0)]
+
+
+def front_duty(episode: Summary) -> Array:
+    """Share of control calls at which the last column of voxels along x touched the ground."""
+    gait = _gait(episode)
+    return duty(gait)[len(gait.columns) - 1 - jnp.argmax(gait.columns[::-1] > 0)]
+
+
+def mean_duty(episode: Summary) -> Array:
+    """Share of control calls at which a column of voxels touched the ground, mean over columns."""
+    gait = _gait(episode)
+    return (duty(gait) * gait.columns).sum() / jnp.maximum(gait.columns.sum(), 1)
+
+
+def _gait(episode: Summary) -> Gait:
+    if episode.gait is None:
+        raise ValueError("this episode's gait was not followed: name the measure under the task's `measures`")
+    return episode.gait
+
+
+OF_GAIT = (gait_frequency, touching_time, rear_duty, front_duty, mean_duty)
 MEASURES: dict[str, Measure] = {
     function.__name__: function
-    for function in (travel_velocity, relative_velocity, average_height, average_squared_control, broken_springs)
+    for function in (
+        travel_velocity,
+        relative_velocity,
+        average_height,
+        average_squared_control,
+        broken_springs,
+        *OF_GAIT,
+    )
 }
 """Every measure of any task by its name."""
+
+NEED_GAIT = frozenset(function.__name__ for function in OF_GAIT)
+"""Measures for which every control step must be looked at."""
 
 USUAL = ("travel_velocity", "relative_velocity", "average_height", "average_squared_control")
 """Those taken unless others are asked for: what every robot has."""

@@ -23,6 +23,8 @@ class Placement(Spec):
     """left edge of its bounding box [m]; if absent, 1 m right of the left wall"""
     clearance: Annotated[Real, Field(ge=0)] = 1.0
     """from the highest ground below it to its lowest corner [m]"""
+    corner: tuple[Real, Real] | None = None
+    """x and height of the lowest left corner of its grid [m]; then left and clearance do not count"""
     tilt: Real = 0.0
     """turned about its centre [degrees], counter-clockwise"""
     y: Annotated[Real, Field(ge=-10_000, le=10_000)] = 0.0
@@ -56,6 +58,9 @@ def place(model: AnyModel, terrain: Terrain | HeightField | None, placement: Pla
     aside = placement.y - 0.5 * (high[1:-1] - low[1:-1])
     ground = _highest(terrain, jnp.concatenate([left[None], aside]), (high - low)[:-1])
     shift = jnp.concatenate([left[None], aside, (ground + cover + placement.clearance)[None]]) - low
+    if placement.corner is not None:  # at rest it is at the origin
+        right, up = (jnp.asarray(part, low.dtype) for part in placement.corner)
+        shift = shift.at[0].set(right).at[-1].set(up + cover)
     # A body without voxels has no box; it stays where it is, and rollout reports it as failed.
     shift = jnp.where(jnp.isfinite(shift), shift, 0)
     right, up = placement.velocity

@@ -8,6 +8,8 @@ from typing import Any
 import jax
 from jax import Array
 
+from vsr.tasks.gait import Gait
+
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class Summary:
     """how many springs broke, (); None if none can"""
     ended: Array | None = None
     """whether the task was over before its time, (); None if it cannot be"""
+    gait: Gait | None = None
+    """how it walked; None if no measure asked for it"""
     account: Any = None
     """what the task accumulated (`Task.accumulate`)"""
 

@@ -1,5 +1,6 @@
 """The ground: described shapes and the array form that physics asks for height and normal."""
 
+from vsr.terrain.columns import Columns
 from vsr.terrain.field import HeightField, field_surface, highest_of_field
 from vsr.terrain.sand import Sand
 from vsr.terrain.shapes import (
@@ -19,11 +20,13 @@ from vsr.terrain.shapes import (
 from vsr.terrain.surface import Terrain, highest_between, surface
 
 TERRAINS["sand"] = Sand
+TERRAINS["columns"] = Columns
 
 __all__ = [
     "TERRAINS",
     "AnyGround",
     "Bumpy",
+    "Columns",
     "Downhill",
     "Flat",
     "Ground",

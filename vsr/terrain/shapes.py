@@ -351,7 +351,7 @@ class Heights(GivenGround):
         )
 
 
-TERRAINS = {
+TERRAINS: dict[str, type[AnyGround]] = {
     kind.model_fields["type"].default: kind
     for kind in (Flat, Uneven, Hilly, Steppy, Uphill, Downhill, Polyline, Bumpy, Heights)
 }

@@ -20,7 +20,7 @@ from vsr.experiments.validate.lattice.bar import FIRST_MODE, clamped, relax, res
 from vsr.experiments.validate.rows import Findings, absolute, relative
 from vsr.lattice import Environment, Lattice, State, isotropic
 
-DATA = Path(__file__).resolve().parents[3] / "tests" / "data" / "marchal.json"
+DATA = Path(__file__).parents[1] / "data" / "marchal.json"
 ACROSS, ALONG = 8, 38
 """cells; the diameter is not whole in cells, the length is"""
 CLOSE = 0.05e-3

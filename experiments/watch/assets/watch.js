@@ -113,7 +113,12 @@ class Watch {
   }
 }
 
+// How the run stands, if that needs words, and what of its folder is lost or damaged.
 function noteOn(run) {
+  return [stateInWords(run), ...(run.warnings ?? []).map(warning => `Warning: ${warning}.`)].join(" ").trim();
+}
+
+function stateInWords(run) {
   if (run.state === "waiting") return "There is no run in this folder yet. The page goes on as soon as it begins.";
   if (run.state === "gone") return "The run folder is no longer there.";
   if (run.state === "stopped") return `The run has stopped. To go on: ${run.resume}`;

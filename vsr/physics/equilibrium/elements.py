@@ -20,7 +20,7 @@ from vsr.physics.chambers.model import Chambers
 from vsr.physics.chambers.surface import RULES, SIDES
 from vsr.physics.points.model import PointModel
 from vsr.physics.points.reference import target_side
-from vsr.physics.points.springs import spring_corners
+from vsr.physics.points.springs import rest_length, spring_corners, turns
 
 
 def node_indices(model: PointModel) -> Array:
@@ -55,8 +55,9 @@ def springs_of(model: PointModel, control: Array) -> Springs:
     stiffness = model.stiffness.reshape(model.dimension, -1)[kinds]
     if model.springs is not None:
         stiffness = stiffness * model.springs.reshape(len(kinds), -1)
-    side = target_side(model, jnp.clip(control, -1, 1)).reshape(-1)
-    return Springs(stiffness.T, side[:, None] * jnp.asarray((kinds + 1.0) ** 0.5, side.dtype))
+    side = target_side(model, jnp.clip(control, -1, 1))
+    length = [rest_length(side, axes).reshape(-1) for axes in turns(model.dimension)]
+    return Springs(stiffness.T, jnp.stack(length, 1).repeat(2 ** (model.dimension - 1), 1))
 
 
 def elastic_energy(springs: Springs, corner: Array) -> Array:

@@ -5,11 +5,11 @@ A bed takes seconds to settle and is needed at every run: it is kept in memory, 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
 import os
-import tempfile
 from dataclasses import fields, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from vsr.arrays import Damaged, packed, read_arrays
 from vsr.environment import Environment
 from vsr.physics.grains.model import Box, GrainState, pair_numbers
 from vsr.physics.grains.occupant import Grains, crowding, grains_of
@@ -163,26 +164,32 @@ def _loose(sand: Sand, dimension: int, dtype: Any) -> Grains:
     )
 
 
-def _kept_at(described: str, dimension: int, gravity: float, dtype: str) -> Path:
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vsr" / "beds"
+def _kept_at(described: str, dimension: int, gravity: float, dtype: str) -> Path | None:
+    """None for a user without a home."""
+    try:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vsr" / "beds"
+    except RuntimeError:
+        return None
     whole = json.dumps([VERSION, described, dimension, gravity, dtype])
     return base / f"{hashlib.sha256(whole.encode()).hexdigest()[:24]}.npz"
 
 
-def _read(path: Path) -> dict[str, np.ndarray] | None:
+def _read(path: Path | None) -> dict[str, np.ndarray] | None:
     try:
-        with np.load(path) as stored:
-            return dict(stored)
-    except (OSError, ValueError, EOFError):
+        return None if path is None else read_arrays(path).arrays
+    except Damaged:
         return None
 
 
-def _write(path: Path, stored: dict[str, np.ndarray]) -> None:
+def _write(path: Path | None, stored: dict[str, np.ndarray]) -> None:
     """As a whole or not at all; a home that cannot be written to only costs time."""
+    if path is None:
+        return
+    partial_file = path.with_name(f"{path.stem}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".npz", delete=False) as file:
-            np.savez(file, allow_pickle=False, **stored)
-        os.replace(file.name, path)
+        partial_file.write_bytes(packed(stored)[0])
+        partial_file.replace(path)
     except OSError:
-        return
+        with contextlib.suppress(OSError):
+            partial_file.unlink(missing_ok=True)

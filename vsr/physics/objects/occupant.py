@@ -35,7 +35,7 @@ from vsr.physics.collision.rows import beside, widened
 from vsr.physics.collision.sides import Nodes, Speeds
 from vsr.physics.collision.solver import Contact, Impulse, no_impulse, solve
 from vsr.physics.contract import Engine, Met
-from vsr.physics.failure import Failure
+from vsr.physics.failure import Failure, gravest
 from vsr.physics.objects.solids import Solids, SolidState, moved
 from vsr.physics.telemetry import failure_of
 
@@ -219,13 +219,13 @@ class Objects:
         )
 
     def failure(self, state: ObjectState) -> Array:
-        found = [one.engine.failure(one.state).max() for one in self._met(state.companions)]
+        found = [gravest(one.engine.failure(one.model, one.state)) for one in self._met(state.companions)]
         if state.solids is not None:
             solids = state.solids
             found.append(failure_of((solids.position.sum(-1), solids.spin.sum(-1)), solids.velocity).max())
         if state.pairs is not None:
             found.append(jnp.where(state.pairs.beyond > 0, int(Failure.crowded), 0))
-        return jnp.stack(found).max() if found else jnp.zeros((), jnp.int32)
+        return gravest(jnp.stack(found)) if found else jnp.zeros((), jnp.int32)
 
     def touched(self, state: ObjectState) -> tuple[Array, ...]:
         """Of each robot, 1 for voxels that something touches, else 0, *cells."""

@@ -32,7 +32,9 @@ def advance_through(
 ) -> tuple[PointState, Telemetry]:
     """See vsr.physics.contract.Engine.advance."""
     environment = as_exact(environment, model.mass.dtype)
-    obstacle = beyond_kernel(model.integrator, model.yield_force is not None, model.chambers is not None)
+    obstacle = beyond_kernel(
+        model.integrator, model.yield_force is not None, model.chambers is not None, model.driven is not None
+    )
     advance = _implementation(chosen(implementation, model.mass.dtype, obstacle), model, substep, count)
 
     def interval(state: PointState, control: Array) -> tuple[PointState, Telemetry]:
@@ -42,8 +44,8 @@ def advance_through(
     return through_intervals(interval, state, controls)
 
 
-def beyond_kernel(integrator: str, breaks: bool, holds_fluid: bool) -> str | None:
-    """Why the kernel cannot move a body, if so; breaks: whether springs can."""
+def beyond_kernel(integrator: str, breaks: bool, holds_fluid: bool, directed: bool) -> str | None:
+    """Why the kernel cannot move a body, if so; breaks: whether springs can; directed: whether some axes are driven."""
     if integrator not in FORCE_EVALUATION_OFFSET:
         known = ", ".join(FORCE_EVALUATION_OFFSET)
         return f"the kernel knows the integrators {known}, and {integrator} was asked for"
@@ -51,6 +53,8 @@ def beyond_kernel(integrator: str, breaks: bool, holds_fluid: bool) -> str | Non
         return "springs do not break in the kernel, and a material has a yield_force"
     if holds_fluid:
         return "the kernel knows no chambers, and a material is a fluid"
+    if directed:
+        return "the kernel drives voxels along all axes, and a material along the horizontal or the vertical only"
     return None
 
 
@@ -65,6 +69,7 @@ def _implementation(name: Implementation, model: PointModel, substep: float, cou
     def advance(model: PointModel, environment: Environment, state: PointState, control: Array) -> PointState:
         control = jnp.clip(control, -1, 1)
         side, inputs = target_side(model, control), step_inputs(model, environment, substep)
+        assert not isinstance(side, tuple)
         interpret = name == "interpreted"
         return kernel.advance(model, joints, inputs, state, control, side, substep, count, interpret=interpret)
 

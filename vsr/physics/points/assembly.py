@@ -50,6 +50,8 @@ class PointMaterials:
     """a voxel's own [N s/m], (materials, kinds)"""
     stretch: Array
     """length over that at rest when shrunk and enlarged, (materials, 2)"""
+    driven: Array | None
+    """1 for axes of cells along which controls change lengths, (materials, dimension); None if along all or none"""
     max_force: Array | None
     """0 for a material with area actuation; None if all are"""
     linear_damping: Array
@@ -76,14 +78,18 @@ class PointMaterials:
         constants = [spring_constants(material, voxel_side, dimension) for material in materials]
         forces = [material.max_force if material.actuation == "force" else 0.0 for material in materials]
         forces = [0.0 if material.fluid else force for material, force in zip(materials, forces, strict=True)]
-        still = [material.actuation == "force" or material.fluid is not None for material in materials]
-        changes = [0.0 if rests else material.max_area_change for material, rests in zip(materials, still, strict=True)]
+        driven = [driven_axes(material, dimension) for material in materials]
+        changes = [
+            [(1 + sign * material.max_area_change) ** (1 / max(axes.sum(), 1)) if axes.any() else 1 for sign in (-1, 1)]
+            for material, axes in zip(materials, driven, strict=True)
+        ]
         limits = [np.inf if material.yield_force is None else material.yield_force for material in materials]
         return PointMaterials(
             mass=column([corner_mass(material, voxel_side, dimension) for material in materials]),
             stiffness=column([stiffness for stiffness, _ in constants]),
             damping=column([damping for _, damping in constants]),
-            stretch=column([[(1 + sign * change) ** (1 / dimension) for sign in (-1, 1)] for change in changes]),
+            stretch=column(changes),
+            driven=None if all(axes.all() or not axes.any() for axes in driven) else column(driven),
             max_force=column(forces) if any(forces) else None,
             yield_force=column(limits) if np.isfinite(limits).any() else None,
             fluid=FluidTable.of(materials, dimension, dtype, cells),
@@ -92,6 +98,13 @@ class PointMaterials:
                 for name in ("linear_damping", "friction", "restitution")
             },
         )
+
+
+def driven_axes(material: Material, dimension: int) -> np.ndarray:
+    """True for axes of cells, the vertical first, along which a control value changes the length of a voxel."""
+    vertical = np.arange(dimension) == 0
+    axes = {"area": np.ones(dimension, bool), "vertical": vertical, "horizontal": ~vertical}
+    return axes.get("none" if material.fluid is not None else material.actuation, np.zeros(dimension, bool))
 
 
 def corner_mass(material: Material, voxel_side: float, dimension: int) -> float:
@@ -135,13 +148,15 @@ def assemble_points(
     """
     dimension, dtype = cells.ndim, table.mass.dtype
     present = (cells >= 0).astype(dtype)
-    layer = _layer_of_corners(cells >= 0, layers).astype(dtype)
+    layer = layer_of_corners(cells >= 0, layers).astype(dtype)
     corners = (2**dimension, *cells.shape)
     voxel = _of_voxels(table, cells)
-    corner_masses, springs, found = jnp.broadcast_to(voxel.mass * present, corners), None, None
+    springs, found = None, None
     if voxel.fluid is not None:
         found = find_chambers(cells, voxel.fluid.is_fluid * present, voxel.fluid.places)
         voxel = _with_membranes(voxel, found)
+    corner_masses = jnp.broadcast_to(voxel.mass * present, corners)
+    if found is not None:
         corner_masses = corner_masses * _of_membranes(voxel, corners_of_faces(found.membranes))
         springs = _of_membranes(voxel, springs_of_faces(found.membranes, spring_corners(dimension)))
 
@@ -163,6 +178,7 @@ def assemble_points(
         stiffness=voxel.stiffness * present,
         damping=voxel.damping * present,
         stretch=voxel.stretch,
+        driven=voxel.driven,
         max_force=None if voxel.max_force is None else voxel.max_force * present,
         layer=layer,
         rest_position=unit * side,
@@ -259,7 +275,7 @@ def layers_needed(present: np.ndarray) -> int:
     return int(_parts_at_corners(present, np)[:, present].max(initial=0)) + 1
 
 
-def _layer_of_corners(present: Array, layers: int) -> Array:
+def layer_of_corners(present: Array, layers: int) -> Array:
     """1 for the layer of each corner's node, (layers, corners, *cells); corners of empty cells see the first."""
     part = jnp.where(present, _parts_at_corners(present, jnp), 0)
     return part[None] == jnp.arange(layers).reshape(-1, *(1,) * part.ndim)

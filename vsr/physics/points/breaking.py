@@ -12,7 +12,7 @@ from jax import Array
 from vsr.compute.vector import Vector
 from vsr.lattice.law import still_intact
 from vsr.physics.points.model import PointModel, PointState
-from vsr.physics.points.springs import turns, voxel_tensions
+from vsr.physics.points.springs import Sides, turns, voxel_tensions
 
 
 def spring_count(dimension: int) -> int:
@@ -40,7 +40,7 @@ def of_classes(classes: tuple[Array, ...], dimension: int) -> Array:
 
 
 def break_overloaded(
-    model: PointModel, yield_force: Array, side: Array, corner: Vector, intact: tuple[Array, ...]
+    model: PointModel, yield_force: Array, side: Sides, corner: Vector, intact: tuple[Array, ...]
 ) -> tuple[Array, ...]:
     """Which springs, by class, are still whole; side: target of the voxels [m], c; corner: (2, ..., 2, c)."""
     forces = voxel_tensions(model.stiffness, side, corner)

@@ -16,7 +16,7 @@ from vsr.physics.points.fluid import chamber_drive
 from vsr.physics.points.gather import corners_of_nodes
 from vsr.physics.points.model import PointModel
 from vsr.physics.points.reference import target_side
-from vsr.physics.points.springs import spring_lengths, turns
+from vsr.physics.points.springs import rest_length, spring_lengths, turns
 
 
 def potential_energy(
@@ -44,9 +44,9 @@ def elastic_energy(model: PointModel, control: Array, corner: Vector) -> Array:
     dimension, side = model.dimension, target_side(model, control)
     folded = tuple(part.reshape(*(2,) * dimension, *part.shape[1:]) for part in corner)
     there = None if model.springs is None else by_class(model.springs, dimension)
-    total = jnp.zeros((), side.dtype)
+    total = jnp.zeros((), control.dtype)
     for number, (axes, length) in enumerate(zip(turns(dimension), spring_lengths(folded), strict=True)):
         kind = len(axes) - 1
-        stored = 0.5 * model.stiffness[kind] * (length - side * (kind + 1) ** 0.5) ** 2
+        stored = 0.5 * model.stiffness[kind] * (length - rest_length(side, axes)) ** 2
         total = total + (stored if there is None else stored * there[number]).sum()
     return total

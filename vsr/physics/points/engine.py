@@ -31,6 +31,7 @@ class PointEngine:
     """Point masses in 2-D and 3-D, shared by voxels with a common face."""
 
     usual_integrator = USUAL_INTEGRATOR
+    fixed_substep: float | None = None
 
     advance = staticmethod(advance_through)
     layers_needed = staticmethod(layers_needed)
@@ -51,6 +52,7 @@ class PointEngine:
             integrator or USUAL_INTEGRATOR,
             any(material.yield_force is not None for material in materials),
             any(material.fluid is not None for material in materials),
+            any(material.actuation in ("horizontal", "vertical") for material in materials),
         )
         if implementation != "fused" or obstacle is None:
             return {}

@@ -31,7 +31,7 @@ from vsr.lattice.kernel import are_in_grid, places_of, strides
 from vsr.lattice.launch import Arithmetic, KernelInputs, LaneOrder, Launcher, Look, LookUp, present_first
 from vsr.lattice.law import joint_pull
 from vsr.lattice.step import StepInputs
-from vsr.physics.actuation import inward_force
+from vsr.physics.actuation import inward_forces
 from vsr.physics.points.model import PointModel, PointState
 
 Steps = tuple[int, ...]
@@ -285,8 +285,8 @@ class VoxelNeighbourhood:
         return math.prod(self.vertices)
 
     def _inward(self, number: int, strength: Array, ends: list[_End], position: Vector) -> Vector:
-        """Force of a voxel's actuation [N]: towards the mean of its corners; ends: of all `_springs`."""
-        total = position
+        """Force of a voxel's actuation on its corner of this number [N]; ends: of all `_springs`."""
+        corners = [position]
         for other in (other for index, other in enumerate(self._corners) if index != number):
             steps = tuple(b - a for a, b in zip(self._corners[number], other, strict=True))
             spring = self._springs.index((steps, False))
@@ -295,8 +295,8 @@ class VoxelNeighbourhood:
                 mine = has[self._sharing(steps).index(number)]
                 parts = zip(there, ends[spring + 1].position, strict=True)
                 there = tuple(jnp.where(mine, near, far) for near, far in parts)
-            total = plus(total, there)
-        return inward_force(strength, times(1 / len(self._corners), total), position)
+            corners.append(there)
+        return inward_forces(strength, corners)[0]
 
 
 def _total(values: list[Array], has: list[Array] | None) -> Array:

@@ -39,6 +39,8 @@ class PointModel:
     """of the same springs [N s/m], (kinds, c)"""
     stretch: Array
     """length over that at rest of a voxel at full control, shrunk and enlarged, (2, c)"""
+    driven: Array | None
+    """1 for axes of cells along which controls change a voxel's length, else 0, (dimension, c); None if along all"""
     max_force: Array | None
     """force on each mass at full control [N], c; None if no material uses force actuation"""
     layer: Array

@@ -26,7 +26,7 @@ from vsr.physics.points.breaking import break_overloaded, by_class, of_classes
 from vsr.physics.points.fluid import chamber_drive, fluid_forces, followed
 from vsr.physics.points.gather import corners_of_nodes, nodes_of_corners
 from vsr.physics.points.model import PointModel, PointState
-from vsr.physics.points.springs import voxel_forces
+from vsr.physics.points.springs import Sides, voxel_forces
 
 
 @lru_cache(maxsize=64)
@@ -85,10 +85,12 @@ class _Carry(NamedTuple):
     """by classes of springs; None if none can break"""
 
 
-def target_side(model: PointModel, control: Array) -> Array:
-    """The side that springs pull every voxel towards under control values [m], c."""
+def target_side(model: PointModel, control: Array) -> Sides:
+    """The side that springs pull every voxel towards under control values [m], c, or one for each axis of cells."""
     size = 1 - jnp.maximum(control, 0) * (1 - model.stretch[0]) + jnp.maximum(-control, 0) * (model.stretch[1] - 1)
-    return size * model.voxel_side
+    if model.driven is None:
+        return size * model.voxel_side
+    return tuple((1 + along * (size - 1)) * model.voxel_side for along in model.driven)
 
 
 def _corners(model: PointModel, vector: Vector) -> Vector:
@@ -99,7 +101,7 @@ def _corners(model: PointModel, vector: Vector) -> Vector:
 
 
 def _still_intact(
-    model: PointModel, side: Array, moving: NodeState, intact: tuple[Array, ...] | None
+    model: PointModel, side: Sides, moving: NodeState, intact: tuple[Array, ...] | None
 ) -> tuple[Array, ...] | None:
     if model.yield_force is None or intact is None:
         return None
@@ -121,7 +123,7 @@ def step_inputs(model: PointModel, environment: Environment, substep: float) -> 
 
 
 def _forces(
-    model: PointModel, control: Array, side: Array, intact: tuple[Array, ...] | None, moving: NodeState
+    model: PointModel, control: Array, side: Sides, intact: tuple[Array, ...] | None, moving: NodeState
 ) -> Vector:
     """Of all voxels on the nodes [N]; side: that springs pull them towards [m], c."""
     dimension = model.dimension
@@ -133,9 +135,7 @@ def _forces(
         intact = there if intact is None else tuple(a * b for a, b in zip(intact, there, strict=True))
     force = voxel_forces(model.stiffness, model.damping, side, position, velocity, intact)
     if model.max_force is not None:
-        middle = tuple(part.mean(tuple(range(dimension)), keepdims=True) for part in position)
-        center = tuple(jnp.broadcast_to(part, position[0].shape) for part in middle)
-        force = plus(force, inward_force(control * model.max_force, center, position))
+        force = plus(force, inward_force(control * model.max_force, position, tuple(range(dimension))))
     force = materialize(moving.position[0], force)
     return tuple(
         nodes_of_corners(part.reshape(2**dimension, *part.shape[dimension:]), model.layer, dimension) for part in force

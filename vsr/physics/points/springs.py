@@ -18,6 +18,8 @@ from vsr.compute.vector import Vector, dot, minus
 from vsr.lattice.law import pull
 
 Axes = tuple[int, ...]
+Sides = Array | tuple[Array, ...]
+"""That springs pull voxels towards [m]: one for all axes, or one for each axis of cells, (c, ...)."""
 
 
 def turns(dimension: int) -> list[Axes]:
@@ -40,10 +42,17 @@ def spring_corners(dimension: int) -> list[tuple[int, int, int]]:
     return found
 
 
+def rest_length(side: Sides, axes: Axes) -> Array:
+    """Of springs that turn some axes round [m], (c, ...): the diagonal of a box of these sides."""
+    if isinstance(side, tuple):
+        return side[axes[0]] if len(axes) == 1 else jnp.sqrt(sum(side[axis] ** 2 for axis in axes))  # pyright: ignore
+    return side * len(axes) ** 0.5
+
+
 def voxel_forces(
     stiffness: Array,
     damping: Array,
-    side: Array,
+    side: Sides,
     position: Vector,
     velocity: Vector,
     intact: tuple[Array, ...] | None = None,
@@ -61,11 +70,11 @@ def voxel_forces(
         kind = len(axes) - 1
         between, parting = (_half(_across(field, axes), axes) for field in (position, velocity))
         wide = (None,) * dimension
-        rest_length = side * (kind + 1) ** 0.5
+        length = rest_length(side, axes)
         constants = stiffness[kind][wide], damping[kind][wide]
         if intact is not None:
             constants = constants[0] * intact[number], constants[1] * intact[number]
-        pulls.append(pull(constants[0], rest_length[wide], constants[1], between, parting))
+        pulls.append(pull(constants[0], length[wide], constants[1], between, parting))
     pulls = materialize(witness, tuple(pulls))
     whole = tuple(_whole(half, axes) for half, axes in zip(pulls, turns(dimension), strict=True))
     whole = materialize(witness, whole)
@@ -75,17 +84,16 @@ def voxel_forces(
     )
 
 
-def voxel_tensions(stiffness: Array, side: Array, position: Vector) -> tuple[Array, ...]:
+def voxel_tensions(stiffness: Array, side: Sides, position: Vector) -> tuple[Array, ...]:
     """Elastic force of a voxel's springs [N], positive if stretched, for each class in the order of `turns`.
 
     Shapes as for `voxel_forces`; a class of springs has length one along the first axis it turns round.
     """
     dimension = len(position)
     wide = (None,) * dimension
-    kinds = [len(axes) - 1 for axes in turns(dimension)]
     return tuple(
-        stiffness[kind][wide] * (length - (side * (kind + 1) ** 0.5)[wide])
-        for kind, length in zip(kinds, spring_lengths(position), strict=True)
+        stiffness[len(axes) - 1][wide] * (length - rest_length(side, axes)[wide])
+        for axes, length in zip(turns(dimension), spring_lengths(position), strict=True)
     )
 
 

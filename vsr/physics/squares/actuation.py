@@ -27,6 +27,5 @@ def add_actuation_forces(model: SquareModel, masses: Masses, control: Array, for
     """Add the forces of voxels with force actuation."""
     if model.max_force is None:
         return forces
-    center = masses.x.mean(0), masses.y.mean(0)
-    force_x, force_y = inward_force(control * model.max_force, center, (masses.x, masses.y))
+    force_x, force_y = inward_force(control * model.max_force, (masses.x, masses.y), (0,))
     return forces._replace(x=forces.x + force_x, y=forces.y + force_y)

@@ -36,6 +36,7 @@ class SquareEngine:
     """Rigid squares in 2-D, joined into clusters where voxels share a side."""
 
     usual_integrator = INTEGRATOR
+    fixed_substep: float | None = None
 
     advance = staticmethod(advance_through)
     layers_needed = staticmethod(layers_needed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -87,6 +88,15 @@ def area_ratio(model: SquareModel, motion: MassMotion) -> Array:
     following = jnp.roll(corner, -1, axis=0)
     doubled = (corner[..., 0] * following[..., 1] - corner[..., 1] * following[..., 0]).sum(0)
     return doubled / (2 * model.voxel_side**2)
+
+
+def is_inside_out(centers: Sequence[tuple[Array, Array]]) -> Array:
+    """Whether masses of a voxel have passed each other, so that their centres go round it the wrong way.
+
+    centers: x and y of the four centres [m], counter-clockwise at rest; any shapes, or lanes of a kernel.
+    """
+    (x0, y0), (x1, y1), (x2, y2), (x3, y3) = centers
+    return (x2 - x0) * (y3 - y1) - (y2 - y0) * (x3 - x1) <= 0
 
 
 def center(model: SquareModel, motion: MassMotion) -> Array:

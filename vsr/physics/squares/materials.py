@@ -52,10 +52,10 @@ class SquareMaterials:
             *("mass_side_ratio", "linear_damping", "angular_damping", "mass", "friction", "restitution"),
             *("spring_frequency", "spring_damping_ratio"),
         )
-        by_force = [material.actuation == "force" for material in materials]
+        by_area, by_force = ([material.actuation == kind for material in materials] for kind in ("area", "force"))
         return SquareMaterials(
             **{name: column([getattr(material, name) for material in materials]) for name in plain},
-            max_area_change=column([0.0 if f else m.max_area_change for m, f in zip(materials, by_force, strict=True)]),
+            max_area_change=column([m.max_area_change if a else 0.0 for m, a in zip(materials, by_area, strict=True)]),
             max_force=used([m.max_force if f else 0.0 for m, f in zip(materials, by_force, strict=True)], 0.0),
             groups=jnp.asarray(np.array([[m.has(group) for group in SQUARE_GROUPS] for m in materials]), dtype),
             lower_limit=used([m.lower_limit for m in materials], 0.0),

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.physics.squares.gather import clusters_of_masses
+from vsr.physics.squares.geometry import is_inside_out, mass_motion
 from vsr.physics.squares.model import SquareModel, SquareState
 from vsr.physics.telemetry import Telemetry, failure_of
 
@@ -35,11 +36,14 @@ def telemetry(model: SquareModel, state: SquareState) -> Telemetry:
     cosine, sine = state.rotation[..., 0], state.rotation[..., 1]
     return Telemetry(
         sums.count * state.position[..., 1] + sine * sums.offset_x + cosine * sums.offset_y,
-        failure(state),
+        failure(model, state),
     )
 
 
-def failure(state: SquareState) -> Array:
+def failure(model: SquareModel, state: SquareState) -> Array:
     """What befell every cluster, (layers, rows+1, columns+1)."""
     whereabouts = (*jnp.moveaxis(state.position, -1, 0), *jnp.moveaxis(state.rotation, -1, 0), state.spin)
-    return failure_of(whereabouts, state.velocity)
+    turned = is_inside_out(tuple(tuple(jnp.moveaxis(mass, -1, 0)) for mass in mass_motion(model, state).center))
+    of_masses = jnp.broadcast_to(turned * model.present, model.in_second_layer.shape)
+    layers = state.spin.shape[0]
+    return failure_of(whereabouts, state.velocity, clusters_of_masses(of_masses, model.in_second_layer, layers) > 0)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.body.springs import SQUARE_GROUPS, Group
-from vsr.physics.actuation import inward_force
+from vsr.physics.actuation import inward_forces
 from vsr.physics.squares.limits import TINY, area_pressure, pressure_forces
 from vsr.physics.squares.scaffolding import LENGTH_KINDS, SIDE_ALONG, SIDE_SPRINGS
 
@@ -82,6 +82,18 @@ def voxel_forces(numbers: Numbers, moving: list[list[Array]], lengths: list[Arra
     for mass, (force_x, force_y, torque) in zip(masses, forces, strict=True):
         total += [force_x, force_y, torque + mass.arm[0] * force_y - mass.arm[1] * force_x]
     return total
+
+
+def mass_centers(numbers: Numbers, poses: list[list[Array]]) -> list[tuple[Array, Array]]:
+    """Of a voxel's four masses, seen from its first cluster [m]; poses: x, y, cosine, sine of each mass's cluster."""
+    origin_x, origin_y = poses[0][0], poses[0][1]
+    return [
+        (
+            (x - origin_x) + cosine * numbers[f"offset_x{k}"] - sine * numbers[f"offset_y{k}"],
+            (y - origin_y) + sine * numbers[f"offset_x{k}"] + cosine * numbers[f"offset_y{k}"],
+        )
+        for k, (x, y, cosine, sine) in enumerate(poses)
+    ]
 
 
 def _see_masses(numbers: Numbers, moving: list[list[Array]]) -> list[_Mass]:
@@ -181,9 +193,8 @@ def _add_actuation(numbers: Numbers, masses: list[_Mass], control: Array, forces
     """Forces to the voxel's middle, if a material has force actuation."""
     if "max_force" not in numbers:
         return
-    middle: Any = tuple(sum(mass.center[axis] for mass in masses) / 4 for axis in (0, 1))
-    for k, mass in enumerate(masses):
-        inward = inward_force(control * numbers["max_force"], middle, mass.center)
+    pulls = inward_forces(control * numbers["max_force"], [mass.center for mass in masses])
+    for k, inward in enumerate(pulls):
         for axis in (0, 1):
             forces[k][axis] = forces[k][axis] + inward[axis]
 

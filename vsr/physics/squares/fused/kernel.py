@@ -36,8 +36,9 @@ from vsr.physics.squares.contact import (
     reach_ahead,
     resolve_contact,
 )
-from vsr.physics.squares.fused.forces import Numbers, rest_lengths, voxel_forces
+from vsr.physics.squares.fused.forces import Numbers, mass_centers, rest_lengths, voxel_forces
 from vsr.physics.squares.fused.layout import Layout
+from vsr.physics.squares.geometry import is_inside_out
 from vsr.physics.squares.integration import accelerate, move
 from vsr.physics.telemetry import failure_code
 from vsr.terrain.surface import Terrain, least_height, surface
@@ -139,7 +140,8 @@ class _Program:
             return own, self.memory.barrier(token)
 
         own, token = jax.lax.fori_loop(0, self.kernel.count, substep, (own, token))
-        return own, self.for_cluster_tiles(self.see, token)
+        token = self.memory.barrier(self.for_voxel_tiles(self.look, token))
+        return own, self.memory.barrier(self.for_cluster_tiles(self.see, token))
 
     # Tables
 
@@ -220,6 +222,13 @@ class _Program:
         moving = [self.memory.load(MOTION, list(range(7)), cluster, token) for cluster in voxels.neighbours]
         forces = self.quick(voxel_forces)(voxels.numbers, moving, lengths, control)
         return self.memory.store(FORCES, slots, forces, token)
+
+    def look(self, slots: Array, token: Array) -> Array:
+        """Write in place of forces which voxels are inside out."""
+        voxels = self.voxels or self.load_voxels(slots, ONLY_FOR_ACTUATION)
+        poses = [self.memory.load(MOTION, list(range(4)), cluster, token) for cluster in voxels.neighbours]
+        inverted = is_inside_out(mass_centers(voxels.numbers, poses)) & (voxels.numbers["half_side"] > 0)
+        return self.memory.store(FORCES, slots, [inverted.astype(self.start.dtype)], token)
 
     # Clusters
 
@@ -308,7 +317,10 @@ class _Program:
         height, failure = (self.load(self.telemetry, i, slots) for i in (0, 1))
         height = height + masses * y + sine * offset_x + cosine * offset_y
         squared = velocity_x * velocity_x + velocity_y * velocity_y
-        now = failure_code(jnp.isfinite(x + y + cosine + sine + spin + squared), squared).astype(failure.dtype)
+        voxels = [self.load(self.cluster_voxels, k, slots) for k in range(4)]
+        inverted = sum(self.memory.load(FORCES, [0], voxel, token)[0] for voxel in voxels)
+        finite = jnp.isfinite(x + y + cosine + sine + spin + squared)
+        now = failure_code(finite, squared, inverted > 0).astype(failure.dtype)
         self.store(self.telemetry, slots, [height, first_of(failure, now)])
         return token
 

@@ -1,0 +1,208 @@
+"""Archives: the fittest individual of every cell of a space of descriptors (Mouret and Clune 2015).
+
+A grid cuts every axis into equal intervals. A CVT archive (Vassiliades et al. 2018) has as many cells as asked for,
+whatever the number of axes: the regions that are nearest to centres spread evenly. What lies beyond a range belongs to
+the outermost cell, as in pyribs. What has a descriptor that is not a number, or failed, enters no cell.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Annotated, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from pydantic import Field, Strict, field_validator
+from scipy.cluster.vq import kmeans2
+
+from vsr.evo.population import NOBODY, WORST, Population, take
+from vsr.evo.settings import Settings
+from vsr.evo.variation import choosing
+
+MOST_CELLS = 1_000_000
+Number = Annotated[float, Strict()]
+
+
+class Axis(Settings):
+    """One descriptor of an archive."""
+
+    measure: str
+    """what individuals are told apart by"""
+    range: tuple[Number, Number]
+    """the least and the largest that are told apart"""
+
+    @field_validator("range")
+    @classmethod
+    def _rising(cls, bounds: tuple[float, float]) -> tuple[float, float]:
+        if not bounds[0] < bounds[1]:
+            raise ValueError(f"{list(bounds)} given; the smaller must come first")
+        return bounds
+
+
+class GridAxis(Axis):
+    """One descriptor of a grid."""
+
+    cells: Annotated[int, Strict(), Field(ge=1, le=100_000)] = 32
+    """intervals of equal width"""
+
+
+class GridArchive(Settings):
+    """Cells between equally spaced bounds along every axis."""
+
+    type: Literal["grid"] = "grid"
+    axes: Annotated[tuple[GridAxis, ...], Field(min_length=1, max_length=8)]
+    """what tells individuals apart; the last changes fastest in the order of cells"""
+
+    @field_validator("axes")
+    @classmethod
+    def _not_too_many(cls, axes: tuple[GridAxis, ...]) -> tuple[GridAxis, ...]:
+        cells = math.prod(axis.cells for axis in axes)
+        if cells > MOST_CELLS:
+            raise ValueError(f"{cells:.3g} cells in all; at most {MOST_CELLS:.3g}: give axes fewer cells")
+        return axes
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Cells along the axes."""
+        return tuple(axis.cells for axis in self.axes)
+
+    def centers(self) -> np.ndarray:
+        """The middle of every cell, (cells, axes)."""
+        return _middles(self.shape, tuple(axis.range for axis in self.axes))
+
+    def place(self, descriptors: Array, centers: Array) -> Array:
+        """The cell of each individual; descriptors: (size, axes)."""
+        low, high = np.array([axis.range for axis in self.axes], float).T
+        count = jnp.array(self.shape)
+        # A product, as pyribs has it: a quotient by a width would round the bounds otherwise.
+        share = (descriptors - low.astype(descriptors.dtype)) * (np.array(self.shape) / (high - low)).astype(
+            descriptors.dtype
+        )
+        along = jnp.clip(jnp.nan_to_num(share), 0, count - 1).astype(jnp.int32)
+        cell = jnp.zeros(len(descriptors), jnp.int32)
+        for axis in range(len(self.axes)):
+            cell = cell * self.shape[axis] + along[:, axis]
+        return cell
+
+
+class CVTArchive(Settings):
+    """Cells around centres that are spread evenly: as many as asked for in any number of dimensions."""
+
+    type: Literal["cvt"] = "cvt"
+    axes: Annotated[tuple[Axis, ...], Field(min_length=1, max_length=64)]
+    """what tells individuals apart"""
+    cells: Annotated[int, Strict(), Field(ge=2, le=100_000)] = 1024
+    """how many"""
+    samples: Annotated[int, Strict(), Field(ge=1, le=1000)] = 20
+    """random points a cell, among which centres are spread"""
+    seed: Annotated[int, Strict(), Field(ge=0, lt=2**32)] = 0
+    """of the centres; independent of the seeds of runs, so that all runs have the same cells"""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """All cells in a row."""
+        return (self.cells,)
+
+    def centers(self) -> np.ndarray:
+        """Of the cells, (cells, axes)."""
+        return _spread(self.cells, tuple(axis.range for axis in self.axes), self.samples, self.seed)
+
+    def place(self, descriptors: Array, centers: Array) -> Array:
+        """The nearest centre of each individual, in units of the ranges; the first among equals."""
+        low, high = np.array([axis.range for axis in self.axes], float).T
+        width = (high - low).astype(descriptors.dtype)
+        clipped = jnp.clip(jnp.nan_to_num(descriptors), low.astype(width.dtype), high.astype(width.dtype))
+        apart = (clipped[:, None] - centers.astype(width.dtype)) / width
+        return jnp.argmin((apart**2).sum(-1), 1).astype(jnp.int32)
+
+
+AnyArchive = Annotated[GridArchive | CVTArchive, Field(discriminator="type")]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Elites:
+    """What an archive holds, one place per cell."""
+
+    members: Population
+    """fitness WORST where a cell is empty, (cells,)"""
+    descriptors: Array
+    """of the members, not a number where a cell is empty, (cells, axes)"""
+    centers: Array
+    """of the cells, (cells, axes)"""
+
+    @property
+    def filled(self) -> Array:
+        """True for cells that hold someone, (cells,)."""
+        return self.members.fitness > WORST
+
+
+def nobody(archive: GridArchive | CVTArchive, like: Population) -> Elites:
+    """An empty archive for individuals like these."""
+    cells = math.prod(archive.shape)
+    empty = Population(
+        genes=jax.tree.map(lambda leaf: jnp.zeros((cells, *leaf.shape[1:]), leaf.dtype), like.genes),
+        fitness=jnp.full(cells, WORST),
+        id=jnp.full(cells, NOBODY, jnp.int32),
+        parents=jnp.full((cells, 2), NOBODY, jnp.int32),
+        birth=jnp.full(cells, NOBODY, jnp.int32),
+    )
+    centers = jnp.asarray(archive.centers(), jnp.float32)
+    return Elites(empty, jnp.full(centers.shape, jnp.nan, jnp.float32), centers)
+
+
+def inserted(archive: GridArchive | CVTArchive, elites: Elites, newcomers: Population, descriptors: Array) -> Elites:
+    """The archive after a batch: of each cell the fittest stays or enters.
+
+    Among equals who is there stays, and of the newcomers the first in the batch enters. descriptors: (size, axes).
+    """
+    size, cells = newcomers.size, len(elites.centers)
+    sound = (newcomers.fitness > WORST) & jnp.isfinite(descriptors).all(-1)
+    cell = jnp.where(sound, archive.place(descriptors, elites.centers), cells)  # the others: in a cell of no archive
+    best = jax.ops.segment_max(newcomers.fitness, cell, cells + 1)[:cells]
+    leads = sound & (newcomers.fitness == best[jnp.minimum(cell, cells - 1)])
+    first = jax.ops.segment_min(jnp.where(leads, jnp.arange(size), size), cell, cells + 1)[:cells]
+    enters = (first < size) & (best > elites.members.fitness)
+    winner = jnp.minimum(first, size - 1)
+    chosen = choosing(enters)
+    return Elites(
+        members=jax.tree.map(chosen, take(newcomers, winner), elites.members),
+        descriptors=chosen(descriptors[winner].astype(elites.descriptors.dtype), elites.descriptors),
+        centers=elites.centers,
+    )
+
+
+def archive_figures(elites: Elites, offset: float) -> dict[str, Array]:
+    """Numbers as pyribs defines them.
+
+    coverage: filled cells over all; qd_score: sum over filled cells of fitness above the offset; mean: of filled cells.
+    """
+    filled, fitness = elites.filled, elites.members.fitness
+    count = filled.sum()
+    above = jnp.where(filled, fitness - offset, 0)
+    return {
+        "coverage": count / filled.size,
+        "qd_score": above.sum(),
+        "mean": jnp.where(count > 0, above.sum() / jnp.maximum(count, 1) + offset, jnp.nan),
+    }
+
+
+def _middles(shape: tuple[int, ...], ranges: tuple[tuple[float, float], ...]) -> np.ndarray:
+    along = [
+        low + (high - low) * (np.arange(cells) + 0.5) / cells for cells, (low, high) in zip(shape, ranges, strict=True)
+    ]
+    return np.stack([axis.ravel() for axis in np.meshgrid(*along, indexing="ij")], -1)
+
+
+@lru_cache(maxsize=8)
+def _spread(cells: int, ranges: tuple[tuple[float, float], ...], samples: int, seed: int) -> np.ndarray:
+    """Centres of random points' clusters in the box of the ranges, (cells, axes)."""
+    random = np.random.default_rng(seed)
+    points = random.random((samples * cells, len(ranges)))
+    centers, _ = kmeans2(points, points[:cells], minit="matrix", iter=20, missing="warn")
+    low, high = np.array(ranges, float).T
+    return low + centers * (high - low)

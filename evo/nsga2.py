@@ -1,0 +1,166 @@
+"""NSGA-II (Deb et al. 2002): two or more objectives, the fitness first, and a front of the best compromises.
+
+Parents win tournaments of two by front, then by crowding; children come from crossover or mutation as in µ + λ; of
+parents and children together whole fronts survive, the last of them by crowding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from pydantic import Field, Strict, model_validator
+
+from vsr.evo.diversity import gene_spread
+from vsr.evo.operators import flat_draw
+from vsr.evo.pareto import crowding, fronts, hypervolume
+from vsr.evo.population import NOBODY, WORST, Population, best, evaluated, joined, newborns, take
+from vsr.evo.protocol import Evaluation, Sampler, SearchSummary
+from vsr.evo.settings import Settings, Share, Size
+from vsr.evo.variation import crossed_or_mutated
+
+MOST_FOR_VOLUME = 3
+
+
+class Objective(Settings):
+    """One thing that counts beside the fitness."""
+
+    measure: str
+    """one of the measures"""
+    direction: Literal["maximise", "minimise"] = "minimise"
+    """whether more or less of it is better"""
+
+    @property
+    def sign(self) -> float:
+        """By which the measure is multiplied to be maximised."""
+        return 1.0 if self.direction == "maximise" else -1.0
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Compromise:
+    """A search between two generations; also what is kept of it as a front."""
+
+    key: Array
+    generation: Array
+    """evaluations so far, in generations, ()"""
+    population: Population
+    """the survivors, the first front first; before the first evaluation, just its newborns"""
+    objectives: Array
+    """all maximised, the fitness first, WORST for a failure, (n_pop, objectives)"""
+    front: Array
+    """number of each survivor's front, (n_pop,)"""
+    crowding: Array
+    """of each survivor within its front, (n_pop,)"""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Front:
+    """What is kept for others to read: the whole population, with who is on the first front."""
+
+    population: Population
+    objectives: Array
+    """all maximised, the fitness first, (n_pop, objectives)"""
+    front: Array
+    """0 for the best compromises, (n_pop,)"""
+
+
+class NSGA2(Settings):
+    """Several objectives at once: a front of the best compromises (NSGA-II)."""
+
+    type: Literal["nsga2"] = "nsga2"
+    n_pop: Size = 250
+    """size of the population, and of the offspring"""
+    objectives: Annotated[tuple[Objective, ...], Field(min_length=1, max_length=8)]
+    """what counts beside the fitness"""
+    crossover_rate: Share = 0.8
+    """share of children made by crossover; the others by mutation"""
+    sigma: Annotated[float, Strict(), Field(ge=0, le=1e6)] = 0.15
+    """standard deviation of the mutation"""
+    reference: tuple[Annotated[float, Strict()], ...] | None = None
+    """a point worse than all that matters: a fitness (larger is better), then one of each measure; the hypervolume is
+    counted from it"""
+
+    @model_validator(mode="after")
+    def _reference_fits(self) -> NSGA2:
+        needed = 1 + len(self.objectives)
+        if self.reference is not None and len(self.reference) != needed:
+            raise ValueError(f"reference: {len(self.reference)} numbers given; one per objective, {needed} in all")
+        if self.reference is not None and needed > MOST_FOR_VOLUME:
+            raise ValueError(f"reference: the hypervolume is counted for at most {MOST_FOR_VOLUME} objectives")
+        return self
+
+    @property
+    def descriptors(self) -> tuple[str, ...]:
+        return tuple(objective.measure for objective in self.objectives)
+
+    def start(self, key: Array, sample: Sampler) -> Compromise:
+        first, rest = jax.random.split(key)
+        born = newborns(sample(first, self.n_pop), jnp.full((self.n_pop, 2), NOBODY), jnp.int32(0), jnp.int32(0))
+        unknown = jnp.full((self.n_pop, 1 + len(self.objectives)), WORST)
+        level = jnp.zeros(self.n_pop, jnp.int32)
+        return Compromise(rest, jnp.int32(0), born, unknown, level, jnp.zeros(self.n_pop))
+
+    def ask(self, state: Compromise, sample: Sampler) -> Population:
+        key = jax.random.fold_in(state.key, state.generation)
+        children = self._children(key, state)
+        first = state.generation == 0
+        return jax.tree.map(lambda new, old: jnp.where(first, old, new), children, state.population)
+
+    def tell(self, state: Compromise, asked: Population, evaluation: Evaluation) -> Compromise:
+        asked = evaluated(asked, evaluation.fitness, evaluation.failed)
+        assert evaluation.descriptors is not None
+        signs = jnp.array([objective.sign for objective in self.objectives])
+        others = jnp.where(jnp.isfinite(evaluation.descriptors), evaluation.descriptors * signs, WORST)
+        sound = (asked.fitness > WORST) & (others > WORST).all(-1)
+        new = jnp.where(sound[:, None], jnp.concatenate([asked.fitness[:, None], others], 1), WORST)
+        # At first the population is those asked: nobody's objectives are known before, so that they come last.
+        both, objectives = joined(state.population, asked), jnp.concatenate([state.objectives, new])
+        front = fronts(objectives)
+        front = jnp.where((state.generation == 0) & (jnp.arange(len(front)) < self.n_pop), len(front), front)
+        lonely = crowding(objectives, front)
+        chosen = jnp.lexsort((-lonely, front))[: self.n_pop]
+        return Compromise(
+            key=state.key,
+            generation=state.generation + 1,
+            population=take(both, chosen),
+            objectives=objectives[chosen],
+            front=front[chosen],
+            crowding=lonely[chosen],
+        )
+
+    def summary(self, state: Compromise) -> SearchSummary:
+        members = state.population
+        sound = jnp.where(members.fitness > WORST, members.fitness, jnp.nan)
+        leading = (state.front == 0) & (state.objectives[:, 0] > WORST)
+        figures = {"front": leading.sum()}
+        if self.reference is not None:
+            signs = jnp.array([1.0, *(objective.sign for objective in self.objectives)])
+            point = jnp.array(self.reference) * signs
+            figures["hypervolume"] = hypervolume(jnp.where(leading[:, None], state.objectives, point), point)
+        return SearchSummary(
+            best=best(members),
+            median=jnp.nanmedian(sound),
+            spread=gene_spread(members.genes),
+            members=members,
+            archive=Front(members, state.objectives, state.front),
+            figures=figures,
+        )
+
+    def _children(self, key: Array, state: Compromise) -> Population:
+        choice, winning, mixing, noise = jax.random.split(key, 4)
+        drawn = flat_draw(lambda k, shape: jax.random.randint(k, shape, 0, self.n_pop), winning, (2 * self.n_pop, 2))
+        place = (
+            jnp.zeros(self.n_pop, jnp.int32)
+            .at[jnp.lexsort((-state.crowding, state.front))]
+            .set(jnp.arange(self.n_pop, dtype=jnp.int32))
+        )
+        winner = jnp.take_along_axis(drawn, jnp.argmin(place[drawn], 1)[:, None], 1)[:, 0]
+        first, second = winner.reshape(2, -1)
+        parents = take(state.population, first), take(state.population, second)
+        genes, ids = crossed_or_mutated((choice, mixing, noise), *parents, self.crossover_rate, self.sigma)
+        return newborns(genes, ids, state.generation * self.n_pop, state.generation)

@@ -1,0 +1,102 @@
+"""Many experiments that share most of their parts, as those of a sweep or of many runs: each part is checked once.
+
+What is not as expected goes the usual way, which reports every fault.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from vsr.experiments.config import dump_plain, load_experiment
+from vsr.experiments.config.overrides import override
+from vsr.experiments.config.parts import part_reader
+from vsr.experiments.config.plugins import load_plugins, missing_plugins
+from vsr.experiments.config.problems import ConfigError
+from vsr.experiments.config.yaml_reader import parse_yaml, read_yaml
+from vsr.experiments.config.yaml_values import Document
+from vsr.experiments.experiment import Experiment
+
+KEPT = 4096
+"""Parts of files that are remembered."""
+PART = re.compile(r"^(?=[a-z_]+:)", re.MULTILINE)
+
+
+def load_variants(
+    path: str | Path, settings: Sequence[str], variants: Sequence[Sequence[str]], *, run_plugins: bool = False
+) -> Iterator[Experiment | ConfigError]:
+    """The experiment in a file with each of many sets of values (`path=value`) over it, or the faults of it."""
+    document = read_yaml(path)
+    override(document, settings)
+    if run_plugins:
+        load_plugins(document)
+    whole = not missing_plugins(document)
+    known: dict[tuple[str, str], Any] = {}
+    for swept in variants:
+        try:
+            experiment = _of_parts(document, swept, known) if whole else None
+            yield load_experiment(path, settings, swept, run_plugins=run_plugins) if experiment is None else experiment
+        except ConfigError as error:
+            yield error
+
+
+def settled(path: str | Path, settings: Sequence[str]) -> str:
+    """A file with values set over it, as the text of another."""
+    document = read_yaml(path)
+    override(document, settings)
+    return dump_plain(document.data)
+
+
+def load_experiment_alike(path: str | Path, *, run_plugins: bool = False) -> Experiment:
+    """As `load_experiment`, quickly if files read before had most of the same parts, as those that runs write have."""
+    try:
+        before, *texts = PART.split(Path(path).read_text(encoding="utf-8"))
+        parts = {text.partition(":")[0]: _read_part(text) for text in texts}
+        if not _says_something(before) and len(parts) == len(texts) and not parts.get("plugins"):
+            return Experiment.model_validate(parts)
+    except (OSError, ValueError, LookupError, ConfigError):
+        pass
+    return load_experiment(path, run_plugins=run_plugins)
+
+
+def _of_parts(document: Document, swept: Sequence[str], known: dict[tuple[str, str], Any]) -> Experiment | None:
+    """The experiment, of parts that are known and those that values are set in; None if it is not that simple."""
+    if document.problems or not isinstance(document.data, dict):
+        return None
+    changed = {setting.partition("=")[0].split(".")[0].strip() for setting in swept}
+    if "plugins" in changed:
+        return None
+    data = {name: copy.deepcopy(part) if name in changed else part for name, part in document.data.items()}
+    variant = Document(document.file, data)
+    override(variant, swept, "--sweep")
+    try:
+        parts = {}
+        for name, part in data.items():
+            key = name, repr(part) if name in changed else ""
+            if key not in known:
+                known[key] = part_reader(Experiment, name).validate_python(part)
+            parts[name] = known[key]
+        return Experiment.model_validate(parts)
+    except (ValidationError, LookupError):
+        return None
+
+
+def _says_something(text: str) -> bool:
+    """Whether there is more than comments."""
+    return any(line.strip() and not line.startswith("#") for line in text.splitlines())
+
+
+@lru_cache(maxsize=KEPT)
+def _read_part(text: str) -> Any:
+    """The value of a part of a file as it is checked; raises for anything unusual."""
+    document = parse_yaml(text)
+    (name,) = document.data
+    if document.problems:
+        raise LookupError(name)
+    return part_reader(Experiment, name).validate_python(document.data[name])

@@ -1,0 +1,324 @@
+"""From the events of a YAML scanner to values with their places, bounded in number, depth and length.
+
+Values follow the YAML 1.2 core schema, keys are always text. Nothing here is recursive in the depth of a text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from vsr.experiments.config.problems import ConfigError, Problem
+from vsr.spec import clipped
+
+MOST_VALUES = 1_000_000
+"""In a file: mappings, lists and single values, each as often as aliases repeat it."""
+DEEPEST = 50
+"""Mappings and lists inside each other."""
+LONGEST_NAME, LONGEST_NUMBER, LONGEST_TEXT = 200, 300, 1_000_000
+"""Characters of a key, of a number and of any other value."""
+MOST_FAULTS = 100
+"""After which reading ends."""
+_NAMED = 4
+"""Keys of a path that are told of a place beyond all bounds."""
+
+_IN_NUMBERS = "0123456789.eE+-"
+_WORDS = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
+    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf"), float("inf")),
+    "-.inf": float("-inf"),
+}
+
+KeyPath = tuple[str | int, ...]
+"""Keys and indices from the top of a file."""
+Place = tuple[int, Any]
+"""Where a value stands: line of its key or of itself, from 1, and the places of what is inside it: a list of them, a
+mapping, or None. What an anchor holds has one place, however often it is repeated."""
+
+
+@dataclass
+class Document:
+    """A file's content and where each part of it stands."""
+
+    file: str
+    data: Any
+    place: Place | None = None
+    """of the whole content; None of an empty file"""
+    problems: list[Problem] = field(default_factory=list)
+    """faults that did not stop the reading"""
+    settings: dict[KeyPath, str] = field(default_factory=dict)
+    """the words of the command line that set the value at a path"""
+
+    def line_of(self, path: KeyPath) -> int | None:
+        """Line of the path or of its nearest ancestor that is in the file, from 1."""
+        if self.place is None:
+            return None
+        line, inside = self.place
+        for key in path:
+            try:
+                line, inside = inside[key]
+            except (KeyError, IndexError, TypeError):
+                break
+        return line
+
+    def problem(self, message: str, path: KeyPath) -> Problem:
+        """A fault at a path, reported where the user wrote it."""
+        for length in range(len(path), 0, -1):
+            if path[:length] in self.settings:
+                return Problem(self.settings[path[:length]], message, None, path)
+        return Problem(self.file, message, self.line_of(path), path)
+
+
+@dataclass
+class _Anchored:
+    """What an anchor stands for."""
+
+    value: Any
+    inside: Any
+    size: int
+    """values in it, with itself"""
+    height: int
+    """mappings and lists inside each other in it"""
+    text: str | None
+    """as written, of a single value"""
+
+
+@dataclass(slots=True)
+class _Open:
+    """A mapping or list whose end has not come yet."""
+
+    value: Any
+    """None if what is in it is of no use"""
+    inside: Any
+    line: int
+    anchor: str | None
+    before: int
+    """values in the document before this one"""
+    key: str | None = None
+    """whose value comes next, of a mapping"""
+    key_line: int = 0
+    waits_for_key: bool = True
+    useless: bool = False
+    """whether the value that comes next has no usable key"""
+    height: int = 1
+
+
+class Builder:
+    """From a scanner's events to values; no recursion, so that depth is a number to compare and not a stack to lose."""
+
+    def __init__(self, file: str):
+        self.document = Document(file, None)
+        self._open: list[_Open] = []
+        self._anchors: dict[str, _Anchored | None] = {}
+        """None for one that is still open"""
+        self._values = 0
+
+    def build(self, text: str, scanner: Any) -> Document:
+        """The whole document; raises ConfigError for what is too much, yaml.YAMLError for what is no YAML."""
+        loader = scanner(text)
+        try:
+            documents = 0
+            while (event := loader.get_event()) is not None:
+                kind = type(event)
+                if kind is yaml.ScalarEvent:
+                    if not self._item(event):
+                        self._scalar(event)
+                elif kind is yaml.SequenceStartEvent or kind is yaml.MappingStartEvent:
+                    self._begin(event)
+                elif kind is yaml.SequenceEndEvent or kind is yaml.MappingEndEvent:
+                    self._end()
+                elif kind is yaml.AliasEvent:
+                    self._alias(event)
+                elif kind is yaml.DocumentStartEvent:
+                    documents += 1
+                    if documents > 1:
+                        self._refuse(event, "more than one document in the file; --- should not be in it twice")
+            return self.document
+        finally:
+            loader.dispose()
+
+    def _item(self, event: Any) -> bool:
+        """Take a plain number of a list, of which there may be many; False for anything else."""
+        text = event.value
+        if not self._open or event.style or event.anchor is not None or event.tag is not None:
+            return False
+        owner = self._open[-1]
+        if owner.value is None or type(owner.value) is dict or len(text) > LONGEST_NUMBER:
+            return False
+        number = _number(text)
+        if number is None:
+            return False
+        self._count(event)
+        owner.inside.append((event.start_mark.line + 1, None))
+        owner.value.append(number)
+        return True
+
+    def _scalar(self, event: Any) -> None:
+        text, line = event.value, event.start_mark.line + 1
+        self._count(event)
+        if event.tag is not None:
+            self._note_tag(event)
+        if event.anchor is not None:
+            self._new_anchor(event)
+        if self._is_key():
+            self._key(text, line)
+            if event.anchor is not None:
+                self._anchors[event.anchor] = _Anchored(text, None, 1, 0, text)
+            return
+        if len(text) > LONGEST_TEXT:
+            self._refuse(event, f"{len(text):,} characters in one value; at most {LONGEST_TEXT:,}")
+        value = text if event.style else self._plain(text, line)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = _Anchored(value, None, 1, 0, text)
+        self._put(value, line, None)
+
+    def _plain(self, text: str, line: int) -> Any:
+        """What a text without quotes means."""
+        if text in _WORDS:
+            return _WORDS[text]
+        if len(text) <= LONGEST_NUMBER:
+            number = _number(text)
+            return text if number is None else number
+        if text.strip(_IN_NUMBERS):
+            return text
+        self._note(f"a number of {len(text):,} characters given; at most {LONGEST_NUMBER}", line, self._path())
+        return None
+
+    def _begin(self, event: Any) -> None:
+        self._count(event)
+        if event.tag is not None:
+            self._note_tag(event)
+        if len(self._open) >= DEEPEST:
+            self._refuse(event, f"nested more than {DEEPEST} deep")
+        if event.anchor is not None:
+            self._new_anchor(event)
+            self._anchors[event.anchor] = None
+        listed = isinstance(event, yaml.SequenceStartEvent)
+        value, inside = ([], []) if listed else ({}, {})
+        if self._is_key():
+            value = None  # reported when it ends, and dropped
+        self._open.append(_Open(value, inside, event.start_mark.line + 1, event.anchor, self._values))
+        if listed:
+            self._open[-1].waits_for_key = False
+
+    def _end(self) -> None:
+        closed = self._open.pop()
+        if closed.anchor is not None:
+            size = self._values - closed.before + 1
+            self._anchors[closed.anchor] = _Anchored(closed.value, closed.inside, size, closed.height, None)
+        if self._open:
+            self._open[-1].height = max(self._open[-1].height, closed.height + 1)
+        if self._is_key():
+            self._key(None, closed.line)
+        else:
+            self._put(closed.value, closed.line, closed.inside)
+
+    def _alias(self, event: Any) -> None:
+        line = event.start_mark.line + 1
+        if event.anchor not in self._anchors:
+            raise yaml.composer.ComposerError(None, None, f"found undefined alias {event.anchor!r}", event.start_mark)
+        meant = self._anchors[event.anchor]
+        if self._is_key():
+            self._count(event)
+            self._key(None if meant is None else meant.text, line)
+            return
+        if meant is None:
+            self._note("an anchor contains itself", line, self._path())
+            self._put(None, line, None)
+            return
+        self._count(event, meant.size, f", with what *{clipped(event.anchor)} repeats")
+        if len(self._open) + meant.height > DEEPEST:
+            self._refuse(event, f"nested more than {DEEPEST} deep, with what *{clipped(event.anchor)} repeats")
+        if self._open:
+            self._open[-1].height = max(self._open[-1].height, meant.height + 1)
+        self._put(_copied(meant.value), line, meant.inside)
+
+    def _is_key(self) -> bool:
+        return bool(self._open) and self._open[-1].waits_for_key
+
+    def _key(self, text: str | None, line: int) -> None:
+        """Take a key of the mapping at hand; None for what is no single word."""
+        owner = self._open[-1]
+        owner.waits_for_key, owner.useless = False, True
+        if text is None:
+            self._note("a key must be a single word", line, self._path(1))
+        elif len(text) > LONGEST_NAME:
+            text = f"a key of {len(text):,} characters ({clipped(text)}); at most {LONGEST_NAME}"
+            self._note(text, line, self._path(1))
+        elif text in owner.inside:
+            self._note(f"given twice; first on line {owner.inside[text][0]}", line, (*self._path(1), text))
+        else:
+            owner.key, owner.key_line, owner.useless = text, line, False
+            owner.inside[text] = (line, None)
+
+    def _put(self, value: Any, line: int, inside: Any) -> None:
+        """A finished value into what it belongs to."""
+        if not self._open:
+            self.document.data, self.document.place = value, (line, inside)
+            return
+        owner = self._open[-1]
+        if isinstance(owner.inside, list):
+            owner.inside.append((line, inside))
+            if owner.value is not None:
+                owner.value.append(value)
+            return
+        if not owner.useless:
+            owner.inside[owner.key] = (owner.key_line, inside)
+            if owner.value is not None:
+                owner.value[owner.key] = value
+        owner.key, owner.waits_for_key, owner.useless = None, True, False
+
+    def _path(self, without: int = 0) -> KeyPath:
+        """Of the value that comes next; without: as many mappings or lists from the innermost on."""
+        return tuple(
+            len(owner.inside) if isinstance(owner.inside, list) else owner.key or ""
+            for owner in self._open[: len(self._open) - without]
+        )
+
+    def _count(self, event: Any, size: int = 1, more: str = "") -> None:
+        self._values += size
+        if self._values > MOST_VALUES:
+            self._refuse(event, f"more than {MOST_VALUES:,} values{more}")
+
+    def _new_anchor(self, event: Any) -> None:
+        if event.anchor in self._anchors:
+            text = f"found duplicate anchor {clipped(event.anchor)!r}"
+            raise yaml.composer.ComposerError(None, None, text, event.start_mark)
+
+    def _note_tag(self, event: Any) -> None:
+        if event.tag != "!":
+            name = clipped(event.tag.replace("tag:yaml.org,2002:", "!!"))
+            line = event.start_mark.line + 1
+            self._note(f"{name}: tags are not read; leave it out, and put text in quotes", line, self._path())
+
+    def _note(self, message: str, line: int, path: KeyPath) -> None:
+        self.document.problems.append(Problem(self.document.file, message, line, path))
+        if len(self.document.problems) >= MOST_FAULTS:
+            raise ConfigError(self.document.problems)
+
+    def _refuse(self, event: Any, message: str) -> None:
+        line = event.start_mark.line + 1
+        raise ConfigError([Problem(self.document.file, message, line, self._path()[:_NAMED])])
+
+
+def _number(text: str) -> int | float | None:
+    """What a number in YAML 1.2 stands for; None for anything else."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    if not text.isascii() or "_" in text or "n" in text or "N" in text:  # Python's 1_000, nan and infinity
+        return None
+    return int(text) if text.isdecimal() or (text[0] in "+-" and text[1:].isdecimal()) else number
+
+
+def _copied(value: Any) -> Any:
+    """The same again, so that `--set` changes one of two that an anchor makes equal."""
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    return [_copied(item) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,127 @@
+"""What a run keeps besides its best robots: archives of elites, and fronts of compromises."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from vsr.arrays import Damaged, read_arrays
+from vsr.evo import NSGA2, MapElites
+from vsr.evo.archives import CVTArchive, GridArchive
+from vsr.experiments.config.problems import UserError
+from vsr.experiments.experiment import Experiment
+from vsr.experiments.runs.folder import ARCHIVE
+from vsr.experiments.runs.settings import fingerprint_in_checkpoints
+
+
+@dataclass(frozen=True)
+class ArchiveRead:
+    """One archive of one seed; c cells."""
+
+    name: str
+    settings: GridArchive | CVTArchive
+    fitness: np.ndarray
+    """of the elites, larger is better, negative infinity where a cell is empty, (c,)"""
+    descriptors: np.ndarray
+    """of the elites, (c, axes)"""
+    centers: np.ndarray
+    """of the cells, (c, axes)"""
+    genes: dict[str, np.ndarray]
+    """of the elites by part, each (c, genes)"""
+    id: np.ndarray
+    """of the elites, (c,)"""
+
+    @property
+    def filled(self) -> np.ndarray:
+        """Numbers of the cells that hold someone."""
+        return np.flatnonzero(self.fitness > -np.inf)
+
+    def cell(self, place: tuple[int, ...]) -> int:
+        """The number of a cell by its place along every axis; raises UserError if there is none."""
+        shape = self.settings.shape
+        if len(place) != len(shape) or not all(0 <= one < most for one, most in zip(place, shape, strict=True)):
+            given, sizes = ",".join(map(str, place)), " by ".join(map(str, shape))
+            raise UserError(f"cell {given}: archive '{self.name}' has {sizes} cells, counted from 0 along each axis")
+        return int(np.ravel_multi_index(place, shape))
+
+
+@dataclass(frozen=True)
+class FrontRead:
+    """The population of one seed with its objectives; n individuals."""
+
+    names: tuple[str, ...]
+    """of the measures, the fitness's first"""
+    values: np.ndarray
+    """measures, not a number for failures, (n, objectives)"""
+    front: np.ndarray
+    """0 for the best compromises, (n,)"""
+    genes: dict[str, np.ndarray]
+    id: np.ndarray
+
+
+def read_archives(run: Path, experiment: Experiment, seed: int) -> list[ArchiveRead]:
+    """All archives of the seed of this index; none if the search has none. Raises UserError if they cannot be read."""
+    search = experiment.ea
+    if not isinstance(search, MapElites):
+        return []
+    arrays = _read(run)
+    with _reporting_strangers(run):
+        return [_archive(name, settings, arrays, seed) for name, settings in search.archives.items()]
+
+
+def _archive(name: str, settings: GridArchive | CVTArchive, arrays: dict[str, np.ndarray], seed: int) -> ArchiveRead:
+    genes = f"{name}.members.genes."
+    return ArchiveRead(
+        name=name,
+        settings=settings,
+        fitness=arrays[f"{name}.members.fitness"][seed],
+        descriptors=arrays[f"{name}.descriptors"][seed],
+        centers=arrays[f"{name}.centers"][seed],
+        genes={part.removeprefix(genes): arrays[part][seed] for part in arrays if part.startswith(genes)},
+        id=arrays[f"{name}.members.id"][seed],
+    )
+
+
+def read_front(run: Path, experiment: Experiment, seed: int) -> FrontRead | None:
+    """The front of the seed of this index; None if the search has none. Raises UserError if it cannot be read."""
+    search = experiment.ea
+    if not isinstance(search, NSGA2):
+        return None
+    arrays, genes = _read(run), "population.genes."
+    signs = [experiment.fitness.sign, *(objective.sign for objective in search.objectives)]
+    with _reporting_strangers(run):
+        maximised = arrays["objectives"][seed]
+        return FrontRead(
+            names=(experiment.fitness.measure, *search.descriptors),
+            values=np.where(np.isfinite(maximised), maximised * signs, math.nan),
+            front=arrays["front"][seed],
+            genes={part.removeprefix(genes): arrays[part][seed] for part in arrays if part.startswith(genes)},
+            id=arrays["population.id"][seed],
+        )
+
+
+@contextlib.contextmanager
+def _reporting_strangers(run: Path) -> Iterator[None]:
+    """An archive of an older version, without a label, may be another run's."""
+    try:
+        yield
+    except (KeyError, IndexError):
+        raise UserError(f"{run / ARCHIVE}: it is not this run's; vsr evolve {run} --resume writes it again") from None
+
+
+def _read(run: Path) -> dict[str, np.ndarray]:
+    file = run / ARCHIVE
+    if not file.exists():
+        raise UserError(f"{file}: there is no such file: the archive is written with the first checkpoint")
+    try:
+        found = read_arrays(file)
+        if None not in (known := {found.label.get("experiment"), fingerprint_in_checkpoints(run)}) and len(known) > 1:
+            raise Damaged(file, "it was made by a run with other settings")
+        return found.arrays
+    except Damaged as error:
+        raise UserError(f"{error}; vsr evolve {run} --resume writes it again") from None

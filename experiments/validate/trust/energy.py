@@ -1,0 +1,136 @@
+"""The energy of a robot by formulas of its own: of motion, of weight, and of all that is stretched or pressed in it.
+
+Springs of square masses have a stiffness that follows the pose (docs/physics.md), so their forces are near to the
+gradient of this energy and not equal to it. The energy of point masses is that of vsr.physics.points.energy, whose
+gradient the fluid suite compares with the forces. Dampers and friction have none.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from vsr.environment import Environment
+from vsr.physics.engine import AnyModel, AnyState
+from vsr.physics.points.energy import potential_energy
+from vsr.physics.points.gather import corners_of_nodes
+from vsr.physics.points.model import PointModel
+from vsr.physics.squares.actuation import rest_lengths
+from vsr.physics.squares.geometry import MassMotion, mass_motion
+from vsr.physics.squares.limits import limit_rate
+from vsr.physics.squares.model import SquareModel, SquareState
+from vsr.physics.squares.scaffolding import SIDE_ALONG, SIDE_SPRINGS
+
+TINY = 1e-12
+"""Keeps what has no length from dividing by zero [m²]."""
+DIAGONALS = 3
+"""Place of the springs between opposite masses among the groups."""
+
+
+def masses_of(model: AnyModel) -> Array:
+    """Of all clusters or nodes [kg], 0 where there is none."""
+    return model.cluster_mass if isinstance(model, SquareModel) else model.node_mass
+
+
+def corners_of(model: AnyModel, state: AnyState) -> Array:
+    """Centres of the masses in the corners of all voxels [m], numbered by their bits, (corners, c, dimension)."""
+    if isinstance(state, SquareState):
+        assert isinstance(model, SquareModel)
+        return mass_motion(model, state).center[jnp.array((0, 1, 3, 2))]
+    assert isinstance(model, PointModel)
+    return corners_of_nodes(state.position, model.layer[..., None], model.dimension)
+
+
+def kinetic(model: AnyModel, state: AnyState) -> Array:
+    """Of all masses [J], ()."""
+    moving = (masses_of(model) * (state.velocity**2).sum(-1)).sum()
+    if isinstance(model, SquareModel):
+        assert isinstance(state, SquareState)
+        moving = moving + (model.cluster_inertia * state.spin**2).sum()
+    return 0.5 * moving
+
+
+def weight(model: AnyModel, environment: Environment, state: AnyState) -> Array:
+    """Of the height of all masses, from 0 [J], ()."""
+    return environment.gravity * (masses_of(model) * state.position[..., -1]).sum()
+
+
+def potential(model: AnyModel, environment: Environment, state: AnyState, control: Array, substep: float) -> Array:
+    """Of weight, springs, limits, fluid and inward forces that are held [J], (); substep: see `limit_rate` [s]."""
+    stored = _inward(model, corners_of(model, state), control)
+    if isinstance(state, SquareState):
+        assert isinstance(model, SquareModel)
+        motion = mass_motion(model, state)
+        stored = stored + _springs(model, motion, control) + _limits(model, motion, substep)
+        return stored + _least_area(model, motion, substep) + weight(model, environment, state)
+    assert isinstance(model, PointModel)
+    return stored + potential_energy(model, environment, state.position, control)
+
+
+def _inward(model: AnyModel, corner: Array, control: Array) -> Array:
+    """Of actuation by force, whose forces are along the lines to a voxel's middle."""
+    if model.max_force is None:
+        return jnp.zeros((), corner.dtype)
+    away = jnp.sqrt(((corner - corner.mean(0)) ** 2).sum(-1) + TINY)
+    return (control * model.max_force * away).sum()
+
+
+def _springs(model: SquareModel, motion: MassMotion, control: Array) -> Array:
+    rest = rest_lengths(model, control)
+    total = jnp.zeros((), rest.dtype)
+    for side in range(4):
+        along = SIDE_ALONG[side].astype(float)
+        inward = np.array([-along[1], along[0]])
+        for first_sign, second_sign, group, kind in SIDE_SPRINGS:
+            first = _anchor(model, motion, side, along + first_sign * inward)
+            second = _anchor(model, motion, (side + 1) % 4, second_sign * inward - along)
+            total = total + _stretched(model, first, second, rest[kind], model.groups[group])
+    for corner in (0, 1):
+        first, second = (_anchor(model, motion, mass, np.zeros(2)) for mass in (corner, corner + 2))
+        total = total + _stretched(model, first, second, rest[2], model.groups[DIAGONALS])
+    return total
+
+
+def _anchor(model: SquareModel, motion: MassMotion, mass: int, place: np.ndarray) -> tuple[Array, Array]:
+    """Where a spring is fastened to a mass of every voxel [m], and seen from its centre; place: in half sides."""
+    cosine, sine = motion.rotation[mass][..., 0], motion.rotation[mass][..., 1]
+    x, y = float(place[0]) * model.half_side, float(place[1]) * model.half_side
+    arm = jnp.stack([cosine * x - sine * y, sine * x + cosine * y], -1)
+    return motion.center[mass] + arm, arm
+
+
+def _stretched(
+    model: SquareModel, first: tuple[Array, Array], second: tuple[Array, Array], rest: Array, there: Array
+) -> Array:
+    """Half the stiffness times the squared change of length of one spring of every voxel."""
+    between = second[0] - first[0]
+    length = jnp.sqrt((between**2).sum(-1) + TINY)
+    unit = between / length[..., None]
+    levers = [arm[..., 0] * unit[..., 1] - arm[..., 1] * unit[..., 0] for _, arm in (first, second)]
+    effective = 1 / (2 / model.mass + (levers[0] ** 2 + levers[1] ** 2) / model.inertia)
+    return (0.5 * there * effective * model.angular_frequency**2 * (length - rest) ** 2).sum()
+
+
+def _limits(model: SquareModel, motion: MassMotion, substep: float) -> Array:
+    """Of sides that are too short or too long: the integral of what pushes them back."""
+    rate = limit_rate(model, substep)
+    total = jnp.zeros((), rate.dtype)
+    for side in range(4):
+        squared = ((motion.center[(side + 1) % 4] - motion.center[side]) ** 2).sum(-1)
+        for limit, sign in ((model.lower_limit, -1), (model.upper_limit, 1)):
+            if limit is not None:
+                beyond = jnp.where(jnp.isfinite(limit), jnp.maximum(sign * (squared - limit**2), 0), 0)
+                stored = model.mass * rate**2 * beyond**2 / (16 * jnp.maximum(limit**2, TINY))
+                total = total + (stored * model.present).sum()
+    return total
+
+
+def _least_area(model: SquareModel, motion: MassMotion, substep: float) -> Array:
+    if model.lower_limit is None:
+        return jnp.zeros((), model.mass.dtype)
+    first, second = motion.center[2] - motion.center[0], motion.center[3] - motion.center[1]
+    area = 0.5 * (first[..., 0] * second[..., 1] - first[..., 1] * second[..., 0])
+    size = (first**2).sum(-1) + (second**2).sum(-1) + TINY
+    missing = jnp.maximum(model.lower_limit**2 - area, 0)
+    return (model.present * model.mass * limit_rate(model, substep) ** 2 * missing**2 / size).sum()

@@ -1,0 +1,174 @@
+"""Many runs, many generations and many combinations at once: the quick ways give what the plain ones give."""
+
+import json
+
+import numpy as np
+import pytest
+from conftest import ROOT, TINY
+from scipy.stats import mannwhitneyu
+
+from vsr.experiments.config import ConfigError, dump_yaml, load_experiment
+from vsr.experiments.config.alike import load_experiment_alike, load_variants, settled
+from vsr.experiments.plot.comparison import Pair, clearest, holm, rank_tests, superiority
+from vsr.experiments.plot.curves import MOST_POINTS, thinned
+from vsr.experiments.runs.columns import read_columns
+from vsr.experiments.runs.reading import read_run
+
+EXPERIMENTS = sorted(
+    path
+    for path in (ROOT / "configs").rglob("*.yaml")
+    if "reach" not in path.parts and any(line.startswith(("ea:", "generations:")) for line in path.open())
+)
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    path = tmp_path / "tiny.yaml"
+    path.write_text(TINY)
+    return path
+
+
+# many experiments that are alike
+
+
+@pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)
+def test_experiments_made_of_known_parts_are_what_they_would_be_otherwise(path, tmp_path):
+    whole = load_experiment(path)
+    assert load_experiment_alike(path) == whole
+    (tmp_path / "written.yaml").write_text(dump_yaml(whole.resolved()))
+    assert load_experiment_alike(tmp_path / "written.yaml") == whole.resolved()
+    values = [["ea.n_pop=8", "world.gravity=5"], ["generations=3"]]
+    assert list(load_variants(path, ["task.duration=2"], values)) == [
+        load_experiment(path, ["task.duration=2"], swept) for swept in values
+    ]
+
+
+def test_faults_of_variants_are_those_of_the_plain_way(tiny):
+    values = [["ea.n_pop=8"], ["ea.n_pop=x"], ["robot.body.shape=[aab]"], ["nothing=1"], ["fitness=speed"], ["ea=x"]]
+    found = list(load_variants(tiny, (), values))
+    assert found[0] == load_experiment(tiny, (), values[0])
+    for swept, fault in zip(values[1:], found[1:], strict=True):
+        with pytest.raises(ConfigError) as plain:
+            load_experiment(tiny, (), swept)
+        assert str(fault) == str(plain.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["ea: {n_pop: 6}\nea: {n_pop: 7}\n", "- 1\n", "robot: {\nea: 1}\n", "some: thing\n" + TINY, ""]
+)
+def test_unusual_files_go_the_plain_way(tmp_path, text):
+    path = tmp_path / "unusual.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as plain:
+        load_experiment(path)
+    with pytest.raises(ConfigError) as quick:
+        load_experiment_alike(path)
+    assert str(quick.value) == str(plain.value)
+
+
+def test_a_file_with_what_was_set_over_it_reads_back(tiny, tmp_path):
+    again = tmp_path / "again.yaml"
+    again.write_text(settled(tiny, ["ea.n_pop=9", "robot.body.shape=['aa', '.a']", "fitness=travel_velocity"]))
+    expected = load_experiment(tiny, ["ea.n_pop=9", "robot.body.shape=['aa', '.a']", "fitness=travel_velocity"])
+    assert load_experiment(again) == expected
+
+
+# many generations
+
+
+def row(generation, seed, **changes):
+    return {
+        "generation": generation, "seed": seed, "best": 0.1 * generation + seed, "median": None if seed else -1e-7,
+        "failed": 3, "failures": {"inverted": 2, "empty": 1} if seed else {}, "evaluations": 6, "best_id": 4,
+        "spread": 0.25, "bodies": 2, "seconds": 0.5, **changes,
+    }  # fmt: skip
+
+
+def put_statistics(path, rows):
+    path.mkdir(exist_ok=True)
+    (path / "config.yaml").write_text(TINY)
+    (path / "meta.json").write_text('{"starts": [], "plugins": {}}')
+    (path / "statistics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def same(one, other):
+    return all(
+        np.array_equal(getattr(one, name), getattr(other, name), equal_nan=True)
+        for name in ("best", "median", "failed", "spread", "bodies")
+    ) and all(np.array_equal(one.failures[name], other.failures[name]) for name in one.failures)
+
+
+def test_statistics_read_at_once_are_those_read_line_by_line(tmp_path):
+    rows = [row(generation, seed) for generation in range(700) for seed in (0, 1)]  # more than is read at once
+    path = put_statistics(tmp_path / "run", rows)
+    assert read_columns(path / "statistics.jsonl", (0, 1)) is not None
+    quick = read_run(path)
+    (path / "statistics.jsonl").write_text("".join(json.dumps({"more": 1, **row}) + "\n" for row in rows))
+    assert read_columns(path / "statistics.jsonl", (0, 1)) is None
+    assert same(quick, read_run(path))
+    assert quick.generations == 700
+    assert quick.failures["inverted"][1, 699] == 2
+    assert np.isnan(quick.median[1]).all()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda lines: [*lines[:-1], lines[-1][:-9]],  # torn
+        lambda lines: [lines[1], lines[0], *lines[2:]],
+        lambda lines: [*lines, lines[-1]],
+        lambda lines: [lines[0], *lines[2:]],
+        lambda lines: [lines[0].replace('"best": 0.0', '"best": "x"'), *lines[1:]],
+        lambda lines: [
+            lines[0].replace("inverted", "inverted"),
+            lines[1].replace("inverted", "unheard_of"),
+            *lines[2:],
+        ],
+        lambda lines: [lines[0].replace('"median"', '"nadiem"'), *lines[1:]],
+        lambda lines: [],
+    ],
+)
+def test_whatever_is_unusual_about_statistics_is_read_line_by_line(tmp_path, damage):
+    path = put_statistics(tmp_path / "run", [row(generation, seed) for generation in range(3) for seed in (0, 1)])
+    file = path / "statistics.jsonl"
+    assert read_columns(file, (0, 1)) is not None
+    file.write_text("".join(damage(file.read_text().splitlines(keepends=True))))
+    assert read_columns(file, (0, 1)) is None
+
+
+def test_thinned_curves_keep_their_ends_and_extremes():
+    line = np.sin(np.arange(100_000) / 1000)
+    line[54_321], line[12_345], line[700:900] = 5.0, -5.0, np.nan
+    shown = thinned(line)
+    assert shown.size <= MOST_POINTS
+    assert {0, 12_345, 54_321, line.size - 1} <= set(shown.tolist())
+    assert (np.diff(shown) > 0).all()
+    assert np.array_equal(thinned(line[:MOST_POINTS]), np.arange(MOST_POINTS))
+
+
+# many runs
+
+
+def test_tests_of_many_pairs_are_those_of_each():
+    random = np.random.default_rng(1)
+    samples = [random.integers(0, 4, size) + 0.0 for size in (5, 5, 9, 3, 1, 9)]
+    samples += [random.normal(size=size) for size in (5, 8, 10)]
+    samples[2][:2] = -np.inf
+    first, second = np.triu_indices(len(samples), 1)
+    p, effects = rank_tests(samples, first, second)
+    for i, j, one, effect in zip(first, second, p, effects, strict=True):
+        a, b = samples[i], samples[j]
+        assert effect == superiority(a, b)
+        expected = mannwhitneyu(a, b, alternative="two-sided").pvalue if min(len(a), len(b)) > 1 else np.nan
+        assert one == pytest.approx(expected, nan_ok=True, abs=0)
+
+
+def test_holm_raises_what_is_small_and_leaves_what_is_no_number():
+    assert holm([0.01, np.nan, 0.04, 0.03]).tolist() == pytest.approx([0.03, np.nan, 0.06, 0.06], nan_ok=True)
+
+
+def test_of_many_pairs_the_clearest_are_shown():
+    pairs = [Pair("a", str(number), 0.0, p, p, 0.5) for number, p in enumerate([0.5, np.nan, 0.1, 0.3])]
+    assert clearest(pairs) == (pairs, "")
+    assert clearest(pairs, 2) == ([pairs[2], pairs[3]], "the 2 of 4 pairs with the smallest p")

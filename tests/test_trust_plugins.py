@@ -1,0 +1,393 @@
+"""Plugins are code: reading runs none unless asked, shows what can be shown without, and says what it leaves out."""
+
+import shutil
+import sys
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from conftest import TINY
+from growing import add_generation, begin_run, put_best
+
+import vsr.cli as cli
+from vsr.evo import OPTIMISERS
+from vsr.experiments.config import ConfigError, UserError, dump_yaml, load, load_experiment, load_scene, run_plugins_of
+from vsr.experiments.config.plugins import learn_components
+from vsr.experiments.config.unread import NeedsPlugins, missing_of
+from vsr.experiments.encodings import CONTROLLERS
+from vsr.experiments.evolve.command import EvolveOptions, read_options
+from vsr.experiments.files import write_arrays
+from vsr.experiments.play.sources import read_sources
+from vsr.experiments.report.findings import find_out
+from vsr.experiments.runs import check_same_experiment, read_run
+from vsr.experiments.sweep.command import SweepOptions, plan_sweep
+from vsr.experiments.sweep.folder import write_sweep
+from vsr.experiments.watch.following import Follower
+from vsr.experiments.watch.portrait import Portrait
+from vsr.tasks import MEASURES
+from vsr.terrain import TERRAINS
+
+PLUGIN = '''
+from pathlib import Path
+from typing import Literal
+
+from vsr.evo import OPTIMISERS, RandomSearch
+from vsr.experiments.encodings import CONTROLLERS
+from vsr.tasks import MEASURES
+from vsr.terrain import TERRAINS, Flat
+
+Path(__file__).with_name("was_run").touch()
+
+
+class Ice(Flat):
+    """Very slippery."""
+
+    type: Literal["ice"] = "ice"
+    friction: float = 0.01
+
+
+class Lottery(RandomSearch):
+    """Nothing but luck."""
+
+    type: Literal["lottery"] = "lottery"
+
+
+class Waves(CONTROLLERS["phases"]):
+    """As phases."""
+
+    type: Literal["waves"] = "waves"
+
+
+def slide(episode):
+    """How far the centre came [m]."""
+    return episode.end[0] - episode.start[0]
+
+
+TERRAINS["ice"], OPTIMISERS["lottery"], MEASURES["slide"], CONTROLLERS["waves"] = Ice, Lottery, slide, Waves
+'''
+NAME = "plugin_of_a_stranger"
+EXPERIMENT = (
+    TINY.replace("{n_pop: 6, n_tour: 2}", "{type: lottery, n_pop: 6}") + "world: {terrain: ice}\nfitness: slide\n"
+)
+ROBOT = (
+    "robot: {body: {shape: [ab], materials: {a: {}, b: {}}}, controller: sine}\nworld: {terrain: ice}\n"
+    "task: {duration: 0.1, placement: {clearance: 0.0}}\n"
+)
+
+
+def forget():
+    for registry, name in ((TERRAINS, "ice"), (OPTIMISERS, "lottery"), (MEASURES, "slide"), (CONTROLLERS, "waves")):
+        registry.pop(name, None)
+    sys.modules.pop(NAME, None)
+    learn_components()
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run folder as somebody sends it, with three generations, a robot, lineage and the plugin it was made with."""
+    folder = begin_run(tmp_path / "run", EXPERIMENT + f"plugins: [{NAME}]\n")
+    for generation in range(3):
+        add_generation(folder, generation)
+    for seed in (0, 1):
+        put_best(folder, seed, 6, ROBOT + f"plugins: [{NAME}]\n")
+    (folder / "meta.json").write_text('{"plugins": {}, "starts": [{"generation": 0}]}')
+    every = np.arange(18).reshape(3, 6)
+    parents = np.stack([every - 6, np.full_like(every, -1)], -1)
+    arrays = {"id": every, "parents": np.maximum(parents, -1), "fitness": every / 20.0, "best_id": every[:, -1]}
+    write_arrays(folder / "lineage" / "00000000.npz", {name: np.stack([value] * 2) for name, value in arrays.items()})
+    (folder / "plugins").mkdir()
+    (folder / "plugins" / f"{NAME}.py").write_text(PLUGIN)
+    yield folder
+    forget()
+
+
+def was_run(folder):
+    return (folder / "plugins" / "was_run").exists()
+
+
+def vsr(*arguments):
+    result = CliRunner().invoke(cli.main, list(map(str, arguments)), env={"COLUMNS": "300", "VSR_TRUST_PLUGINS": None})
+    assert not result.exception or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def robot_of(folder):
+    return folder / "best" / "seed-0.yaml"
+
+
+READERS = {
+    "plot": lambda run: ["plot", run, "--out", run.parent / "curve.png"],
+    "compare": lambda run: ["compare", run, run],
+    "compare as JSON": lambda run: ["compare", run, "--json"],
+    "report": lambda run: ["report", run, "--out", run.parent / "page.html"],
+    "report of two": lambda run: ["report", run, begin_other(run), "--out", run.parent / "page.html"],
+}
+SIMULATORS = {
+    "play": lambda run: ["play", run, "--out", run.parent / "film.png"],
+    "play a generation": lambda run: ["play", run, "--generation", 1, "--out", run.parent / "film.png"],
+    "play a file": lambda run: ["play", robot_of(run), "--out", run.parent / "film.png"],
+    "refine": lambda run: ["refine", run, "--json", run.parent / "all.json"],
+    "simulate": lambda run: ["simulate", robot_of(run)],
+    "check a robot": lambda run: ["check", robot_of(run)],
+    "check an experiment": lambda run: ["check", run / "config.yaml"],
+}
+
+
+def begin_other(run):
+    """Another run of the same stranger."""
+    other = begin_run(run.parent / "other", (run / "config.yaml").read_text())
+    add_generation(other, 0)
+    return other
+
+
+@pytest.mark.parametrize("what", READERS)
+def test_curves_are_shown_without_running_code(run, what):
+    result = vsr(*READERS[what](run))
+    assert result.exit_code == 0, result.output
+    assert not was_run(run)
+    assert NAME not in sys.modules
+
+
+@pytest.mark.parametrize("what", SIMULATORS)
+def test_nothing_is_simulated_without_its_code(run, what):
+    before = sorted(run.parent.rglob("*"))
+    result = vsr(*SIMULATORS[what](run))
+    assert result.exit_code == 2
+    assert len(result.output.strip().splitlines()) == 1
+    file = run / "plugins" / f"{NAME}.py"
+    assert (
+        f"this needs the plugin {NAME} ({file}): code, which reading does not run; --trust-plugins runs it"
+        in result.output
+    )
+    assert not was_run(run)
+    assert sorted(run.parent.rglob("*")) == before
+
+
+def test_a_report_shows_what_it_can_and_says_what_it_leaves_out(run, tmp_path):
+    result = vsr("report", run)
+    wanted = f"this needs the plugin {NAME}"
+    assert result.output.count("warning:") == 1
+    assert f"warning: robots and all that is computed of them are left out: {run}: {wanted}" in result.output
+    page = (run / "report.html").read_text()
+    assert page.count(wanted) == 2  # as a warning, and where the best robot would be
+    for heading in ("Fitness", "Best bodies", "Lineage of the best robot", "Failures", "Settings"):
+        assert f">{heading}</h2>" in page
+    assert "3 of 5" in page
+    assert "individual 17 of seed" in page
+    assert page.count('aria-label="body at rest') + page.count("body at rest, ") > 0  # the body is of no plugin
+    assert "iframe" not in page.partition("</style>")[2]
+
+
+def test_a_robot_that_only_a_plugin_can_read_is_left_out(run):
+    (run / "config.yaml").write_text(
+        (run / "config.yaml").read_text().replace("controller: phases", "controller: waves")
+    )
+    for seed in (0, 1):
+        put_best(run, seed, 6, ROBOT.replace("controller: sine", "controller: other") + f"plugins: [{NAME}]\n")
+    result = vsr("report", run)
+    assert result.exit_code == 0, result.output
+    page = (run / "report.html").read_text()
+    assert page.count("It is left out.") >= 2
+    assert "body at rest" not in page
+    assert not was_run(run)
+
+
+def test_the_page_of_a_run_is_served_without_its_robots(run):
+    follower = Follower(run)
+    shown = follower.look()
+    assert shown["generations"] == 3
+    assert shown["robots"] == 12
+    assert shown["robotSecondsPerSecond"] is None
+    assert "--trust-plugins" in follower.left_out
+    portrait = Portrait(follower, 0.1)
+    portrait.request()
+    assert portrait.look()
+    assert portrait.version == 0
+    assert "--trust-plugins runs it" in portrait.trouble
+    assert not was_run(run)
+    assert Follower(run, run_plugins=True).look()["robotSecondsPerSecond"] > 0
+    assert was_run(run)
+
+
+def test_with_trust_all_is_there(run):
+    result = vsr("check", robot_of(run), "--trust-plugins")
+    assert result.exit_code == 0, result.output
+    assert was_run(run)
+    scene = load_scene(robot_of(run))  # it is loaded now
+    assert not missing_of(scene)
+    assert scene.world.terrain.friction == 0.01
+    assert read_sources([str(run)])[0].scene.world.terrain.type == "ice"
+    found = find_out(read_run(run), "run")
+    assert found.warnings == ()
+    assert found.scene == scene
+
+
+@pytest.mark.parametrize("command", ["plot", "compare", "check"])
+def test_trust_is_given_by_an_option_or_a_variable(run, command, tmp_path):
+    more = {"plot": ["--out", tmp_path / "curve.png"], "check": []}.get(command, [])
+    given = robot_of(run) if command == "check" else run
+    result = CliRunner().invoke(cli.main, list(map(str, [command, given, *more])), env={"VSR_TRUST_PLUGINS": "1"})
+    assert result.exit_code == 0, result.output
+    assert was_run(run)
+
+
+def test_what_was_read_without_plugins_says_what_it_can(run):
+    experiment = load_experiment(run / "config.yaml")
+    assert list(missing_of(experiment)) == [NAME]
+    assert (experiment.fitness.measure, experiment.fitness.sign) == ("slide", 1.0)
+    assert (experiment.generations, experiment.seeds, experiment.ea.n_pop) == (5, (0, 1), 6)
+    assert experiment.robot.body.possible.shape == (1, 2)
+    for ask in (
+        experiment.schedule,
+        experiment.resolved,
+        lambda: experiment.world.terrain,
+        lambda: experiment.ea.start,
+    ):
+        with pytest.raises(NeedsPlugins):
+            ask()
+    assert experiment.to_plain() == load(run / "config.yaml").to_plain()
+    assert f"plugins: [{NAME}]" in dump_yaml(experiment)
+
+
+def test_what_would_pass_without_a_plugin_is_not_simulated_either(tmp_path):
+    """A plugin may change what is there already: the same names need not mean the same."""
+    file = tmp_path / "robot.yaml"
+    file.write_text(ROBOT.replace("ice", "flat") + "plugins: [nobody_knows]\n")
+    with pytest.raises(NeedsPlugins, match="plugin nobody_knows: code"):
+        load_scene(file).build()
+
+
+def test_faults_that_no_plugin_mends_are_told(tmp_path):
+    file = tmp_path / "f.yaml"
+    file.write_text(EXPERIMENT.replace("generations: 5", "generations: -5") + f"plugins: [{NAME}]\nsead: 3\nea: {{}}\n")
+    with pytest.raises(ConfigError) as caught:
+        load_experiment(file)
+    told = [str(problem).removeprefix(f"{tmp_path}/") for problem in caught.value.problems]
+    assert [line.split(": ")[1] for line in told] == ["generations", "sead", "ea"]
+    file.write_text(f"plugins: [{NAME}]\n")
+    with pytest.raises(ConfigError, match=r"f.yaml:1: robot: missing; it has no default"):
+        load_experiment(file)
+    file.write_text(EXPERIMENT.replace("n_pop: 6", "size: 6") + f"plugins: [{NAME}]\n")
+    with pytest.raises(NeedsPlugins):  # how many robots there are is not said in words that everyone knows
+        load_experiment(file)
+
+
+def test_evolving_runs_plugins_and_says_which_a_folder_brings_along(run, capsys):
+    with (run / "config.yaml").open("a") as config:
+        config.write("physics: {substeps: 6, integrator: semi_implicit_euler}\n")
+    experiment, path = read_options(EvolveOptions(str(run), resume=True))
+    assert path == run
+    assert experiment.world.terrain.type == "ice"
+    assert was_run(run)
+    file = run / "plugins" / f"{NAME}.py"
+    assert capsys.readouterr().out == f"running the plugin {file}, which the run brings along\n"
+    (run / "config.yaml").write_text(EXPERIMENT)
+    with pytest.raises(UserError, match="plugins: "):
+        check_same_experiment(run, experiment)
+
+
+def test_a_run_does_not_go_on_with_another_plugin_of_the_same_name(run, tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / f"{NAME}.py").write_text(PLUGIN.replace("0.01", "0.5"))
+    (home / "f.yaml").write_text((run / "config.yaml").read_text())
+    with pytest.raises(UserError, match=f"plugin '{NAME}' is not what it was when the run began"):
+        read_options(EvolveOptions(str(home / "f.yaml"), out=str(run), resume=True))
+    assert not was_run(run)
+
+
+def test_how_a_sweep_stands_is_shown_without_running_code(tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / f"{NAME}.py").write_text(PLUGIN)
+    (home / "f.yaml").write_text(EXPERIMENT + f"plugins: [{NAME}]\n")
+    options = SweepOptions(str(home / "f.yaml"), sweeps=("ea.n_pop=6,7",), out=str(tmp_path / "sweep"))
+    write_sweep(plan_sweep(options), options.config)
+    forget()
+    shutil.rmtree(home)
+    result = vsr("sweep", tmp_path / "sweep")
+    assert result.exit_code == 0, result.output
+    assert result.output.count("not begun") == 2
+    assert not (tmp_path / "sweep" / "plugins" / "was_run").exists()
+    assert (tmp_path / "sweep" / "plugins" / f"{NAME}.py").is_file()
+
+
+def test_two_plugins_of_one_name_are_not_confused(run, tmp_path):
+    (tmp_path / "second").mkdir()
+    (tmp_path / "second" / f"{NAME}.py").write_text(PLUGIN.replace("0.01", "0.5"))
+    file = tmp_path / "second" / "robot.yaml"
+    file.write_text(ROBOT + f"plugins: [{NAME}]\n")
+    run_plugins_of(robot_of(run))
+    assert missing_of(load_scene(file))
+    with pytest.raises(ConfigError, match=f"robot.yaml:4: plugins.0: another plugin '{NAME}' is loaded"):
+        load_scene(file, run_plugins=True)
+
+
+def test_a_plugin_may_bring_what_evolves(tmp_path):
+    """Whether a file is an experiment is known once its plugins are loaded."""
+    (tmp_path / f"{NAME}.py").write_text(PLUGIN)
+    file = tmp_path / "f.yaml"
+    file.write_text(f"plugins: [{NAME}]\nrobot: {{body: {{shape: aa}}, controller: waves}}\n")
+    try:
+        assert load(file, run_plugins=True).robot.controller.type == "waves"
+    finally:
+        forget()
+
+
+@pytest.mark.parametrize(
+    ("code", "wanted"),
+    [
+        ("raise SystemExit", "ends the program on import (sys.exit())"),
+        ("import sys; sys.exit(3)", "ends the program on import (sys.exit(3))"),
+        ("raise GeneratorExit('enough')", "failed on import: GeneratorExit: enough"),
+        ("import not_a_module_at_all", "failed on import: ModuleNotFoundError: No module named 'not_a_module_at_all'"),
+        ("x =", "failed on import: SyntaxError: invalid syntax"),
+    ],
+)
+def test_a_plugin_that_ends_or_fails_is_told(tmp_path, code, wanted):
+    (tmp_path / "faulty_plugin.py").write_text(code + "\n")
+    file = tmp_path / "f.yaml"
+    file.write_text(TINY + "plugins: [faulty_plugin]\n")
+    result = vsr("evolve", file, "--out", tmp_path / "run")
+    assert result.exit_code == 2
+    assert result.output.startswith(f"{file}:8: plugins.0: plugin 'faulty_plugin' {wanted}")
+    assert not (tmp_path / "run").exists()
+    result = vsr("list", "--plugin", "faulty_plugin")  # looked for in the current folder
+    assert result.exit_code == 2
+    assert result.output.startswith("--plugin faulty_plugin: there is no module")
+
+
+def test_code_that_ends_the_program_is_told(tmp_path, monkeypatch):
+    """As a component of a plugin may do, when it is used."""
+    import vsr.experiments.check as check
+
+    def leave(*_, **__):
+        sys.exit(0)
+
+    monkeypatch.setattr(check, "load", leave)
+    (tmp_path / "f.yaml").write_text(TINY)
+    result = vsr("check", tmp_path / "f.yaml")
+    assert result.exit_code == 2
+    assert f"{__file__}:" in result.output
+    assert "it called sys.exit(0)" in result.output
+
+
+EMPTY = [
+    ["evolve", "quickstart", "--out", ""], ["evolve", ""], ["evolve", "quickstart", "--coordinator", " "],
+    ["play", "", "--out", "a.png"], ["play", "robot.yaml", "--out", ""], ["refine", "robot.yaml", "--plot", ""],
+    ["refine", "robot.yaml", "--json", ""], ["report", "run", ""], ["report", "run", "--out", "\t"], ["plot", "run", "--out", ""],
+    ["compare", ""], ["watch", ""], ["check", ""], ["check", "quickstart", "--set", ""], ["simulate", "robot.yaml", "--out", ""],
+    ["sweep", "quickstart", "--out", "", "--sweep", "ea.n_pop=1,2"], ["sweep", "quickstart", "--sweep", ""],
+    ["reproduce", "body", "--out", ""], ["reproduce", "body", "--copy", ""], ["reproduce", ""], ["list", ""], ["list", "--plugin", ""],
+    ["bench", "2d", "--json", ""], ["validate", "--plots", ""], ["validate", "--reference", ""], ["train", "bulldozing", "--out", ""],
+    ["reach", ""], ["reach", "x.yaml", "--json", ""], ["torture", ""], ["torture", "--json", ""],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", EMPTY, ids=lambda arguments: "_".join(arguments))
+def test_nothing_is_called_the_empty_name(arguments, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = vsr(*arguments)
+    assert result.exit_code == 2
+    assert "it is empty." in result.output
+    assert list(tmp_path.iterdir()) == []

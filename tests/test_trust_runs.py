@@ -1,0 +1,515 @@
+"""What is in a run folder is believed only where something vouches for it."""
+
+import io
+import json
+import os
+import pickle
+import random
+import shutil
+import zipfile
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from conftest import TINY
+
+import vsr.cli as cli
+import vsr.experiments.evolve.command as evolve_module
+from vsr.arrays import Damaged, packed, read_arrays, read_label, unpacked
+from vsr.evo.evolution_strategy import Climb, start
+from vsr.experiments.config import UserError, parse_experiment
+from vsr.experiments.devices import cache_folder
+from vsr.experiments.evolve import programs
+from vsr.experiments.evolve.command import EvolveOptions, evolve
+from vsr.experiments.evolve.generation import compile_evolution
+from vsr.experiments.files import json_line, parse_json_line
+from vsr.experiments.private import private_folder, read_signed, write_signed
+from vsr.experiments.runs import read_run
+from vsr.experiments.runs.lineage import read_lineage
+from vsr.experiments.runs.robot_files import load_robot
+from vsr.experiments.runs.settings import read_settings
+from vsr.experiments.sweep.folder import saved_generations
+from vsr.experiments.train.command import _store, _stored
+from vsr.experiments.watch.following import Follower
+
+ARRAYS = {
+    "genes": np.arange(12, dtype=np.float32).reshape(3, 4),
+    "id": np.array([[1, 2, -1]], np.int32),
+    "nothing": np.zeros((0, 2)),
+}
+
+
+def flipped(data, bit):
+    changed = bytearray(data)
+    changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)
+
+
+def as_older_versions_wrote(arrays):
+    target = io.BytesIO()
+    np.savez_compressed(target, **arrays)
+    return target.getvalue()
+
+
+# files of arrays
+
+
+def test_arrays_come_back_as_they_were_with_their_label(tmp_path):
+    file = tmp_path / "a.npz"
+    data, digest = packed(ARRAYS, {"generation": 3})
+    file.write_bytes(data)
+    stored = read_arrays(file)
+    assert stored.label == {"generation": 3}
+    assert stored.digest == digest == read_label(file)[1]
+    with np.load(file) as plain:  # what numpy alone makes of it
+        assert plain.files == list(ARRAYS)
+        for name, array in ARRAYS.items():
+            np.testing.assert_array_equal(stored.arrays[name], array)
+            np.testing.assert_array_equal(plain[name], array)
+            assert stored.arrays[name].dtype == array.dtype
+    assert zipfile.ZipFile(file).testzip() is None
+
+
+def test_every_flipped_bit_is_damage():
+    """All of them, the check sum's own included."""
+    data, _ = packed(ARRAYS, {"generation": 3})
+    for bit in range(8 * len(data)):
+        with pytest.raises(Damaged, match=r"a\.npz: damaged \("):
+            unpacked(flipped(data, bit), "a.npz")
+
+
+def test_a_flipped_bit_in_an_older_file_is_damage_or_does_no_harm():
+    """Without a check sum over all, the zip's own must find what changes the arrays."""
+    data, found = as_older_versions_wrote(ARRAYS), 0
+    for bit in range(0, 8 * len(data), 3):
+        try:
+            stored = unpacked(flipped(data, bit), "a.npz")
+        except Damaged:
+            found += 1
+            continue
+        assert (stored.label, stored.digest) == ({}, None)
+        assert stored.arrays.keys() == ARRAYS.keys()
+        assert all((stored.arrays[name] == array).all() for name, array in ARRAYS.items())
+    assert found > len(data)
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_a_file_that_is_cut_off_is_damage(older):
+    data = as_older_versions_wrote(ARRAYS) if older else packed(ARRAYS)[0]
+    for length in range(len(data)):
+        with pytest.raises(Damaged):
+            unpacked(data[:length], "a.npz")
+
+
+def test_a_folder_or_nothing_in_its_place_is_damage(tmp_path):
+    with pytest.raises(Damaged, match="Is a directory"):
+        read_arrays(tmp_path)
+    with pytest.raises(Damaged, match=r"none\.npz: missing"):
+        read_arrays(tmp_path / "none.npz")
+
+
+def test_a_label_that_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match="label of 1000"):
+        packed(ARRAYS, {"long": "x" * 100_000})
+
+
+# compiled programs: what is read is run
+
+
+@pytest.fixture
+def signed(tmp_path):
+    folder = private_folder(tmp_path / "store")
+    file = folder / "one.programs"
+    write_signed(file, b"what was compiled")
+    assert read_signed(file) == b"what was compiled"
+    return file
+
+
+def test_the_store_is_this_users_alone(signed):
+    assert signed.parent.stat().st_mode & 0o777 == 0o700
+    assert {file.stat().st_mode & 0o777 for file in signed.parent.iterdir()} == {0o600}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda file: file.write_bytes(flipped(file.read_bytes(), 8 * 40)),
+        lambda file: file.write_bytes(flipped(file.read_bytes(), 3)),
+        lambda file: file.write_bytes(file.read_bytes()[:-1]),
+        lambda file: file.write_bytes(b""),
+        lambda file: file.chmod(0o622),
+        lambda file: file.rename(file.with_name("two.programs")),
+        lambda file: (file.rename(file.with_name("two.programs")), file.symlink_to("two.programs")),
+        lambda file: (file.unlink(), file.mkdir()),
+        lambda file: (file.unlink(), os.mkfifo(file)),
+        lambda file: file.with_name("key").unlink(),
+        lambda file: file.with_name("key").write_bytes(b"short"),
+        lambda file: file.with_name("key").chmod(0o644),
+        lambda file: (file.with_name("key").rename(file.with_name("k")), file.with_name("key").symlink_to("k")),
+    ],
+)
+def test_what_others_may_have_written_is_not_read(signed, change):
+    change(signed)
+    assert all(read_signed(signed.with_name(name)) is None for name in ("one.programs", "two.programs"))
+    if not signed.is_dir():
+        write_signed(signed, b"again")  # it only cost time
+        assert read_signed(signed) == b"again"
+
+
+def test_a_store_of_others_is_not_used(tmp_path, monkeypatch):
+    mine = private_folder(tmp_path / "mine")
+    (tmp_path / "link").symlink_to(mine)
+    (tmp_path / "file").write_text("")
+    assert private_folder(tmp_path / "link") is None
+    assert private_folder(tmp_path / "file") is None
+    assert private_folder(tmp_path / "file" / "below") is None
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    assert private_folder(mine) is None
+
+
+def test_a_store_that_others_could_write_to_is_emptied(signed):
+    signed.parent.chmod(0o755)
+    assert private_folder(signed.parent) == signed.parent
+    assert read_signed(signed) == b"what was compiled"  # they could only look
+    signed.parent.chmod(0o775)
+    (signed.parent / "below").mkdir()
+    assert private_folder(signed.parent) == signed.parent
+    assert signed.parent.stat().st_mode & 0o777 == 0o700
+    assert not list(signed.parent.iterdir())
+
+
+def test_a_planted_program_is_not_unpickled(tmp_path, monkeypatch):
+    ran = tmp_path / "ran"
+
+    class Planted:
+        def __reduce__(self):
+            return Path.touch, (ran,)
+
+    experiment = parse_experiment(TINY).resolved()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    file = programs._file(experiment)
+    file.write_bytes(pickle.dumps(Planted()))
+    file.chmod(0o600)
+    assert programs.recall(experiment) is None
+    assert not ran.exists()
+    assert not file.exists()
+
+
+def test_a_user_without_a_home_only_loses_time(monkeypatch):
+    def home():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", home)
+    assert cache_folder() is None
+    assert programs.recall(parse_experiment(TINY)) is None
+
+
+# a run that somebody or something has been at
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    known = []
+
+    def compile_once(experiment):
+        if not known:
+            known.append(compile_evolution(experiment))
+        return known[0]
+
+    return compile_once
+
+
+@pytest.fixture(autouse=True)
+def _quickly(monkeypatch, compiled):
+    """One program for all, as only generations differ; curves are drawn elsewhere."""
+    monkeypatch.setattr(evolve_module, "compile_evolution", compiled)
+    monkeypatch.setattr("vsr.experiments.plot.curves.plot_runs", lambda *_: None)
+
+
+@pytest.fixture(scope="module")
+def runs(compiled, tmp_path_factory):
+    """A run of five generations, and the same run gone on to seven."""
+    home = tmp_path_factory.mktemp("runs")
+    (home / "tiny.yaml").write_text(TINY)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evolve_module, "compile_evolution", compiled)
+        patch.setattr("vsr.experiments.plot.curves.plot_runs", lambda *_: None)
+        evolve(EvolveOptions(str(home / "tiny.yaml"), out=str(home / "five")))
+        shutil.copytree(home / "five", home / "seven")
+        evolve(EvolveOptions(str(home / "seven"), ("generations=7",), resume=True))
+    return home
+
+
+@pytest.fixture
+def run(runs, tmp_path):
+    return Path(shutil.copytree(runs / "five", tmp_path / "run"))
+
+
+@pytest.fixture
+def vsr():
+    return lambda *arguments: CliRunner().invoke(cli.main, list(map(str, arguments)))
+
+
+def go_on(path, generations=7):
+    evolve(EvolveOptions(str(path), (f"generations={generations}",), resume=True))
+
+
+def newest(path):
+    file = sorted((path / "checkpoints").iterdir())[-1]
+    return {"name": file.name, **{name: array.tolist() for name, array in read_arrays(file).arrays.items()}}
+
+
+def assert_same_end(path, runs):
+    """The population is the same bit for bit, and so is what statistics tell that lineage tells too."""
+    assert newest(path) == newest(runs / "seven")
+    mine, other = read_run(path), read_run(runs / "seven")
+    for name in ("best", "median", "failed"):
+        np.testing.assert_array_equal(getattr(mine, name), getattr(other, name))
+
+
+def test_a_checkpoint_says_where_it_belongs(run):
+    meta = json.loads((run / "meta.json").read_text())
+    label, _ = read_label(run / "checkpoints" / "00000005.npz")
+    pieces = [read_label(file) for file in sorted((run / "lineage").iterdir())]
+    assert label["generation"] == 5
+    assert label["experiment"] == read_settings(run).fingerprint == pieces[0][0]["experiment"]
+    assert label["lineage"] == pieces[-1][1]
+    assert [piece["before"] for piece, _ in pieces] == [None, *(digest for _, digest in pieces[:-1])]
+    assert meta["experiment"]["ea"]["sigma"] == 0.15
+
+
+@pytest.mark.parametrize("name", ["genes", "header", "name", "end"])
+def test_a_flipped_bit_in_a_checkpoint_costs_one_generation(run, runs, capsys, name):
+    file = run / "checkpoints" / "00000005.npz"
+    data = file.read_bytes()
+    place = {"genes": 60, "header": 9, "name": data.index(b"key.npy") + 1, "end": len(data) - 1}[name]
+    file.write_bytes(flipped(data, 8 * place))
+    assert saved_generations(run) == 4
+    go_on(run)
+    output = capsys.readouterr().out
+    assert "00000005.npz: damaged (its check sum does not fit its content); skipped" in output
+    assert "going on after generation 4" in output
+    assert_same_end(run, runs)
+
+
+def test_a_checkpoint_in_anothers_place_is_skipped(run, runs, capsys):
+    shutil.copy(run / "checkpoints" / "00000004.npz", run / "checkpoints" / "00000005.npz")
+    go_on(run)
+    assert "00000005.npz: damaged (it is the checkpoint of generation 4, copied or renamed)" in capsys.readouterr().out
+    assert_same_end(run, runs)
+
+
+def test_a_checkpoint_of_another_run_is_skipped(run, runs, capsys, tmp_path):
+    other = tmp_path / "other.yaml"
+    other.write_text(TINY.replace("seeds: 2", "seeds: [0, 3]"))
+    evolve(EvolveOptions(str(other), out=str(tmp_path / "other")))
+    shutil.copy(tmp_path / "other" / "checkpoints" / "00000005.npz", run / "checkpoints")
+    go_on(run)
+    assert "00000005.npz: damaged (it was made by a run with other settings)" in capsys.readouterr().out
+    assert_same_end(run, runs)
+
+
+def change_sigma(path):
+    file = path / "config.yaml"
+    assert "sigma: 0.15" in file.read_text()
+    file.write_text(file.read_text().replace("sigma: 0.15", "sigma: 0.5"))
+
+
+def test_changed_settings_are_refused_and_the_remedy_works(vsr, run, runs):
+    change_sigma(run)
+    result = vsr("evolve", run, "--resume", "--set", "generations=7", "--no-report")
+    assert result.exit_code == 2
+    assert "config.yaml: it was changed since the run began:" in result.output
+    assert "ea.sigma: 0.15 in the run, 0.5 in the file" in result.output
+    assert "remove this file" in result.output
+    assert newest(run)["name"] == "00000005.npz"
+    result = vsr("compare", run)
+    assert result.exit_code == 0
+    assert "ea.sigma: 0.15 in the run, 0.5 in the file); the run's own settings are used" in result.output
+    (run / "config.yaml").unlink()
+    go_on(run)
+    assert "sigma: 0.15" in (run / "config.yaml").read_text()
+    assert_same_end(run, runs)
+
+
+def test_changed_settings_are_noticed_without_meta_json(run):
+    change_sigma(run)
+    (run / "meta.json").unlink()
+    with pytest.raises(
+        UserError, match=r"not those that the run's checkpoints were made with and .*meta.json: missing"
+    ):
+        go_on(run)
+    assert any("config.yaml: its settings are not those" in warning for warning in read_run(run).warnings)
+
+
+def test_what_may_change_may_be_changed_in_the_file(run, runs):
+    file = run / "config.yaml"
+    file.write_text(file.read_text().replace("generations: 5", "generations: 7  # longer"))
+    evolve(EvolveOptions(str(run), resume=True))
+    assert_same_end(run, runs)
+    assert not read_run(run).warnings
+
+
+@pytest.mark.parametrize(
+    "damage", [Path.unlink, lambda file: file.write_text(""), lambda file: file.write_text("a: [")]
+)
+@pytest.mark.parametrize("name", ["config.yaml", "meta.json"])
+def test_one_of_both_files_with_the_settings_is_enough(vsr, run, runs, capsys, name, damage):
+    damage(run / name)
+    assert vsr("compare", run).exit_code == 0
+    assert Follower(run).look()["generations"] == 5
+    assert read_run(run).best.shape == (2, 5)
+    go_on(run)
+    told = "written again from meta.json" if name == "config.yaml" else "begun again"
+    assert told in capsys.readouterr().out
+    assert_same_end(run, runs)
+    assert read_settings(run).meta["experiment"]["generations"] == 7
+    assert not read_run(run).warnings
+    go_on(run)  # nothing is left to mend
+
+
+def test_settings_that_no_file_has_any_more(vsr, run):
+    (run / "config.yaml").write_text("robot: [")
+    (run / "meta.json").write_text("{")
+    for command in (["plot", run, "--out", run / "x.png"], ["evolve", run, "--resume"], ["play", run]):
+        result = vsr(*command)
+        assert result.exit_code == 2
+        assert "config.yaml:1: this is not valid YAML" in result.output
+        assert "put back a copy of config.yaml or meta.json" in result.output
+    for name in ("config.yaml", "meta.json"):
+        (run / name).unlink()
+    for command in (["plot", run, "--out", run / "x.png"], ["evolve", run, "--resume"]):
+        result = vsr(*command)
+        assert result.exit_code == 2
+        assert "it has results, but config.yaml and meta.json are gone" in result.output
+
+
+def test_lost_lineage_is_told_and_the_search_goes_on(vsr, run, runs, capsys):
+    (run / "lineage" / "00000001.npz").unlink()
+    (run / "lineage" / "00000002.npz").write_bytes(b"PK")
+    shutil.copy(run / "lineage" / "00000003.npz", run / "lineage" / "00000004.npz")
+    go_on(run)
+    output = capsys.readouterr().out
+    assert "00000002.npz: damaged (its end is missing or changed)" in output
+    assert "00000004.npz: damaged (it begins with generation 3: copied or renamed)" in output
+    assert "lineage: generations 1 to 2, 4 are missing or damaged" in output
+    assert_same_end(run, runs)
+    result = vsr("play", run, "--generation", 2, "--out", run / "x.png")
+    assert result.exit_code == 2
+    assert "00000002.npz: damaged" in result.output
+
+
+def test_a_piece_of_lineage_from_elsewhere_is_noticed(run):
+    file = run / "lineage" / "00000003.npz"
+    stored = read_arrays(file)
+    file.write_bytes(packed(stored.arrays | {"fitness": stored.arrays["fitness"] + 1}, stored.label)[0])
+    lineage, warnings = read_lineage(run, 0, 2)
+    assert any("00000004.npz: damaged (it does not follow the piece before it" in warning for warning in warnings)
+    assert len(lineage.best_id) == 4
+
+
+@pytest.mark.parametrize("rest", [None, 0, 700])
+def test_lost_statistics_are_made_again_from_lineage(vsr, run, runs, capsys, rest):
+    """rest: bytes that are left of the file."""
+    file, before = run / "statistics.jsonl", read_run(run)
+    file.unlink() if rest is None else file.write_bytes(file.read_bytes()[:rest])
+    found = read_run(run)
+    np.testing.assert_array_equal(found.best, before.best)
+    np.testing.assert_array_equal(found.median, before.median)
+    np.testing.assert_array_equal(found.failed, before.failed)
+    first = 1 if rest else 0
+    assert f"generations {first} to 4 are lost and made again from lineage/" in found.warnings[-1]
+    assert np.isnan(found.spread[1, first:]).all()
+    assert Follower(run).look()["generations"] == 5
+    assert vsr("compare", run).exit_code == 0
+    go_on(run)
+    assert "made again from lineage/" in capsys.readouterr().out
+    assert_same_end(run, runs)
+    assert not read_run(run).warnings
+
+
+def test_a_changed_line_is_not_believed(run):
+    file, before = run / "statistics.jsonl", read_run(run)
+    lines = file.read_text().splitlines(keepends=True)
+    lines[5] = lines[5].replace('"best": 0.1', '"best": 0.9')
+    file.write_text("".join(lines))
+    found = read_run(run)
+    np.testing.assert_array_equal(found.best, before.best)
+    assert "statistics.jsonl:6: not a whole line; skipped" in found.warnings[0]
+
+
+def test_every_flipped_bit_in_a_line_is_found_or_does_no_harm():
+    row = {"generation": 12, "seed": 0, "best": 0.125, "failures": {"empty": 1}}
+    line = json_line(row).encode()[:-1]
+    assert parse_json_line(line) == row
+    for bit in range(8 * len(line)):
+        found = parse_json_line(flipped(line, bit))
+        assert found is None or row.items() <= found.items()
+
+
+def test_generations_that_nothing_is_left_of(vsr, run, runs, capsys):
+    (run / "statistics.jsonl").unlink()
+    shutil.rmtree(run / "lineage")
+    result = vsr("plot", run, "--out", run / "x.png")
+    assert result.exit_code == 2
+    assert "nothing is known of its generations: statistics.jsonl and lineage/ are lost" in result.output
+    go_on(run)
+    assert "generations 0 to 4 are missing or damaged" in capsys.readouterr().out
+    found = read_run(run)
+    assert newest(run) == newest(runs / "seven")
+    np.testing.assert_array_equal(found.best[:, 5:], read_run(runs / "seven").best[:, 5:])
+    assert np.isnan(found.best[:, :5]).all()
+    assert "generations 0 to 4 are lost, in lineage/ too: nothing is known of them" in found.warnings[0]
+    assert vsr("compare", run).exit_code == 0
+
+
+def test_a_changed_best_robot_is_not_taken_for_the_runs(vsr, run, capsys):
+    file = run / "best" / "seed-1.yaml"
+    before = file.read_text()
+    file.write_text(before.replace("substeps: 6", "substeps: 7"))
+    with pytest.raises(
+        UserError, match=r"seed-1.yaml: it is not as the run wrote it; vsr evolve .* --resume writes it"
+    ):
+        load_robot(file)
+    result = vsr("play", run, "--out", run / "x.png")
+    assert result.exit_code == 2
+    assert "it is not as the run wrote it" in result.output
+    go_on(run, 5)
+    assert "seed-1.yaml: it was lost or changed; written again from lineage/" in capsys.readouterr().out
+    assert file.read_text() == before
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_flipped_bit_anywhere_never_shows_a_traceback_or_another_result(vsr, run, runs, seed):
+    generator = random.Random(seed)
+    named = ("config.yaml", "meta.json", "statistics.jsonl", "lineage/00000002.npz", "checkpoints/00000005.npz")
+    file = run / generator.choice(named)
+    file.write_bytes(flipped(file.read_bytes(), generator.randrange(8 * file.stat().st_size)))
+    expected = json.loads(vsr("compare", runs / "five", "--json").stdout)["rows"][0]
+    result = vsr("compare", run, "--json")
+    if result.exit_code == 0:
+        assert json.loads(result.stdout)["rows"][0] == expected | {"run": "run"}
+    result = vsr("evolve", run, "--resume", "--set", "generations=7", "--no-report")
+    assert result.exit_code in (0, 2), result.output
+    if result.exit_code == 0:
+        assert_same_end(run, runs)
+
+
+def test_training_is_not_begun_again_over_what_it_had(tmp_path):
+    key = jax.random.key(0)
+    search = start(key, jax.numpy.zeros(3))
+    later = Climb(search.mean + 1, search.slope, search.square, search.generation + 2, key)
+    rows = [{"generation": 0}, {"generation": 1}]
+    _store(tmp_path, later, rows)
+    for known in (rows[:1], rows):  # the last row may not have been written any more
+        curve = list(known)
+        assert _stored(tmp_path, search, curve).mean.tolist() == [1, 1, 1]
+        assert curve == rows
+    with pytest.raises(UserError, match=r"curve.json: it has 0 rows, but search.npz is of 2 generations"):
+        _stored(tmp_path, search, [])
+    (tmp_path / "search.npz").write_bytes(flipped((tmp_path / "search.npz").read_bytes(), 999))
+    with pytest.raises(UserError, match=r"search\.npz: damaged"):
+        _stored(tmp_path, search, rows)

@@ -1,0 +1,260 @@
+"""Contact between voxels: a corner inside another voxel is pushed out through the nearest outer edge that it came by.
+
+The law of one corner and one voxel (`touch`), for corners and voxels of moving bodies (`between_boxes`) and of fixed
+ground (`with_ground`, `with_line`). Every voxel that a corner belongs to counts on its own, as in EvoGym, so a corner
+that two voxels share is pushed twice. Arrays of corners are (4, ...), numbered by their bits.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from vsr.body.corners import RING
+from vsr.compute.materialize import materialize
+from vsr.compute.vector import Vector, dot, minus, plus, times
+from vsr.environment import Environment
+from vsr.environment.surfaces import ground as line_below
+from vsr.physics.evogym.ground import GroundCells, code_at, has_edge
+from vsr.physics.evogym.law import (
+    CONTACT,
+    CONTACT_DAMPING,
+    CONTACT_OFFSET,
+    CROSSING_TOLERANCE,
+    FRICTION,
+    FRICTION_SCALE,
+    PARALLEL,
+    SIDE,
+)
+
+NEIGHBOURS = {corner: (RING[place - 1], RING[(place + 1) % 4]) for place, corner in enumerate(RING)}
+"""The corners at the other ends of a corner's two edges."""
+
+
+class Boxes(NamedTuple):
+    """Voxels of one body as contact sees them; b stands for their axes."""
+
+    corner: Vector
+    """(4, b)"""
+    drift: Vector
+    """velocity of the corners, (4, b)"""
+    outer: Array
+    """1 for outer edges: bottom, right, top, left, (4, b)"""
+    node: Array
+    """number of each corner's node, (4, b)"""
+
+    @property
+    def surface(self) -> Array:
+        """Whether a voxel has an outer edge, b: others touch nothing."""
+        return self.outer.max(0) > 0
+
+
+class Touch(NamedTuple):
+    """Forces where a corner is in a voxel, 0 where it is not."""
+
+    point: Vector
+    """on the corner"""
+    quad: Vector
+    """on the voxel's corners, in the order of RING, (4, ...)"""
+
+
+def touch(
+    point: Vector,
+    ends: tuple[Vector, Vector],
+    speed: Vector,
+    quad: Vector,
+    quad_speed: Vector | None,
+    outer: Array,
+    allowed: Array,
+) -> Touch:
+    """Of corners and voxels, which all go with each other.
+
+    ends: of the two edges that leave the corner in its own voxel; quad: corners of the voxel, in the order of RING, and
+    their velocities, None if it does not move, (4, ...); outer: which of its edges are outside, in the order of RING,
+    (4, ...); allowed: False where corner and voxel have nothing to do with each other.
+    """
+    along = minus(tuple(jnp.roll(part, -1, 0) for part in quad), quad)
+    size = jnp.sqrt(jnp.maximum(dot(along, along), 1e-12))
+    distance = jnp.abs(cross(along, minus(point, quad))) / size
+    crossed = _cross_each_other(point, ends[0], quad, along) | _cross_each_other(point, ends[1], quad, along)
+    distance = jnp.where(crossed & (outer > 0), distance, jnp.inf)
+    outward = along[1] / size, -along[0] / size
+    distance, outward, inside = materialize(point[0], (distance, outward, allowed & _inside(point, quad)))
+    depth = distance.min(0)
+    hit = inside & jnp.isfinite(depth)
+    edge = jax.lax.broadcasted_iota(jnp.int32, distance.shape, 0)
+    chosen = ((edge == distance.argmin(0)) & hit).astype(depth.dtype)
+    normal = tuple((chosen * part).sum(0) for part in outward)
+    chosen, normal, depth = materialize(point[0], (chosen, normal, jnp.where(hit, depth, 0)))
+    push, shared = contact_force(depth, normal, speed)
+    push, shared = materialize(point[0], (times(hit.astype(depth.dtype), push), shared))
+    # Half of the reaction for each end of the edge that was met, which is that corner's edge or the one before.
+    met = chosen + jnp.roll(chosen, 1, 0)
+    on_quad = times(-0.5, tuple(jnp.broadcast_to(part, met.shape) for part in shared))
+    if quad_speed is not None:
+        on_quad = plus(on_quad, times(-0.5 * CONTACT_DAMPING * dot(normal, quad_speed), normal))
+    return Touch(push, times(met, on_quad))
+
+
+def contact_force(depth: Array, normal: Vector, speed: Vector) -> tuple[Vector, Vector]:
+    """Force on a corner, and the part of it whose opposite the other side gets."""
+    strength = CONTACT * (CONTACT_OFFSET + depth)
+    tangent = -normal[1], normal[0]
+    friction = -FRICTION * strength * jnp.tanh(dot(tangent, speed) / (FRICTION_SCALE * strength))
+    shared = plus(times(strength, normal), times(friction, tangent))
+    return plus(shared, times(-CONTACT_DAMPING * dot(normal, speed), normal)), shared
+
+
+def cross(first: Vector, second: Vector) -> Array:
+    """The third component of the vector product."""
+    return first[0] * second[1] - first[1] * second[0]
+
+
+def _cross_each_other(p: Vector, q: Vector, a: Vector, other: Vector) -> Array:
+    """Whether the line from p to q meets one from a on; not if they are nearly parallel."""
+    one, apart = minus(q, p), minus(a, p)
+    size = cross(one, other)
+    safe = jnp.where(jnp.abs(size) < PARALLEL, 1, size)
+    along, across = cross(apart, other) / safe, cross(apart, one) / safe
+    low, high = -CROSSING_TOLERANCE, 1 + CROSSING_TOLERANCE
+    meet = (along >= low) & (along <= high) & (across >= low) & (across <= high)
+    return meet & (jnp.abs(size) >= PARALLEL)
+
+
+def _inside(point: Vector, quad: Vector) -> Array:
+    """Whether a point is in one of the two triangles left and right of a voxel's falling diagonal; quad: (4, ...)."""
+    low_left, low_right, high_right, high_left = (minus(tuple(part[k] for part in quad), point) for k in range(4))
+    diagonal = cross(low_right, high_left)
+    upper = cross(high_left, high_right), cross(high_right, low_right)
+    lower = cross(high_left, low_left), cross(low_left, low_right)
+    in_upper = (diagonal * upper[0] >= 0) & (diagonal * upper[1] >= 0)
+    in_lower = (diagonal * lower[0] >= 0) & (diagonal * lower[1] >= 0)
+    return in_upper | in_lower
+
+
+def between_boxes(boxes: Boxes, often: Array) -> Vector:
+    """Forces on the corners of voxels from each other, (4, b); often: how often each meets each, (b, b)."""
+    # Axes: corner of a voxel (4), voxel, other voxel that it is in; corners of the other come before all.
+    quad, quad_speed = (tuple(_round(part)[:, None, None] for part in vector) for vector in (boxes.corner, boxes.drift))
+    met = touch(
+        tuple(part[:, :, None] for part in boxes.corner),
+        _ends(tuple(part[:, :, None] for part in boxes.corner)),
+        tuple(part[:, :, None] for part in boxes.drift),
+        quad,
+        quad_speed,
+        boxes.outer[:, None, None],
+        _may_meet(boxes, often),
+    )
+    weight = often.reshape(*often.shape, *(1,) * (boxes.outer.ndim - 2))
+    on_points = tuple((weight * part).sum(2) for part in met.point)
+    return plus(on_points, tuple(_round((weight * part).sum((1, 2))) for part in met.quad))
+
+
+def _may_meet(boxes: Boxes, often: Array) -> Array:
+    """False for corners that belong to the other voxel, and for voxels that are not outside, (4, b, b)."""
+    own = (boxes.node[:, None, :, None] == boxes.node[None, :, None, :]).any(1)
+    both = boxes.surface[:, None] & boxes.surface[None]
+    return ~own & both & (often > 0).reshape(*often.shape, *(1,) * (both.ndim - 2))
+
+
+def any_inside(boxes: Boxes, often: Array) -> Array:
+    """Whether some corner is in a voxel that it may meet, of any robot of a batch, ()."""
+    quad = tuple(_round(part)[:, None, None] for part in boxes.corner)
+    inside = _inside(tuple(part[:, :, None] for part in boxes.corner), quad)
+    return (inside & _may_meet(boxes, often)).any()
+
+
+def _round(corners: Array) -> Array:
+    """Corners by their bits in the order of RING, or back, (4, ...)."""
+    return jnp.stack([corners[corner] for corner in RING])
+
+
+def _ends(corner: Vector) -> tuple[Vector, Vector]:
+    """For every corner of voxels the corners at the other ends of its two edges, (4, ...)."""
+    first, second = (
+        tuple(jnp.stack([part[NEIGHBOURS[number][side]] for number in range(4)]) for part in corner)
+        for side in range(2)
+    )
+    return first, second
+
+
+def bounds(boxes: Boxes) -> tuple[Vector, Vector]:
+    """Lowest and highest coordinates of voxels, b."""
+    return tuple(part.min(0) for part in boxes.corner), tuple(part.max(0) for part in boxes.corner)
+
+
+def with_ground(boxes: Boxes, ground: GroundCells, origin: Vector) -> Vector:
+    """Forces on the corners of voxels, (4, b), from cells of ground; origin: cell at which coordinates are 0."""
+    first = _corners_in_ground(boxes, ground, origin)
+    return plus(first, _ground_in_boxes(boxes, ground, origin))
+
+
+def _corners_in_ground(boxes: Boxes, ground: GroundCells, origin: Vector) -> Vector:
+    """Of corners that are in a cell of ground."""
+    column, row = materialize(boxes.corner[0], tuple(jnp.floor(part / SIDE) for part in boxes.corner))
+    code = code_at(ground, row + origin[1], column + origin[0])
+    right, up = (_by(part, column.ndim) for part in ((0, 1, 1, 0), (0, 0, 1, 1)))
+    quad = SIDE * (column + right), SIDE * (row + up)
+    (code,) = materialize(boxes.corner[0], (code,))
+    outer = jnp.stack([has_edge(code, edge) for edge in range(4)])
+    allowed = boxes.surface[None] & (code > 0)
+    return touch(boxes.corner, _ends(boxes.corner), boxes.drift, quad, None, outer, allowed).point
+
+
+def _by(values: tuple[int, ...], ndim: int) -> Array:
+    """Whole numbers along a new axis before `ndim` others."""
+    return jnp.array(values, jnp.float32).reshape(-1, *(1,) * ndim)
+
+
+def _ground_in_boxes(boxes: Boxes, ground: GroundCells, origin: Vector) -> Vector:
+    """Of voxels that have a corner of the ground in them. A voxel reaches no farther than the four corners of the cell
+    that its middle is in."""
+    dtype = boxes.corner[0].dtype
+    cell = tuple(jnp.floor(part.mean(0) / SIDE) for part in boxes.corner)
+    # Axes: corner of the ground's lattice (4), the cell of ground that it is a corner of (4), voxels.
+    ndim = cell[0].ndim
+    right, up = (_by(part, ndim).astype(dtype) for part in ((0, -1, -1, 0), (0, 0, -1, -1)))
+    column = (cell[0] + _by((0, 1, 1, 0), ndim).astype(dtype))[:, None]
+    row = (cell[1] + _by((0, 0, 1, 1), ndim).astype(dtype))[:, None]
+    code = code_at(ground, row + up + origin[1], column + right + origin[0])
+    point = tuple(jnp.broadcast_to(SIDE * part, code.shape) for part in (column, row))
+    point, code = materialize(boxes.corner[0], (point, code))
+    # From there the cell's own edges lead away from its neighbours.
+    ends = (SIDE * (column + 1 + 2 * right), point[1]), (point[0], SIDE * (row + 1 + 2 * up))
+    still = tuple(jnp.zeros_like(part) for part in point)
+    quad, quad_speed = (tuple(_round(part)[:, None, None] for part in vector) for vector in (boxes.corner, boxes.drift))
+    outer = boxes.outer[:, None, None]
+    met = touch(point, ends, still, quad, quad_speed, outer, (code > 16) & boxes.surface)
+    return tuple(_round(part.sum((1, 2))) for part in met.quad)
+
+
+def with_line(boxes: Boxes, environment: Environment, origin: Vector) -> Vector:
+    """Forces on the corners of voxels, (4, b), below a line of ground; origin: of the coordinates."""
+    if environment.terrain is None:
+        return times(0.0, boxes.corner)
+    place = plus(boxes.corner, origin)
+    surface = line_below(environment.terrain, place)
+    depth = jnp.maximum(-surface.height, 0)
+    push, _ = contact_force(depth, surface.normal, boxes.drift)
+    hit = (surface.height <= 0) & boxes.surface[None]
+    return tuple(jnp.where(hit, part, 0) for part in push)
+
+
+def overlapping_pairs(boxes: Boxes, owner: np.ndarray) -> Array:
+    """How many ordered pairs of a robot's outer voxels that are no neighbours have overlapping boxes around them, ().
+
+    owner: 0 for the robot's cells, (rows, columns).
+    """
+    row, column = (np.ravel(part) for part in np.indices(owner.shape))
+    far = (np.abs(row[:, None] - row) > 1) | (np.abs(column[:, None] - column) > 1)
+    mine = (owner == 0).ravel()
+    pairs = jnp.asarray(far & mine[:, None] & mine)
+    low, high = bounds(boxes)
+    near = boxes.surface[:, None] & boxes.surface[None] & pairs.reshape(*pairs.shape, *(1,) * (low[0].ndim - 1))
+    for axis in range(2):
+        near &= (low[axis][:, None] <= high[axis][None]) & (high[axis][:, None] >= low[axis][None])
+    return near.sum((0, 1))

@@ -1,0 +1,142 @@
+"""EvoGym's point masses behind the contract of engines (vsr.physics.contract)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from vsr.body.material import Material
+from vsr.compute.implementation import Implementation
+from vsr.compute.rotation import rotation_by, turn
+from vsr.environment import Environment
+from vsr.environment.model import as_exact
+from vsr.physics.contract import X_AND_UP, RigidParts
+from vsr.physics.evogym.assembly import EvogymMaterials, assemble_evogym
+from vsr.physics.evogym.ground import code_at
+from vsr.physics.evogym.law import SIDE, SUBSTEP
+from vsr.physics.evogym.model import EvogymModel, EvogymState, Moving, Thing
+from vsr.physics.evogym.step import batched_advance
+from vsr.physics.failure import empty_or
+from vsr.physics.points import geometry
+from vsr.physics.points.engine import PointEngine
+from vsr.physics.points.telemetry import telemetry
+from vsr.physics.telemetry import Telemetry, through_intervals
+from vsr.physics.voxel_motion import VoxelMotion
+
+INTEGRATOR = "rk4"
+
+
+class EvogymEngine(PointEngine):
+    """Point masses as EvoGym has them, in 2-D. What a body looks like is asked as of our own points."""
+
+    usual_integrator = INTEGRATOR
+    fixed_substep: float | None = SUBSTEP
+    assemble = staticmethod(assemble_evogym)  # pyright: ignore[reportAssignmentType]
+
+    def check(
+        self, materials: Sequence[Material], integrator: str | None, implementation: Implementation
+    ) -> dict[str, str]:
+        refused = {}
+        if integrator not in (None, INTEGRATOR):
+            refused["integrator"] = f"evogym is integrated with {INTEGRATOR}: leave it out"
+        if implementation == "fused":
+            refused["implementation"] = "'fused' knows no evogym: use 'auto' or 'xla'"
+        return refused
+
+    def longest_substep(
+        self, materials: Sequence[Material], voxel_side: float, dimension: int, integrator: str | None
+    ) -> float:
+        return SUBSTEP
+
+    def accurate_substep(self, material: Material) -> float:
+        return math.inf
+
+    def table(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+        materials: Sequence[Material],
+        voxel_side: float,
+        dimension: int,
+        dtype: jnp.dtype | type,
+        cells: np.ndarray | None = None,
+    ) -> EvogymMaterials:
+        return EvogymMaterials.of(materials, dtype)
+
+    def scaled(
+        self, model: EvogymModel, frequency: Array | float, damping: Array | float, friction: Array | float
+    ) -> EvogymModel:
+        """Stiffness only: damping and friction are constants of the law."""
+        return replace(model, stiffness=frequency**2 * model.stiffness)
+
+    def rest_state(self, model: EvogymModel) -> EvogymState:  # pyright: ignore[reportIncompatibleVariableOverride]
+        position = jnp.broadcast_to(model.rest_position, (*model.node_mass.shape, 2))
+        still = jnp.zeros_like(position)
+        return EvogymState(position, still, still, jnp.zeros((), bool), tuple(map(at_start, model.things)))
+
+    def turned(
+        self, state: EvogymState, pivot: Array, angle: Array | float, plane: tuple[int, int] = X_AND_UP
+    ) -> EvogymState:
+        rotation = rotation_by(angle, state.position.dtype)
+        position = pivot + turn(rotation, state.position - pivot)
+        velocity, drift = turn(rotation, state.velocity), turn(rotation, state.drift)
+        return replace(state, position=position, velocity=velocity, drift=drift)
+
+    def advance(  # pyright: ignore[reportIncompatibleVariableOverride]
+        self,
+        model: EvogymModel,
+        environment: Environment,
+        state: EvogymState,
+        controls: Array,
+        *,
+        substep: float,
+        count: int,
+        implementation: Implementation = "auto",
+    ) -> tuple[EvogymState, Telemetry]:
+        if implementation not in ("auto", "xla"):
+            raise ValueError(f"'{implementation}' cannot run: evogym has no kernel; use 'auto' or 'xla'")
+        environment = as_exact(environment, model.present.dtype)
+        move = batched_advance(substep, count)
+
+        def interval(state: EvogymState, control: Array) -> tuple[EvogymState, Telemetry]:
+            state = move(model, environment, state, control)
+            return state, telemetry(model, state)  # pyright: ignore[reportArgumentType]
+
+        return through_intervals(interval, state, controls)
+
+    def voxel_motion(  # pyright: ignore[reportIncompatibleVariableOverride]
+        self, model: EvogymModel, environment: Environment, state: EvogymState
+    ) -> VoxelMotion:
+        seen = geometry.voxel_motion(model, environment, state)  # pyright: ignore[reportArgumentType]
+        if model.ground is None:
+            return seen
+        column, row = (jnp.floor(seen.corner[..., axis] / SIDE) for axis in range(2))
+        touching = (code_at(model.ground, row, column) > 0).any(0)
+        return seen._replace(touching=touching.astype(model.present.dtype) * model.present)
+
+    def chambers(self, model: EvogymModel, state: EvogymState, control: Array) -> None:  # pyright: ignore
+        return None
+
+    def flaw(self, model: EvogymModel) -> Array:
+        return empty_or(model.present, jnp.zeros((), jnp.int32))
+
+    def broken_springs(self, model: EvogymModel, state: EvogymState) -> None:
+        return None
+
+    def rigid_parts(self, model: EvogymModel) -> RigidParts:
+        # Drawn as voxels with all their springs, whoever counts a shared edge.
+        whole = np.asarray(model.present)
+        return super().rigid_parts(replace(model, stiffness=np.stack([whole, whole])))  # pyright: ignore
+
+    def intact_springs(self, states: EvogymState) -> None:
+        return None
+
+
+def at_start(thing: Thing) -> Moving:
+    """A thing at rest where it starts."""
+    position = thing.start + jnp.broadcast_to(thing.body.rest_position, (*thing.body.node_mass.shape, 2))
+    still = jnp.zeros_like(position)
+    return Moving(position, still, still)

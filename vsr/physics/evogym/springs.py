@@ -1,0 +1,138 @@
+"""Springs of voxels: goals that controls set, forces, and the limits that lengths are pulled back to.
+
+A voxel has six: bottom, right, top and left edge, then both diagonals. Corners are numbered by their bits
+(vsr.body.corners); arrays of corners are (4, c), of springs (6, c), and further axes may follow.
+"""
+
+from __future__ import annotations
+
+import math
+
+import jax.numpy as jnp
+from jax import Array
+
+from vsr.compute.vector import Vector, times
+from vsr.physics.evogym.joint import Joint
+from vsr.physics.evogym.law import (
+    LARGEST_TARGET,
+    LONGEST,
+    PULLED_BACK,
+    RELAXATION,
+    RIGID_LONGEST,
+    RIGID_PULLED_BACK,
+    RIGID_SHORTEST,
+    SHORTEST,
+    SMALLEST_TARGET,
+)
+from vsr.physics.evogym.model import EvogymModel
+
+ENDS = ((0, 1), (1, 3), (3, 2), (2, 0), (0, 3), (1, 2))
+"""Corners at both ends of every spring; the edges go round counter-clockwise."""
+BOTTOM, RIGHT, TOP, LEFT = range(4)
+Bodies = Joint | EvogymModel
+
+
+def target_of_control(control: Array) -> Array:
+    """Length of driven edges over that at rest: 0.6 for control 1, 1 for 0, 1.6 for -1."""
+    shrunk, enlarged = 1 - SMALLEST_TARGET, LARGEST_TARGET - 1
+    return 1 - jnp.maximum(control, 0) * shrunk + jnp.maximum(-control, 0) * enlarged
+
+
+def control_of_target(target: Array) -> Array:
+    """The control value of a target length, which `target_of_control` undoes; targets are clipped to [0.6, 1.6]."""
+    target = jnp.clip(target, SMALLEST_TARGET, LARGEST_TARGET)
+    return jnp.where(target < 1, (1 - target) / (1 - SMALLEST_TARGET), (1 - target) / (LARGEST_TARGET - 1))
+
+
+def lengths_at_rest(bodies: Bodies, ndim: int) -> Array:
+    """Of all springs, (6, 1, 1, ...) with as many axes as asked for."""
+    factors = jnp.array([1, 1, 1, 1, math.sqrt(2), math.sqrt(2)], bodies.voxel_side.dtype)
+    return factors.reshape(6, *(1,) * (ndim - 1)) * bodies.voxel_side
+
+
+def goals(bodies: Bodies, control: Array) -> Array:
+    """Lengths that springs tend to under control values, (6, c); an edge that two voxels drive gets their mean."""
+    target = target_of_control(control)
+
+    def mean(driver: Array, neighbour: tuple[Array, Array]) -> Array:
+        count = driver + neighbour[0]
+        total = driver * target + neighbour[1]
+        return jnp.where(count > 0, total / jnp.maximum(count, 1), 1)
+
+    def of_neighbour(driver: Array, axis: int, step: int) -> tuple[Array, Array]:
+        return tuple(_neighbour(values, axis, step) for values in (driver, driver * target))  # pyright: ignore
+
+    along, up = bodies.horizontal, bodies.vertical
+    ratios = [
+        mean(along, of_neighbour(along, 0, -1)),
+        mean(up, of_neighbour(up, 1, 1)),
+        mean(along, of_neighbour(along, 0, 1)),
+        mean(up, of_neighbour(up, 1, -1)),
+    ]
+    ratio = jnp.stack([*ratios, jnp.ones_like(ratios[0]), jnp.ones_like(ratios[0])])
+    return ratio * lengths_at_rest(bodies, ratio.ndim)
+
+
+def _neighbour(values: Array, axis: int, step: int) -> Array:
+    """Of the next cell along an axis, or of the one before (step -1), 0 where there is none."""
+    first, later = jnp.split(values, [1], axis)
+    earlier, _ = jnp.split(values, [values.shape[axis] - 1], axis)
+    nothing = jnp.zeros_like(first)
+    return jnp.concatenate([later, nothing] if step > 0 else [nothing, earlier], axis)
+
+
+def between(corner: Vector) -> Vector:
+    """From the first to the second end of every spring, (6, c); corner: (4, c)."""
+    return tuple(jnp.stack([part[b] - part[a] for a, b in ENDS]) for part in corner)
+
+
+def length(vector: Vector) -> Array:
+    """Of vectors; those of empty cells are 0 and count as 1, so that they can be divided by."""
+    squared = vector[0] ** 2 + vector[1] ** 2
+    return jnp.sqrt(jnp.where(squared > 0, squared, 1))
+
+
+def relaxed(goal: Array, present_length: Array) -> Array:
+    """Rest lengths of the next substep, (6, c)."""
+    return present_length + RELAXATION * (goal - present_length)
+
+
+def tensions(stiffness: Array, rest_length: Array, along: Vector) -> Vector:
+    """Pull of springs on their first end, (6, c)."""
+    strength = stiffness * (1 - rest_length / length(along))
+    return times(strength, along)
+
+
+def on_corners(pulls: Vector) -> Vector:
+    """What springs do to the corners of voxels, (4, c): a pull at the first end, its opposite at the second."""
+    return tuple(jnp.stack([_at_corner(part, corner) for corner in range(4)]) for part in pulls)
+
+
+def _at_corner(pull: Array, corner: int) -> Array:
+    signs = [(number, 1 if a == corner else -1) for number, (a, b) in enumerate(ENDS) if corner in (a, b)]
+    return sum(sign * pull[number] for number, sign in signs)  # pyright: ignore[reportReturnType]
+
+
+def beyond_limits(bodies: Bodies, corner: Vector) -> Vector:
+    """How far corners move so that springs come back into their limits, (4, c); each spring on its own."""
+    along = between(corner)
+    counted = bodies.stiffness > 0
+    pulls = _pulled_back(along, lengths_at_rest(bodies, along[0].ndim), SHORTEST, LONGEST, PULLED_BACK)
+    return on_corners(tuple(part * counted for part in pulls))
+
+
+def beyond_rigid_limits(bodies: Bodies, corner: Vector, edges: tuple[int, int]) -> Vector:
+    """The same for two edges of every rigid voxel."""
+    along = between(corner)
+    pulls = _pulled_back(
+        along, lengths_at_rest(bodies, along[0].ndim), RIGID_SHORTEST, RIGID_LONGEST, RIGID_PULLED_BACK
+    )
+    chosen = jnp.stack([bodies.rigid if edge in edges else jnp.zeros_like(bodies.rigid) for edge in range(6)])
+    return on_corners(tuple(part * chosen for part in pulls))
+
+
+def _pulled_back(along: Vector, rest: Array, shortest: float, longest: float, share: float) -> Vector:
+    """Shift of the first end of springs, half of a share of what is beyond the limits."""
+    now = length(along)
+    excess = jnp.maximum(now - longest * rest, 0) + jnp.minimum(now - shortest * rest, 0)
+    return times(0.5 * share * excess / now, along)

@@ -1,0 +1,101 @@
+"""What a row brings into a world: ground and things, as descriptions for our physics and as arrays for EvoGym's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from vsr.body import KINDS, Body
+from vsr.objects import Box, Object
+from vsr.physics.evogym import EvogymModel, GroundCells, Thing
+from vsr.physics.evogym.assembly import KINDS as NUMBERS
+from vsr.physics.evogym.assembly import assemble_evogym, kinds_table
+from vsr.tasks.evogym.ground import Block, heights_of, solid_cells
+from vsr.tasks.evogym.row import Row, ThingRow
+from vsr.terrain import Columns
+
+DEPTH = 3
+"""Of things in 3-D, across x [voxels]."""
+
+
+def solid_of(row: Row) -> np.ndarray:
+    """True for the ground's voxels, (rows, columns)."""
+    return solid_cells(heights_of(row.ground), row.blocks)
+
+
+def ground_of(row: Row, side: float) -> Columns:
+    """The ground as a line; side: of a voxel [m]."""
+    heights = heights_of(row.columns_instead or row.ground)
+    return Columns(heights=tuple(float(side * height) for height in heights), width=side)
+
+
+def objects_of(row: Row, side: float, dimension: int) -> tuple[Object, ...]:
+    """The thing, and blocks that hang in the air, for our physics."""
+    found = [] if row.thing is None else [_object(row.thing, side, dimension)]
+    if row.columns_instead is None:
+        found += [_peg(number, block, side, dimension) for number, block in enumerate(row.blocks)]
+    return tuple(found)
+
+
+def _object(thing: ThingRow, side: float, dimension: int) -> Object:
+    where = _middle(Block(thing.x, thing.y, thing.width, thing.height), side, dimension)
+    if thing.kind == "rigid":
+        size = _size(thing.width, thing.height, side, dimension)
+        return Object(name=thing.name, shape=Box(size=size), position=where)
+    flat = ("s" * thing.width,) * thing.height
+    shape = flat if dimension == 2 else tuple((row,) * DEPTH for row in flat)
+    soft = {"s": KINDS["points"]["s"]}
+    return Object(
+        name=thing.name, body=Body(shape=shape, masses="points", materials=soft, voxel_side=side), position=where
+    )
+
+
+def _peg(number: int, block: Block, side: float, dimension: int) -> Object:
+    size = _size(block.width, block.height, side, dimension)
+    return Object(name=f"peg{number + 1}", shape=Box(size=size), position=_middle(block, side, dimension), fixed=True)
+
+
+def _size(width: int, height: int, side: float, dimension: int) -> tuple[float, ...]:
+    return tuple(side * count for count in ((width, height) if dimension == 2 else (width, DEPTH, height)))
+
+
+def _middle(block: Block, side: float, dimension: int) -> tuple[float, ...]:
+    x, up = side * (block.x + 0.5 * block.width), side * (block.y + 0.5 * block.height)
+    return (x, up) if dimension == 2 else (x, 0.0, up)
+
+
+def furnished(row: Row, model: EvogymModel) -> EvogymModel:
+    """EvoGym's robot in its world: voxels of ground, and things of voxels, the one that counts first.
+
+    Blocks are part of the ground, unless they are shifted at the start.
+    """
+    dtype = model.present.dtype
+    moving = row.shift is not None
+    ground = solid_cells(heights_of(row.ground), () if moving else row.blocks)
+    things = [] if row.thing is None else [_thing(Block(*row.thing[2:]), _KIND[row.thing.kind], dtype)]
+    if moving:
+        things += [_thing(block, "fixed", dtype) for block in row.blocks]
+    return replace(model, ground=GroundCells.of(ground), things=tuple(things))
+
+
+_KIND = {"soft": "none", "rigid": "rigid"}
+
+
+def _thing(block: Block, kind: str, dtype: jnp.dtype) -> Thing:
+    cells = jnp.full((block.height, block.width), NUMBERS.index(kind), jnp.int32)
+    body = assemble_evogym(cells, kinds_table(dtype), layers=1)
+    return Thing(body, body.voxel_side * jnp.array([block.x, block.y], dtype))
+
+
+def shift_of(row: Row, key: Array, dtype: jnp.dtype) -> Array:
+    """Drawn for things and hanging blocks [voxels], right and up, (2,)."""
+    assert row.shift is not None
+    along, up = jax.random.split(key)
+    drawn = [
+        jax.random.randint(one, (), low, high + 1) for one, (low, high) in zip((along, up), row.shift, strict=True)
+    ]
+    return jnp.stack(drawn).astype(dtype)

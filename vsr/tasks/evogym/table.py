@@ -1,0 +1,235 @@
+"""EvoGym's tasks: 27 rows. Names, grounds, starts, rewards, ends and observations as its version 2 has them.
+
+Of its 32 tasks five are left out: BridgeWalker-v0, CaveCrawler-v0 and Climber-v1 need soft ground, Climber-v2 a winding
+channel, Traverser-v0 a heap of 27 blocks.
+"""
+
+from __future__ import annotations
+
+from vsr.tasks.evogym.ground import Block
+from vsr.tasks.evogym.row import Row, Shift, ThingRow
+from vsr.tasks.evogym.terms import (
+    End,
+    all_goals,
+    area,
+    beyond,
+    gain,
+    gain_below,
+    nearer,
+    next_goal,
+    short_of,
+    spread,
+    staying,
+    together,
+    travel,
+    turned_over,
+    turning,
+)
+
+FALLEN_OVER = End(turned_over(), -3.0)
+BETWEEN_WALLS = "10x2 1x16 10x2"
+CARRIED = ("V", "thing from robot", "V of thing", "R")
+BEAM = ("thing from robot", "V", "V of thing", "O of thing", "R")
+
+WALKING = (
+    Row(
+        "Walker-v0",
+        "Walk as far as possible along flat ground.",
+        *("easy", "A", 500, (1, 1), "1x100", ("V", "R"), (gain(),)),
+        ends=(End(beyond(99), 1.0),),
+        bound=10.55,
+    ),
+    Row(
+        "BidirectionalWalker-v0",
+        "Walk to goals left and right, one after the other.",
+        *("medium", "A", 1000, (33, 1), "1x70", ("V", "R", "goal"), (next_goal(),)),
+        ends=(End(all_goals(), 1.0),),
+        goals=(20, 50, 100),
+    ),
+    Row(
+        "UpStepper-v0",
+        "Walk up steps of different length.",
+        *("medium", "A", 600, (1, 1), "1x20 2x9 3x7 4x6 5x5 6x4 7x4 8x6 9x9", ("V", "O", "R", "F5"), (gain(),)),
+        ends=(End(beyond(69), 2.0), End(turned_over(75), -3.0)),
+        bound=8.55,
+    ),
+    Row(
+        "DownStepper-v0",
+        "Walk down steps of different length.",
+        *("easy", "A", 500, (1, 11), "10x21 9x8 8x7 7x6 6x6 5x5 4x5 3x4 2x4 1x9", ("V", "O", "R", "F5"), (gain(),)),
+        ends=(End(beyond(74), 2.0), FALLEN_OVER),
+        bound=9.05,
+    ),
+    Row(
+        "ObstacleTraverser-v0",
+        "Walk over ground that becomes more and more uneven.",
+        *("medium", "A", 1000, (2, 1)),
+        "1x22 2 1x5 2 1x4 2x2 1x4 2 1x2 2x2 1 2 1 2 1x2 2x2 1x2 2 3 2x2 1 2 3 1 2x2 3 2 1 2x2 1x3 2 1x7",
+        *(("V", "O", "R", "F5"), (gain(),)),
+        ends=(End(beyond(79), 2.0), FALLEN_OVER),
+        bound=9.45,
+    ),
+    Row(
+        "ObstacleTraverser-v1",
+        "Walk over very uneven ground, up to a wall.",
+        *("hard", "A", 1000, (2, 4)),
+        "3x2 4 3 4 3x3 2 3 2x2 3x2 2x2 1 3 4 3 2 3x2 4 3 2 3 2 3x2 2 3 4x2 2 3 4 3 4x3 2 3 4 5 4 3 4 3 4 3 2x2 3 4 3 2 "
+        "3 10x2",
+        *(("V", "O", "R", "F5"), (gain(),)),
+        ends=(End(beyond(59), 2.0),),
+        bound=7.45,
+    ),
+    Row(
+        "Hurdler-v0",
+        "Walk over tall obstacles.",
+        *("hard", "A", 1000, (2, 4), "1x12 2 1x7 3 1x7 2 1x7 3x2 1x7 2 1x6 3 1x5 3 1x10 6", ("V", "O", "R", "F5")),
+        (gain(),),
+        ends=(FALLEN_OVER,),
+    ),
+    Row(
+        "GapJumper-v0",
+        "Jump from one floating platform to the next, all of one height.",
+        *("hard", "A", 1000, (1, 6), "0x80", ("V", "O", "R", "F5"), (gain(),)),
+        ends=(End(short_of(4, axis="up"), -3.0),),
+        blocks=(Block(0, 5, 20, 1), Block(25, 5, 10, 1), Block(40, 5, 10, 1), Block(55, 5, 10, 1), Block(70, 5, 10, 1)),
+        columns_instead="6x20 0x5 6x10 0x5 6x10 0x5 6x10 0x5 6x10",
+    ),
+    Row(
+        "PlatformJumper-v0",
+        "Jump from one floating platform to the next, of different heights.",
+        *("hard", "A", 1000, (1, 6), "0x91", ("V", "O", "R", "F5"), (gain(),)),
+        ends=(End(short_of(4, axis="up"), -3.0), FALLEN_OVER),
+        blocks=(
+            *(Block(0, 5, 20, 1), Block(21, 7, 10, 1), Block(33, 8, 10, 1), Block(46, 6, 10, 1), Block(57, 5, 10, 1)),
+            *(Block(70, 6, 10, 1), Block(81, 3, 10, 1)),
+        ),
+        columns_instead="6x20 0 8x10 0x2 9x10 0x3 7x10 0 6x10 0x3 7x10 0 4x10",
+    ),
+    Row(
+        "Climber-v0",
+        "Climb up between two walls.",
+        *("medium", "A", 400, (1, 1), "90 1x5 90", ("V", "R"), (gain(axis="up"),)),
+        ends=(End(beyond(86, axis="up"), 1.0),),
+        blocks=(Block(1, 89, 5, 1),),
+        columns_instead="90 1x5 90",
+        bound=9.25,
+    ),
+)
+
+SHAPE = (
+    Row(
+        "Jumper-v0",
+        "Jump up on the spot.",
+        *("easy", "A", 500, (32, 1), "8 1x58 8", ("V", "R", "F2"), (gain(10, axis="up"), travel(-5))),
+    ),
+    Row(
+        "Flipper-v0",
+        "Turn over again and again, counter-clockwise.",
+        *("easy", "A", 600, (60, 1), "1x70", ("O", "R"), (turning(),)),
+        ends=(End(short_of(1), 0.0),),
+    ),
+    Row(
+        "Balancer-v0",
+        "Stay on top of a thin pole.",
+        *("easy", "A", 600, (15, 3), "5 1x16 3 1x11 5", ("O", "R"), (nearer(17), nearer(5, axis="up"))),
+    ),
+    Row(
+        "Balancer-v1",
+        "Jump onto a thin pole and stay there.",
+        *("medium", "A", 600, (10, 1), "5 1x16 4 1x11 5", ("O", "R"), (nearer(17.5), nearer(6, axis="up"))),
+    ),
+    Row(
+        "AreaMaximizer-v0",
+        "Become as large as possible.",
+        *("easy", "A", 600, (7, 1), BETWEEN_WALLS, ("R",), (area(10),)),
+    ),
+    Row(
+        "AreaMinimizer-v0",
+        "Become as small as possible.",
+        *("medium", "A", 600, (7, 1), BETWEEN_WALLS, ("R",), (area(-10),)),
+    ),
+    Row(
+        "WingspanMazimizer-v0",
+        "Become as wide as possible.",
+        *("easy", "A", 600, (7, 1), BETWEEN_WALLS, ("R",), (spread(),)),
+    ),
+    Row(
+        "HeightMaximizer-v0",
+        "Become as high as possible.",
+        *("easy", "A", 500, (7, 1), BETWEEN_WALLS, ("R",), (spread(axis="up"),)),
+    ),
+)
+
+THINGS = (
+    Row(
+        "Carrier-v0",
+        "Carry a soft package that falls onto the robot.",
+        *("easy", "B", 500, (1, 1), "1x100", CARRIED, (gain(0.5, "thing"), gain(0.5), gain_below(3, 10))),
+        ends=(End(beyond(99), 1.0),),
+        thing=ThingRow("package", "soft", 3, 6, 3, 2),
+        bound=10.5,
+    ),
+    Row(
+        "Carrier-v1",
+        "Carry a rigid package down steps to a table.",
+        *("hard", "B", 1000, (1, 4), "4x24 3x3 2x21 5x2 2x10", CARRIED),
+        (nearer(40), gain_below(6, 10, beyond=(20, 4))),
+        thing=ThingRow("package", "rigid", 3, 10, 3, 2),
+    ),
+    Row(
+        "Pusher-v0",
+        "Push a soft package.",
+        *("easy", "B", 500, (1, 1), "1x100", CARRIED, (gain(0.75, "thing"), gain(0.5), together())),
+        ends=(End(beyond(99), 1.0),),
+        thing=ThingRow("package", "soft", 8, 1, 3, 2),
+    ),
+    Row(
+        "Pusher-v1",
+        "Drag a rigid package that lies behind the robot.",
+        *("medium", "B", 600, (13, 1), "1x100", CARRIED, (gain(0.75, "thing"), gain(0.5), together())),
+        ends=(End(beyond(69), 1.0),),
+        thing=ThingRow("package", "rigid", 8, 1, 3, 2),
+    ),
+    Row(
+        "Thrower-v0",
+        "Throw a soft package.",
+        *("medium", "B", 300, (1, 1), "1x10 3 1x3 4 1x3 5 1x4 7 1x4 8 1x10 10 1x29 10", CARRIED),
+        (gain(1, "thing"), staying(0.25)),
+        thing=ThingRow("package", "soft", 3, 7, 3, 2),
+    ),
+    Row(
+        "Lifter-v0",
+        "Lift a rigid package out of a pit.",
+        *("hard", "B", 300, (2, 3), "5 3x3 1x3 3x3 5", ("V", "thing from robot", "V of thing", "O of thing", "R")),
+        (gain(10, "thing", "up"), nearer(5.5, 10, "thing"), gain_below(3, 20, "robot")),
+        thing=ThingRow("package", "rigid", 5, 1, 1, 2),
+    ),
+    Row(
+        "Catcher-v0",
+        "Catch a package that falls from peg to peg.",
+        *("hard", "C", 400, (22, 1), "1x100", BEAM, (together(), gain_below(5, 10))),
+        thing=ThingRow("package", "soft", 21, 41, 3, 2),
+        blocks=(Block(17, 39, 5, 1), Block(19, 25, 5, 1)),
+        shift=Shift((-6, 4), (0, 5)),
+    ),
+    Row(
+        "BeamToppler-v0",
+        "Push a beam off two pegs from below.",
+        *("easy", "C", 1000, (1, 1), "1x70", BEAM),
+        (together(), travel(1, "thing"), travel(3, "thing", "up"), gain(-10, "thing", "up")),
+        ends=(End(short_of(2, "thing"), 1.0),),
+        thing=ThingRow("beam", "rigid", 29, 5, 10, 2),
+        blocks=(Block(27, 4, 5, 1), Block(36, 4, 5, 1)),
+    ),
+    Row(
+        "BeamSlider-v0",
+        "Slide a beam over a row of pegs.",
+        *("hard", "C", 1000, (1, 1), "1x70", BEAM, (together(), gain(1, "thing"))),
+        ends=(End(short_of(2, "thing"), 1.0),),
+        thing=ThingRow("beam", "rigid", 22, 5, 10, 2),
+        blocks=(Block(20, 4, 5, 1), *(Block(x, 4, 3, 1) for x in (29, 35, 41, 49))),
+    ),
+)
+
+ROWS: dict[str, Row] = {row.name: row for row in (*WALKING, *SHAPE, *THINGS)}
+"""Every task by its name."""

@@ -1,0 +1,217 @@
+"""A task of EvoGym's table as a task of ours: its world, its rules, its observation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from pydantic import Field, create_model
+
+from vsr.body import MASSES, Masses
+from vsr.spec import Seconds
+from vsr.tasks.base import Brought, Task
+from vsr.tasks.evogym import furnishing
+from vsr.tasks.evogym.ground import corner_points
+from vsr.tasks.evogym.observation import pieces
+from vsr.tasks.evogym.row import Row
+from vsr.tasks.evogym.seen import VOXEL, Seen, orientation, relative, seen, step_seconds
+from vsr.tasks.evogym.table import ROWS
+from vsr.tasks.evogym.terms import Goals, Step
+from vsr.tasks.placement import Placement
+from vsr.tasks.summary import Summary
+from vsr.world import WorldModel, WorldState
+
+UNSTABLE = -3.0
+"""Reward of the step in which the robot overlaps itself too much; nothing else counts in it."""
+MOST_GOALS = 64
+"""Room for goals; a hundred voxels of way need about ten."""
+NEAR_ENOUGH = 2.0
+"""To have reached a goal [voxels]."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Account:
+    """What a task remembers of an episode."""
+
+    score: Array
+    """sum of rewards so far, ()"""
+    reward: Array
+    """of the last step, ()"""
+    done: Array
+    """whether the episode is over before its time, ()"""
+    first: Array
+    """points of the robot at the start seen from their centre, (p, dimension)"""
+    first_thing: Array | None
+    """of the thing, likewise"""
+    goals: Goals | None
+
+
+def score(episode: Summary) -> Array:
+    """Sum of a task's rewards, in EvoGym's units."""
+    return episode.account.score
+
+
+class NamedTask(Task):
+    """One of EvoGym's tasks. Lengths of rewards and observations are 0.1 a voxel in every physics."""
+
+    row: ClassVar[Row]
+    duration: Seconds | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
+    """[s]; if absent, EvoGym's number of control steps"""
+    measures: tuple[str, ...] = Field(default=("score",), min_length=1)
+    """what is measured"""
+
+    own_measures: ClassVar = {"score": score}
+
+    def brings(self, masses: Masses, voxel_side: float, dimension: int) -> Brought:
+        inside = MASSES[masses].has_things
+        objects = () if inside else furnishing.objects_of(self.row, voxel_side, dimension)
+        return Brought(
+            world={"terrain": furnishing.ground_of(self.row, voxel_side), "objects": objects},
+            physics={"time_step": float(step_seconds(masses, voxel_side)), "control_interval": 0},
+        )
+
+    def completed(self, voxel_side: float, interval: float) -> NamedTask:
+        x, y = self.row.start
+        usual = {
+            "duration": self.row.steps * interval,
+            "placement": Placement(corner=(float(x * voxel_side), float(y * voxel_side))),
+        }
+        missing = {name: value for name, value in usual.items() if name not in self.model_fields_set}
+        return self.model_copy(update=missing)
+
+    def furnished(self, model: Any) -> Any:
+        if not MASSES[model.engine].has_things:
+            return model
+        return furnishing.furnished(self.row, model)
+
+    # rules
+
+    def start(self, key: Array, world: WorldModel, state: WorldState) -> WorldState:
+        model, robot = world.robots[0], state.robots[0]
+        if MASSES[model.engine].has_things:
+            from vsr.physics.evogym.engine import at_start
+
+            robot = replace(robot, things=tuple(map(at_start, model.things)))
+            state = replace(state, robots=(robot,))
+        if self.row.shift is None:
+            return state
+        by = furnishing.shift_of(self.row, key, model.mass.dtype) * model.voxel_side
+        return _shifted(state, by)
+
+    def begin(self, world: WorldModel, state: WorldState) -> Account:
+        now = self._seen(world, state)
+        zero = jnp.zeros((), now.robot.center.dtype)
+        return Account(
+            score=zero,
+            reward=zero,
+            done=jnp.zeros((), bool),
+            first=relative(now.robot),
+            first_thing=None if now.thing is None else relative(now.thing),
+            goals=None if self.row.goals is None else _drawn_goals(state.key, self.row, zero.dtype),
+        )
+
+    def accumulate(
+        self, account: Account, world: WorldModel, before: WorldState, after: WorldState, action: Array
+    ) -> Account:
+        step = self._step(account, self._seen(world, before), self._seen(world, after))
+        earned = sum((term(step) for term in self.row.reward), start=jnp.zeros_like(account.score))
+        over = jnp.zeros((), bool)
+        for end in self.row.ends:
+            met = end.when(step)
+            earned, over = earned + jnp.where(met, end.worth, 0), over | met
+        unstable = step.after.unstable
+        earned = jnp.where(unstable, UNSTABLE, earned)
+        return replace(account, score=account.score + earned, reward=earned, done=over | unstable, goals=step.goals)
+
+    def reward(
+        self, account: Account, world: WorldModel, before: WorldState, after: WorldState, action: Array
+    ) -> Array:
+        return account.reward
+
+    def ended(self, account: Account, world: WorldModel, state: WorldState) -> Array:
+        return account.done
+
+    def observation(self, account: Account, world: WorldModel, state: WorldState) -> tuple[Array, Array]:
+        """EvoGym's pieces in its order, padded, and which numbers are there, (numbers,) each."""
+        now = self._seen(world, state)
+        return pieces(self.row.sees, now, account.first, account.first_thing, account.goals, _corners(self.row.name))
+
+    def _seen(self, world: WorldModel, state: WorldState) -> Seen:
+        return seen(world, state, None if self.row.thing is None else self.row.thing.name)
+
+    def _step(self, account: Account, before: Seen, after: Seen) -> Step:
+        turn = orientation(account.first, before.robot), orientation(account.first, after.robot)
+        goals = account.goals
+        return Step(before, after, turn, None if goals is None else _after_step(goals, after.robot.x))
+
+
+def _drawn_goals(key: Array, row: Row, dtype: jnp.dtype) -> Goals:
+    """Places drawn until their way, from the middle of a full 5x5 body on, is long enough."""
+    assert row.goals is not None
+    low, high, far = row.goals
+    place = jax.random.randint(key, (MOST_GOALS,), low, high)
+    way = jnp.abs(jnp.diff(place, prepend=row.start[0] + 2)).cumsum()
+    count = jnp.minimum((way < far).sum() + 1, MOST_GOALS)
+    nothing = jnp.zeros((), jnp.int32)
+    return Goals(VOXEL * place.astype(dtype), count.astype(jnp.int32), nothing, nothing)
+
+
+def _after_step(goals: Goals, x: Array) -> Goals:
+    """Goals that the robot is near enough to are reached, one after the other."""
+
+    def near(reached: Array) -> Array:
+        goal = goals.place[jnp.minimum(reached, MOST_GOALS - 1)]
+        return (reached < goals.count) & (jnp.abs(goal - x) < NEAR_ENOUGH * VOXEL)
+
+    reached = jax.lax.while_loop(near, lambda reached: reached + 1, goals.reached)
+    return goals._replace(reached=reached, observed=goals.reached)
+
+
+def _shifted(state: WorldState, by: Array) -> WorldState:
+    """With everything but the robot and the ground moved [m], right and up, (2,)."""
+    robot = state.robots[0]
+    if getattr(robot, "things", ()):
+        things = tuple(replace(thing, position=thing.position + by) for thing in robot.things)
+        return replace(state, robots=(replace(robot, things=things),))
+    objects = state.occupants["objects"]
+    moved = [
+        None if one is None else replace(one, position=one.position + _in_space(by, one.position))
+        for one in (objects.solids, *objects.companions)
+    ]
+    objects = replace(objects, solids=moved[0], companions=tuple(moved[1:]))
+    return replace(state, occupants={**state.occupants, "objects": objects})
+
+
+def _in_space(by: Array, position: Array) -> Array:
+    """Right and up as a vector of a world's dimension."""
+    nowhere = jnp.zeros(position.shape[-1] - 2, by.dtype)
+    return jnp.concatenate([by[:1], nowhere, by[1:]])
+
+
+_CORNERS: dict[str, np.ndarray] = {}
+
+
+def _corners(name: str) -> np.ndarray:
+    """Corners of the ground's voxels of a task."""
+    if name not in _CORNERS:
+        _CORNERS[name] = corner_points(furnishing.solid_of(ROWS[name]))
+    return _CORNERS[name]
+
+
+def _task(row: Row) -> type[NamedTask]:
+    """The class of a row."""
+    known: Any = Literal[row.name]  # pyright: ignore[reportInvalidTypeForm]
+    about = f"{row.about} EvoGym's, {row.difficulty}, {row.steps} steps."
+    name = row.name.replace("-", "").capitalize()
+    kind = create_model(name, __base__=NamedTask, __doc__=about, type=(known, row.name))
+    kind.row = row
+    return kind
+
+
+EVOGYM_TASKS: dict[str, type[NamedTask]] = {name: _task(row) for name, row in ROWS.items()}
+"""EvoGym's tasks by their names."""
