@@ -20,7 +20,10 @@ from vsr.physics.grains.bed import sand_bed
 from vsr.physics.objects import Objects
 from vsr.spec import OneOf, Real, Spec, Switch, misfit
 from vsr.tasks import Placement
-from vsr.terrain import TERRAINS, AnyGround, BlockDrawing, Columns, Flat, Sand
+from vsr.terrain import TERRAINS, AnyGround, BlockGround, Flat, Sand
+
+TOUCHED = ("objects", "others", "self_contact", "ground_corners")
+"""Fields of a world that need contact beyond that with the ground."""
 
 
 class Robot(Displayed, Spec):
@@ -55,7 +58,7 @@ class World(Spec):
     terrain: Annotated[AnyGround, OneOf(TERRAINS, default="flat")] | None = Flat()
     """the ground; null for free space"""
     gravity: Annotated[Real, Field(ge=0)] = 9.8
-    """downwards [m/s²]"""
+    """downwards [m/s²]; 110 for evogym masses"""
     objects: tuple[Object, ...] = ()
     """things that robots touch, rigid or soft, free or fixed"""
     others: tuple[Other, ...] = ()
@@ -63,8 +66,8 @@ class World(Spec):
     self_contact: Switch = False
     """whether parts of a robot touch each other; if not, a body that is folded passes through itself"""
     ground_corners: Switch = False
-    """whether corners of the ground touch the sides of voxels (2-D); if not, a spike passes between masses; with
-    terrain columns or blocks they always do"""
+    """whether corners of the ground touch the sides of voxels (2-D); if not, a spike passes between masses; those of
+    terrain blocks always do"""
 
     @model_validator(mode="after")
     def _named_once(self) -> World:
@@ -79,8 +82,7 @@ class World(Spec):
     @property
     def is_touched(self) -> bool:
         """Whether there is more to touch than a line of ground."""
-        stepped = isinstance(self.terrain, Columns | BlockDrawing)
-        return bool(self.objects or self.others or self.self_contact or self.ground_corners or stepped)
+        return isinstance(self.terrain, BlockGround) or any(getattr(self, name) for name in TOUCHED)
 
     @property
     def bodies(self) -> list[Body]:
@@ -122,7 +124,7 @@ class World(Spec):
             rigid_things(self.objects, dimension, dtype),
             soft_things(self.objects, dtype) + others,
             self_contact=self.self_contact,
-            ground_corners=dimension == 2 and (self.ground_corners or isinstance(self.terrain, Columns | BlockDrawing)),
+            ground_corners=dimension == 2 and (self.ground_corners or isinstance(self.terrain, BlockGround)),
         )
 
 

@@ -70,12 +70,11 @@ class Blocks(Terrain):
             restitution=restitution,
             dtype=dtype,
         )
-        standing = np.where(solid.all(0), len(solid), solid.argmin(0))
         numbers = {
             "start": start,
             "width": width,
             "level": level,
-            "top": level[standing],
+            "top": level[_standing(solid)],
             "corner": convex_corners(solid, level, start, width),
         }
         return Blocks(
@@ -117,115 +116,111 @@ def convex_corners(solid: np.ndarray, level: np.ndarray, start: float, width: fl
     return np.stack([start + width * column, level[row]], 1)
 
 
-class _BlockGround(AnyGround):
-    """Ground made of cells."""
-
-    side: Positive = 3.0
-    """width of a column, and the unit of heights [m]"""
-    start: Real = 0.0
-    """left edge of the first column [m]"""
-
-    def cells(self) -> tuple[np.ndarray, np.ndarray]:
-        """Solid cells, the lowest row first, and the heights between rows [m]."""
-        raise NotImplementedError
-
-    def points(self) -> tuple[np.ndarray, np.ndarray]:
-        """Along the tops of what stands on the floor; x does not fall, and stays where there is a step."""
-        solid, level = self.cells()
-        top = level[np.where(solid.all(0), len(solid), solid.argmin(0))]
-        edges = self.start + self.side * np.arange(len(top) + 1)
-        return np.repeat(edges, 2)[1:-1], np.repeat(top, 2)
-
-    def _check_line(self) -> None:
-        """Any heights will do."""
-
-    def build(self, dtype: jnp.dtype | type = jnp.float32) -> Blocks:
-        solid, level = self.cells()
-        options: dict[str, Any] = {"friction": self.friction, "restitution": self.restitution, "dtype": dtype}
-        return Blocks.over_floor(solid, level, self.start, self.side, **options)
-
-
-Runs = Annotated[tuple[Annotated[Real, Field(ge=0)], ...], Field(min_length=1, max_length=MOST_COLUMNS)]
+Runs = Annotated[tuple[Real, ...], Field(min_length=1, max_length=MOST_COLUMNS)]
 
 
 def _read_runs(value: Any) -> Any:
-    """`1x20 2x9 3` as numbers: twenty times 1, nine times 2, once 3."""
+    """`3x20 6x9 4.5` as numbers: twenty times 3, nine times 6, once 4.5."""
     if not isinstance(value, str):
         return value
     found: list[float] = []
     for word in value.split():
         match = re.fullmatch(r"(\d+(?:\.\d+)?)(?:x(\d+))?", word)
         if not match:
-            raise ValueError(f"'{word}' is no run of columns: write a height, or height x number such as 2x9")
+            raise ValueError(f"'{word}' is no run of columns: write a height, or height x number such as 6x9")
         found += [float(match[1])] * int(match[2] or 1)
         if len(found) > MOST_COLUMNS:
             raise ValueError(f"more than {MOST_COLUMNS:,} columns")
     return tuple(found)
 
 
-class Columns(_BlockGround):
-    """Columns side by side: steps, walls, gaps, and a ceiling if there is one. The lowest height is the floor."""
+class BlockGround(AnyGround):
+    """Vertical steps, walls, gaps, overhangs and ceilings: `heights` of columns, or a `shape` drawn cell by cell."""
 
-    type: Literal["columns"] = "columns"
-    heights: Runs
-    """of the columns, in sides; also as text of runs: `1x20 2x9` is twenty columns of height 1 and nine of 2"""
+    type: Literal["blocks"] = "blocks"
+    heights: Runs | None = None
+    """of the columns [m], the lowest is the floor; also as text of runs: `3x20 6x9` is 3 m over twenty columns, then
+    6 m over nine"""
     ceiling: Runs | None = None
-    """height of what hangs above each column, in sides, likewise; none if absent"""
+    """height of what hangs above each column [m], likewise; none if absent"""
+    shape: tuple[str, ...] | None = None
+    """instead of heights: rows of square cells, the top row first: '#' is solid, '.' is empty; the floor is below the
+    lowest row, at height 0"""
+    width: Positive = 3.0
+    """of a column, and the side of a drawn cell [m]"""
+    start: Real = 0.0
+    """left edge of the first column [m]"""
 
-    @field_validator("heights", "ceiling", mode="before", json_schema_input_type=Runs | str)
+    @field_validator("heights", "ceiling", mode="before", json_schema_input_type=Runs | str | None)
     @classmethod
     def _runs(cls, value: Any) -> Any:
         return _read_runs(value)
 
-    @model_validator(mode="after")
-    def _open(self) -> Columns:
-        if self.ceiling is not None:
-            if len(self.ceiling) != len(self.heights):
-                raise ValueError(f"{len(self.ceiling)} heights of the ceiling given for {len(self.heights)} columns")
-            closed = [
-                place for place, (low, high) in enumerate(zip(self.heights, self.ceiling, strict=True)) if high <= low
-            ]
-            if closed:
-                raise ValueError(f"at column {closed[0] + 1} the ceiling is not above the ground")
-        return self
-
-    def cells(self) -> tuple[np.ndarray, np.ndarray]:
-        low = np.array(self.heights)
-        high = np.array(self.ceiling) if self.ceiling is not None else np.zeros(0)
-        # One more row, so that the highest ceiling has a thickness and the lowest ground a row above it.
-        level = np.unique(np.concatenate([low, high, [max(low.max(), high.max(initial=0)) + 1]]))
-        solid = level[1:, None] <= low
-        if self.ceiling is not None:
-            solid |= level[:-1, None] >= high
-        return solid, self.side * level
-
-
-class BlockDrawing(_BlockGround):
-    """Ground drawn cell by cell: anything, also overhangs and what hangs in the air."""
-
-    type: Literal["blocks"] = "blocks"
-    shape: Annotated[tuple[str, ...], Field(min_length=1)]
-    """rows of cells, the top row first: '#' is solid, '.' is empty; below the lowest row is the floor, at height 0"""
-
-    @field_validator("shape", mode="before", json_schema_input_type=tuple[str, ...] | str)
+    @field_validator("shape", mode="before", json_schema_input_type=tuple[str, ...] | str | None)
     @classmethod
     def _rows(cls, value: Any) -> Any:
         return tuple(value.strip("\n").split("\n")) if isinstance(value, str) else value
 
     @field_validator("shape")
     @classmethod
-    def _rectangular(cls, rows: tuple[str, ...]) -> tuple[str, ...]:
-        width = max(map(len, rows))
+    def _rectangular(cls, rows: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if rows is None:
+            return None
+        width = max(map(len, rows), default=0)
         wrong = sorted({symbol for row in rows for symbol in row} - set("#. "))
         if wrong:
             raise ValueError(f"'{wrong[0]}' means nothing here: '#' is solid, '.' is empty")
-        if width == 0 or width > MOST_COLUMNS:
+        if not 0 < width <= MOST_COLUMNS:
             raise ValueError(f"rows need from 1 to {MOST_COLUMNS:,} cells; the longest has {width}")
         return tuple(row.replace(" ", ".").ljust(width, ".") for row in rows)
 
+    @model_validator(mode="after")
+    def _one_way(self) -> BlockGround:
+        if (self.heights is None) == (self.shape is None):
+            raise ValueError("give either `heights` of columns or a `shape` drawn cell by cell")
+        if self.ceiling is not None:
+            if self.heights is None or len(self.ceiling) != len(self.heights):
+                raise ValueError("a ceiling needs `heights`, and as many numbers")
+            pairs = zip(self.heights, self.ceiling, strict=True)
+            closed = [place for place, (low, high) in enumerate(pairs) if high <= low]
+            if closed:
+                raise ValueError(f"at column {closed[0] + 1} the ceiling is not above the ground")
+        return self
+
     def cells(self) -> tuple[np.ndarray, np.ndarray]:
-        solid = np.array([[symbol == "#" for symbol in row] for row in reversed(self.shape)])
-        return solid, self.side * np.arange(len(solid) + 1.0)
+        """Solid cells, the lowest row first, and the heights between rows [m]."""
+        if self.shape is not None:
+            solid = np.array([[symbol == "#" for symbol in row] for row in reversed(self.shape)])
+            return solid, self.width * np.arange(len(solid) + 1.0)
+        low = np.array(self.heights)
+        high = np.array(self.ceiling) if self.ceiling is not None else np.zeros(0)
+        # One more row, so that the highest ceiling has a thickness and the lowest ground a row above it.
+        highest = float(max(low.max(), high.max(initial=-np.inf)))
+        level = np.unique(np.concatenate([low, high, [highest + self.width]]))
+        solid = level[1:, None] <= low
+        if self.ceiling is not None:
+            solid |= level[:-1, None] >= high
+        return solid, level
+
+    def points(self) -> tuple[np.ndarray, np.ndarray]:
+        """Along the tops of what stands on the floor; x does not fall, and stays where there is a step."""
+        solid, level = self.cells()
+        top = level[_standing(solid)]
+        edges = self.start + self.width * np.arange(len(top) + 1)
+        return np.repeat(edges, 2)[1:-1], np.repeat(top, 2)
+
+    def _check_line(self) -> None:
+        """Any heights will do; what is given may still be wrong."""
+
+    def build(self, dtype: jnp.dtype | type = jnp.float32) -> Blocks:
+        solid, level = self.cells()
+        options: dict[str, Any] = {"friction": self.friction, "restitution": self.restitution, "dtype": dtype}
+        return Blocks.over_floor(solid, level, self.start, self.width, **options)
+
+
+def _standing(solid: np.ndarray) -> np.ndarray:
+    """Rows that stand on the floor, in every column."""
+    return np.where(solid.all(0), len(solid), solid.argmin(0))
 
 
 def highest_of_blocks(blocks: Blocks, left: Array, right: Array) -> Array:
