@@ -100,7 +100,7 @@ def advance_coupled(
         states, others, seen = carry
         robots = met(models, states)
         listed = {
-            name: occupant.listed(others[name], robots) if hasattr(occupant, "listed") else others[name]
+            name: occupant.listed(environment, others[name], robots) if hasattr(occupant, "listed") else others[name]
             for name, occupant in occupants.items()
         }
         return jax.lax.fori_loop(0, between, step, (states, listed, seen))

@@ -1,8 +1,8 @@
 """Rigid convex bodies and the points that meet them.
 
 A body with flat faces is its corners and the half-spaces behind its faces; a round one is its centre and a radius. All
-bodies of a world share the numbers of corners and faces: what is too many has no extent. Arrays in the world's frame are
-those of vsr.physics.collision.rows.
+bodies of a world share the numbers of corners and faces: what is too many has no extent. Arrays in the world's frame
+are those of vsr.physics.collision.rows.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Placed(NamedTuple):
 
 
 def place(shapes: Shapes, position: Array, rotation: Array) -> Placed:
-    """position: of the centres [m], (s, dimension); rotation: from own axes to the world's, (s, dimension, dimension)."""
+    """Shapes at places [m], (s, dimension), turned from their own axes to the world's, (s, dimension, dimension)."""
     turn = jnp.moveaxis(rotation, 0, 2)[:, :, :, None]  # (dimension, dimension, s, 1)
 
     def turned(vectors: Array) -> Array:

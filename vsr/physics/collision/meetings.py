@@ -11,16 +11,17 @@ from jax import Array
 
 from vsr.compute.materialize import materialize
 from vsr.compute.vector import split
-from vsr.environment.surfaces import Surface, combined_friction, combined_restitution, ground
+from vsr.environment.surfaces import combined_friction, combined_restitution, ground
+from vsr.physics.collision.blocks import points_in_blocks
 from vsr.physics.collision.convex import Placed, points_in
 from vsr.physics.collision.lattices import Lattice
 from vsr.physics.collision.near import NearPairs
 from vsr.physics.collision.pairs import Manifold, flat_pairs, round_pairs
 from vsr.physics.collision.rows import beside, largest, look_up
-from vsr.physics.collision.sides import Bodies, Held, Nodes, Rows, Table
+from vsr.physics.collision.sides import Bodies, Held, Nodes, OnNodes, Rows, Table
 from vsr.physics.collision.solver import Contact
 from vsr.physics.collision.voxels import point_in_voxel, weights_at
-from vsr.terrain import HeightField, Terrain
+from vsr.terrain import Blocks, HeightField, Terrain
 
 
 def vertices_in_bodies(
@@ -58,7 +59,9 @@ class _InVoxels(NamedTuple):
 
     def among(self, vertices: int) -> Array:
         """Weights as rows over all vertices, (m, p)."""
-        return sum(_one_hot(index, vertices) * weight[:, None] for index, weight in zip(self.index, self.weight, strict=True))
+        return sum(
+            _one_hot(index, vertices) * weight[:, None] for index, weight in zip(self.index, self.weight, strict=True)
+        )
 
 
 def _one_hot(index: Array, count: int) -> Array:
@@ -109,16 +112,114 @@ def _corners(placed: Placed, chosen: np.ndarray) -> tuple[Array, np.ndarray]:
 
 def vertices_in_voxels(nodes: Nodes, lattice: Lattice, pairs: NearPairs) -> Contact:
     """Vertices in voxels of other robots or of their own, as far as they are listed."""
-    point = look_up(nodes.position, pairs.node, 1)
+    point = look_up(nodes.position, pairs.point, 1)
     found = _in_voxels(point, nodes, lattice, pairs.cell, pairs.counts)
-    own = _one_hot(pairs.node, nodes.count)
+    own = _one_hot(pairs.point, nodes.count)
     return Contact(
         normal=found.normal,
         depth=found.depth,
         touches=found.touches,
-        friction=combined_friction(look_up(nodes.friction, pairs.node), found.of(nodes.friction)),
-        restitution=combined_restitution(look_up(nodes.restitution, pairs.node), found.of(nodes.restitution)),
+        friction=combined_friction(look_up(nodes.friction, pairs.point), found.of(nodes.friction)),
+        restitution=combined_restitution(look_up(nodes.restitution, pairs.point), found.of(nodes.restitution)),
         sides=Rows(nodes, None, weight=own - found.among(nodes.count)),
+    )
+
+
+def corners_of_ground_in_voxels(
+    nodes: Nodes, lattice: Lattice, corner: Array, terrain: Terrain, pairs: NearPairs
+) -> Contact:
+    """Convex corners of the ground (first), (dimension, q), in voxels, as far as they are listed."""
+    found = _in_voxels(look_up(corner, pairs.point, 1), nodes, lattice, pairs.cell, pairs.counts)
+    return Contact(
+        normal=found.normal,
+        depth=found.depth,
+        touches=found.touches,
+        friction=combined_friction(terrain.friction, found.of(nodes.friction)),
+        restitution=combined_restitution(terrain.restitution, found.of(nodes.restitution)),
+        sides=Rows(nodes, None, weight=-found.among(nodes.count)),
+    )
+
+
+def vertices_in_blocks(nodes: Nodes, counts: Array, blocks: Blocks) -> Contact:
+    """Vertices of robots in solid cells of the ground; counts: True for vertices that can touch, (p,)."""
+    found = points_in_blocks(blocks, nodes.position)
+    return Contact(
+        normal=found.normal,
+        depth=found.depth,
+        touches=found.is_inside & counts,
+        friction=combined_friction(nodes.friction, blocks.friction),
+        restitution=combined_restitution(nodes.restitution, blocks.restitution),
+        sides=OnNodes(nodes),
+    )
+
+
+def bodies_in_blocks(
+    nodes: Nodes, bodies: Bodies, placed: Placed, blocks: Blocks, free: np.ndarray, rounds: tuple[bool, ...]
+) -> dict[str, Contact]:
+    """Corners of rigid bodies, outermost places of round ones, in solid cells, by list; free: those that move."""
+    is_round = np.array(rounds)[free]
+    found = {}
+    if not is_round.all():
+        point, number = _corners(placed, free[~is_round])
+        found["flat in blocks"] = _body_in_blocks(nodes, bodies, placed, blocks, point, number)
+    if is_round.any():
+        dimension = placed.center.shape[0]
+        ways = np.zeros((dimension, 4))
+        ways[0, :2], ways[-1, 2:] = (-1, 1), (-1, 1)
+        number = np.repeat(free[is_round], 4)
+        center = placed.center[:, number]
+        way = beside(np.tile(ways, (1, int(is_round.sum()))), center, 2)
+        point = center + placed.radius[number] * way
+        found["round in blocks"] = _body_in_blocks(nodes, bodies, placed, blocks, point, number)
+    return found
+
+
+def _body_in_blocks(
+    nodes: Nodes, bodies: Bodies, placed: Placed, blocks: Blocks, point: Array, number: np.ndarray
+) -> Contact:
+    found = points_in_blocks(blocks, point)
+    return Contact(
+        normal=found.normal,
+        depth=found.depth,
+        touches=found.is_inside,
+        friction=combined_friction(bodies.friction[number], blocks.friction),
+        restitution=combined_restitution(bodies.restitution[number], blocks.restitution),
+        sides=Rows(nodes, bodies, None, Held(point - placed.center[:, number], tuple(number.tolist()))),
+    )
+
+
+def corners_of_ground_in_bodies(
+    nodes: Nodes,
+    bodies: Bodies,
+    placed: Placed,
+    corners: tuple[Array, Array],
+    terrain: Terrain,
+    free: np.ndarray,
+    rounds: tuple[bool, ...],
+) -> Contact:
+    """The two convex corners of the ground that are deepest in each rigid body; corners: see `ground_corners`."""
+    place, exists = corners
+    met = points_in(placed.of(free), tuple(np.array(rounds)[free].tolist()), place)
+    depth = jnp.where(exists, -met.distance, -jnp.inf)
+    first = largest(depth, 1)
+    again = jnp.where(_one_hot(first[1], depth.shape[1]), -jnp.inf, depth)
+    found = (first, largest(again, 1))
+    number = np.tile(free, 2)
+
+    def at(values: Array) -> Array:
+        """Of (dimension, s, q) those of both, (dimension, 2 s)."""
+        picked = [jnp.take_along_axis(values, index[None, :, None], 2)[:, :, 0] for _, index in found]
+        return jnp.concatenate(picked, 1)
+
+    deepest = jnp.concatenate([value for value, _ in found])
+    touches = deepest > 0
+    return Contact(
+        normal=-at(met.normal),
+        depth=jnp.where(touches, deepest, 0),
+        touches=touches,
+        friction=combined_friction(bodies.friction[number], terrain.friction),
+        restitution=combined_restitution(bodies.restitution[number], terrain.restitution),
+        sides=Rows(nodes, bodies, None, Held(at(met.lever), tuple(number.tolist()))),
     )
 
 
@@ -133,23 +234,25 @@ def moving_pairs(rounds: tuple[bool, ...], fixed: tuple[bool, ...]) -> tuple[np.
 
 def bodies_meet(
     nodes: Nodes, bodies: Bodies, placed: Placed, rounds: tuple[bool, ...], fixed: tuple[bool, ...]
-) -> list[Contact]:
-    """Rigid bodies against each other."""
+) -> dict[str, Contact]:
+    """Rigid bodies against each other, by list."""
     flat, mixed = moving_pairs(rounds, fixed)
-    found = []
+    found = {}
     if len(flat):
         manifold = flat_pairs(placed.of(flat[:, 0]), placed.of(flat[:, 1]))
-        found.append(_between(nodes, bodies, placed, flat, manifold))
+        found["flat pairs"] = _between(nodes, bodies, placed, flat, manifold)
     if len(mixed):
         manifold = round_pairs(placed.of(mixed[:, 0]), placed.of(mixed[:, 1]), np.array(rounds)[mixed[:, 1]])
-        found.append(_between(nodes, bodies, placed, mixed, manifold))
+        found["round pairs"] = _between(nodes, bodies, placed, mixed, manifold)
     return found
 
 
 def _between(nodes: Nodes, bodies: Bodies, placed: Placed, pair: np.ndarray, manifold: Manifold) -> Contact:
     places, count, *further = manifold.depth.shape
     first, second = (np.tile(pair[:, side], places) for side in (0, 1))
-    point, normal = (part.reshape(part.shape[0], places * count, *further) for part in (manifold.point, manifold.normal))
+    point, normal = (
+        part.reshape(part.shape[0], places * count, *further) for part in (manifold.point, manifold.normal)
+    )
     sides = (Held(point - placed.center[:, number], tuple(number.tolist())) for number in (first, second))
     return Contact(
         normal=normal,
@@ -165,7 +268,7 @@ def bodies_on_ground(
     nodes: Nodes,
     bodies: Bodies,
     placed: Placed,
-    terrain: Terrain | HeightField | None,
+    terrain: Terrain | HeightField,
     free: np.ndarray,
     rounds: tuple[bool, ...],
 ) -> Contact:
@@ -173,11 +276,7 @@ def bodies_on_ground(
     point, number = _corners(placed, free)
     once = ~np.array(rounds)[number] | np.tile(np.arange(placed.corner.shape[2]) == 0, len(free))
     radius = placed.radius[number]
-    if terrain is None:
-        up = jnp.zeros_like(point).at[-1].set(1)
-        met = Surface(jnp.full_like(point[0], jnp.inf), split(up, 0), radius, radius)
-    else:
-        met = ground(terrain, split(point, 0))
+    met = ground(terrain, split(point, 0))
     distance = met.height - radius
     normal = jnp.stack([jnp.broadcast_to(part, distance.shape) for part in met.normal])
     lever = point - radius * normal - placed.center[:, number]

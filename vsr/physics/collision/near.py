@@ -1,6 +1,6 @@
 """Which vertices are near which voxels: a list of fixed length, made anew every few substeps.
 
-A pair is listed if the vertex is within a skin of the box around the voxel, whose corners are along the axes. What finds
+A pair is listed if the vertex is within a skin of the box around the voxel, whose sides are along the axes. What finds
 no place is counted, and the count fails the simulation (vsr.physics.failure.Failure.crowded).
 """
 
@@ -15,19 +15,20 @@ from jax import Array
 
 from vsr.physics.collision.lattices import Lattice
 from vsr.physics.collision.rows import beside, look_up
-from vsr.physics.collision.sides import Nodes
 
 SKIN = 0.15
 """How far from a voxel's box vertices are listed, in sides of voxels."""
 LEAST_PLACES = 16
 """Even the smallest bodies have so many places for pairs."""
+CORNER_PLACES = 24
+"""For corners of the ground that are near voxels."""
 
 
 class NearPairs(NamedTuple):
     """Vertices and voxels that may touch; m places."""
 
-    node: Array
-    """number of the vertex, (m,)"""
+    point: Array
+    """number of the vertex, or of a corner of the ground, (m,)"""
     cell: Array
     """number of the voxel, (m,)"""
     counts: Array
@@ -58,7 +59,9 @@ def may_touch(lattices: tuple[Lattice, ...], with_itself: bool) -> np.ndarray | 
         for column, other in enumerate(lattices):
             cells = other.present.shape
             if row == column:
-                line.append(~_corners_of(cells, vertices) if with_itself else np.zeros((vertices, math.prod(cells)), bool))
+                line.append(
+                    ~_corners_of(cells, vertices) if with_itself else np.zeros((vertices, math.prod(cells)), bool)
+                )
             else:
                 line.append(np.ones((vertices, math.prod(cells)), bool))
         blocks.append(np.concatenate(line, 1))
@@ -74,11 +77,19 @@ def _corners_of(cells: tuple[int, ...], vertices: int) -> np.ndarray:
     return np.tile(corner, (vertices // corner.shape[0], 1))
 
 
-def list_pairs(nodes: Nodes, lattice: Lattice, allowed: Array, before: NearPairs) -> NearPairs:
-    """Pairs that are near now; allowed: True for those that may touch, (p, c)."""
-    low, high = boxes(nodes.position, lattice, SKIN * lattice.side)
-    near = (lattice.at_surface & nodes.exists)[:, None] & lattice.present & allowed
-    for axis, place in enumerate(nodes.position):
+def list_pairs(
+    point: Array, counts: Array, position: Array, lattice: Lattice, allowed: Array | None, before: NearPairs
+) -> NearPairs:
+    """Points and voxels that are near now.
+
+    point: [m], (dimension, p); counts: True for those that count, (p,); position: of all vertices [m]; allowed: True
+    for pairs that may touch, (p, c); None if all may.
+    """
+    low, high = boxes(position, lattice, SKIN * lattice.side)
+    near = counts[:, None] & lattice.present
+    if allowed is not None:
+        near &= allowed
+    for axis, place in enumerate(point):
         near &= (place[:, None] > low[axis]) & (place[:, None] < high[axis])
     return _compressed(near, before)
 
@@ -91,7 +102,7 @@ def boxes(position: Array, lattice: Lattice, skin: Array) -> tuple[Array, Array]
 
 def _compressed(near: Array, before: NearPairs) -> NearPairs:
     """The first pairs of a table (p, c), as many as there are places for."""
-    places, cells = before.node.shape[0], near.shape[1]
+    places, cells = before.point.shape[0], near.shape[1]
     count = jnp.cumsum(near.reshape(-1, *near.shape[2:]).astype(jnp.int32), 0)
     wanted = beside(np.arange(1, places + 1, dtype=np.int32), count, 1)
     # The first place at which so many were counted, by halving.

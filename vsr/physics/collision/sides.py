@@ -19,6 +19,10 @@ from jax import Array
 from vsr.compute.materialize import materialize
 from vsr.physics.collision.rows import beside, carried, dot, moment, summed
 
+BOLDNESS = 1.25
+"""By which contacts that share a rigid body go farther than is safe if all of them pushed one way; below 2 they still
+settle, and sooner, because moving and turning are different ways."""
+
 
 class Nodes(NamedTuple):
     """Vertices of the voxels of all robots, one after the other; p of them."""
@@ -48,7 +52,9 @@ class Nodes(NamedTuple):
         direction: (dimension, m, p), or what broadcasts to it.
         """
         if self.lever is None or self.inverse_inertia is None:
-            return jnp.broadcast_to(self.inverse_mass, jnp.broadcast_shapes(direction.shape[1:], self.inverse_mass.shape))
+            return jnp.broadcast_to(
+                self.inverse_mass, jnp.broadcast_shapes(direction.shape[1:], self.inverse_mass.shape)
+            )
         return self.inverse_mass + self.inverse_inertia * moment(self.lever[:, None], direction)[0] ** 2
 
     def gained(self, impulse: Array) -> Array:
@@ -142,6 +148,23 @@ class Table:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
+class OnNodes:
+    """Every vertex (first) against what never moves, (p,)."""
+
+    nodes: Nodes
+
+    def parting(self, now: Speeds) -> Array:
+        return now.nodes
+
+    def yields(self, touches: Array, direction: Array) -> Array:
+        return self.nodes.readiness(direction[:, None])[0]
+
+    def pushed(self, now: Speeds, impulse: Array) -> Speeds:
+        return push_nodes(self.nodes, now, impulse)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
 class Held:
     """Rigid bodies at contacts, m of them, one each."""
 
@@ -209,8 +232,9 @@ class Rows:
         for held, _ in self._held:
             assert self.bodies is not None
             share = summed(held.of(self.bodies.count, touches) * touches, 1)[held.number]
+            share = jnp.where(share > 1, share / BOLDNESS, 1)
             ready = self.bodies.readiness_of(held.number, held.lever, direction)
-            parts.append(held.counts(ready) * jnp.maximum(share, 1) * ready)
+            parts.append(held.counts(ready) * share * ready)
         return sum(parts[1:], parts[0])
 
     def pushed(self, now: Speeds, impulse: Array) -> Speeds:

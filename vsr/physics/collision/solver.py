@@ -11,6 +11,7 @@ Arrays are those of vsr.physics.collision.rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -67,9 +68,13 @@ def no_impulse(contact: Contact) -> Impulse:
 
 
 def solve(
-    now: Speeds, contacts: Sequence[Contact], start: Sequence[Impulse], iterations: int
+    now: Speeds, contacts: Sequence[Contact], start: Sequence[Impulse], iterations: int, passes: Sequence[int]
 ) -> tuple[Speeds, tuple[Impulse, ...]]:
-    """Speeds after contacts, and their impulses; start: impulses to begin with, those of the step before or none."""
+    """Speeds after contacts, and their impulses.
+
+    start: impulses to begin with, those of the step before or none; passes: how often each group is solved before the
+    next one, in each of the iterations.
+    """
     asked, impulses = [], []
     for contact, impulse in zip(contacts, start, strict=True):
         asked.append(_ask(contact, now))
@@ -83,16 +88,22 @@ def solve(
     def improve(state: tuple[Speeds, tuple[Impulse, ...]]) -> tuple[Speeds, tuple[Impulse, ...]]:
         now, impulses = state
         better = []
-        for contact, wanted, impulse in zip(contacts, asked, impulses, strict=True):
-            parting = materialize(now.nodes, contact.sides.parting(now))
-            after = _answered(contact, wanted, impulse, parting)
-            change = (after.press - impulse.press) * contact.normal + (after.drag - impulse.drag)
-            after, change = materialize(now.nodes, (after, change))
-            now = contact.sides.pushed(now, change)
+        for contact, wanted, impulse, often in zip(contacts, asked, impulses, passes, strict=True):
+            now, after = iterate(often, partial(_pass, contact, wanted), (now, impulse))
             better.append(after)
         return now, tuple(better)
 
     return iterate(iterations, improve, (now, tuple(impulses)))
+
+
+def _pass(contact: Contact, asked: _Asked, state: tuple[Speeds, Impulse]) -> tuple[Speeds, Impulse]:
+    """One group solved once."""
+    now, impulse = state
+    parting = materialize(now.nodes, contact.sides.parting(now))
+    after = _answered(contact, asked, impulse, parting)
+    change = (after.press - impulse.press) * contact.normal + (after.drag - impulse.drag)
+    after, change = materialize(now.nodes, (after, change))
+    return contact.sides.pushed(now, change), after
 
 
 def _ask(contact: Contact, now: Speeds) -> _Asked:
