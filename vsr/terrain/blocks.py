@@ -70,6 +70,7 @@ class Blocks(Terrain):
             restitution=restitution,
             dtype=dtype,
         )
+        parts: dict[str, Any] = {part.name: getattr(floor, part.name) for part in fields(Terrain)}
         numbers = {
             "start": start,
             "width": width,
@@ -78,7 +79,7 @@ class Blocks(Terrain):
             "corner": convex_corners(solid, level, start, width),
         }
         return Blocks(
-            **{part.name: getattr(floor, part.name) for part in fields(Terrain)},
+            **parts,
             **{name: jnp.asarray(value, dtype) for name, value in numbers.items()},
             solid=jnp.asarray(solid),
             leads_out=jnp.asarray(_outward(solid)),

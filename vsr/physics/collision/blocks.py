@@ -32,7 +32,9 @@ def points_in_blocks(blocks: Blocks, point: Array) -> InBlocks:
     column = jnp.floor((x - blocks.start) / blocks.width)
     # A failed robot may be anywhere, even nowhere: NaN must not become an index.
     column = jnp.where(jnp.isfinite(column), jnp.clip(column, 0, columns - 1), 0).astype(jnp.int32)
-    row = sum((up >= blocks.level[number]).astype(jnp.int32) for number in range(1, rows))
+    row = jnp.zeros(up.shape, jnp.int32)
+    for number in range(1, rows):
+        row = row + (up >= blocks.level[number])
     over = (up >= blocks.level[0]) & (up < blocks.level[rows])
     place = row * columns + column
     further = blocks.solid.shape[2:]

@@ -67,7 +67,7 @@ class Placed(NamedTuple):
 
     def of(self, number: np.ndarray) -> Placed:
         """Some of them, by numbers known before tracing."""
-        axes = Placed(1, 1, 1, 0, 1, 1, 0)
+        axes = (1, 1, 1, 0, 1, 1, 0)
         return Placed(*(jnp.take(part, number, axis) for part, axis in zip(self, axes, strict=True)))
 
 

@@ -59,9 +59,10 @@ class _InVoxels(NamedTuple):
 
     def among(self, vertices: int) -> Array:
         """Weights as rows over all vertices, (m, p)."""
-        return sum(
+        rows: list[Array] = [
             _one_hot(index, vertices) * weight[:, None] for index, weight in zip(self.index, self.weight, strict=True)
-        )
+        ]
+        return sum(rows[1:], rows[0])
 
 
 def _one_hot(index: Array, count: int) -> Array:
@@ -303,5 +304,14 @@ def together(contacts: Sequence[Contact]) -> Contact:
         full = [jnp.broadcast_to(part, (*part.shape[: axis + 1], *widest)) for part in parts]
         return jnp.concatenate(full, axis)
 
-    numbers = (joined([contact[place] for contact in contacts], 0) for place in range(1, 5))
-    return Contact(joined(normals, 1), *numbers, Rows(rows[0].nodes, rows[0].bodies, None, *held))
+    def numbers(name: str) -> Array:
+        return joined([getattr(contact, name) for contact in contacts], 0)
+
+    return Contact(
+        normal=joined(normals, 1),
+        depth=numbers("depth"),
+        touches=numbers("touches"),
+        friction=numbers("friction"),
+        restitution=numbers("restitution"),
+        sides=Rows(rows[0].nodes, rows[0].bodies, None, *held),
+    )

@@ -39,7 +39,7 @@ from vsr.physics.collision.rows import beside, widened
 from vsr.physics.collision.sides import Nodes, Speeds
 from vsr.physics.collision.solver import Contact, Impulse, no_impulse, solve
 from vsr.physics.objects.solids import Solids, SolidState, moved
-from vsr.terrain import Blocks, HeightField
+from vsr.terrain import Blocks, HeightField, Terrain
 
 ITERATIONS = 3
 """Of all contacts with rigid bodies and blocks in a step."""
@@ -199,7 +199,7 @@ def _with_voxels(environment: Environment, lists: Lists, lattice: Lattice, nodes
     if pairs is not None:
         now = _if_near(pairs, partial(vertices_in_voxels, nodes, lattice), now)
     corners = ground_corners(terrain, nodes.position.shape[0])
-    if lists.corners is not None and corners is not None:
+    if lists.corners is not None and corners is not None and isinstance(terrain, Terrain):
         found = partial(corners_of_ground_in_voxels, nodes, lattice, corners[0], terrain)
         now = _if_near(lists.corners, found, now)
     return now
