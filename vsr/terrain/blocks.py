@@ -71,19 +71,14 @@ class Blocks(Terrain):
             dtype=dtype,
         )
         parts: dict[str, Any] = {part.name: getattr(floor, part.name) for part in fields(Terrain)}
-        numbers = {
-            "start": start,
-            "width": width,
-            "level": level,
-            "top": level[_standing(solid)],
-            "corner": convex_corners(solid, level, start, width),
+        parts |= {
+            "start": jnp.asarray(start, dtype),
+            "width": jnp.asarray(width, dtype),
+            "level": jnp.asarray(level, dtype),
+            "top": jnp.asarray(level[_standing(solid)], dtype),
+            "corner": jnp.asarray(convex_corners(solid, level, start, width), dtype),
         }
-        return Blocks(
-            **parts,
-            **{name: jnp.asarray(value, dtype) for name, value in numbers.items()},
-            solid=jnp.asarray(solid),
-            leads_out=jnp.asarray(_outward(solid)),
-        )
+        return Blocks(**parts, solid=jnp.asarray(solid), leads_out=jnp.asarray(_outward(solid)))
 
 
 def _outward(solid: np.ndarray) -> np.ndarray:
