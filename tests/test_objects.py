@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 from things import (
-    SUBSTEP,
     body_of,
     box,
     deepest,
@@ -31,7 +30,7 @@ from vsr.world import failure, motion_of
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 SLOPE = np.radians(20.0)
 GRAVITY = 9.8
-FAR_ROBOT = {"bodies": (Body(shape=("a",)),), "places": ((1000.0, 0.0),)}
+FAR_ROBOT = {"bodies": (Body(shape=("a",)),), "at": ((1000.0, 0.0),)}
 
 
 def on_slope(name, x, friction, shape):
@@ -91,7 +90,7 @@ def folding(kind, fast=12.0, **options):
     """Two arms of a body, one of which swings against the other in free space."""
     shape = [["aaaa"], ["a..."], ["aaaa"]] if kind == "3-D" else ("aaaaa", "a....", "aaaaa")
     body = body_of(kind, shape)
-    world, state = world_with(bodies=(body,), places=((0.0,) * body.dimension,), **options)
+    world, state = world_with(bodies=(body,), at=((0.0,) * body.dimension,), **options)
     robot, model = state.robots[0], world.robots[0]
     upper = (robot.position[..., -1] > 5) & (model.inverse_mass > 0)
     swing = jnp.where(upper, -fast, 0.0) * robot.position[..., 0] / 15
@@ -103,7 +102,7 @@ def folding(kind, fast=12.0, **options):
     "kind", ["squares", pytest.param("points", marks=pytest.mark.slow), pytest.param("3-D", marks=pytest.mark.slow)]
 )
 def test_a_folded_body_does_not_pass_through_itself(kind):
-    fast = 30.0 if kind == "3-D" else 12.0
+    fast = 40.0 if kind == "3-D" else 12.0
     depths = {}
     for own in (True, False):
         world, state = folding(kind, fast, self_contact=own)
@@ -170,7 +169,7 @@ def test_a_wall_stops_a_robot_and_a_spike_does_not_pass_between_its_masses():
     body = Body(shape=("aa", "aa"))
     world, state = world_with(
         bodies=(body, body),
-        places=((-14.0, 0.1), (32.4, 5.5)),
+        at=((-4.0, 0.1), (32.4, 5.5)),
         terrain=ground.build(),
         gravity=GRAVITY,
         ground_corners=True,
@@ -181,7 +180,7 @@ def test_a_wall_stops_a_robot_and_a_spike_does_not_pass_between_its_masses():
     for _ in range(20):
         state = move(state)
         right = max(right, float(engine_of(world.robots[0]).bounding_box(world.robots[0], state.robots[0])[1][0]))
-    assert 3.9 < right < 4.1  # the wall's left side is at 4 m
+    assert 3.9 < right < 4.3  # the wall's left side is at 4 m
     low, high = engine_of(world.robots[1]).bounding_box(world.robots[1], state.robots[1])
     assert int(failure(world, state)) == 0
     assert float(low[1]) > 3.0 or float(high[0]) < 35.3 or float(low[0]) > 35.7
@@ -231,7 +230,7 @@ def test_robots_touch_each_other():
     """Two robots that fly into each other do not pass through each other, and keep their momentum."""
     body = body_of("points", ("aa", "aa"))
     other = body_of("squares", ("aa", "aa"))
-    world, state = world_with(bodies=(body, other), places=((0.0, 0.0), (7.0, 1.7)))
+    world, state = world_with(bodies=(body, other), at=((0.0, 0.0), (7.0, 1.7)))
     thrown = replace(state.robots[0], velocity=state.robots[0].velocity + jnp.array([8.0, 0.0]))
     state = replace(state, robots=(thrown, state.robots[1]))
     before, move, worst = momenta(world, state), mover(world, 0.05), 0.0
@@ -286,7 +285,7 @@ def space():
             position=(600.0, 0.0, 5.2),
         ),
     ]
-    robot = {"bodies": (Body(shape=[["a"]]),), "places": ((1000.0, 0.0, 0.0),)}
+    robot = {"bodies": (Body(shape=[["a"]]),), "at": ((1000.0, 0.0, 0.0),)}
     world, state = world_with(things, terrain=Flat().build(), gravity=GRAVITY, **robot)
     return world, state, mover(world, 1.0)(state)
 
@@ -305,24 +304,41 @@ def test_things_in_3d(space):
         moved = (place_of(world, last, name) - place_of(world, first, name)) @ way
         assert moved == pytest.approx(0.5 * GRAVITY * pull, rel=1e-2), name
     speeds = [float(velocity_of(world, last, name)[0]) for name in ("light", "heavy")]
-    assert speeds == pytest.approx([-2 / 7, 12 / 7], abs=0.06)
+    assert speeds == pytest.approx([-2 / 7, 12 / 7], abs=0.02)
     assert float(place_of(world, last, "prism")[2]) == pytest.approx(3.5 + 0.7, abs=0.02)  # on its edge, across a rail
     assert int(failure(world, last)) == 0
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("speed", [10.0, 40.0])
-def test_nothing_tunnels(speed):
-    """A robot thrown at a fixed plate of half a metre comes back; at 40 m/s it moves 11 cm in a substep."""
+def test_a_box_as_wide_as_the_robot_is_pushed():
+    """All corners of one lie in the planes of the other's sides, which are no faces to be put out through."""
+    body = body_of("3-D", [["aa"], ["aa"]])
+    world, state = world_with(
+        [box("package", (9.5, 1.5, 3.0), (3.0, 3.0, 6.0), mass=8.0)], bodies=(body,), at=((0.0,) * 3,)
+    )
+    robot = state.robots[0]
+    state = replace(state, robots=(replace(robot, velocity=robot.velocity + jnp.array([5.0, 0.0, 0.0])),))
+    before = momenta(world, state)[0]
+    state = mover(world, 1.5)(state)
+    np.testing.assert_allclose(momenta(world, state)[0], before, atol=2e-5 * abs(before[0]))
+    assert float(velocity_of(world, state, "package")[0]) > 1.0
+    right = float(engine_of(world.robots[0]).bounding_box(world.robots[0], state.robots[0])[1][0])
+    assert right < place_of(world, state, "package")[0] - 1.5 + 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("speed", "thick"), [(10.0, 0.5), (20.0, 1.0)])
+def test_nothing_tunnels(speed, thick):
+    """A robot thrown at a fixed plate comes back: none of it gets beyond the plate's middle."""
     body = body_of("squares", ("aa", "aa"))
-    world, state = world_with([box("plate", (12.0, 3.0), (0.5, 20.0), fixed=True)], bodies=(body,))
+    world, state = world_with([box("plate", (12.0, 3.0), (thick, 20.0), fixed=True)], bodies=(body,))
     robot = state.robots[0]
     state = replace(state, robots=(replace(robot, velocity=robot.velocity + jnp.array([speed, 0.0])),))
     move, right = mover(world, 0.02), -np.inf
     for _ in range(40):
         state = move(state)
         right = max(right, float(engine_of(world.robots[0]).bounding_box(world.robots[0], state.robots[0])[1][0]))
-    assert right < 11.75 + speed * SUBSTEP + 0.3
+    assert right < 12.0
     assert int(failure(world, state)) == 0
 
 
@@ -334,7 +350,7 @@ def test_a_spike_of_a_line_passes_only_where_corners_do_not_count():
     for counts in (True, False):
         world, state = world_with(
             bodies=(Body(shape=("a",)),),
-            places=((18.5, 4.5),),
+            at=((18.5, 4.5),),
             terrain=ground,
             gravity=GRAVITY,
             ground_corners=counts,

@@ -8,7 +8,7 @@ from vsr.body import Body, Material
 from vsr.environment import Environment
 from vsr.inhabitants import rigid_things, soft_things
 from vsr.objects import Object
-from vsr.physics.collision.lattices import joined, lattice_of, nodes_of
+from vsr.physics.collision.lattices import joined, lattice_of, nodes_of, outward_of
 from vsr.physics.collision.near import may_touch
 from vsr.physics.collision.voxels import point_in_voxel
 from vsr.physics.contract import Met
@@ -31,7 +31,7 @@ def body_of(kind, shape):
     return Body(shape=shape, masses=masses, materials={"a": UNDAMPED[kind]})
 
 
-def world_with(things=(), bodies=(), places=((0.0, 0.0),), terrain=None, gravity=0.0, **options):
+def world_with(things=(), bodies=(), at=((0.0, 0.0),), terrain=None, gravity=0.0, **options):
     """Robots with their lowest left corners at places, and things."""
     dimension = bodies[0].dimension
     models = tuple(map(assemble_body, bodies))
@@ -39,7 +39,7 @@ def world_with(things=(), bodies=(), places=((0.0, 0.0),), terrain=None, gravity
     world = WorldModel(models, Environment(gravity=jnp.float32(gravity), terrain=terrain), {"objects": objects})
     robots = tuple(
         move_rigidly(model, engine_of(model).rest_state(model), shift=jnp.asarray(place, jnp.float32))
-        for model, place in zip(models, places, strict=True)
+        for model, place in zip(models, at, strict=True)
     )
     return world, world_state(world, robots, jax.random.key(0))
 
@@ -74,7 +74,8 @@ def deepest(models, states):
     lattices = tuple(map(lattice_of, robots))
     lattice, (nodes, _) = joined(lattices), nodes_of(robots)
     corner = nodes.position[:, lattice.places][:, :, None]
-    found = point_in_voxel(nodes.position[:, :, None], corner, lattice.leads_out[:, None])
+    outward = outward_of(nodes.position, lattice)[:, :, None]
+    found = point_in_voxel(nodes.position[:, :, None], corner, lattice.leads_out[:, None], outward, 0.06)
     counts = found.is_inside & lattice.present & nodes.exists[:, None] & may_touch(lattices, True)
     return float(jnp.where(counts, -found.distance, 0).max())
 

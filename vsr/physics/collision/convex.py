@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.physics.collision.rows import beside, dot, summed
+from vsr.physics.collision.rows import beside, dot, looks_along, summed
 
 FAR = 1e9
 """Distance behind a face that does not exist [m]."""
@@ -105,10 +105,21 @@ class Meeting(NamedTuple):
     """from the body's centre to the point [m], (dimension, s, p)"""
 
 
-def points_in(placed: Placed, round_ones: tuple[bool, ...], point: Array) -> Meeting:
-    """How points, (dimension, p), meet all bodies. The distance is exact inside; outside it is a lower bound."""
+def points_in(
+    placed: Placed,
+    round_ones: tuple[bool, ...],
+    point: Array,
+    outward: Array | None = None,
+    margin: Array | float = 0.0,
+) -> Meeting:
+    """How points, (dimension, p), meet all bodies. The distance is exact inside; outside it is a lower bound.
+
+    outward: out of the bodies that have the points, (dimension, p): faces that look the same way do not count, and are
+    crossed only beyond a margin [m]. None: all faces count.
+    """
     lever = point[:, None] - placed.center[:, :, None]
-    distance, normal = deepest_face(placed, point[:, None])
+    away = None if outward is None else outward[:, None]
+    distance, normal = deepest_face(placed, point[:, None], away, margin)
     if any(round_ones):
         away = jnp.sqrt(dot(lever, lever) + jnp.finfo(lever.dtype).tiny)
         is_round = beside(np.array(round_ones)[:, None], away, 2)
@@ -117,14 +128,24 @@ def points_in(placed: Placed, round_ones: tuple[bool, ...], point: Array) -> Mee
     return Meeting(distance, normal, lever)
 
 
-def deepest_face(placed: Placed, point: Array) -> tuple[Array, Array]:
-    """The greatest distance from any face and that face's normal; point: (dimension, s or 1, p)."""
-    normal = placed.normal[:, :, 0, None]
-    distance = dot(normal, point) - placed.offset[:, 0, None]
-    normal = jnp.broadcast_to(normal, (point.shape[0], *distance.shape))
-    for face in range(1, placed.offset.shape[1]):
+def deepest_face(
+    placed: Placed, point: Array, outward: Array | None = None, margin: Array | float = 0.0
+) -> tuple[Array, Array]:
+    """The greatest distance from any face and that face's normal; point, outward: (dimension, s or 1, p).
+
+    Faces that look the same way as outward count only if the point is beyond them by more than a margin [m].
+    """
+    distance = normal = None
+    for face in range(placed.offset.shape[1]):
         here = placed.normal[:, :, face, None]
         away = dot(here, point) - placed.offset[:, face, None]
-        normal = jnp.where(away > distance, here, normal)
-        distance = jnp.maximum(away, distance)
+        if outward is not None:
+            away = jnp.where(looks_along(here, outward) & (away < margin), -FAR, away)
+        if distance is None or normal is None:
+            distance, normal = away, jnp.broadcast_to(here, (point.shape[0], *away.shape))
+        else:
+            normal = jnp.where(away > distance, here, normal)
+            distance = jnp.maximum(away, distance)
+    assert distance is not None
+    assert normal is not None
     return distance, normal

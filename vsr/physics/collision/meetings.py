@@ -13,8 +13,8 @@ from vsr.compute.materialize import materialize
 from vsr.compute.vector import split
 from vsr.environment.surfaces import combined_friction, combined_restitution, ground
 from vsr.physics.collision.blocks import points_in_blocks
-from vsr.physics.collision.convex import Placed, points_in
-from vsr.physics.collision.lattices import Lattice
+from vsr.physics.collision.convex import FAR, Placed, points_in
+from vsr.physics.collision.lattices import Lattice, outward_of
 from vsr.physics.collision.near import NearPairs
 from vsr.physics.collision.pairs import Manifold, flat_pairs, round_pairs
 from vsr.physics.collision.rows import beside, largest, look_up
@@ -23,16 +23,21 @@ from vsr.physics.collision.solver import Contact
 from vsr.physics.collision.voxels import point_in_voxel, weights_at
 from vsr.terrain import Blocks, HeightField, Terrain
 
+MARGIN = 0.02
+"""By which a face that looks the same way as what touches it reaches beyond itself, in sides of voxels."""
+
 
 def vertices_in_bodies(
-    nodes: Nodes, counts: Array, bodies: Bodies, placed: Placed, rounds: tuple[bool, ...]
+    nodes: Nodes, lattice: Lattice, bodies: Bodies, placed: Placed, rounds: tuple[bool, ...]
 ) -> Contact:
-    """Vertices of robots in rigid bodies: a table of all pairs; counts: True for vertices that can touch, (p,)."""
-    met = points_in(placed, rounds, nodes.position)
+    """Vertices of robots in rigid bodies: a table of all pairs."""
+    outward = materialize(nodes.position, outward_of(nodes.position, lattice))
+    met = points_in(placed, rounds, nodes.position, outward, MARGIN * lattice.side.max(0))
+    inside = (met.distance < 0) & (met.distance > -FAR / 2)
     return Contact(
         normal=met.normal,
-        depth=-met.distance,
-        touches=(met.distance < 0) & counts,
+        depth=jnp.where(inside, -met.distance, 0),
+        touches=inside & lattice.at_surface & nodes.exists,
         friction=combined_friction(nodes.friction, bodies.friction[:, None]),
         restitution=combined_restitution(nodes.restitution, bodies.restitution[:, None]),
         sides=Table(nodes, bodies, met.lever),
@@ -70,11 +75,15 @@ def _one_hot(index: Array, count: int) -> Array:
     return index[:, None] == beside(np.arange(count)[None], index[:, None], 2)
 
 
-def _in_voxels(point: Array, nodes: Nodes, lattice: Lattice, cell: Array, may: Array) -> _InVoxels:
-    """cell: the voxel that each point may be in, (m,); may: whether it may at all, (m,)."""
+def _in_voxels(
+    point: Array, nodes: Nodes, lattice: Lattice, cell: Array, may: Array, outward: Array | None = None
+) -> _InVoxels:
+    """cell: the voxel that each point may be in, (m,); may: whether it may at all, (m,); outward: of what has the
+    point, (dimension, m)."""
     index = look_up(lattice.places, cell, 1)
     index, corner = materialize(point, (index, look_up(nodes.position, index, 1)))
-    found = point_in_voxel(point, corner, look_up(lattice.leads_out, cell, 1))
+    margin = MARGIN * look_up(lattice.side, cell)
+    found = point_in_voxel(point, corner, look_up(lattice.leads_out, cell, 1), outward, margin)
     touches = may & found.is_inside & look_up(lattice.present, cell)
     weight = weights_at(point, corner)
     # In the rows over all vertices each weight is used as often as there are vertices.
@@ -85,11 +94,14 @@ def corners_in_voxels(nodes: Nodes, lattice: Lattice, bodies: Bodies, placed: Pl
     """Corners of rigid bodies in voxels of robots, one voxel for each; flat: numbers of bodies that have corners."""
     point, number = _corners(placed, flat)
     everywhere = look_up(nodes.position, lattice.places, 1)[:, :, None]
-    point, everywhere = materialize(point, (point, everywhere))
-    inside = point_in_voxel(point[:, :, None], everywhere, lattice.leads_out[:, None])
+    outward = point - placed.center[:, number]
+    point, everywhere, outward = materialize(point, (point, everywhere, outward))
+    inside = point_in_voxel(
+        point[:, :, None], everywhere, lattice.leads_out[:, None], outward[:, :, None], MARGIN * lattice.side
+    )
     nearest = jnp.where(inside.is_inside & lattice.present, inside.distance, -jnp.inf)
     depth, cell = largest(materialize(point, nearest), 1)
-    found = _in_voxels(point, nodes, lattice, cell, depth > -jnp.inf)
+    found = _in_voxels(point, nodes, lattice, cell, depth > -jnp.inf, outward)
     return Contact(
         normal=found.normal,
         depth=found.depth,
@@ -100,7 +112,7 @@ def corners_in_voxels(nodes: Nodes, lattice: Lattice, bodies: Bodies, placed: Pl
             nodes,
             bodies,
             weight=-found.among(nodes.count),
-            first=Held(point - placed.center[:, number], tuple(number.tolist())),
+            first=Held(outward, tuple(number.tolist())),
         ),
     )
 
@@ -114,7 +126,8 @@ def _corners(placed: Placed, chosen: np.ndarray) -> tuple[Array, np.ndarray]:
 def vertices_in_voxels(nodes: Nodes, lattice: Lattice, pairs: NearPairs) -> Contact:
     """Vertices in voxels of other robots or of their own, as far as they are listed."""
     point = look_up(nodes.position, pairs.point, 1)
-    found = _in_voxels(point, nodes, lattice, pairs.cell, pairs.counts)
+    outward = look_up(outward_of(nodes.position, lattice), pairs.point, 1)
+    found = _in_voxels(point, nodes, lattice, pairs.cell, pairs.counts, outward)
     own = _one_hot(pairs.point, nodes.count)
     return Contact(
         normal=found.normal,

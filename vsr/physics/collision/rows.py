@@ -76,6 +76,15 @@ def unit(vector: Array) -> Array:
     return jnp.where(squared > 0, 1 / jnp.sqrt(jnp.where(squared > 0, squared, 1)), 0) * vector
 
 
+def looks_along(normal: Array, outward: Array) -> Array:
+    """Whether unit normals of faces lead the same way as a point's own surface does: they cannot press on each other.
+
+    A point of a body that lies flush with such a face is neither in it nor is it put out through it.
+    """
+    along = dot(normal, outward)
+    return (along > 0) & (along * along > 0.1 * dot(outward, outward))
+
+
 def beside(constant: np.ndarray, like: Array, axes: int) -> Array:
     """A table known before tracing, with as many further axes as an array has behind its own first ones."""
     return jnp.asarray(constant.reshape(*constant.shape, *(1,) * (like.ndim - axes)))

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.body.corners import corner_steps
-from vsr.physics.collision.rows import cross, dot
+from vsr.physics.collision.rows import cross, dot, looks_along
 
 NEWTON_STEPS = 3
 """Towards a point's place in a voxel; deformed as voxels are, the rest is below rounding."""
@@ -110,18 +110,29 @@ def face_planes(corner: Array) -> list[tuple[Array, Array]]:
     return planes
 
 
-def point_in_voxel(point: Array, corner: Array, leads_out: Array) -> Inside:
-    """Points (dimension, m) in voxels (dimension, corners, m); leads_out: True for such faces, (faces, m)."""
-    planes = face_planes(corner)
-    heights = [dot(point - middle, normal) for middle, normal in planes]
-    least = jnp.where(leads_out[0], heights[0], -jnp.inf)
-    nearest = jnp.broadcast_to(planes[0][1], (point.shape[0], *least.shape))
-    inside = heights[0] < 0
-    for number, height in enumerate(heights[1:], 1):
-        inside = inside & (height < 0)
-        counts = jnp.where(leads_out[number], height, -jnp.inf)
-        nearest = jnp.where(counts > least, planes[number][1], nearest)
-        least = jnp.maximum(counts, least)
+def point_in_voxel(
+    point: Array, corner: Array, leads_out: Array, outward: Array | None = None, margin: Array | float = 0.0
+) -> Inside:
+    """Points (dimension, m) in voxels (dimension, corners, m); leads_out: True for such faces, (faces, m).
+
+    outward: out of the body that has the point, (dimension, m): faces that look the same way do not count, and are
+    crossed only beyond a margin [m]. None: all faces count.
+    """
+    least = inside = nearest = None
+    for number, (middle, normal) in enumerate(face_planes(corner)):
+        height, counts, limit = dot(point - middle, normal), leads_out[number], 0.0
+        if outward is not None:
+            aside = counts & looks_along(normal, outward)
+            counts, limit = counts & ~aside, jnp.where(aside, margin, 0)
+        within, here = height < limit, jnp.where(counts, height, -jnp.inf)
+        if least is None or inside is None or nearest is None:
+            least, inside, nearest = here, within, jnp.broadcast_to(normal, (point.shape[0], *here.shape))
+        else:
+            inside, nearest = inside & within, jnp.where(here > least, normal, nearest)
+            least = jnp.maximum(here, least)
+    assert least is not None
+    assert inside is not None
+    assert nearest is not None
     found = jnp.isfinite(least)
     return Inside(jnp.where(found, least, 0), nearest, inside & found)
 
