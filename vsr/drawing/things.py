@@ -88,7 +88,7 @@ def _solids(solids: Solids, seen: ObjectsSeen) -> RecordedThings:
     return RecordedThings(
         face=_stacked(faces, len(place), shapes.dimension),
         ball=place[:, is_round],
-        spoke=turn[:, is_round, :, 0],
+        spoke=turn[..., 0][:, is_round],
         radius=radius,
         is_fixed=np.array(still, bool),
         ball_is_fixed=fixed[is_round],
