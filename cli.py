@@ -318,8 +318,11 @@ def refine(
 @click.argument("robot", metavar="ROBOT.yaml|NAME")
 @click.option("--json", "as_json", is_flag=True, help="Print the measures as JSON.")
 @click.option("--out", metavar="FILE.gif|.png", help="Draw the motion: a GIF, or a PNG strip of six moments.")
+@click.option(
+    "--held-out", type=click.IntRange(1, 1000), metavar="N", help="On N grounds that no generation saw (fresh_ground)."
+)
 @TRUST
-def simulate(robot: str, as_json: bool, out: str | None, trust: bool) -> None:
+def simulate(robot: str, as_json: bool, out: str | None, held_out: int | None, trust: bool) -> None:
     """Simulate one robot in its world and print how it did."""
     from vsr.experiments import simulate as work
     from vsr.experiments.console import busy
@@ -328,6 +331,11 @@ def simulate(robot: str, as_json: bool, out: str | None, trust: bool) -> None:
 
     prepare()
     keep_compiled_programs()
+    if held_out is not None:
+        from vsr.experiments.terminal import show_held_out
+
+        show_held_out(robot, held_out, as_json, out, trust)
+        return
     with busy("compiling and simulating"):
         scene, outcome = work.run(robot, out, run_plugins=trust)
     evolution = work.evolved(robot, outcome)
@@ -655,6 +663,20 @@ def reach(config: str, json_file: str | None, out: str | None, device: str | Non
     prepare(device)
     keep_compiled_programs()
     run(config, json_file, out, run_plugins=trust)
+
+
+@main.command()
+@click.argument("source", metavar="IN")
+@click.argument("out", metavar="OUT")
+@click.option("--masses", type=click.Choice(["evogym", "points"]), default="evogym", help="Of a robot from EvoGym.")
+@click.option("--task", default="Walker-v0", metavar="NAME", help="Of a robot from EvoGym.")
+def convert(source: str, out: str, masses: str, task: str) -> None:
+    """Convert a robot: EvoGym's .npz, VoxCad's .vxa or .vxd to .yaml, and .yaml to .npz."""
+    from vsr.experiments.convert.command import run
+
+    for one in run(source, out, masses, task):
+        click.echo(f"not carried over: {one}", err=True)
+    click.echo(f"written to {out}")
 
 
 @main.command(name="list")

@@ -11,6 +11,7 @@ from dataclasses import astuple
 from rich.markup import escape
 from rich.table import Table
 
+from vsr.experiments.config import UserError
 from vsr.experiments.console import console_for_tables, say, warn
 from vsr.experiments.files import without_nan
 from vsr.experiments.numbers import count, number, pressures, volume
@@ -59,6 +60,28 @@ def _show_chambers(chambers: Sequence[ChamberRange]) -> None:
         table.add_row(f"chamber {index}", pressures(*chamber.pressure), size)
     if chambers:
         console_for_tables().print(table)
+
+
+def show_held_out(file: str, grounds: int, as_json: bool, out: str | None, trust: bool) -> None:
+    """Measures on every ground of a held-out set, and their means."""
+    from vsr.experiments import held_out
+
+    if out is not None:
+        raise UserError(f"--out {out}: with --held-out nothing is drawn; leave one of them out")
+    console = console_for_tables()
+
+    def tell(text: str) -> None:
+        if not as_json:
+            say(text, console)
+
+    measures = held_out.run(file, grounds, tell, trust)
+    if as_json:
+        console.print_json(json.dumps(without_nan({name: values.tolist() for name, values in measures.items()})))
+        return
+    for name, values in measures.items():
+        sound = values[[math.isfinite(value) for value in values]]
+        mean = f"mean {sound.mean():.6g}" if len(sound) else "no ground without a failure"
+        tell(f"{name}: {mean}" + (f", {len(values) - len(sound)} failed" if len(sound) < len(values) else ""))
 
 
 def show_comparison(comparison: Comparison, as_json: bool) -> None:
