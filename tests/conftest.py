@@ -52,6 +52,9 @@ SLOWEST = (
     "world",
     "play",
     "sand_pictures",
+    "objects",
+    "named_tasks",
+    "own_tasks",
 )
 """Files of tests that take longest; they are run first, so that no worker is left with one at the end."""
 
