@@ -62,7 +62,7 @@ FLOORS = {
         ("runs",),
         ("plot", "evolve", "refine"),
         ("play", "notebook", "validate", "sweep", "bench", "train"),
-        ("simulate", "report", "watch", "reach"),
+        ("simulate", "report", "watch", "reach", "verify"),
         ("reproduce",),
         ("check", "catalogue"),
         ("torture",),
