@@ -315,6 +315,27 @@ def refine(
 
 
 @main.command()
+@click.argument("given", metavar="ROBOT.yaml|RUN...", nargs=-1, required=True)
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(0, 1),
+    default=0.01,
+    show_default=True,
+    metavar="SHARE",
+    help="How far from the score a measure may be; 0 for the same digits.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
+@DEVICE
+@TRUST
+def verify(given: tuple[str, ...], tolerance: float, as_json: bool, device: str | None, trust: bool) -> None:
+    """Replay best robots of runs and confirm the scores in their files; exit code 1 if one does not hold."""
+    from vsr.experiments.verify.command import VerifyOptions
+    from vsr.experiments.verify.command import verify as work
+
+    click.get_current_context().exit(work(VerifyOptions(given, tolerance, as_json, device, trust)))
+
+
+@main.command()
 @click.argument("robot", metavar="ROBOT.yaml|NAME")
 @click.option("--json", "as_json", is_flag=True, help="Print the measures as JSON.")
 @click.option("--out", metavar="FILE.gif|.png", help="Draw the motion: a GIF, or a PNG strip of six moments.")

@@ -64,7 +64,7 @@ FLOORS = {
         ("runs",),
         ("plot", "evolve", "refine"),
         ("play", "notebook", "validate", "sweep", "bench", "train"),
-        ("simulate", "report", "watch", "reach", "convert", "held_out"),
+        ("simulate", "report", "watch", "reach", "convert", "held_out", "verify"),
         ("reproduce",),
         ("check", "catalogue"),
         ("torture",),
