@@ -725,13 +725,15 @@ def schema(file: str, plugins: tuple[str, ...]) -> None:
 
 
 @main.command()
-@click.argument("suite", type=click.Choice(["2d", "3d", "sand", "fluid", "evolve", "growth", "all"]), default="all")
+@click.argument(
+    "suite", type=click.Choice(["2d", "3d", "sand", "fluid", "environments", "evolve", "growth", "all"]), default="all"
+)
 @click.option(
     "--scene",
     "scenes",
     metavar="NAME",
     multiple=True,
-    help="Time only this scene of 2d, 3d, sand or fluid; may be repeated.",
+    help="Time only this scene of 2d, 3d, sand, fluid or environments; may be repeated.",
 )
 @click.option(
     "--repeats", type=click.IntRange(min=1), default=3, help="Timed repetitions after a warm-up; 3 by default."
@@ -754,7 +756,7 @@ def bench(
     plot: str | None,
     device: str | None,
 ) -> None:
-    """Time fixed 2-D and 3-D scenes, sand, fluid, a generation with its search and starts, and how cost grows."""
+    """Time 2-D and 3-D scenes, sand, fluid, environments, a generation with its search and starts, how cost grows."""
     from vsr.experiments.bench.command import BenchOptions
     from vsr.experiments.bench.command import bench as work
 

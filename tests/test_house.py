@@ -26,6 +26,7 @@ FLOORS = {
         ("surroundings",),
         ("scene", "machines"),
         ("drawing",),
+        ("gym",),
     ),
     "vsr.physics": (
         ("failure", "voxel_motion", "actuation", "substeps"),
