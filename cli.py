@@ -315,6 +315,27 @@ def refine(
 
 
 @main.command()
+@click.argument("given", metavar="ROBOT.yaml|RUN...", nargs=-1, required=True)
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(0, 1),
+    default=0.01,
+    show_default=True,
+    metavar="SHARE",
+    help="How far from the score a measure may be; 0 for the same digits.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
+@DEVICE
+@TRUST
+def verify(given: tuple[str, ...], tolerance: float, as_json: bool, device: str | None, trust: bool) -> None:
+    """Replay best robots of runs and confirm the scores in their files; exit code 1 if one does not hold."""
+    from vsr.experiments.verify.command import VerifyOptions
+    from vsr.experiments.verify.command import verify as work
+
+    click.get_current_context().exit(work(VerifyOptions(given, tolerance, as_json, device, trust)))
+
+
+@main.command()
 @click.argument("robot", metavar="ROBOT.yaml|NAME")
 @click.option("--json", "as_json", is_flag=True, help="Print the measures as JSON.")
 @click.option("--out", metavar="FILE.gif|.png", help="Draw the motion: a GIF, or a PNG strip of six moments.")
@@ -704,13 +725,15 @@ def schema(file: str, plugins: tuple[str, ...]) -> None:
 
 
 @main.command()
-@click.argument("suite", type=click.Choice(["2d", "3d", "sand", "fluid", "evolve", "growth", "all"]), default="all")
+@click.argument(
+    "suite", type=click.Choice(["2d", "3d", "sand", "fluid", "environments", "evolve", "growth", "all"]), default="all"
+)
 @click.option(
     "--scene",
     "scenes",
     metavar="NAME",
     multiple=True,
-    help="Time only this scene of 2d, 3d, sand or fluid; may be repeated.",
+    help="Time only this scene of 2d, 3d, sand, fluid or environments; may be repeated.",
 )
 @click.option(
     "--repeats", type=click.IntRange(min=1), default=3, help="Timed repetitions after a warm-up; 3 by default."
@@ -733,7 +756,7 @@ def bench(
     plot: str | None,
     device: str | None,
 ) -> None:
-    """Time fixed 2-D and 3-D scenes, sand, fluid, a generation with its search and starts, and how cost grows."""
+    """Time 2-D and 3-D scenes, sand, fluid, environments, a generation with its search and starts, how cost grows."""
     from vsr.experiments.bench.command import BenchOptions
     from vsr.experiments.bench.command import bench as work
 

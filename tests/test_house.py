@@ -26,6 +26,7 @@ FLOORS = {
         ("surroundings",),
         ("scene", "machines"),
         ("drawing",),
+        ("gym",),
     ),
     "vsr.physics": (
         ("failure", "voxel_motion", "actuation", "substeps"),
@@ -64,7 +65,7 @@ FLOORS = {
         ("runs",),
         ("plot", "evolve", "refine"),
         ("play", "notebook", "validate", "sweep", "bench", "train"),
-        ("simulate", "report", "watch", "reach", "convert", "held_out"),
+        ("simulate", "report", "watch", "reach", "convert", "held_out", "verify"),
         ("reproduce",),
         ("check", "catalogue"),
         ("torture",),

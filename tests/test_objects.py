@@ -20,9 +20,11 @@ from things import (
 )
 
 from vsr.body import Body
+from vsr.drawing.things import recorded_solids
 from vsr.objects import Box, Mesh, Object, Polygon
 from vsr.physics.engine import engine_of
 from vsr.physics.failure import Failure
+from vsr.physics.objects import ObjectsSeen, build_solids
 from vsr.physics.objects.forms import form_of
 from vsr.terrain import BlockGround, Flat, Polyline
 from vsr.world import failure, motion_of
@@ -358,3 +360,29 @@ def test_a_spike_of_a_line_passes_only_where_corners_do_not_count():
         state = mover(world, 0.9)(state)
         heights[counts] = float(engine_of(world.robots[0]).center(world.robots[0], state.robots[0])[1])
     assert heights[True] > heights[False] + 1.5
+
+
+def test_what_is_drawn_is_where_things_are():
+    """Two balls and a box at three moments, in 2-D: outlines turn with the box, spokes with the balls."""
+    ball = {"type": "ball", "radius": 1.0}
+    solids = build_solids(
+        [
+            Object(name="one", shape=ball, position=(0.0, 1.0)),
+            box("package", (9.0, 1.0)),
+            Object(name="two", shape=ball, position=(4.0, 1.0)),
+        ],
+        2,
+        jnp.float32,
+    )
+    angle = np.array([0.0, np.pi / 2, np.pi])
+    turn = np.stack([np.stack([np.cos(angle), -np.sin(angle)], -1), np.stack([np.sin(angle), np.cos(angle)], -1)], 1)
+    rotation = np.broadcast_to(turn[:, None], (3, 3, 2, 2))
+    position = np.asarray(solids.position)[None] + np.arange(3)[:, None, None] * [1.0, 0.0]
+    seen = ObjectsSeen(jnp.asarray(position), jnp.asarray(rotation), (), ())
+    drawn = recorded_solids(solids, seen)
+    assert drawn.face.shape == (3, 1, 4, 2)
+    np.testing.assert_allclose(drawn.ball[:, 1, 0], [4, 5, 6])
+    np.testing.assert_allclose(drawn.spoke, np.stack([turn[..., 0]] * 2, 1), atol=1e-6)
+    np.testing.assert_allclose(np.ptp(drawn.face[:, 0], axis=1), [(3, 2), (2, 3), (3, 2)], atol=1e-5)
+    later = drawn.over_time(lambda values: values[[1]])
+    assert later.spoke.shape == (1, 2, 2)

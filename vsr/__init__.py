@@ -28,6 +28,7 @@ _HOME = {
     "Scene": "vsr.scene",
     "Outcome": "vsr.scene",
     "simulate": "vsr.scene",
+    "make": "vsr.gym",
     "Flat": "vsr.terrain",
     "Uneven": "vsr.terrain",
     "Hilly": "vsr.terrain",

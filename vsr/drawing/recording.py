@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax import Array
 
 from vsr.body.corners import RING
 from vsr.controllers import Controller, wiring
@@ -21,7 +22,7 @@ from vsr.drawing.grains import RecordedGrains, grains_of, touched_by_grains
 from vsr.drawing.things import RecordedThings, things_of, touched_by_objects
 from vsr.environment import Environment
 from vsr.episode import Trajectory
-from vsr.physics.engine import AnyModel, engine_of
+from vsr.physics.engine import AnyModel, AnyState, engine_of
 from vsr.physics.objects import Objects
 from vsr.physics.squares.scaffolding import CORNER_SIGNS
 from vsr.sensors import read_trajectory, unit_of
@@ -222,14 +223,7 @@ def recording_of(
     """
     present = np.asarray(model.present) > 0
     engine = engine_of(model)
-
-    def seen_of(state):
-        seen = engine.voxel_motion(model, environment, state)
-        gone = has_left(environment.terrain, engine.center(model, state), model.voxel_side)
-        return seen.velocity, seen.size_ratio, seen.touching, (engine.failure(model, state) > 0).any(), gone
-
-    velocity, ratio, touching, diverged, gone = map(np.asarray, jax.jit(jax.vmap(seen_of))(trajectory.state))
-    touched = touched_by_grains(trajectory)
+    velocity, ratio, touching, diverged, gone = map(np.asarray, _seen(model, environment, trajectory.state))
     touched = _touched(trajectory)
     touching = touching if touched is None else np.maximum(touching, touched)
     grains, chambers = grains_of(trajectory, occupants or {}), chambers_of(model, trajectory)
@@ -295,6 +289,19 @@ def _others(trajectory: Trajectory, environment: Environment, occupants: Mapping
             own = Trajectory(trajectory.time, states, control)  # pyright: ignore[reportArgumentType]
             found.append(recording_of(one.model, own, replace(environment, load=None), np.where(present, 0, -1)))
     return found
+
+
+@jax.jit  # of a function that lasts, or else every picture of an environment would compile it again
+def _seen(model: AnyModel, environment: Environment, states: AnyState) -> tuple[Array, ...]:
+    """Of every moment: velocities, sizes and touching of voxels, whether something diverged, whether it left."""
+    engine = engine_of(model)
+
+    def at(state: AnyState) -> tuple[Array, ...]:
+        seen = engine.voxel_motion(model, environment, state)
+        gone = has_left(environment.terrain, engine.center(model, state), model.voxel_side)
+        return seen.velocity, seen.size_ratio, seen.touching, (engine.failure(model, state) > 0).any(), gone
+
+    return jax.vmap(at)(states)
 
 
 def _felt(

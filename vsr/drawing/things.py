@@ -53,7 +53,7 @@ def things_of(
     parts = []
     for name, occupant in occupants.items():
         if isinstance(occupant, Objects) and occupant.solids is not None and trajectory.occupants is not None:
-            parts.append(_solids(occupant.solids, trajectory.occupants[name]))
+            parts.append(recorded_solids(occupant.solids, trajectory.occupants[name]))
     if isinstance(terrain, Blocks):
         boxes = hanging_boxes(terrain)
         if boxes:
@@ -67,7 +67,8 @@ def touched_by_objects(trajectory: Trajectory) -> np.ndarray | None:
     return np.asarray(seen[0].touched[0]) if seen else None
 
 
-def _solids(solids: Solids, seen: ObjectsSeen) -> RecordedThings:
+def recorded_solids(solids: Solids, seen: ObjectsSeen) -> RecordedThings:
+    """Rigid things as they were seen, over time."""
     shapes = solids.shapes
     place, turn = (np.asarray(part, np.float64) for part in (seen.position, seen.rotation))
     corner, outline = np.asarray(shapes.corner, np.float64), np.asarray(shapes.outline)

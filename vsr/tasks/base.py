@@ -131,6 +131,12 @@ class Task(Spec):
         """Whether every generation of a search has surroundings of its own."""
         return type(self).drawn is not Task.drawn
 
+    @property
+    def starts_at_random(self) -> bool:
+        """Whether episodes with other keys may start otherwise."""
+        kind = type(self)
+        return kind.start is not Task.start or kind.begin is not Task.begin
+
     def evaluate(self, episode: Summary, names: tuple[str, ...] | None = None) -> dict[str, Array]:
         """The named measures, or all that the task asks for; not a number where the episode failed."""
         known = self.known_measures()

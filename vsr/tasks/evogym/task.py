@@ -89,6 +89,10 @@ class NamedTask(Task):
             return model
         return furnishing.furnished(self.row, model)
 
+    @property
+    def starts_at_random(self) -> bool:
+        return self.row.shift is not None or self.row.goals is not None
+
     # rules
 
     def start(self, key: Array, world: WorldModel, state: WorldState) -> WorldState:
