@@ -63,7 +63,27 @@ def pytest_configure(config):
     config.option.loadscopereorder = False  # or else xdist puts files with many tests first, however quick
 
 
+SLOW_CASES = (
+    "test_an_episode_is_the_same_by_either_implementation[feeling]",
+    "test_the_kernel_does_what_the_reference_does[flat-13-32-tiles0]",
+    "test_every_shipped_study_is_sound[body]",
+    "test_a_browser_draws_grains_and_switches_their_colours[3]",
+    "test_overlays_are_switched[space]",
+    "test_time_is_scrubbed_and_stepped[space]",
+    "test_colours_are_chosen[space]",
+    "test_a_robot_stands_on_sand_and_not_on_the_ground_below[squares]",
+    "test_forces_are_minus_the_gradient_of_the_energy[3-D]",
+    "test_the_kernel_does_what_plain_jax_does[3-kind2]",
+    "test_blocks_of_voxels_make_the_whole_matrix[pressure-2]",
+)
+"""Left to `make test-full` because quicker cases of the same tests are run every time."""
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.name in SLOW_CASES:
+            item.add_marker(pytest.mark.slow)
     place = {f"test_{name}": number for number, name in enumerate(SLOWEST)}
     items.sort(key=lambda item: place.get(item.path.stem, len(place)))
 

@@ -165,6 +165,7 @@ def test_a_batch_of_worlds_equals_its_worlds_one_by_one(pushed):
     assert float(jnp.abs(solids_of(ends[0]).position - solids_of(ends[1]).position).max()) > 0.01
 
 
+@pytest.mark.slow
 def test_a_wall_stops_a_robot_and_a_spike_does_not_pass_between_its_masses():
     """A robot that is thrown at a vertical wall, and falls on a pole that is thinner than a voxel."""
     ground = BlockGround(heights="0x4 9 0x30 5x1 0x4", width=1.0)

@@ -344,7 +344,19 @@ def test_a_broken_promise_is_reported_with_its_command(monkeypatch, tmp_path):
 
 def test_every_command_that_reads_runs_is_tried(ground):
     tried = {reader.arguments[0] for reader in readers(ground, 0)}
-    others = {"check", "list", "schema", "bench", "validate", "train", "reach", "reproduce", "sweep", "torture"}
+    others = {
+        "check",
+        "list",
+        "schema",
+        "bench",
+        "validate",
+        "train",
+        "reach",
+        "reproduce",
+        "sweep",
+        "torture",
+        "convert",
+    }
     assert tried | others == set(cli.main.commands)
 
 
