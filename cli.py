@@ -51,6 +51,17 @@ def _what_users_mend() -> tuple[type[Exception], ...]:
     return tuple(getattr(sys.modules[module], name) for module, name in places if module in sys.modules)
 
 
+def _begin_reading(runs: tuple[str, ...]) -> None:
+    """Let other processes read long statistics while this one still loads what is to draw them."""
+    from pathlib import Path
+
+    files = [Path(run) / "statistics.jsonl" for run in runs]
+    if any(file.is_file() and file.stat().st_size > 2**25 for file in files):
+        from vsr.experiments.lines import begin
+
+        begin(files)
+
+
 class _Seconds(click.FloatRange):
     """How long an episode is [s]: more than 0, at most an hour."""
 
@@ -519,11 +530,10 @@ def train(
     help="Around the median over seeds: one standard deviation, as in the paper, or the quartiles.",
 )
 @click.option("--archive", is_flag=True, help="Instead, maps of one run's archives, or its front of compromises.")
-@click.option(
-    "--seed", type=click.IntRange(min=0), metavar="S", help="With --archive: of this seed, else the first."
-)
+@click.option("--seed", type=click.IntRange(min=0), metavar="S", help="With --archive: of this seed, else the first.")
 def plot(runs: tuple[str, ...], out: str | None, band: str, archive: bool, seed: int | None) -> None:
     """Plot the best fitness per generation, one curve per run; or maps of a run's archives."""
+    _begin_reading(runs)
     from vsr.experiments.console import busy, warn
     from vsr.experiments.files import target_file
     from vsr.experiments.plot.archives import plot_archives
@@ -552,6 +562,7 @@ def plot(runs: tuple[str, ...], out: str | None, band: str, archive: bool, seed:
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
 def compare(runs: tuple[str, ...], as_json: bool) -> None:
     """Compare runs: medians over seeds, Mann-Whitney test, effect size."""
+    _begin_reading(runs)
     from vsr.experiments.console import busy, warn
     from vsr.experiments.plot.comparison import compare as work
     from vsr.experiments.runs import read_run
@@ -569,6 +580,7 @@ def compare(runs: tuple[str, ...], as_json: bool) -> None:
 @click.option("--out", metavar="FILE.html", help="The page; by default report.html, of one run in its folder.")
 def report(runs: tuple[str, ...], out: str | None) -> None:
     """Write a page about runs: curves, seeds, bodies, the best robot moving, diversity, lineage, settings."""
+    _begin_reading(runs)
     from vsr.experiments.console import warn
     from vsr.experiments.devices import keep_compiled_programs, prepare
     from vsr.experiments.report.command import report as work

@@ -7,6 +7,7 @@ import pytest
 from conftest import ROOT, TINY
 from scipy.stats import mannwhitneyu
 
+from vsr.experiments import lines
 from vsr.experiments.config import ConfigError, dump_yaml, load_experiment
 from vsr.experiments.config.alike import load_experiment_alike, load_variants, settled
 from vsr.experiments.plot.comparison import Pair, clearest, holm, rank_tests, superiority
@@ -110,6 +111,28 @@ def test_statistics_read_at_once_are_those_read_line_by_line(tmp_path):
     assert quick.generations == 700
     assert quick.failures["inverted"][1, 699] == 2
     assert np.isnan(quick.median[1]).all()
+
+
+def test_parts_of_a_file_read_by_several_processes_are_the_whole(tmp_path, monkeypatch):
+    path = put_statistics(tmp_path / "run", [row(generation, seed) for generation in range(40) for seed in (0, 1)])
+    file = path / "statistics.jsonl"
+    whole, size = lines.read_part(file, 0, file.stat().st_size), file.stat().st_size
+    assert whole is not None
+    for cut in (0, 1, 230, size // 2, size - 1):
+        pieces = [piece for piece in (lines.read_part(file, 0, cut), lines.read_part(file, cut, size)) if piece]
+        assert all(
+            np.array_equal(column, whole[name], equal_nan=True) for name, column in lines._joined(pieces).items()
+        )
+    monkeypatch.setattr(lines, "BYTES_FOR_A_PROCESS", size // 2)
+    monkeypatch.setattr(lines, "_cores", lambda: 2)
+    lines.begin([file, tmp_path / "absent"])
+    assert len(lines._begun[lines.Version.of(file)]) == 2
+    assert all(np.array_equal(column, whole[name], equal_nan=True) for name, column in lines.read_lines(file).items())
+    with file.open("a") as more:
+        more.write('{"generation": 40')
+    lines.begin([file])
+    assert lines.read_lines(file) is None
+    assert not lines._begun
 
 
 @pytest.mark.parametrize(

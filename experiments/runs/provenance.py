@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from vsr.experiments.files import read_json_lines
-from vsr.experiments.runs.columns import read_lines
+from vsr.experiments.lines import read_lines
 from vsr.experiments.runs.folder import META, STATISTICS, is_statistics
 
 
