@@ -85,6 +85,17 @@ def _what_users_mend() -> tuple[type[Exception], ...]:
     return tuple(getattr(sys.modules[module], name) for module, name in places if module in sys.modules)
 
 
+def _begin_reading(runs: tuple[str, ...]) -> None:
+    """Let other processes read long statistics while this one still loads what is to draw them."""
+    from pathlib import Path
+
+    files = [Path(run) / "statistics.jsonl" for run in runs]
+    if sum(file.stat().st_size for file in files if file.is_file()) > 2**24:
+        from vsr.experiments.lines import begin
+
+        begin(files)
+
+
 class _Seconds(click.FloatRange):
     """How long an episode is [s]: more than 0, at most an hour."""
 
@@ -601,6 +612,7 @@ def train(
 @TRUST
 def plot(runs: tuple[str, ...], out: str | None, band: str, archive: bool, seed: int | None, trust: bool) -> None:
     """Plot the best fitness per generation, one curve per run; or maps of a run's archives."""
+    _begin_reading(runs)
     from vsr.experiments.console import busy, warn
     from vsr.experiments.files import target_file
     from vsr.experiments.plot.archives import plot_archives
@@ -633,6 +645,7 @@ def plot(runs: tuple[str, ...], out: str | None, band: str, archive: bool, seed:
 @TRUST
 def compare(runs: tuple[str, ...], as_json: bool, trust: bool) -> None:
     """Compare runs: medians over seeds, Mann-Whitney test, effect size."""
+    _begin_reading(runs)
     from vsr.experiments.console import busy, warn
     from vsr.experiments.plot.comparison import compare as work
     from vsr.experiments.runs import read_run
@@ -654,6 +667,7 @@ def compare(runs: tuple[str, ...], as_json: bool, trust: bool) -> None:
 @TRUST
 def report(runs: tuple[str, ...], out: str | None, trust: bool) -> None:
     """Write a page about runs: curves, seeds, bodies, the best robot moving, diversity, lineage, settings."""
+    _begin_reading(runs)
     from vsr.experiments.console import warn
     from vsr.experiments.devices import keep_compiled_programs, prepare
     from vsr.experiments.report.command import report as work

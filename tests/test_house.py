@@ -55,7 +55,7 @@ FLOORS = {
         ),
     ),
     "experiments": (
-        ("console", "installed", "numbers", "units", "stopping", "population", "encodings", "evaluation"),
+        ("console", "installed", "lines", "numbers", "units", "stopping", "population", "encodings", "evaluation"),
         ("descriptors",),
         ("experiment",),
         ("config",),

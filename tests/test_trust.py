@@ -91,7 +91,7 @@ def test_no_hard_robot_is_broken_and_not_reported_and_a_step_too_long_is_seen():
     ground, occupants, floor = surroundings(TINY, schedule)
     batch = batch_of(TINY, robots, floor)
     failure, watch = jax.device_get(episodes(batch, ground, occupants, calls_of(TINY), schedule))
-    *judged, blown_up = judge(TINY, robots, failure, watch)
+    *judged, blown_up = judge(TINY, substeps, robots, failure, watch)
     batch = Batch(TINY, substeps, judged, 0.0)
     assert [robot.broken for robot in batch.unreported] == []
     assert 0 < sum(batch.reported.values()) < len(judged)

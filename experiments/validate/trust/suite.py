@@ -197,4 +197,5 @@ def _run(ready: _Ready) -> Batch:
     started = time.perf_counter()
     failure, watch = jax.device_get(ready.program(*ready.arguments))
     took = time.perf_counter() - started
-    return Batch(ready.kind, ready.substeps, judge(ready.kind, ready.robots, np.asarray(failure), watch), took)
+    judged = judge(ready.kind, ready.substeps, ready.robots, np.asarray(failure), watch)
+    return Batch(ready.kind, ready.substeps, judged, took)

@@ -49,6 +49,8 @@ class Watch:
     """the ledger's lowest value so far [J]"""
     growth: Array
     """most that the ledger rose above its lowest value before [J]"""
+    gained: Array
+    """most that the ledger rose above its value at the start [J]"""
     energy: Array
     """largest kinetic energy, or change of the potential energy between two calls [J]"""
     work: Array
@@ -105,6 +107,7 @@ class Watched(Locomotion):
             ledger=ledger,
             lowest=jnp.minimum(seen.lowest, ledger),
             growth=jnp.maximum(seen.growth, ledger - seen.lowest),
+            gained=jnp.maximum(seen.gained, ledger),
             energy=jnp.maximum(seen.energy, energy),
             work=seen.work + jnp.abs(work),
             raised=jnp.maximum(seen.raised, raised[1] - raised[0]),
