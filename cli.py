@@ -85,6 +85,17 @@ def _what_users_mend() -> tuple[type[Exception], ...]:
     return tuple(getattr(sys.modules[module], name) for module, name in places if module in sys.modules)
 
 
+def _begin_reading(runs: tuple[str, ...]) -> None:
+    """Let other processes read long statistics while this one still loads what is to draw them."""
+    from pathlib import Path
+
+    files = [Path(run) / "statistics.jsonl" for run in runs]
+    if sum(file.stat().st_size for file in files if file.is_file()) > 2**24:
+        from vsr.experiments.lines import begin
+
+        begin(files)
+
+
 class _Seconds(click.FloatRange):
     """How long an episode is [s]: more than 0, at most an hour."""
 
@@ -315,11 +326,35 @@ def refine(
 
 
 @main.command()
+@click.argument("given", metavar="ROBOT.yaml|RUN...", nargs=-1, required=True)
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(0, 1),
+    default=0.01,
+    show_default=True,
+    metavar="SHARE",
+    help="How far from the score a measure may be; 0 for the same digits.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
+@DEVICE
+@TRUST
+def verify(given: tuple[str, ...], tolerance: float, as_json: bool, device: str | None, trust: bool) -> None:
+    """Replay best robots of runs and confirm the scores in their files; exit code 1 if one does not hold."""
+    from vsr.experiments.verify.command import VerifyOptions
+    from vsr.experiments.verify.command import verify as work
+
+    click.get_current_context().exit(work(VerifyOptions(given, tolerance, as_json, device, trust)))
+
+
+@main.command()
 @click.argument("robot", metavar="ROBOT.yaml|NAME")
 @click.option("--json", "as_json", is_flag=True, help="Print the measures as JSON.")
 @click.option("--out", metavar="FILE.gif|.png", help="Draw the motion: a GIF, or a PNG strip of six moments.")
+@click.option(
+    "--held-out", type=click.IntRange(1, 1000), metavar="N", help="On N grounds that no generation saw (fresh_ground)."
+)
 @TRUST
-def simulate(robot: str, as_json: bool, out: str | None, trust: bool) -> None:
+def simulate(robot: str, as_json: bool, out: str | None, held_out: int | None, trust: bool) -> None:
     """Simulate one robot in its world and print how it did."""
     from vsr.experiments import simulate as work
     from vsr.experiments.console import busy
@@ -328,6 +363,11 @@ def simulate(robot: str, as_json: bool, out: str | None, trust: bool) -> None:
 
     prepare()
     keep_compiled_programs()
+    if held_out is not None:
+        from vsr.experiments.terminal import show_held_out
+
+        show_held_out(robot, held_out, as_json, out, trust)
+        return
     with busy("compiling and simulating"):
         scene, outcome = work.run(robot, out, run_plugins=trust)
     evolution = work.evolved(robot, outcome)
@@ -572,6 +612,7 @@ def train(
 @TRUST
 def plot(runs: tuple[str, ...], out: str | None, band: str, archive: bool, seed: int | None, trust: bool) -> None:
     """Plot the best fitness per generation, one curve per run; or maps of a run's archives."""
+    _begin_reading(runs)
     from vsr.experiments.console import busy, warn
     from vsr.experiments.files import target_file
     from vsr.experiments.plot.archives import plot_archives
@@ -604,6 +645,7 @@ def plot(runs: tuple[str, ...], out: str | None, band: str, archive: bool, seed:
 @TRUST
 def compare(runs: tuple[str, ...], as_json: bool, trust: bool) -> None:
     """Compare runs: medians over seeds, Mann-Whitney test, effect size."""
+    _begin_reading(runs)
     from vsr.experiments.console import busy, warn
     from vsr.experiments.plot.comparison import compare as work
     from vsr.experiments.runs import read_run
@@ -625,6 +667,7 @@ def compare(runs: tuple[str, ...], as_json: bool, trust: bool) -> None:
 @TRUST
 def report(runs: tuple[str, ...], out: str | None, trust: bool) -> None:
     """Write a page about runs: curves, seeds, bodies, the best robot moving, diversity, lineage, settings."""
+    _begin_reading(runs)
     from vsr.experiments.console import warn
     from vsr.experiments.devices import keep_compiled_programs, prepare
     from vsr.experiments.report.command import report as work
@@ -655,6 +698,20 @@ def reach(config: str, json_file: str | None, out: str | None, device: str | Non
     prepare(device)
     keep_compiled_programs()
     run(config, json_file, out, run_plugins=trust)
+
+
+@main.command()
+@click.argument("source", metavar="IN")
+@click.argument("out", metavar="OUT")
+@click.option("--masses", type=click.Choice(["evogym", "points"]), default="evogym", help="Of a robot from EvoGym.")
+@click.option("--task", default="Walker-v0", metavar="NAME", help="Of a robot from EvoGym.")
+def convert(source: str, out: str, masses: str, task: str) -> None:
+    """Convert a robot: EvoGym's .npz, VoxCad's .vxa or .vxd to .yaml, and .yaml to .npz."""
+    from vsr.experiments.convert.command import run
+
+    for one in run(source, out, masses, task):
+        click.echo(f"not carried over: {one}", err=True)
+    click.echo(f"written to {out}")
 
 
 @main.command(name="list")

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from vsr.body import Material
 from vsr.controllers import CONTROLLERS
 from vsr.evo import OPTIMISERS
+from vsr.experiments.config import EVOLVED
 from vsr.experiments.descriptors import DESCRIPTORS
 from vsr.experiments.encodings import BODIES
 from vsr.experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
@@ -69,7 +70,10 @@ def components(kind: str) -> list[Component]:
 
 def schema(file: str) -> dict[str, Any]:
     """The JSON schema of a kind of file, for editors."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **FILES[file].model_json_schema()}
+    described = {"$schema": "https://json-schema.org/draft/2020-12/schema", **FILES[file].model_json_schema()}
+    if file == "scene":  # what runs write beside it
+        described["properties"][EVOLVED] = {"type": "object", "description": "of a run's robot, for vsr verify"}
+    return described
 
 
 def _component(name: str, what: type[BaseModel] | Callable) -> Component:

@@ -58,6 +58,7 @@ def test_scenes_report_what_was_timed(tmp_path, capsys):
     assert figures["implementation"] in printed
 
 
+@pytest.mark.slow
 def test_lattices_and_3d_robots_are_timed(tmp_path, capsys):
     target = tmp_path / "figures.json"
     lattices = [BenchLattice(2, steps=(3, 3)), BenchLattice(2, 2, steps=(3, 3))]
@@ -228,6 +229,7 @@ def test_an_implementation_that_cannot_run_is_refused(vsr, implementation):
     assert "Traceback" not in result.output
 
 
+@pytest.mark.slow
 def test_sand_is_timed(tmp_path):
     tiny = Sand(radius=0.6, depth=1.5, period=14.0, settle=0.5)
     scenes = (BenchSand("bed", 2, tiny, 2, steps=(3, 3)), BenchSand("walk", 2, tiny, steps=(12, 12), robot=("aa",)))

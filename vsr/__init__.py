@@ -38,6 +38,7 @@ _HOME = {
     "Polyline": "vsr.terrain",
     "Bumpy": "vsr.terrain",
     "Heights": "vsr.terrain",
+    "BlockGround": "vsr.terrain",
 }
 
 __all__ = list(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]

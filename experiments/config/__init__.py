@@ -7,6 +7,7 @@ the experiment or told to trust it; else what needs it stays unread (`vsr.experi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,7 +26,11 @@ from vsr.experiments.experiment import Experiment
 from vsr.scene import Scene
 from vsr.spec import Spec
 
+EVOLVED = "evolved"
+"""The block that runs write into their best robots' files (vsr.experiments.runs.records)."""
+
 __all__ = [
+    "EVOLVED",
     "ConfigError",
     "Problem",
     "UserError",
@@ -87,6 +92,9 @@ def run_plugins_of(path: str | Path) -> None:
 
 
 def _described(document: Document, kind: type[Described], run_plugins: bool = False) -> Described:
+    if kind is Scene and isinstance(document.data, dict) and isinstance(document.data.get(EVOLVED), dict):
+        # It tells of the past, and is no part of what is simulated.
+        document = replace(document, data={name: part for name, part in document.data.items() if name != EVOLVED})
     if run_plugins:
         load_plugins(document)
     elif missing := missing_plugins(document):

@@ -15,6 +15,7 @@ from jax import Array
 
 from vsr.episode import scenario_of
 from vsr.evo import Evaluation
+from vsr.evo.operators import fingerprints
 from vsr.evo.population import WORST
 from vsr.experiments.descriptors import describe
 from vsr.experiments.encodings import Genes
@@ -41,8 +42,10 @@ def evaluation_of(experiment: Experiment, factor: int = 1) -> Callable[..., Eval
     # A task that names what is measured knows what it must look at on the way.
     task = experiment.task.model_copy(update={"measures": of_episode or experiment.task.measures})
 
-    def evaluation(genes: Genes, start: Start = UNDISTURBED) -> Evaluation:
+    def evaluation(genes: Genes, start: Start = UNDISTURBED, key: Array | None = None) -> Evaluation:
         environment = experiment.world.build(dtype)
+        if key is not None:
+            environment = experiment.task.drawn(key, environment)
         model, controller = experiment.robot.build(
             genes, experiment.task.duration, dtype, experiment.physics.integrator
         )
@@ -64,10 +67,11 @@ def evaluate_all(experiment: Experiment, at_once: int, genes: tuple[Genes, ...])
     """Evaluations of all seeds' individuals."""
     everyone = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *genes)
     options = experiment.evaluation
-    evaluation = evaluate_in_starts(experiment, at_once, everyone, options.starts)
+    keys = _keys(genes) if experiment.task.draws else None
+    evaluation = evaluate_in_starts(experiment, at_once, everyone, options.starts, keys=keys)
     refine = options.refine
     if refine is not None:
-        evaluation = _checked(experiment, refine, at_once, len(genes), everyone, evaluation)
+        evaluation = _checked(experiment, refine, at_once, len(genes), everyone, evaluation, keys)
     descriptors = [evaluation.measures[name] for name in experiment.ea.descriptors]
     evaluation = replace(evaluation, descriptors=jnp.stack(descriptors, -1) if descriptors else None)
     leaves, structure = jax.tree.flatten(evaluation)
@@ -75,15 +79,34 @@ def evaluate_all(experiment: Experiment, at_once: int, genes: tuple[Genes, ...])
     return tuple(structure.unflatten(part) for part in parts)
 
 
+def generation_key(genes: Genes) -> Array:
+    """Of what is random in one seed's generation, from the genes of its individuals: another one for every generation,
+    and the same when a run is resumed or repeated."""
+    return jax.random.fold_in(jax.random.key(0), fingerprints(genes).sum(dtype=jnp.uint32))
+
+
+def _keys(genes: tuple[Genes, ...]) -> Array:
+    """For every individual that of its generation, (size,)."""
+    sizes = [jax.tree.leaves(own)[0].shape[0] for own in genes]
+    return jnp.concatenate(
+        [jnp.repeat(generation_key(own)[None], size) for own, size in zip(genes, sizes, strict=True)]
+    )
+
+
 def evaluate_in_starts(
-    experiment: Experiment, at_once: int, everyone: Genes, starts: int, factor: int = 1
+    experiment: Experiment, at_once: int, everyone: Genes, starts: int, factor: int = 1, keys: Array | None = None
 ) -> Evaluation:
-    """Of individuals, (size,), each from several starts; factor: by which steps are finer."""
+    """Of individuals, (size,), each from several starts.
+
+    factor: by which steps are finer; keys: of their generations, (size,), None if nothing is drawn.
+    """
     dtype = jnp.dtype(experiment.physics.precision)
     size = jax.tree.leaves(everyone)[0].shape[0]
     robots = jax.tree.map(lambda leaf: jnp.repeat(leaf, starts, 0), everyone)
     differing = jax.tree.map(lambda leaf: jnp.tile(leaf, size), starts_of(experiment.evaluation.jitter, starts, dtype))
-    single = on_all_devices(lambda robot: evaluation_of(experiment, factor)(*robot), (robots, differing), at_once)
+    evaluation = evaluation_of(experiment, factor)
+    random = None if keys is None else jnp.repeat(keys, starts, 0)
+    single = on_all_devices(lambda robot: evaluation(*robot), (robots, differing, random), at_once)
     if starts == 1:
         return single
     by_individual = jax.tree.map(lambda leaf: leaf.reshape(size, starts), single)
@@ -99,7 +122,13 @@ def evaluate_in_starts(
 
 
 def _checked(
-    experiment: Experiment, refine: Refine, at_once: int, seeds: int, everyone: Genes, evaluation: Evaluation
+    experiment: Experiment,
+    refine: Refine,
+    at_once: int,
+    seeds: int,
+    everyone: Genes,
+    evaluation: Evaluation,
+    keys: Array | None,
 ) -> Evaluation:
     """The evaluation with what finer steps say about every seed's fittest.
 
@@ -116,7 +145,8 @@ def _checked(
     # Fewer robots than before, and no part is to be filled up with copies; on the CPU one seed's number decides.
     robots = count * refine.starts * (1 if jax.default_backend() == "cpu" else seeds)
     fewer = min(at_once, robots_at_once(robots, experiment.robot.body.possible.size))
-    again = evaluate_in_starts(experiment, fewer, leaders, refine.starts, refine.factor)
+    theirs = None if keys is None else keys[places]
+    again = evaluate_in_starts(experiment, fewer, leaders, refine.starts, refine.factor, theirs)
     fitness = jax.vmap(believed)(fitness, chosen, again.fitness.reshape(seeds, count)).reshape(-1)
     assert evaluation.failure is not None
     assert again.failure is not None

@@ -52,16 +52,18 @@ class Evolution:
     """one generation of all seeds"""
     at_once: int
     """how many robots a device simulates together"""
+    evaluate: Callable[[tuple[Genes, ...]], tuple[Evaluation, ...]]
+    """what `step` evaluates individuals with, one population of genes per seed"""
 
 
 def start(experiment: Experiment, key: Array) -> Any:
     """One seed's search before its first generation. Pure."""
-    return experiment.ea.start(key, experiment.robot.sample)
+    return experiment.ea.start(key, experiment.robot.sampling)
 
 
 def ask(experiment: Experiment, search: Any) -> Population:
     """One seed's individuals to evaluate. Pure."""
-    return experiment.ea.ask(search, experiment.robot.sample)
+    return experiment.ea.ask(search, experiment.robot.sampling)
 
 
 def tell(experiment: Experiment, search: Any, asked: Population, evaluation: Evaluation) -> tuple[Any, GenerationStats]:
@@ -151,7 +153,7 @@ def compile_led_evolution(experiment: Experiment, limit: float) -> Evolution:
 def compile_led_evaluation(experiment: Experiment, limit: float) -> Callable[[], None]:
     """For the other processes: their part of one evaluation that process 0 has begun."""
     evaluate, _ = _compile_evaluation(experiment, limit)
-    nothing = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), _asked_genes(experiment))
+    nothing = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), asked_genes(experiment))
 
     def take_part() -> None:
         everywhere = broadcast(nothing)
@@ -173,7 +175,7 @@ def _evolution(experiment: Experiment, search: list[Any], evaluation: Callable[.
         following = list(map(tell_one, searches, everyone, evaluations))
         return tuple(search for search, _ in following), tuple(stats for _, stats in following)
 
-    return Evolution(begin, step, at_once)
+    return Evolution(begin, step, at_once, evaluation)
 
 
 def _compile(experiment: Experiment) -> tuple[int, list[Any]]:
@@ -204,7 +206,7 @@ def _compile_evaluation(experiment: Experiment, limit: float) -> tuple[Any, int]
 
     If the robots of a device together need too much memory, they are simulated in parts.
     """
-    genes = _asked_genes(experiment)
+    genes = asked_genes(experiment)
 
     def compile_for(at_once: int) -> Any:
         whole = partial(evaluate_all, experiment, at_once)
@@ -213,7 +215,7 @@ def _compile_evaluation(experiment: Experiment, limit: float) -> tuple[Any, int]
     return within_memory(compile_for, most_at_once(experiment), limit)
 
 
-def _asked_genes(experiment: Experiment) -> tuple[Genes, ...]:
+def asked_genes(experiment: Experiment) -> tuple[Genes, ...]:
     """Shapes of what is evaluated in a generation."""
     asked = jax.eval_shape(partial(ask, experiment), search_shapes(experiment))
     return (asked.genes,) * len(experiment.seeds)

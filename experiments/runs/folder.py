@@ -56,7 +56,16 @@ from vsr.experiments.runs.locks import LOCK
 from vsr.experiments.runs.mending import is_damaged, mend_robots, mend_statistics, set_aside
 from vsr.experiments.runs.robot_files import BEST, write_robot
 from vsr.experiments.runs.rows import STATISTICS
-from vsr.experiments.runs.settings import CONFIG, META, RunSettings, config_text, current, fingerprint, read_settings
+from vsr.experiments.runs.settings import (
+    CONFIG,
+    META,
+    RunSettings,
+    config_text,
+    current,
+    fingerprint,
+    read_meta,
+    read_settings,
+)
 from vsr.experiments.runs.stats import GenerationStats
 from vsr.physics.failure import REASONS
 
@@ -268,11 +277,12 @@ class RunFolder:
             save_arrays(self.path / ARCHIVE, archives, self._label)
 
     def _write_best(self, stats: GenerationStats) -> None:
+        starts = read_meta(self.path)[0]["starts"]
         for i, seed in enumerate(self.experiment.seeds):
             if self._described.get(seed) == int(stats.best_id[i]) or not math.isfinite(stats.best[i]):
                 continue
             genes = {part: genes[i] for part, genes in stats.best_genes.items()}
-            write_robot(self.path, self.experiment, i, genes, int(stats.best_id[i]), float(stats.best[i]))
+            write_robot(self.path, self.experiment, i, genes, int(stats.best_id[i]), float(stats.best[i]), starts)
             self._described[seed] = int(stats.best_id[i])
 
 

@@ -12,6 +12,7 @@ from vsr.experiments.files import json_line, write_text
 from vsr.experiments.runs.lineage import read_pieces
 from vsr.experiments.runs.robot_files import load_robot, robot_file, write_robot
 from vsr.experiments.runs.rows import STATISTICS, read_rows, warnings_of
+from vsr.experiments.runs.settings import read_meta
 
 ASIDE = ".damaged"
 """How the names of files that could not be read end, once they are replaced."""
@@ -41,11 +42,12 @@ def mend_robots(path: Path, experiment: Experiment, done: int) -> list[str]:
     pieces, _ = read_pieces(path, len(seeds))
     last = next((piece for piece in pieces if piece.first < done <= piece.first + piece.count), None)
     rows, warnings = read_rows(path, experiment, done).of, []
+    starts = read_meta(path)[0]["starts"]
     for index in wrong:
         file, row = robot_file(path, seeds[index]), rows.get((seeds[index], done - 1), {})
         genes = {} if last is None else last.best_genes(index, done - 1)
         if row.get("best") is not None and "best_id" in row and genes:
-            write_robot(path, experiment, index, genes, row["best_id"], row["best"])
+            write_robot(path, experiment, index, genes, row["best_id"], row["best"], starts)
             warnings.append(f"{file}: it was lost or changed; written again from lineage/")
     return warnings
 

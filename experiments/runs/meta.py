@@ -17,6 +17,8 @@ import jax
 from vsr.experiments.devices import code_generator, flags_of_user
 
 PACKAGES = ("vsr", "jax", "jaxlib", "numpy")
+SHAPE_DIGITS = ("device", "devices", "machine", "python", "packages", "commit", "flags", "code_generator")
+"""What of a start can change the last digits of results."""
 FLAGS = ("XLA_FLAGS", "JAX_PLATFORMS", "JAX_ENABLE_X64", "CUDA_VISIBLE_DEVICES", "JAX_DEFAULT_MATMUL_PRECISION")
 
 
@@ -44,8 +46,7 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
 
     Older starts have a flag that was not the user's among the flags, or do not tell how code was generated.
     """
-    names = ["device", "devices", "machine", "python", "packages", "commit", "flags"]
-    names += ["code_generator"] * ("code_generator" in old)
+    names = [name for name in SHAPE_DIGITS if name != "code_generator" or name in old]
     old = {**old, "flags": _without_own(old.get("flags") or {})}
     return [f"{name} was {old.get(name)}, is {new[name]}" for name in names if old.get(name) != new[name]]
 

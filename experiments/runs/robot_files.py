@@ -1,8 +1,10 @@
-"""The files of the best robots in a run folder, for `vsr simulate` and for people: a title, a check sum, the scene.
+"""The files of the best robots in a run folder, for `vsr simulate` and for people: a title, a check sum, the scene, and
+what `vsr verify` needs (vsr.experiments.runs.records).
 
     # best of seed 0: individual 17747, relative_velocity 0.2187
     # sha256 of the other lines: 6b86b273...
     robot: ...
+    evolved: ...
 
 Commands that are given the run rely on the check sum; given the file itself, they take it as it is, for it may be
 edited. Runs of older versions have no check sums.
@@ -13,17 +15,19 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from vsr.experiments.config import dump_yaml, load_scene
+from vsr.experiments.config import EVOLVED, dump_plain, load_scene
 from vsr.experiments.config.problems import ConfigError, UserError
+from vsr.experiments.config.yaml_reader import read_text
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.files import write_text
+from vsr.experiments.runs.records import record_of
 from vsr.scene import Scene
 
 BEST = "best"
@@ -48,22 +52,34 @@ def robot_file(path: Path, seed: int) -> Path:
 
 
 def write_robot(
-    path: Path, experiment: Experiment, index: int, genes: Mapping[str, Any], id: int, fitness: float
+    path: Path,
+    experiment: Experiment,
+    index: int,
+    genes: Mapping[str, Any],
+    id: int,
+    fitness: float,
+    starts: Sequence[Mapping[str, Any]] = (),
 ) -> None:
-    """The file of the best robot of a seed, given by its index; fitness: larger is better."""
-    scene, seed = experiment.scene({part: np.asarray(own) for part, own in genes.items()}), experiment.seeds[index]
+    """The file of the best robot of a seed, given by its index.
+
+    fitness: larger is better; starts: of the run, as meta.json has them.
+    """
+    genes = {part: np.asarray(own) for part, own in genes.items()}
+    scene, seed = experiment.scene(genes), experiment.seeds[index]
     assert scene is not None, "a robot without a body has no finite fitness"
     goal, meaning = experiment.fitness, experiment.evaluation.summary
     title = f"# best of seed {seed}: individual {id}, {goal.measure} {goal.sign * fitness:.6g}"
     title += f" ({meaning})" if meaning else ""
-    write_text(robot_file(path, seed), _signed(title, dump_yaml(scene)))
+    plain = scene.to_plain()
+    record = record_of(experiment, plain, index, genes, id, fitness, starts)
+    write_text(robot_file(path, seed), _signed(title, dump_plain({**plain, EVOLVED: record.to_plain()})))
 
 
 def is_changed(file: Path) -> bool:
     """Whether a file is not as the run wrote it, or cannot be read; False for one of an older version."""
     try:
-        title, digest, scene = [*file.read_bytes().decode().split("\n", 2), "", ""][:3]
-    except (OSError, UnicodeDecodeError):
+        title, digest, scene = [*read_text(file).split("\n", 2), "", ""][:3]
+    except ConfigError:
         return True
     is_ours = digest.startswith("#") and (title.startswith("# best of seed") or "sha256" in digest)
     return is_ours and digest != BEFORE_DIGEST + _digest(title, scene)

@@ -1,0 +1,177 @@
+"""What a best robot's file tells of its evolution, so that anyone can confirm its score: `vsr verify`.
+
+The block `evolved` at the end of the file has the score with all its digits, hashes of body, controller and scene, the
+genes, what of the experiment is not in the scene, and the device and versions that the number was computed with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from vsr.experiments.config import EVOLVED
+from vsr.experiments.config.check import check
+from vsr.experiments.config.plugins import digests, learn_components, plugin_modules
+from vsr.experiments.config.problems import ConfigError, Problem
+from vsr.experiments.config.unread import require_plugins
+from vsr.experiments.config.yaml_reader import read_yaml
+from vsr.experiments.config.yaml_values import Document
+from vsr.experiments.experiment import MOST_SEEDS, Experiment
+from vsr.experiments.files import digest_of
+from vsr.experiments.runs.meta import SHAPE_DIGITS
+from vsr.scene import Scene
+from vsr.spec import Count, Spec
+
+OF_EXPERIMENT = ("robot", "fitness", "evaluation", "ea")
+"""Parts of an experiment that its robots' scenes do not have."""
+OF_SCENE = ("world", "task", "physics", "plugins")
+"""Parts that they share."""
+
+Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+class Hashes(Spec):
+    """SHA-256 of parts of a file, by their values: neither their order nor how they are written matters."""
+
+    body: Digest
+    controller: Digest
+    scene: Digest
+    """world, task, physics and plugins"""
+
+
+class Record(Spec):
+    """The block `evolved`."""
+
+    measure: str
+    """what the score is of"""
+    score: Annotated[float, Field(strict=True)]
+    """all digits"""
+    seed: Count
+    individual: Annotated[Count, Field(ge=0)]
+    generation: Annotated[Count, Field(ge=0)]
+    """in which it was evaluated"""
+    hashes: Hashes
+    seeds: Annotated[Count, Field(ge=1, le=MOST_SEEDS)]
+    """how many were evaluated together"""
+    place: Annotated[Count, Field(ge=0)]
+    """of its seed among them"""
+    genes: dict[str, tuple[Annotated[float, Field(strict=True)], ...]]
+    experiment: dict[str, Any]
+    """what of it is not in the scene"""
+    made_with: dict[str, Any]
+    """device and versions; empty if they are not known"""
+
+    @model_validator(mode="after")
+    def _counted(self) -> Record:
+        if self.place >= self.seeds:
+            raise ValueError(f"place {self.place} given; of {self.seeds} seeds the last has {self.seeds - 1}")
+        return self
+
+
+def record_of(
+    experiment: Experiment,
+    scene: Mapping[str, Any],
+    index: int,
+    genes: Mapping[str, np.ndarray],
+    individual: int,
+    fitness: float,
+    starts: Sequence[Mapping[str, Any]],
+) -> Record:
+    """Of an individual of the seed of this index; scene: as plain values; starts: of the run, as meta.json has them."""
+    plain, generation = experiment.to_plain(), individual // experiment.ea.n_pop
+    return Record(
+        measure=experiment.fitness.measure,
+        score=experiment.fitness.sign * fitness,
+        seed=experiment.seeds[index],
+        individual=individual,
+        generation=generation,
+        hashes=hashes_of(scene),
+        seeds=len(experiment.seeds),
+        place=index,
+        genes={part: tuple(map(_short, np.asarray(own))) for part, own in genes.items()},
+        experiment={name: plain[name] for name in OF_EXPERIMENT},
+        made_with={**made_with(starts, generation), **plugins_of(experiment)},
+    )
+
+
+def hashes_of(scene: Mapping[str, Any]) -> Hashes:
+    """Of a scene as plain values."""
+    rest = {name: scene.get(name) for name in OF_SCENE}
+    robot = scene["robot"]
+    return Hashes(body=digest_of(robot["body"]), controller=digest_of(robot["controller"]), scene=digest_of(rest))
+
+
+def made_with(starts: Sequence[Mapping[str, Any]], generation: int) -> dict[str, Any]:
+    """What of the start of a run that made a generation can change the digits of a result."""
+    known = [start for start in starts if start.get("generation", 0) <= generation]
+    return {name: known[-1][name] for name in SHAPE_DIGITS if name in known[-1]} if known else {}
+
+
+def plugins_of(experiment: Experiment) -> dict[str, Any]:
+    """What the files of an experiment's plugins hold, in short, if it has any."""
+    return {"plugins": digests(plugin_modules(experiment.plugins))} if experiment.plugins else {}
+
+
+def _short(gene: Any) -> float:
+    """With no more digits than needed to get the same number back."""
+    return float(str(gene))
+
+
+def read_record(file: Path) -> tuple[Record, Document]:
+    """The block of a file, and the file; raises ConfigError if it has none or a faulty one."""
+    document = read_yaml(file)
+    data = document.data
+    if not isinstance(data, dict) or EVOLVED not in data:
+        raise ConfigError([Problem(str(file), _no_record(data))])
+    if not isinstance(data.get("robot"), dict) or not {"body", "controller"} <= set(data["robot"]):
+        raise ConfigError([Problem(str(file), "it has no robot with a body and a controller")])
+    inside = (document.place or (0, {}))[1]
+    block = Document(str(file), data[EVOLVED], inside[EVOLVED])
+    record = _told_inside(lambda: check(block, Record))
+    return record, document
+
+
+def _no_record(data: Any) -> str:
+    evolved = isinstance(data, dict) and "robot" in data
+    return (
+        f"it has no block `{EVOLVED}`, so that there is no score to confirm: only runs write it, into their best/; "
+        "vsr simulate runs the robot as it is"
+        if evolved
+        else "this is no robot's file"
+    )
+
+
+def _told_inside(read: Any) -> Any:
+    """What is read, with faults told by their place in the whole file."""
+    try:
+        return read()
+    except ConfigError as error:
+        moved = [Problem(one.file, one.message, one.line, (EVOLVED, *one.path)) for one in error.problems]
+        raise ConfigError(moved) from None
+
+
+def experiment_of(record: Record, document: Document) -> Experiment:
+    """The experiment in which a robot's score was reached; raises ConfigError or NeedsPlugins."""
+    require_plugins(document)
+    learn_components()
+    inside = (document.place or (0, {}))[1]
+    own = inside[EVOLVED][1]["experiment"][1]
+    shared = [name for name in OF_SCENE if name in document.data]
+    data = {**{name: document.data[name] for name in shared}, **record.experiment, "seeds": record.seeds}
+    places = {**{name: inside[name] for name in shared}, **own, "seeds": inside[EVOLVED][1]["seeds"]}
+    return check(Document(document.file, data, (1, places)), Experiment)
+
+
+def is_made_by(record: Record, scene: Scene, experiment: Experiment) -> bool:
+    """Whether a record's genes make the robot of its scene."""
+    body = experiment.robot.body
+    counts = {"body": body.gene_count, "controller": experiment.robot.controller.gene_count(body)}
+    if counts != {part: len(own) for part, own in record.genes.items()}:
+        return False
+    genes = {part: np.asarray(own, experiment.physics.precision) for part, own in record.genes.items()}
+    made = experiment.scene(genes)
+    return made is not None and made.robot == scene.robot

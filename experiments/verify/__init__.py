@@ -1,0 +1,1 @@
+"""`vsr verify`: does the score in a robot's file hold?"""

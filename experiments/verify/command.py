@@ -1,0 +1,261 @@
+"""The work of `vsr verify`: replay robots and confirm the scores that are written in their files."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress
+from rich.table import Table
+
+from vsr.experiments.config import UserError, load_scene
+from vsr.experiments.config.plugins import digests, plugin_modules
+from vsr.experiments.console import busy, console_for_tables, say
+from vsr.experiments.devices import check_implementation, keeping_compiled_programs, prepare
+from vsr.experiments.files import without_nan
+from vsr.experiments.refine.robustness import robustness_of
+from vsr.experiments.runs import is_run
+from vsr.experiments.runs.meta import describe_start, differences
+from vsr.experiments.runs.records import Record, experiment_of, hashes_of, is_made_by, read_record
+from vsr.experiments.runs.robot_files import BEST
+from vsr.experiments.runs.trust import trust_plugins
+from vsr.experiments.verify.replay import Claim, replay
+from vsr.scene import Scene, precision
+
+TOLERANCE = 0.01
+"""How far a measure may be from the score, as a share of it, where device or versions are others."""
+NEARBY, MICROMETRE = 16, 1e-6
+"""Starts that tell whether a gait is chaotic, and by how much they differ at most [m]."""
+
+
+@dataclass(frozen=True)
+class VerifyOptions:
+    """As the command line gives them."""
+
+    given: tuple[str, ...]
+    tolerance: float = TOLERANCE
+    json: bool = False
+    device: str | None = None
+    trust_plugins: bool = False
+
+
+@dataclass(frozen=True)
+class Read:
+    """A file as it was read."""
+
+    file: Path
+    record: Record
+    scene: Scene
+    changed: tuple[str, ...]
+    """parts that are not those that evolved"""
+    claim: Claim | None
+    """None if a part was changed"""
+    otherwise: tuple[str, ...]
+    """what of device and versions is not as it was"""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one file."""
+
+    file: str
+    measure: str
+    score: float
+    """in the file"""
+    again: float | None
+    """now; not a number if it failed, None if it was not replayed because the file was changed"""
+    confirmed: bool
+    exact: bool
+    """whether all digits are the same"""
+    reason: str
+    """in words"""
+    changed: tuple[str, ...] = ()
+    otherwise: tuple[str, ...] = ()
+    nearby: tuple[float, float] | None = None
+    """least and greatest measure from starts that differ by a micrometre, where the score was not confirmed"""
+
+    @property
+    def difference(self) -> float:
+        """Of now, as a share of the score; not a number where there is none."""
+        known = self.again is not None and math.isfinite(self.again)
+        return math.nan if not known else _share(self.again or 0.0, self.score)
+
+
+def verify(options: VerifyOptions) -> int:
+    """Replay, print; returns the exit code: 0 if all scores are confirmed, else 1."""
+    prepare(options.device)
+    if options.trust_plugins:
+        trust_plugins(options.given)
+    robots = read_all(files_of(options.given))
+    with busy("compiling and replaying", counting=False):
+        verdicts = judge(robots, options.tolerance)
+    if options.json:
+        plain = {"tolerance": options.tolerance, "robots": [as_plain(verdict) for verdict in verdicts]}
+        sys.stdout.write(json.dumps(without_nan(plain), indent=2) + "\n")
+    else:
+        show(verdicts)
+    return 0 if all(verdict.confirmed for verdict in verdicts) else 1
+
+
+def files_of(given: Sequence[str]) -> list[Path]:
+    """Files as they are given, of a run all its best robots."""
+    files: dict[Path, None] = {}
+    for name in given:
+        path = Path(name)
+        own = sorted(path.glob(f"{BEST}/seed-*.yaml"), key=_seed) if is_run(path) else [path]
+        if not own:
+            raise UserError(f"{path}: it keeps no best robot yet")
+        files.update(dict.fromkeys(own))
+    return list(files)
+
+
+def _seed(file: Path) -> tuple[int, str]:
+    number = file.stem.removeprefix("seed-")
+    return int(number) if number.isdecimal() else 0, file.stem
+
+
+def read_all(files: Sequence[Path]) -> list[Read]:
+    """All files; raises UserError with everything that cannot be read."""
+    now, robots, faults = describe_start(0), [], []
+    for file in files:
+        try:
+            robots.append(read(file, now))
+        except UserError as error:
+            faults.append(str(error))
+    if faults:
+        raise UserError("\n".join(faults))
+    return robots
+
+
+def read(file: Path, now: dict[str, Any]) -> Read:
+    """A file; now: device and versions of this process. Raises UserError if it cannot be read."""
+    record, document = read_record(file)
+    scene = load_scene(file)
+    experiment = experiment_of(record, document)
+    check_implementation(experiment.physics)
+    made = hashes_of(document.data)
+    changed = [name for name in type(made).model_fields if getattr(made, name) != getattr(record.hashes, name)]
+    with precision(experiment.physics.precision):
+        if not changed and not is_made_by(record, scene, experiment):
+            changed = ["genes"]
+    otherwise = differences(record.made_with, now) if record.made_with else ["device and versions are not in the file"]
+    plugins = digests(plugin_modules(experiment.plugins))
+    if record.made_with.get("plugins", {}) != plugins:
+        otherwise.append("plugins are not what they were")
+    claim = None if changed else Claim(record, experiment, not otherwise)
+    return Read(file, record, scene, tuple(changed), claim, tuple(otherwise))
+
+
+def judge(robots: Sequence[Read], tolerance: float) -> list[Verdict]:
+    """All of them, with a progress bar."""
+    claims = [robot.claim for robot in robots if robot.claim is not None]
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(f"{len(claims)} robots again", total=len(claims))
+        again = iter(replay(claims, lambda: progress.advance(task)))
+    found = [None if robot.claim is None else next(again) for robot in robots]
+    verdicts = [_verdict(robot, value, tolerance) for robot, value in zip(robots, found, strict=True)]
+    doubtful = [place for place, verdict in enumerate(verdicts) if _may_be_chaos(robots[place], verdict)]
+    if doubtful:
+        for place, ends in zip(doubtful, _nearby([robots[place] for place in doubtful]), strict=True):
+            verdicts[place] = _explained(verdicts[place], ends)
+    return verdicts
+
+
+def _verdict(robot: Read, again: float | None, tolerance: float) -> Verdict:
+    record = robot.record
+    exact = again == record.score
+    near = again is not None and abs(_share(again, record.score)) <= tolerance
+    if again is None:
+        reason = f"not confirmed: {_in_words(robot.changed)}"
+    elif exact:
+        reason = "confirmed, all digits"
+    elif not math.isfinite(again):
+        reason = "not confirmed: the simulation failed"
+    else:
+        by = f"{100 * abs(_share(again, record.score)):.2g} % {'more' if again > record.score else 'less'}"
+        reason = f"confirmed, {by}" if near else f"not confirmed, {by}"
+    return Verdict(
+        file=str(robot.file),
+        measure=record.measure,
+        score=record.score,
+        again=again,
+        confirmed=near,
+        exact=exact,
+        reason=reason,
+        changed=robot.changed,
+        otherwise=robot.otherwise,
+    )
+
+
+def _share(again: float, score: float) -> float:
+    """By how much a number differs, as a share; infinite where nothing is no share of it."""
+    if again == score:
+        return 0.0
+    return (again - score) / abs(score) if score else math.inf
+
+
+def _in_words(changed: Sequence[str]) -> str:
+    if "genes" in changed:
+        return "its genes do not make this robot"
+    return f"its {' and '.join(changed)} {'are' if len(changed) > 1 else 'is'} not what the score was reached with"
+
+
+def _may_be_chaos(robot: Read, verdict: Verdict) -> bool:
+    """Whether a difference may come from rounding: of a measure of the episode, on another device or version."""
+    known = robot.record.measure in robot.scene.task.known_measures()
+    return robot.claim is not None and not verdict.confirmed and bool(robot.otherwise) and known
+
+
+def _nearby(robots: Sequence[Read]) -> list[tuple[float, float]]:
+    """Least and greatest measure of every robot from starts that hardly differ; infinite if all of them fail."""
+    scenes, measures = [robot.scene for robot in robots], [robot.record.measure for robot in robots]
+    with keeping_compiled_programs():
+        found = robustness_of(scenes, measures, factors=(1,), starts=NEARBY, height=MICROMETRE, changes=())
+    values = np.where(np.isfinite(found.refined[:, 0]), found.refined[:, 0], np.nan)
+    return [
+        (float(np.nanmin(own)), float(np.nanmax(own))) if np.isfinite(own).any() else (math.inf, math.inf)
+        for own in values
+    ]
+
+
+def _explained(verdict: Verdict, nearby: tuple[float, float]) -> Verdict:
+    low, high = nearby
+    if not math.isfinite(low):
+        return verdict
+    ends = f"{NEARBY} starts that differ by at most a micrometre give {low:.4g} to {high:.4g}"
+    chaotic = low <= verdict.score <= high
+    meaning = "its gait is chaotic, and the score one draw of it" if chaotic else "rounding does not explain it"
+    values = {**vars(verdict), "reason": f"{verdict.reason}; {ends}: {meaning}", "nearby": nearby}
+    return Verdict(**values)
+
+
+def as_plain(verdict: Verdict) -> dict[str, Any]:
+    """As JSON has it."""
+    return {**vars(verdict), "difference": verdict.difference}
+
+
+def show(verdicts: Sequence[Verdict]) -> None:
+    """A table, then what of device and versions is not as it was."""
+    table = Table(box=None)
+    for name in ("robot", "measure", "in the file", "here", "verdict"):
+        table.add_column(name, justify="right" if name in ("in the file", "here") else "left", overflow="fold")
+    for verdict in verdicts:
+        again = "" if verdict.again is None else f"{verdict.again:.9g}" if math.isfinite(verdict.again) else "failed"
+        row = (verdict.file, verdict.measure, f"{verdict.score:.9g}", again, verdict.reason)
+        table.add_row(*map(escape, row))
+    console_for_tables().print(table)
+    for otherwise in dict.fromkeys(verdict.otherwise for verdict in verdicts if verdict.otherwise):
+        own = [shlex.quote(verdict.file) for verdict in verdicts if verdict.otherwise == otherwise]
+        whose = "" if len(own) == len(verdicts) else f" ({', '.join(own)})"
+        say(f"not as when it evolved{whose}, so that digits may differ: {'; '.join(otherwise)}")
+    confirmed = sum(verdict.confirmed for verdict in verdicts)
+    say(f"{confirmed} of {len(verdicts)} confirmed, {sum(verdict.exact for verdict in verdicts)} with all digits")
