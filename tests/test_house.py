@@ -62,7 +62,7 @@ FLOORS = {
         ("runs",),
         ("plot", "evolve", "refine"),
         ("play", "notebook", "validate", "sweep", "bench", "train"),
-        ("simulate", "report", "watch", "reach", "verify"),
+        ("simulate", "report", "watch", "reach", "verify", "evaluate"),
         ("reproduce",),
         ("check", "catalogue"),
         ("torture",),

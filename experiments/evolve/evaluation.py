@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +25,9 @@ from vsr.experiments.population import on_all_devices, robots_at_once
 from vsr.physics.failure import first_of
 
 UNDISTURBED = Start()
+When = Array
+"""Which seed, and which of its generations, (2,): what starts are drawn by, if every generation has its own."""
+FIRST_LOOK, SECOND_LOOK = 0, 1
 
 
 def measured(experiment: Experiment) -> tuple[str, ...]:
@@ -42,7 +46,7 @@ def evaluation_of(experiment: Experiment, factor: int = 1) -> Callable[..., Eval
     task = experiment.task.model_copy(update={"measures": of_episode or experiment.task.measures})
 
     def evaluation(genes: Genes, start: Start = UNDISTURBED) -> Evaluation:
-        environment = experiment.world.build(dtype)
+        environment = experiment.environment(dtype)
         model, controller = experiment.robot.build(
             genes, experiment.task.duration, dtype, experiment.physics.integrator
         )
@@ -60,14 +64,18 @@ def evaluation_of(experiment: Experiment, factor: int = 1) -> Callable[..., Eval
     return evaluation
 
 
-def evaluate_all(experiment: Experiment, at_once: int, genes: tuple[Genes, ...]) -> tuple[Evaluation, ...]:
-    """Evaluations of all seeds' individuals."""
+def evaluate_all(
+    experiment: Experiment, at_once: int, genes: tuple[Genes, ...], when: tuple[When, ...] | None = None
+) -> tuple[Evaluation, ...]:
+    """Evaluations of all seeds' individuals; when: for every seed, where starts are drawn anew (`asks_when`)."""
     everyone = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *genes)
     options = experiment.evaluation
-    evaluation = evaluate_in_starts(experiment, at_once, everyone, options.starts)
+    size = jax.tree.leaves(everyone)[0].shape[0]
+    starts = drawn_starts(experiment, options.starts, size, when, FIRST_LOOK)
+    evaluation = evaluate_in_starts(experiment, at_once, everyone, starts)
     refine = options.refine
     if refine is not None:
-        evaluation = _checked(experiment, refine, at_once, len(genes), everyone, evaluation)
+        evaluation = _checked(experiment, refine, at_once, len(genes), everyone, evaluation, when)
     descriptors = [evaluation.measures[name] for name in experiment.ea.descriptors]
     evaluation = replace(evaluation, descriptors=jnp.stack(descriptors, -1) if descriptors else None)
     leaves, structure = jax.tree.flatten(evaluation)
@@ -75,14 +83,36 @@ def evaluate_all(experiment: Experiment, at_once: int, genes: tuple[Genes, ...])
     return tuple(structure.unflatten(part) for part in parts)
 
 
+def asks_when(experiment: Experiment) -> bool:
+    """Whether an evaluation hangs on the generation."""
+    return experiment.evaluation.draws == "fresh"
+
+
+def drawn_starts(
+    experiment: Experiment, count: int, size: int, when: tuple[When, ...] | None, look: int
+) -> tuple[int, Start]:
+    """How many starts, and all of them for individuals of all seeds, (size * count,); look: the first or the second."""
+    options, dtype = experiment.evaluation, jnp.dtype(experiment.physics.precision)
+    draw = partial(starts_of, options.jitter, count, dtype, vary=options.vary, grounds=1 + len(options.terrains))
+    if not asks_when(experiment):
+        return count, jax.tree.map(lambda leaf: jnp.tile(leaf, size), draw())
+    assert when is not None
+
+    def of_seed(own: When) -> Start:
+        key = jax.random.key(look)
+        return draw(key=jax.random.fold_in(jax.random.fold_in(key, own[0]), own[1]))
+
+    of_seeds = jax.vmap(of_seed)(jnp.stack(when))
+    return count, jax.tree.map(lambda leaf: jnp.repeat(leaf, size // len(when), 0).reshape(-1), of_seeds)
+
+
 def evaluate_in_starts(
-    experiment: Experiment, at_once: int, everyone: Genes, starts: int, factor: int = 1
+    experiment: Experiment, at_once: int, everyone: Genes, drawn: tuple[int, Start], factor: int = 1
 ) -> Evaluation:
-    """Of individuals, (size,), each from several starts; factor: by which steps are finer."""
-    dtype = jnp.dtype(experiment.physics.precision)
+    """Of individuals, (size,), each from several starts (`drawn_starts`); factor: by which steps are finer."""
+    starts, differing = drawn
     size = jax.tree.leaves(everyone)[0].shape[0]
     robots = jax.tree.map(lambda leaf: jnp.repeat(leaf, starts, 0), everyone)
-    differing = jax.tree.map(lambda leaf: jnp.tile(leaf, size), starts_of(experiment.evaluation.jitter, starts, dtype))
     single = on_all_devices(lambda robot: evaluation_of(experiment, factor)(*robot), (robots, differing), at_once)
     if starts == 1:
         return single
@@ -99,7 +129,13 @@ def evaluate_in_starts(
 
 
 def _checked(
-    experiment: Experiment, refine: Refine, at_once: int, seeds: int, everyone: Genes, evaluation: Evaluation
+    experiment: Experiment,
+    refine: Refine,
+    at_once: int,
+    seeds: int,
+    everyone: Genes,
+    evaluation: Evaluation,
+    when: tuple[When, ...] | None,
 ) -> Evaluation:
     """The evaluation with what finer steps say about every seed's fittest.
 
@@ -116,7 +152,8 @@ def _checked(
     # Fewer robots than before, and no part is to be filled up with copies; on the CPU one seed's number decides.
     robots = count * refine.starts * (1 if jax.default_backend() == "cpu" else seeds)
     fewer = min(at_once, robots_at_once(robots, experiment.robot.body.possible.size))
-    again = evaluate_in_starts(experiment, fewer, leaders, refine.starts, refine.factor)
+    starts = drawn_starts(experiment, refine.starts, count * seeds, when, SECOND_LOOK)
+    again = evaluate_in_starts(experiment, fewer, leaders, starts, refine.factor)
     fitness = jax.vmap(believed)(fitness, chosen, again.fitness.reshape(seeds, count)).reshape(-1)
     assert evaluation.failure is not None
     assert again.failure is not None

@@ -3,6 +3,7 @@
 from vsr.terrain.columns import Columns
 from vsr.terrain.field import HeightField, field_surface, highest_of_field
 from vsr.terrain.sand import Sand
+from vsr.terrain.several import chosen, together
 from vsr.terrain.shapes import (
     TERRAINS,
     AnyGround,
@@ -39,8 +40,10 @@ __all__ = [
     "Terrain",
     "Uneven",
     "Uphill",
+    "chosen",
     "field_surface",
     "highest_between",
     "highest_of_field",
     "surface",
+    "together",
 ]
