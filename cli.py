@@ -85,6 +85,17 @@ def _what_users_mend() -> tuple[type[Exception], ...]:
     return tuple(getattr(sys.modules[module], name) for module, name in places if module in sys.modules)
 
 
+def _begin_reading(runs: tuple[str, ...]) -> None:
+    """Let other processes read long statistics while this one still loads what is to draw them."""
+    from pathlib import Path
+
+    files = [Path(run) / "statistics.jsonl" for run in runs]
+    if sum(file.stat().st_size for file in files if file.is_file()) > 2**24:
+        from vsr.experiments.lines import begin
+
+        begin(files)
+
+
 class _Seconds(click.FloatRange):
     """How long an episode is [s]: more than 0, at most an hour."""
 
@@ -364,8 +375,11 @@ def verify(given: tuple[str, ...], tolerance: float, as_json: bool, device: str 
 @click.argument("robot", metavar="ROBOT.yaml|NAME")
 @click.option("--json", "as_json", is_flag=True, help="Print the measures as JSON.")
 @click.option("--out", metavar="FILE.gif|.png", help="Draw the motion: a GIF, or a PNG strip of six moments.")
+@click.option(
+    "--held-out", type=click.IntRange(1, 1000), metavar="N", help="On N grounds that no generation saw (fresh_ground)."
+)
 @TRUST
-def simulate(robot: str, as_json: bool, out: str | None, trust: bool) -> None:
+def simulate(robot: str, as_json: bool, out: str | None, held_out: int | None, trust: bool) -> None:
     """Simulate one robot in its world and print how it did."""
     from vsr.experiments import simulate as work
     from vsr.experiments.console import busy
@@ -374,6 +388,11 @@ def simulate(robot: str, as_json: bool, out: str | None, trust: bool) -> None:
 
     prepare()
     keep_compiled_programs()
+    if held_out is not None:
+        from vsr.experiments.terminal import show_held_out
+
+        show_held_out(robot, held_out, as_json, out, trust)
+        return
     with busy("compiling and simulating"):
         scene, outcome = work.run(robot, out, run_plugins=trust)
     evolution = work.evolved(robot, outcome)
@@ -618,6 +637,7 @@ def train(
 @TRUST
 def plot(runs: tuple[str, ...], out: str | None, band: str, archive: bool, seed: int | None, trust: bool) -> None:
     """Plot the best fitness per generation, one curve per run; or maps of a run's archives."""
+    _begin_reading(runs)
     from vsr.experiments.console import busy, warn
     from vsr.experiments.files import target_file
     from vsr.experiments.plot.archives import plot_archives
@@ -650,6 +670,7 @@ def plot(runs: tuple[str, ...], out: str | None, band: str, archive: bool, seed:
 @TRUST
 def compare(runs: tuple[str, ...], as_json: bool, trust: bool) -> None:
     """Compare runs: medians over seeds, Mann-Whitney test, effect size."""
+    _begin_reading(runs)
     from vsr.experiments.console import busy, warn
     from vsr.experiments.plot.comparison import compare as work
     from vsr.experiments.runs import read_run
@@ -671,6 +692,7 @@ def compare(runs: tuple[str, ...], as_json: bool, trust: bool) -> None:
 @TRUST
 def report(runs: tuple[str, ...], out: str | None, trust: bool) -> None:
     """Write a page about runs: curves, seeds, bodies, the best robot moving, diversity, lineage, settings."""
+    _begin_reading(runs)
     from vsr.experiments.console import warn
     from vsr.experiments.devices import keep_compiled_programs, prepare
     from vsr.experiments.report.command import report as work
@@ -703,6 +725,20 @@ def reach(config: str, json_file: str | None, out: str | None, device: str | Non
     run(config, json_file, out, run_plugins=trust)
 
 
+@main.command()
+@click.argument("source", metavar="IN")
+@click.argument("out", metavar="OUT")
+@click.option("--masses", type=click.Choice(["evogym", "points"]), default="evogym", help="Of a robot from EvoGym.")
+@click.option("--task", default="Walker-v0", metavar="NAME", help="Of a robot from EvoGym.")
+def convert(source: str, out: str, masses: str, task: str) -> None:
+    """Convert a robot: EvoGym's .npz, VoxCad's .vxa or .vxd to .yaml, and .yaml to .npz."""
+    from vsr.experiments.convert.command import run
+
+    for one in run(source, out, masses, task):
+        click.echo(f"not carried over: {one}", err=True)
+    click.echo(f"written to {out}")
+
+
 @main.command(name="list")
 @click.argument("kind", required=False)
 @PLUGINS
@@ -728,13 +764,15 @@ def schema(file: str, plugins: tuple[str, ...]) -> None:
 
 
 @main.command()
-@click.argument("suite", type=click.Choice(["2d", "3d", "sand", "fluid", "evolve", "growth", "all"]), default="all")
+@click.argument(
+    "suite", type=click.Choice(["2d", "3d", "sand", "fluid", "environments", "evolve", "growth", "all"]), default="all"
+)
 @click.option(
     "--scene",
     "scenes",
     metavar="NAME",
     multiple=True,
-    help="Time only this scene of 2d, 3d, sand or fluid; may be repeated.",
+    help="Time only this scene of 2d, 3d, sand, fluid or environments; may be repeated.",
 )
 @click.option(
     "--repeats", type=click.IntRange(min=1), default=3, help="Timed repetitions after a warm-up; 3 by default."
@@ -757,7 +795,7 @@ def bench(
     plot: str | None,
     device: str | None,
 ) -> None:
-    """Time fixed 2-D and 3-D scenes, sand, fluid, a generation with its search and starts, and how cost grows."""
+    """Time 2-D and 3-D scenes, sand, fluid, environments, a generation with its search and starts, how cost grows."""
     from vsr.experiments.bench.command import BenchOptions
     from vsr.experiments.bench.command import bench as work
 

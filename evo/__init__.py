@@ -5,6 +5,7 @@ generations run under `jit` and several seeds under `vmap`. Fitness is maximised
 """
 
 from vsr.evo.afpo import AFPO
+from vsr.evo.evogym_ga import EvogymGA
 from vsr.evo.map_elites import MapElites
 from vsr.evo.mu_plus_lambda import MuPlusLambda
 from vsr.evo.nsga2 import NSGA2
@@ -24,12 +25,14 @@ OPTIMISERS = {
     "snes": SNES,
     "open_es": OpenES,
     "evosax": Evosax,
+    "evogym_ga": EvogymGA,
 }
 """Every optimiser by its name."""
 
 __all__ = [
     "OPTIMISERS",
     "Evaluation",
+    "EvogymGA",
     "MuPlusLambda",
     "Optimiser",
     "Population",

@@ -17,7 +17,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from pydantic import Field, Strict, field_validator
-from scipy.cluster.vq import kmeans2
 
 from vsr.evo.population import NOBODY, WORST, Population, take
 from vsr.evo.settings import Settings
@@ -201,6 +200,8 @@ def _middles(shape: tuple[int, ...], ranges: tuple[tuple[float, float], ...]) ->
 @lru_cache(maxsize=8)
 def _spread(cells: int, ranges: tuple[tuple[float, float], ...], samples: int, seed: int) -> np.ndarray:
     """Centres of random points' clusters in the box of the ranges, (cells, axes)."""
+    from scipy.cluster.vq import kmeans2  # takes a quarter of a second to load, and few need it
+
     random = np.random.default_rng(seed)
     points = random.random((samples * cells, len(ranges)))
     centers, _ = kmeans2(points, points[:cells], minit="matrix", iter=20, missing="warn")

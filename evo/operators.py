@@ -36,6 +36,17 @@ def extended_segment_crossover(key: Array, first: Any, second: Any, low: float =
     return jax.tree.unflatten(tree, list(map(mix, keys, leaves, jax.tree.leaves(second))))
 
 
+def redrawn(key: Array, parents: Any, fresh: Any, rate: float) -> Any:
+    """Parents' genes, each with a chance that of a fresh individual instead."""
+    leaves, tree = jax.tree.flatten(parents)
+    keys = jax.random.split(key, len(leaves))
+
+    def choose(key: Array, own: Array, new: Array) -> Array:
+        return jnp.where(flat_draw(jax.random.uniform, key, own.shape) < rate, new, own)
+
+    return jax.tree.unflatten(tree, list(map(choose, keys, leaves, jax.tree.leaves(fresh))))
+
+
 def flat_draw(draw: Callable[[Array, tuple[int]], Array], key: Array, shape: tuple[int, ...]) -> Array:
     """Random numbers of a shape, drawn in a row: the generator compiles more than twice as fast for one axis."""
     return draw(key, (math.prod(shape),)).reshape(shape)

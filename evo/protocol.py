@@ -11,12 +11,20 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import jax
+import jax.numpy as jnp
 from jax import Array
 
 from vsr.evo.population import Population
 
 Sampler = Callable[[Array, int], Any]
-"""From a key and a number to that many random genes, (number, ...)."""
+"""From a key and a number to that many random genes, (number, ...). It may have `accepts`, a function of genes of one
+individual that is False for what no search should try."""
+
+
+def accepted(sample: Sampler, genes: Any, count: int) -> Array:
+    """Who is acceptable, (count,); everybody if the sampler does not say; genes: (count, ...)."""
+    accepts = getattr(sample, "accepts", None)
+    return jnp.ones(count, bool) if accepts is None else jax.vmap(accepts)(genes)
 
 
 @jax.tree_util.register_dataclass

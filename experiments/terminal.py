@@ -7,25 +7,34 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import astuple
+from typing import TYPE_CHECKING
 
 from rich.markup import escape
 from rich.table import Table
 
+from vsr.experiments.config import UserError
 from vsr.experiments.console import console_for_tables, say, warn
 from vsr.experiments.files import without_nan
 from vsr.experiments.numbers import count, number, pressures, volume
-from vsr.experiments.plot.comparison import Comparison, clearest
+from vsr.experiments.plot.comparison import Comparison, Pair, Row, clearest
 from vsr.experiments.shipped import USE, shipped_files
-from vsr.experiments.simulate import ChamberRange, Evolved, chamber_ranges
 from vsr.experiments.units import UNITS
-from vsr.scene import Outcome, Scene
 
 CONFIGS = "configs"
 """Listed beside kinds of components."""
 
 
+if TYPE_CHECKING:  # drawings of robots, which most tables do without
+    from vsr.experiments.simulate import ChamberRange, Evolved
+    from vsr.scene import Outcome, Scene
+
+MANY_ROWS = 200
+
+
 def show_outcome(name: str, scene: Scene, outcome: Outcome, out: str | None, evolution: Evolved | None = None) -> None:
     """Measures of one simulation as a small table."""
+    from vsr.experiments.simulate import chamber_ranges
+
     schedule = outcome.schedule
     console = console_for_tables()
     console.print(
@@ -61,34 +70,75 @@ def _show_chambers(chambers: Sequence[ChamberRange]) -> None:
         console_for_tables().print(table)
 
 
+def show_held_out(file: str, grounds: int, as_json: bool, out: str | None, trust: bool) -> None:
+    """Measures on every ground of a held-out set, and their means."""
+    from vsr.experiments import held_out
+
+    if out is not None:
+        raise UserError(f"--out {out}: with --held-out nothing is drawn; leave one of them out")
+    console = console_for_tables()
+
+    def tell(text: str) -> None:
+        if not as_json:
+            say(text, console)
+
+    measures = held_out.run(file, grounds, tell, trust)
+    if as_json:
+        console.print_json(json.dumps(without_nan({name: values.tolist() for name, values in measures.items()})))
+        return
+    for name, values in measures.items():
+        sound = values[[math.isfinite(value) for value in values]]
+        mean = f"mean {sound.mean():.6g}" if len(sound) else "no ground without a failure"
+        tell(f"{name}: {mean}" + (f", {len(values) - len(sound)} failed" if len(sound) < len(values) else ""))
+
+
 def show_comparison(comparison: Comparison, as_json: bool) -> None:
     """Runs with their medians, then every pair with its test."""
-    console = console_for_tables()
     if as_json:
         parts = {"rows": [vars(row) for row in comparison.rows], "pairs": [pair._asdict() for pair in comparison.pairs]}
         sys.stdout.write(json.dumps(without_nan({**vars(comparison), **parts}), indent=2) + "\n")
         return
     warn(comparison.warnings)
-    table = Table(title=f"best {comparison.measure}, median over seeds", box=None, title_justify="left")
-    for name in ("run", "seeds", "failed", "generations", "first", "final", "quartiles"):
-        table.add_column(name, justify="left" if name == "run" else "right")
-    for row in comparison.rows:
-        first, final, worse, better = map(number, (row.first, row.final, row.worse, row.better))
-        counts = map(count, (row.seeds, row.failed, row.generations))
-        table.add_row(escape(row.run), *counts, first, final, f"{worse} to {better}")
-    console.print(table)
+    rows = [_row_of_run(row) for row in comparison.rows]
+    names = ("run", "seeds", "failed", "generations", "first", "final", "quartiles")
+    _show_columns(f"best {comparison.measure}, median over seeds", names, rows, left=("run",))
     if not comparison.pairs:
         return
     shown, note = clearest(comparison.pairs)
     title = "Mann-Whitney, two-sided; A: chance that the first is better"
     title += f" ({note}; --json has all)" if note else ""
-    pairs = Table(title=title, box=None, title_justify="left")
-    for name in ("first", "second", "difference", "p", "p (Holm)", "A"):
-        pairs.add_column(name, justify="left" if name in ("first", "second") else "right")
-    for pair in shown:
-        tests = ("needs 2 seeds", "") if math.isnan(pair.p) else (f"{pair.p:.3g}", f"{pair.p_holm:.3g}")
-        pairs.add_row(escape(pair.first), escape(pair.second), number(pair.difference), *tests, f"{pair.effect:.2f}")
-    console.print(pairs)
+    head = ("first", "second", "difference", "p", "p (Holm)", "A")
+    _show_columns(title, head, [_row_of_pair(pair) for pair in shown], left=("first", "second"))
+
+
+def _row_of_run(row: Row) -> tuple[str, ...]:
+    first, final, worse, better = map(number, (row.first, row.final, row.worse, row.better))
+    return row.run, *map(count, (row.seeds, row.failed, row.generations)), first, final, f"{worse} to {better}"
+
+
+def _row_of_pair(pair: Pair) -> tuple[str, ...]:
+    tests = ("needs 2 seeds", "") if math.isnan(pair.p) else (f"{pair.p:.3g}", f"{pair.p_holm:.3g}")
+    return pair.first, pair.second, number(pair.difference), *tests, f"{pair.effect:.2f}"
+
+
+def _show_columns(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[str]) -> None:
+    """A table as it is, without being fitted to the terminal, which takes a second for a thousand rows."""
+    if len(rows) > MANY_ROWS:
+        width = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+        sys.stdout.write(f"{title}\n")
+        for row in (head, *rows):
+            cells = (
+                f"{cell:<{w}}" if name in left else f"{cell:>{w}}"
+                for name, cell, w in zip(head, row, width, strict=True)
+            )
+            sys.stdout.write(" " + "  ".join(cells).rstrip() + "\n")
+        return
+    table = Table(title=title, box=None, title_justify="left")
+    for name in head:
+        table.add_column(name, justify="left" if name in left else "right")
+    for row in rows:
+        table.add_row(*map(escape, row))
+    console_for_tables().print(table)
 
 
 def show_catalogue(kind: str | None, plugins: Sequence[str]) -> None:

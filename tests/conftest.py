@@ -52,6 +52,9 @@ SLOWEST = (
     "world",
     "play",
     "sand_pictures",
+    "objects",
+    "named_tasks",
+    "own_tasks",
 )
 """Files of tests that take longest; they are run first, so that no worker is left with one at the end."""
 
@@ -60,7 +63,27 @@ def pytest_configure(config):
     config.option.loadscopereorder = False  # or else xdist puts files with many tests first, however quick
 
 
+SLOW_CASES = (
+    "test_an_episode_is_the_same_by_either_implementation[feeling]",
+    "test_the_kernel_does_what_the_reference_does[flat-13-32-tiles0]",
+    "test_every_shipped_study_is_sound[body]",
+    "test_a_browser_draws_grains_and_switches_their_colours[3]",
+    "test_overlays_are_switched[space]",
+    "test_time_is_scrubbed_and_stepped[space]",
+    "test_colours_are_chosen[space]",
+    "test_a_robot_stands_on_sand_and_not_on_the_ground_below[squares]",
+    "test_forces_are_minus_the_gradient_of_the_energy[3-D]",
+    "test_the_kernel_does_what_plain_jax_does[3-kind2]",
+    "test_blocks_of_voxels_make_the_whole_matrix[pressure-2]",
+)
+"""Left to `make test-full` because quicker cases of the same tests are run every time."""
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.name in SLOW_CASES:
+            item.add_marker(pytest.mark.slow)
     place = {f"test_{name}": number for number, name in enumerate(SLOWEST)}
     items.sort(key=lambda item: place.get(item.path.stem, len(place)))
 
@@ -84,13 +107,21 @@ checkpoint_seconds: 0
 """An experiment for tests of runs: compiled by the first, in the store for all others with as many seeds."""
 
 
+STORE = jax.config.jax_compilation_cache_dir
+"""As it was before any test or fixture."""
+
+
 @pytest.fixture(autouse=True)
 def _no_store_is_left():
     """Commands that run in this process may turn on JAX's store, which would turn ours off for the tests to come."""
-    before = jax.config.jax_compilation_cache_dir
+    _without_store()  # fixtures of a module may have turned it on
     yield
-    if jax.config.jax_compilation_cache_dir != before:
-        jax.config.update("jax_compilation_cache_dir", before)
+    _without_store()
+
+
+def _without_store():
+    if jax.config.jax_compilation_cache_dir != STORE:
+        jax.config.update("jax_compilation_cache_dir", STORE)
         compilation_cache.reset_cache()
 
 

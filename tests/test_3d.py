@@ -94,6 +94,7 @@ def test_a_quadruped_lands_on_bumpy_ground_and_stays_above_it():
     assert -5e-3 < height(landed) < 1e-3
 
 
+@pytest.mark.slow
 def test_robots_may_stand_on_different_fields():
     model = assemble_body(Body(shape=[["aa"]]))
     fields = [Bumpy(height=1.0, width=4.0, length=60.0, breadth=20.0, seed=seed).build() for seed in (1, 2)]

@@ -11,6 +11,7 @@ from PIL import Image
 
 import vsr.cli as cli
 from vsr.experiments.bench.command import BenchOptions, bench
+from vsr.experiments.bench.environments import ENVIRONMENTS, EVOGYM, BenchEnvironment
 from vsr.experiments.bench.evolve import bipeds
 from vsr.experiments.bench.fluid import BenchFluid
 from vsr.experiments.bench.formatting import device_shown, duration
@@ -57,6 +58,7 @@ def test_scenes_report_what_was_timed(tmp_path, capsys):
     assert figures["implementation"] in printed
 
 
+@pytest.mark.slow
 def test_lattices_and_3d_robots_are_timed(tmp_path, capsys):
     target = tmp_path / "figures.json"
     lattices = [BenchLattice(2, steps=(3, 3)), BenchLattice(2, 2, steps=(3, 3))]
@@ -227,6 +229,7 @@ def test_an_implementation_that_cannot_run_is_refused(vsr, implementation):
     assert "Traceback" not in result.output
 
 
+@pytest.mark.slow
 def test_sand_is_timed(tmp_path):
     tiny = Sand(radius=0.6, depth=1.5, period=14.0, settle=0.5)
     scenes = (BenchSand("bed", 2, tiny, 2, steps=(3, 3)), BenchSand("walk", 2, tiny, steps=(12, 12), robot=("aa",)))
@@ -251,3 +254,20 @@ def test_fluid_is_timed(tmp_path, capsys):
     assert bodies["bodies_per_s"] == pytest.approx(2 * 3 / bodies["median_s"])
     assert bodies["round_s"] == pytest.approx(bodies["median_s"] / 2)
     assert "2 x 80 faces, 10² columns" in capsys.readouterr().out
+
+
+def test_environments_are_timed_in_steps(tmp_path, capsys):
+    target = tmp_path / "figures.json"
+    tiny = BenchEnvironment("tiny", "points", "a", size=1, robots=(3, 3), steps=(2, 2))
+    unasked = replace(tiny, name="large", everywhere=jax.default_backend() != "cpu", robots=(10**9, 3))
+    bench(BenchOptions("environments", repeats=1, json_file=str(target)), environments=[tiny, unasked])
+    figures, *_ = json.loads(target.read_text())["environments"]
+    assert (figures["robots"], figures["steps"], figures["voxels"]) == (3, 2, 1)
+    assert figures["interval_s"] == pytest.approx(0.055)
+    assert figures["steps_per_s"] == pytest.approx(6 / figures["median_s"])
+    if jax.default_backend() == "cpu":
+        assert figures["times_evogym"] == pytest.approx(figures["steps_per_cpu_s"] / EVOGYM)
+    printed = capsys.readouterr().out
+    assert "environment steps/s" in printed
+    assert "x EvoGym" in printed
+    assert {scene.task for scene in ENVIRONMENTS} == {"Walker-v0"}

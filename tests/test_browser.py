@@ -166,6 +166,7 @@ def test_overlays_are_explained(show):
     assert page.run(shown).endswith("▮ area ratio: 1 ± 0.2▮ velocity x: ±1 m/s")
 
 
+@pytest.mark.slow
 def test_masses_of_2d_robots_alone_can_be_had_again(show):
     """On a page with robots of both kinds: those of 2-D robots, all, none, and those of 2-D robots again."""
     page = show("many")

@@ -3,6 +3,7 @@
 import ast
 import sys
 from functools import cache
+from importlib import import_module
 from importlib.metadata import packages_distributions
 from itertools import chain
 
@@ -97,7 +98,7 @@ def test_a_distribution_has_one_lower_bound():
     assert {one.split("==")[0] for one in oldest()} >= declared()
 
 
-@pytest.mark.parametrize("name", ["evosax", "imageio_ffmpeg", "rtree", "submitit", "trimesh"])
+@pytest.mark.parametrize("name", ["evosax", "gymnasium", "imageio_ffmpeg", "rtree", "submitit", "trimesh"])
 def test_an_extra_that_is_missing_is_named(monkeypatch, tmp_path, name):
     from vsr.evo import strategies
     from vsr.experiments.play.film import require_ffmpeg
@@ -106,9 +107,12 @@ def test_an_extra_that_is_missing_is_named(monkeypatch, tmp_path, name):
     from vsr.sdf.grid import Sampled
 
     monkeypatch.setitem(sys.modules, name, None)
+    for module in ("gymnasium_spaces", "single"):
+        monkeypatch.delitem(sys.modules, f"vsr.gym.{module}", raising=False)
     monkeypatch.setattr(strategies, "_strategies", strategies._strategies.__wrapped__)  # not what was found before
     extra, call = {
         "evosax": ("es", strategies.CMAES),
+        "gymnasium": ("gym", lambda: import_module("vsr.gym.single")),
         "imageio_ffmpeg": ("video", lambda: require_ffmpeg(tmp_path / "film.mp4")),
         "rtree": ("mesh", lambda: Sampled.of_mesh(None, 0.1, 0.1)),
         "submitit": ("slurm", lambda: slurm_executor(tmp_path, {})),

@@ -429,6 +429,7 @@ def test_time_after_the_last_call_counts_for_a_task(push_task):
     assert more > exact
 
 
+@pytest.mark.slow
 def test_a_plugins_task_is_evolved(push_task):
     """Its measure is the fitness; the file is checked, and unknown measures are refused by the task."""
     from vsr.experiments.check import check_file

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vsr.evo import OPTIMISERS, Evaluation, MuPlusLambda
+from vsr.evo import OPTIMISERS, Evaluation, EvogymGA, MuPlusLambda
 from vsr.evo.diversity import distinct, gene_spread
 from vsr.evo.generations import Generational
-from vsr.evo.operators import extended_segment_crossover, fingerprints, gaussian_mutation, repeated
+from vsr.evo.operators import extended_segment_crossover, fingerprints, gaussian_mutation, redrawn, repeated
 from vsr.evo.population import NOBODY, WORST
 from vsr.evo.selection import tournament, truncation
 
@@ -246,3 +246,50 @@ def test_distinct_counts_what_differs_in_any_part():
     things = {"a": jnp.array([[1, 2], [2, 1], [1, 2], [1, 2]]), "b": jnp.array([0.0, 0.0, -0.0, 1.0])}
     assert int(distinct(things)) == 3
     assert int(distinct(jnp.zeros((1, 4)))) == 1
+
+
+def test_evogyms_survivors_fall_linearly_to_two():
+    optimiser = EvogymGA(n_pop=25, budget=500)
+    counts = [int(optimiser.survivor_count(jnp.array(used))) for used in (0, 100, 250, 475, 500, 900)]
+    assert counts == [15, 12, 7, 2, 2, 2]
+
+
+def whole_numbers(key, count):
+    """Five genes from 0 to 4; those whose sum is odd are refused."""
+    return jax.random.randint(key, (count, 5), 0, 5).astype(float)
+
+
+class Even:
+    def __call__(self, key, count):
+        return whole_numbers(key, count)
+
+    def accepts(self, genes):
+        return genes.sum() % 2 == 0
+
+
+def test_evogyms_children_come_from_survivors_are_acceptable_and_never_seen_before():
+    optimiser = EvogymGA(n_pop=6, budget=60, mutation_rate=0.4)
+
+    @jax.jit
+    def run(key):
+        def generation(search, _):
+            asked = optimiser.ask(search, Even())
+            fitness = asked.genes.sum(1)
+            survivors = search.population.id[: optimiser.n_pop], optimiser.survivor_count(search.generation * 6)
+            return optimiser.tell(search, asked, Evaluation(fitness, jnp.zeros(6, bool))), (asked, survivors)
+
+        return jax.lax.scan(generation, optimiser.start(key, Even()), length=8)[1]
+
+    asked, (members, survivors) = jax.device_get(run(jax.random.key(0)))
+    genes = asked.genes.reshape(-1, 5)
+    assert (genes.sum(1) % 2 == 0).all()
+    assert len({tuple(one) for one in genes}) == len(genes)
+    for generation in range(1, 8):
+        parents = asked.parents[generation, :, 0]
+        assert set(parents) <= set(members[generation][: survivors[generation]])
+        assert (asked.parents[generation, :, 1] == NOBODY).all()
+
+
+def test_a_redrawn_gene_is_that_of_a_fresh_individual():
+    old, fresh = jnp.zeros((4000, 3)), jnp.ones((4000, 3))
+    assert float(redrawn(jax.random.key(0), old, fresh, 0.1).mean()) == pytest.approx(0.1, abs=0.01)

@@ -122,6 +122,7 @@ def on_ground():
     return model, stepped(model, state, 0.0, 40, gravity=law.GRAVITY)
 
 
+@pytest.mark.slow
 def test_a_robot_and_a_package_come_to_rest_on_the_ground_and_on_each_other(on_ground):
     model, states = on_ground
     last = states[-1]

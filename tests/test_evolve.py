@@ -216,6 +216,7 @@ def test_an_empty_body_is_a_failed_robot():
     assert np.isfinite(fitness[1])
 
 
+@pytest.mark.slow
 def test_what_is_minimised_falls_also_in_double_precision(tiny, tmp_path):
     settings = ("fitness={measure: average_height, direction: minimise}", "physics.precision=float64", "seeds=1")
     path = evolve(EvolveOptions(str(tiny), settings=settings, out=str(tmp_path / "low")))
@@ -724,6 +725,7 @@ def test_names_are_not_taken_for_markup(tmp_path):
     assert "24 " in console.file.getvalue()
 
 
+@pytest.mark.slow
 def test_plugins_travel_with_the_run(tmp_path):
     home = tmp_path / "home"
     home.mkdir()
@@ -823,6 +825,7 @@ def climber(tmp_path, monkeypatch):
     learn_components()
 
 
+@pytest.mark.slow
 def test_a_search_keeps_what_state_it_likes(climber, tmp_path):
     """Only the optimiser looks inside: its state is checkpointed and taken up again, bit for bit."""
     options = EvolveOptions(str(climber), out=str(tmp_path / "whole"))

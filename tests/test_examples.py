@@ -82,6 +82,14 @@ def test_machines_work_and_are_drawn(tmp_path):
         work(machine="crane")
 
 
+@pytest.mark.slow
+def test_one_policy_learns_to_walk_with_many_bodies(tmp_path):
+    picture = tmp_path / "curve.png"
+    numbers = example("train_walkers")(bodies=24, generations=8, steps=40, out=str(picture))
+    assert numbers["best"] > numbers["first"]
+    assert picture.stat().st_size > 1000
+
+
 def test_every_example_is_tested():
     assert {path.stem for path in SCRIPTS} == {
         "bouncing_lattice",
@@ -90,6 +98,7 @@ def test_every_example_is_tested():
         "swarm",
         "topology",
         "machines",
+        "train_walkers",
     }
 
 

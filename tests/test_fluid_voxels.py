@@ -146,6 +146,7 @@ def test_chambers_that_touch_at_an_edge_or_differ_in_fluid_are_two():
     assert chambers_needed(np.asarray(cells), [SOLID, water(), water()]) == 3
 
 
+@pytest.mark.slow
 def test_one_program_makes_the_chambers_of_any_body():
     table = PointMaterials.of([SOLID, water(drive="volume")], SIDE, 2)
     cells = jax.random.randint(jax.random.key(2), (4, 4, 4), -1, 2)

@@ -81,6 +81,7 @@ def test_the_kernel_does_what_plain_jax_does(dimension, kind):
     np.testing.assert_allclose(ours[0].impulse, pushes[0].impulse, atol=2e-3)
 
 
+@pytest.mark.slow
 def test_bodies_in_the_kernel():
     """One that is driven through the grains, one that falls on them, and uneven ground."""
     ball = free(Ball(jnp.asarray(0.03)), (0.12, 0.285), 0.5, 1e-3)

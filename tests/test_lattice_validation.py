@@ -76,6 +76,7 @@ def test_drift_and_oscillation_are_distinguished():
     assert oscillation == pytest.approx(1, rel=0.1)
 
 
+@pytest.mark.slow
 def test_motion_has_the_frequencies_of_the_eigenvalue_problem():
     lattice = SMALL.lattice()
     modes = natural_modes(lattice, 5)
@@ -125,6 +126,7 @@ def test_room_changes_nothing():
     np.testing.assert_allclose(inside, alone, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_coarse_bar_sags_as_the_elastica():
     bar = heavy_bar(2)
     # Two cells across bend less than the solid they stand for; by how much, their frequency shows.

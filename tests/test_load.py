@@ -7,6 +7,7 @@ import pytest
 from conftest import ROOT, TINY
 from scipy.stats import mannwhitneyu
 
+from vsr.experiments import lines
 from vsr.experiments.config import ConfigError, dump_yaml, load_experiment
 from vsr.experiments.config.alike import load_experiment_alike, load_variants, settled
 from vsr.experiments.plot.comparison import Pair, clearest, holm, rank_tests, superiority
@@ -112,6 +113,35 @@ def test_statistics_read_at_once_are_those_read_line_by_line(tmp_path):
     assert np.isnan(quick.median[1]).all()
 
 
+def test_parts_of_a_file_read_by_several_processes_are_the_whole(tmp_path, monkeypatch):
+    path = put_statistics(tmp_path / "run", [row(generation, seed) for generation in range(40) for seed in (0, 1)])
+    file = path / "statistics.jsonl"
+    whole, size = lines.read_part(file, 0, file.stat().st_size), file.stat().st_size
+    assert whole is not None
+    for cut in (0, 1, 230, size // 2, size - 1):
+        pieces = [lines.read_part(file, 0, cut), lines.read_part(file, cut, size)]
+        assert all(
+            np.array_equal(column, whole[name], equal_nan=True) for name, column in lines._joined(pieces).items()
+        )
+    monkeypatch.setattr(lines, "BYTES_FOR_A_PROCESS", size)
+    monkeypatch.setattr(lines, "_cores", lambda: 2)
+    other = put_statistics(tmp_path / "other", [row(generation, 3) for generation in range(80)]) / "statistics.jsonl"
+    files = [file, other, tmp_path / "absent"]
+    single = [lines.read_part(one, 0, one.stat().st_size) for one in files[:2]]
+    lines.begin(files)
+    assert len({reader for readers in lines._begun.values() for reader, _ in readers}) == 2
+    for one, right in zip(files, [*single, None], strict=True):
+        found = lines.read_lines(one)
+        assert (found is None) == (right is None)
+        assert all(np.array_equal(column, right[name], equal_nan=True) for name, column in (found or {}).items())
+    with file.open("a") as more:
+        more.write('{"generation": 40')
+    lines.begin(files)
+    assert lines.read_lines(file) is None
+    assert lines.read_lines(other) is not None
+    assert not lines._begun
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -161,7 +191,7 @@ def test_tests_of_many_pairs_are_those_of_each():
         a, b = samples[i], samples[j]
         assert effect == superiority(a, b)
         expected = mannwhitneyu(a, b, alternative="two-sided").pvalue if min(len(a), len(b)) > 1 else np.nan
-        assert one == pytest.approx(expected, nan_ok=True, abs=0)
+        assert one == pytest.approx(expected, rel=1e-9, nan_ok=True)
 
 
 def test_holm_raises_what_is_small_and_leaves_what_is_no_number():

@@ -310,6 +310,7 @@ def test_worlds_together_are_worlds_alone(dozer):
         np.testing.assert_array_equal(alone.grains.position, again.grains.position)
 
 
+@pytest.mark.slow
 def test_a_blade_pushes_the_heap_and_feels_it(dozer):
     scenario, step = dozer
     state = bulldozing.reset(jax.random.key(0), scenario)

@@ -113,6 +113,7 @@ def test_motion_turns_and_shifts_with_its_start(disturbed):
     )
 
 
+@pytest.mark.slow
 def test_error_falls_with_the_substep(disturbed):
     """Semi-implicit Euler is of first order."""
     with jax.enable_x64(True):

@@ -83,6 +83,7 @@ def brute_force(given, start, target, count=13):
     return gap.min()
 
 
+@pytest.mark.slow
 def test_reachable_targets_are_reached_in_ten_steps():
     given = problem()
     start = first_pose(given)

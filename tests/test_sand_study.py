@@ -271,6 +271,7 @@ def test_worlds_that_are_stored_are_not_simulated_again(runs, tmp_path, monkeypa
 # A true exchange
 
 
+@pytest.mark.slow
 def test_robots_abroad_are_simulated_as_natives_are():
     """Against `simulate`; a seed without a robot counts as failed. Programs round differently; gaits are chaotic."""
     experiment = Experiment.model_validate(EXPERIMENT)

@@ -4,6 +4,7 @@ import csv
 import json
 
 import numpy as np
+import pytest
 from click.testing import CliRunner
 from conftest import TINY
 from PIL import Image
@@ -24,6 +25,7 @@ claims:
 """
 
 
+@pytest.mark.slow
 def test_a_part_of_a_study_is_run_and_reported(tmp_path):
     (tmp_path / "own.yaml").write_text(STUDY)
     (tmp_path / "one.yaml").write_text(TINY)

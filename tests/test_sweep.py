@@ -378,10 +378,12 @@ def test_a_job_out_of_time_saves_and_goes_on(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(cluster, "COMMAND", [sys.executable, "-c", LONG])
     plan = begun(tiny, tmp_path / "sweep", "ea.n_pop=8")
     executor = submitit.LocalExecutor(plan.path / "jobs")
-    executor.update_parameters(timeout_min=1, signal_delay_s=56)  # the warning comes after 4 s
+    executor.update_parameters(
+        timeout_min=1, signal_delay_s=46
+    )  # the warning comes after 14 s, when the job has loaded
     cluster.submit(plan, ["n_pop=8"], executor, [])
     (pickled,) = [submitit.LocalJob(plan.path / "jobs", number) for number in read_jobs(plan.path).values()]
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not pickled.paths.result_pickle.exists():
         assert time.monotonic() < deadline
         time.sleep(0.1)

@@ -33,9 +33,14 @@ from vsr.terrain import (
     together,
 )
 
-WHOLE = {"polyline": {"x": (0, 10, 20), "y": (5, 0, 5)}, "columns": {"heights": (1, 1, 2, 1)}}
+WHOLE = {
+    "polyline": {"x": (0, 10, 20), "y": (5, 0, 5)},
+    "columns": {"heights": (1, 1, 2, 1)},
+    "blocks": {"heights": (1, 1, 2, 1)},
+}
 """Fields that a ground cannot do without."""
-ALL = [kind(**WHOLE.get(name, {})) for name, kind in TERRAINS.items() if not kind.in_3d]
+LINES = {name: kind for name, kind in TERRAINS.items() if not kind.in_3d and name != "blocks"}
+ALL = [kind(**WHOLE.get(name, {})) for name, kind in LINES.items()]
 
 
 def test_flat_ground_is_the_originals(original_voxel):
@@ -116,7 +121,9 @@ NEEDED = {
     Polyline: {"x": (0.0, 9.0), "y": (1.0, 0.0)},
     Heights: {"heights": ((0.0, 1.0), (1.0, 0.0))},
     TERRAINS["columns"]: {"heights": (1.0, 2.0)},
+    TERRAINS["blocks"]: {"heights": (1.0, 2.0)},
 }
+OF_COLUMNS = {"heights": (2.0, 1.0), "ceiling": (8.0, 9.0), "start": 3.0}
 OTHER = {"x": (0.0, 8.0), "y": (2.0, 0.0), "heights": ((0.0, 1.0), (1.0, 2.0)), "spacing": 2.0, "start": (1.0, 2.0),
          "riser": 0.25}  # fmt: skip
 
@@ -129,9 +136,9 @@ def test_no_key_of_a_ground_is_without_meaning(kind):
     plain = arrays()
     of_grains = set(Sand.model_fields) - set(Flat.model_fields) - {"depth"} if kind is Sand else set()
     for name, field in kind.model_fields.items():  # what grains are like is tested with them
-        if name != "type" and name not in of_grains:
-            if name == "heights" and kind is TERRAINS["columns"]:
-                other = (2.0, 1.0)
+        if name not in {"type", "shape"} | of_grains:  # a shape is instead of heights
+            if name in OF_COLUMNS and kind in (TERRAINS["columns"], TERRAINS["blocks"]):
+                other = OF_COLUMNS[name]
             else:
                 other = OTHER[name] if name in OTHER else 2 * field.default or field.default + 1
             assert any(not np.array_equal(*pair) for pair in zip(plain, arrays(**{name: other}), strict=True)), name

@@ -1,5 +1,6 @@
 """The campaign against runs: a short round of every fault, what the promises say, and that broken ones are noticed."""
 
+import contextlib
 import json
 import re
 import shutil
@@ -280,6 +281,14 @@ def test_a_signal_that_is_not_heard_is_noticed():
     assert signals.faults_of_ending(Ended(1, "Aborted!", 1.0), True, False, "SIGINT") == ["SIGINT: code 1: Aborted!"]
 
 
+def test_a_reader_on_many_cores_has_memory_for_its_threads(tmp_path):
+    """Each of 64 devices has threads that reserve memory; commands that look for devices used to die of the limit."""
+    reader = Reader({"XLA_FLAGS": "--xla_force_host_platform_device_count=64"})
+    with contextlib.closing(reader):
+        ended = reader.read("command", "none", ["reach", "."], tmp_path)
+    assert (ended.code, "folder" in ended.output) == (2, True), ended
+
+
 # The command
 
 
@@ -344,7 +353,20 @@ def test_a_broken_promise_is_reported_with_its_command(monkeypatch, tmp_path):
 
 def test_every_command_that_reads_runs_is_tried(ground):
     tried = {reader.arguments[0] for reader in readers(ground, 0)}
-    others = {"check", "list", "schema", "bench", "validate", "train", "reach", "reproduce", "sweep", "torture"}
+    others = {
+        "check",
+        "list",
+        "schema",
+        "bench",
+        "validate",
+        "train",
+        "reach",
+        "reproduce",
+        "sweep",
+        "torture",
+        "convert",
+        "verify",
+    }
     assert tried | others == set(cli.main.commands)
 
 

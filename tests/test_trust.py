@@ -14,7 +14,7 @@ from vsr.episode import begin, record
 from vsr.experiments.config import parse_experiment
 from vsr.experiments.evolve.generation import compile_evolution
 from vsr.experiments.validate.trust import watching
-from vsr.experiments.validate.trust.batches import batch_of, episodes, schedule_of, surroundings
+from vsr.experiments.validate.trust.batches import batch_of, calls_of, episodes, schedule_of, surroundings
 from vsr.experiments.validate.trust.judging import judge
 from vsr.experiments.validate.trust.robots import Kind, blob, samples
 from vsr.experiments.validate.trust.suite import SCALES, Batch, validate_trust
@@ -87,10 +87,11 @@ def test_no_hard_robot_is_broken_and_not_reported_and_a_step_too_long_is_seen():
     stiff = {"spring_frequency": 60.0, "spring_damping_ratio": 0.0, "linear_damping": 0.0}  # stable up to 27 Hz
     materials = tuple(material.model_copy(update=stiff) for material in robots[0].materials)
     robots = [*robots, replace(robots[0], materials=materials, control="passive", start="floating")]
-    schedule = schedule_of(TINY, substeps)
+    schedule = schedule_of(substeps)
     ground, occupants, floor = surroundings(TINY, schedule)
-    failure, watch = jax.device_get(episodes(batch_of(TINY, robots, floor), ground, occupants, schedule))
-    *judged, blown_up = judge(TINY, robots, failure, watch)
+    batch = batch_of(TINY, robots, floor)
+    failure, watch = jax.device_get(episodes(batch, ground, occupants, calls_of(TINY), schedule))
+    *judged, blown_up = judge(TINY, substeps, robots, failure, watch)
     batch = Batch(TINY, substeps, judged, 0.0)
     assert [robot.broken for robot in batch.unreported] == []
     assert 0 < sum(batch.reported.values()) < len(judged)

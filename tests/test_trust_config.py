@@ -24,6 +24,7 @@ from vsr.experiments.config.problems import MOST_TOLD
 from vsr.experiments.config.yaml_reader import parse_yaml, read_yaml
 from vsr.experiments.reach.spec import voxel_at
 from vsr.experiments.reproduce.reading import is_study
+from vsr.experiments.runs.robot_files import is_changed
 
 EXPERIMENT = "robot:\n  body: {shape: aa}\n  controller: phases\n"
 
@@ -70,6 +71,17 @@ TOO_MUCH = {
 def test_too_much_is_refused(what):
     text, wanted = TOO_MUCH[what]
     assert faults(text) == [wanted]
+
+
+def test_no_more_of_a_robot_is_read_than_a_file_may_hold(tmp_path, monkeypatch):
+    """`vsr simulate /dev/zero` used to read all of it to see whether a run had written it."""
+    file = tmp_path / "robot.yaml"
+    file.write_text("# " + "x" * 2000)
+    monkeypatch.setattr(yaml_reader, "MOST_BYTES", 1000)
+    assert is_changed(file)
+    result = CliRunner().invoke(cli.main, ["simulate", str(file)])
+    assert result.exit_code == 2
+    assert "the most that is read" in result.output
 
 
 ODD = [

@@ -13,7 +13,7 @@ from vsr.cli import main
 from vsr.experiments.config import load_experiment, parse_experiment
 from vsr.experiments.config.problems import ConfigError
 from vsr.experiments.evaluation import EvaluationOptions, Jitter, Vary, starts_of
-from vsr.experiments.evolve.evaluation import drawn_starts, evaluate_all
+from vsr.experiments.evolve.evaluation import draw, evaluate_all
 from vsr.scene import Scene, simulate
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -53,7 +53,8 @@ def test_common_starts_are_spread_over_their_intervals():
 def test_fresh_starts_are_new_in_every_generation_and_seed_and_the_same_for_all_individuals():
     experiment = of_text(FRESH)
     told = [jnp.array(one, jnp.uint32) for one in ((0, 0), (0, 1), (7, 0))]
-    count, drawn = drawn_starts(experiment, 2, 9, tuple(told), 0)
+    count, drawn, keys = draw(experiment, 2, 9, tuple(told), 0)
+    assert keys is None  # the task draws nothing
     friction = np.asarray(drawn.friction).reshape(3, 3, count)  # seeds, individuals, starts
     assert (friction == friction[:, :1]).all()
     assert len(np.unique(friction[:, 0])) == 6
@@ -61,9 +62,9 @@ def test_fresh_starts_are_new_in_every_generation_and_seed_and_the_same_for_all_
         0,
         1,
     }  # all grounds, whichever is first
-    again = drawn_starts(experiment, 2, 9, tuple(told), 0)[1]
+    again = draw(experiment, 2, 9, tuple(told), 0).starts
     np.testing.assert_array_equal(drawn.mass, again.mass)
-    assert (np.asarray(drawn_starts(experiment, 2, 9, tuple(told), 1)[1].mass) != np.asarray(drawn.mass)).all()
+    assert (np.asarray(draw(experiment, 2, 9, tuple(told), 1).starts.mass) != np.asarray(drawn.mass)).all()
 
 
 # Against scenes of their own

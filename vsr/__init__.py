@@ -28,6 +28,7 @@ _HOME = {
     "Scene": "vsr.scene",
     "Outcome": "vsr.scene",
     "simulate": "vsr.scene",
+    "make": "vsr.gym",
     "Flat": "vsr.terrain",
     "Uneven": "vsr.terrain",
     "Hilly": "vsr.terrain",
@@ -37,6 +38,7 @@ _HOME = {
     "Polyline": "vsr.terrain",
     "Bumpy": "vsr.terrain",
     "Heights": "vsr.terrain",
+    "BlockGround": "vsr.terrain",
 }
 
 __all__ = list(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -7,121 +7,48 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from vsr.body import Body, Masses, Material
+from vsr.body import MASSES, Material
 from vsr.body.shape import leaks
 from vsr.compute.implementation import chosen
-from vsr.controllers import CONTROLLERS, Controller, ControllerSpec, Sine
+from vsr.controllers import Controller
 from vsr.display import Displayed
-from vsr.environment import Environment
 from vsr.episode import Scenario, Schedule, Trajectory, begin, record, rollout, scenario_of
-from vsr.objects import Object
-from vsr.physics.engine import ENGINES, AnyModel, assemble_body, engine_of, stability_bound
+from vsr.physics.engine import ENGINES, AnyModel, assemble_body, stability_bound
 from vsr.physics.failure import Failure
 from vsr.physics.grains import GrainsSeen
-from vsr.physics.grains.bed import sand_bed
-from vsr.physics.objects import Companion, Objects, build_solids
 from vsr.physics.substeps import choose_substeps, whole_substeps
-from vsr.spec import Count, OneOf, Real, Seconds, Spec, misfit
-from vsr.tasks import TASKS, Locomotion, Placement, Task, move_rigidly, place
+from vsr.spec import Count, OneOf, Seconds, Spec, misfit
+from vsr.surroundings import TOUCHED, Other, Robot, Voxels, World
+from vsr.tasks import TASKS, Locomotion, Placement, Task, place
 from vsr.tasks.measures import USUAL
-from vsr.terrain import TERRAINS, AnyGround, Flat, Sand
+from vsr.terrain import Sand
 from vsr.terrain.sand import MOST_GRAINS
 from vsr.usual import with_usual
 
-NO_THINGS = (
-    "things cannot be simulated among robots of squares and points yet: their contact does not pass its tests of "
-    "momentum and friction; tasks with things run with `masses: evogym`"
-)
+__all__ = [
+    "Other",
+    "Outcome",
+    "Physics",
+    "Robot",
+    "Scene",
+    "Voxels",
+    "World",
+    "check_episode",
+    "plan",
+    "precision",
+    "simulate",
+]
+
 MOST_SUBSTEPS_IN_ALL = 1e9
 """A simulation longer than this is a mistake."""
-
-
-class Robot(Displayed, Spec):
-    """A body and what controls it."""
-
-    body: Body
-    controller: Annotated[ControllerSpec, OneOf(CONTROLLERS)] = Sine(amplitude=0.0)
-    """how control values are made; by default the robot is passive"""
-
-    @model_validator(mode="after")
-    def _fits(self) -> Robot:
-        complaints = self.controller.check(self.body)
-        if complaints:
-            raise misfit([(("controller", *path), reason) for path, reason in complaints])
-        return self
-
-
-class World(Spec):
-    """What surrounds the robot."""
-
-    terrain: Annotated[AnyGround, OneOf(TERRAINS, default="flat")] | None = Flat()
-    """the ground; null for free space"""
-    gravity: Annotated[Real, Field(ge=0)] = 9.8
-    """downwards [m/s²]; 110 for evogym masses"""
-    objects: tuple[Object, ...] = ()
-    """things that robots touch, rigid or soft, free or fixed"""
-
-    @field_validator("objects")
-    @classmethod
-    def _named_once(cls, objects: tuple[Object, ...]) -> tuple[Object, ...]:
-        names = [one.name for one in objects]
-        twice = [name for name in names if names.count(name) > 1]
-        if twice:
-            raise ValueError(f"'{twice[0]}' is the name of {names.count(twice[0])} objects: give each one of its own")
-        return objects
-
-    def build(self, dtype: jnp.dtype | type = jnp.float32) -> Environment:
-        """The array form."""
-        return Environment(
-            gravity=jnp.asarray(self.gravity, dtype),
-            terrain=None if self.terrain is None else self.terrain.build(dtype),
-        )
-
-    @property
-    def longest_step(self) -> float:
-        """In which what moves here besides robots can be moved at once [s]; infinite if nothing does."""
-        return self.terrain.longest_step(self.gravity) if isinstance(self.terrain, Sand) else math.inf
-
-    def occupants(self, voxels: Voxels, schedule: Schedule, dtype: jnp.dtype | type = jnp.float32) -> dict[str, Any]:
-        """What moves here besides robots, for robots of such voxels (vsr.physics.coupled.Occupant)."""
-        found: dict[str, Any] = {}
-        if self.objects:
-            found["objects"] = build_objects(self.objects, voxels.dimension, dtype)
-        if not isinstance(self.terrain, Sand):
-            return found
-        bed = sand_bed(self.terrain, voxels.dimension, self.gravity, voxels.voxel_side, dtype)
-        # Finer steps are finer for grains too: as many substeps as usual are in one of theirs.
-        stride = max(1, int(self.longest_step / schedule.substep + 1e-6))
-        implementation = "xla" if schedule.implementation == "xla" else "auto"
-        return {"sand": replace(bed, stride=stride, implementation=implementation), **found}
-
-
-def build_objects(objects: Iterable[Object], dimension: int, dtype: jnp.dtype | type = jnp.float32) -> Objects:
-    """Described things as arrays."""
-    objects = list(objects)
-    return Objects(build_solids(objects, dimension, dtype), tuple(_soft(one, dtype) for one in objects if one.body))
-
-
-def _soft(thing: Object, dtype: jnp.dtype | type) -> Companion:
-    """A soft thing at its place."""
-    assert thing.body is not None
-    model = assemble_body(thing.body, dtype=jnp.dtype(dtype))
-    engine = engine_of(model)
-    yaw = jnp.radians(thing.yaw) if thing.yaw else None
-    state = move_rigidly(model, engine.rest_state(model), tilt=jnp.radians(thing.tilt), yaw=yaw)
-    low, high = engine.bounding_box(model, state)
-    shift = jnp.asarray(thing.position, low.dtype) - 0.5 * (low + high)
-    velocity = None if thing.velocity is None else jnp.asarray(thing.velocity, low.dtype)
-    state = move_rigidly(model, state, shift=shift, velocity=velocity)
-    return Companion(model, state, None, thing.name, engine)
 
 
 class Physics(Spec):
@@ -146,19 +73,6 @@ class Physics(Spec):
         chosen(self.implementation, jnp.dtype(self.precision))
 
 
-class Voxels(Protocol):
-    """What a body and a kind of body that evolves have in common."""
-
-    @property
-    def materials(self) -> dict[str, Material]: ...
-    @property
-    def voxel_side(self) -> float: ...
-    @property
-    def masses(self) -> Masses: ...
-    @property
-    def dimension(self) -> int: ...
-
-
 def plan(voxels: Voxels, materials: Iterable[Material], world: World, task: Task, physics: Physics) -> Schedule:
     """How an episode is cut into steps short enough for all materials; raises ValueError if that is impossible."""
     materials, fixed = list(materials), ENGINES[voxels.masses].fixed_substep
@@ -166,6 +80,9 @@ def plan(voxels: Voxels, materials: Iterable[Material], world: World, task: Task
         substeps = whole_substeps(fixed, physics.time_step, physics.substeps)
         return Schedule(task.duration, physics.time_step, physics.control_interval, substeps, physics.implementation)
     bound = stability_bound(voxels.masses, materials, voxels.voxel_side, voxels.dimension, physics.integrator)
+    for body in world.bodies:
+        used = list(body.materials.values())
+        bound = min(bound, stability_bound(body.masses, used, body.voxel_side, body.dimension, None))
     accurate = min(world.longest_step, *map(ENGINES[voxels.masses].accurate_substep, materials))
     substeps = choose_substeps(bound, physics.time_step, physics.substeps, accurate)
     if physics.time_step / substeps > world.longest_step * (1 + 1e-6):
@@ -204,16 +121,9 @@ def check_episode(
         complaints.append((("physics", "substeps"), str(error)))
     refused = ENGINES[voxels.masses].check(materials, physics.integrator, physics.implementation)
     complaints += [(("physics", name), reason) for name, reason in refused.items()]
-    for number, thing in enumerate(world.objects):
-        unfit = thing.misfits(voxels.dimension)
-        complaints += [(("world", "objects", str(number), name), reason) for name, reason in unfit]
-    if world.objects:
-        complaints.append((("world", "objects"), NO_THINGS))
-    occupied = (
-        isinstance(world.terrain, Sand)
-        or world.objects
-        or task.occupants(voxels.dimension, jnp.dtype(physics.precision))
-    )
+    complaints += _check_things(voxels, world)
+    occupied = isinstance(world.terrain, Sand) or world.is_touched
+    occupied = occupied or task.occupants(voxels.dimension, jnp.dtype(physics.precision))
     if physics.implementation == "fused" and occupied:
         text = "'fused' moves one robot on its ground, and there is more in this world; use 'auto' or 'xla'"
         complaints.append((("physics", "implementation"), text))
@@ -231,6 +141,34 @@ def check_episode(
         if not x[0] <= left <= x[-1] - width:
             text = f"{left:g} given; the ground reaches from {x[0]:g} to {x[-1]:g} m, the robot is {width:g} m wide"
             complaints.append((("task", "placement", "left"), text))
+    return complaints
+
+
+def _check_things(voxels: Voxels, world: World) -> list[tuple[tuple[str, ...], str]]:
+    """Complaints about objects and further robots that robots of such voxels cannot meet."""
+    complaints, dimension = [], voxels.dimension
+    if world.is_touched and MASSES[voxels.masses].has_things:
+        given = next(name for name in (*TOUCHED, "terrain") if name == "terrain" or getattr(world, name))
+        text = f"{voxels.masses} masses bring contact of their own, and things only with their tasks: leave it out"
+        return [(("world", given), text)]
+    for number, thing in enumerate(world.objects):
+        unfit = thing.misfits(dimension)
+        complaints += [(("world", "objects", str(number), name), reason) for name, reason in unfit]
+    for number, other in enumerate(world.others):
+        path, body = ("world", "others", str(number)), other.robot.body
+        if body.dimension != dimension:
+            text = f"it is in {body.dimension}-D, and the robot in {dimension}-D"
+            complaints.append(((*path, "robot", "body"), text))
+        elif other.robot.controller.build(body, jnp.float32).senses:
+            text = "it reads senses, which only the first robot has: give a controller of time, such as sine"
+            complaints.append(((*path, "robot", "controller"), text))
+        if unplaceable := other.placement.misfit(dimension):
+            complaints.append(((*path, "placement", unplaceable[0]), unplaceable[1]))
+    alien = [body for body in world.bodies if MASSES[body.masses].has_things]
+    if alien:
+        complaints.append((("world", "objects"), f"bodies of {alien[0].masses} masses are not for other worlds"))
+    if isinstance(world.terrain, Sand) and world.is_touched:
+        complaints.append((("world", "terrain"), "objects, further robots and self-contact are not for sand"))
     return complaints
 
 

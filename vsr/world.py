@@ -21,6 +21,7 @@ from vsr.physics.engine import engine_of
 from vsr.physics.failure import gravest
 from vsr.physics.objects import ObjectMotion
 from vsr.physics.telemetry import Telemetry, through_intervals
+from vsr.terrain import Blocks
 
 
 @jax.tree_util.register_dataclass
@@ -85,6 +86,8 @@ def advance(
     intervals = controls[0].shape[0]
     later = state.time + intervals * count * substep
     if not world.is_coupled:
+        if isinstance(world.environment.terrain, Blocks):
+            raise ValueError("blocks of ground are felt by contact: give the world the occupant 'objects' (Objects())")
         (model,), (robot,), (control,) = world.robots, state.robots, controls
         robot, seen = engine_of(model).advance(
             model, world.environment, robot, control, substep=substep, count=count, implementation=implementation

@@ -9,10 +9,12 @@ from typing import Any, TypeVar
 import jax
 
 from vsr.compute.implementation import Implementation, chosen
+from vsr.experiments.bench.environments import ENVIRONMENTS, BenchEnvironment, bench_environment
 from vsr.experiments.bench.evolve import bench_evolve
 from vsr.experiments.bench.fluid import FLUIDS, BenchFluid, bench_fluid
 from vsr.experiments.bench.formatting import (
     device_shown,
+    environment_row,
     evolve_rows,
     fluid_row,
     growth_rows,
@@ -35,11 +37,12 @@ from vsr.experiments.plot.figures import FORMATS
 from vsr.experiments.runs.meta import describe_start
 from vsr.spec import suggest
 
-SUITES = ("2d", "3d", "sand", "fluid", "evolve", "growth")
+SUITES = ("2d", "3d", "sand", "fluid", "environments", "evolve", "growth")
 """What `all` runs."""
+WITH_SCENES = ("2d", "3d", "sand", "fluid", "environments")
 
 
-Scene = TypeVar("Scene", BenchScene, BenchLattice, BenchSand, BenchFluid)
+Scene = TypeVar("Scene", BenchScene, BenchLattice, BenchSand, BenchFluid, BenchEnvironment)
 
 
 @dataclass(frozen=True)
@@ -65,10 +68,11 @@ def bench(
     robots: Sequence[BenchScene] = ROBOTS,
     sands: Sequence[BenchSand] = SANDS,
     fluids: Sequence[BenchFluid] = FLUIDS,
+    environments: Sequence[BenchEnvironment] = ENVIRONMENTS,
 ) -> None:
     """Run suites and print the figures; series: those of the growth suite, by default chosen for the device."""
     suites = _suites(options)
-    known = {"2d": scenes, "3d": (*lattices, *robots), "sand": sands, "fluid": fluids}
+    known = {"2d": scenes, "3d": (*lattices, *robots), "sand": sands, "fluid": fluids, "environments": environments}
     _check_names(options, [scene for suite in suites for scene in known.get(suite, ())])
     requested = _requested(options, scenes)
     target = None if options.json_file is None else target_file("--json", options.json_file)
@@ -88,6 +92,8 @@ def bench(
             report["sand"] = _bench_sand(options, _requested(options, sands), f"bench sand {title}")
         if "fluid" in suites and _requested(options, fluids):
             report["fluid"] = _bench_fluid(options, _requested(options, fluids), f"bench fluid {title}")
+        if "environments" in suites and (chosen_ones := _requested(options, environments)):
+            report["environments"] = _bench_environments(options, chosen_ones, f"bench environments {title}")
         if "evolve" in suites:
             report |= bench_evolve(options.repeats, options.device, options.implementation)
             show_pairs(f"bench evolve {title}", evolve_rows(report))
@@ -143,6 +149,19 @@ def _bench_fluid(options: BenchOptions, fluids: Sequence[BenchFluid], title: str
     return found
 
 
+def _bench_environments(
+    options: BenchOptions, environments: Sequence[BenchEnvironment], title: str
+) -> list[dict[str, Any]]:
+    """Time environments, printing each as it is done; a CPU takes on those for an accelerator only by name."""
+    show_pairs(title, [])
+    found = []
+    for scene in environments:
+        if scene.everywhere or options.scenes or jax.default_backend() != "cpu":
+            found.append(bench_environment(scene, options.repeats, options.implementation))
+            show_pairs(None, [environment_row(found[-1])])
+    return found
+
+
 def _print_growth(series: Sequence[Series], options: BenchOptions, title: str) -> list[dict[str, Any]]:
     """Time all series, printing each as it is done."""
     show_pairs(title, [])
@@ -157,11 +176,11 @@ def _suites(options: BenchOptions) -> tuple[str, ...]:
     """What to run; raises UserError where it makes no sense."""
     suites = SUITES if options.suite == "all" else (options.suite,)
     if options.scenes:
-        suites = tuple(suite for suite in suites if suite in ("2d", "3d", "sand", "fluid"))
+        suites = tuple(suite for suite in suites if suite in WITH_SCENES)
         if not suites:
             raise UserError(
                 f"--scene {options.scenes[0]}: bench {options.suite} has no scenes to choose from; "
-                "bench 2d, 3d, sand and fluid have"
+                f"bench {', '.join(WITH_SCENES[:-1])} and {WITH_SCENES[-1]} have"
             )
     if options.plot is not None and "growth" not in suites:
         given = "--scene" if options.scenes else f"bench {options.suite}"
@@ -169,7 +188,9 @@ def _suites(options: BenchOptions) -> tuple[str, ...]:
     return suites
 
 
-def _check_names(options: BenchOptions, scenes: Sequence[BenchScene | BenchLattice | BenchSand | BenchFluid]) -> None:
+def _check_names(
+    options: BenchOptions, scenes: Sequence[BenchScene | BenchLattice | BenchSand | BenchFluid | BenchEnvironment]
+) -> None:
     """Raise UserError for a name that there is not."""
     names = list(dict.fromkeys(scene.name for scene in scenes))
     for name in options.scenes:

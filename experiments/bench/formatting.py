@@ -43,6 +43,16 @@ def fluid_row(figures: dict[str, Any]) -> tuple[str, str]:
     return name, f"{speed}; compile {figures['compile_s']:.1f} s{memory}"
 
 
+def environment_row(figures: dict[str, Any]) -> tuple[str, str]:
+    """What was timed, and what it came to."""
+    name = f"{figures['scene']:16} {figures['robots']:5} robots x {figures['steps']} steps of {figures['substeps']}"
+    per_core = figures["steps_per_cpu_s"]
+    each = "" if per_core is None else f"{per_core:,.0f} a CPU-second, "
+    speed = f"{figures['steps_per_s']:,.0f} environment steps/s, {each}{figures['times_evogym']:,.3g} x EvoGym"
+    memory = f", {bytes_shown(figures['peak_bytes'])}" if figures["peak_bytes"] else ""
+    return name, f"{speed}; {shown(figures)}; compile {figures['compile_s']:.1f} s{memory}; {figures['implementation']}"
+
+
 def evolve_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
     """All that `vsr bench evolve` finds out."""
     generation, search, start = figures["generation"], figures["search"], figures["start"]

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Annotated
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from pydantic import AfterValidator, Field
@@ -78,6 +79,10 @@ class BodyEncoding(ABC):
     @abstractmethod
     def decode(self, genes: Array) -> Array:
         """Material index of every cell, negative where empty, like `possible`. Pure."""
+
+    def accepts(self, genes: Array) -> Array:
+        """Whether a search that asks should try these genes, (). Pure."""
+        return jnp.ones((), bool)
 
     def describe(self, genes: np.ndarray) -> Body | None:
         """The body as plain data on its whole grid, or None if it has no voxel."""

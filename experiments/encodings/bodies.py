@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -14,7 +15,7 @@ from vsr.body.kinds import KINDS
 from vsr.body.masses import Masses, impossible, usual_masses
 from vsr.body.shape import EMPTY_SYMBOLS, leaks, misfits, usual_of, wrong_side
 from vsr.experiments.encodings.base import BodyEncoding, Range, Symbol, uniform
-from vsr.experiments.encodings.connectivity import strongest_material
+from vsr.experiments.encodings.connectivity import largest_component, strongest_material
 from vsr.physics.engine import ENGINES
 from vsr.spec import Count, Real, Spec, misfit
 
@@ -173,3 +174,42 @@ class MaterialGrid(_EvolvedBody):
 
     def decode(self, genes: Array) -> Array:
         return strongest_material(genes.reshape(len(self.materials), *self.possible.shape), self.threshold)
+
+
+class VoxelKinds(_EvolvedBody):
+    """One gene per cell: 0 for an empty cell, else the number of a material, drawn with weights, as EvoGym does.
+
+    Of the filled cells the largest part connected by sides is the body; searches that ask are told to try only bodies
+    that hang together as they are and have a voxel that is driven.
+    """
+
+    type: Literal["voxel_kinds"] = "voxel_kinds"
+    empty: Annotated[Real, Field(gt=0)] = 0.6
+    """weight of an empty cell"""
+    filled: Annotated[Real, Field(gt=0)] = 0.2
+    """weight of every material"""
+    initial: Range = (0.0, 1.0)
+    """without meaning here: first bodies are drawn with the weights"""
+
+    @property
+    def gene_count(self) -> int:
+        return self.possible.size
+
+    def sample(self, key: Array, count: int) -> Array:
+        weight = jnp.log(jnp.array([self.empty, *[self.filled] * len(self.materials)]))
+        drawn = jax.random.categorical(key, weight, shape=(count * self.gene_count,))
+        return drawn.reshape(count, self.gene_count).astype(float)
+
+    def _cells(self, genes: Array) -> Array:
+        """Materials as genes say, -1 for empty cells; genes between two numbers are the nearer, NaN is none."""
+        kind = jnp.clip(jnp.round(jnp.nan_to_num(genes)), 0, len(self.materials))
+        return kind.astype(jnp.int32).reshape(self.possible.shape) - 1
+
+    def decode(self, genes: Array) -> Array:
+        cells = self._cells(genes)
+        return jnp.where(largest_component(cells >= 0), cells, -1)
+
+    def accepts(self, genes: Array) -> Array:
+        cells, body = self._cells(genes), self.decode(genes)
+        driven = np.array([material.actuation != "none" for material in self.materials.values()] + [False])
+        return (cells == body).all() & jnp.asarray(driven)[body].any()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from vsr.experiments.encodings.bodies import FixedBody, GaussianMixture, MaterialGrid
+from vsr.experiments.encodings.bodies import FixedBody, GaussianMixture, MaterialGrid, VoxelKinds
 from vsr.experiments.encodings.mlp import MLPWeights
 from vsr.experiments.encodings.time_functions import ByMaterial, DevelopingPhases, Phases
 
@@ -12,6 +12,7 @@ BODIES: dict[str, type[BaseModel]] = {
     "fixed": FixedBody,
     "gaussian_mixture": GaussianMixture,
     "material_grid": MaterialGrid,
+    "voxel_kinds": VoxelKinds,
 }
 CONTROLLERS: dict[str, type[BaseModel]] = {
     "phases": Phases,

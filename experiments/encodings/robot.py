@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import jax
@@ -20,6 +21,20 @@ from vsr.spec import OneOf, Spec, misfit
 
 Genes = dict[str, Array]
 """An individual's genes: one vector for the body and one for the controller."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Random genes as a search draws them, and which of them it should try (vsr.evo.protocol.Sampler)."""
+
+    robot: EvolvedRobot
+
+    def __call__(self, key: Array, count: int) -> Genes:
+        return self.robot.sample(key, count)
+
+    def accepts(self, genes: Genes) -> Array:
+        """Whether an individual is worth a try, ()."""
+        return self.robot.body.accepts(genes["body"])
 
 
 class EvolvedRobot(Spec):
@@ -51,6 +66,11 @@ class EvolvedRobot(Spec):
             "body": self.body.sample(of_body, count),
             "controller": self.controller.sample(of_controller, count, self.body),
         }
+
+    @property
+    def sampling(self) -> Sampling:
+        """For searches."""
+        return Sampling(self)
 
     def build(
         self,

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -45,8 +46,10 @@ def evaluation_of(experiment: Experiment, factor: int = 1) -> Callable[..., Eval
     # A task that names what is measured knows what it must look at on the way.
     task = experiment.task.model_copy(update={"measures": of_episode or experiment.task.measures})
 
-    def evaluation(genes: Genes, start: Start = UNDISTURBED) -> Evaluation:
+    def evaluation(genes: Genes, start: Start = UNDISTURBED, key: Array | None = None) -> Evaluation:
         environment = experiment.environment(dtype)
+        if key is not None:
+            environment = experiment.task.drawn(key, environment)
         model, controller = experiment.robot.build(
             genes, experiment.task.duration, dtype, experiment.physics.integrator
         )
@@ -71,8 +74,8 @@ def evaluate_all(
     everyone = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *genes)
     options = experiment.evaluation
     size = jax.tree.leaves(everyone)[0].shape[0]
-    starts = drawn_starts(experiment, options.starts, size, when, FIRST_LOOK)
-    evaluation = evaluate_in_starts(experiment, at_once, everyone, starts)
+    drawn = draw(experiment, options.starts, size, when, FIRST_LOOK)
+    evaluation = evaluate_in_starts(experiment, at_once, everyone, drawn)
     refine = options.refine
     if refine is not None:
         evaluation = _checked(experiment, refine, at_once, len(genes), everyone, evaluation, when)
@@ -83,37 +86,57 @@ def evaluate_all(
     return tuple(structure.unflatten(part) for part in parts)
 
 
+class Drawn(NamedTuple):
+    """What individuals of all seeds are evaluated in."""
+
+    count: int
+    """starts of each"""
+    starts: Start
+    """each (size * count,)"""
+    keys: Array | None
+    """of the generations, for tasks that draw something of their own, (size * count,)"""
+
+
 def asks_when(experiment: Experiment) -> bool:
     """Whether an evaluation hangs on the generation."""
-    return experiment.evaluation.draws == "fresh"
+    return experiment.evaluation.draws == "fresh" or experiment.task.draws
 
 
-def drawn_starts(
-    experiment: Experiment, count: int, size: int, when: tuple[When, ...] | None, look: int
-) -> tuple[int, Start]:
-    """How many starts, and all of them for individuals of all seeds, (size * count,); look: the first or the second."""
+def generation_key(when: When, look: int = FIRST_LOOK) -> Array:
+    """Of what is random in a generation of a seed: another one for every generation, the same when a run is resumed."""
+    return jax.random.fold_in(jax.random.fold_in(jax.random.key(look), when[0]), when[1])
+
+
+def draw(experiment: Experiment, count: int, size: int, when: tuple[When, ...] | None, look: int) -> Drawn:
+    """A number of starts for each of a number of individuals, as many of every seed; look: the first or the second."""
     options, dtype = experiment.evaluation, jnp.dtype(experiment.physics.precision)
-    draw = partial(starts_of, options.jitter, count, dtype, vary=options.vary, grounds=1 + len(options.terrains))
-    if not asks_when(experiment):
-        return count, jax.tree.map(lambda leaf: jnp.tile(leaf, size), draw())
+    of_one = partial(starts_of, options.jitter, count, dtype, vary=options.vary, grounds=1 + len(options.terrains))
+
+    def for_all(of_seeds: Any) -> Any:
+        """From (seeds, count) to all individuals of all seeds in a row."""
+        return jax.tree.map(lambda leaf: jnp.repeat(leaf, size // leaf.shape[0], 0).reshape(-1), of_seeds)
+
+    if options.draws == "fresh":
+        assert when is not None
+        starts = for_all(jax.vmap(lambda own: of_one(key=generation_key(own, look)))(jnp.stack(when)))
+    else:
+        starts = jax.tree.map(lambda leaf: jnp.tile(leaf, size), of_one())
+    if not experiment.task.draws:
+        return Drawn(count, starts, None)
     assert when is not None
-
-    def of_seed(own: When) -> Start:
-        key = jax.random.key(look)
-        return draw(key=jax.random.fold_in(jax.random.fold_in(key, own[0]), own[1]))
-
-    of_seeds = jax.vmap(of_seed)(jnp.stack(when))
-    return count, jax.tree.map(lambda leaf: jnp.repeat(leaf, size // len(when), 0).reshape(-1), of_seeds)
+    keys = jax.vmap(generation_key)(jnp.stack(when))
+    return Drawn(count, starts, jnp.repeat(keys, count * size // len(when)))
 
 
 def evaluate_in_starts(
-    experiment: Experiment, at_once: int, everyone: Genes, drawn: tuple[int, Start], factor: int = 1
+    experiment: Experiment, at_once: int, everyone: Genes, drawn: Drawn, factor: int = 1
 ) -> Evaluation:
-    """Of individuals, (size,), each from several starts (`drawn_starts`); factor: by which steps are finer."""
-    starts, differing = drawn
+    """Of individuals, (size,), each from several starts; factor: by which steps are finer."""
+    starts = drawn.count
     size = jax.tree.leaves(everyone)[0].shape[0]
     robots = jax.tree.map(lambda leaf: jnp.repeat(leaf, starts, 0), everyone)
-    single = on_all_devices(lambda robot: evaluation_of(experiment, factor)(*robot), (robots, differing), at_once)
+    evaluation = evaluation_of(experiment, factor)
+    single = on_all_devices(lambda robot: evaluation(*robot), (robots, drawn.starts, drawn.keys), at_once)
     if starts == 1:
         return single
     by_individual = jax.tree.map(lambda leaf: leaf.reshape(size, starts), single)
@@ -152,8 +175,8 @@ def _checked(
     # Fewer robots than before, and no part is to be filled up with copies; on the CPU one seed's number decides.
     robots = count * refine.starts * (1 if jax.default_backend() == "cpu" else seeds)
     fewer = min(at_once, robots_at_once(robots, experiment.robot.body.possible.size))
-    starts = drawn_starts(experiment, refine.starts, count * seeds, when, SECOND_LOOK)
-    again = evaluate_in_starts(experiment, fewer, leaders, starts, refine.factor)
+    drawn = draw(experiment, refine.starts, count * seeds, when, SECOND_LOOK)
+    again = evaluate_in_starts(experiment, fewer, leaders, drawn, refine.factor)
     fitness = jax.vmap(believed)(fitness, chosen, again.fitness.reshape(seeds, count)).reshape(-1)
     assert evaluation.failure is not None
     assert again.failure is not None

@@ -58,12 +58,12 @@ class Evolution:
 
 def start(experiment: Experiment, key: Array) -> Any:
     """One seed's search before its first generation. Pure."""
-    return experiment.ea.start(key, experiment.robot.sample)
+    return experiment.ea.start(key, experiment.robot.sampling)
 
 
 def ask(experiment: Experiment, search: Any) -> Population:
     """One seed's individuals to evaluate. Pure."""
-    return experiment.ea.ask(search, experiment.robot.sample)
+    return experiment.ea.ask(search, experiment.robot.sampling)
 
 
 def tell(experiment: Experiment, search: Any, asked: Population, evaluation: Evaluation) -> tuple[Any, GenerationStats]:

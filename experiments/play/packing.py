@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from vsr.drawing.recording import Recording
+from vsr.drawing.shown_things import faces_of
 
 ORDER = 2
 """How many times differences are taken."""
@@ -69,6 +70,11 @@ def streams_of(recording: Recording) -> list[Stream]:
         most = float(np.abs(chambers.pressure).max()) or 1.0
         streams.append(Stream("pressure", most / PRESSURE_STEPS, series(chambers.pressure)))
         streams.append(Stream("volume", CHAMBER_VOLUME, series(chambers.volume)))
+    faces = faces_of(recording)
+    if faces is not None:
+        streams.append(Stream("things", recording.voxel_side / 1000, series(faces.face)))
+        streams.append(Stream("balls", recording.voxel_side / 1000, series(faces.ball)))
+        streams.append(Stream("spokes", 0.005, series(faces.spoke)))
     if recording.grains is not None:
         grains = recording.grains
         streams.append(Stream("grains", float(grains.radius.min()) / GRAIN_STEPS, series(grains.position)))

@@ -20,6 +20,7 @@ from vsr.drawing.outlines import FACES
 from vsr.drawing.overlays import OVERLAYS, description, sense_marks
 from vsr.drawing.painter import WALL, Look
 from vsr.drawing.recording import Recording, size_word
+from vsr.drawing.shown_things import faces_of
 from vsr.drawing.spring_lines import square_springs
 from vsr.environment import Environment
 from vsr.experiments.play.packing import pack, streams_of
@@ -102,6 +103,7 @@ def _data_of(robot: RecordedRobot) -> dict[str, Any]:
         "felt": [{"label": sense.label, "has": sense.has.astype(int).tolist()} for sense in recording.felt],
         "ground": _ground(robot, recording),
         "grains": _grains(recording.grains),
+        "things": _things(recording),
         "chambers": _chambers(recording),
         "packed": pack(streams_of(recording)),
     }
@@ -123,6 +125,19 @@ def _chambers(recording: Recording) -> dict[str, Any] | None:
         ],
         "amid": np.setdiff1d(parts, outside).tolist(),
         "lacking": [np.flatnonzero(row).tolist() for row in lacking],
+    }
+
+
+def _things(recording: Recording) -> dict[str, Any] | None:
+    """What does not change of rigid things, soft ones and further robots: corners of a face, colours, radii."""
+    faces = faces_of(recording)
+    if faces is None:
+        return None
+    return {
+        "ends": faces.face.shape[2],
+        "colours": list(faces.colours),
+        "radius": faces.radius.round(4).tolist(),
+        "ballColours": list(faces.ball_colours),
     }
 
 
@@ -156,7 +171,9 @@ def _ground(robot: RecordedRobot, recording: Recording) -> dict[str, Any] | None
     seen = recording.position.reshape(-1, recording.dimension)
     low, high = seen.min(0) - GROUND_AROUND, seen.max(0) + GROUND_AROUND
     near = _near(x, low[0], high[0])
-    found: dict[str, Any] = {"x": x[near].round(4).tolist(), "y": y[near].round(4).tolist()}
+    # Where the ground steps up, x stays; a viewer needs one height for each x.
+    risen = x + 1e-3 * np.concatenate([[False], np.diff(x) <= 0])
+    found: dict[str, Any] = {"x": risen[near].round(4).tolist(), "y": y[near].round(4).tolist()}
     environment: Environment = robot.scene.world.build()
     if isinstance(environment.terrain, HeightField):
         field = environment.terrain

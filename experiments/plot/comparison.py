@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +13,8 @@ from vsr.experiments.plot.curves import check_one_goal, labels
 from vsr.experiments.runs import Run
 from vsr.experiments.runs.ranks import middle, p_value, quantile
 
+MOST_PAIRS = 100
+"""As many as people look at."""
 NUMBERS_AT_ONCE = 4_000_000
 """Comparisons of two seeds that are made together."""
 
@@ -53,13 +53,35 @@ class Pair(NamedTuple):
     """chance that a seed of the first is better than one of the second (Vargha and Delaney's A); 0.5 is no effect"""
 
 
+class Pairs(Sequence[Pair]):
+    """All pairs of some runs, of a thousand runs half a million, each made when it is looked at."""
+
+    def __init__(self, names: Sequence[str], first: np.ndarray, second: np.ndarray, *numbers: np.ndarray):
+        """first, second: indices of names; numbers: difference, p, p_holm and effect, each (pairs,)."""
+        self.names, self.first, self.second, self.numbers = names, first, second, numbers
+
+    @property
+    def p(self) -> np.ndarray:
+        """Of all, (pairs,)."""
+        return self.numbers[1]
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return [self[index] for index in range(*place.indices(len(self)))]
+        numbers = (float(column[place]) for column in self.numbers)
+        return Pair(self.names[int(self.first[place])], self.names[int(self.second[place])], *numbers)
+
+
 @dataclass(frozen=True)
 class Comparison:
     """All runs and all pairs of them."""
 
     measure: str
     rows: tuple[Row, ...]
-    pairs: tuple[Pair, ...]
+    pairs: Sequence[Pair]
     warnings: tuple[str, ...]
     """what makes a comparison unfair"""
 
@@ -69,29 +91,18 @@ def compare(runs: Sequence[Run]) -> Comparison:
     check_one_goal(runs)
     names = labels(runs)
     rows = tuple(describe(run, name) for run, name in zip(runs, names, strict=True))
-    with _keeping_everything():
-        pairs = tuple(_pairs(runs, rows))
-    return Comparison(runs[0].experiment.fitness.measure, rows, pairs, tuple(_warnings(runs, names)))
+    return Comparison(runs[0].experiment.fitness.measure, rows, _pairs(runs, rows), tuple(_warnings(runs, names)))
 
 
-@contextlib.contextmanager
-def _keeping_everything() -> Iterator[None]:
-    """Half a million pairs of a thousand runs are made without looking whether one could be thrown away."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
-
-
-def clearest(pairs: Sequence[Pair], most: int = 100) -> tuple[list[Pair], str]:
+def clearest(pairs: Sequence[Pair], most: int = MOST_PAIRS) -> tuple[list[Pair], str]:
     """As many pairs as people look at, those with the smallest p if there are more, and a note that says so."""
     if len(pairs) <= most:
         return list(pairs), ""
-    chosen = np.argsort([pair.p for pair in pairs], kind="stable")[:most]  # what is no number comes last
-    return [pairs[place] for place in np.sort(chosen)], f"the {most} of {count(len(pairs))} pairs with the smallest p"
+    p = pairs.p if isinstance(pairs, Pairs) else [pair.p for pair in pairs]
+    chosen = np.argsort(p, kind="stable")[:most]  # what is no number comes last
+    return [
+        pairs[place] for place in np.sort(chosen).tolist()
+    ], f"the {most} of {count(len(pairs))} pairs with the smallest p"
 
 
 def describe(run: Run, name: str) -> Row:
@@ -103,7 +114,7 @@ def describe(run: Run, name: str) -> Row:
     return Row(name, len(final), failed, run.generations, goal.sign * float(middle(first)), last, worse, better)
 
 
-def _pairs(runs: Sequence[Run], rows: Sequence[Row]) -> Iterator[Pair]:
+def _pairs(runs: Sequence[Run], rows: Sequence[Row]) -> Pairs:
     """Every run against every later one."""
     sign = runs[0].experiment.fitness.sign
     finals = [np.nan_to_num(sign * run.best[:, -1], nan=-np.inf) for run in runs]
@@ -112,10 +123,7 @@ def _pairs(runs: Sequence[Run], rows: Sequence[Row]) -> Iterator[Pair]:
     with np.errstate(invalid="ignore"):
         differences = medians[first] - medians[second]  # not a number if both are infinite
     p, effects = rank_tests(finals, first, second)
-    names = [row.run for row in rows]
-    which = [[names[place] for place in side.tolist()] for side in (first, second)]
-    numbers = [column.tolist() for column in (differences, p, holm(p), effects)]
-    return map(Pair._make, zip(*which, *numbers, strict=True))
+    return Pairs([row.run for row in rows], first, second, differences, p, holm(p), effects)
 
 
 def rank_tests(samples: Sequence[np.ndarray], first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -129,8 +137,10 @@ def rank_tests(samples: Sequence[np.ndarray], first: np.ndarray, second: np.ndar
     everything = np.concatenate(samples)
     all_differ = np.unique(everything).size == everything.size
     p, effects = np.full(len(first), np.nan), np.empty(len(first))
-    for n, m in np.unique(np.stack([sizes[first], sizes[second]]), axis=1).T.tolist():
-        pairs = np.flatnonzero((sizes[first] == n) & (sizes[second] == m))
+    codes = sizes[first] * (sizes.max() + 1) + sizes[second]
+    for code in np.unique(codes).tolist():
+        n, m = divmod(code, int(sizes.max()) + 1)
+        pairs = np.flatnonzero(codes == code)
         tests: dict[int, float] = {}
         for chosen in np.array_split(pairs, max(1, pairs.size * n * m // NUMBERS_AT_ONCE)):
             a, b = whole[n][place[first[chosen]]], whole[m][place[second[chosen]]]
@@ -138,9 +148,9 @@ def rank_tests(samples: Sequence[np.ndarray], first: np.ndarray, second: np.ndar
             if min(n, m) > 1:
                 alike = np.rint(2 * n * m * effects[chosen]).astype(int) * ((n + m) ** 3)
                 alike += 0 if all_differ else _ties(a, b)
-                for code, one in zip(*(found.tolist() for found in np.unique(alike, return_index=True)), strict=True):
-                    tests[code] = tests[code] if code in tests else p_value(a[one], b[one])
-                p[chosen] = [tests[code] for code in alike.tolist()]
+                for kind, one in zip(*(found.tolist() for found in np.unique(alike, return_index=True)), strict=True):
+                    tests[kind] = tests[kind] if kind in tests else p_value(a[one], b[one])
+                p[chosen] = [tests[kind] for kind in alike.tolist()]
     return p, effects
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from vsr.experiments.files import read_json_lines
-from vsr.experiments.runs.columns import read_lines
+from vsr.experiments.lines import read_lines
 from vsr.experiments.runs.rows import STATISTICS, is_statistics
 from vsr.experiments.runs.settings import META, read_meta
 

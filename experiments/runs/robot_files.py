@@ -24,6 +24,7 @@ import numpy as np
 
 from vsr.experiments.config import EVOLVED, dump_plain, load_scene
 from vsr.experiments.config.problems import ConfigError, UserError
+from vsr.experiments.config.yaml_reader import read_text
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.files import write_text
 from vsr.experiments.runs.records import record_of
@@ -77,8 +78,8 @@ def write_robot(
 def is_changed(file: Path) -> bool:
     """Whether a file is not as the run wrote it, or cannot be read; False for one of an older version."""
     try:
-        title, digest, scene = [*file.read_bytes().decode().split("\n", 2), "", ""][:3]
-    except (OSError, UnicodeDecodeError):
+        title, digest, scene = [*read_text(file).split("\n", 2), "", ""][:3]
+    except ConfigError:
         return True
     is_ours = digest.startswith("#") and (title.startswith("# best of seed") or "sha256" in digest)
     return is_ours and digest != BEFORE_DIGEST + _digest(title, scene)

@@ -104,7 +104,7 @@ def _together(members: Sequence[Claim], seats: Sequence[Seat], waiting: Sequence
     are drawn anew in every generation, as there is one for all.
     """
     options = members[0].experiment.evaluation
-    alone = options.refine is not None or options.draws == "fresh"
+    alone = options.refine is not None or asks_when(members[0].experiment)
     taken: dict[Any, int] = {}
     for place in waiting:
         taken.setdefault(seats[place][0] if alone else seats[place], place)

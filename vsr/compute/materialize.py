@@ -32,7 +32,7 @@ def materialize(witness: Array, values: Tree) -> Tree:
 
 def iterate(count: int, change: Callable[[Tree], Tree], start: Tree) -> Tree:
     """`change` applied `count` times: on the CPU in a loop, elsewhere one after the other."""
-    if jax.default_backend() == "cpu":
+    if jax.default_backend() == "cpu" and count > 1:
         return jax.lax.fori_loop(0, count, lambda _, now: change(now), start)
     for _ in range(count):
         start = change(start)

@@ -9,8 +9,8 @@ the robot. Grains are discs or balls; in 3-D of a strip along x, so that its cut
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import lru_cache, partial
 
 import matplotlib
 import numpy as np
@@ -25,6 +25,7 @@ from vsr.drawing.outlines import RECEDES, ROUND_A_SQUARE, TOWARDS, on_paper
 from vsr.drawing.overlays import ARROW_SECONDS, INK, PAPER, PATH, SCALE_3D, Overlay, SenseMark, VoxelPen, sense_marks
 from vsr.drawing.recording import Recording
 from vsr.drawing.spring_lines import SpringLines
+from vsr.drawing.thing_pen import Item, paint_flat, solid_items, voxel_items
 
 FINER = 2
 """How many times larger pictures are painted before they are reduced, which smooths edges."""
@@ -76,14 +77,14 @@ class Painter:
         self.is_3d = recording.dimension == 3
         if self.is_3d:  # seen from in front of where it is, so that axes and ground are right there
             aside = _smoothed(recording.center, recording.time) * [0, 1, 0]
-            grains = None if recording.grains is None else recording.grains.moved(-aside)
-            recording = replace(recording, position=recording.position - aside[:, None], grains=grains)
+            recording = recording.moved(-aside)
         self.grain_colours = grain_colours or grain_scale([recording.grains], look.grains_by)
         self.recording, self.ground, self.look, self.title, self.size = recording, ground, look, title, size
         self.center = on_paper(recording.center)
         self.camera = _smoothed(self.center, recording.time)
         self.fluid_colours = fluid_colours or pressure_scale([recording.chambers])
         self.colours = _fill_colours(recording, look, self.fluid_colours)
+        self.others = [(other, _fill_colours(other, look, self.fluid_colours)) for other in recording.others]
         self.walls = None if recording.chambers is None else walls(recording.chambers.chamber, recording.place)
         self.faces = seen_faces(recording, self.walls) if self.is_3d else None
         seen = on_paper(recording.corners)
@@ -106,6 +107,7 @@ class Painter:
         self._paint_ground(draw, low)
         if not self.is_3d:
             self._paint_discs(draw, low, moment)
+            self._paint_things(draw, low, moment)
         (self._paint_cubes if self.is_3d else self._paint_squares)(draw, low, moment)
         self._paint_overlays(draw, low, moment)
         return self._framed(image.reduce(FINER), low, moment)
@@ -148,9 +150,9 @@ class Painter:
             return
         x, y = self.ground
         ends = low[0], low[0] + self.view[0] / self.pixels_per_metre
-        inside = x[(x > ends[0]) & (x < ends[1])]
-        window = np.concatenate([[ends[0]], inside, [ends[1]]])
-        level = np.interp(window, x, y)
+        inside = (x > ends[0]) & (x < ends[1])
+        window = np.concatenate([[ends[0]], x[inside], [ends[1]]])
+        level = np.concatenate([[np.interp(ends[0], x, y)], y[inside], [np.interp(ends[1], x, y)]])
         slant = 0.0
         if self.is_3d:  # the ground is seen from as far in front of the robot's middle as behind it
             slant = float(RECEDES[1] * self.aside)
@@ -182,6 +184,25 @@ class Painter:
             self._pixels(place, low).tolist(), (radius * self.pixels_per_metre).tolist(), colour, strict=True
         ):
             paint_disc(draw, (x, y), size, fill, min(FINER, 0.2 * size))
+
+    def _paint_things(self, draw: ImageDraw.ImageDraw, low: np.ndarray, moment: int) -> None:
+        """Rigid things, soft ones and further robots in 2-D."""
+        things = self.recording.things
+        if things is not None:
+            place = partial(self._pixels, low=low)
+            paint_flat(draw, things, moment, place, self.pixels_per_metre, FINER)
+        for other, colours in self.others:
+            outline = self._pixels(other.corners[moment][:, list(ROUND_A_SQUARE)], low)
+            for polygon, fill in zip(outline.reshape(len(outline), -1).tolist(), colours[moment].tolist(), strict=True):
+                _paint_outlined(draw, polygon, tuple(fill), "#404040")
+
+    def _items(self, low: np.ndarray, moment: int) -> list[Item]:
+        """Rigid things, soft ones and further robots in 3-D, the farthest first."""
+        place, things = partial(self._pixels, low=low), self.recording.things
+        found = [] if things is None else solid_items(things, moment, place, self.pixels_per_metre, FINER)
+        for other, colours in self.others:
+            found += voxel_items(other, colours[moment], moment, place, FINER)
+        return sorted(found, key=lambda item: item.near)
 
     def _paint_squares(self, draw: ImageDraw.ImageDraw, low: np.ndarray, moment: int) -> None:
         recording = self.recording
@@ -227,13 +248,18 @@ class Painter:
         fills = (self.colours[moment][voxel] * shade[:, None]).astype(int).tolist()
         placed = self._pixels(on_paper(polygon), low).reshape(len(order), -1).tolist()
         balls = self._balls(low, moment, polygon, corners.mean(1)[voxel])
+        items, near = self._items(low, moment), _nearness(polygon.mean(1)).tolist()
         for number, (outline, fill) in enumerate(zip(placed, fills, strict=True)):
+            while items and items[0].near < near[number]:
+                items.pop(0).paint(draw)
             for ball in balls.get(number, ()):
                 paint_ball(draw, *ball)
             if number >= solid:
                 _paint_outlined(draw, outline, tuple(fill), WALL)
             else:
                 _paint_outlined(draw, outline, tuple(fill) if chambers is None else (*fill, SEE_THROUGH), "#303030")
+        for item in items:
+            item.paint(draw)
         for outline in placed[:solid] if chambers is not None else ():
             draw.line([*outline, *outline[:4]], fill=f"#303030{LINE_OVER_FLUID:02x}", width=1)
         for ball in balls.get(len(placed), ()):

@@ -13,14 +13,17 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax import Array
 
 from vsr.body.corners import RING
 from vsr.controllers import Controller, wiring
 from vsr.drawing.chambers import RecordedChambers, chambers_of
 from vsr.drawing.grains import RecordedGrains, grains_of, touched_by_grains
+from vsr.drawing.things import RecordedThings, things_of, touched_by_objects
 from vsr.environment import Environment
 from vsr.episode import Trajectory
-from vsr.physics.engine import AnyModel, engine_of
+from vsr.physics.engine import AnyModel, AnyState, engine_of
+from vsr.physics.objects import Objects
 from vsr.physics.squares.scaffolding import CORNER_SIGNS
 from vsr.sensors import read_trajectory, unit_of
 from vsr.tasks import has_left
@@ -96,6 +99,10 @@ class Recording:
     can"""
     grains: RecordedGrains | None = None
     """what it walks on, if that moves"""
+    things: RecordedThings | None = None
+    """rigid things, and ground that hangs"""
+    others: tuple[Recording, ...] = ()
+    """soft things and further robots"""
     chambers: RecordedChambers | None = None
     """None without fluid"""
     lacking: np.ndarray | None = None
@@ -164,8 +171,25 @@ class Recording:
                 replace(sense, value=sense.value[np.where(share < 1 - 1e-6, before, after)]) for sense in self.felt
             ),
             grains=None if self.grains is None else self.grains.over_time(between),
+            things=None if self.things is None else self.things.over_time(between),
+            others=tuple(other.at(times) for other in self.others),
             chambers=None if self.chambers is None else self.chambers.over_time(between),
         )
+
+    def moved(self, shift: np.ndarray) -> Recording:
+        """All of it elsewhere [m]; shift: (moments, dimension)."""
+        grains, things = self.grains, self.things
+        return replace(
+            self,
+            position=self.position + shift[:, None],
+            grains=None if grains is None else grains.moved(shift),
+            things=None if things is None else things.moved(shift),
+            others=tuple(other.moved(shift) for other in self.others),
+        )
+
+    def cut(self, moments: int) -> Recording:
+        """The first moments alone."""
+        return self.at(self.time[:moments]) if moments < len(self.time) else self
 
 
 def edges(dimension: int) -> list[tuple[int, int]]:
@@ -195,20 +219,16 @@ def recording_of(
     """What can be seen of an episode, and with its controller what it felt.
 
     cells: material index of every cell, -1 where empty, as `Body.cells` has them; occupants: what else moves in its
-    world, by name, of which grains are seen (`Scene.occupants`).
+    world, by name, of which grains and objects are seen (`Scene.occupants`).
     """
     present = np.asarray(model.present) > 0
     engine = engine_of(model)
-
-    def seen_of(state):
-        seen = engine.voxel_motion(model, environment, state)
-        gone = has_left(environment.terrain, engine.center(model, state), model.voxel_side)
-        return seen.velocity, seen.size_ratio, seen.touching, (engine.failure(model, state) > 0).any(), gone
-
-    velocity, ratio, touching, diverged, gone = map(np.asarray, jax.jit(jax.vmap(seen_of))(trajectory.state))
-    touched = touched_by_grains(trajectory)
+    velocity, ratio, touching, diverged, gone = map(np.asarray, _seen(model, environment, trajectory.state))
+    touched = _touched(trajectory)
     touching = touching if touched is None else np.maximum(touching, touched)
     grains, chambers = grains_of(trajectory, occupants or {}), chambers_of(model, trajectory)
+    things = things_of(trajectory, occupants or {}, environment.terrain)
+    others = _others(trajectory, environment, occupants or {})
     if grains is not None:
         diverged = diverged | ~grains.finite
     valid = max(int(np.argmax(diverged)), 1) if diverged.any() else len(diverged)
@@ -244,9 +264,44 @@ def recording_of(
             else ()
         ),
         grains=None if grains is None else grains.over_time(lambda values: values[:valid]),
+        things=None if things is None else things.over_time(lambda values: values[:valid]),
+        others=tuple(other.cut(valid) for other in others),
         chambers=None if chambers is None else chambers.over_time(lambda values: values[:valid]),
         lacking=fastened.lacking,
     )
+
+
+def _touched(trajectory: Trajectory) -> np.ndarray | None:
+    """1 for voxels of the robot that grains or things touch, else 0, (moments, *cells); None if there are none."""
+    found = [part for part in (touched_by_grains(trajectory), touched_by_objects(trajectory)) if part is not None]
+    return np.maximum.reduce(found) if found else None
+
+
+def _others(trajectory: Trajectory, environment: Environment, occupants: Mapping[str, Any]) -> list[Recording]:
+    """Recordings of soft things and further robots, without what controlled them."""
+    found = []
+    for name, occupant in occupants.items():
+        if not isinstance(occupant, Objects) or trajectory.occupants is None:
+            continue
+        for one, states in zip(occupant.companions, trajectory.occupants[name].companions, strict=True):
+            present = np.asarray(one.model.present) > 0
+            control = np.zeros((len(trajectory.time), *present.shape))
+            own = Trajectory(trajectory.time, states, control)  # pyright: ignore[reportArgumentType]
+            found.append(recording_of(one.model, own, replace(environment, load=None), np.where(present, 0, -1)))
+    return found
+
+
+@jax.jit  # of a function that lasts, or else every picture of an environment would compile it again
+def _seen(model: AnyModel, environment: Environment, states: AnyState) -> tuple[Array, ...]:
+    """Of every moment: velocities, sizes and touching of voxels, whether something diverged, whether it left."""
+    engine = engine_of(model)
+
+    def at(state: AnyState) -> tuple[Array, ...]:
+        seen = engine.voxel_motion(model, environment, state)
+        gone = has_left(environment.terrain, engine.center(model, state), model.voxel_side)
+        return seen.velocity, seen.size_ratio, seen.touching, (engine.failure(model, state) > 0).any(), gone
+
+    return jax.vmap(at)(states)
 
 
 def _felt(

@@ -5,7 +5,8 @@ others takes its step and meets the robots as they are after the substep; what i
 opposite sign. So momentum is kept to rounding, whoever meets whom. An occupant may take longer steps than robots:
 `stride` substeps of theirs at once.
 
-Robots do not touch each other.
+An occupant that keeps lists of what is near (`listed`) makes them anew every few steps. Robots touch each other and
+themselves where the occupant `objects` (vsr.physics.objects.Objects) lets them.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from vsr.physics.telemetry import Telemetry
 
 States = tuple[Any, ...]
 Others = dict[str, Any]
+STEPS_PER_LIST = 8
+"""Steps of occupants, at most, for which a list of what is near is kept."""
 
 
 class Occupant(Protocol):
@@ -90,10 +93,23 @@ def advance_coupled(
             others = {**others, name: other}
         return tuple(robot.state for robot in moved), others, seen
 
+    steps = count // stride
+    between = largest_divisor(steps, STEPS_PER_LIST)
+
+    def several(_: Any, carry: tuple[States, Others, Any]) -> tuple[States, Others, Any]:
+        states, others, seen = carry
+        robots = met(models, states)
+        listed = {
+            name: occupant.listed(environment, others[name], robots) if hasattr(occupant, "listed") else others[name]
+            for name, occupant in occupants.items()
+        }
+        return jax.lax.fori_loop(0, between, step, (states, listed, seen))
+
     seen = jax.eval_shape(lambda: tuple(seen for _, seen in map(move, met(models, states), controls)))
     nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), seen)
-    states, others, seen = jax.lax.fori_loop(0, count // stride, step, (states, others, nothing))
-    return states, others, seen
+    if any(hasattr(occupant, "listed") for occupant in occupants.values()):
+        return jax.lax.fori_loop(0, steps // between, several, (states, others, nothing))
+    return jax.lax.fori_loop(0, steps, step, (states, others, nothing))
 
 
 def met(models: tuple[Any, ...], states: States) -> tuple[Met, ...]:
@@ -103,5 +119,9 @@ def met(models: tuple[Any, ...], states: States) -> tuple[Met, ...]:
 
 def stride_of(occupants: dict[str, Any], count: int) -> int:
     """Substeps of robots between two meetings: as many as all occupants allow and `count` can be divided by."""
-    most = min((occupant.stride for occupant in occupants.values()), default=1)
-    return max(stride for stride in range(1, most + 1) if count % stride == 0)
+    return largest_divisor(count, min((occupant.stride for occupant in occupants.values()), default=1))
+
+
+def largest_divisor(count: int, most: int) -> int:
+    """Of a number, not above another."""
+    return max(part for part in range(1, most + 1) if count % part == 0)

@@ -4,11 +4,12 @@ from vsr.tasks.base import Task
 from vsr.tasks.evogym import EVOGYM_TASKS, NamedTask
 from vsr.tasks.locomotion import Locomotion
 from vsr.tasks.measures import MEASURES
+from vsr.tasks.own import OWN_TASKS
 from vsr.tasks.placement import Placement, has_left, move_rigidly, place
 from vsr.tasks.summary import Summary
 from vsr.tasks.workspace import Workspace
 
-TASKS: dict[str, type[Task]] = {"locomotion": Locomotion, "workspace": Workspace, **EVOGYM_TASKS}
+TASKS: dict[str, type[Task]] = {"locomotion": Locomotion, "workspace": Workspace, **OWN_TASKS, **EVOGYM_TASKS}
 """Every described task by its name."""
 
 __all__ = [

@@ -11,6 +11,7 @@ from jax import Array
 from pydantic import Field, field_validator
 
 from vsr.body import Masses, Material
+from vsr.environment import Environment
 from vsr.spec import Seconds, Spec, unknown_names
 from vsr.tasks.measures import MEASURES, NEED_GAIT, USUAL, Measure
 from vsr.tasks.placement import Placement
@@ -74,6 +75,10 @@ class Task(Spec):
         """The robot's model with what is in its world, where an engine keeps that with the robot."""
         return model
 
+    def drawn(self, key: Array, environment: Environment) -> Environment:
+        """The surroundings of all episodes of one generation of a search; key: that generation's. Pure."""
+        return environment
+
     # rules
 
     def occupants(self, dimension: int, dtype: jnp.dtype | type) -> dict[str, Any]:
@@ -120,6 +125,17 @@ class Task(Spec):
         return self.follows_gait or any(
             getattr(kind, rule) is not getattr(Task, rule) for rule in ("begin", "accumulate", "ended")
         )
+
+    @property
+    def draws(self) -> bool:
+        """Whether every generation of a search has surroundings of its own."""
+        return type(self).drawn is not Task.drawn
+
+    @property
+    def starts_at_random(self) -> bool:
+        """Whether episodes with other keys may start otherwise."""
+        kind = type(self)
+        return kind.start is not Task.start or kind.begin is not Task.begin
 
     def evaluate(self, episode: Summary, names: tuple[str, ...] | None = None) -> dict[str, Array]:
         """The named measures, or all that the task asks for; not a number where the episode failed."""

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from vsr.physics.engine import AnyModel, AnyState, engine_of
 from vsr.spec import Real, Spec
-from vsr.terrain import HeightField, Terrain, highest_between, highest_of_field
+from vsr.terrain import Blocks, HeightField, Terrain, highest_between, highest_of_blocks, highest_of_field
 
 S = TypeVar("S", bound=AnyState)
 
@@ -79,6 +79,8 @@ def _highest(terrain: Terrain | HeightField | None, low: Array, size: Array) -> 
         return jnp.zeros_like(low[0])
     if isinstance(terrain, HeightField):
         return highest_of_field(terrain, low, low + size)
+    if isinstance(terrain, Blocks):
+        return highest_of_blocks(terrain, low[0], low[0] + size[0])
     return highest_between(terrain, low[0], low[0] + size[0])
 
 

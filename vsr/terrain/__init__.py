@@ -1,5 +1,6 @@
 """The ground: described shapes and the array form that physics asks for height and normal."""
 
+from vsr.terrain.blocks import BlockGround, Blocks, highest_of_blocks
 from vsr.terrain.columns import Columns
 from vsr.terrain.field import HeightField, field_surface, highest_of_field
 from vsr.terrain.sand import Sand
@@ -20,12 +21,13 @@ from vsr.terrain.shapes import (
 )
 from vsr.terrain.surface import Terrain, highest_between, surface
 
-TERRAINS["sand"] = Sand
-TERRAINS["columns"] = Columns
+TERRAINS |= {"sand": Sand, "columns": Columns, "blocks": BlockGround}
 
 __all__ = [
     "TERRAINS",
     "AnyGround",
+    "BlockGround",
+    "Blocks",
     "Bumpy",
     "Columns",
     "Downhill",
@@ -43,6 +45,7 @@ __all__ = [
     "chosen",
     "field_surface",
     "highest_between",
+    "highest_of_blocks",
     "highest_of_field",
     "surface",
     "together",

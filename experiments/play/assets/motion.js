@@ -171,6 +171,27 @@ class RecordedRobot {
     }
   }
 
+  // Faces of things; see: gets their corners and colour.
+  eachFace(pose, see) {
+    const { ends, colours } = this.things, dimension = this.dimension;
+    colours.forEach((colour, face) => {
+      const points = [];
+      for (let end = 0; end < ends; end++)
+        points.push(Array.from({ length: dimension }, (_, axis) => this.value("things", (face * ends + end) * dimension + axis, pose.place)));
+      see(points, colour, face);
+    });
+  }
+
+  // Balls among things; see: gets the centre, a way that turns with the ball, radius and colour.
+  eachBall(pose, see) {
+    const { radius, ballColours } = this.things, dimension = this.dimension;
+    radius.forEach((size, ball) => {
+      const [center, spoke] = ["balls", "spokes"].map((name) =>
+        Array.from({ length: dimension }, (_, axis) => this.value(name, ball * dimension + axis, pose.place)));
+      see(center, spoke, size, ballColours[ball], ball);
+    });
+  }
+
   // Of the grains at the start [m]; none lie without them.
   _bottom() {
     if (!this.grains) return null;

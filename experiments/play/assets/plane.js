@@ -29,6 +29,7 @@ function drawPlane(g, rect, robot, pose, shared, look, theme, time) {
   g.stroke();
   drawGroundLine(g, view, robot.ground, low, scale, at, theme);
   if (robot.grains) drawDiscs(g, robot, pose, shared, look, scale, at, low[0], low[0] + view.width / scale);
+  if (robot.things) drawThings(g, robot, pose, at, scale);
   drawVoxels(g, robot, pose, shared, look, at);
   drawOverlays(g, robot, pose, shared, look, theme, (point) => [...at(point), scale * robot.side]);
   drawChambers(g, view, robot, pose, shared, look, theme, at);
@@ -57,8 +58,8 @@ function outline(g, points) {
 function drawGroundLine(g, view, ground, low, scale, at, theme) {
   if (!ground) return;
   const ends = [low[0], low[0] + view.width / scale];
-  const inside = ground.x.filter((x) => x > ends[0] && x < ends[1]);
-  const top = [ends[0], ...inside, ends[1]].map((x) => at([x, heightAt(ground, x)]));
+  const inside = ground.x.map((x, i) => [x, ground.y[i]]).filter(([x]) => x > ends[0] && x < ends[1]);
+  const end = (x) => [x, heightAt(ground, x)], top = [end(ends[0]), ...inside, end(ends[1])].map(at);
   const bottom = view.top + view.height + 2;
   outline(g, [...top, [view.left + view.width, bottom], [view.left, bottom]]);
   g.fillStyle = theme.ground;
@@ -70,6 +71,27 @@ function shareBelow(robot, height) {
   if (!robot.grains) return 0.4;
   const needed = mean(robot.camera)[1] - robot.bottom + 0.2 * robot.side;
   return Math.min(Math.max(needed / height, 0.4), 0.62);
+}
+
+// Rigid things, soft ones and further robots. scale: pixels per metre
+function drawThings(g, robot, pose, at, scale) {
+  g.lineWidth = 1;
+  g.lineJoin = "round";
+  g.strokeStyle = "#404040";
+  robot.eachFace(pose, (points, colour) => {
+    outline(g, points.map(at));
+    g.fillStyle = colour;
+    g.fill();
+    g.stroke();
+  });
+  robot.eachBall(pose, (center, spoke, radius, colour) => {
+    g.beginPath();
+    g.arc(...at(center), radius * scale, 0, 2 * Math.PI);
+    g.fillStyle = colour;
+    g.fill();
+    line(g, at(center), at(center.map((x, axis) => x + radius * spoke[axis])));
+    g.stroke();
+  });
 }
 
 // scale: pixels per metre; left and right: ends of the view [m]

@@ -124,6 +124,47 @@ class World {
     this.addGround();
     this.level = robot.grains ? shared.grainScales.height.ends[1] : -Infinity;
     if (robot.grains) this.addGrains();
+    if (robot.things) this.addThings();
+  }
+
+  // Faces of rigid things, soft ones and further robots, lines around them, and balls.
+  addThings() {
+    const { ends, colours, radius, ballColours } = this.robot.things;
+    this.thingSkin = this.shell(0, THREE.DoubleSide);
+    this.thingSkin.geometry = this.geometry(colours.length * (ends - 2) * 3, true);
+    this.thingEdges = this.rims(0, false);
+    this.thingEdges.geometry = this.geometry(colours.length * ends * 2);
+    this.balls = radius.map((size, ball) => {
+      const material = new THREE.MeshBasicMaterial({ color: ballColours[ball] });
+      const sphere = this.mesh(new THREE.Mesh(new THREE.IcosahedronGeometry(size, 4), material));
+      sphere.add(new THREE.LineSegments(new THREE.EdgesGeometry(new THREE.IcosahedronGeometry(size * 1.002, 1)), new THREE.LineBasicMaterial({ color: 0x404040 })));
+      return sphere;
+    });
+  }
+
+  updateThings(pose) {
+    const robot = this.robot, { ends } = robot.things, spot = this.thingSkin.geometry.attributes.position;
+    const tint = this.thingSkin.geometry.attributes.color, rim = this.thingEdges.geometry.attributes.position;
+    robot.eachFace(pose, (points, text, face) => {
+      const colour = rgb(text), u = points[1].map((x, i) => x - points[0][i]), v = points[2].map((x, i) => x - points[0][i]);
+      const normal = [u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]];
+      const shade = 0.72 + (0.28 * normal.reduce((sum, x, i) => sum + x * LIGHT[i], 0)) / (Math.hypot(...normal) || 1);
+      for (let corner = 1; corner + 1 < ends; corner++)
+        [0, corner, corner + 1].forEach((end, i) => {
+          const place = (face * (ends - 2) + corner - 1) * 3 + i;
+          spot.setXYZ(place, ...points[end]);
+          tint.setXYZ(place, ...colour.map((part) => (part / 255) * shade));
+        });
+      for (let end = 0; end < ends; end++) {
+        rim.setXYZ((face * ends + end) * 2, ...points[end]);
+        rim.setXYZ((face * ends + end) * 2 + 1, ...points[(end + 1) % ends]);
+      }
+    });
+    robot.eachBall(pose, (center, spoke, _, colour, ball) => {
+      this.balls[ball].position.set(...center);
+      this.balls[ball].quaternion.setFromUnitVectors(new THREE.Vector3(1, 0, 0), new THREE.Vector3(...spoke).normalize());
+    });
+    spot.needsUpdate = tint.needsUpdate = rim.needsUpdate = true;
   }
 
   // Chambers come after the skin, which leaves no depth behind, so that they have their own colours; then all lines.
@@ -276,6 +317,7 @@ class World {
       this.grid.material.color.set(theme.grid);
     }
     if (this.grains) this.updateGrains(pose, shared, look);
+    if (this.balls) this.updateThings(pose);
     this.edges.material.color.set(theme.dark ? 0x0c0c0c : 0x303030);
     this.masses.material.color.set(theme.dark ? 0xe0e0e0 : 0x202020);
     const colours = pose.corners.map((_, voxel) => robot.colour(shared, look, pose, voxel));

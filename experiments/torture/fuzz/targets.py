@@ -14,7 +14,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import jax
+
 from vsr.experiments.config import UserError, dump_yaml, load, load_experiment, load_scene, parse_scene
+from vsr.experiments.devices import prepare
 from vsr.experiments.evaluate.sets import load_set
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.reach.command import load_reach
@@ -36,7 +39,12 @@ class TooLong(BaseException):
 
 
 def limit_memory() -> None:
-    """Let this process have so much more than it has now; where the computer does not tell, nothing is limited."""
+    """Let this process have so much more than it has now; where the computer does not tell, nothing is limited.
+
+    Threads of devices reserve memory that they never use, on many cores more than that: they are begun before.
+    """
+    prepare("cpu")
+    jax.block_until_ready(jax.numpy.zeros(jax.device_count()) + 1)
     if MEASURED.is_file():
         now = int(MEASURED.read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (now + MEMORY, resource.RLIM_INFINITY))

@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.body import Material
+from vsr.body import Masses, Material
 from vsr.controllers.time_functions import TimeFunctions
 from vsr.environment import Environment
-from vsr.episode import Schedule, begin, rollout, scenario_of
+from vsr.episode import EpisodeState, Schedule, begin, scenario_of, step, summarise
 from vsr.experiments.population import on_all_devices, robots_at_once, stack
 from vsr.experiments.validate.trust.energy import masses_of
 from vsr.experiments.validate.trust.robots import GRAVITY, SAND, SHAKEN, THROWN, TIME_STEP, Kind, Sample
@@ -38,59 +38,81 @@ Batch = tuple[AnyModel, TimeFunctions, AnyState, Array]
 """Models, controllers, states at the start and gravity [m/s²], each with a leading axis of robots."""
 
 
-def schedule_of(kind: Kind, substeps: int) -> Schedule:
-    """Of a batch."""
-    return Schedule(duration=kind.duration, time_step=TIME_STEP, substeps=substeps)
+def schedule_of(substeps: int) -> Schedule:
+    """Of all batches with these substeps, however long they last."""
+    return Schedule(duration=2 * TIME_STEP, time_step=TIME_STEP, substeps=substeps)
 
 
-def batch_of(kind: Kind, robots: Sequence[Sample], floor: float = 0.0, dtype: Any = jnp.float32) -> Batch:
-    """Robots as arrays; floor: the highest ground below them, with what lies on it [m]."""
+def calls_of(kind: Kind) -> int:
+    """Control steps of an episode."""
+    return replace(schedule_of(1), duration=kind.duration).calls
+
+
+def layers_of(kind: Kind, robots: Sequence[Sample]) -> int:
+    """Layers of masses that the bodies of a batch need."""
+    return max(ENGINES[kind.masses].layers_needed(robot.cells >= 0) for robot in robots)
+
+
+def batch_of(
+    kind: Kind, robots: Sequence[Sample], floor: float = 0.0, dtype: Any = jnp.float32, layers: int | None = None
+) -> Batch:
+    """Robots as arrays; floor: the highest ground below them, with what lies on it [m]; layers: as many as needed."""
     engine = ENGINES[kind.masses]
     # Tables have a column of forces only if some material has them, and a batch needs tables that are alike.
     strange = Material(actuation="force", max_force=1.0)
     tables = [engine.table([*robot.materials, strange], kind.side, kind.dimension, dtype) for robot in robots]
-    cells = np.stack([robot.cells for robot in robots])
-    layers = max(engine.layers_needed(present) for present in cells >= 0)
-
-    def assembled(cells: Array, table: Any) -> AnyModel:
-        return engine.assemble(cells, table, kind.side, layers=layers)
-
-    models = jax.jit(jax.vmap(assembled))(jnp.asarray(cells), stack(tables))
+    cells = jnp.asarray(np.stack([robot.cells for robot in robots]))
+    models = _assembled(cells, stack(tables), kind.masses, kind.side, layers or layers_of(kind, robots))
     floating = jnp.array([robot.start == "floating" for robot in robots])
-    thrown = jnp.array([THROWN * slower(kind) if robot.start == "thrown" else 0.0 for robot in robots], dtype)
+    thrown = jnp.array([THROWN * slower(kind.side) if robot.start == "thrown" else 0.0 for robot in robots], dtype)
     tilt = jnp.array([robot.tilt for robot in robots], dtype)
-    keys = jax.vmap(jax.random.key)(jnp.array([robot.seed for robot in robots]))
-    states = jax.jit(jax.vmap(partial(_placed, kind, floor)))(models, tilt, thrown, floating, keys)
+    seeds = jnp.array([robot.seed for robot in robots])
+    states = _all_placed(models, tilt, thrown, floating, seeds, kind.masses, kind.side, floor)
     controllers = stack([_controller(robot, dtype) for robot in robots])
     return models, controllers, states, jnp.where(floating, 0.0, GRAVITY).astype(dtype)
 
 
-def slower(kind: Kind) -> float:
+@partial(jax.jit, static_argnames=("masses", "side", "layers"))
+def _assembled(cells: Array, tables: Any, masses: Masses, side: float, layers: int) -> AnyModel:
+    engine = ENGINES[masses]
+    return jax.vmap(lambda cells, table: engine.assemble(cells, table, side, layers=layers))(cells, tables)
+
+
+@partial(jax.jit, static_argnames=("masses", "side", "floor"))
+def _all_placed(
+    models: AnyModel,
+    tilt: Array,
+    thrown: Array,
+    floating: Array,
+    seeds: Array,
+    masses: Masses,
+    side: float,
+    floor: float,
+) -> AnyState:
+    place = partial(_placed, masses, side, floor)
+    return jax.vmap(place)(models, tilt, thrown, floating, jax.vmap(jax.random.key)(seeds))
+
+
+def slower(side: float) -> float:
     """Speeds of small robots over those of voxels of 3 m: falls of as many sides of a voxel take as long."""
-    return (kind.side / 3) ** 0.5
+    return (side / 3) ** 0.5
 
 
 def _placed(
-    kind: Kind, floor: float, model: AnyModel, tilt: Array, thrown: Array, floating: Array, key: Array
+    masses: Masses, side: float, floor: float, model: AnyModel, tilt: Array, thrown: Array, floating: Array, key: Array
 ) -> AnyState:
     """Over the ground, thrown at it, or far from it and shaken with no momentum in all."""
-    engine, dtype = ENGINES[kind.masses], model.mass.dtype
+    engine, dtype, dimension = ENGINES[masses], model.mass.dtype, model.present.ndim
     state = move_rigidly(model, engine.rest_state(model), tilt=tilt)
     low, _ = engine.bounding_box(model, state)
-    up = jnp.where(floating, FLOATING, LIFT) * kind.side + floor
-    shift = jnp.zeros(kind.dimension, dtype).at[0].set(LEFT - low[0]).at[-1].set(up - low[-1])
-    down = jnp.zeros(kind.dimension, dtype).at[-1].set(-thrown)
+    up = jnp.where(floating, FLOATING, LIFT) * side + floor
+    shift = jnp.zeros(dimension, dtype).at[0].set(LEFT - low[0]).at[-1].set(up - low[-1])
+    down = jnp.zeros(dimension, dtype).at[-1].set(-thrown)
     state = move_rigidly(model, state, shift=shift, velocity=down)
-    mass = masses_of(model)
-    shaken = (
-        SHAKEN
-        * slower(kind)
-        * jax.random.normal(key, state.velocity.shape, dtype)
-        * (model.inverse_mass > 0)[..., None]
-    )
+    mass, free = masses_of(model), (model.inverse_mass > 0)[..., None]
+    shaken = SHAKEN * slower(side) * jax.random.normal(key, state.velocity.shape, dtype) * free
     drift = (mass[..., None] * shaken).sum(tuple(range(mass.ndim))) / mass.sum()
-    shaken = (shaken - drift) * (model.inverse_mass > 0)[..., None]
-    return replace(state, velocity=state.velocity + jnp.where(floating, shaken, 0))
+    return replace(state, velocity=state.velocity + jnp.where(floating, (shaken - drift) * free, 0))
 
 
 def _controller(robot: Sample, dtype: Any) -> TimeFunctions:
@@ -122,15 +144,26 @@ def surroundings(kind: Kind, schedule: Schedule, dtype: Any = jnp.float32) -> tu
 
 
 @partial(jax.jit, static_argnames="schedule")
-def episodes(batch: Batch, ground: Any, occupants: dict[str, Any], schedule: Schedule) -> tuple[Array, Watch]:
-    """What each robot's episode was reported as (vsr.physics.failure), and what was seen of it, (robots,)."""
+def episodes(
+    batch: Batch, ground: Any, occupants: dict[str, Any], calls: int | Array, schedule: Schedule
+) -> tuple[Array, Watch]:
+    """What each robot's episode was reported as (vsr.physics.failure), and what was seen of it, (robots,).
+
+    calls: control steps of the episodes, whatever the schedule says: batches that last differently share a program.
+    """
     task = Watched(substep=schedule.substep)
 
     def episode_of(robot: Batch) -> tuple[Array, Watch]:
         model, controller, state, gravity = robot
         scenario = scenario_of(model, Environment(gravity=gravity, terrain=ground), schedule, task, (), occupants)
-        summary = rollout(scenario, controller, begin(scenario, state))
-        return summary.failure, summary.account.watch
+        start = begin(scenario, state)
+
+        def interval(_: Array, now: tuple[EpisodeState, Array]) -> tuple[EpisodeState, Array]:
+            after = step(scenario, *now)[0]
+            return after, controller.control(after.world.time, None)
+
+        last, _ = jax.lax.fori_loop(0, calls, interval, (start, start.action))
+        return summarise(scenario, start, last).failure, last.account.watch
 
     robots, *grid = batch[0].present.shape
     return on_all_devices(episode_of, batch, robots_at_once(robots, math.prod(grid)))

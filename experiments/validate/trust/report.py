@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+from typing import Any
 
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from vsr.experiments.files import without_nan
-from vsr.experiments.validate.trust.suite import Batch, Scale, validate_trust
+from vsr.experiments.files import without_nan, write_json
+from vsr.experiments.validate.trust.suite import SCALES, Batch, Scale, validate_trust
 
 
 def report_trust(scale: Scale, json_file: str | None) -> None:
@@ -18,12 +18,19 @@ def report_trust(scale: Scale, json_file: str | None) -> None:
     console = Console()
     batches: list[Batch] = []
 
-    def say(batch: Batch) -> None:
+    def say(batch: Batch, so_far: dict[str, Any]) -> None:
         batches.append(batch)
+        write(so_far)
         line = f"{batch.kind.name}, {batch.substeps} substeps: {len(batch.robots)} robots in {batch.seconds:.1f} s"
         console.print(line, style="dim", highlight=False)
 
+    def write(report: dict[str, Any]) -> None:
+        if json_file is not None:
+            write_json(Path(json_file), without_nan(report))
+
     report = validate_trust(scale, say=say)
+    write(report)
+    batches.sort(key=lambda batch: (SCALES[scale].index(batch.kind), batch.substeps))
     console.print(table_of(batches))
     console.print(
         f"{report['robots']} robots in {report['seconds']:.0f} s; broken and not reported: {report['unreported']}",
@@ -35,8 +42,6 @@ def report_trust(scale: Scale, json_file: str | None) -> None:
             what = ", ".join(judged.broken)
             text = f"{batch.kind.name}, {batch.substeps} substeps: {what}: {judged.robot.control}, {judged.robot.start}"
             console.print(f"[red]unreported[/red] {text}", highlight=False, soft_wrap=True)
-    if json_file is not None:
-        Path(json_file).write_text(json.dumps(without_nan(report), indent=2, allow_nan=False) + "\n")
 
 
 def table_of(batches: list[Batch]) -> Table:

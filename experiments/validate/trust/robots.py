@@ -1,7 +1,7 @@
 """Hard robots: corners of all that can be asked for, and a seeded sample of what lies between.
 
-All robots of a batch share their substeps, and these are what the engine chooses for their materials. So frequencies
-are drawn backwards: the highest one for which just so many substeps are chosen is the hardest robot of the batch.
+All robots of a batch share their substeps, and these are what is chosen for their materials. So frequencies are found
+backwards: the highest one for which just so many substeps are chosen makes the hardest robot of the batch.
 """
 
 from __future__ import annotations
@@ -63,6 +63,8 @@ class Kind:
     ground: Literal["flat", "steps", "sand"] = "flat"
     fluid: bool = False
     """whether some voxels hold water or air"""
+    coarsest: bool = False
+    """whether substeps are as long as a file may ask for, at the bound of stability, and not those chosen"""
 
     @property
     def dimension(self) -> int:
@@ -74,12 +76,14 @@ class Kind:
         return STARTS[:2] if self.ground == "sand" else STARTS
 
     def substeps_of(self, materials: tuple[Material, ...]) -> int:
-        """As the engine chooses them."""
+        """As they are chosen for these materials."""
         bound = stability_bound(self.masses, materials, self.side, self.dimension, None)
         return self.chosen(bound, materials)
 
     def chosen(self, bound: float, materials: tuple[Material, ...]) -> int:
         """The same, with the stability bound of the materials known [s]."""
+        if self.coarsest:
+            return max(1, math.ceil(TIME_STEP / bound))
         accurate = min(map(ENGINES[self.masses].accurate_substep, materials))
         if self.ground == "sand":
             accurate = min(accurate, SAND[self.dimension].longest_step(GRAVITY))
@@ -119,8 +123,9 @@ def samples(kind: Kind, substeps: int, seed: int = 0) -> list[Sample]:
     found = [_sample(kind, substeps, choice, random, corner=True) for choice in _corners(kind, random)]
     corners = [sample for sample in found if sample is not None][: kind.robots // 2]
     drawn: list[Sample] = []
+    least = _least_damping(kind, substeps)
     while len(drawn) < kind.robots - len(corners):
-        sample = _sample(kind, substeps, _between(kind, random), random, corner=False)
+        sample = _sample(kind, substeps, _between(kind, least, random), random, corner=False)
         if sample is not None:
             drawn.append(sample)
     return corners + drawn
@@ -132,9 +137,25 @@ def _corners(kind: Kind, random: np.random.Generator) -> list[_Choice]:
     return [choices[place] for place in random.permutation(len(choices))]
 
 
-def _between(kind: Kind, random: np.random.Generator) -> _Choice:
+def _least_damping(kind: Kind, substeps: int) -> float:
+    """Damping ratio below which not even the stiffest springs need so many substeps: they need more with damping."""
+
+    def needed(damping: float) -> int:
+        stiffest = Material(spring_frequency=FASTEST, spring_damping_ratio=damping, linear_damping=0.0)
+        return kind.substeps_of((stiffest,))
+
+    low, high = 0.0, 1.0
+    if needed(low) >= substeps:
+        return low
+    while high - low > 1e-3:
+        middle = (low + high) / 2
+        low, high = (low, middle) if needed(middle) >= substeps else (middle, high)
+    return low
+
+
+def _between(kind: Kind, least_damping: float, random: np.random.Generator) -> _Choice:
     return _Choice(
-        damping=random.uniform(),
+        damping=random.uniform(least_damping, 1),
         contrast=CONTRAST ** random.uniform(),
         control=CONTROLS[random.integers(len(CONTROLS))],
         start=kind.starts[random.integers(len(kind.starts))],

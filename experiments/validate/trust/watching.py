@@ -49,6 +49,8 @@ class Watch:
     """the ledger's lowest value so far [J]"""
     growth: Array
     """most that the ledger rose above its lowest value before [J]"""
+    gained: Array
+    """most that the ledger rose above its value at the start [J]"""
     energy: Array
     """largest kinetic energy, or change of the potential energy between two calls [J]"""
     work: Array
@@ -105,6 +107,7 @@ class Watched(Locomotion):
             ledger=ledger,
             lowest=jnp.minimum(seen.lowest, ledger),
             growth=jnp.maximum(seen.growth, ledger - seen.lowest),
+            gained=jnp.maximum(seen.gained, ledger),
             energy=jnp.maximum(seen.energy, energy),
             work=seen.work + jnp.abs(work),
             raised=jnp.maximum(seen.raised, raised[1] - raised[0]),
@@ -124,11 +127,12 @@ class Watched(Locomotion):
         def stored(state: AnyState, control: Array) -> Array:
             return potential(model, environment, state, control, self.substep)
 
-        moving, moved = kinetic(model, now), stored(now, action) - stored(was, action)
+        # Mapped, so that the formulas are compiled once.
+        states = jax.tree.map(lambda *leaves: jnp.stack(leaves), now, was, was)
+        held, began, ended = jax.vmap(stored)(states, jnp.stack([action, action, account.action]))
+        moving, moved = kinetic(model, now), held - began
         others = _of_grains(world, after) - _of_grains(world, before)
-        growth = moving - kinetic(model, was) + moved + others
-        work = stored(was, action) - stored(was, account.action)
-        return growth, jnp.maximum(moving, jnp.abs(moved)), work
+        return moving - kinetic(model, was) + moved + others, jnp.maximum(moving, jnp.abs(moved)), began - ended
 
 
 def _all_finite(world: WorldState) -> Array:

@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from scipy import ndimage
 
 from vsr.body.fluid import Fluid
 from vsr.body.material import Material
@@ -102,6 +101,10 @@ def most_chambers(cells: tuple[int, ...]) -> int:
 def chambers_needed(cells: np.ndarray, materials: Sequence[Material]) -> int:
     """How many chambers a body has; cells: index of the material, negative where empty."""
     fluids = [index for index, material in enumerate(materials) if material.fluid is not None]
+    if not fluids:
+        return 0
+    from scipy import ndimage  # takes a quarter of a second to load, and few robots have chambers
+
     return sum(ndimage.label(cells == index)[1] for index in fluids)  # pyright: ignore[reportIndexIssue]
 
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.vector import Vector, split
+from vsr.physics.collision.rows import look_up, summed
 from vsr.physics.collision.sides import Nodes
 from vsr.physics.collision.voxels import at_surface, outward
 from vsr.physics.contract import Met, Vertices
@@ -27,6 +27,10 @@ class Lattice:
     """True where there is a voxel, c"""
     at_surface: Array
     """True for vertices on an outer face, (p,)"""
+    side: Array
+    """of a voxel at rest [m], c"""
+    around: Array
+    """numbers of the cells of which a vertex is a corner, by corner, -1 where there is none, (corners, p)"""
 
 
 def lattice_of(robot: Met) -> Lattice:
@@ -43,20 +47,44 @@ def lattice_of(robot: Met) -> Lattice:
         leads_out=outward(model.present) & present,
         present=present,
         at_surface=marked,
+        side=jnp.broadcast_to(model.voxel_side, present.shape),
+        around=_around(places.reshape(places.shape[0], -1), present.reshape(-1), vertices),
     )
+
+
+def _around(places: Array, present: Array, vertices: int) -> Array:
+    cell = jnp.where(present, jnp.arange(present.size, dtype=jnp.int32), -1)
+    corner = jnp.arange(places.shape[0])[:, None]
+    nothing = jnp.full((places.shape[0], vertices), -1, jnp.int32)
+    return nothing.at[corner, places].max(cell)
+
+
+def outward_of(position: Array, lattice: Lattice) -> Array:
+    """Roughly out of the body at every vertex: away from the middles of its voxels [m], (dimension, p).
+
+    position: of the vertices [m], (dimension, p).
+    """
+    corners = lattice.places.shape[0]
+    middle = summed(look_up(position, lattice.places, 1), 1) / corners
+    there = look_up(middle, jnp.maximum(lattice.around, 0), 1)
+    return summed(jnp.where(lattice.around >= 0, position[:, None] - there, 0), 1)
 
 
 def joined(lattices: tuple[Lattice, ...]) -> Lattice:
     """All as one, places counted through, cells on one axis."""
-    before, places = 0, []
+    before, cells, places, around = 0, 0, [], []
     for lattice in lattices:
         places.append(_row(lattice.places) + before)
+        around.append(jnp.where(lattice.around >= 0, lattice.around + cells, -1))
         before += lattice.at_surface.shape[0]
+        cells += lattice.present.size
     return Lattice(
         places=jnp.concatenate(places, 1),
         leads_out=jnp.concatenate([_row(lattice.leads_out) for lattice in lattices], 1),
         present=jnp.concatenate([lattice.present.reshape(-1) for lattice in lattices]),
         at_surface=jnp.concatenate([lattice.at_surface for lattice in lattices]),
+        side=jnp.concatenate([lattice.side.reshape(-1) for lattice in lattices]),
+        around=jnp.concatenate(around, 1),
     )
 
 
@@ -64,8 +92,8 @@ def _row(values: Array) -> Array:
     return values.reshape(values.shape[0], -1)
 
 
-def nodes_of(robots: tuple[Met, ...]) -> tuple[Nodes, Vector]:
-    """Vertices of all robots in one list, and their velocities [m/s]."""
+def nodes_of(robots: tuple[Met, ...]) -> tuple[Nodes, Array]:
+    """Vertices of all robots in one list, and their velocities [m/s], (dimension, p)."""
     found = [_flat(robot.vertices) for robot in robots]
     dimension = found[0].position.shape[-1]
     turns = dimension == 2
@@ -79,15 +107,15 @@ def nodes_of(robots: tuple[Met, ...]) -> tuple[Nodes, Vector]:
         )
 
     nodes = Nodes(
-        position=split(all_of("position"), 1),
+        position=all_of("position").T,
         inverse_mass=all_of("inverse_mass"),
-        lever=split(or_zero("lever", "position"), 1) if turns else None,
+        lever=or_zero("lever", "position").T if turns else None,
         inverse_inertia=or_zero("inverse_inertia", "inverse_mass") if turns else None,
         exists=all_of("exists"),
         friction=all_of("friction"),
         restitution=all_of("restitution"),
     )
-    return nodes, split(all_of("velocity"), 1)
+    return nodes, all_of("velocity").T
 
 
 def _flat(vertices: Vertices) -> Vertices:
@@ -95,9 +123,9 @@ def _flat(vertices: Vertices) -> Vertices:
     return jax.tree.map(lambda part: part.reshape(-1, *part.shape[axes:]), vertices)
 
 
-def pushed_by(robots: tuple[Met, ...], impulse: Vector) -> tuple[Met, ...]:
-    """Robots after impulses on all vertices [N s], each (p,)."""
-    joint, after, before = jnp.stack(impulse, -1), [], 0
+def pushed_by(robots: tuple[Met, ...], impulse: Array) -> tuple[Met, ...]:
+    """Robots after impulses on all vertices [N s], (dimension, p)."""
+    joint, after, before = impulse.T, [], 0
     for robot in robots:
         shape = robot.vertices.position.shape
         size = robot.vertices.exists.size

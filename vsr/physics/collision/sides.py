@@ -1,31 +1,38 @@
-"""What a contact acts on: vertices of voxels, rigid bodies, or nothing that moves.
+"""What contacts act on: vertices of voxels, rigid bodies, and what never moves.
 
-A side of a contact tells how fast it moves there, how readily it yields, and takes impulses. Contacts may be a list or
-a table of all pairs: then a side says so, and nothing is looked up. Vectors are tuples of components
-(vsr.compute.vector).
+Contacts are a table of all vertices against all rigid bodies, or a list. Both tell how fast their two sides part, how
+readily they yield, and take impulses. Arrays are those of vsr.physics.collision.rows.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.vector import Vector, dot, plus, times
+from vsr.compute.materialize import materialize
+from vsr.physics.collision.rows import beside, carried, dot, moment, summed
+
+BOLDNESS = 1.25
+"""By which contacts that share a rigid body go farther than is safe if all of them pushed one way; below 2 they still
+settle, and sooner, because moving and turning are different ways."""
 
 
 class Nodes(NamedTuple):
     """Vertices of the voxels of all robots, one after the other; p of them."""
 
-    position: Vector
-    """[m], each (p,)"""
+    position: Array
+    """[m], (dimension, p)"""
     inverse_mass: Array
     """0 for what is absent or anchored [1/kg], (p,)"""
-    lever: Vector | None
-    """seen from the centre of a carrier that turns [m]; None if none does"""
+    lever: Array | None
+    """seen from the centre of a carrier that turns [m], (dimension, p); None if none does"""
     inverse_inertia: Array | None
     """of the carrier [1/(kg m²)], (p,); None likewise"""
     exists: Array
@@ -35,225 +42,226 @@ class Nodes(NamedTuple):
     restitution: Array
     """coefficient, (p,)"""
 
-    def readiness(self, direction: Vector) -> Array:
-        """Speed along unit directions that a unit of impulse along them gives [1/kg]."""
-        if self.lever is None or self.inverse_inertia is None:
-            return jnp.broadcast_to(self.inverse_mass, direction[0].shape)
-        (turning,) = moment(self.lever, direction)
-        return self.inverse_mass + self.inverse_inertia * turning**2
+    @property
+    def count(self) -> int:
+        return self.inverse_mass.shape[0]
 
-    def gained(self, impulse: Vector) -> Vector:
-        """Velocity that impulses give [m/s]."""
-        straight = times(self.inverse_mass, impulse)
+    def readiness(self, direction: Array) -> Array:
+        """Speed along unit directions that a unit of impulse along them gives [1/kg], (m, p).
+
+        direction: (dimension, m, p), or what broadcasts to it.
+        """
+        if self.lever is None or self.inverse_inertia is None:
+            return jnp.broadcast_to(
+                self.inverse_mass, jnp.broadcast_shapes(direction.shape[1:], self.inverse_mass.shape)
+            )
+        return self.inverse_mass + self.inverse_inertia * moment(self.lever[:, None], direction)[0] ** 2
+
+    def gained(self, impulse: Array) -> Array:
+        """Velocity that impulses give [m/s]; both (dimension, p)."""
+        straight = self.inverse_mass * impulse
         if self.lever is None or self.inverse_inertia is None:
             return straight
-        (turning,) = moment(self.lever, impulse)
-        return plus(straight, carried((self.inverse_inertia * turning,), self.lever))
+        return straight + carried(self.inverse_inertia * moment(self.lever, impulse), self.lever)
 
 
 class Bodies(NamedTuple):
-    """Rigid bodies; s of them."""
+    """Rigid bodies; s of them, k = 1 axis of turning in 2-D, 3 in 3-D."""
 
-    position: Vector
-    """of the centres of mass [m], each (s,)"""
     inverse_mass: Array
     """0 for what is fixed [1/kg], (s,)"""
-    inverse_inertia: tuple[Vector, ...]
-    """in the world's axes, rows of a symmetric matrix: 1 x 1 in 2-D, 3 x 3 in 3-D [1/(kg m²)], each (s,)"""
+    inverse_inertia: Array
+    """in the world's axes [1/(kg m²)], (k, k, s)"""
     friction: Array
     """coefficient, (s,)"""
     restitution: Array
     """coefficient, (s,)"""
 
+    @property
+    def count(self) -> int:
+        return self.inverse_mass.shape[0]
+
+    def readiness(self, lever: Array, direction: Array) -> Array:
+        """Speed that a unit of impulse along unit directions gives to points [1/kg], (s, p); both (dimension, s, p)."""
+        return _readiness(self.inverse_mass[:, None], self.inverse_inertia[:, :, :, None], lever, direction)
+
+    def readiness_of(self, number: np.ndarray, lever: Array, direction: Array) -> Array:
+        """The same for some bodies by their numbers, (m,); both (dimension, m)."""
+        return _readiness(self.inverse_mass[number], self.inverse_inertia[:, :, number], lever, direction)
+
+
+def _readiness(inverse_mass: Array, inverse_inertia: Array, lever: Array, direction: Array) -> Array:
+    turning = moment(lever, direction)
+    return inverse_mass + dot(turning, summed(inverse_inertia * turning[None], 1))
+
 
 class Speeds(NamedTuple):
     """How everything moves while contacts are solved."""
 
-    nodes: Vector
-    """[m/s], each (p,)"""
-    given: Vector
-    """impulses that nodes got so far [N s], each (p,)"""
-    bodies: Vector
-    """of the centres of mass [m/s], each (s,)"""
-    spin: Vector
-    """[rad/s], one component in 2-D, three in 3-D, each (s,)"""
+    nodes: Array
+    """[m/s], (dimension, p)"""
+    given: Array
+    """impulses that nodes got so far [N s], (dimension, p)"""
+    bodies: Array
+    """of the centres of mass [m/s], (dimension, s)"""
+    spin: Array
+    """[rad/s], (k, s)"""
 
 
-class Side(Protocol):
-    """One of the two that touch; m stands for the axes of contacts."""
+class Sides(Protocol):
+    """Who touches in a group of contacts; m stands for its axes."""
 
-    def speed(self, now: Speeds) -> Vector:
-        """At the contacts [m/s], each m, or what broadcasts to it."""
+    def parting(self, now: Speeds) -> Array:
+        """Velocity of the first side seen from the second [m/s], (dimension, m)."""
         ...
 
-    def shared(self, touches: Array) -> Array:
-        """How many contacts draw on the same mass at once, m, for `readiness`."""
+    def yields(self, touches: Array, direction: Array) -> Array:
+        """At most how fast they part along directions if every contact gives a unit of impulse [1/kg], m."""
         ...
 
-    def readiness(self, direction: Vector, shared: Array) -> Array:
-        """At most how fast a unit of impulse in every contact makes the place move along directions [1/kg], m."""
-        ...
-
-    def pushed(self, now: Speeds, impulse: Vector) -> Speeds:
-        """After impulses [N s], each m."""
+    def pushed(self, now: Speeds, impulse: Array) -> Speeds:
+        """After impulses on the first side [N s], (dimension, m), and the opposite ones on the second."""
         ...
 
 
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class EveryNode:
-    """All nodes, in a table of contacts (others, p)."""
+class Table:
+    """Vertices (first) against rigid bodies (second): all pairs, (s, p)."""
+
+    nodes: Nodes
+    bodies: Bodies
+    lever: Array
+    """from the body's centre to the vertex [m], (dimension, s, p)"""
+
+    def parting(self, now: Speeds) -> Array:
+        return now.nodes[:, None] - now.bodies[:, :, None] - carried(now.spin[:, :, None], self.lever)
+
+    def yields(self, touches: Array, direction: Array) -> Array:
+        on_node, on_body = _shared(touches, 0), _shared(touches, 1)[:, None]
+        return on_node * self.nodes.readiness(direction) + on_body * self.bodies.readiness(self.lever, direction)
+
+    def pushed(self, now: Speeds, impulse: Array) -> Speeds:
+        now = push_nodes(self.nodes, now, summed(impulse, 1))
+        return push_bodies(self.bodies, now, -summed(impulse, 2), -summed(moment(self.lever, impulse), 2))
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class OnNodes:
+    """Every vertex (first) against what never moves, (p,)."""
 
     nodes: Nodes
 
-    def speed(self, now: Speeds) -> Vector:
+    def parting(self, now: Speeds) -> Array:
         return now.nodes
 
-    def shared(self, touches: Array) -> Array:
-        return jnp.maximum(touches.sum(0), 1)
+    def yields(self, touches: Array, direction: Array) -> Array:
+        return self.nodes.readiness(direction[:, None])[0]
 
-    def readiness(self, direction: Vector, shared: Array) -> Array:
-        return shared * self.nodes.readiness(direction)
-
-    def pushed(self, now: Speeds, impulse: Vector) -> Speeds:
-        return pushed_nodes(self.nodes, now, tuple(part.sum(0) for part in impulse))
+    def pushed(self, now: Speeds, impulse: Array) -> Speeds:
+        return push_nodes(self.nodes, now, impulse)
 
 
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class AmongNodes:
-    """Places between nodes: each of k nodes has a weight, and they add up to 1; list of m contacts."""
+class Held:
+    """Rigid bodies at contacts, m of them, one each."""
+
+    lever: Array
+    """from its centre to the contact [m], (dimension, m)"""
+    numbers: tuple[int, ...] = field(metadata={"static": True})
+    """of the bodies, -1 where there is none"""
+
+    @property
+    def number(self) -> np.ndarray:
+        """Of the bodies, any where there is none."""
+        return np.maximum(np.array(self.numbers, int), 0)
+
+    def counts(self, like: Array) -> Array:
+        """1, or 0 where there is no body, (m,)."""
+        return beside((np.array(self.numbers, int) >= 0).astype(like.dtype), like, 1)
+
+    def of(self, bodies: int, like: Array) -> Array:
+        """1 where a contact is one of a body's, (bodies, m); like: (m,)."""
+        table = np.array(self.numbers, int) == np.arange(bodies)[:, None]
+        return beside(table.astype(self.lever.dtype), like[None], 2)
+
+    @staticmethod
+    def joined(parts: Sequence[Held | None], levers: Sequence[Array]) -> Held:
+        """Of several lists as one; levers: as long as theirs, where a part has none."""
+        held = [like * 0 if part is None else part.lever for part, like in zip(parts, levers, strict=True)]
+        widest = jnp.broadcast_shapes(*(lever.shape[2:] for lever in held))
+        held = [jnp.broadcast_to(lever, (*lever.shape[:2], *widest)) for lever in held]
+        numbers = [
+            (-1,) * like.shape[1] if part is None else part.numbers for part, like in zip(parts, levers, strict=True)
+        ]
+        return Held(jnp.concatenate(held, 1), tuple(itertools.chain(*numbers)))
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Rows:
+    """A list of m contacts, each between rigid bodies, places among vertices, or ground."""
 
     nodes: Nodes
-    index: Array
-    """(k, m)"""
-    weight: Array
-    """(k, m)"""
+    bodies: Bodies | None
+    """None if no contact has one"""
+    weight: Array | None = None
+    """of every vertex, positive on the first side and negative on the second, (m, p); None if there are none"""
+    first: Held | None = None
+    second: Held | None = None
 
-    def speed(self, now: Speeds) -> Vector:
-        return tuple((self.weight * part[self.index]).sum(0) for part in now.nodes)
+    @property
+    def _held(self) -> list[tuple[Held, int]]:
+        return [(held, sign) for held, sign in ((self.first, 1), (self.second, -1)) if held is not None]
 
-    def shared(self, touches: Array) -> Array:
-        load = self._added(jnp.abs(self.weight) * touches)
-        return jnp.abs(self.weight) * load[self.index]
+    def parting(self, now: Speeds) -> Array:
+        parts = [] if self.weight is None else [summed(self.weight * now.nodes[:, None], 2)]
+        for held, sign in self._held:
+            speed = now.bodies[:, held.number] + carried(now.spin[:, held.number], held.lever)
+            parts.append(sign * held.counts(speed[0]) * speed)
+        return sum(parts[1:], parts[0])
 
-    def readiness(self, direction: Vector, shared: Array) -> Array:
-        nodes = self.nodes
-        ready = nodes.inverse_mass[self.index]
-        if nodes.lever is not None and nodes.inverse_inertia is not None:
-            (turning,) = moment(tuple(part[self.index] for part in nodes.lever), direction)
-            ready = ready + nodes.inverse_inertia[self.index] * turning**2
-        return (shared * ready).sum(0)
+    def yields(self, touches: Array, direction: Array) -> Array:
+        parts = []
+        if self.weight is not None:
+            size = jnp.abs(self.weight)
+            load = materialize(size, summed(size * touches[:, None], 0))
+            parts.append(summed(size * load * self.nodes.readiness(direction[:, :, None]), 1))
+        for held, _ in self._held:
+            assert self.bodies is not None
+            share = summed(held.of(self.bodies.count, touches) * touches, 1)[held.number]
+            share = jnp.where(share > 1, share / BOLDNESS, 1)
+            ready = self.bodies.readiness_of(held.number, held.lever, direction)
+            parts.append(held.counts(ready) * share * ready)
+        return sum(parts[1:], parts[0])
 
-    def pushed(self, now: Speeds, impulse: Vector) -> Speeds:
-        return pushed_nodes(self.nodes, now, tuple(self._added(self.weight * part) for part in impulse))
-
-    def _added(self, values: Array) -> Array:
-        return jnp.zeros_like(self.nodes.inverse_mass).at[self.index.reshape(-1)].add(values.reshape(-1))
-
-
-@dataclass(frozen=True)
-class EveryBody:
-    """All rigid bodies, in a table of contacts (s, others)."""
-
-    bodies: Bodies
-    lever: Vector
-    """from the centre to the contact [m], each (s, others)"""
-
-    def speed(self, now: Speeds) -> Vector:
-        return plus(_columns(now.bodies), carried(_columns(now.spin), self.lever))
-
-    def shared(self, touches: Array) -> Array:
-        return jnp.maximum(touches.sum(1, keepdims=True), 1)
-
-    def readiness(self, direction: Vector, shared: Array) -> Array:
-        inertia = tuple(_columns(row) for row in self.bodies.inverse_inertia)
-        return shared * body_readiness(self.bodies.inverse_mass[:, None], inertia, self.lever, direction)
-
-    def pushed(self, now: Speeds, impulse: Vector) -> Speeds:
-        push = tuple(part.sum(1) for part in impulse)
-        turning = tuple(part.sum(1) for part in moment(self.lever, impulse))
-        return _turned(self.bodies, now, push, turning)
-
-
-@dataclass(frozen=True)
-class OfBodies:
-    """Rigid bodies, one in each of m contacts."""
-
-    bodies: Bodies
-    number: np.ndarray
-    """of the body, known before tracing, (m,)"""
-    lever: Vector
-    """from its centre to the contact [m], each (m,)"""
-
-    def speed(self, now: Speeds) -> Vector:
-        return plus(self._each(now.bodies), carried(self._each(now.spin), self.lever))
-
-    def shared(self, touches: Array) -> Array:
-        return self._added(touches.astype(self.lever[0].dtype))[self.number]
-
-    def readiness(self, direction: Vector, shared: Array) -> Array:
-        inertia = tuple(self._each(row) for row in self.bodies.inverse_inertia)
-        return shared * body_readiness(self.bodies.inverse_mass[self.number], inertia, self.lever, direction)
-
-    def pushed(self, now: Speeds, impulse: Vector) -> Speeds:
-        push = tuple(map(self._added, impulse))
-        return _turned(self.bodies, now, push, tuple(map(self._added, moment(self.lever, impulse))))
-
-    def _each(self, vector: Vector) -> Vector:
-        return tuple(part[self.number] for part in vector)
-
-    def _added(self, values: Array) -> Array:
-        return jnp.zeros_like(self.bodies.inverse_mass).at[self.number].add(values)
-
-
-class Still:
-    """What never moves: ground, or a contact's other side that is fixed."""
-
-    def speed(self, now: Speeds) -> Vector:
-        return tuple(jnp.zeros((), part.dtype) for part in now.bodies)
-
-    def shared(self, touches: Array) -> Array:
-        return jnp.ones((), int)
-
-    def readiness(self, direction: Vector, shared: Array) -> Array:
-        return jnp.zeros((), direction[0].dtype)
-
-    def pushed(self, now: Speeds, impulse: Vector) -> Speeds:
+    def pushed(self, now: Speeds, impulse: Array) -> Speeds:
+        if self.weight is not None:
+            now = push_nodes(self.nodes, now, summed(self.weight * impulse[:, :, None], 1))
+        for held, sign in self._held:
+            assert self.bodies is not None
+            own = sign * held.of(self.bodies.count, impulse[0])
+            turning = moment(held.lever, impulse)
+            push, turn = (summed(own * part[:, None], 2) for part in (impulse, turning))
+            now = push_bodies(self.bodies, now, push, turn)
         return now
 
 
-def pushed_nodes(nodes: Nodes, now: Speeds, impulse: Vector) -> Speeds:
-    """After impulses on all nodes [N s], each (p,)."""
-    return now._replace(nodes=plus(now.nodes, nodes.gained(impulse)), given=plus(now.given, impulse))
+def _shared(touches: Array, axis: int) -> Array:
+    """How many touch along an axis of a table, at least 1."""
+    return jnp.maximum(summed(touches.astype(jnp.int32), axis), 1)
 
 
-def body_readiness(inverse_mass: Array, inertia: tuple[Vector, ...], lever: Vector, direction: Vector) -> Array:
-    """Speed that a unit of impulse along unit directions gives to points of rigid bodies [1/kg]."""
-    turning = moment(lever, direction)
-    return inverse_mass + dot(turning, tuple(dot(row, turning) for row in inertia))
+def push_nodes(nodes: Nodes, now: Speeds, impulse: Array) -> Speeds:
+    """After impulses on all nodes [N s], (dimension, p)."""
+    return now._replace(nodes=now.nodes + nodes.gained(impulse), given=now.given + impulse)
 
 
-def moment(lever: Vector, push: Vector) -> Vector:
-    """Of pushes at levers: one component in 2-D, three in 3-D."""
-    if len(lever) == 2:
-        return (lever[0] * push[1] - lever[1] * push[0],)
-    (a, b, c), (x, y, z) = lever, push
-    return b * z - c * y, c * x - a * z, a * y - b * x
-
-
-def carried(spin: Vector, lever: Vector) -> Vector:
-    """Velocity of points that a spin carries round."""
-    if len(lever) == 2:
-        return -spin[0] * lever[1], spin[0] * lever[0]
-    return moment(spin, lever)
-
-
-def _columns(vector: Vector) -> Vector:
-    return tuple(part[:, None] for part in vector)
-
-
-def _turned(bodies: Bodies, now: Speeds, push: Vector, turning: Vector) -> Speeds:
-    """Rigid bodies after impulses at their centres and moments [N m s], each (s,)."""
+def push_bodies(bodies: Bodies, now: Speeds, push: Array, turning: Array) -> Speeds:
+    """After impulses at the centres [N s], (dimension, s), and moments [N m s], (k, s)."""
     return now._replace(
-        bodies=plus(now.bodies, times(bodies.inverse_mass, push)),
-        spin=plus(now.spin, tuple(dot(row, turning) for row in bodies.inverse_inertia)),
+        bodies=now.bodies + bodies.inverse_mass * push,
+        spin=now.spin + summed(bodies.inverse_inertia * turning[None], 1),
     )

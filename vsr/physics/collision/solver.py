@@ -5,19 +5,22 @@ too (mass splitting), so that many together do not push too hard; groups are sol
 over. Impulses may start from those of the step before, which is what lets stacks stand.
 
 Each impulse acts on both sides at one point with opposite signs, so linear and angular momentum are kept to rounding.
+Arrays are those of vsr.physics.collision.rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.materialize import iterate
-from vsr.compute.vector import Vector, dot, minus, plus, times
+from vsr.compute.materialize import iterate, materialize
 from vsr.environment.surfaces import BOUNCE_SPEED, SLOP
-from vsr.physics.collision.sides import Side, Speeds
+from vsr.physics.collision.rows import dot
+from vsr.physics.collision.sides import Sides, Speeds
 
 CORRECTION_TIME = 0.05
 """In which depth beyond the slop is undone [s]; short enough to carry weight, too long to throw anything back."""
@@ -26,8 +29,8 @@ CORRECTION_TIME = 0.05
 class Contact(NamedTuple):
     """A group of contacts; m stands for its axes."""
 
-    normal: Vector
-    """from the second side to the first, unit vectors, each m"""
+    normal: Array
+    """from the second side to the first, unit vectors, (dimension, m)"""
     depth: Array
     """how far they are in each other [m], m"""
     touches: Array
@@ -36,111 +39,104 @@ class Contact(NamedTuple):
     """coefficient of both, m"""
     restitution: Array
     """coefficient of both, m"""
-    first: Side
-    second: Side
+    sides: Sides
 
 
 class Impulse(NamedTuple):
-    """On the first side [N s], m."""
+    """On the first side [N s]."""
 
     press: Array
-    """along the normal, never negative"""
-    drag: Vector
-    """across it, within the cone of friction"""
+    """along the normal, never negative, m"""
+    drag: Array
+    """across it, within the cone of friction, (dimension, m)"""
 
 
-class _Prepared(NamedTuple):
+class _Asked(NamedTuple):
     """What does not change while impulses are found; each m."""
 
     target: Array
     """speed along the normal that is asked for [m/s]"""
-    yields: Array
-    """speed along the normal over impulse [1/kg], infinite where nothing can be done"""
-    slides: Array
+    along: Array
+    """impulse over speed along the normal [kg], 0 where nothing can be done"""
+    across: Array
     """the same across it"""
 
 
-def no_impulse(shape: tuple[int, ...], dimension: int, dtype: jnp.dtype) -> Impulse:
-    """Before anything touched."""
-    zero = jnp.zeros(shape, dtype)
-    return Impulse(zero, (zero,) * dimension)
+def no_impulse(contact: Contact) -> Impulse:
+    """Of contacts that nothing is known of."""
+    return Impulse(jnp.zeros_like(contact.depth), jnp.zeros_like(contact.normal))
 
 
 def solve(
-    now: Speeds, contacts: tuple[Contact, ...], start: tuple[Impulse, ...], iterations: int
+    now: Speeds, contacts: Sequence[Contact], start: Sequence[Impulse], iterations: int, passes: Sequence[int]
 ) -> tuple[Speeds, tuple[Impulse, ...]]:
-    """Speeds after contacts, and their impulses; start: impulses to begin with, those of the step before or none."""
-    prepared = tuple(_prepare(contact, now) for contact in contacts)
-    impulses = []
+    """Speeds after contacts, and their impulses.
+
+    start: impulses to begin with, those of the step before or none; passes: how often each group is solved before the
+    next one, in each of the iterations.
+    """
+    asked, impulses = [], []
     for contact, impulse in zip(contacts, start, strict=True):
-        across = minus(impulse.drag, times(dot(impulse.drag, contact.normal), contact.normal))
-        kept = Impulse(
-            jnp.where(contact.touches, impulse.press, 0), tuple(jnp.where(contact.touches, part, 0) for part in across)
-        )
-        impulses.append(kept)
-        now = _pushed(contact, now, plus(times(kept.press, contact.normal), kept.drag))
+        asked.append(_ask(contact, now))
+        across = impulse.drag - dot(impulse.drag, contact.normal) * contact.normal
+        touches = contact.touches
+        impulses.append(Impulse(jnp.where(touches, impulse.press, 0), jnp.where(touches, across, 0)))
+    asked, impulses = materialize(now.nodes, (asked, impulses))
+    for contact, kept in zip(contacts, impulses, strict=True):
+        now = contact.sides.pushed(now, materialize(now.nodes, kept.press * contact.normal + kept.drag))
 
     def improve(state: tuple[Speeds, tuple[Impulse, ...]]) -> tuple[Speeds, tuple[Impulse, ...]]:
         now, impulses = state
         better = []
-        for contact, fixed, impulse in zip(contacts, prepared, impulses, strict=True):
-            after = _answered(contact, fixed, impulse, now)
-            change = plus(times(after.press - impulse.press, contact.normal), minus(after.drag, impulse.drag))
-            now = _pushed(contact, now, change)
+        for contact, wanted, impulse, often in zip(contacts, asked, impulses, passes, strict=True):
+            now, after = iterate(often, partial(_pass, contact, wanted), (now, impulse))
             better.append(after)
         return now, tuple(better)
 
     return iterate(iterations, improve, (now, tuple(impulses)))
 
 
-def _pushed(contact: Contact, now: Speeds, impulse: Vector) -> Speeds:
-    now = contact.first.pushed(now, impulse)
-    return contact.second.pushed(now, tuple(-part for part in impulse))
+def _pass(contact: Contact, asked: _Asked, state: tuple[Speeds, Impulse]) -> tuple[Speeds, Impulse]:
+    """One group solved once."""
+    now, impulse = state
+    parting = materialize(now.nodes, contact.sides.parting(now))
+    after = _answered(contact, asked, impulse, parting)
+    change = (after.press - impulse.press) * contact.normal + (after.drag - impulse.drag)
+    after, change = materialize(now.nodes, (after, change))
+    return contact.sides.pushed(now, change), after
 
 
-def _relative(contact: Contact, now: Speeds) -> Vector:
-    return minus(contact.first.speed(now), contact.second.speed(now))
-
-
-def _prepare(contact: Contact, now: Speeds) -> _Prepared:
-    normal = contact.normal
-    approach = dot(_relative(contact, now), normal)
+def _ask(contact: Contact, now: Speeds) -> _Asked:
+    normal, sides = contact.normal, contact.sides
+    approach = dot(sides.parting(now), normal)
     bounce = jnp.where(approach < -BOUNCE_SPEED, -contact.restitution * approach, 0)
     undone = jnp.maximum(contact.depth - SLOP, 0) / CORRECTION_TIME
-    shares = contact.first.shared(contact.touches), contact.second.shared(contact.touches)
-
-    def ready(direction: Vector) -> Array:
-        return contact.first.readiness(direction, shares[0]) + contact.second.readiness(direction, shares[1])
-
-    yields, across = ready(normal), [ready(tangent) for tangent in tangents(normal)]
-    slides = across[0] if len(across) == 1 else jnp.maximum(*across)
-    return _Prepared(jnp.maximum(bounce, undone), _or_infinite(yields), _or_infinite(slides))
+    along = sides.yields(contact.touches, normal)
+    across = [sides.yields(contact.touches, tangent) for tangent in tangents(normal)]
+    most = across[0] if len(across) == 1 else jnp.maximum(*across)
+    return _Asked(jnp.maximum(bounce, undone), _inverse(along), _inverse(most))
 
 
-def _or_infinite(readiness: Array) -> Array:
-    return jnp.where(readiness > 0, readiness, jnp.inf)
+def _inverse(readiness: Array) -> Array:
+    return jnp.where(readiness > 0, 1 / jnp.where(readiness > 0, readiness, 1), 0)
 
 
-def tangents(normal: Vector) -> list[Vector]:
-    """Unit vectors across a unit vector: one in 2-D, two in 3-D."""
-    if len(normal) == 2:
-        return [(-normal[1], normal[0])]
+def tangents(normal: Array) -> list[Array]:
+    """Unit vectors across unit vectors: one in 2-D, two in 3-D, each (dimension, ...)."""
+    if normal.shape[0] == 2:
+        return [jnp.stack([-normal[1], normal[0]])]
     x, y, z = normal
-    # The classic frame without a branch near the pole (Duff et al. 2017).
+    # A frame without a branch near the pole (Duff et al. 2017).
     sign = jnp.where(z >= 0, 1.0, -1.0).astype(z.dtype)
     a = -1 / (sign + z)
     b = x * y * a
-    return [(1 + sign * x * x * a, sign * b, -sign * x), (b, sign + y * y * a, -y)]
+    return [jnp.stack([1 + sign * x * x * a, sign * b, -sign * x]), jnp.stack([b, sign + y * y * a, -y])]
 
 
-def _answered(contact: Contact, fixed: _Prepared, impulse: Impulse, now: Speeds) -> Impulse:
-    """Impulses that bring each contact to what is asked for, as far as they may."""
-    relative = _relative(contact, now)
-    parting = dot(relative, contact.normal)
-    press = jnp.maximum(impulse.press + (fixed.target - parting) / fixed.yields, 0)
-    press = jnp.where(contact.touches, press, 0)
-    sliding = minus(relative, times(parting, contact.normal))
-    wanted = minus(impulse.drag, times(1 / fixed.slides, sliding))
+def _answered(contact: Contact, asked: _Asked, impulse: Impulse, parting: Array) -> Impulse:
+    """Impulses that bring each contact to what is asked for, as far as they may; parting: velocities now [m/s]."""
+    speed = dot(parting, contact.normal)
+    press = jnp.where(contact.touches, jnp.maximum(impulse.press + asked.along * (asked.target - speed), 0), 0)
+    wanted = impulse.drag - asked.across * (parting - speed * contact.normal)
     size = jnp.sqrt(dot(wanted, wanted) + jnp.finfo(press.dtype).tiny)
-    share = jnp.minimum(contact.friction * press / size, 1)
-    return Impulse(press, times(share, wanted))
+    return Impulse(press, jnp.minimum(contact.friction * press / size, 1) * wanted)

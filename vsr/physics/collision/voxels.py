@@ -2,7 +2,8 @@
 
 A voxel is the quadrilateral of its corners, in 3-D the hexahedron whose faces are taken as planes. The place of a point
 in it is that of the multilinear map from the unit square or cube: its weights add up to 1 and give back the point, so
-what is shared out among the corners by them acts at the point itself.
+what is shared out among the corners by them acts at the point itself. Arrays of points
+are those of vsr.physics.collision.rows.
 """
 
 from __future__ import annotations
@@ -13,11 +14,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
 from vsr.body.corners import corner_steps
-from vsr.compute.vector import Vector, dot, minus
+from vsr.physics.collision.rows import cross, dot, looks_along
 
 NEWTON_STEPS = 3
 """Towards a point's place in a voxel; deformed as voxels are, the rest is below rounding."""
@@ -88,61 +88,63 @@ class Inside(NamedTuple):
     """Points against voxels; m stands for their axes."""
 
     distance: Array
-    """from the nearest face that leads out, negative inside; positive outside of the voxel [m], m"""
-    normal: Vector
-    """out of that face"""
+    """from the nearest face that leads out, negative inside [m], m; 0 if none does"""
+    normal: Array
+    """out of that face, (dimension, m)"""
     is_inside: Array
-    """m"""
+    """whether the point is in the voxel and a face leads out, m"""
 
 
-def face_planes(corner: list[Vector], dimension: int) -> list[tuple[Vector, Vector]]:
-    """A point and the unit normal of every face; corner: by their bits, each a Vector."""
-    planes = []
+def face_planes(corner: Array) -> list[tuple[Array, Array]]:
+    """A point and the unit normal of every face, each (dimension, m); corner: (dimension, corners, m)."""
+    planes, dimension = [], corner.shape[0]
     for face in faces(dimension):
-        ends = [corner[number] for number in face.corners]
+        ends = [corner[:, number] for number in face.corners]
         if dimension == 2:
-            along = minus(ends[1], ends[0])
-            middle, normal = ends[0], (along[1], -along[0])
+            along = ends[1] - ends[0]
+            middle, normal = ends[0], jnp.stack([along[1], -along[0]])
         else:
-            one, two = minus(ends[3], ends[0]), minus(ends[2], ends[1])
-            middle = tuple(0.25 * sum(parts) for parts in zip(*ends, strict=True))
-            (a, b, c), (x, y, z) = one, two
-            normal = (b * z - c * y, c * x - a * z, a * y - b * x)
-        size = 1 / jnp.sqrt(jnp.maximum(dot(normal, normal), 1e-20))
-        planes.append((middle, tuple(size * part for part in normal)))
+            middle = 0.25 * (ends[0] + ends[1] + ends[2] + ends[3])
+            normal = cross(ends[3] - ends[0], ends[2] - ends[1])
+        planes.append((middle, normal / jnp.sqrt(jnp.maximum(dot(normal, normal), 1e-20))))
     return planes
 
 
-def point_in_voxel(point: Vector, corner: list[Vector], leads_out: Array) -> Inside:
-    """Points in voxels whose corners are given by their bits; leads_out: True for such faces, (faces, m)."""
-    nearest, least = None, None
-    inside = jnp.ones((), bool)
-    for number, (middle, normal) in enumerate(face_planes(corner, len(point))):
-        height = dot(minus(point, middle), normal)
-        inside = inside & (height < 0)
-        counts = jnp.where(leads_out[number], height, -jnp.inf)
-        if least is None or nearest is None:
-            least, nearest = counts, normal
+def point_in_voxel(
+    point: Array, corner: Array, leads_out: Array, outward: Array | None = None, margin: Array | float = 0.0
+) -> Inside:
+    """Points (dimension, m) in voxels (dimension, corners, m); leads_out: True for such faces, (faces, m).
+
+    outward: out of the body that has the point, (dimension, m): faces that look the same way do not count, and are
+    crossed only beyond a margin [m]. None: all faces count.
+    """
+    least = inside = nearest = None
+    for number, (middle, normal) in enumerate(face_planes(corner)):
+        height, counts, limit = dot(point - middle, normal), leads_out[number], 0.0
+        if outward is not None:
+            aside = counts & looks_along(normal, outward)
+            counts, limit = counts & ~aside, jnp.where(aside, margin, 0)
+        within, here = height < limit, jnp.where(counts, height, -jnp.inf)
+        if least is None or inside is None or nearest is None:
+            least, inside, nearest = here, within, jnp.broadcast_to(normal, (point.shape[0], *here.shape))
         else:
-            better = counts > least
-            nearest = tuple(jnp.where(better, n, best) for n, best in zip(normal, nearest, strict=True))
-            least = jnp.maximum(counts, least)
+            inside, nearest = inside & within, jnp.where(here > least, normal, nearest)
+            least = jnp.maximum(here, least)
     assert least is not None
+    assert inside is not None
     assert nearest is not None
     found = jnp.isfinite(least)
-    shape = least.shape
-    return Inside(jnp.where(found, least, 0), tuple(jnp.broadcast_to(part, shape) for part in nearest), inside & found)
+    return Inside(jnp.where(found, least, 0), nearest, inside & found)
 
 
-def weights_at(point: Vector, corner: list[Vector]) -> Array:
+def weights_at(point: Array, corner: Array) -> Array:
     """Of every corner for points in voxels, (corners, m); they add up to 1 and give back the point."""
-    dimension = len(point)
-    terms = _terms([minus(place, point) for place in corner], dimension)  # near 0 there are more digits
+    dimension = point.shape[0]
+    terms = _terms(corner - point[:, None])  # near 0 there are more digits
     place = [jnp.full_like(point[0], 0.5)] * dimension
     for _ in range(NEWTON_STEPS):
-        rest = tuple(-part for part in _mapped(terms, place))
         columns = [_slope(terms, place, axis) for axis in range(dimension)]
-        step = _solved(columns, rest)
+        step = _solved(columns, -_mapped(terms, place))
         place = [jnp.clip(part + more, -0.5, 1.5) for part, more in zip(place, step, strict=True)]
     weights = [
         math.prod((part if bit else 1 - part for bit, part in zip(reversed(bits), place, strict=True)), start=1.0)
@@ -151,39 +153,34 @@ def weights_at(point: Vector, corner: list[Vector]) -> Array:
     return jnp.stack(weights)
 
 
-def _terms(corner: list[Vector], dimension: int) -> dict[int, Vector]:
-    """Factors of the multilinear map: of products of the coordinates whose bits are set."""
-    terms = {}
-    for bits in range(2**dimension):
-        total = None
-        for corner_bits in range(2**dimension):
-            if corner_bits & ~bits:
-                continue
-            sign = (-1) ** (bits ^ corner_bits).bit_count()
-            part = tuple(sign * value for value in corner[corner_bits])
-            total = part if total is None else tuple(a + b for a, b in zip(total, part, strict=True))
-        assert total is not None
-        terms[bits] = total
+def _terms(corner: Array) -> list[Array]:
+    """Factors of the multilinear map: of products of the coordinates whose bits are set, each (dimension, m)."""
+    terms = []
+    for bits in range(corner.shape[1]):
+        parts = [
+            (-1) ** (bits ^ number).bit_count() * corner[:, number]
+            for number in range(corner.shape[1])
+            if not number & ~bits
+        ]
+        terms.append(sum(parts[1:], parts[0]))
     return terms
 
 
-def _mapped(terms: dict[int, Vector], place: list[Array]) -> Vector:
+def _mapped(terms: list[Array], place: list[Array]) -> Array:
     total = terms[0]
-    for bits, factor in terms.items():
+    for bits, factor in enumerate(terms):
         if bits:
-            product = _product(place, bits)
-            total = tuple(a + product * b for a, b in zip(total, factor, strict=True))
+            total = total + _product(place, bits) * factor
     return total
 
 
-def _slope(terms: dict[int, Vector], place: list[Array], axis: int) -> Vector:
+def _slope(terms: list[Array], place: list[Array], axis: int) -> Array:
     """How the map changes along one coordinate."""
     total = terms[1 << axis]
-    for bits, factor in terms.items():
+    for bits, factor in enumerate(terms):
         others = bits & ~(1 << axis)
         if bits >> axis & 1 and others:
-            product = _product(place, others)
-            total = tuple(a + product * b for a, b in zip(total, factor, strict=True))
+            total = total + _product(place, others) * factor
     return total
 
 
@@ -191,10 +188,10 @@ def _product(place: list[Array], bits: int) -> Array:
     return math.prod((part for axis, part in enumerate(place) if bits >> axis & 1), start=jnp.ones((), place[0].dtype))
 
 
-def _solved(columns: list[Vector], rest: Vector) -> list[Array]:
+def _solved(columns: list[Array], rest: Array) -> list[Array]:
     """Coordinates whose columns add up to the rest (Cramer's rule)."""
 
-    def determinant(columns: list[Vector]) -> Array:
+    def determinant(columns: list[Array]) -> Array:
         if len(columns) == 2:
             (a, c), (b, d) = columns
             return a * d - b * c
@@ -207,15 +204,3 @@ def _solved(columns: list[Vector], rest: Vector) -> list[Array]:
         determinant([rest if column == axis else part for column, part in enumerate(columns)]) / whole
         for axis in range(len(columns))
     ]
-
-
-@lru_cache
-def neighbours_at_rest(cells: tuple[int, ...], layers: int) -> np.ndarray:
-    """True where a lattice vertex is a corner of a cell, (layers x vertices, cells): these do not touch each other."""
-    sizes = tuple(size + 1 for size in cells)
-    number = np.arange(math.prod(sizes)).reshape(sizes)
-    found = np.zeros((math.prod(sizes), math.prod(cells)), bool)
-    for steps in corner_steps(len(cells)):
-        window = tuple(slice(step, step + size) for step, size in zip(steps, cells, strict=True))
-        found[number[window].ravel(), np.arange(math.prod(cells))] = True
-    return np.tile(found, (layers, 1))

@@ -2,7 +2,8 @@
 
 from vsr.physics.objects.balls import Balls, BallState
 from vsr.physics.objects.building import build_solids
-from vsr.physics.objects.occupant import Companion, ObjectMotion, Objects, ObjectsSeen, ObjectState
+from vsr.physics.objects.companions import Companion, ObjectMotion
+from vsr.physics.objects.occupant import Objects, ObjectsSeen, ObjectState
 from vsr.physics.objects.solids import Solids, SolidState
 
 __all__ = [

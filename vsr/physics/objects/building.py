@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
-from vsr.objects import Object, Shape
-from vsr.physics.collision.convex import FAR, Shapes
+from vsr.objects import Object
+from vsr.physics.objects.forms import Form, form_of, shapes_of
 from vsr.physics.objects.solids import Solids
 
 USUAL_DENSITY = {2: 4 / 9, 3: 8 / 27}
@@ -31,7 +30,7 @@ def build_solids(objects: Sequence[Object], dimension: int, dtype: jnp.dtype | t
         return jnp.asarray([usual if getattr(one, name) is None else getattr(one, name) for one in rigid], dtype)
 
     return Solids(
-        shapes=_shapes(forms, dtype),
+        shapes=shapes_of(forms, dtype),
         position=jnp.asarray([one.position for one in rigid], dtype),
         rotation=jnp.asarray(turns, dtype),
         velocity=jnp.asarray([one.velocity or (0.0,) * dimension for one in rigid], dtype),
@@ -41,64 +40,6 @@ def build_solids(objects: Sequence[Object], dimension: int, dtype: jnp.dtype | t
         restitution=number("restitution", 0.0),
         names=tuple(one.name for one in rigid),
         fixed=tuple(one.fixed for one in rigid),
-    )
-
-
-class Form(NamedTuple):
-    """A shape about its centre of mass, along its principal axes."""
-
-    corner: np.ndarray
-    """[m], in 2-D counter-clockwise, (corners, dimension)"""
-    volume: float
-    """[m³], in 2-D [m²]"""
-    gyration: np.ndarray
-    """moments of inertia over mass [m²], (1,) or (3,)"""
-    axes: np.ndarray
-    """from these axes to those in which it was described, (dimension, dimension)"""
-    radius: float
-    """of what is round, 0 for others [m]"""
-
-
-def form_of(shape: Shape, dimension: int) -> Form:
-    """A described shape."""
-    same, radius = np.eye(dimension), shape.rounding
-    if radius:
-        if dimension == 2:
-            return Form(np.zeros((1, 2)), math.pi * radius**2, np.array([0.5 * radius**2]), same, radius)
-        return Form(np.zeros((1, 3)), 4 / 3 * math.pi * radius**3, np.full(3, 0.4 * radius**2), same, radius)
-    corner = shape.corners(dimension)
-    return _polygon(corner)
-
-
-def _polygon(corner: np.ndarray) -> Form:
-    away = corner - corner.mean(0)
-    corner = corner[np.argsort(np.arctan2(away[:, 1], away[:, 0]))]
-    following = np.roll(corner, -1, 0)
-    cross = corner[:, 0] * following[:, 1] - corner[:, 1] * following[:, 0]
-    area = 0.5 * cross.sum()
-    middle = ((corner + following) * cross[:, None]).sum(0) / (6 * area)
-    corner = corner - middle
-    following = np.roll(corner, -1, 0)
-    cross = corner[:, 0] * following[:, 1] - corner[:, 1] * following[:, 0]
-    squares = (corner**2 + corner * following + following**2).sum(1)
-    return Form(corner, float(area), np.array([(cross * squares).sum() / (12 * area)]), np.eye(2), 0.0)
-
-
-def _shapes(forms: Sequence[Form], dtype: jnp.dtype | type) -> Shapes:
-    """Polygons of as many corners each: the last corner is repeated, and faces without a length do not exist."""
-    most = max(len(form.corner) for form in forms)
-    corner = np.stack([form.corner[np.minimum(np.arange(most), len(form.corner) - 1)] for form in forms])
-    along = np.roll(corner, -1, 1) - corner
-    length = np.linalg.norm(along, axis=-1)
-    real = length > 0
-    normal = np.stack([along[..., 1], -along[..., 0]], -1) / np.where(real, length, 1)[..., None]
-    offset = np.where(real, (normal * corner).sum(-1), FAR)
-    return Shapes(
-        corner=jnp.asarray(corner, dtype),
-        normal=jnp.asarray(np.where(real[..., None], normal, 0), dtype),
-        offset=jnp.asarray(offset, dtype),
-        radius=jnp.asarray([form.radius for form in forms], dtype),
-        round=tuple(form.radius > 0 for form in forms),
     )
 
 

@@ -1,13 +1,13 @@
 """Things that robots touch, as something that moves in a world with robots (vsr.physics.coupled.Occupant).
 
-It knows rigid bodies, soft bodies made of voxels and further robots (companions), and it lets all of them touch each
-other, the ground and the robots. Companions move by their engine, as robots do.
+It knows rigid bodies, and bodies made of voxels (companions): soft things and further robots. It lets all of them touch
+each other, the ground and the robots, and robots themselves if they are asked to.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -15,45 +15,19 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.vector import join, split
-from vsr.environment import Environment
-from vsr.physics.collision.convex import place as place_shapes
+from vsr.compute.batch_last import batch_last
+from vsr.environment.model import Environment, as_exact
+from vsr.physics.collision.blocks import ground_corners
+from vsr.physics.collision.convex import place
 from vsr.physics.collision.lattices import Lattice, joined, lattice_of, nodes_of, pushed_by
-from vsr.physics.collision.meetings import bodies_meet, bodies_on_ground, corners_in_voxels, nodes_in_bodies
-from vsr.physics.collision.sides import Nodes, Speeds
-from vsr.physics.collision.solver import Contact, Impulse, no_impulse, solve
-from vsr.physics.contract import Engine, Met
-from vsr.physics.failure import gravest
-from vsr.physics.objects.solids import Solids, SolidState, moved
+from vsr.physics.collision.near import CORNER_PLACES, list_pairs, may_touch, no_pairs, places_for
+from vsr.physics.collision.solver import Impulse
+from vsr.physics.contract import Met
+from vsr.physics.failure import Failure, gravest
+from vsr.physics.objects.companions import Companion, ObjectMotion, soft_motion
+from vsr.physics.objects.resolving import Lists, resolving, slots
+from vsr.physics.objects.solids import Solids, SolidState
 from vsr.physics.telemetry import failure_of
-
-ITERATIONS = 4
-"""Passes over all contacts in a substep."""
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Companion:
-    """A soft thing, or another robot."""
-
-    model: Any
-    start: Any
-    """its first state"""
-    controller: Any | None
-    """that reads no senses; None for what is passive"""
-    name: str = field(metadata={"static": True})
-    engine: Engine = field(metadata={"static": True})
-    interval: float = field(default=1.0, metadata={"static": True})
-    """from one control call to the next [s]"""
-
-    def control(self, time: Array) -> Array:
-        """Control values in force at a time [s], *cells; 0 before the first call."""
-        model = self.model
-        if self.controller is None:
-            return jnp.zeros_like(model.present)
-        call = jnp.floor(time / self.interval + 1e-4)
-        values = jnp.clip(self.controller.control(call * self.interval, None), -1, 1) * model.present
-        return jnp.where(call > 0, values, 0)
 
 
 @jax.tree_util.register_dataclass
@@ -68,33 +42,15 @@ class ObjectState:
     time: Array
     """[s], ()"""
     impulses: dict[str, Impulse]
-    """of the last step's contacts, by group"""
+    """of the last step's contacts, by list"""
     pressed: tuple[Array, ...]
     """of each robot, True for vertices that something touches, (p,)"""
     lattices: tuple[Lattice, ...]
     """of robots and companions, which do not change"""
-
-
-class ObjectMotion(NamedTuple):
-    """How one object moves as a whole."""
-
-    position: Array
-    """of its centre [m], (dimension,)"""
-    velocity: Array
-    """of its centre [m/s], (dimension,)"""
-    rotation: Array
-    """from its own axes to the world's; of a soft one the best fit to its deformed voxels, (dimension, dimension)"""
-    spin: Array
-    """[rad/s], (1,) in 2-D, (3,) in 3-D; of a soft one that of the rigid body with its angular momentum"""
-    vertices: Array
-    """its corners [m], those of voxels if it is soft, (v, dimension)"""
-    exists: Array
-    """False for places without a corner, (v,)"""
-
-    @property
-    def angle(self) -> Array:
-        """By which it is turned, in 3-D from x to up [rad], from -pi to pi, ()."""
-        return jnp.arctan2(self.rotation[-1, 0], self.rotation[0, 0])
+    lattice: Lattice
+    """all of them as one"""
+    near: Lists
+    """what may touch voxels"""
 
 
 class ObjectsSeen(NamedTuple):
@@ -107,7 +63,7 @@ class ObjectsSeen(NamedTuple):
     companions: tuple[Any, ...]
     """states"""
     touched: tuple[Array, ...]
-    """of each robot, 1 for voxels that something touches, else 0, (cells,)"""
+    """of each robot, 1 for voxels that something touches, else 0, *cells"""
 
 
 @jax.tree_util.register_dataclass
@@ -117,53 +73,77 @@ class Objects:
 
     solids: Solids | None = None
     companions: tuple[Companion, ...] = ()
+    self_contact: bool = field(default=False, metadata={"static": True})
+    """whether robots touch themselves"""
+    ground_corners: bool = field(default=False, metadata={"static": True})
+    """whether convex corners of the ground touch the sides of voxels (in 2-D)"""
+    places: int | None = field(default=None, metadata={"static": True})
+    """for vertices near voxels; if None, enough unless a body is crumpled up"""
     stride: ClassVar[int] = 1
     cover: ClassVar[float] = 0.0
 
     def rest_state(self, robots: tuple[Met, ...] = ()) -> ObjectState:
-        solids = None if self.solids is None else self.solids.rest_state()
         states = tuple(companion.start for companion in self.companions)
-        everyone = robots + self._met(states)
-        lattices = tuple(map(lattice_of, everyone))
-        dtype = robots[0].model.mass.dtype
-        dimension = robots[0].model.present.ndim
+        lattices = tuple(map(lattice_of, robots + self._met(states)))
+        dtype, dimension = robots[0].model.mass.dtype, robots[0].model.present.ndim
         vertices = sum(lattice.at_surface.size for lattice in lattices)
-        shapes = {} if self.solids is None else _slots(self.solids, vertices)
+        shapes = {} if self.solids is None else slots(self.solids, vertices)
+        touches = may_touch(lattices, self.self_contact) is not None
         return ObjectState(
-            solids=solids,
+            solids=None if self.solids is None else self.solids.rest_state(),
             companions=states,
             time=jnp.zeros((), dtype),
-            impulses={name: no_impulse(shape, dimension, dtype) for name, shape in shapes.items()},
+            impulses={
+                name: Impulse(jnp.zeros(shape, dtype), jnp.zeros((dimension, *shape), dtype))
+                for name, shape in shapes.items()
+            },
             pressed=tuple(jnp.zeros(lattice.at_surface.shape, bool) for lattice in lattices[: len(robots)]),
             lattices=lattices,
+            lattice=joined(lattices),
+            near=Lists(
+                no_pairs(self.places or places_for(lattices)) if touches else None,
+                no_pairs(CORNER_PLACES) if self.ground_corners else None,
+            ),
         )
+
+    def listed(self, environment: Environment, state: ObjectState, robots: tuple[Met, ...]) -> ObjectState:
+        """With lists of what is near made anew: once in several steps (vsr.physics.coupled)."""
+        near, lattice = state.near, state.lattice
+        if near.vertices is None and near.corners is None:
+            return state
+        nodes, _ = nodes_of(robots + self._met(state.companions))
+        allowed = may_touch(state.lattices, self.self_contact)
+        if near.vertices is not None and allowed is not None:
+            surface = lattice.at_surface & nodes.exists
+            pairs = _list_anew(nodes.position, surface, nodes.position, lattice, jnp.asarray(allowed), near.vertices)
+            near = near._replace(vertices=pairs)
+        terrain = as_exact(Environment(terrain=environment.terrain), nodes.position.dtype).terrain
+        corners = ground_corners(terrain, nodes.position.shape[0])
+        if near.corners is not None and corners is not None:
+            near = near._replace(corners=_list_anew(*corners, nodes.position, lattice, None, near.corners))
+        return replace(state, near=near)
 
     def step(
         self, environment: Environment, state: ObjectState, robots: tuple[Met, ...], duration: float
     ) -> tuple[ObjectState, tuple[Met, ...]]:
-        everyone = robots + self._companions_moved(environment, state, duration)
+        moved = tuple(
+            one.moved(environment, now, state.time, duration)
+            for one, now in zip(self.companions, state.companions, strict=True)
+        )
+        everyone = robots + moved
         nodes, velocity = nodes_of(everyone)
-        lattice = joined(state.lattices)
-        still = tuple(jnp.zeros_like(part) for part in velocity)
-        now = Speeds(velocity, still, (), ())
-        solids, contacts = state.solids, {}
-        if self.solids is not None and solids is not None:
-            solids = self._fallen(solids, environment, duration)
-            now = now._replace(bodies=split(solids.velocity, 1), spin=split(solids.spin, 1))
-            contacts = _solid_contacts(self.solids, solids, environment, nodes, lattice)
-        start = tuple(state.impulses[name] for name in contacts)
-        after, found = solve(now, tuple(contacts.values()), start, ITERATIONS)
-        if solids is not None:
-            solids = replace(solids, velocity=join(after.bodies, 1), spin=join(after.spin, 1))
-            solids = moved(solids, duration)
-        everyone = pushed_by(everyone, after.given)
-        later = ObjectState(
+        around = as_exact(Environment(environment.gravity, environment.terrain), velocity.dtype)
+        solids, impulses, given = resolving(duration)(
+            self.solids, around, state.solids, state.impulses, state.near, state.lattice, nodes, velocity
+        )
+        everyone = pushed_by(everyone, given)
+        later = replace(
+            state,
             solids=solids,
             companions=tuple(one.state for one in everyone[len(robots) :]),
             time=state.time + duration,
-            impulses={**state.impulses, **dict(zip(contacts, found, strict=True))},
-            pressed=_pressed(after, state.pressed),
-            lattices=state.lattices,
+            impulses=impulses,
+            pressed=_pressed(given, state.pressed),
         )
         return later, everyone[: len(robots)]
 
@@ -177,11 +157,10 @@ class Objects:
         """How the thing of a name moves."""
         number = self.names.index(name)
         if self.solids is None or state.solids is None or number >= self.solids.count:
-            place = number - (0 if self.solids is None else self.solids.count)
-            return soft_motion(self._met(state.companions)[place])
+            rigid = 0 if self.solids is None else self.solids.count
+            return soft_motion(self._met(state.companions)[number - rigid])
         solids = state.solids
-        placed = place_shapes(self.solids.shapes, solids.position, solids.rotation)
-        corner = jnp.stack([part[number] for part in placed.corner], -1)
+        corner = place(self.solids.shapes, solids.position, solids.rotation).corner[:, number].T
         return ObjectMotion(
             solids.position[number],
             solids.velocity[number],
@@ -196,12 +175,13 @@ class Objects:
         if state.solids is not None:
             solids = state.solids
             found.append(failure_of((solids.position.sum(-1), solids.spin.sum(-1)), solids.velocity).max())
+        found += [jnp.where(pairs.beyond > 0, int(Failure.crowded), 0) for pairs in state.near if pairs is not None]
         return gravest(jnp.stack(found)) if found else jnp.zeros((), jnp.int32)
 
     def touched(self, state: ObjectState) -> tuple[Array, ...]:
         """Of each robot, 1 for voxels that something touches, else 0, *cells."""
         pairs = zip(state.pressed, state.lattices, strict=False)
-        return tuple(_cells(pressed, lattice) for pressed, lattice in pairs)
+        return tuple(_cells(pressed, lattice, state.time.dtype) for pressed, lattice in pairs)
 
     def seen(self, state: ObjectState) -> ObjectsSeen:
         solids = state.solids
@@ -212,103 +192,27 @@ class Objects:
             self.touched(state),
         )
 
+    def momentum(self, state: ObjectState) -> Array:
+        """Linear momentum of all things that move [kg m/s], (dimension,)."""
+        parts = [one.engine.momentum(one.model, one.state) for one in self._met(state.companions)]
+        if self.solids is not None and state.solids is not None:
+            parts.append(self.solids.momentum(state.solids))
+        return sum(parts[1:], parts[0])
+
     def _met(self, states: tuple[Any, ...]) -> tuple[Met, ...]:
-        return tuple(Met(one.engine, one.model, state) for one, state in zip(self.companions, states, strict=True))
-
-    def _companions_moved(self, environment: Environment, state: ObjectState, duration: float) -> tuple[Met, ...]:
-        """Companions a step [s] later, before they touch anything but the ground."""
-        after = []
-        for one, now in zip(self.companions, state.companions, strict=True):
-            control = one.control(state.time)[None]
-            options: dict[str, Any] = {"substep": duration, "count": 1, "implementation": "xla"}
-            moved_on, _ = one.engine.advance(one.model, environment, now, control, **options)
-            after.append(Met(one.engine, one.model, moved_on))
-        return tuple(after)
-
-    def _fallen(self, solids: SolidState, environment: Environment, duration: float) -> SolidState:
-        """Rigid bodies after a step [s] of gravity."""
-        assert self.solids is not None
-        weight = jnp.where(jnp.asarray(self.solids.fixed), 0, duration * environment.gravity)
-        return replace(solids, velocity=solids.velocity.at[:, -1].add(-weight))
+        return tuple(one.met(state) for one, state in zip(self.companions, states, strict=True))
 
 
-def _slots(solids: Solids, vertices: int) -> dict[str, tuple[int, ...]]:
-    """How many contacts each group has."""
-    corners = solids.shapes.corner.shape[1]
-    rounds, fixed = solids.shapes.round, solids.fixed
-    count = len(rounds)
-    pairs = [(a, b) for a in range(count) for b in range(a + 1, count) if not (fixed[a] and fixed[b])]
-    flat = sum(not (rounds[a] or rounds[b]) for a, b in pairs)
-    return {
-        "ground": (len(solids.free) * corners,),
-        "flat pairs": (2 * flat,),
-        "round pairs": (len(pairs) - flat,),
-        "corners": (len(solids.flat) * corners,),
-        "vertices": (count, vertices),
-    }
+_list_anew = batch_last(list_pairs)
 
 
-def _solid_contacts(
-    solids: Solids, state: SolidState, environment: Environment, nodes: Nodes, lattice: Lattice
-) -> dict[str, Contact]:
-    """Of rigid bodies with everything, by group."""
-    bodies, shapes = solids.bodies(state), solids.shapes
-    placed = place_shapes(shapes, state.position, state.rotation)
-    found = {}
-    if environment.terrain is not None and len(solids.free):
-        found["ground"] = bodies_on_ground(bodies, placed, environment, solids.free, shapes.round)
-    found |= bodies_meet(bodies, placed, shapes.round, solids.fixed)
-    if len(solids.flat):
-        found["corners"] = corners_in_voxels(nodes, lattice, bodies, placed, solids.flat)
-    counts = lattice.at_surface & nodes.exists
-    found["vertices"] = nodes_in_bodies(nodes, counts, bodies, placed, shapes.round)
-    return found
-
-
-def _pressed(after: Speeds, like: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Vertices of each robot that got an impulse."""
-    any_push = jnp.stack([jnp.abs(part) for part in after.given]).sum(0) > 0
+def _pressed(given: Array, like: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Vertices of each robot that got an impulse; given: (dimension, p)."""
+    any_push = (given != 0).any(0)
     bounds = np.cumsum([0, *(part.shape[0] for part in like)])
-    return tuple(any_push[a:b] for a, b in pairwise(bounds))
+    return tuple(any_push[begin:end] for begin, end in itertools.pairwise(bounds))
 
 
-def _cells(pressed: Array, lattice: Lattice) -> Array:
+def _cells(pressed: Array, lattice: Lattice, dtype: jnp.dtype) -> Array:
     """1 for voxels of which a corner is pressed, else 0, *cells."""
-    return (pressed[lattice.places].any(0) & lattice.present).astype(jnp.float32)
-
-
-def soft_motion(body: Met) -> ObjectMotion:
-    """Of a body made of voxels: its vertices, all of them alike, as one thing."""
-    vertices, rest = body.vertices, body._replace(state=body.engine.rest_state(body.model)).vertices
-    dimension = vertices.position.shape[-1]
-    exists = vertices.exists.reshape(-1)
-    share = exists / jnp.maximum(exists.sum(), 1)
-
-    def about_mean(values: Array) -> tuple[Array, Array]:
-        flat = values.reshape(-1, dimension)
-        mean = (share[:, None] * flat).sum(0)
-        return mean, jnp.where(exists[:, None], flat - mean, 0)
-
-    position, here = about_mean(vertices.position)
-    velocity, pace = about_mean(vertices.velocity)
-    _, home = about_mean(rest.position)
-    turning = _moments(here, pace).sum(0)
-    if dimension == 2:
-        spin = turning / jnp.maximum((here**2).sum(), 1e-12)
-        sine, cosine = _moments(home, here).sum(), (home * here).sum()
-        size = jax.lax.rsqrt(jnp.maximum(sine**2 + cosine**2, 1e-20))
-        sine, cosine = size * sine, size * cosine
-        rotation = jnp.array([[cosine, -sine], [sine, cosine]])
-    else:
-        spread = (here**2).sum() * jnp.eye(3) - here.T @ here
-        spin = jnp.linalg.solve(spread + 1e-9 * jnp.eye(3), turning)
-        left, _, right = jnp.linalg.svd(here.T @ home)
-        sign = jnp.sign(jnp.linalg.det(left @ right))
-        rotation = (left * jnp.array([1.0, 1.0, 0.0]) + left * jnp.array([0.0, 0.0, 1.0]) * sign) @ right
-    return ObjectMotion(position, velocity, rotation, spin, vertices.position.reshape(-1, dimension), exists)
-
-
-def _moments(lever: Array, push: Array) -> Array:
-    if lever.shape[-1] == 3:
-        return jnp.cross(lever, push)
-    return (lever[:, 0] * push[:, 1] - lever[:, 1] * push[:, 0])[:, None]
+    return (pressed[lattice.places].any(0) & lattice.present).astype(dtype)

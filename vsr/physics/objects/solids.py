@@ -9,15 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.vector import dot, split
 from vsr.physics.collision.convex import Shapes
+from vsr.physics.collision.rows import cross, dot, unit
 from vsr.physics.collision.sides import Bodies
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Solids:
-    """What stays as it is. SI units; s of them."""
+    """What stays as it is. SI units; s of them. In contact every array may have further axes at the end."""
 
     shapes: Shapes
     position: Array
@@ -59,21 +59,19 @@ class Solids:
     def bodies(self, state: SolidState) -> Bodies:
         """As contacts see them."""
         return Bodies(
-            position=split(state.position, 1),
             inverse_mass=1 / self.mass,
             inverse_inertia=self._inverse_inertia(state),
             friction=self.friction,
             restitution=self.restitution,
         )
 
-    def _inverse_inertia(self, state: SolidState) -> tuple[tuple[Array, ...], ...]:
-        """In the world's axes, rows."""
-        own = split(1 / self.inertia, 1)
-        if len(own) == 1:
-            return (own,)
-        rows = [split(state.rotation[:, row], 1) for row in range(3)]
-        scaled = [tuple(part * along for part, along in zip(row, own, strict=True)) for row in rows]
-        return tuple(tuple(dot(one, other) for other in rows) for one in scaled)
+    def _inverse_inertia(self, state: SolidState) -> Array:
+        """In the world's axes, (k, k, s)."""
+        own = jnp.swapaxes(1 / self.inertia, 0, 1)
+        if own.shape[0] == 1:
+            return own[None]
+        turn = jnp.moveaxis(state.rotation, 0, 2)
+        return ((turn * own)[:, None] * turn[None]).sum(2)
 
     def momentum(self, state: SolidState) -> Array:
         """Linear momentum of those that move [kg m/s], (dimension,)."""
@@ -107,23 +105,23 @@ def moved(state: SolidState, duration: float) -> SolidState:
 
 def _turned(rotation: Array, angle: Array) -> Array:
     """Rotations, turned further by small angles [rad] and made orthonormal again."""
-    columns = split(rotation, 2)
     if angle.shape[1] == 1:
-        cosine, sine = jnp.cos(angle), jnp.sin(angle)
-        x, y = columns[0][:, 0], columns[0][:, 1]
-        x, y = cosine[:, 0] * x - sine[:, 0] * y, sine[:, 0] * x + cosine[:, 0] * y
+        cosine, sine = jnp.cos(angle[:, 0]), jnp.sin(angle[:, 0])
+        x, y = rotation[:, 0, 0], rotation[:, 1, 0]
+        x, y = cosine * x - sine * y, sine * x + cosine * y
         size = jax.lax.rsqrt(x * x + y * y)
         x, y = size * x, size * y
-        return jnp.stack([jnp.stack([x, -y], -1), jnp.stack([y, x], -1)], 1)
+        return jnp.stack([jnp.stack([x, -y], 1), jnp.stack([y, x], 1)], 1)
     # Rodrigues' rotation of the first two axes; the third follows from them.
-    size = jnp.sqrt((angle**2).sum(-1, keepdims=True) + jnp.finfo(angle.dtype).tiny)
-    axis, sine, versine = angle / size, jnp.sin(size), 1 - jnp.cos(size)
+    way, columns = jnp.swapaxes(angle, 0, 1), jnp.moveaxis(rotation, 0, 2)
+    size = jnp.sqrt(dot(way, way) + jnp.finfo(angle.dtype).tiny)
+    way, sine, versine = way / size, jnp.sin(size), 1 - jnp.cos(size)
 
     def about(vector: Array) -> Array:
-        return vector + sine * jnp.cross(axis, vector) + versine * jnp.cross(axis, jnp.cross(axis, vector))
+        across = cross(way, vector)
+        return vector + sine * across + versine * cross(way, across)
 
-    first, second = about(columns[0]), about(columns[1])
-    first = first * jax.lax.rsqrt((first**2).sum(-1, keepdims=True))
-    second = second - (first * second).sum(-1, keepdims=True) * first
-    second = second * jax.lax.rsqrt((second**2).sum(-1, keepdims=True))
-    return jnp.stack([first, second, jnp.cross(first, second)], 2)
+    first = unit(about(columns[:, 0]))
+    second = about(columns[:, 1])
+    second = unit(second - dot(first, second) * first)
+    return jnp.moveaxis(jnp.stack([first, second, cross(first, second)], 1), 2, 0)

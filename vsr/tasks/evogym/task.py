@@ -89,6 +89,10 @@ class NamedTask(Task):
             return model
         return furnishing.furnished(self.row, model)
 
+    @property
+    def starts_at_random(self) -> bool:
+        return self.row.shift is not None or self.row.goals is not None
+
     # rules
 
     def start(self, key: Array, world: WorldModel, state: WorldState) -> WorldState:
@@ -112,21 +116,15 @@ class NamedTask(Task):
             done=jnp.zeros((), bool),
             first=relative(now.robot),
             first_thing=None if now.thing is None else relative(now.thing),
-            goals=None if self.row.goals is None else _drawn_goals(state.key, self.row, zero.dtype),
+            goals=None if self.row.goals is None else drawn_goals(state.key, self.row, zero.dtype),
         )
 
     def accumulate(
         self, account: Account, world: WorldModel, before: WorldState, after: WorldState, action: Array
     ) -> Account:
         step = self._step(account, self._seen(world, before), self._seen(world, after))
-        earned = sum((term(step) for term in self.row.reward), start=jnp.zeros_like(account.score))
-        over = jnp.zeros((), bool)
-        for end in self.row.ends:
-            met = end.when(step)
-            earned, over = earned + jnp.where(met, end.worth, 0), over | met
-        unstable = step.after.unstable
-        earned = jnp.where(unstable, UNSTABLE, earned)
-        return replace(account, score=account.score + earned, reward=earned, done=over | unstable, goals=step.goals)
+        reward, done = earned(self.row, step)
+        return replace(account, score=account.score + reward, reward=reward, done=done, goals=step.goals)
 
     def reward(
         self, account: Account, world: WorldModel, before: WorldState, after: WorldState, action: Array
@@ -147,10 +145,22 @@ class NamedTask(Task):
     def _step(self, account: Account, before: Seen, after: Seen) -> Step:
         turn = orientation(account.first, before.robot), orientation(account.first, after.robot)
         goals = account.goals
-        return Step(before, after, turn, None if goals is None else _after_step(goals, after.robot.x))
+        return Step(before, after, turn, None if goals is None else after_step(goals, after.robot.x))
 
 
-def _drawn_goals(key: Array, row: Row, dtype: jnp.dtype) -> Goals:
+def earned(row: Row, step: Step) -> tuple[Array, Array]:
+    """Reward of a step, with what its end is worth, and whether it is the last, () each."""
+    reward, over = jnp.zeros_like(step.after.robot.x), jnp.zeros((), bool)
+    for term in row.reward:
+        reward = reward + term(step)
+    for end in row.ends:
+        met = end.when(step)
+        reward, over = reward + jnp.where(met, end.worth, 0), over | met
+    unstable = step.after.unstable
+    return jnp.where(unstable, UNSTABLE, reward), over | unstable
+
+
+def drawn_goals(key: Array, row: Row, dtype: jnp.dtype) -> Goals:
     """Places drawn until their way, from the middle of a full 5x5 body on, is long enough."""
     assert row.goals is not None
     low, high, far = row.goals
@@ -161,7 +171,7 @@ def _drawn_goals(key: Array, row: Row, dtype: jnp.dtype) -> Goals:
     return Goals(VOXEL * place.astype(dtype), count.astype(jnp.int32), nothing, nothing)
 
 
-def _after_step(goals: Goals, x: Array) -> Goals:
+def after_step(goals: Goals, x: Array) -> Goals:
     """Goals that the robot is near enough to are reached, one after the other."""
 
     def near(reached: Array) -> Array:

@@ -1,0 +1,132 @@
+"""EvoGym's genetic algorithm: no crossover, and ever fewer survivors.
+
+The share of survivors falls linearly with the evaluations used, from `survivors` to none, but two always stay. Parents
+are drawn uniformly among them; every gene of a child is drawn anew with a small chance, as for a first population,
+until the child is acceptable (evo.protocol.Sampler) and unlike everybody before. Survivors keep their fitness.
+
+Arrays have fixed sizes here, which changes three things. A generation always has `n_pop` children, where EvoGym makes
+as many as did not survive. Attempts at a child are counted, and the last one stands, whatever it is. Everybody is
+remembered for `budget` evaluations, then the oldest are forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from pydantic import Field, Strict
+
+from vsr.evo.generations import Generational, Search
+from vsr.evo.operators import fingerprints, redrawn
+from vsr.evo.population import NOBODY, WORST, Population, newborns
+from vsr.evo.protocol import Evaluation, Sampler, accepted
+from vsr.evo.settings import Share, Size
+
+FEWEST = 2
+"""Survivors that there always are."""
+Make = Callable[[Array], tuple[Any, Array]]
+"""From a key to genes and parents of as many individuals as a generation has."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Remembering(Search):
+    """A search that knows whom it has evaluated."""
+
+    known: Array
+    """fingerprints of the last to be evaluated, (budget, 2)"""
+
+
+class EvogymGA(Generational):
+    """Mutation only; survivors fall from 60 % to two, and nobody is evaluated twice (EvoGym's)."""
+
+    type: Literal["evogym_ga"] = "evogym_ga"
+    n_pop: Size = 25
+    """children in a generation"""
+    budget: Size = 500
+    """evaluations after which only two survive: as a rule n_pop times generations"""
+    survivors: Share = 0.6
+    """share that survives at the beginning"""
+    mutation_rate: Share = 0.1
+    """chance of every gene to be drawn anew"""
+    attempts: Annotated[int, Strict(), Field(ge=1, le=10_000)] = 100
+    """how often a child is made at most, until it is acceptable and new"""
+
+    def start(self, key: Array, sample: Sampler) -> Remembering:
+        # Zeros are the mark of nobody: no two hashes are both 0 but by a chance of one in 2**64.
+        known = jnp.zeros((self.budget, 2), jnp.uint32)
+        drawing, rest = jax.random.split(key)
+        genes, parents = self._new(
+            drawing, sample, known, lambda key: (sample(key, self.n_pop), jnp.full((self.n_pop, 2), NOBODY))
+        )
+        born = newborns(genes, parents, jnp.int32(0), jnp.int32(0))
+        return Remembering(key=rest, generation=jnp.int32(0), population=born, known=known)
+
+    def survivor_count(self, evaluations: Array) -> Array:
+        """After some evaluations, ()."""
+        left = jnp.maximum(1 - evaluations / self.budget, 0)
+        return jnp.maximum(jnp.floor(self.n_pop * self.survivors * left + 1e-4), FEWEST).astype(jnp.int32)
+
+    def ask(self, state: Remembering, sample: Sampler) -> Population:
+        key = jax.random.fold_in(state.key, state.generation)
+        genes, parents = self._new(key, sample, state.known, self._children(state, sample))
+        children = newborns(genes, parents, state.generation * self.n_pop, state.generation)
+        first = state.generation == 0
+        return jax.tree.map(lambda new, old: jnp.where(first, old, new), children, state.population)
+
+    def tell(self, state: Remembering, asked: Population, evaluation: Evaluation) -> Remembering:
+        """Survivors and children are the next population; those who did not survive are gone."""
+        members = state.population
+        alive = jnp.arange(members.size) < self._survivors(state)
+        kept = replace(members, fitness=jnp.where(alive, members.fitness, WORST))
+        following = super().tell(replace(state, population=kept), asked, evaluation)
+        place = (state.generation * self.n_pop + jnp.arange(self.n_pop)) % self.budget
+        known = state.known.at[place].set(fingerprints(asked.genes))
+        return Remembering(following.key, following.generation, following.population, known)
+
+    def _survivors(self, state: Search) -> Array:
+        return jnp.minimum(self.survivor_count(state.generation * self.n_pop), self.n_pop)
+
+    def _children(self, state: Search, sample: Sampler) -> Make:
+        """How children of a population's survivors are made."""
+        members, survivors = state.population, self._survivors(state)
+
+        def make(key: Array) -> tuple[Any, Array]:
+            drawing, choosing, place = jax.random.split(key, 3)
+            parent = jax.random.randint(place, (self.n_pop,), 0, survivors)
+            theirs = jax.tree.map(lambda leaf: leaf[parent], members.genes)
+            genes = redrawn(choosing, theirs, sample(drawing, self.n_pop), self.mutation_rate)
+            return genes, jnp.full((self.n_pop, 2), NOBODY).at[:, 0].set(members.id[parent])
+
+        return make
+
+    def _new(self, key: Array, sample: Sampler, known: Array, make: Make) -> tuple[Any, Array]:
+        """Genes and parents of individuals, made again where they are not acceptable or not new."""
+
+        def attempt(carry: tuple[Array, Any, Array]) -> tuple[Array, Any, Array]:
+            number, made, missing = carry
+
+            def choose(new: Array, old: Array) -> Array:
+                return jnp.where(missing.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
+
+            made = jax.tree.map(choose, make(jax.random.fold_in(key, number)), made)
+            genes, _ = made
+            return number + 1, made, ~accepted(sample, genes, self.n_pop) | self._seen(genes, known)
+
+        def goes_on(carry: tuple[Array, Any, Array]) -> Array:
+            return (carry[0] < self.attempts) & carry[2].any()
+
+        # At first nobody is there, so that all are to be made.
+        shapes = jax.eval_shape(make, key)
+        nobody = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+        return jax.lax.while_loop(goes_on, attempt, (jnp.int32(0), nobody, jnp.ones(self.n_pop, bool)))[1]
+
+    def _seen(self, genes: Any, known: Array) -> Array:
+        """Who was evaluated before, or is like an earlier child, (n_pop,)."""
+        marks = fingerprints(genes)
+        before = (marks[:, None] == known[None]).all(-1).any(1)
+        return before | jnp.tril((marks[:, None] == marks[None]).all(-1), k=-1).any(1)

@@ -1,0 +1,1 @@
+"""`vsr convert`: robots of other simulators as files of ours, and back."""

@@ -1,0 +1,41 @@
+"""The work of `vsr convert`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from vsr.experiments.config import UserError, dump_plain, load_scene, parse_scene
+from vsr.experiments.convert.evogym_files import Read, all_connections, read_npz, structure_of
+from vsr.experiments.convert.voxcad import read_voxcad
+from vsr.experiments.files import target_file, write_atomically, write_text
+
+OTHERS = (".npz", ".vxa", ".vxd")
+OURS = (".yaml", ".yml")
+
+
+def run(source: str, out: str, masses: str, task: str) -> list[str]:
+    """Write a robot of one kind of file as another; returns what is not carried over, for people."""
+    kind = Path(source).suffix.lower()
+    if kind in OURS:
+        target = target_file("OUT", out, (".npz",))
+        structure = structure_of(load_scene(source).robot.body, source)
+        arrays = structure, all_connections(structure)
+        write_atomically(target, lambda file: np.savez(file, *arrays))
+        return ["the controller, the world and the task: a file of EvoGym has a body only"]
+    if kind not in OTHERS:
+        raise UserError(f"{source}: the name should end in {', '.join((*OTHERS, *OURS))}")
+    target = target_file("OUT", out, OURS)
+    read = read_npz(Path(source), masses, task) if kind == ".npz" else read_voxcad(Path(source))
+    text = _header(Path(source).name, read) + dump_plain(read.scene)
+    parse_scene(text, out)  # before anything is written
+    write_text(target, text)
+    return read.lost
+
+
+def _header(name: str, read: Read) -> str:
+    lines = [f"# From {name}."]
+    if read.lost:
+        lines += ["# Not carried over:", *(f"#   {one}" for one in read.lost)]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,323 @@
+"""Environments: the pure functions, and what brax and gymnasium see of them."""
+
+import inspect
+import sys
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import vsr
+from vsr.episode import observe_task, step
+from vsr.gym import BraxView, Environment, body_of_kinds, registration
+from vsr.gym.commands import in_cells, in_drawn_order
+from vsr.gym.picture import picture
+from vsr.physics.evogym.springs import control_of_target
+from vsr.tasks import TASKS
+
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+KEY = jax.random.key(7)
+STEPS = 4
+SHORT = {"duration": STEPS * 0.055}
+BODIES = np.array([[[3, 4], [0, 3]], [[4, 4], [4, 3]], [[2, 3], [3, 0]]])
+SECOND = 1
+
+
+@pytest.fixture(scope="module")
+def env() -> Environment:
+    """Three bodies of points in a grid of 2x2."""
+    return vsr.make("Walker-v0", body=BODIES, **SHORT)
+
+
+@pytest.fixture(scope="module")
+def played(env):
+    """What all bodies did through two episodes and a half, by vmap, and the actions."""
+    keys = jax.random.split(KEY, len(BODIES))
+    acts = jax.vmap(env.action_space().sample)
+    begin, go = jax.jit(jax.vmap(env.reset)), jax.jit(jax.vmap(env.step))
+    seen, state = begin(keys, env.default_params)
+    rows = []
+    for number in range(2 * STEPS + 2):
+        action = acts(jax.random.split(jax.random.fold_in(KEY, number), len(BODIES)))
+        *came, info = go(keys, state, action, env.default_params)
+        state = came[1]
+        rows.append((action, *came, info))
+    return seen, rows
+
+
+def of(number, tree):
+    return jax.tree.map(lambda leaf: leaf[number], tree)
+
+
+# pure functions
+
+
+def test_signatures_and_shapes_are_those_of_gymnax(env, played):
+    first, rows = played
+    _, seen, _, reward, terminated, truncated, info = rows[0]
+    for name, given in {
+        "reset": ["self", "key", "params"],
+        "step": ["self", "key", "state", "action", "params"],
+        "reset_env": ["self", "key", "params"],
+        "step_env": ["self", "key", "state", "action", "params"],
+    }.items():
+        assert list(inspect.signature(getattr(Environment, name)).parameters) == given
+    numbers = 2 + 2 * 9
+    assert first.shape == seen.shape == info["final_observation"].shape == (3, numbers)
+    assert env.observation_space().shape == (numbers,)
+    assert env.action_space().shape == (env.num_actions,) == (4,)
+    assert (env.action_space().low, env.action_space().high) == (0.6, 1.6)
+    assert reward.shape == terminated.shape == truncated.shape == (3,)
+    assert (terminated.dtype, truncated.dtype) == (bool, bool)
+    assert set(info) >= {"terminated", "truncated", "final_observation", "discount"}
+    with pytest.raises(ValueError, match="several bodies"):
+        env.reset(KEY)
+
+
+def test_steps_are_those_of_the_episode_with_targets_as_controls(env, played):
+    first, rows = played
+    params = of(SECOND, env.default_params)
+    scenario, state, go = env.scenario(params), params.start, jax.jit(step)
+    np.testing.assert_allclose(first[SECOND], observe_task(scenario, state)[0], atol=1e-6)
+    for action, seen, _, reward, *_ in rows[: STEPS - 1]:
+        control = control_of_target(action[SECOND]).reshape(2, 2)[::-1]  # drawn with the top row first
+        state, came = go(scenario, state, control)
+        np.testing.assert_allclose(seen[SECOND], observe_task(scenario, state)[0], atol=1e-5)
+        np.testing.assert_allclose(reward[SECOND], came.reward, atol=1e-6)
+
+
+def test_an_episode_that_is_over_begins_again_within_the_step(env, played):
+    first, rows = played
+    for number, (_, seen, state, _, terminated, truncated, info) in enumerate(rows):
+        assert not terminated.any()
+        assert bool(truncated.all()) == bool(truncated.any()) == ((number + 1) % STEPS == 0)
+        assert (np.asarray(state.calls) == (number + 1) % STEPS).all()
+        same = np.array_equal(seen, info["final_observation"])
+        assert same != bool(truncated.all())
+        if truncated.all():
+            np.testing.assert_array_equal(seen, first)
+    second = jax.tree.map(jnp.subtract, rows[STEPS][1], rows[0][1])  # other actions, the same start
+    assert float(jnp.abs(second).max()) > 1e-4
+
+
+def test_the_limit_of_steps_is_a_parameter(env):
+    params = of(0, env.default_params)
+    _, state = env.reset(KEY, params)
+    *_, truncated, _ = env.step(KEY, state, jnp.ones(4), params.replace(max_steps_in_episode=jnp.asarray(1)))
+    assert bool(truncated)
+    assert not bool(env.step(KEY, state, jnp.ones(4), params)[4])
+
+
+def test_what_a_body_does_not_have_is_masked(env, played):
+    """The first body has three voxels and eight points, and its two lower cells hold one actuator."""
+    params = env.default_params
+    np.testing.assert_array_equal(params.action_mask[0], [True, True, False, True])
+    np.testing.assert_array_equal(params.action_mask[2], [False, True, True, False])  # soft ones do not act
+    assert params.observation_mask.sum(1).tolist() == [2 + 16, 2 + 18, 2 + 16]
+    for row in played[1]:
+        assert not np.asarray(row[1])[~np.asarray(params.observation_mask)].any()
+    one = of(0, params)
+    _, state = env.reset(KEY, one)
+    other = jnp.array([1.6, 0.6, 1.0, 1.3]), jnp.array([1.6, 0.6, 0.6, 1.3]), jnp.array([1.6, 0.6, 0.6, 0.7])
+    seen = [np.asarray(env.step(KEY, state, action, one)[0]) for action in other]
+    np.testing.assert_array_equal(seen[0], seen[1])
+    assert np.abs(seen[1] - seen[2]).max() > 1e-3
+
+
+def test_params_made_of_cells_under_vmap_are_those_of_bodies(env):
+    cells = jnp.stack([jnp.asarray(body_of_kinds(kinds).cells) for kinds in BODIES])
+    made, wanted = (
+        replace(params, start=params.start.world.robots)
+        for params in (jax.jit(jax.vmap(env.params_of_cells))(cells), env.default_params)
+    )
+    jax.tree.map(np.testing.assert_array_equal, made, wanted)
+
+
+def test_cells_are_counted_as_they_are_drawn():
+    cells = jnp.arange(12).reshape(2, 2, 3)
+    drawn = in_drawn_order(cells, 3)
+    assert drawn.tolist() == [9, 10, 11, 6, 7, 8, 3, 4, 5, 0, 1, 2]
+    np.testing.assert_array_equal(in_cells(drawn, (2, 2, 3)), cells)
+    assert in_drawn_order(jnp.arange(6).reshape(2, 3), 2).tolist() == [3, 4, 5, 0, 1, 2]
+    assert in_drawn_order(jnp.arange(12).reshape(2, 2, 3), 2).shape == (2, 6)
+
+
+def test_environments_that_say_the_same_share_programs(env):
+    again = vsr.make("Walker-v0", body=BODIES[:2], **SHORT)
+    assert again == env
+    assert hash(again) == hash(env)
+    assert vsr.make("Walker-v0", body=BODIES[0], duration=1.0) != env
+
+
+def test_a_simulation_that_fails_ends_and_shows_finite_numbers(env):
+    params = of(0, env.default_params)
+    _, state = env.reset(KEY, params)
+    _, _, reward, terminated, truncated, info = env.step(KEY, state, jnp.full(4, jnp.nan), params)
+    assert bool(terminated)
+    assert not bool(truncated)
+    assert float(reward) == 0
+    assert int(info["failure"]) > 0
+    assert bool(jnp.isfinite(info["final_observation"]).all())
+    assert float(info["discount"]) == 0
+
+
+def test_random_tasks_draw_from_the_key_at_every_reset():
+    env = vsr.make("BidirectionalWalker-v0", body=BODIES[0], **SHORT)
+    assert env.task.starts_at_random
+    one, two, same = (env.reset(jax.random.key(seed))[0] for seed in (1, 2, 1))
+    np.testing.assert_array_equal(one, same)
+    assert np.abs(one - two)[-2:].min() > 0  # place of the goal and the way there
+    _, state = env.reset(jax.random.key(1))
+    state = replace(state, calls=state.calls + STEPS - 1)
+    again = [env.step(jax.random.key(seed), state, jnp.ones(4)) for seed in (3, 4)]
+    assert bool(again[0][4])
+    assert np.abs(again[0][0] - again[1][0]).max() > 0
+    np.testing.assert_array_equal(again[0][5]["final_observation"], again[1][5]["final_observation"])
+
+
+def test_our_tasks_show_senses_and_take_control_values():
+    env = vsr.make("locomotion", body=("aa", ".a"), masses="points", duration=0.2)
+    assert env.action_space()[:3] == (-1, 1, (4,))
+    assert env.observation_space().shape == (4 * 4,)
+    assert env.default_params.observation_mask.reshape(4, 4).tolist() == 4 * [[True, True, False, True]]
+    seen, state = env.reset(KEY)
+    np.testing.assert_allclose(seen[:4], [1, 1, 0, 1], atol=1e-5)  # area over that at rest
+    seen, *_ = env.step(KEY, state, jnp.ones(4))
+    assert (np.asarray(seen[:4])[[0, 1, 3]] < 1).all()  # control 1 shrinks
+    few = vsr.make("Walker-v0", body=BODIES[0], senses=["touching"], **SHORT)
+    assert few.observation_space().shape == (4,)
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda: vsr.make("Walker-v1"), "did you mean 'Walker-v0'"),
+        (lambda: vsr.make("Walker-v0", body=np.full((2, 2), 7)), "from 0 to 4"),
+        (lambda: vsr.make("Walker-v0", body=BODIES[0], masses="squares"), "squares given"),
+        (lambda: vsr.make("Walker-v0", body=vsr.Body(shape="a"), masses="points"), "say it once"),
+        (lambda: vsr.make("Walker-v0", body="a", durration=3.0), "durration"),
+        (lambda: vsr.make("Walker-v0", body="a", world={"terrain": "hilly"}), "the task brings its own"),
+        (lambda: vsr.make("Walker-v0", body=[body_of_kinds(BODIES[0]), body_of_kinds(BODIES[0][:1])]), "its grid is"),
+    ],
+)
+def test_what_does_not_fit_is_refused(call, match):
+    with pytest.raises(ValueError, match=match):
+        call()
+
+
+def test_bodies_of_other_materials_or_joints_are_refused(env):
+    with pytest.raises(ValueError, match="known to this environment has r"):
+        env.params_of(body_of_kinds(np.array([[1, 3], [3, 3]])))
+    with pytest.raises(ValueError, match="nothing but a corner"):
+        env.params_of([body_of_kinds(np.array([[0, 3], [3, 0]]))])
+    with pytest.raises(ValueError, match="its masses differ"):
+        env.params_of(body_of_kinds(BODIES[0], "evogym"))
+
+
+# brax
+
+
+def test_brax_sees_the_same_steps_and_no_reset(env, played):
+    view = BraxView(env, of(SECOND, env.default_params))
+    assert (view.observation_size, view.action_size) == (20, 4)
+    state, go = view.reset(KEY), jax.jit(view.step)
+    for number, (action, *_, reward, _, truncated, info) in enumerate(played[1][:STEPS]):
+        state = go(state, action[SECOND])
+        np.testing.assert_allclose(state.obs, info["final_observation"][SECOND], atol=1e-5)
+        np.testing.assert_allclose([state.reward, state.metrics["reward"]], reward[SECOND], atol=1e-6)
+        assert float(state.done) == float(state.info["truncation"]) == float(truncated[SECOND]) == (number == STEPS - 1)
+
+
+# gymnasium
+
+
+@pytest.fixture
+def gymnasium():
+    return pytest.importorskip("gymnasium", reason="gymnasium is not installed: pip install 'vsr[gym]'")
+
+
+def test_gymnasium_knows_all_tasks(gymnasium):
+    assert {f"vsr/{name}" for name in TASKS} <= set(gymnasium.registry)
+    assert registration.register() == []
+
+
+def test_without_gymnasium_nothing_is_registered(monkeypatch):
+    monkeypatch.setitem(sys.modules, "gymnasium", None)
+    assert registration.register() == []
+
+
+@pytest.mark.filterwarnings("ignore:.*symmetric and normalized.*")
+def test_gymnasiums_own_check_passes(gymnasium):
+    from gymnasium.utils.env_checker import check_env
+
+    env = gymnasium.make("vsr/Walker-v0", body=BODIES[0], render_mode="rgb_array", **SHORT)
+    check_env(env.unwrapped)
+    env.reset(seed=0)
+    shown = env.render()
+    assert (shown.shape, shown.dtype) == ((420, 640, 3), np.uint8)
+    with pytest.raises(ValueError, match="render_mode: 'depth_array' given"):
+        type(env.unwrapped)("Walker-v0", render_mode="depth_array")
+    with pytest.raises(ValueError, match="make_vec"):
+        gymnasium.make("vsr/Walker-v0", body=BODIES, **SHORT)
+
+
+def test_one_many_and_pure_environments_agree_step_by_step(gymnasium, env, played):
+    first, rows = played
+    many = gymnasium.make_vec("vsr/Walker-v0", num_envs=3, body=BODIES, **SHORT)
+    assert many.metadata["autoreset_mode"] is gymnasium.vector.AutoresetMode.SAME_STEP
+    single = gymnasium.make("vsr/Walker-v0", body=body_of_kinds(BODIES[SECOND]), **SHORT)
+    few = gymnasium.make("vsr/Walker-v0", body=body_of_kinds(BODIES[SECOND]), padded=False, **SHORT)
+    seen_by_many, _ = many.reset(seed=0)
+    np.testing.assert_allclose(seen_by_many, first, atol=1e-6)
+    for one in (single, few):
+        np.testing.assert_allclose(one.reset(seed=0)[0], first[SECOND], atol=1e-6)
+    assert few.action_space.shape == (4,)
+    for action, seen, _, reward, terminated, truncated, info in rows:
+        action = np.asarray(action)
+        got = many.step(action)
+        for value, wanted in zip(got, (seen, reward, terminated, truncated), strict=False):
+            np.testing.assert_allclose(value, wanted, atol=1e-5)
+        assert ("final_obs" in got[-1]) == bool(truncated.any())
+        if truncated.any():
+            np.testing.assert_allclose(np.stack(got[-1]["final_obs"]), info["final_observation"], atol=1e-5)
+            assert got[-1]["_final_obs"].all()
+        for one in (single, few):
+            observed, earned, ended, late, _ = one.step(action[SECOND])
+            np.testing.assert_allclose(observed, info["final_observation"][SECOND], atol=1e-5)
+            assert earned == pytest.approx(float(reward[SECOND]), abs=1e-5)
+            assert (ended, late) == (bool(terminated[SECOND]), bool(truncated[SECOND]))
+            if ended or late:
+                one.reset()
+
+
+def test_without_padding_a_body_has_its_own_numbers_only(gymnasium):
+    padded, own = (
+        gymnasium.make("vsr/Walker-v0", body=BODIES[0], padded=padded, **SHORT).unwrapped for padded in (True, False)
+    )
+    assert (own.observation_space.shape, own.action_space.shape) == ((18,), (3,))
+    mask = np.asarray(own.params.observation_mask)
+    np.testing.assert_array_equal(padded.reset(seed=0)[0][mask], own.reset(seed=0)[0])
+    action = np.array([1.6, 0.7, 1.1, 0.9], np.float32)
+    both = padded.step(action), own.step(action[[0, 1, 3]])
+    np.testing.assert_allclose(both[0][0][mask], both[1][0], atol=1e-6)
+
+
+def test_vectors_need_as_many_bodies_as_environments(gymnasium):
+    with pytest.raises(ValueError, match="3 given for 2"):
+        gymnasium.make_vec("vsr/Walker-v0", num_envs=2, body=BODIES, **SHORT)
+
+
+def test_pictures_do_not_zoom_with_the_robot(env):
+    one = of(SECOND, env.default_params)
+    small, large = (replace(one.start, world=_stretched(one.start.world, by)) for by in (0.8, 1.2))
+    pictures = [picture(env, state, one, (200, 160)) for state in (small, large)]
+    inked = [(np.abs(shown.astype(int) - [255, 255, 255]).sum(-1) > 150).sum() for shown in pictures]
+    assert inked[1] > 1.2 * inked[0]
+
+
+def _stretched(world, by):
+    (robot,) = world.robots
+    middle = robot.position.mean((0, 1, 2))
+    return replace(world, robots=(replace(robot, position=middle + by * (robot.position - middle)),))

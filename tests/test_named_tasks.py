@@ -1,0 +1,318 @@
+"""EvoGym's tasks: rewards, ends and observations against closed forms, on robots and things moved by hand."""
+
+import math
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import vsr
+from vsr.episode import begin, observe_task, reset, step
+from vsr.experiments.experiment import Experiment
+from vsr.physics.engine import engine_of
+from vsr.scene import Scene
+from vsr.tasks import EVOGYM_TASKS, TASKS
+from vsr.tasks.evogym.ground import corner_points, heights_of, solid_cells
+from vsr.tasks.evogym.hull import hull_area
+from vsr.tasks.evogym.observation import ceiling, floor
+from vsr.tasks.evogym.seen import Seen, orientation, part_of, relative
+from vsr.tasks.evogym.table import ROWS
+from vsr.tasks.evogym.task import after_step, drawn_goals, earned
+from vsr.tasks.evogym.terms import Step
+
+FULL = ("hhhhh",) * 5
+
+
+def scene_of(task, masses="evogym", shape=FULL, **more):
+    return Scene.model_validate({"robot": {"body": {"shape": list(shape), "masses": masses}}, "task": task, **more})
+
+
+def box(x, y, width, height):
+    """Corner points of a box of voxels in EvoGym's units, (p, 2)."""
+    right, up = np.meshgrid(np.arange(width + 1), np.arange(height + 1))
+    return 0.1 * np.stack([x + right.ravel(), y + up.ravel()], 1)
+
+
+def part(points):
+    return part_of(jnp.asarray(points), jnp.zeros_like(jnp.asarray(points)), jnp.ones(len(points), bool))
+
+
+class ByHand:
+    """An episode of a full 5x5 robot, which the test puts where it wants, with its thing; all in voxels."""
+
+    def __init__(self, name):
+        self.row = ROWS[name]
+        self.robot = box(*self.row.start, 5, 5)
+        self.thing = None if self.row.thing is None else box(*self.row.thing[2:])
+        self.first = relative(part(self.robot))
+        self.goals = None if self.row.goals is None else drawn_goals(jax.random.key(0), self.row, jnp.float32)
+        self.rewards = []
+
+    def center(self):
+        return self.robot.mean(0) * 10
+
+    def seen(self, unstable=False):
+        thing = None if self.thing is None else part(self.thing)
+        return Seen(part(self.robot), thing, jnp.array(unstable))
+
+    def move(self, robot=(0.0, 0.0), thing=(0.0, 0.0), turn=0.0, stretch=(1.0, 1.0), unstable=False):
+        before, middle = self.seen(), self.robot.mean(0)
+        rotation = np.array([[math.cos(turn), -math.sin(turn)], [math.sin(turn), math.cos(turn)]])
+        self.robot = middle + ((self.robot - middle) * stretch) @ rotation.T + 0.1 * np.array(robot)
+        if self.thing is not None:
+            self.thing = self.thing + 0.1 * np.array(thing)
+        after = self.seen(unstable)
+        if self.goals is not None:
+            self.goals = after_step(self.goals, after.robot.x)
+        angles = orientation(self.first, before.robot), orientation(self.first, after.robot)
+        reward, done = earned(self.row, Step(before, after, angles, self.goals))
+        self.rewards.append(float(reward))
+        return self.rewards[-1], bool(done)
+
+    @property
+    def score(self):
+        return sum(self.rewards)
+
+
+def close(value):
+    return pytest.approx(value, abs=3e-4)
+
+
+def test_every_task_of_the_table_is_registered_and_its_columns_are_as_long_as_its_goals_need():
+    assert set(EVOGYM_TASKS) <= set(TASKS)
+    assert {tier: sum(row.tier == tier for row in ROWS.values()) for tier in "ABC"} == {"A": 18, "B": 6, "C": 3}
+    lengths = {"Walker-v0": 100, "UpStepper-v0": 70, "DownStepper-v0": 75, "ObstacleTraverser-v0": 80}
+    lengths |= {"ObstacleTraverser-v1": 60, "Carrier-v1": 60, "Jumper-v0": 60, "Balancer-v0": 30, "Lifter-v0": 11}
+    assert {name: len(heights_of(ROWS[name].ground)) for name in lengths} == lengths
+
+
+WALKERS = {"Walker-v0": 99, "UpStepper-v0": 69, "DownStepper-v0": 74, "ObstacleTraverser-v0": 79}
+
+
+@pytest.mark.parametrize("name", ["Walker-v0", "UpStepper-v0", "ObstacleTraverser-v1", "Climber-v0"])
+def test_the_sum_of_rewards_up_to_the_goal_is_the_bound_of_the_table(name):
+    goal = {**WALKERS, "ObstacleTraverser-v1": 59, "Climber-v0": 86}[name]
+    axis = 1 if name == "Climber-v0" else 0
+    episode = ByHand(name)
+    there = np.zeros(2)
+    there[axis] = goal - episode.center()[axis]
+    for part in (-0.1, 0.8, 0.2):  # back and forth: the sum telescopes
+        _, done = episode.move(part * there)
+        assert not done
+    _, done = episode.move(0.101 * there)
+    assert done
+    assert episode.score == pytest.approx(ROWS[name].bound, abs=0.02)
+
+
+def test_falling_over_ends_with_a_penalty_where_it_counts():
+    over = math.radians(100)
+    assert ByHand("DownStepper-v0").move(turn=over) == (close(-3), True)
+    assert ByHand("ObstacleTraverser-v1").move(turn=over) == (close(0), False)
+    assert ByHand("UpStepper-v0").move(turn=math.radians(80)) == (close(-3), True)
+    assert ByHand("DownStepper-v0").move(turn=math.radians(-80)) == (close(0), False)
+    assert ByHand("GapJumper-v0").move((0, -5)) == (close(-3), True)
+
+
+def test_an_unstable_robot_gets_three_less_and_nothing_else():
+    assert ByHand("Walker-v0").move((5, 0), unstable=True) == (close(-3), True)
+
+
+def test_turning_counts_whole_turns_counter_clockwise():
+    episode = ByHand("Flipper-v0")
+    for _ in range(9):
+        episode.move(turn=math.radians(50))
+    # The estimate stops just short of 0 and of pi (EvoGym clips the cosine): compare where it is exact.
+    assert episode.score == pytest.approx(math.radians(450), abs=0.01)
+    for _ in range(9):
+        episode.move(turn=math.radians(-50))
+    assert episode.score == pytest.approx(0, abs=0.01)
+    assert episode.move((-62, 0))[1]
+
+
+def test_shapes_are_measured_by_hull_width_and_height():
+    stretch = (1.2, 0.9)
+    for name, expected in (
+        ("AreaMaximizer-v0", 10 * 0.25 * (1.2 * 0.9 - 1)),
+        ("AreaMinimizer-v0", -10 * 0.25 * (1.2 * 0.9 - 1)),
+        ("WingspanMazimizer-v0", 0.5 * 0.2),
+        ("HeightMaximizer-v0", -0.5 * 0.1),
+    ):
+        assert ByHand(name).move(stretch=stretch)[0] == close(expected)
+
+
+def test_jumping_and_balancing():
+    assert ByHand("Jumper-v0").move((-2, 3))[0] == close(10 * 0.3 - 5 * 0.2)
+    episode = ByHand("Balancer-v0")  # its centre starts at (17.5, 5.5), the pole is at 17
+    assert episode.move((-1, -1))[0] == close(0.1 * (0.5 - 0.5) + 0.1 * (0.5 - 0.5))
+    assert episode.move((0.5, 0.5))[0] == close(0.1)
+
+
+def test_rewards_of_things():
+    both = {"robot": (1.0, 2.0), "thing": (3.0, -1.0)}
+    # Carrier-v0: the package is carried at 7 v, so its fall does not count until it is below 3 v.
+    assert ByHand("Carrier-v0").move(**both)[0] == close(0.05 * 3 + 0.05 * 1)
+    low = ByHand("Carrier-v0")
+    low.move(thing=(0, -4.5))
+    assert low.move(thing=(0, -0.3))[0] == close(-10 * 0.03)
+    # Carrier-v1: only the robot's distance from 40 counts, a fault that all published scores contain.
+    assert ByHand("Carrier-v1").move(robot=(5, 0), thing=(9, 0))[0] == close(0.5)
+    pushed = ByHand("Pusher-v0")
+    gap = 9.5 - 3.5
+    assert pushed.move(**both)[0] == close(0.075 * 3 + 0.05 * 1 + 0.1 * (gap - (gap + 2)))
+    assert ByHand("Thrower-v0").move(**both)[0] == close(0.3 - 0.25 * 0.1)
+    left = ByHand("Thrower-v0")
+    left.move(robot=(-4, 0))  # its centre is left of 0 now, and the sign has turned round
+    assert left.move(robot=(-1, 0))[0] == close(-0.25 * 0.1)
+    lifted = ByHand("Lifter-v0")
+    assert lifted.move(thing=(0.5, 2))[0] == close(10 * 0.2 - 10 * 0.05)
+    assert lifted.move(robot=(0, -3))[0] == close(-20 * 0.3)
+    gap = 33 + 1 - 3.5
+    assert ByHand("BeamToppler-v0").move(**both)[0] == close(0.1 * (gap - (gap + 2)) + 0.3 + 3 * 0.1 + 10 * 0.1)
+    assert ByHand("BeamSlider-v0").move(**both)[0] == close(-0.2 + 0.3)
+    assert ByHand("BeamSlider-v0").move(thing=(-26, 0))[1]
+
+
+def test_goals_are_walked_to_one_after_the_other():
+    episode = ByHand("BidirectionalWalker-v0")
+    places = np.asarray(episode.goals.place)[: int(episode.goals.count)] * 10
+    way = np.abs(np.diff(places, prepend=35)).sum()
+    assert 100 <= way < 130
+    assert ((places >= 20) & (places < 50)).all()
+    done = False
+    for place in places:
+        assert not done
+        _, done = episode.move((place - episode.center()[0], 0))
+    assert done
+    # At every goal but the last the step counts for the next one.
+    assert episode.rewards[-1] == close(1 + 0.1 * abs(places[-1] - places[-2]))
+
+
+@pytest.fixture(scope="module")
+def played():
+    """A scenario with a thing, its start and the state after one step without physics."""
+    scenario, _ = scene_of("Catcher-v0", shape=("hh.", ".v.")).build()
+    return scenario, jax.jit(reset)(jax.random.key(0), scenario)
+
+
+@pytest.mark.slow
+def test_a_tasks_account_is_kept_with_the_worlds_own_points(played):
+    scenario, state = played
+    task, world, before = scenario.task, scenario.world, state.world
+    robot = before.robots[0]
+    after = replace(before, robots=(replace(robot, position=robot.position + jnp.array([0.1, 0.2])),))
+    account = task.accumulate(state.account, world, before, after, jnp.zeros(()))
+    gap = [float(one.things[0].position[..., 0].mean() - points(scenario, one)[0]) for one in (robot, after.robots[0])]
+    assert float(account.score) == float(account.reward) == close(abs(gap[0]) - abs(gap[1]))
+    assert not bool(task.ended(account, world, after))
+
+
+def points(scenario, robot):
+    """Mean of the robot's points."""
+    return np.asarray(robot.position)[np.asarray(scenario.model.node_mass) > 0].mean(0)
+
+
+@pytest.mark.slow
+def test_the_catchers_package_and_pegs_are_shifted_together_and_anew_for_every_key(played):
+    scenario, first = played
+    again, other = (jax.jit(reset)(jax.random.key(key), scenario) for key in (0, 1))
+    where = [
+        np.array([np.asarray(one.position).min((0, 1, 2)) * 10 for one in state.world.robots[0].things])
+        for state in (first, again, other)
+    ]
+    shift = np.stack(where) - np.array([[21, 41], [17, 39], [19, 25]])
+    assert shift == pytest.approx(np.broadcast_to(shift[:, :1], shift.shape), abs=1e-3)
+    assert np.array_equal(shift[0], shift[1])
+    assert not np.array_equal(shift[0], shift[2])
+    low, high = np.array([-6, 0]), np.array([4, 5])
+    assert ((shift > low - 0.001) & (shift < high + 0.001)).all()
+
+
+@pytest.mark.slow
+def test_observations_are_padded_and_masked(played):
+    scenario, state = played
+    values, there = map(np.asarray, jax.jit(observe_task)(scenario, state))
+    size = int(scenario.model.node_mass.size)
+    assert values.shape == there.shape == (7 + 2 * size,)
+    assert there.sum() == 7 + 2 * 8
+    assert np.abs(values[~there]).max() == 0
+    relative_to = np.asarray(state.world.robots[0].things[0].position).mean((0, 1, 2))
+    assert values[:2] == pytest.approx(relative_to - points(scenario, state.world.robots[0]), abs=1e-5)
+    positions = values[7:].reshape(2, -1)[:, there[7 : 7 + size]]
+    assert positions.sum(1) == pytest.approx([0, 0], abs=1e-5)
+    assert np.ptp(positions, axis=1) == pytest.approx([0.2, 0.2])
+
+
+def test_floor_and_ceiling_see_corners_of_voxels():
+    corners = corner_points(solid_cells(heights_of("1x3 4x2 2x3")))
+    seen = part(np.array([[0.2, 0.25], [0.31, 0.25]]))
+    # Its centre is at (2.55, 2.5) v, so corners at x = 2, 3 and 4 are seen: a side of the tall columns, their middle.
+    assert np.asarray(floor(seen, corners, 1)) == pytest.approx([0.15, 0.05, 0.05], abs=1e-5)
+    assert np.asarray(ceiling(seen, corners, 1)) == pytest.approx([0.5, 0.05, 0.05], abs=1e-5)
+
+
+def test_the_area_of_a_hull():
+    points = jnp.array([[0.0, 0], [2, 0], [2, 1], [1, 0.2], [1, 3], [9, 9], [0, 1]])
+    exists = jnp.array([True] * 5 + [False, True])
+    assert float(hull_area(points, exists)) == pytest.approx(4.0)  # a rectangle of 2 x 1 and a roof 2 high
+    assert float(hull_area(points, jnp.arange(7) == 2)) == 0
+
+
+def test_tasks_bring_their_world_and_refuse_another():
+    scene = scene_of("UpStepper-v0")
+    assert scene.schedule().calls == 600
+    assert scene.world.terrain.points()[1].max() == pytest.approx(0.9)
+    assert Scene.model_validate(scene.to_plain()) == scene
+    ours = scene_of("Pusher-v0", masses="squares", shape=("a",))
+    assert ours.physics.time_step == pytest.approx(0.055)
+    assert ours.schedule().total_time == pytest.approx(27.5)
+    assert [one.name for one in ours.world.objects] == ["package"]
+    assert Scene.model_validate(ours.to_plain()) == ours
+    with pytest.raises(ValueError, match=r"world\.terrain: the task brings its own"):
+        scene_of("Walker-v0", world={"terrain": "flat"})
+    body = {"type": "material_grid", "grid": [3, 3], "masses": "evogym"}
+    described = {"robot": {"body": body, "controller": "phases"}, "task": "Walker-v0", "fitness": "score"}
+    assert Experiment.model_validate(described).schedule().calls == 500
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(ROWS))
+@pytest.mark.parametrize("masses", ["squares", "evogym"])
+def test_every_task_can_be_played_and_starts_alike(name, masses):
+    shape = ("hv", "hv") if masses == "evogym" else ("aa", "aa")
+    scenario, _ = scene_of(name, masses=masses, shape=shape).build()
+    start = jax.jit(reset)(jax.random.key(0), scenario)
+    advance, total = jax.jit(step), 0.0
+    state = start
+    for number in range(8):
+        state, transition = advance(scenario, state, jnp.full((2, 2), math.sin(number)))
+        total += float(transition.reward)
+        assert not bool(state.failed)
+    assert float(state.account.score) == pytest.approx(total, abs=1e-4)
+    values, there = observe_task(scenario, state)
+    assert np.isfinite(np.asarray(values)).all()
+    assert bool(there.any())
+    again = jax.jit(reset)(jax.random.key(0), scenario)
+    for one, other in zip(jax.tree.leaves(start.world.robots), jax.tree.leaves(again.world.robots), strict=True):
+        assert np.array_equal(one, other)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["Walker-v0", "UpStepper-v0", "Pusher-v0"])
+def test_tasks_are_played_in_3d_too(name):
+    shape = [["aa", "aa"], ["aa", "aa"]]
+    scenario, _ = Scene.model_validate({"robot": {"body": {"shape": shape}}, "task": name}).build()
+    state = jax.jit(reset)(jax.random.key(0), scenario)
+    for _ in range(4):
+        state, transition = jax.jit(step)(scenario, state, jnp.full((2, 2, 2), 0.5))
+        assert not bool(transition.terminated)
+    values, _ = observe_task(scenario, state)
+    assert np.isfinite(np.asarray(values)).all()
+
+
+def test_a_task_without_an_observation_says_so():
+    scenario, _ = vsr.Scene(robot=vsr.Robot(body=vsr.Body(shape=["a"]))).build()
+    state = begin(scenario, engine_of(scenario.model).rest_state(scenario.model))
+    with pytest.raises(ValueError, match="no observation"):
+        observe_task(scenario, state)

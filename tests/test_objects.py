@@ -1,0 +1,389 @@
+"""Things among robots: rigid bodies against closed forms, momentum, folded bodies, several robots, walls and spikes."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from pydantic import ValidationError
+from things import (
+    body_of,
+    box,
+    deepest,
+    momenta,
+    mover,
+    place_of,
+    solids_of,
+    velocity_of,
+    world_with,
+)
+
+from vsr.body import Body
+from vsr.drawing.things import recorded_solids
+from vsr.objects import Box, Mesh, Object, Polygon
+from vsr.physics.engine import engine_of
+from vsr.physics.failure import Failure
+from vsr.physics.objects import ObjectsSeen, build_solids
+from vsr.physics.objects.forms import form_of
+from vsr.terrain import BlockGround, Flat, Polyline
+from vsr.world import failure, motion_of
+
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+SLOPE = np.radians(20.0)
+GRAVITY = 9.8
+FAR_ROBOT = {"bodies": (Body(shape=("a",)),), "at": ((1000.0, 0.0),)}
+
+
+def on_slope(name, x, friction, shape):
+    """A fixed ramp of 20 degrees that falls to the right, and a thing of half height 1 m in its middle, touching it."""
+    across = np.array([np.sin(SLOPE), np.cos(SLOPE)])
+    place = np.array([x, 20.0]) + 2.0 * across
+    return [
+        box(f"{name} ramp".replace(" ", "_"), (x, 20.0), (60.0, 2.0), tilt=-20.0, fixed=True, friction=friction),
+        Object(name=name, shape=shape, position=tuple(place.tolist()), tilt=-20.0, friction=friction),
+    ]
+
+
+@pytest.fixture(scope="module")
+def plane():
+    """Things in 2-D, each experiment in a place of its own: at the start, and after one and two seconds."""
+    block, disc = {"type": "box", "size": (3.0, 2.0)}, {"type": "ball", "radius": 1.0}
+    things = [
+        *(box(f"stack{level}", (60.0, 1.0 + 2.0 * level)) for level in range(4)),
+        *on_slope("slips", 200.0, 0.3, block),
+        *on_slope("sticks", 300.0, 0.42, block),
+        *on_slope("rolls", 400.0, 0.9, disc),
+        box("light", (500.0, 50.0), velocity=(4.0, 0.0), restitution=0.5, mass=2.0),
+        box("heavy", (505.0, 50.0), restitution=0.5, mass=5.0),
+    ]
+    world, state = world_with(things, terrain=Flat().build(), gravity=GRAVITY, **FAR_ROBOT)
+    move, states = mover(world, 1.0), [state]
+    for _ in range(2):
+        states.append(move(states[-1]))
+    return world, states
+
+
+def test_a_stack_stands(plane):
+    world, (first, _, last) = plane
+    for level in range(4):
+        before, after = (place_of(world, state, f"stack{level}") for state in (first, last))
+        np.testing.assert_allclose(after, before, atol=0.01)
+        assert abs(float(velocity_of(world, last, f"stack{level}")[1])) < 0.01
+
+
+@pytest.mark.parametrize("name", ["slips", "sticks", "rolls"])
+def test_friction_on_a_slope(plane, name):
+    """A block slips beyond the angle whose tangent is the coefficient, sticks below it, and a disc rolls."""
+    world, (first, _, last) = plane
+    way = (place_of(world, last, name) - place_of(world, first, name)) @ [np.cos(SLOPE), -np.sin(SLOPE)]
+    pull = {"slips": np.sin(SLOPE) - 0.3 * np.cos(SLOPE), "sticks": 0.0, "rolls": 2 / 3 * np.sin(SLOPE)}[name]
+    assert way == pytest.approx(0.5 * GRAVITY * pull * 2**2, rel=5e-3, abs=2e-3)
+
+
+def test_blocks_collide_as_the_textbook_says(plane):
+    world, (_, after, _) = plane
+    speeds = [float(velocity_of(world, after, name)[0]) for name in ("light", "heavy")]
+    assert speeds == pytest.approx([(2 * 4 - 5 * 0.5 * 4) / 7, (2 * 4 + 2 * 0.5 * 4) / 7], abs=0.01)
+    assert int(failure(world, after)) == 0
+
+
+def folding(kind, fast=12.0, **options):
+    """Two arms of a body, one of which swings against the other in free space."""
+    shape = [["aaaa"], ["a..."], ["aaaa"]] if kind == "3-D" else ("aaaaa", "a....", "aaaaa")
+    body = body_of(kind, shape)
+    world, state = world_with(bodies=(body,), at=((0.0,) * body.dimension,), **options)
+    robot, model = state.robots[0], world.robots[0]
+    upper = (robot.position[..., -1] > 5) & (model.inverse_mass > 0)
+    swing = jnp.where(upper, -fast, 0.0) * robot.position[..., 0] / 15
+    robot = replace(robot, velocity=robot.velocity.at[..., -1].add(swing))
+    return world, replace(state, robots=(robot,))
+
+
+@pytest.mark.parametrize(
+    "kind", ["squares", pytest.param("points", marks=pytest.mark.slow), pytest.param("3-D", marks=pytest.mark.slow)]
+)
+def test_a_folded_body_does_not_pass_through_itself(kind):
+    fast = 40.0 if kind == "3-D" else 12.0
+    depths = {}
+    for own in (True, False):
+        world, state = folding(kind, fast, self_contact=own)
+        before, move, depths[own] = momenta(world, state), mover(world, 0.05, 1 / 600), 0.0
+        for _ in range(30):
+            state = move(state)
+            depths[own] = max(depths[own], deepest(world.robots, state.robots))
+        after = momenta(world, state)
+        np.testing.assert_allclose(after[0], before[0], atol=2e-5 * np.abs(before[0]).max())
+        np.testing.assert_allclose(after[1], before[1], atol=2e-5 * np.abs(before[1]).max())
+        assert int(failure(world, state)) == 0
+    assert depths[False] > 0.5  # without contact they pass
+    assert depths[True] < 0.15
+
+
+@pytest.mark.slow
+def test_a_list_that_is_too_short_fails_loudly():
+    world, state = folding("squares", self_contact=True, places=1)
+    state = mover(world, 0.5, 1 / 600)(state)
+    assert int(failure(world, state)) == int(Failure.crowded)
+
+
+@pytest.fixture(scope="module")
+def pushed():
+    """A robot that flies into a box off its middle in free space, for two starts."""
+    body = body_of("squares", ("aa", "aa"))
+    world, state = world_with([box("package", (9.5, 4.6), mass=8.0)], bodies=(body,))
+    robot = state.robots[0]
+    starts = [
+        replace(state, robots=(replace(robot, velocity=robot.velocity + jnp.array([5.0, up])),)) for up in (0.0, 0.8)
+    ]
+    move = mover(world, 1.5)
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
+    return world, starts, [move(start) for start in starts], jax.jit(jax.vmap(move))(stacked)
+
+
+def test_what_a_robot_pushes_pushes_back(pushed):
+    """Momentum goes over, none of it is lost, nor is any of the angular momentum."""
+    world, starts, ends, _ = pushed
+    for start, end in zip(starts, ends, strict=True):
+        (linear, angular), (later, turned) = momenta(world, start), momenta(world, end)
+        np.testing.assert_allclose(later, linear, atol=2e-5 * np.abs(linear).max())
+        assert turned == pytest.approx(angular, abs=2e-5 * abs(linear[0]) * 10)
+        assert float(velocity_of(world, end, "package")[0]) > 1.0
+        assert abs(float(solids_of(end).spin[0, 0])) > 0.01
+        motion = motion_of(world, end, "package")
+        np.testing.assert_allclose(motion.position, place_of(world, end, "package"), atol=1e-6)
+    with pytest.raises(KeyError, match=r"no object .parcel..*package"):
+        motion_of(world, ends[0], "parcel")
+
+
+def test_a_batch_of_worlds_equals_its_worlds_one_by_one(pushed):
+    _, _, ends, together = pushed
+    for number, end in enumerate(ends):
+        alone, batch = end.occupants["objects"].solids, together.occupants["objects"].solids
+        np.testing.assert_allclose(batch.position[number], alone.position, atol=1e-4)
+        np.testing.assert_allclose(together.robots[0].position[number], end.robots[0].position, atol=1e-4)
+    assert float(jnp.abs(solids_of(ends[0]).position - solids_of(ends[1]).position).max()) > 0.01
+
+
+@pytest.mark.slow
+def test_a_wall_stops_a_robot_and_a_spike_does_not_pass_between_its_masses():
+    """A robot that is thrown at a vertical wall, and falls on a pole that is thinner than a voxel."""
+    ground = BlockGround(heights="0x4 9 0x30 5x1 0x4", width=1.0)
+    body = Body(shape=("aa", "aa"))
+    world, state = world_with(
+        bodies=(body, body),
+        at=((-4.0, 0.1), (32.4, 5.5)),
+        terrain=ground.build(),
+        gravity=GRAVITY,
+        ground_corners=True,
+    )
+    thrown = replace(state.robots[0], velocity=state.robots[0].velocity + jnp.array([15.0, 3.0]))
+    state = replace(state, robots=(thrown, state.robots[1]))
+    move, right = mover(world, 0.1), -np.inf
+    for _ in range(20):
+        state = move(state)
+        right = max(right, float(engine_of(world.robots[0]).bounding_box(world.robots[0], state.robots[0])[1][0]))
+    assert 3.9 < right < 4.3  # the wall's left side is at 4 m
+    low, high = engine_of(world.robots[1]).bounding_box(world.robots[1], state.robots[1])
+    assert int(failure(world, state)) == 0
+    assert float(low[1]) > 3.0 or float(high[0]) < 35.3 or float(low[0]) > 35.7
+
+
+def test_descriptions_say_what_is_wrong():
+    with pytest.raises(ValidationError, match="either `shape`"):
+        Object(name="a", position=(0.0, 0.0))
+    with pytest.raises(ValidationError, match="neither velocity nor mass"):
+        box("a", (0.0, 0.0), fixed=True, mass=3.0)
+    with pytest.raises(ValidationError, match="point 4 is no corner"):
+        Polygon(points=((0, 0), (4, 0), (0, 4), (1, 1)))
+    with pytest.raises(ValidationError, match="the points lie in one plane"):
+        Mesh(points=((0, 0, 0), (1, 0, 0), (0, 1, 0), (1, 1, 0)))
+    assert box("a", (0.0, 0.0, 0.0)).misfits(2) == [("position", "3 numbers given; 2 are needed in 2-D")]
+    with pytest.raises(ValidationError, match="no run of columns"):
+        BlockGround(heights="3x20 two")
+    with pytest.raises(ValidationError, match="column 2 the ceiling"):
+        BlockGround(heights=(3.0, 6.0), ceiling=(9.0, 6.0))
+    with pytest.raises(ValidationError, match="either `heights`"):
+        BlockGround()
+
+
+def test_forms_have_the_moments_of_the_textbook():
+    block = form_of(Box(size=(2.0, 3.0, 4.0)), 3)
+    np.testing.assert_allclose(block.gyration, [25 / 12, 20 / 12, 13 / 12])
+    corner = form_of(Mesh(points=((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1))), 3)
+    assert corner.volume == pytest.approx(1 / 6)
+    np.testing.assert_allclose(np.sort(corner.gyration), [0.0625, 0.0625, 0.1], atol=1e-9)
+    assert len(corner.outline) == 4
+    triangle = form_of(Polygon(points=((0, 0), (3, 0), (0, 3))), 2)
+    assert triangle.volume == pytest.approx(4.5)
+    np.testing.assert_allclose(triangle.gyration, [1.0])  # (9 + 9) / 18
+
+
+@pytest.mark.slow
+def test_a_stack_stands_for_a_minute():
+    things = [box(f"stack{level}", (60.0, 1.0 + 2.0 * level)) for level in range(6)]
+    world, state = world_with(things, terrain=Flat().build(), gravity=GRAVITY, **FAR_ROBOT)
+    last = mover(world, 60.0)(state)
+    np.testing.assert_allclose(solids_of(last).position, solids_of(state).position, atol=0.02)
+    assert float(jnp.abs(solids_of(last).velocity).max()) < 0.01
+
+
+@pytest.mark.slow
+def test_robots_touch_each_other():
+    """Two robots that fly into each other do not pass through each other, and keep their momentum."""
+    body = body_of("points", ("aa", "aa"))
+    other = body_of("squares", ("aa", "aa"))
+    world, state = world_with(bodies=(body, other), at=((0.0, 0.0), (7.0, 1.7)))
+    thrown = replace(state.robots[0], velocity=state.robots[0].velocity + jnp.array([8.0, 0.0]))
+    state = replace(state, robots=(thrown, state.robots[1]))
+    before, move, worst = momenta(world, state), mover(world, 0.05), 0.0
+    for _ in range(20):
+        state = move(state)
+        worst = max(worst, deepest(world.robots, state.robots))
+    after = momenta(world, state)
+    np.testing.assert_allclose(after[0], before[0], atol=1e-3)
+    assert after[1] == pytest.approx(before[1], abs=2e-2)
+    assert 0 < worst < 0.15
+    assert float(engine_of(world.robots[1]).momentum(world.robots[1], state.robots[1])[0]) > 10
+
+
+@pytest.mark.slow
+def test_soft_and_rigid_things_rest_on_each_other():
+    soft = Object(name="cushion", body=Body(shape=("aaa", "aaa")), position=(60.0, 3.1))
+    world, state = world_with([soft, box("package", (60.0, 7.5))], terrain=Flat().build(), gravity=GRAVITY, **FAR_ROBOT)
+    state = mover(world, 4.0)(state)
+    cushion, package = (motion_of(world, state, name) for name in ("cushion", "package"))
+    assert 2.5 < float(cushion.position[1]) < 3.05
+    assert 6.5 < float(package.position[1]) < 7.05
+    assert abs(float(cushion.angle)) < 0.02
+    assert float(jnp.abs(package.velocity).max()) < 0.05
+
+
+@pytest.fixture(scope="module")
+def space():
+    """Things in 3-D, each experiment in a place of its own: at the start and after a second."""
+
+    def block(name, position, size=(3.0, 3.0, 2.0), **options):
+        return box(name, position, size, **options)
+
+    across = np.array([np.sin(SLOPE), 0, np.cos(SLOPE)])
+    things = [
+        *(block(f"stack{level}", (60.0, 0.0, 1.0 + 2.0 * level), yaw=10.0 * level) for level in range(3)),
+        block("plank", (100.0, 0.0, 0.5), (8.0, 1.0, 1.0)),
+        block("across", (100.0, 0.0, 1.5), (1.0, 8.0, 1.0)),
+        block("ramp", (200.0, 0.0, 20.0), (60.0, 30.0, 2.0), tilt=-20.0, fixed=True, friction=0.3),
+        block("slips", tuple((np.array([200.0, -8.0, 20.0]) + 2.0 * across).tolist()), tilt=-20.0, friction=0.3),
+        Object(
+            name="rolls",
+            shape={"type": "ball", "radius": 1.0},
+            position=tuple((np.array([200.0, 8.0, 20.0]) + 2.0 * across).tolist()),
+            friction=2.7,
+        ),
+        block("light", (500.0, 0.0, 50.0), velocity=(4.0, 0.0, 0.0), restitution=0.5, mass=2.0),
+        block("heavy", (505.0, 0.0, 50.0), restitution=0.5, mass=5.0),
+        block("rail", (600.0, 0.0, 3.0), (6.0, 1.0, 1.0), fixed=True),
+        Object(
+            name="prism",
+            shape={"type": "mesh", "points": [(x, y, z) for y in (-3, 3) for x, z in RHOMBUS]},
+            position=(600.0, 0.0, 5.2),
+        ),
+    ]
+    robot = {"bodies": (Body(shape=[["a"]]),), "at": ((1000.0, 0.0, 0.0),)}
+    world, state = world_with(things, terrain=Flat().build(), gravity=GRAVITY, **robot)
+    return world, state, mover(world, 1.0)(state)
+
+
+RHOMBUS = ((0.0, -0.7), (0.7, 0.0), (0.0, 0.7), (-0.7, 0.0))
+"""A square that stands on a corner: what it is the cross-section of stands on an edge."""
+
+
+@pytest.mark.slow
+def test_things_in_3d(space):
+    world, first, last = space
+    for name in ("stack0", "stack1", "stack2", "plank", "across"):
+        np.testing.assert_allclose(place_of(world, last, name), place_of(world, first, name), atol=0.01)
+    way = np.array([np.cos(SLOPE), 0, -np.sin(SLOPE)])
+    for name, pull in (("slips", np.sin(SLOPE) - 0.3 * np.cos(SLOPE)), ("rolls", 5 / 7 * np.sin(SLOPE))):
+        moved = (place_of(world, last, name) - place_of(world, first, name)) @ way
+        assert moved == pytest.approx(0.5 * GRAVITY * pull, rel=1e-2), name
+    speeds = [float(velocity_of(world, last, name)[0]) for name in ("light", "heavy")]
+    assert speeds == pytest.approx([-2 / 7, 12 / 7], abs=0.02)
+    assert float(place_of(world, last, "prism")[2]) == pytest.approx(3.5 + 0.7, abs=0.02)  # on its edge, across a rail
+    assert int(failure(world, last)) == 0
+
+
+@pytest.mark.slow
+def test_a_box_as_wide_as_the_robot_is_pushed():
+    """All corners of one lie in the planes of the other's sides, which are no faces to be put out through."""
+    body = body_of("3-D", [["aa"], ["aa"]])
+    world, state = world_with(
+        [box("package", (9.5, 1.5, 3.0), (3.0, 3.0, 6.0), mass=8.0)], bodies=(body,), at=((0.0,) * 3,)
+    )
+    robot = state.robots[0]
+    state = replace(state, robots=(replace(robot, velocity=robot.velocity + jnp.array([5.0, 0.0, 0.0])),))
+    before = momenta(world, state)[0]
+    state = mover(world, 1.5)(state)
+    np.testing.assert_allclose(momenta(world, state)[0], before, atol=2e-5 * abs(before[0]))
+    assert float(velocity_of(world, state, "package")[0]) > 1.0
+    right = float(engine_of(world.robots[0]).bounding_box(world.robots[0], state.robots[0])[1][0])
+    assert right < place_of(world, state, "package")[0] - 1.5 + 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("speed", "thick"), [(10.0, 0.5), (20.0, 1.0)])
+def test_nothing_tunnels(speed, thick):
+    """A robot thrown at a fixed plate comes back: none of it gets beyond the plate's middle."""
+    body = body_of("squares", ("aa", "aa"))
+    world, state = world_with([box("plate", (12.0, 3.0), (thick, 20.0), fixed=True)], bodies=(body,))
+    robot = state.robots[0]
+    state = replace(state, robots=(replace(robot, velocity=robot.velocity + jnp.array([speed, 0.0])),))
+    move, right = mover(world, 0.02), -np.inf
+    for _ in range(40):
+        state = move(state)
+        right = max(right, float(engine_of(world.robots[0]).bounding_box(world.robots[0], state.robots[0])[1][0]))
+    assert right < 12.0
+    assert int(failure(world, state)) == 0
+
+
+@pytest.mark.slow
+def test_a_spike_of_a_line_passes_only_where_corners_do_not_count():
+    """The ground's corner between two feet, of a robot that stands over it."""
+    ground = Polyline(x=(0.0, 19.8, 20.0, 20.2, 60.0), y=(0.0, 0.0, 4.0, 0.0, 0.0)).build()
+    heights = {}
+    for counts in (True, False):
+        world, state = world_with(
+            bodies=(Body(shape=("a",)),),
+            at=((18.5, 4.5),),
+            terrain=ground,
+            gravity=GRAVITY,
+            ground_corners=counts,
+        )
+        state = mover(world, 0.9)(state)
+        heights[counts] = float(engine_of(world.robots[0]).center(world.robots[0], state.robots[0])[1])
+    assert heights[True] > heights[False] + 1.5
+
+
+def test_what_is_drawn_is_where_things_are():
+    """Two balls and a box at three moments, in 2-D: outlines turn with the box, spokes with the balls."""
+    ball = {"type": "ball", "radius": 1.0}
+    solids = build_solids(
+        [
+            Object(name="one", shape=ball, position=(0.0, 1.0)),
+            box("package", (9.0, 1.0)),
+            Object(name="two", shape=ball, position=(4.0, 1.0)),
+        ],
+        2,
+        jnp.float32,
+    )
+    angle = np.array([0.0, np.pi / 2, np.pi])
+    turn = np.stack([np.stack([np.cos(angle), -np.sin(angle)], -1), np.stack([np.sin(angle), np.cos(angle)], -1)], 1)
+    rotation = np.broadcast_to(turn[:, None], (3, 3, 2, 2))
+    position = np.asarray(solids.position)[None] + np.arange(3)[:, None, None] * [1.0, 0.0]
+    seen = ObjectsSeen(jnp.asarray(position), jnp.asarray(rotation), (), ())
+    drawn = recorded_solids(solids, seen)
+    assert drawn.face.shape == (3, 1, 4, 2)
+    np.testing.assert_allclose(drawn.ball[:, 1, 0], [4, 5, 6])
+    np.testing.assert_allclose(drawn.spoke, np.stack([turn[..., 0]] * 2, 1), atol=1e-6)
+    np.testing.assert_allclose(np.ptp(drawn.face[:, 0], axis=1), [(3, 2), (2, 3), (3, 2)], atol=1e-5)
+    later = drawn.over_time(lambda values: values[[1]])
+    assert later.spoke.shape == (1, 2, 2)

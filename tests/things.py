@@ -1,0 +1,117 @@
+"""Worlds with things, for tests of contact."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from vsr.body import Body, Material
+from vsr.environment import Environment
+from vsr.inhabitants import rigid_things, soft_things
+from vsr.objects import Object
+from vsr.physics.collision.lattices import joined, lattice_of, nodes_of, outward_of
+from vsr.physics.collision.near import may_touch
+from vsr.physics.collision.voxels import point_in_voxel
+from vsr.physics.contract import Met
+from vsr.physics.engine import assemble_body, engine_of
+from vsr.physics.objects import Objects
+from vsr.tasks import move_rigidly
+from vsr.world import WorldModel, advance, world_state
+
+UNDAMPED = {
+    "squares": Material(linear_damping=0.0, angular_damping=0.0),
+    "points": Material(linear_damping=0.0),
+    "3-D": Material(linear_damping=0.0),
+}
+SUBSTEP = 1 / 360
+
+
+def body_of(kind, shape):
+    """A body without damping, so that momentum is kept."""
+    masses = "squares" if kind == "squares" else "points"
+    return Body(shape=shape, masses=masses, materials={"a": UNDAMPED[kind]})
+
+
+def world_with(things=(), bodies=(), at=((0.0, 0.0),), terrain=None, gravity=0.0, **options):
+    """Robots with their lowest left corners at places, and things."""
+    dimension = bodies[0].dimension
+    models = tuple(map(assemble_body, bodies))
+    objects = Objects(rigid_things(things, dimension, jnp.float32), soft_things(things, jnp.float32), **options)
+    world = WorldModel(models, Environment(gravity=jnp.float32(gravity), terrain=terrain), {"objects": objects})
+    robots = tuple(
+        move_rigidly(model, engine_of(model).rest_state(model), shift=jnp.asarray(place, jnp.float32))
+        for model, place in zip(models, at, strict=True)
+    )
+    return world, world_state(world, robots, jax.random.key(0))
+
+
+def mover(world, seconds, substep=SUBSTEP):
+    """The compiled function from a state to that some time later, without control."""
+    still = tuple(jnp.zeros((1, *model.present.shape)) for model in world.robots)
+    return jax.jit(lambda state: advance(world, state, still, substep=substep, count=round(seconds / substep))[0])
+
+
+def solids_of(state):
+    return state.occupants["objects"].solids
+
+
+def place_of(world, state, name):
+    number = world.occupants["objects"].solids.names.index(name)
+    return np.asarray(solids_of(state).position[number], float)
+
+
+def velocity_of(world, state, name):
+    number = world.occupants["objects"].solids.names.index(name)
+    return np.asarray(solids_of(state).velocity[number], float)
+
+
+def box(name, position, size=(3.0, 2.0), **options):
+    return Object(name=name, shape={"type": "box", "size": size}, position=position, **options)
+
+
+def deepest(models, states):
+    """How deep any vertex of some robots is in a voxel that it is no corner of [m]."""
+    robots = tuple(Met(engine_of(model), model, state) for model, state in zip(models, states, strict=True))
+    lattices = tuple(map(lattice_of, robots))
+    lattice, (nodes, _) = joined(lattices), nodes_of(robots)
+    corner = nodes.position[:, lattice.places][:, :, None]
+    outward = outward_of(nodes.position, lattice)[:, :, None]
+    found = point_in_voxel(nodes.position[:, :, None], corner, lattice.leads_out[:, None], outward, 0.06)
+    counts = found.is_inside & lattice.present & nodes.exists[:, None] & may_touch(lattices, True)
+    return float(jnp.where(counts, -found.distance, 0).max())
+
+
+def momenta(world, state):
+    """Linear momentum [kg m/s] and angular momentum about the origin [kg m²/s] of all that moves."""
+    linear, angular = 0.0, 0.0
+    parts = list(zip(world.robots, state.robots, strict=True))
+    things = world.occupants["objects"]
+    parts += [
+        (one.model, now) for one, now in zip(things.companions, state.occupants["objects"].companions, strict=True)
+    ]
+    for model, robot in parts:
+        position, velocity = (np.asarray(part, float) for part in (robot.position, robot.velocity))
+        mass = np.asarray(model.cluster_mass if hasattr(model, "cluster_mass") else model.node_mass, float)
+        push = mass[..., None] * velocity
+        axes = tuple(range(mass.ndim))
+        linear = linear + push.sum(axes)
+        angular = angular + _moment(position, push).sum(axes)
+        if hasattr(model, "cluster_inertia"):
+            angular = angular + (np.asarray(model.cluster_inertia, float) * np.asarray(robot.spin, float)).sum()
+    if things.solids is not None:
+        free, solids, now = things.solids.free, things.solids, solids_of(state)
+        push = np.asarray(solids.mass, float)[free, None] * np.asarray(now.velocity, float)[free]
+        linear = linear + push.sum(0)
+        angular = angular + _moment(np.asarray(now.position, float)[free], push).sum(0)
+        turn, spin = np.asarray(now.rotation, float)[free], np.asarray(now.spin, float)[free]
+        own = np.asarray(solids.inertia, float)[free]
+        if spin.shape[1] == 1:
+            angular = angular + (own * spin).sum()
+        else:
+            angular = angular + np.einsum("sij,sj,skj,sk->i", turn, own, turn, spin)
+    return linear, angular
+
+
+def _moment(place, push):
+    if place.shape[-1] == 3:
+        return np.cross(place, push)
+    return place[..., 0] * push[..., 1] - place[..., 1] * push[..., 0]

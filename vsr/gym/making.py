@@ -1,0 +1,92 @@
+"""`make`: from a task's name and a body to an environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from vsr.body import KINDS, Body, Masses
+from vsr.body.kinds import SYMBOLS
+from vsr.gym.environment import Environment
+from vsr.scene import Physics, Robot, Scene, World
+from vsr.sensors import Sense
+from vsr.spec import suggest
+from vsr.tasks import TASKS, Task
+
+USUAL_BODY = ("aaaaa", "aaaaa", "aaaaa", "aa.aa", "aa.aa")
+"""For whoever names none."""
+USUAL_SENSES = ("area_ratio", "touching", "rotated_velocity_x", "rotated_velocity_y")
+"""What every voxel reads where a task shows nothing of its own."""
+
+Drawn = Body | Sequence[Any] | np.ndarray | str
+"""A body, or what is as good: its shape, or EvoGym's array of kinds; or several bodies."""
+
+
+def make(
+    name: str,
+    body: Drawn | None = None,
+    *,
+    masses: Masses | None = None,
+    senses: Sequence[Sense | str] | None = None,
+    world: World | Mapping[str, Any] | None = None,
+    physics: Physics | Mapping[str, Any] | None = None,
+    **task: Any,
+) -> Environment:
+    """The environment of a task, by its name in `vsr.tasks.TASKS`, for a body or several.
+
+    body: a Body, a shape as Body has it, or EvoGym's array of kinds (0 to 4, the top row first); several as a sequence
+    of Bodies or an array with one more axis. masses: of what is no Body yet. senses: observed of every voxel, instead
+    of what the task shows. world, physics: as in a Scene. All others are fields of the task, such as `duration`.
+    Raises ValueError for what does not fit together.
+    """
+    if name not in TASKS:
+        raise ValueError(f"there is no task '{name}'{suggest(name, TASKS)}")
+    bodies, several = _bodies(USUAL_BODY if body is None else body, masses)
+    described = TASKS[name].model_validate(task)
+    scene = Scene.model_validate(
+        {
+            "robot": Robot(body=bodies[0]),
+            "world": {} if world is None else world,
+            "task": described,
+            "physics": {} if physics is None else physics,
+        }
+    )
+    return Environment(name, scene, bodies, _senses(senses, scene.task), several)
+
+
+def body_of_kinds(kinds: np.ndarray, masses: Masses = "points") -> Body:
+    """EvoGym's array of kinds as a body: 0 empty, 1 rigid, 2 soft, 3 and 4 actuators; (rows, columns), top first."""
+    kinds = np.asarray(kinds)
+    wrong = sorted(set(np.unique(kinds).tolist()) - set(range(len(SYMBOLS) + 1)))
+    if kinds.ndim != 2 or wrong:
+        given = f"{wrong[0]:g} among them" if wrong else f"{kinds.ndim} axes"
+        raise ValueError(f"kinds of voxels are numbers from 0 to {len(SYMBOLS)} in rows and columns; given: {given}")
+    rows = ["".join((".", *SYMBOLS)[int(kind)] for kind in row) for row in kinds]
+    return Body(shape=tuple(rows), masses=masses, materials=KINDS[masses])
+
+
+def _bodies(given: Drawn, masses: Masses | None) -> tuple[list[Body], bool]:
+    """Bodies, and whether several were given."""
+    if isinstance(given, Body):
+        if masses not in (None, given.masses):
+            raise ValueError(f"masses: {masses} given, and the body has {given.masses}: say it once, in the body")
+        return [given], False
+    if isinstance(given, np.ndarray):
+        kind: Masses = masses or "points"
+        if kind not in KINDS:
+            raise ValueError(f"masses: {kind} given; EvoGym's kinds of voxels are for {' and '.join(KINDS)}")
+        several = given.ndim == 3
+        return [body_of_kinds(one, kind) for one in (given if several else given[None])], several
+    if not isinstance(given, str) and given and isinstance(given[0], Body | np.ndarray):
+        return [body for one in given for body in _bodies(one, masses)[0]], True
+    return [Body.model_validate({"shape": given, **({} if masses is None else {"masses": masses})})], False
+
+
+def _senses(given: Sequence[Sense | str] | None, task: Task) -> tuple[Sense, ...]:
+    """What is observed of voxels; nothing if the task shows its own observation."""
+    if given is None:
+        shows = type(task).observation is not Task.observation
+        given = () if shows else USUAL_SENSES
+    return tuple(Sense(quantity=one) if isinstance(one, str) else one for one in given)

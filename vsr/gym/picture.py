@@ -1,0 +1,48 @@
+"""One moment of an environment as a picture, painted as everywhere here (vsr.drawing.painter)."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from vsr.drawing.painter import Look, Painter
+from vsr.drawing.recording import recording_of
+from vsr.episode import EpisodeState, Trajectory
+from vsr.gym.environment import Environment, Params
+from vsr.tasks import NamedTask
+from vsr.tasks.evogym.seen import OUR_STEP
+
+SIZE = 640, 420
+"""Of a picture, width and height [pixels]."""
+
+
+def picture(env: Environment, state: EpisodeState, params: Params, size: tuple[int, int] = SIZE) -> np.ndarray:
+    """The robot on its ground, (height, width, 3), whole numbers from 0 to 255; state, params: of one body."""
+    scenario = env.scenario(params)
+    world = scenario.world
+
+    def alone(tree):
+        return jax.tree.map(lambda leaf: leaf[None], tree)
+
+    others = {name: alone(one.seen(state.world.occupants[name])) for name, one in world.occupants.items()}
+    moment = Trajectory(state.world.time[None], alone(state.world.robots[0]), state.action[None], others or None)
+    cells = jnp.where(scenario.model.present > 0, 0, -1)
+    recording = recording_of(scenario.model, moment, world.environment, np.asarray(cells), occupants=world.occupants)
+    terrain = env.scene.world.terrain
+    ground = None if terrain is None else terrain.line_at(env.task.placement.y)
+    painter = Painter(recording, ground, Look(), title=env.name, size=size)
+    painter.pixels_per_metre = _scale(env, painter)
+    return np.asarray(painter.paint(0))
+
+
+def frames_per_second(env: Environment) -> int:
+    """Of a film with a picture after every step: as fast as it happens; a step of EvoGym's tasks counts as 55 ms."""
+    return round(1 / (OUR_STEP if isinstance(env.task, NamedTask) else env.schedule.interval))
+
+
+def _scale(env: Environment, painter: Painter) -> float:
+    """Pixels of a metre: of the whole grid at rest, so that films do not zoom while a robot changes its size."""
+    wide, tall = env.cells[-1], env.cells[0]
+    side = env.scene.robot.body.voxel_side
+    return float(min(painter.view[0] / (1.7 * wide * side), painter.view[1] / (max(1.35 * tall, 0.7 * wide) * side)))

@@ -1,0 +1,217 @@
+"""All contacts of one step: found, solved, and given to rigid bodies and to the vertices of voxels.
+
+Every array may have further axes at the end (vsr.compute.batch_last): robots lie side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from vsr.compute.batch_last import batch_last
+from vsr.compute.materialize import materialize
+from vsr.environment import Environment
+from vsr.physics.collision.blocks import ground_corners
+from vsr.physics.collision.convex import Placed, place
+from vsr.physics.collision.lattices import Lattice
+from vsr.physics.collision.meetings import (
+    bodies_in_blocks,
+    bodies_meet,
+    bodies_on_ground,
+    corners_in_voxels,
+    corners_of_ground_in_bodies,
+    corners_of_ground_in_voxels,
+    moving_pairs,
+    together,
+    vertices_in_blocks,
+    vertices_in_bodies,
+    vertices_in_voxels,
+)
+from vsr.physics.collision.near import NearPairs
+from vsr.physics.collision.rows import beside, widened
+from vsr.physics.collision.sides import Nodes, Speeds
+from vsr.physics.collision.solver import Contact, Impulse, no_impulse, solve
+from vsr.physics.objects.solids import Solids, SolidState, moved
+from vsr.terrain import Blocks, HeightField, Terrain
+
+ITERATIONS = 3
+"""Of all contacts with rigid bodies and blocks in a step."""
+PASSES = {"corners": 1, "vertices": 1, "blocks": 1}
+"""In each iteration: of corners of rigid bodies in voxels, of vertices in rigid bodies, of vertices in blocks of
+ground."""
+PASSES_OF_BODIES = {2: 3, 3: 6}
+"""In each iteration, of rigid bodies with each other and the ground, by dimension: four places of a face share an
+impulse in 3-D, which takes longer than for two."""
+ITERATIONS_OF_VOXELS = 2
+"""Of contacts of voxels with voxels, where nothing is stacked."""
+
+Impulses = dict[str, Impulse]
+
+
+class Lists(NamedTuple):
+    """What may touch voxels; None for what does not."""
+
+    vertices: NearPairs | None
+    """of robots"""
+    corners: NearPairs | None
+    """of the ground"""
+
+
+@lru_cache(maxsize=64)
+def resolving(duration: float) -> Callable[..., tuple[SolidState | None, Impulses, Array]]:
+    """`resolve` for steps of one duration [s], with its batching rule."""
+    return batch_last(partial(resolve, duration=duration))
+
+
+def resolve(
+    solids: Solids | None,
+    environment: Environment,
+    state: SolidState | None,
+    impulses: Impulses,
+    lists: Lists,
+    lattice: Lattice,
+    nodes: Nodes,
+    velocity: Array,
+    *,
+    duration: float,
+) -> tuple[SolidState | None, Impulses, Array]:
+    """Rigid bodies after a step [s], the impulses of contacts that are kept, and those that vertices got [N s].
+
+    velocity: of the vertices [m/s], (dimension, p).
+    """
+    moving = nodes.position, velocity, state, impulses
+    position, velocity, state, impulses = widened(moving, velocity.ndim - 2)
+    nodes, velocity = materialize(velocity, (nodes._replace(position=position), velocity))
+    state = None if state is None or solids is None else _fallen(solids, state, environment, duration)
+    after, kept = _with_bodies(solids, environment, state, impulses, lattice, nodes, _speeds(velocity, state))
+    after = _with_voxels(environment, lists, lattice, nodes, after)
+    if state is not None:
+        pushed = replace(state, velocity=jnp.swapaxes(after.bodies, 0, 1), spin=jnp.swapaxes(after.spin, 0, 1))
+        state = moved(pushed, duration)
+    return state, kept, after.given
+
+
+def _fallen(solids: Solids, state: SolidState, environment: Environment, duration: float) -> SolidState:
+    """Rigid bodies after a step [s] of gravity."""
+    weight = beside(~np.array(solids.fixed, bool), state.velocity[:, 0], 1) * duration * environment.gravity
+    return replace(state, velocity=state.velocity.at[:, -1].add(-weight))
+
+
+def _speeds(velocity: Array, solids: SolidState | None) -> Speeds:
+    """How everything moves before contacts."""
+    dimension, still = velocity.shape[0], jnp.zeros_like(velocity)
+    if solids is None:
+        return Speeds(velocity, still, velocity[:, :0], velocity[: 2 * dimension - 3, :0])
+    return Speeds(velocity, still, jnp.swapaxes(solids.velocity, 0, 1), jnp.swapaxes(solids.spin, 0, 1))
+
+
+def _with_bodies(
+    solids: Solids | None,
+    environment: Environment,
+    state: SolidState | None,
+    impulses: Impulses,
+    lattice: Lattice,
+    nodes: Nodes,
+    now: Speeds,
+) -> tuple[Speeds, Impulses]:
+    """After contacts with rigid bodies and with blocks of ground, and the impulses that are kept."""
+    lists: dict[str, Contact] = {}
+    contacts: dict[str, Contact] = {}
+    surface = lattice.at_surface & nodes.exists
+    if solids is not None and state is not None:
+        placed = materialize(state.position, place(solids.shapes, state.position, state.rotation))
+        lists = _rigid(solids, state, environment, nodes, placed)
+        bodies, rounds = solids.bodies(state), solids.shapes.round
+        if lists:
+            contacts["bodies"] = together(list(lists.values()))
+        if len(solids.flat):
+            contacts["corners"] = corners_in_voxels(nodes, lattice, bodies, placed, solids.flat)
+        contacts["vertices"] = vertices_in_bodies(nodes, lattice, bodies, placed, rounds)
+    if isinstance(environment.terrain, Blocks):
+        contacts["blocks"] = vertices_in_blocks(nodes, surface, environment.terrain)
+    if not contacts:
+        return now, impulses
+    contacts = materialize(now.nodes, contacts)
+    start = {name: impulses[name] if name in impulses else no_impulse(contact) for name, contact in contacts.items()}
+    if lists:
+        kept = [impulses[name] for name in lists]
+        press, drag = (jnp.concatenate(parts, axis) for axis, parts in enumerate(zip(*kept, strict=True)))
+        start["bodies"] = Impulse(press, drag)
+    often = {**PASSES, "bodies": PASSES_OF_BODIES[now.nodes.shape[0]]}
+    passes = [often[name] for name in contacts]
+    after, found = solve(now, list(contacts.values()), [start[name] for name in contacts], ITERATIONS, passes)
+    return after, _kept(impulses, dict(zip(contacts, found, strict=True)), lists)
+
+
+def _kept(impulses: Impulses, found: Impulses, lists: dict[str, Contact]) -> Impulses:
+    """Those of the next step's start: of tables as they are, of the joint list of rigid bodies part by part."""
+    kept = {name: found.get(name, before) for name, before in impulses.items()}
+    begin = 0
+    for name, contact in lists.items():
+        end = begin + contact.depth.shape[0]
+        joint = found["bodies"]
+        kept[name] = Impulse(joint.press[begin:end], joint.drag[:, begin:end])
+        begin = end
+    return kept
+
+
+def _rigid(
+    solids: Solids, state: SolidState, environment: Environment, nodes: Nodes, placed: Placed
+) -> dict[str, Contact]:
+    """Contacts of rigid bodies with each other and with the ground, by list."""
+    bodies, rounds, free, terrain = solids.bodies(state), solids.shapes.round, solids.free, environment.terrain
+    found = bodies_meet(nodes, bodies, placed, rounds, solids.fixed)
+    if len(free) and terrain is not None:
+        found["ground"] = bodies_on_ground(nodes, bodies, placed, terrain, free, rounds)
+        if isinstance(terrain, Blocks):
+            found |= bodies_in_blocks(nodes, bodies, placed, terrain, free, rounds)
+        corners = ground_corners(terrain, solids.shapes.dimension)
+        if corners is not None and not isinstance(terrain, HeightField):
+            found["ground corners"] = corners_of_ground_in_bodies(nodes, bodies, placed, corners, terrain, free, rounds)
+    return found
+
+
+def slots(solids: Solids, vertices: int) -> dict[str, tuple[int, ...]]:
+    """How many contacts each list and table has whose impulses are kept; vertices: of all robots."""
+    shapes, free = solids.shapes, solids.free
+    corners, dimension = shapes.corner.shape[1], shapes.dimension
+    flat, mixed = moving_pairs(shapes.round, solids.fixed)
+    rounds = int(np.array(shapes.round)[free].sum())
+    places = 2 if dimension == 2 else 3 * shapes.outline.shape[2] + 1
+    return {
+        "flat pairs": (places * len(flat),),
+        "round pairs": (len(mixed),),
+        "ground": (len(free) * corners,),
+        "flat in blocks": ((len(free) - rounds) * corners,),
+        "round in blocks": (4 * rounds,),
+        "ground corners": (2 * len(free),),
+        "corners": (len(solids.flat) * corners,),
+        "vertices": (solids.count, vertices),
+    }
+
+
+def _with_voxels(environment: Environment, lists: Lists, lattice: Lattice, nodes: Nodes, now: Speeds) -> Speeds:
+    """After what touches voxels: other voxels, and corners of the ground. If nothing is near, nothing is computed."""
+    terrain, pairs = environment.terrain, lists.vertices
+    if pairs is not None:
+        now = _if_near(pairs, partial(vertices_in_voxels, nodes, lattice), now)
+    corners = ground_corners(terrain, nodes.position.shape[0])
+    if lists.corners is not None and corners is not None and isinstance(terrain, Terrain):
+        found = partial(corners_of_ground_in_voxels, nodes, lattice, corners[0], terrain)
+        now = _if_near(lists.corners, found, now)
+    return now
+
+
+def _if_near(pairs: NearPairs, find: Callable[[NearPairs], Contact], now: Speeds) -> Speeds:
+    def solved(now: Speeds) -> Speeds:
+        contact = materialize(now.nodes, find(pairs))
+        return solve(now, [contact], [no_impulse(contact)], ITERATIONS_OF_VOXELS, [1])[0]
+
+    return jax.lax.cond(pairs.counts.any(), solved, lambda now: now, now)

@@ -1,0 +1,126 @@
+"""Something to push, to carry or to throw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+import jax.numpy as jnp
+from jax import Array
+from pydantic import Field
+
+from vsr.body import KINDS, MASSES, Body, Masses, Material
+from vsr.objects import Box, Object
+from vsr.physics.engine import engine_of
+from vsr.spec import Count, Real, Seconds
+from vsr.tasks.base import Brought
+from vsr.tasks.own.judged import JudgedTask, center_of, never
+from vsr.world import WorldModel, WorldState, motion_of
+
+NAME = "thing"
+Cells = Annotated[Count, Field(ge=1, le=20)]
+
+
+class _WithThing(JudgedTask):
+    """A task with one thing, rigid or soft."""
+
+    kind: Literal["rigid", "soft"] = "rigid"
+    """of the thing"""
+    size: tuple[Cells, Cells] = (2, 2)
+    """of the thing, along x and up [voxels]; in 3-D it is as deep as wide"""
+    at: Annotated[Real, Field(ge=0)] = 30.0
+    """where its middle is, along x [m]"""
+
+    def misfits(self, masses: Masses, dimension: int, materials: Sequence[Material]) -> list[tuple[str, str]]:
+        if not MASSES[masses].has_things:
+            return []
+        others = " or ".join(name for name, kind in MASSES.items() if not kind.has_things)
+        return [("type", f"it needs things beside the robot, which {masses} has in its own tasks only: use {others}")]
+
+    def brings(self, masses: Masses, voxel_side: float, dimension: int) -> Brought:
+        if MASSES[masses].has_things:
+            return Brought()
+        return Brought(world={"objects": (self._thing(voxel_side, dimension),)})
+
+    def _thing(self, side: float, dimension: int) -> Object:
+        wide, high = self.size
+        where = (self.at, 0.5 * high * side) if dimension == 2 else (self.at, 0.0, 0.5 * high * side)
+        if self.kind == "rigid":
+            cells = (wide, high) if dimension == 2 else (wide, wide, high)
+            return Object(name=NAME, shape=Box(size=tuple(side * count for count in cells)), position=where)
+        rows = ("s" * wide,) * high
+        shape = rows if dimension == 2 else tuple((row,) * wide for row in rows)
+        soft = {"s": KINDS["points"]["s"]}
+        return Object(
+            name=NAME, position=where, body=Body(shape=shape, masses="points", materials=soft, voxel_side=side)
+        )
+
+    def thing(self, world: WorldModel, state: WorldState) -> Array:
+        """Its centre [m], (dimension,)."""
+        return motion_of(world, state, NAME).position
+
+    def first(self, world: WorldModel, state: WorldState) -> Array:
+        return self.thing(world, state)
+
+
+class Push(_WithThing):
+    """Push a thing: how far it is to the right of where it was [m]."""
+
+    type: Literal["push"] = "push"
+
+    def judged(self, value: Array, kept: Any, world: WorldModel, before: WorldState, after: WorldState) -> Any:
+        return self.thing(world, after)[0] - kept[0], kept, never()
+
+
+class _OnTop(_WithThing):
+    """The thing starts on the robot's back."""
+
+    size: tuple[Cells, Cells] = (2, 1)
+    """of the thing, along x and up [voxels]; in 3-D it is as deep as wide"""
+
+    def start(self, key: Array, world: WorldModel, state: WorldState) -> WorldState:
+        model = world.robots[0]
+        low, high = engine_of(model).bounding_box(model, state.robots[0])
+        over = 0.5 * (low + high)
+        over = over.at[-1].set(high[-1] + 0.5 * self.size[1] * model.voxel_side)
+        by = over - self.thing(world, state)
+        by = jnp.where(jnp.isfinite(by), by, 0)
+        return moved_objects(state, by)
+
+
+class Carry(_OnTop):
+    """Carry a thing: how far it got to the right, until it fell [m]."""
+
+    type: Literal["carry"] = "carry"
+
+    def judged(self, value: Array, kept: Any, world: WorldModel, before: WorldState, after: WorldState) -> Any:
+        here = self.thing(world, after)
+        fallen = here[-1] < center_of(world, after)[-1]
+        return jnp.where(fallen, value, here[0] - kept[0]), kept, fallen
+
+
+class Throw(_OnTop):
+    """Throw a thing: how far to the right of its start it has been [m], less how far the robot's centre went there."""
+
+    type: Literal["throw"] = "throw"
+    duration: Seconds = 20.0
+    """[s]"""
+
+    def first(self, world: WorldModel, state: WorldState) -> tuple[Array, Array]:
+        return self.thing(world, state)[0], center_of(world, state)[0]
+
+    def judged(self, value: Array, kept: Any, world: WorldModel, before: WorldState, after: WorldState) -> Any:
+        thing, robot = kept
+        walked = jnp.maximum(center_of(world, after)[0] - robot, 0)
+        return jnp.maximum(value, self.thing(world, after)[0] - thing - walked), kept, never()
+
+
+def moved_objects(state: WorldState, by: Array) -> WorldState:
+    """With all objects moved [m], (dimension,)."""
+    objects = state.occupants["objects"]
+    solids = None if objects.solids is None else replace(objects.solids, position=objects.solids.position + by)
+    companions = tuple(replace(one, position=one.position + by) for one in objects.companions)
+    return replace(
+        state, occupants={**state.occupants, "objects": replace(objects, solids=solids, companions=companions)}
+    )
