@@ -326,6 +326,31 @@ def refine(
 
 
 @main.command()
+@click.argument("given", metavar="RUN|ROBOT.yaml|NAME...", nargs=-1, required=True)
+@click.option("--on", required=True, metavar="SET.yaml|NAME", help="Tasks, terrains and faults; every combination.")
+@click.option("--elites", is_flag=True, help="Of runs with archives or fronts: everyone in them, not just the best.")
+@click.option("--json", metavar="FILE.json", help="Write every number as JSON.")
+@click.option("--plot", metavar="FILE.png|.pdf|.svg", help="Draw a heat map of robots and cases.")
+@DEVICE
+@TRUST
+def evaluate(
+    given: tuple[str, ...],
+    on: str,
+    elites: bool,
+    json: str | None,
+    plot: str | None,
+    device: str | None,
+    trust: bool,
+) -> None:
+    """Simulate robots in other tasks, on other terrains and with faults: what do they keep?"""
+    from vsr.experiments.evaluate.command import EvaluateOptions, evaluate_command
+
+    evaluate_command(
+        EvaluateOptions(given, on, elites=elites, json=json, plot=plot, device=device, trust_plugins=trust)
+    )
+
+
+@main.command()
 @click.argument("given", metavar="ROBOT.yaml|RUN...", nargs=-1, required=True)
 @click.option(
     "--tolerance",
@@ -725,10 +750,10 @@ def list_components(kind: str | None, plugins: tuple[str, ...]) -> None:
 
 
 @main.command()
-@click.argument("file", type=click.Choice(["experiment", "scene", "study"]), default="experiment")
+@click.argument("file", type=click.Choice(["experiment", "scene", "study", "set"]), default="experiment")
 @PLUGINS
 def schema(file: str, plugins: tuple[str, ...]) -> None:
-    """Print the JSON schema of experiment (or scene, or study) files, for editors."""
+    """Print the JSON schema of experiment (or scene, study, set) files, for editors."""
     import json
 
     from vsr.experiments.catalogue import schema as work

@@ -17,6 +17,7 @@ from vsr.experiments.config import EVOLVED
 from vsr.experiments.descriptors import DESCRIPTORS
 from vsr.experiments.encodings import BODIES
 from vsr.experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
+from vsr.experiments.evaluate.sets import EvaluationSet
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.reproduce.claims import CLAIMS
 from vsr.experiments.reproduce.study import Study
@@ -40,8 +41,8 @@ KINDS: dict[str, tuple[str, Mapping[str, Any]]] = {
 }
 """Each kind: where in a file its names stand, and its registry."""
 
-FILES = {"experiment": Experiment, "scene": Scene, "study": Study}
-"""What `vsr evolve`, `vsr simulate` and `vsr reproduce` read."""
+FILES = {"experiment": Experiment, "scene": Scene, "study": Study, "set": EvaluationSet}
+"""What `vsr evolve`, `vsr simulate`, `vsr reproduce` and `vsr evaluate --on` read."""
 
 
 @dataclass(frozen=True)

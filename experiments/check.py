@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 import jax
 import numpy as np
 
 from vsr.controllers import Controller
 from vsr.episode import Scenario, reset, rollout
-from vsr.experiments.config import dump_yaml, load
+from vsr.experiments.config import UserError, dump_yaml, load
+from vsr.experiments.config.yaml_reader import read_yaml
 from vsr.experiments.devices import check_implementation
+from vsr.experiments.evaluate.sets import EvaluationSet, load_set
 from vsr.experiments.evolve.evaluation import evaluate_all
-from vsr.experiments.evolve.generation import ask, most_at_once, search_shapes, tell
+from vsr.experiments.evolve.generation import ask, most_at_once, search_shapes, tell, when_shapes
 from vsr.experiments.experiment import Experiment, grid_name
 from vsr.experiments.numbers import count
 from vsr.experiments.reproduce.reading import StudyFile, is_study, load_study
-from vsr.experiments.shipped import EXPERIMENT, SCENE, STUDY, find_config
+from vsr.experiments.shipped import EXPERIMENT, SCENE, SET, STUDY, find_config, kind_of
 from vsr.scene import Scene, precision
 from vsr.tasks import Summary
 
@@ -27,13 +30,26 @@ TRIED = 8
 
 def check_file(given: str, settings: Sequence[str] = (), *, run_plugins: bool = False) -> list[tuple[str, str]]:
     """What would be run, as names and values; raises ConfigError with every fault."""
-    path = find_config(given, EXPERIMENT, SCENE, STUDY)
+    path = find_config(given, EXPERIMENT, SCENE, STUDY, SET)
+    if kind_of(read_yaml(path).data) == SET:
+        return _check_set(load_set(path, run_plugins=run_plugins), path, settings)
     if is_study(path):
         return _check_study(load_study(path, run_plugins=run_plugins), settings)
     described = load(path, settings, run_plugins=run_plugins)
     check_implementation(described.physics)
     with precision(described.physics.precision):
         return _check_experiment(described) if isinstance(described, Experiment) else _check_scene(described)
+
+
+def _check_set(described: EvaluationSet, path: Path, settings: Sequence[str]) -> list[tuple[str, str]]:
+    if settings:
+        raise UserError(f"{path}: --set is for experiments and scenes; change the file")
+    axes = {"tasks": described.tasks, "terrains": described.terrains, "faults": described.faults}
+    of_starts = f"{described.take} of {count(described.starts)} starts" if described.starts > 1 else "one start"
+    return [
+        ("set", f"{count(len(described.cases))} cases, {of_starts}"),
+        *((name, ", ".join(cases)) for name, cases in axes.items()),
+    ]
 
 
 def _check_study(file: StudyFile, settings: Sequence[str]) -> list[tuple[str, str]]:
@@ -55,7 +71,8 @@ def _check_experiment(experiment: Experiment) -> list[tuple[str, str]]:
     search = search_shapes(experiment)
     asked = jax.eval_shape(partial(ask, experiment), search)
     evaluate = partial(evaluate_all, experiment, most_at_once(experiment))
-    evaluations = jax.eval_shape(evaluate, (asked.genes,) * len(experiment.seeds))
+    genes = (asked.genes,) * len(experiment.seeds)
+    evaluations = jax.eval_shape(evaluate, genes, *when_shapes(experiment))
     jax.eval_shape(partial(tell, experiment), search, asked, evaluations[0])
     _describe_someone(experiment)
     robots = len(experiment.seeds) * experiment.ea.n_pop

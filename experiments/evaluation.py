@@ -1,30 +1,48 @@
-"""How often and how finely an individual is simulated before its fitness is believed.
+"""How often, where and how finely an individual is simulated before its fitness is believed.
 
-Gaits are chaotic, and selection finds whatever luck and the integrator's errors give. Two things stand against it.
-Several starts that differ a little show what is luck. Steps finer than usual show what exists at one step size only;
-as they cost more, only those that would lead are checked with them.
+Gaits are chaotic, and selection finds whatever luck and the integrator's errors give. Three things stand against it.
+Several starts that differ a little show what is luck. Other grounds, frictions, masses and stiffnesses show what exists
+in one world only. Steps finer than usual show what exists at one step size only; as they cost more, only those that
+would lead are checked with them.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from pydantic import Field
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
+from vsr.body import Material
 from vsr.controllers import Controller
 from vsr.episode import EpisodeState, Scenario, begin, reset, rollout
 from vsr.physics.engine import engine_of
-from vsr.spec import Count, Real, Spec
-from vsr.tasks import Summary, move_rigidly, place
+from vsr.spec import Count, OneOf, Real, Spec
+from vsr.tasks import Summary, place
+from vsr.terrain import TERRAINS, AnyGround, chosen
 
 Share = Annotated[Real, Field(ge=0, le=0.5)]
 Take = Literal["median", "mean", "worst"]
+Draws = Literal["common", "fresh"]
+FURTHEST = 100.0
+"""Factors are between this and its inverse."""
+
+
+def _rising(bounds: tuple[float, float]) -> tuple[float, float]:
+    if bounds[0] > bounds[1]:
+        raise PydanticCustomError("rising", "Input should be two factors, the smaller first")
+    return bounds
+
+
+Factor = Annotated[Real, Field(ge=1 / FURTHEST, le=FURTHEST)]
+Factors = Annotated[tuple[Factor, Factor], AfterValidator(_rising)]
+"""The least and the greatest."""
 
 
 class Jitter(Spec):
@@ -40,6 +58,35 @@ class Jitter(Spec):
     """of all masses, likewise"""
 
 
+class Vary(Spec):
+    """Factors that starts draw, each from an interval, such as [0.5, 2]; null for none."""
+
+    friction: Factors | None = None
+    """of all masses; contact takes the geometric mean with the ground's"""
+    mass: Factors | None = None
+    """of all masses; springs stay as stiff as they are"""
+    stiffness: Factors | None = None
+    """of all springs, whose damping ratio stays as it is"""
+    gravity: Factors | None = None
+
+    @property
+    def quickest(self) -> tuple[float, float]:
+        """The greatest factor of springs' frequency, and the factor of mass that goes with it."""
+        stiffest, lightest = (self.stiffness or (1.0, 1.0))[1], (self.mass or (1.0, 1.0))[0]
+        return math.sqrt(stiffest / lightest), lightest
+
+    @property
+    def given(self) -> dict[str, tuple[float, float]]:
+        """Factors that are not null."""
+        return {name: value for name in type(self).model_fields if (value := getattr(self, name)) is not None}
+
+    @property
+    def scaled(self) -> tuple[str, ...]:
+        """What engines must be able to scale (vsr.physics.contract.Engine.scales)."""
+        needed = {"friction": ("friction",), "mass": ("mass", "frequency"), "stiffness": ("frequency",), "gravity": ()}
+        return tuple(dict.fromkeys(one for name in self.given for one in needed[name]))
+
+
 class Refine(Spec):
     """A second look, with finer steps, at those that would lead."""
 
@@ -51,13 +98,22 @@ class Refine(Spec):
     """in which they are checked"""
 
 
+Ground = Annotated[AnyGround, OneOf(TERRAINS)]
+
+
 class EvaluationOptions(Spec):
     """What fitness is made of."""
 
     starts: Annotated[Count, Field(ge=1, le=64)] = 1
     """simulations of every individual"""
     jitter: Jitter = Jitter()
-    """how they differ"""
+    """how they differ a little"""
+    vary: Vary = Vary()
+    """how they differ a lot"""
+    terrains: Annotated[tuple[Ground, ...], Field(max_length=64)] = ()
+    """further grounds; starts go round: the first is on that of `world`, the next on the first of these, and so on"""
+    draws: Draws = "common"
+    """how starts are drawn: the same for all individuals and generations, or new ones in every generation"""
     take: Take = "median"
     """what counts of several starts; a start that failed is worse than any other"""
     refine: Refine | None = None
@@ -67,9 +123,40 @@ class EvaluationOptions(Spec):
     def summary(self) -> str:
         """What the number of a leading individual stands for; empty for a single simulation."""
         parts = [f"{self.take} of {self.starts} starts"] if self.starts > 1 else []
+        parts += [f"{1 + len(self.terrains)} terrains"] if self.terrains else []
+        parts += [f"{name} x {low:g} to {high:g}" for name, (low, high) in self.vary.given.items()]
+        parts += ["drawn anew in every generation"] if self.draws == "fresh" else []
         if self.refine is not None:
             parts.append(f"confirmed with steps {self.refine.factor} times finer in {self.refine.starts} starts")
         return ", ".join(parts)
+
+    def complaints(self) -> list[tuple[tuple[str, ...], str]]:
+        """What of it does not go together: where and why."""
+        if self.draws == "fresh":
+            return []
+        found: list[tuple[tuple[str, ...], str]] = []
+        several = "give several starts, or `draws: fresh`"
+        if self.vary.given and self.starts == 1:
+            found.append((("vary",), f"one start alone draws the middle of every interval: {several}"))
+        grounds = 1 + len(self.terrains)
+        looks = (("starts", self.starts), ("refine", self.refine.starts if self.refine else grounds))
+        for name, starts in looks:
+            if starts < grounds:
+                text = f"{starts} given, which do not reach all {grounds} terrains: as many at least, or `draws: fresh`"
+                found.append(((name,) if name == "starts" else ("refine", "starts"), text))
+        return found
+
+    def stiffened(self, material: Material) -> Material:
+        """The material as its springs are quickest in some start."""
+        quicker, mass = self.vary.quickest
+        if material.density is not None and material.young_modulus is not None:
+            changes = {
+                "young_modulus": quicker**2 * mass * material.young_modulus,
+                "density": mass * material.density,
+            }
+        else:
+            changes = {"spring_frequency": quicker * material.spring_frequency, "mass": mass * material.mass}
+        return material.model_copy(update=changes)
 
     def cost(self, individuals: int) -> int:
         """Of a generation, in episodes with usual steps."""
@@ -90,26 +177,72 @@ class Start(NamedTuple):
     """factor"""
     friction: Array | None = None
     """factor"""
+    mass: Array | None = None
+    """factor; frequencies stay as they are"""
+    gravity: Array | None = None
+    """factor"""
+    ground: Array | None = None
+    """number of the ground, of several (vsr.terrain.together)"""
 
 
-def starts_of(jitter: Jitter, count: int, dtype: jnp.dtype | type = jnp.float32) -> Start:
-    """A number of starts, the same at every call, spread evenly over what is allowed, the undisturbed one first."""
-    if count == 1:
-        return Start()
-    # Multiples of irrational numbers fill every interval evenly, whatever their count, and each quantity its own way.
-    roots = math.sqrt(2), math.sqrt(3), math.sqrt(5), math.sqrt(7)
-    shares = np.outer(roots, np.arange(count)) % 1
-    either_way = np.where(np.arange(count) > 0, 2 * shares - 1, 0)
+OF_JITTER = ("height", "frequency", "damping", "friction")
+OF_VARY = ("friction", "mass", "stiffness", "gravity")
+GOLDEN = 1.1673039782614187
+"""x⁵ = x + 1: multiples of its inverse powers fill four dimensions evenly, as those of the golden ratio fill one."""
+STRIDES = (*map(math.sqrt, (2, 3, 5, 7)), *(GOLDEN**-power for power in (1, 2, 3, 4)))
+"""Multiples of irrational numbers fill every interval evenly, whatever their count, and each quantity its own way."""
 
-    def factors(most: float, quantity: int) -> Array | None:
-        return jnp.asarray(1 + most * either_way[quantity], dtype) if most else None
 
+def starts_of(
+    jitter: Jitter,
+    count: int,
+    dtype: jnp.dtype | type = jnp.float32,
+    *,
+    vary: Vary | None = None,
+    grounds: int = 1,
+    key: Array | None = None,
+) -> Start:
+    """A number of starts, the same at every call, spread evenly over what is allowed, the undisturbed one first.
+
+    grounds: how many there are; key: to draw them at random instead, the first one, too.
+    """
+    if key is not None:
+        spreading, turning = jax.random.split(key)
+        shares = jax.random.uniform(spreading, (len(STRIDES), count), dtype)
+        first = jax.random.randint(turning, (), 0, grounds)
+        higher, either_way, inside = shares[0], 2 * shares - 1, shares
+    else:
+        shares, first = np.outer(STRIDES, np.arange(count)) % 1, 0
+        # The first start is undisturbed, and in the middle of what varies.
+        higher, either_way, inside = shares[0], np.where(np.arange(count) > 0, 2 * shares - 1, 0), (shares + 0.5) % 1
+    jittered = {
+        name: 1 + getattr(jitter, name) * either_way[number]
+        for number, name in enumerate(OF_JITTER)
+        if number and getattr(jitter, name) and (count > 1 or key is not None)
+    }
+    varied = {
+        name: bounds[0] + (bounds[1] - bounds[0]) * inside[len(OF_JITTER) + number]
+        for number, name in enumerate(OF_VARY)
+        if (bounds := getattr(vary, name, None)) is not None
+    }
+    factors = _factors(jittered, varied)
+    differs = jitter.height and (count > 1 or key is not None)
     return Start(
-        higher=jnp.asarray(jitter.height * shares[0], dtype) if jitter.height else None,
-        frequency=factors(jitter.frequency, 1),
-        damping=factors(jitter.damping, 2),
-        friction=factors(jitter.friction, 3),
+        higher=jnp.asarray(jitter.height * higher, dtype) if differs else None,
+        **{name: jnp.asarray(values, dtype) for name, values in factors.items()},
+        ground=(jnp.arange(count) + first) % grounds if grounds > 1 else None,
     )
+
+
+def _factors(jittered: dict[str, Any], varied: dict[str, Any]) -> dict[str, Any]:
+    """Those of `Start`. Stiffness is what frequency squared times mass is."""
+    found = dict(jittered)
+    if "friction" in varied:
+        found["friction"] = varied["friction"] * found.get("friction", 1)
+    if "mass" in varied or "stiffness" in varied:
+        quicker = (varied.get("stiffness", 1) / varied.get("mass", 1)) ** 0.5
+        found["frequency"] = quicker * found.get("frequency", 1)
+    return {**found, **{name: varied[name] for name in ("mass", "gravity") if name in varied}}
 
 
 def combined(take: Take, fitness: Array, axis: int = -1) -> Array:
@@ -127,15 +260,23 @@ def rollout_from(scenario: Scenario, controller: Controller, start: Start) -> Su
 
 def begun_from(scenario: Scenario, start: Start) -> tuple[Scenario, EpisodeState]:
     """What stays as it is, and the first moment, for a robot that starts a little differently."""
-    key, model = jax.random.key(0), scenario.model
+    key, model, world = jax.random.key(0), scenario.model, scenario.world
     factors = {name: getattr(start, name) for name in ("frequency", "damping", "friction")}
-    if any(factor is not None for factor in factors.values()):
+    if start.mass is not None or any(factor is not None for factor in factors.values()):
         given = {name: 1.0 if factor is None else factor for name, factor in factors.items()}
-        model = engine_of(model).scaled(model, **given)
-        scenario = replace(scenario, world=replace(scenario.world, robots=(model,)))
+        model = engine_of(model).scaled(model, **given, mass=start.mass)
+        world = replace(world, robots=(model,))
+    environment = world.environment
+    if start.gravity is not None:
+        environment = replace(environment, gravity=start.gravity * environment.gravity)
+    if start.ground is not None:
+        assert environment.terrain is not None
+        environment = replace(environment, terrain=chosen(environment.terrain, start.ground))
+    world = replace(world, environment=environment)
+    scenario = replace(scenario, world=world)
     if start.higher is None:
         return scenario, reset(key, scenario)
-    world = scenario.world
-    robot = place(model, world.environment.terrain, scenario.task.placement, world.cover)
+    robot = place(model, environment.terrain, scenario.task.placement, world.cover)
     up = jnp.zeros(robot.position.shape[-1], robot.position.dtype).at[-1].set(start.higher)
-    return scenario, begin(scenario, move_rigidly(model, robot, shift=up), key)
+    # Only shifted, so that a start that is not higher is the undisturbed one in every bit.
+    return scenario, begin(scenario, replace(robot, position=robot.position + up), key)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
+import jax.numpy as jnp
 import numpy as np
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from vsr.body import Material
+from vsr.environment import Environment
 from vsr.episode import Schedule
 from vsr.evo import OPTIMISERS, Optimiser
 from vsr.experiments.descriptors import descriptor_names
@@ -17,6 +21,7 @@ from vsr.physics.engine import ENGINES
 from vsr.scene import Physics, Scene, World, check_episode, plan
 from vsr.spec import Count, OneOf, Real, Spec, clipped, misfit, suggest
 from vsr.tasks import TASKS, Locomotion, Task
+from vsr.terrain import Sand, together
 from vsr.usual import with_usual
 
 MOST_SEEDS = 100_000
@@ -38,7 +43,8 @@ class Fitness(Spec):
         return 1.0 if self.direction == "maximise" else -1.0
 
 
-def _read_fitness(value: Any) -> Any:
+def read_fitness(value: Any) -> Any:
+    """A measure's name alone stands for the whole."""
     return {"measure": value} if isinstance(value, str) else value
 
 
@@ -68,7 +74,7 @@ class Experiment(Spec):
     world: World = World()
     task: Annotated[Task, OneOf(TASKS, default="locomotion")] = Locomotion()
     physics: Physics = Physics()
-    fitness: Annotated[Fitness, BeforeValidator(_read_fitness, json_schema_input_type=Fitness | str)] = Fitness()
+    fitness: Annotated[Fitness, BeforeValidator(read_fitness, json_schema_input_type=Fitness | str)] = Fitness()
     """a measure's name, or a mapping with `measure` and `direction`"""
     evaluation: EvaluationOptions = EvaluationOptions()
     """how often and how finely individuals are simulated"""
@@ -97,7 +103,7 @@ class Experiment(Spec):
         *settled, against = with_usual(body, self.world, self.task, self.physics)
         for name, part in zip(("world", "task", "physics"), settled, strict=True):
             object.__setattr__(self, name, part)  # frozen for everyone else
-        complaints = against + check_episode(body, body.materials.values(), cells, self.world, self.task, self.physics)
+        complaints = against + check_episode(body, self._materials(), cells, self.world, self.task, self.physics)
         known = self.known_measures()
         used = [(("fitness", "measure"), self.fitness.measure), *((("ea",), name) for name in self.ea.descriptors)]
         complaints += [
@@ -105,6 +111,7 @@ class Experiment(Spec):
             for path, name in used
             if name not in known
         ]
+        complaints += self._against_evaluation()
         if self.evaluation.refine is not None and ENGINES[body.masses].fixed_substep is not None:
             text = f"{body.masses} masses have substeps of one length only: leave it out"
             complaints.append((("evaluation", "refine"), text))
@@ -116,14 +123,60 @@ class Experiment(Spec):
             raise misfit(complaints)
         return self
 
+    def _against_evaluation(self) -> list[tuple[tuple[str, ...], str]]:
+        """What of the evaluation does not suit these robots or their world."""
+        options, body = self.evaluation, self.robot.body
+        found = [(("evaluation", *path), reason) for path, reason in options.complaints()]
+        constant = [name for name in options.vary.scaled if name not in ENGINES[body.masses].scales]
+        if constant:
+            text = f"{body.masses} masses have no {' and no '.join(constant)} of their own: leave it out"
+            found.append((("evaluation", "vary"), text))
+        sandy = any(isinstance(ground, Sand) for ground in (self.world.terrain, *options.terrains))
+        if sandy and (options.terrains or options.vary.gravity):
+            name = "terrains" if options.terrains else "vary"
+            found.append((("evaluation", name), "sand lies in one world only, as it has settled: leave it out"))
+        if not options.terrains or sandy:
+            return found
+        if (
+            self.world.terrain is None
+            or "terrain" in self.task.brings(body.masses, body.voxel_side, body.dimension).world
+        ):
+            text = "there are no other grounds in free space, or for a task that brings its own: leave it out"
+            return [*found, (("evaluation", "terrains"), text)]
+        for number, ground in enumerate(options.terrains):
+            path = ("evaluation", "terrains", str(number))
+            if ground.in_3d != self.world.terrain.in_3d:
+                kinds = "lines and height fields cannot be used together"
+                found.append((path, f"'{ground.type}' and '{self.world.terrain.type}' given; {kinds}"))  # pyright: ignore[reportAttributeAccessIssue]
+                continue
+            world = self.world.model_copy(update={"terrain": ground})
+            against = check_episode(body, self._materials(), body.possible.shape, world, self.task, self.physics)
+            own = check_episode(body, self._materials(), body.possible.shape, self.world, self.task, self.physics)
+            found += [(path, reason) for where, reason in against if (where, reason) not in own]
+        return found
+
+    def environment(self, dtype: jnp.dtype | type) -> Environment:
+        """What surrounds robots; with several grounds, all of them (vsr.terrain.together)."""
+        environment = self.world.build(dtype)
+        if not self.evaluation.terrains:
+            return environment
+        further = [ground.build(dtype) for ground in self.evaluation.terrains]
+        assert environment.terrain is not None
+        return replace(environment, terrain=together([environment.terrain, *further]))
+
+    def _materials(self) -> list[Material]:
+        """All that bodies may be made of, in the start in which each is stiffest."""
+        materials = list(self.robot.body.materials.values())
+        varied = self.evaluation.vary.scaled
+        return [*materials, *map(self.evaluation.stiffened, materials)] if varied else materials
+
     def known_measures(self) -> tuple[str, ...]:
         """What robots can be selected for or told apart by: the task's measures, and descriptors of body and brain."""
         return (*self.task.known_measures(), *descriptor_names(self.robot))
 
     def schedule(self) -> Schedule:
         """How every episode is cut into steps: short enough for any material a body may have."""
-        body = self.robot.body
-        return plan(body, body.materials.values(), self.world, self.task, self.physics)
+        return plan(self.robot.body, self._materials(), self.world, self.task, self.physics)
 
     def resolved(self) -> Experiment:
         """The same experiment with what it leaves to the program written out, so that a later version repeats it."""

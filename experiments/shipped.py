@@ -13,8 +13,14 @@ from vsr.experiments.config.problems import ConfigError, Problem
 from vsr.experiments.config.yaml_reader import read_yaml
 from vsr.experiments.installed import CONFIGS
 
-EXPERIMENT, SCENE, STUDY, REACH = "experiment", "scene", "study", "reach"
-USE = {EXPERIMENT: "vsr evolve", SCENE: "vsr simulate, vsr play", STUDY: "vsr reproduce", REACH: "vsr reach"}
+EXPERIMENT, SCENE, STUDY, REACH, SET = "experiment", "scene", "study", "reach", "set"
+USE = {
+    EXPERIMENT: "vsr evolve",
+    SCENE: "vsr simulate, vsr play",
+    STUDY: "vsr reproduce",
+    REACH: "vsr reach",
+    SET: "vsr evaluate --on",
+}
 """Kinds of files, and the commands that work with them."""
 ENDINGS = (".yaml", ".yml", ".json")
 
@@ -55,6 +61,8 @@ def kind_of(data: Any) -> str:
         return SCENE
     if "experiments" in data:
         return STUDY
+    if "robot" not in data and {"tasks", "terrains", "faults"} & set(data):
+        return SET
     if "body" in data and "robot" not in data:
         return REACH
     return EXPERIMENT if evolves(data) else SCENE

@@ -65,7 +65,7 @@ FLOORS = {
         ("runs",),
         ("plot", "evolve", "refine"),
         ("play", "notebook", "validate", "sweep", "bench", "train"),
-        ("simulate", "report", "watch", "reach", "convert", "held_out", "verify"),
+        ("simulate", "report", "watch", "reach", "convert", "held_out", "verify", "evaluate"),
         ("reproduce",),
         ("check", "catalogue"),
         ("torture",),

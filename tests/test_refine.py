@@ -13,7 +13,7 @@ from vsr.cli import main
 from vsr.episode import begin, reset, rollout
 from vsr.evo.population import WORST
 from vsr.experiments.config import load_experiment, load_scene
-from vsr.experiments.evaluation import EvaluationOptions, Jitter, combined, starts_of
+from vsr.experiments.evaluation import EvaluationOptions, Jitter, Start, begun_from, combined, starts_of
 from vsr.experiments.evolve.evaluation import believed, evaluate_all
 from vsr.experiments.refine.robustness import Robustness, batches_of
 from vsr.experiments.report.findings import find_out
@@ -78,6 +78,14 @@ def test_several_starts_are_combined(take, expected):
     found = np.asarray(combined(take, fitness))
     assert found[0] == expected
     assert found[1] == {"median": 1.0, "mean": -np.inf, "worst": -np.inf}[take]
+
+
+def test_the_first_of_several_starts_is_the_undisturbed_one():
+    """In every bit, also where a robot stands on the ground from the beginning."""
+    scene = Scene.model_validate({"robot": {"body": {"shape": "a"}}, "task": {"placement": {"clearance": 0.0}}})
+    scenario, _ = scene.build()
+    begun = jax.jit(lambda start: begun_from(scenario, start)[1].world.robots[0].position)
+    np.testing.assert_array_equal(begun(Start()), begun(Start(higher=jnp.float32(0))))
 
 
 # Leaders

@@ -12,8 +12,10 @@ from vsr.body import Body
 from vsr.physics.engine import assemble_body
 from vsr.physics.squares.geometry import bounding_box, mass_motion
 from vsr.tasks import Placement, place
+from vsr.tasks.placement import has_left
 from vsr.terrain import (
     TERRAINS,
+    Bumpy,
     Downhill,
     Flat,
     Heights,
@@ -24,8 +26,11 @@ from vsr.terrain import (
     Terrain,
     Uneven,
     Uphill,
+    chosen,
+    field_surface,
     highest_between,
     surface,
+    together,
 )
 
 WHOLE = {
@@ -150,3 +155,34 @@ def test_no_key_of_a_ground_is_without_meaning(kind):
 def test_bad_grounds_are_refused(build):
     with pytest.raises(ValidationError):
         build()
+
+
+def test_several_lines_together_are_what_they_are_alone():
+    """Inside and beyond their ends; a line that falls at its end included."""
+    falling = Polyline(x=(0, 10, 20), y=(5, 3, 0))
+    alone = [ground.build() for ground in (Flat(length=100.0), Uneven(length=100.0, points_between=7), falling)]
+    all_of_them = together(alone)
+    x = jnp.linspace(-30, 150, 1001)
+    for number, ground in enumerate(alone):
+        one = chosen(all_of_them, jnp.int32(number))
+        for found, expected in zip(surface(one, x), surface(ground, x), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(highest_between(one, x[100], x[400]), highest_between(ground, x[100], x[400]))
+        below = jnp.array([0.0, -0.5])
+        assert has_left(one, below, jnp.float32(1.0)) == has_left(ground, below, jnp.float32(1.0))
+    assert not all_of_them.convex
+    assert together([Flat().build(), Flat(length=90.0).build()]).convex
+
+
+def test_several_fields_together_are_what_they_are_alone():
+    alone = [ground.build() for ground in (Bumpy(length=60.0, breadth=20.0), Heights(heights=((0, 1), (2, 5))))]
+    all_of_them = together(alone)
+    x, y = jnp.meshgrid(jnp.linspace(-10, 80, 61), jnp.linspace(-20, 20, 41))
+    for number, ground in enumerate(alone):
+        height, normal = field_surface(chosen(all_of_them, jnp.int32(number)), x, y)
+        expected, expected_normal = field_surface(ground, x, y)
+        np.testing.assert_allclose(height, expected, atol=1e-5)
+        inside = np.abs(np.stack(normal) - np.stack(expected_normal)).max(0) < 1e-4
+        assert inside.mean() > 0.99  # on the border itself a point is of one side or of the other
+    with pytest.raises(ValueError, match="cannot be used together"):
+        together([Flat().build(), alone[0]])

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +17,6 @@ from jax import Array
 
 from vsr.episode import scenario_of
 from vsr.evo import Evaluation
-from vsr.evo.operators import fingerprints
 from vsr.evo.population import WORST
 from vsr.experiments.descriptors import describe
 from vsr.experiments.encodings import Genes
@@ -25,6 +26,9 @@ from vsr.experiments.population import on_all_devices, robots_at_once
 from vsr.physics.failure import first_of
 
 UNDISTURBED = Start()
+When = Array
+"""Which seed, and which of its generations, (2,): what starts are drawn by, if every generation has its own."""
+FIRST_LOOK, SECOND_LOOK = 0, 1
 
 
 def measured(experiment: Experiment) -> tuple[str, ...]:
@@ -43,7 +47,7 @@ def evaluation_of(experiment: Experiment, factor: int = 1) -> Callable[..., Eval
     task = experiment.task.model_copy(update={"measures": of_episode or experiment.task.measures})
 
     def evaluation(genes: Genes, start: Start = UNDISTURBED, key: Array | None = None) -> Evaluation:
-        environment = experiment.world.build(dtype)
+        environment = experiment.environment(dtype)
         if key is not None:
             environment = experiment.task.drawn(key, environment)
         model, controller = experiment.robot.build(
@@ -63,15 +67,18 @@ def evaluation_of(experiment: Experiment, factor: int = 1) -> Callable[..., Eval
     return evaluation
 
 
-def evaluate_all(experiment: Experiment, at_once: int, genes: tuple[Genes, ...]) -> tuple[Evaluation, ...]:
-    """Evaluations of all seeds' individuals."""
+def evaluate_all(
+    experiment: Experiment, at_once: int, genes: tuple[Genes, ...], when: tuple[When, ...] | None = None
+) -> tuple[Evaluation, ...]:
+    """Evaluations of all seeds' individuals; when: for every seed, where starts are drawn anew (`asks_when`)."""
     everyone = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *genes)
     options = experiment.evaluation
-    keys = _keys(genes) if experiment.task.draws else None
-    evaluation = evaluate_in_starts(experiment, at_once, everyone, options.starts, keys=keys)
+    size = jax.tree.leaves(everyone)[0].shape[0]
+    drawn = draw(experiment, options.starts, size, when, FIRST_LOOK)
+    evaluation = evaluate_in_starts(experiment, at_once, everyone, drawn)
     refine = options.refine
     if refine is not None:
-        evaluation = _checked(experiment, refine, at_once, len(genes), everyone, evaluation, keys)
+        evaluation = _checked(experiment, refine, at_once, len(genes), everyone, evaluation, when)
     descriptors = [evaluation.measures[name] for name in experiment.ea.descriptors]
     evaluation = replace(evaluation, descriptors=jnp.stack(descriptors, -1) if descriptors else None)
     leaves, structure = jax.tree.flatten(evaluation)
@@ -79,34 +86,57 @@ def evaluate_all(experiment: Experiment, at_once: int, genes: tuple[Genes, ...])
     return tuple(structure.unflatten(part) for part in parts)
 
 
-def generation_key(genes: Genes) -> Array:
-    """Of what is random in one seed's generation, from the genes of its individuals: another one for every generation,
-    and the same when a run is resumed or repeated."""
-    return jax.random.fold_in(jax.random.key(0), fingerprints(genes).sum(dtype=jnp.uint32))
+class Drawn(NamedTuple):
+    """What individuals of all seeds are evaluated in."""
+
+    count: int
+    """starts of each"""
+    starts: Start
+    """each (size * count,)"""
+    keys: Array | None
+    """of the generations, for tasks that draw something of their own, (size * count,)"""
 
 
-def _keys(genes: tuple[Genes, ...]) -> Array:
-    """For every individual that of its generation, (size,)."""
-    sizes = [jax.tree.leaves(own)[0].shape[0] for own in genes]
-    return jnp.concatenate(
-        [jnp.repeat(generation_key(own)[None], size) for own, size in zip(genes, sizes, strict=True)]
-    )
+def asks_when(experiment: Experiment) -> bool:
+    """Whether an evaluation hangs on the generation."""
+    return experiment.evaluation.draws == "fresh" or experiment.task.draws
+
+
+def generation_key(when: When, look: int = FIRST_LOOK) -> Array:
+    """Of what is random in a generation of a seed: another one for every generation, the same when a run is resumed."""
+    return jax.random.fold_in(jax.random.fold_in(jax.random.key(look), when[0]), when[1])
+
+
+def draw(experiment: Experiment, count: int, size: int, when: tuple[When, ...] | None, look: int) -> Drawn:
+    """A number of starts for each of a number of individuals, as many of every seed; look: the first or the second."""
+    options, dtype = experiment.evaluation, jnp.dtype(experiment.physics.precision)
+    of_one = partial(starts_of, options.jitter, count, dtype, vary=options.vary, grounds=1 + len(options.terrains))
+
+    def for_all(of_seeds: Any) -> Any:
+        """From (seeds, count) to all individuals of all seeds in a row."""
+        return jax.tree.map(lambda leaf: jnp.repeat(leaf, size // leaf.shape[0], 0).reshape(-1), of_seeds)
+
+    if options.draws == "fresh":
+        assert when is not None
+        starts = for_all(jax.vmap(lambda own: of_one(key=generation_key(own, look)))(jnp.stack(when)))
+    else:
+        starts = jax.tree.map(lambda leaf: jnp.tile(leaf, size), of_one())
+    if not experiment.task.draws:
+        return Drawn(count, starts, None)
+    assert when is not None
+    keys = jax.vmap(generation_key)(jnp.stack(when))
+    return Drawn(count, starts, jnp.repeat(keys, count * size // len(when)))
 
 
 def evaluate_in_starts(
-    experiment: Experiment, at_once: int, everyone: Genes, starts: int, factor: int = 1, keys: Array | None = None
+    experiment: Experiment, at_once: int, everyone: Genes, drawn: Drawn, factor: int = 1
 ) -> Evaluation:
-    """Of individuals, (size,), each from several starts.
-
-    factor: by which steps are finer; keys: of their generations, (size,), None if nothing is drawn.
-    """
-    dtype = jnp.dtype(experiment.physics.precision)
+    """Of individuals, (size,), each from several starts; factor: by which steps are finer."""
+    starts = drawn.count
     size = jax.tree.leaves(everyone)[0].shape[0]
     robots = jax.tree.map(lambda leaf: jnp.repeat(leaf, starts, 0), everyone)
-    differing = jax.tree.map(lambda leaf: jnp.tile(leaf, size), starts_of(experiment.evaluation.jitter, starts, dtype))
     evaluation = evaluation_of(experiment, factor)
-    random = None if keys is None else jnp.repeat(keys, starts, 0)
-    single = on_all_devices(lambda robot: evaluation(*robot), (robots, differing, random), at_once)
+    single = on_all_devices(lambda robot: evaluation(*robot), (robots, drawn.starts, drawn.keys), at_once)
     if starts == 1:
         return single
     by_individual = jax.tree.map(lambda leaf: leaf.reshape(size, starts), single)
@@ -128,7 +158,7 @@ def _checked(
     seeds: int,
     everyone: Genes,
     evaluation: Evaluation,
-    keys: Array | None,
+    when: tuple[When, ...] | None,
 ) -> Evaluation:
     """The evaluation with what finer steps say about every seed's fittest.
 
@@ -145,8 +175,8 @@ def _checked(
     # Fewer robots than before, and no part is to be filled up with copies; on the CPU one seed's number decides.
     robots = count * refine.starts * (1 if jax.default_backend() == "cpu" else seeds)
     fewer = min(at_once, robots_at_once(robots, experiment.robot.body.possible.size))
-    theirs = None if keys is None else keys[places]
-    again = evaluate_in_starts(experiment, fewer, leaders, refine.starts, refine.factor, theirs)
+    drawn = draw(experiment, refine.starts, count * seeds, when, SECOND_LOOK)
+    again = evaluate_in_starts(experiment, fewer, leaders, drawn, refine.factor)
     fitness = jax.vmap(believed)(fitness, chosen, again.fitness.reshape(seeds, count)).reshape(-1)
     assert evaluation.failure is not None
     assert again.failure is not None

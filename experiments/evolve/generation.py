@@ -26,7 +26,7 @@ from vsr.evo.population import evaluated, failures
 from vsr.experiments.encodings import Genes
 from vsr.experiments.encodings.base import BodyEncoding
 from vsr.experiments.encodings.connectivity import in_the_corner
-from vsr.experiments.evolve.evaluation import evaluate_all, measured
+from vsr.experiments.evolve.evaluation import asks_when, evaluate_all, measured
 from vsr.experiments.evolve.programs import recall, remember
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.hosts.collectives import broadcast, noticing_loss
@@ -52,8 +52,8 @@ class Evolution:
     """one generation of all seeds"""
     at_once: int
     """how many robots a device simulates together"""
-    evaluate: Callable[[tuple[Genes, ...]], tuple[Evaluation, ...]]
-    """what `step` evaluates individuals with, one population of genes per seed"""
+    evaluate: Callable[..., tuple[Evaluation, ...]]
+    """what `step` evaluates individuals with: genes, one population per seed, and `when` (see evaluate_all)"""
 
 
 def start(experiment: Experiment, key: Array) -> Any:
@@ -125,8 +125,8 @@ def compile_evolution(experiment: Experiment) -> Evolution:
     at_once, (*search, evaluate) = recall(experiment) or _compile(experiment)
     everywhere, home = _everywhere(), jax.devices()[0]
 
-    def evaluation(genes: tuple[Genes, ...]) -> tuple[Evaluation, ...]:
-        return jax.device_put(evaluate(jax.device_put(genes, everywhere)), home)
+    def evaluation(*asked: Any) -> tuple[Evaluation, ...]:
+        return jax.device_put(evaluate(*jax.device_put(asked, everywhere)), home)
 
     return _evolution(experiment, search, evaluation, at_once)
 
@@ -142,10 +142,10 @@ def compile_led_evolution(experiment: Experiment, limit: float) -> Evolution:
         evaluate, at_once = _compile_evaluation(experiment, limit)
         search = [program.result() for program in programs]
 
-    def evaluation(genes: tuple[Genes, ...]) -> tuple[Evaluation, ...]:
-        everywhere = broadcast(genes)
+    def evaluation(*asked: Any) -> tuple[Evaluation, ...]:
+        everywhere = broadcast(asked)
         with noticing_loss():
-            return jax.tree.map(lambda result: result.addressable_data(0), evaluate(everywhere))
+            return jax.tree.map(lambda result: result.addressable_data(0), evaluate(*everywhere))
 
     return _evolution(experiment, search, evaluation, at_once)
 
@@ -153,25 +153,31 @@ def compile_led_evolution(experiment: Experiment, limit: float) -> Evolution:
 def compile_led_evaluation(experiment: Experiment, limit: float) -> Callable[[], None]:
     """For the other processes: their part of one evaluation that process 0 has begun."""
     evaluate, _ = _compile_evaluation(experiment, limit)
-    nothing = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), asked_genes(experiment))
+    asked = asked_genes(experiment), *when_shapes(experiment)
+    nothing = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), asked)
 
     def take_part() -> None:
         everywhere = broadcast(nothing)
         with noticing_loss():
-            jax.block_until_ready(evaluate(everywhere))
+            jax.block_until_ready(evaluate(*everywhere))
 
     return take_part
 
 
 def _evolution(experiment: Experiment, search: list[Any], evaluation: Callable[..., Any], at_once: int) -> Evolution:
     first, ask_one, tell_one = search
+    drawn_anew = asks_when(experiment)
+
+    def when(seed: int, asked: Population) -> Array | None:
+        return jnp.stack([jnp.uint32(seed), asked.birth.max().astype(jnp.uint32)]) if drawn_anew else None
 
     def begin() -> SearchStates:
         return tuple(first(jax.random.key(seed)) for seed in experiment.seeds)
 
     def step(searches: SearchStates) -> tuple[SearchStates, tuple[GenerationStats, ...]]:
         everyone = tuple(map(ask_one, searches))
-        evaluations = evaluation(tuple(asked.genes for asked in everyone))
+        births = [when(seed, asked) for seed, asked in zip(experiment.seeds, everyone, strict=True)]
+        evaluations = evaluation(tuple(asked.genes for asked in everyone), *((tuple(births),) if drawn_anew else ()))
         following = list(map(tell_one, searches, everyone, evaluations))
         return tuple(search for search, _ in following), tuple(stats for _, stats in following)
 
@@ -206,11 +212,11 @@ def _compile_evaluation(experiment: Experiment, limit: float) -> tuple[Any, int]
 
     If the robots of a device together need too much memory, they are simulated in parts.
     """
-    genes = asked_genes(experiment)
+    asked = asked_genes(experiment), *when_shapes(experiment)
 
     def compile_for(at_once: int) -> Any:
         whole = partial(evaluate_all, experiment, at_once)
-        return jax.jit(whole, in_shardings=_everywhere(), out_shardings=_everywhere()).lower(genes).compile()
+        return jax.jit(whole, in_shardings=_everywhere(), out_shardings=_everywhere()).lower(*asked).compile()
 
     return within_memory(compile_for, most_at_once(experiment), limit)
 
@@ -219,6 +225,11 @@ def asked_genes(experiment: Experiment) -> tuple[Genes, ...]:
     """Shapes of what is evaluated in a generation."""
     asked = jax.eval_shape(partial(ask, experiment), search_shapes(experiment))
     return (asked.genes,) * len(experiment.seeds)
+
+
+def when_shapes(experiment: Experiment) -> tuple[tuple[jax.ShapeDtypeStruct, ...], ...]:
+    """Shapes of what is told of seeds and generations, where evaluations hang on them."""
+    return ((jax.ShapeDtypeStruct((2,), jnp.uint32),) * len(experiment.seeds),) if asks_when(experiment) else ()
 
 
 def _everywhere() -> NamedSharding:

@@ -125,8 +125,9 @@ def _cases(
 ) -> Iterator[Case]:
     """All have all factors of parameters, so that those with the same steps share one program."""
     given = starts_of(Jitter(height=height), starts, dtype)
-    undisturbed = zip((0, 1, 1, 1), given, strict=True)
-    usual = Start(*(jnp.full(starts, value, dtype) if own is None else own for value, own in undisturbed))
+    undisturbed = {"higher": 0, "frequency": 1, "damping": 1, "friction": 1}
+    missing = {name: value for name, value in undisturbed.items() if getattr(given, name) is None}
+    usual = given._replace(**{name: jnp.full(starts, value, dtype) for name, value in missing.items()})
     yield from ((factor, usual) for factor in factors)
     for name, share in changes:
         for sign in (-1, 1):

@@ -60,6 +60,8 @@ def readers(ground: Ground, seed: int, only: Sequence[str] = ()) -> list[Reader]
         Reader("report", ("report", RUN, "--out", PAGE), _page),
         Reader("simulate", ("simulate", f"{RUN}/best/seed-{seed}.yaml", "--json"), _printed),
         Reader("refine", ("refine", RUN, "--factors", "1", "--starts", "1", "--json", NUMBERS), _bytes(NUMBERS)),
+        Reader("verify", ("verify", RUN, "--json"), _printed),
+        Reader("evaluate", ("evaluate", RUN, "--on", "transfer", "--json", NUMBERS), _bytes(NUMBERS)),
         Reader("watch", ("watch", RUN), _printed),
         Reader("resume", ground.evolve(Path(RUN), "--no-report"), _end),
     ]

@@ -6,7 +6,7 @@ import json
 import math
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,14 @@ from rich.table import Table
 
 from vsr.experiments.config import UserError, load_scene
 from vsr.experiments.config.plugins import digests, plugin_modules
-from vsr.experiments.console import busy, console_for_tables, say
+from vsr.experiments.console import busy, console_for_tables, say, warn
 from vsr.experiments.devices import check_implementation, keeping_compiled_programs, prepare
 from vsr.experiments.files import without_nan
 from vsr.experiments.refine.robustness import robustness_of
-from vsr.experiments.runs import is_run
+from vsr.experiments.runs import read_run
 from vsr.experiments.runs.meta import describe_start, differences
 from vsr.experiments.runs.records import Record, experiment_of, hashes_of, is_made_by, read_record
-from vsr.experiments.runs.robot_files import BEST
+from vsr.experiments.runs.robot_files import load_robot, robot_file
 from vsr.experiments.runs.trust import trust_plugins
 from vsr.experiments.verify.replay import Claim, replay
 from vsr.scene import Scene, precision
@@ -95,7 +95,7 @@ def verify(options: VerifyOptions) -> int:
     prepare(options.device)
     if options.trust_plugins:
         trust_plugins(options.given)
-    robots = read_all(files_of(options.given))
+    robots = read_all(options.given)
     with busy("compiling and replaying", counting=False):
         verdicts = judge(robots, options.tolerance)
     if options.json:
@@ -106,34 +106,35 @@ def verify(options: VerifyOptions) -> int:
     return 0 if all(verdict.confirmed for verdict in verdicts) else 1
 
 
-def files_of(given: Sequence[str]) -> list[Path]:
-    """Files as they are given, of a run all its best robots."""
-    files: dict[Path, None] = {}
+def read_all(given: Sequence[str]) -> list[Read]:
+    """Robots of files as they are given, of runs all the best; raises UserError with everything that cannot be read."""
+    now, robots, faults = describe_start(0), {}, []
     for name in given:
-        path = Path(name)
-        own = sorted(path.glob(f"{BEST}/seed-*.yaml"), key=_seed) if is_run(path) else [path]
-        if not own:
-            raise UserError(f"{path}: it keeps no best robot yet")
-        files.update(dict.fromkeys(own))
-    return list(files)
-
-
-def _seed(file: Path) -> tuple[int, str]:
-    number = file.stem.removeprefix("seed-")
-    return int(number) if number.isdecimal() else 0, file.stem
-
-
-def read_all(files: Sequence[Path]) -> list[Read]:
-    """All files; raises UserError with everything that cannot be read."""
-    now, robots, faults = describe_start(0), [], []
-    for file in files:
         try:
-            robots.append(read(file, now))
+            for file in _best_of(Path(name)) if Path(name).is_dir() else [Path(name)]:
+                robots[file] = read(file, now)
         except UserError as error:
             faults.append(str(error))
     if faults:
         raise UserError("\n".join(faults))
-    return robots
+    return list(robots.values())
+
+
+def _best_of(path: Path) -> Iterator[Path]:
+    """Files of a run's best robots, which must be as the run wrote them."""
+    run = read_run(path)
+    warn(run.warnings)
+    files = [robot_file(path, seed) for seed in run.experiment.seeds]
+    missing = [
+        file for file, best in zip(files, run.best[:, -1], strict=True) if np.isfinite(best) and not file.exists()
+    ]
+    warn([f"{file}: missing, so that this robot is left out" for file in missing])
+    there = [file for file in files if file.exists()]
+    if not there:
+        raise UserError(f"{path}: it keeps no best robot yet")
+    for file in there:
+        load_robot(file)
+        yield file
 
 
 def read(file: Path, now: dict[str, Any]) -> Read:

@@ -18,7 +18,7 @@ import numpy as np
 
 from vsr.evo import Evaluation
 from vsr.experiments.encodings import Genes
-from vsr.experiments.evolve.evaluation import evaluate_all
+from vsr.experiments.evolve.evaluation import asks_when, evaluate_all
 from vsr.experiments.evolve.generation import asked_genes, compile_evolution
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.population import robots_at_once
@@ -70,11 +70,13 @@ def _evaluated(members: Sequence[Claim]) -> Iterator[tuple[list[int], list[float
     waiting = list(range(len(members)))
     while waiting:
         chosen = _together(members, seats, waiting)
+        told = [_when(members, [place for place in chosen if seats[place][0] == one]) for one in range(populations)]
         genes = tuple(
             _population(members, {seats[place][1]: place for place in chosen if seats[place][0] == one}, n_pop)
             for one in range(populations)
         )
-        found = [np.asarray(evaluation.fitness) for evaluation in evaluate(genes)]
+        when = (tuple(told),) if asks_when(members[0].experiment) else ()
+        found = [np.asarray(evaluation.fitness) for evaluation in evaluate(genes, *when)]
         yield chosen, [sign * _fitness(members[place], found[seats[place][0]], seats[place][1]) for place in chosen]
         waiting = [place for place in waiting if place not in chosen]
 
@@ -98,13 +100,21 @@ def _program(members: Sequence[Claim]) -> tuple[Callable[..., tuple[Evaluation, 
 def _together(members: Sequence[Claim], seats: Sequence[Seat], waiting: Sequence[int]) -> list[int]:
     """Robots that are evaluated at once: no two on one seat.
 
-    Where leaders are looked at again, no two in one population either: nobody else is to lead there.
+    Where leaders are looked at again, no two in one population either: nobody else is to lead there. Nor where starts
+    are drawn anew in every generation, as there is one for all.
     """
-    alone = members[0].experiment.evaluation.refine is not None
+    options = members[0].experiment.evaluation
+    alone = options.refine is not None or asks_when(members[0].experiment)
     taken: dict[Any, int] = {}
     for place in waiting:
         taken.setdefault(seats[place][0] if alone else seats[place], place)
     return list(taken.values())
+
+
+def _when(members: Sequence[Claim], chosen: Sequence[int]) -> Any:
+    """Seed and generation of the robot in a population, or of anyone."""
+    record = members[chosen[0] if chosen else 0].record
+    return jnp.array([record.seed, record.generation], jnp.uint32)
 
 
 def _population(members: Sequence[Claim], at: dict[int, int], n_pop: int) -> Genes:

@@ -113,6 +113,8 @@ class Engine(Protocol):
     """where none is asked for"""
     fixed_substep: float | None
     """the only length of a substep that there is [s]; None if short enough is good enough"""
+    scales: tuple[str, ...]
+    """factors of `scaled` that mean something for these masses"""
 
     # from a description to arrays
 
@@ -171,8 +173,19 @@ class Engine(Protocol):
         """
         ...
 
-    def scaled(self, model: Any, frequency: Array | float, damping: Array | float, friction: Array | float) -> Any:
-        """The same body with the springs' frequency and damping ratio and the masses' friction times these factors."""
+    def scaled(
+        self,
+        model: Any,
+        frequency: Array | float,
+        damping: Array | float,
+        friction: Array | float,
+        mass: Array | float | None = None,
+    ) -> Any:
+        """The same body with the springs' frequency and damping ratio and the masses' friction times these factors.
+
+        mass: a factor too; frequencies stay as they are, so that springs between heavier masses are stiffer. Of factors
+        that are not among `scales` nothing comes.
+        """
         ...
 
     # how a body moves

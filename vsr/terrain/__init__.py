@@ -4,6 +4,7 @@ from vsr.terrain.blocks import BlockGround, Blocks, highest_of_blocks
 from vsr.terrain.columns import Columns
 from vsr.terrain.field import HeightField, field_surface, highest_of_field
 from vsr.terrain.sand import Sand
+from vsr.terrain.several import chosen, together
 from vsr.terrain.shapes import (
     TERRAINS,
     AnyGround,
@@ -41,9 +42,11 @@ __all__ = [
     "Terrain",
     "Uneven",
     "Uphill",
+    "chosen",
     "field_surface",
     "highest_between",
     "highest_of_blocks",
     "highest_of_field",
     "surface",
+    "together",
 ]

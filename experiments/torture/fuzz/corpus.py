@@ -26,7 +26,7 @@ ROBOTS = (
 
 @functools.cache
 def documents(kind: str) -> list[str]:
-    """The texts of sound files of a kind: experiment, scene, study, reach or robot."""
+    """The texts of sound files of a kind: experiment, scene, study, reach, set or robot."""
     if kind == "robot":
         return list(ROBOTS)
     return [shipped.path.read_text(encoding="utf-8") for shipped in shipped_files() if shipped.kind == kind]

@@ -19,10 +19,10 @@ from vsr.experiments.torture.fuzz.values import PIECES, WORDS, any_value
 if TYPE_CHECKING:
     from vsr.experiments.torture.ground import Ground
 
-WHAT = "a config, scene, study, robot, --set value, command line, mesh or npz file changed at random, and read"
+WHAT = "a config, scene, study, set, robot, --set value, command line, mesh or npz file changed at random, and read"
 TURNS = (
     "experiment", "scene", "setting", "experiment", "robot", "command", "study", "setting",
-    "experiment", "reach", "mesh", "arrays", "scene", "statistics", "robot", "command",
+    "experiment", "reach", "mesh", "arrays", "scene", "statistics", "robot", "command", "set",
 )  # fmt: skip
 """Which kind of input comes when."""
 NEVER = ("torture", "watch --wait", "watch --open")

@@ -18,6 +18,7 @@ import jax
 
 from vsr.experiments.config import UserError, dump_yaml, load, load_experiment, load_scene, parse_scene
 from vsr.experiments.devices import prepare
+from vsr.experiments.evaluate.sets import load_set
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.reach.command import load_reach
 from vsr.experiments.reproduce.reading import load_study
@@ -129,6 +130,7 @@ TARGETS: dict[str, Callable[[str, list[str]], None]] = {
     "robot": lambda file, _: _keep(load_scene(file)),
     "study": _study,
     "reach": lambda file, _: _keep(load_reach(file)),
+    "set": lambda file, _: _keep(load_set(file)),
     "mesh": _mesh,
     "arrays": _arrays,
     "statistics": _json_lines,

@@ -36,6 +36,7 @@ class EvogymEngine(PointEngine):
 
     usual_integrator = INTEGRATOR
     fixed_substep: float | None = SUBSTEP
+    scales: tuple[str, ...] = ("frequency",)
     assemble = staticmethod(assemble_evogym)  # pyright: ignore[reportAssignmentType]
 
     def check(
@@ -67,9 +68,14 @@ class EvogymEngine(PointEngine):
         return EvogymMaterials.of(materials, dtype)
 
     def scaled(
-        self, model: EvogymModel, frequency: Array | float, damping: Array | float, friction: Array | float
+        self,
+        model: EvogymModel,
+        frequency: Array | float,
+        damping: Array | float,
+        friction: Array | float,
+        mass: Array | float | None = None,
     ) -> EvogymModel:
-        """Stiffness only: damping and friction are constants of the law."""
+        """Stiffness only: damping, friction and mass are constants of the law."""
         return replace(model, stiffness=frequency**2 * model.stiffness)
 
     def rest_state(self, model: EvogymModel) -> EvogymState:  # pyright: ignore[reportIncompatibleVariableOverride]

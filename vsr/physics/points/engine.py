@@ -32,6 +32,7 @@ class PointEngine:
 
     usual_integrator = USUAL_INTEGRATOR
     fixed_substep: float | None = None
+    scales: tuple[str, ...] = ("frequency", "damping", "friction", "mass")
 
     advance = staticmethod(advance_through)
     layers_needed = staticmethod(layers_needed)
@@ -72,13 +73,31 @@ class PointEngine:
         return PointMaterials.of(materials, voxel_side, dimension, dtype, cells)
 
     def scaled(
-        self, model: PointModel, frequency: Array | float, damping: Array | float, friction: Array | float
+        self,
+        model: PointModel,
+        frequency: Array | float,
+        damping: Array | float,
+        friction: Array | float,
+        mass: Array | float | None = None,
     ) -> PointModel:
-        return replace(
+        model = replace(
             model,
             stiffness=frequency**2 * model.stiffness,
             damping=frequency * damping * model.damping,
             friction=friction * model.friction,
+        )
+        if mass is None:
+            return model
+        fluid = 0 if model.chambers is None else model.chambers.fluid_mass
+        heavier = mass * (model.node_mass - fluid) + fluid
+        free = model.inverse_mass > 0
+        return replace(
+            model,
+            mass=mass * model.mass,
+            stiffness=mass * model.stiffness,
+            damping=mass * model.damping,
+            node_mass=heavier,
+            inverse_mass=jnp.where(free, 1 / jnp.where(free, heavier, 1), 0),
         )
 
     def turned(

@@ -37,6 +37,7 @@ class SquareEngine:
 
     usual_integrator = INTEGRATOR
     fixed_substep: float | None = None
+    scales: tuple[str, ...] = ("frequency", "damping", "friction", "mass")
 
     advance = staticmethod(advance_through)
     layers_needed = staticmethod(layers_needed)
@@ -85,13 +86,29 @@ class SquareEngine:
         return assemble(cells, table, voxel_side, layers=layers, anchored=round_voxels)
 
     def scaled(
-        self, model: SquareModel, frequency: Array | float, damping: Array | float, friction: Array | float
+        self,
+        model: SquareModel,
+        frequency: Array | float,
+        damping: Array | float,
+        friction: Array | float,
+        mass: Array | float | None = None,
     ) -> SquareModel:
-        return replace(
+        model = replace(
             model,
             angular_frequency=frequency * model.angular_frequency,
             damping_ratio=damping * model.damping_ratio,
             contact_friction=friction * model.contact_friction,
+        )
+        if mass is None:
+            return model
+        return replace(
+            model,
+            mass=mass * model.mass,
+            inertia=mass * model.inertia,
+            cluster_mass=mass * model.cluster_mass,
+            cluster_inertia=mass * model.cluster_inertia,
+            inverse_mass=model.inverse_mass / mass,
+            inverse_inertia=model.inverse_inertia / mass,
         )
 
     def turned(

@@ -1,0 +1,1 @@
+"""`vsr evaluate`: robots in other tasks, on other grounds and with faults."""

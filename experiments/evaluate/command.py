@@ -1,0 +1,161 @@
+"""The work of `vsr evaluate`: robots in all cases of a set, as a table, as JSON, as a heat map."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress
+from rich.table import Table
+
+from vsr.experiments.config import UserError
+from vsr.experiments.console import busy, console_for_tables, say, warn
+from vsr.experiments.devices import keep_compiled_programs, prepare
+from vsr.experiments.evaluate.matrix import Matrix, evaluate, jobs_of
+from vsr.experiments.evaluate.plot import plot_matrix
+from vsr.experiments.evaluate.robots import read_flocks
+from vsr.experiments.evaluate.sets import EvaluationSet, load_set
+from vsr.experiments.files import target_file, without_nan, write_json
+from vsr.experiments.numbers import count, number
+from vsr.experiments.plot.figures import FORMATS
+from vsr.experiments.runs.trust import trust_plugins
+from vsr.experiments.shipped import SCENE, SET, find_config
+
+MOST_COLUMNS = 8
+"""Runs and files with a column each; of more there is one for all."""
+
+
+@dataclass(frozen=True)
+class EvaluateOptions:
+    """As the command line gives them."""
+
+    given: tuple[str, ...]
+    on: str
+    elites: bool = False
+    json: str | None = None
+    plot: str | None = None
+    device: str | None = None
+    trust_plugins: bool = False
+
+
+def evaluate_command(options: EvaluateOptions) -> None:
+    """Simulate, print, write what is asked for."""
+    prepare(options.device)
+    keep_compiled_programs()
+    report = None if options.json is None else target_file("--json", options.json, (".json",))
+    picture = None if options.plot is None else target_file("--plot", options.plot, FORMATS)
+    if options.trust_plugins:
+        trust_plugins(options.given)
+    described = load_set(find_config(options.on, SET), run_plugins=options.trust_plugins)
+    given = tuple(dict.fromkeys(options.given))
+    flocks = read_flocks([find_config(name, SCENE, folders=True) for name in given], options.elites)
+    jobs, left_out = jobs_of(flocks, described)
+    warn(left_out)
+    if not jobs:
+        raise UserError(f"{options.on}: none of its cases suits these robots")
+    total = sum(job.episodes for job in jobs) * described.starts
+    with Progress(console=Console(stderr=True), transient=True) as progress, busy("simulating", counting=False):
+        task = progress.add_task(f"{count(total)} episodes", total=total)
+        found = evaluate(flocks, described, jobs, lambda more: progress.advance(task, more))
+    show(given, described, found)
+    if report is not None:
+        write_json(report, as_plain(given, described, found, left_out))
+    if picture is not None:
+        plot_matrix(described, found, picture)
+
+
+def show(given: Sequence[str], described: EvaluationSet, found: Matrix) -> None:
+    """A row for every case: of each run or file the median over its robots; of one alone also its extremes."""
+    sources = [np.array(found.sources) == number for number in range(len(given))]
+    alone = len(given) == 1 or len(given) > MOST_COLUMNS
+    columns = (
+        [("median", np.ones(len(found.robots), bool))] if alone else list(zip(map(_short, given), sources, strict=True))
+    )
+    head = [name for name, _ in columns] + (["worst", "best"] if alone and len(found.robots) > 1 else [])
+    table = Table(box=None)
+    for name in ("case", "measure", *head, "kept", "failed"):
+        table.add_column(escape(name), justify="left" if name in ("case", "measure") else "right", overflow="fold")
+    for place, case in enumerate(described.cases):
+        if not found.suits[:, place].any():
+            continue
+        cells = [middle(found, place, members) for _, members in columns]
+        cells += extremes(found, place) if alone and len(found.robots) > 1 else []
+        measures = dict.fromkeys(found.measures[found.suits[:, place], place])
+        row = (described.label(case), ", ".join(measures), *cells, kept(found, place), failed(found, place))
+        table.add_row(*map(escape, row))
+    console_for_tables().print(table)
+    say(summary(described, found))
+
+
+def _short(name: str) -> str:
+    path = Path(name)
+    return path.resolve().name if path.is_dir() else path.stem
+
+
+def middle(found: Matrix, case: int, members: np.ndarray) -> str:
+    """Median over robots, in which a failure is worse than any other."""
+    members = members & found.suits[:, case]
+    if not members.any():
+        return ""
+    signs, taken = found.signs[members, case], found.taken[members, case]
+    fitness = np.where(np.isfinite(taken), signs * taken, -np.inf)
+    return number(float(signs[0] * np.median(fitness)))
+
+
+def extremes(found: Matrix, case: int) -> list[str]:
+    """Of robots that did not fail, the worst and the best."""
+    fitness = (found.signs * found.taken)[:, case]
+    known = fitness[np.isfinite(fitness)]
+    sign = found.signs[found.suits[:, case], case][0]
+    return [number(float(sign * known.min())), number(float(sign * known.max()))] if known.size else ["", ""]
+
+
+def kept(found: Matrix, case: int) -> str:
+    """Median over robots of what is left of the first case."""
+    known = found.kept[:, case]
+    known = known[np.isfinite(known)]
+    return f"{100 * np.median(known):.0f} %" if known.size else ""
+
+
+def failed(found: Matrix, case: int) -> str:
+    """How many robots."""
+    return count(int((found.suits[:, case] & ~np.isfinite(found.taken[:, case])).sum()))
+
+
+def summary(described: EvaluationSet, found: Matrix) -> str:
+    """In one line."""
+    shape = " x ".join(
+        f"{len(axis)} {name}{'s' if len(axis) > 1 else ''}"
+        for name, axis in (("task", described.tasks), ("terrain", described.terrains), ("fault", described.faults))
+    )
+    starts = f"{described.take} of {described.starts} starts" if described.starts > 1 else "one start each"
+    robots = f"{count(len(found.robots))} robot{'s' if len(found.robots) > 1 else ''}"
+    return f"{robots}, {shape}, {starts}; kept: over the first case, median over robots"
+
+
+def as_plain(given: Sequence[str], described: EvaluationSet, found: Matrix, left_out: Sequence[str]) -> dict[str, Any]:
+    """As JSON has it."""
+    return without_nan(
+        {
+            "set": described.to_plain(),
+            "sources": list(given),
+            "cases": [dict(zip(("task", "terrain", "fault"), case, strict=True)) for case in described.cases],
+            "robots": [
+                {
+                    "name": name,
+                    "source": given[source],
+                    "measures": found.measures[place].tolist(),
+                    "taken": found.taken[place].tolist(),
+                    "kept": found.kept[place].tolist(),
+                    "starts": found.values[place].tolist(),
+                }
+                for place, (name, source) in enumerate(zip(found.robots, found.sources, strict=True))
+            ],
+            "left_out": list(left_out),
+        }
+    )

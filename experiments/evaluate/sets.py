@@ -1,0 +1,118 @@
+"""What robots are evaluated on: tasks, terrains and faults, every combination of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from vsr.experiments.config.check import check
+from vsr.experiments.config.plugins import learn_components, load_plugins
+from vsr.experiments.config.unread import require_plugins
+from vsr.experiments.config.yaml_reader import read_yaml
+from vsr.experiments.evaluation import Factor, Ground, Jitter, Take, Vary
+from vsr.experiments.experiment import Fitness, read_fitness
+from vsr.spec import Count, OneOf, Real, Spec, clipped, misfit, suggest
+from vsr.tasks import TASKS, Task
+
+MOST_CASES = 10_000
+Goal = Annotated[Fitness, BeforeValidator(read_fitness, json_schema_input_type=Fitness | str)]
+
+
+class TaskCase(Spec):
+    """A task; without one, each robot's own."""
+
+    task: Annotated[Task, OneOf(TASKS, default="locomotion")] | None = None
+    fitness: Goal | None = None
+    """what is measured; if absent, what the robot was selected for, or the task's first measure if it lacks that"""
+
+    @model_validator(mode="after")
+    def _measurable(self) -> TaskCase:
+        if self.task is not None and self.fitness is not None:
+            known, name = self.task.known_measures(), self.fitness.measure
+            if name not in known:
+                raise misfit([(("fitness",), f"unknown measure '{clipped(name)}'{suggest(name, known)}")])
+        return self
+
+
+class GroundCase(Spec):
+    """A ground; without one, each robot's own, or the task's."""
+
+    terrain: Ground | None = None
+
+
+class Fault(Spec):
+    """What is wrong with robots or their world; by default nothing."""
+
+    dead: Annotated[Count, Field(ge=0)] = 0
+    """voxels that are neither driven nor feel anything, drawn anew in every start"""
+    noise: Annotated[Real, Field(ge=0)] = 0.0
+    """standard deviation of what is added to every reading at every control call, in the reading's own unit"""
+    friction: Factor = 1.0
+    """factor, of all masses; contact takes the geometric mean with the ground's"""
+    mass: Factor = 1.0
+    """factor, of all masses; springs stay as stiff as they are"""
+    stiffness: Factor = 1.0
+    """factor, of all springs"""
+    gravity: Factor = 1.0
+    """factor"""
+    refine: Annotated[Count, Field(ge=1, le=64)] = 1
+    """substeps are shorter by this factor"""
+
+    @property
+    def factors(self) -> Vary:
+        """What is scaled."""
+        given = {name: getattr(self, name) for name in Vary.model_fields}
+        return Vary(**{name: (value, value) for name, value in given.items() if value != 1})
+
+
+OWN_TASK, OWN_GROUND, NO_FAULT = {"its task": TaskCase()}, {"its ground": GroundCase()}, {"none": Fault()}
+
+
+class EvaluationSet(Spec):
+    """All that `vsr evaluate --on` needs."""
+
+    fitness: Goal | None = None
+    """what is measured in every task that does not say; if absent, what each robot was selected for"""
+    starts: Annotated[Count, Field(ge=1, le=1000)] = 1
+    """simulations of every robot in every case"""
+    jitter: Jitter = Jitter()
+    """how they differ"""
+    take: Take = "median"
+    """what counts of several starts; a start that failed is worse than any other"""
+    tasks: Annotated[dict[str, TaskCase], Field(min_length=1)] = OWN_TASK
+    terrains: Annotated[dict[str, GroundCase], Field(min_length=1)] = OWN_GROUND
+    faults: Annotated[dict[str, Fault], Field(min_length=1)] = NO_FAULT
+    plugins: tuple[str, ...] = ()
+    """Python modules to import before reading the rest; they register components of your own"""
+
+    @model_validator(mode="after")
+    def _countable(self) -> EvaluationSet:
+        if len(self.cases) > MOST_CASES:
+            raise ValueError(f"{len(self.cases):,} tasks x terrains x faults; at most {MOST_CASES:,}")
+        return self
+
+    @property
+    def cases(self) -> list[tuple[str, str, str]]:
+        """Names of task, terrain and fault of every case; the first is what others are compared with."""
+        return [(task, ground, fault) for task in self.tasks for ground in self.terrains for fault in self.faults]
+
+    def label(self, case: tuple[str, str, str]) -> str:
+        """What to call a case: what it does not share with all others."""
+        axes = (self.tasks, self.terrains, self.faults)
+        parts = [name for name, axis in zip(case, axes, strict=True) if len(axis) > 1]
+        return ", ".join(parts) or case[-1]
+
+
+def load_set(path: str | Path, *, run_plugins: bool = False) -> EvaluationSet:
+    """The set in a file; raises ConfigError with every fault in it, NeedsPlugins if plugins of it are not to run."""
+    document = read_yaml(path)
+    if run_plugins:
+        load_plugins(document)
+    require_plugins(document)
+    if isinstance(document.data, dict) and document.data.get("plugins"):
+        learn_components()
+        for kind in (TaskCase, GroundCase, EvaluationSet):
+            kind.model_rebuild(force=True)
+    return check(document, EvaluationSet)
