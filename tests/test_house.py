@@ -56,7 +56,7 @@ FLOORS = {
         ("descriptors",),
         ("experiment",),
         ("config",),
-        ("files", "hosts", "shipped"),
+        ("files", "hosts", "shipped", "estimate"),
         ("private",),
         ("devices",),
         ("runs",),

@@ -94,5 +94,7 @@ def _drift_allowed(substeps: int, robot: Sample, seen: dict[str, float]) -> floa
     """
     masses = [robot.materials[index].mass for index in robot.cells[robot.cells >= 0].tolist()]
     steps = seen["calls"] * CALL * substeps
-    rounded = float(np.finfo(np.float32).eps) * math.sqrt(steps * 2 * 2**robot.cells.ndim * sum(masses) * seen["energy"])
+    rounded = float(np.finfo(np.float32).eps) * math.sqrt(
+        steps * 2 * 2**robot.cells.ndim * sum(masses) * seen["energy"]
+    )
     return DRIFTED * seen["pushing"] + rounded
