@@ -405,7 +405,7 @@ def test_a_plugin_brings_a_task_with_its_own_world(push_task, capsys):
     listed = capsys.readouterr().out
     assert "Push a ball along x" in listed
     assert "How far the ball was pushed" in listed
-    assert "push" in str(schema("scene"))
+    assert "shove" in str(schema("scene"))
 
 
 def test_what_is_random_at_the_start_hangs_on_the_key(push_task):
