@@ -24,6 +24,7 @@ from vsr.episode import Scenario, Schedule, Trajectory, begin, record, rollout, 
 from vsr.physics.engine import ENGINES, AnyModel, assemble_body, stability_bound
 from vsr.physics.failure import Failure
 from vsr.physics.grains import GrainsSeen
+from vsr.physics.objects import STRIDE
 from vsr.physics.substeps import choose_substeps, whole_substeps
 from vsr.spec import Count, OneOf, Seconds, Spec, misfit
 from vsr.surroundings import TOUCHED, Other, Robot, Voxels, World
@@ -85,6 +86,8 @@ def plan(voxels: Voxels, materials: Iterable[Material], world: World, task: Task
         bound = min(bound, stability_bound(body.masses, used, body.voxel_side, body.dimension, None))
     accurate = min(world.longest_step, *map(ENGINES[voxels.masses].accurate_substep, materials))
     substeps = choose_substeps(bound, physics.time_step, physics.substeps, accurate)
+    if world.is_touched and physics.substeps is None:
+        substeps = STRIDE * math.ceil(substeps / STRIDE)
     if physics.time_step / substeps > world.longest_step * (1 + 1e-6):
         needed = math.ceil(physics.time_step / world.longest_step - 1e-6)
         raise ValueError(
