@@ -248,7 +248,9 @@ def test_what_remembers_needs_every_call():
     assert knows_time_alone(vsr.Sine().build(body))
     assert not knows_time_alone(vsr.Oscillators().build(body))
     other = {"name": "it", "robot": {"body": {"shape": "a"}, "controller": {"type": "oscillators"}}}
-    with pytest.raises(ValidationError, match=r"world.others.0.robot.controller: it reads senses or remembers"):
+    with pytest.raises(
+        ValidationError, match=r"world.others.0.robot.controller: only the first robot reads senses, remembers"
+    ):
         Scene.model_validate({"robot": {"body": {"shape": "a"}}, "world": {"others": [other]}})
 
 
@@ -261,7 +263,7 @@ def test_a_network_without_weights_is_to_evolve(tmp_path):
         assert isinstance(load(file).robot, EvolvedRobot)
 
 
-@pytest.mark.parametrize("name", ["distributed", "oscillators", "recurrent"])
+@pytest.mark.parametrize("name", ["distributed", "noisy", "oscillators", "recurrent"])
 def test_shipped_experiments_tell_what_they_need(name):
     experiment = load_experiment(ROOT / "configs" / "brains" / f"{name}.yaml")
     told = [setting for need in needs_of_experiment(experiment) for setting in need.settings]
@@ -269,7 +271,7 @@ def test_shipped_experiments_tell_what_they_need(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["distributed", "oscillators", "recurrent"])
+@pytest.mark.parametrize("name", ["distributed", "noisy", "oscillators", "recurrent"])
 def test_shipped_experiments_are_sound(name):
     assert dict(check_file(str(ROOT / "configs" / "brains" / f"{name}.yaml")))["evaluations"] == "20,000"
 

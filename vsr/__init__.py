@@ -20,6 +20,7 @@ _HOME = {
     "Oscillators": "vsr.controllers",
     "Recurrent": "vsr.controllers",
     "Distributed": "vsr.controllers",
+    "Hardware": "vsr.controllers",
     "Sense": "vsr.sensors",
     "Task": "vsr.tasks",
     "Locomotion": "vsr.tasks",

@@ -12,6 +12,7 @@ from vsr.controllers.base import (
 )
 from vsr.controllers.distributed import Distributed, VoxelNetworks
 from vsr.controllers.driving import Driving
+from vsr.controllers.hardware import Equipped, Hardware, in_start
 from vsr.controllers.mlp import MLP, Perceptron, check_senses, spread_weights, wiring
 from vsr.controllers.oscillators import CoupledOscillators, Oscillators
 from vsr.controllers.recurrent import Recurrent, RecurrentNetwork
@@ -36,6 +37,8 @@ __all__ = [
     "Development",
     "Distributed",
     "Driving",
+    "Equipped",
+    "Hardware",
     "Oscillators",
     "Perceptron",
     "Recurrent",
@@ -48,6 +51,7 @@ __all__ = [
     "check_senses",
     "decide",
     "first_memory",
+    "in_start",
     "knows_time_alone",
     "rate_limit",
     "spread_weights",
