@@ -40,7 +40,7 @@ class Hashes(Spec):
     body: Digest
     controller: Digest
     scene: Digest
-    """world, task, physics and plugins"""
+    """world, task, physics and plugins, and the robot's hardware if it has any"""
 
 
 class Record(Spec):
@@ -102,6 +102,8 @@ def hashes_of(scene: Mapping[str, Any]) -> Hashes:
     """Of a scene as plain values."""
     rest = {name: scene.get(name) for name in OF_SCENE}
     robot = scene["robot"]
+    if robot.get("hardware") is not None:  # files from before there was any have the same hashes
+        rest["hardware"] = robot["hardware"]
     return Hashes(body=digest_of(robot["body"]), controller=digest_of(robot["controller"]), scene=digest_of(rest))
 
 
