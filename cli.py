@@ -532,7 +532,9 @@ def check(config: str, settings: tuple[str, ...], trust: bool) -> None:
     """Check an experiment or scene: build and trace everything, run nothing."""
     from vsr.experiments.check import check_file
     from vsr.experiments.console import busy, show_pairs
+    from vsr.experiments.devices import prepare
 
+    prepare()
     with busy("building and tracing"):
         found = check_file(config, settings, run_plugins=trust)
     show_pairs(f"{config}: sound", found)

@@ -18,8 +18,8 @@ from scipy.ndimage import label
 import vsr.gym
 from vsr.evo.evolution_strategy import EvolutionStrategy, ask, start, tell
 
-HIDDEN, CLOCK, AT_ONCE = 8, 0.5, 64
-"""Units of the hidden layer; how far the policy's clock goes in a step [rad]; bodies that a CPU moves at once."""
+HIDDEN, CLOCK = 8, 0.5
+"""Units of the hidden layer; how far the policy's clock goes in a step [rad]."""
 
 
 def draw_bodies(count: int, side: int = 5) -> np.ndarray:
@@ -71,7 +71,7 @@ def main(*, bodies: int = 256, generations: int = 60, steps: int = 100, out: str
     def generation(climb):
         """After every body has tried its two policies; the mean score."""
         trials = ask(settings, climb), *both
-        scores = jax.lax.map(lambda trial: score(*trial), trials, batch_size=min(AT_ONCE, 2 * bodies))
+        scores = jax.lax.map(lambda trial: score(*trial), trials, batch_size=env.at_once(2 * bodies))
         pairs = scores.reshape(2, bodies)
         return tell(settings, climb, (pairs - pairs.mean(0)).reshape(-1)), scores.mean()
 

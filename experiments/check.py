@@ -14,11 +14,19 @@ from vsr.episode import Scenario, reset, rollout
 from vsr.experiments.config import UserError, dump_yaml, load
 from vsr.experiments.config.yaml_reader import read_yaml
 from vsr.experiments.devices import check_implementation
+from vsr.experiments.estimate import (
+    memory_lines,
+    needs_of_experiment,
+    needs_of_scene,
+    operations_of,
+    require_memory,
+    seconds_of,
+)
 from vsr.experiments.evaluate.sets import EvaluationSet, load_set
 from vsr.experiments.evolve.evaluation import evaluate_all
 from vsr.experiments.evolve.generation import ask, most_at_once, search_shapes, tell, when_shapes
 from vsr.experiments.experiment import Experiment, grid_name
-from vsr.experiments.numbers import count
+from vsr.experiments.numbers import count, lasting
 from vsr.experiments.reproduce.reading import StudyFile, is_study, load_study
 from vsr.experiments.shipped import EXPERIMENT, SCENE, SET, STUDY, find_config, kind_of
 from vsr.scene import Scene, precision
@@ -38,7 +46,9 @@ def check_file(given: str, settings: Sequence[str] = (), *, run_plugins: bool = 
     described = load(path, settings, run_plugins=run_plugins)
     check_implementation(described.physics)
     with precision(described.physics.precision):
-        return _check_experiment(described) if isinstance(described, Experiment) else _check_scene(described)
+        if isinstance(described, Experiment):
+            return _check_experiment(described, given)
+        return _check_scene(described, given)
 
 
 def _check_set(described: EvaluationSet, path: Path, settings: Sequence[str]) -> list[tuple[str, str]]:
@@ -58,7 +68,7 @@ def _check_study(file: StudyFile, settings: Sequence[str]) -> list[tuple[str, st
     for name in file.study.experiments:
         experiment = file.experiment(name, settings)
         with precision(experiment.physics.precision):
-            lines.append((name, dict(_check_experiment(experiment))["genes"]))
+            lines.append((name, dict(_check_experiment(experiment, name))["genes"]))
     for scale, described in file.study.scales.items():
         names = described.experiments or tuple(file.study.experiments)
         experiments = [file.experiment(name, (*described.settings(name), *settings)) for name in names]
@@ -67,12 +77,15 @@ def _check_study(file: StudyFile, settings: Sequence[str]) -> list[tuple[str, st
     return lines
 
 
-def _check_experiment(experiment: Experiment) -> list[tuple[str, str]]:
+def _check_experiment(experiment: Experiment, what: str) -> list[tuple[str, str]]:
+    """What an experiment would do and need; what: how it is called in a refusal."""
+    needs = needs_of_experiment(experiment)
+    require_memory(what, needs)
     search = search_shapes(experiment)
     asked = jax.eval_shape(partial(ask, experiment), search)
     evaluate = partial(evaluate_all, experiment, most_at_once(experiment))
     genes = (asked.genes,) * len(experiment.seeds)
-    evaluations = jax.eval_shape(evaluate, genes, *when_shapes(experiment))
+    program, evaluations = jax.make_jaxpr(evaluate, return_shape=True)(genes, *when_shapes(experiment))
     jax.eval_shape(partial(tell, experiment), search, asked, evaluations[0])
     _describe_someone(experiment)
     robots = len(experiment.seeds) * experiment.ea.n_pop
@@ -89,7 +102,16 @@ def _check_experiment(experiment: Experiment) -> list[tuple[str, str]]:
         ("evaluations", count(robots * experiment.generations)),
         *_starts(experiment),
         *_times(schedule),
+        *memory_lines(needs),
+        *_duration(experiment, seconds_of(operations_of(program))),
     ]
+
+
+def _duration(experiment: Experiment, seconds: float) -> list[tuple[str, str]]:
+    """How long a run should take, from the time of a generation [s]."""
+    device = f"{count(jax.device_count())} {jax.default_backend()} device{'s' if jax.device_count() > 1 else ''}"
+    whole = f"about {lasting(seconds * experiment.generations)}, after compiling"
+    return [("time of a generation", f"about {lasting(seconds)} on {device}"), ("time of the run", whole)]
 
 
 def _starts(experiment: Experiment) -> list[tuple[str, str]]:
@@ -115,10 +137,12 @@ def _episode(scenario: Scenario, controller: Controller) -> Summary:
     return rollout(scenario, controller, reset(jax.random.key(0), scenario))
 
 
-def _check_scene(scene: Scene) -> list[tuple[str, str]]:
+def _check_scene(scene: Scene, what: str) -> list[tuple[str, str]]:
+    needs = needs_of_scene(scene)
+    require_memory(what, needs)
     schedule = scene.schedule()
     jax.eval_shape(lambda: _episode(*scene.build()))
-    return [("scene", f"{int(scene.robot.body.present.sum())} voxels"), *_times(schedule)]
+    return [("scene", f"{int(scene.robot.body.present.sum())} voxels"), *_times(schedule), *memory_lines(needs)]
 
 
 def _genes(experiment: Experiment) -> str:

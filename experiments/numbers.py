@@ -25,6 +25,11 @@ def clock(seconds: float) -> str:
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
+def lasting(seconds: float) -> str:
+    """An estimate of seconds as people say it: two digits of what is short."""
+    return f"{seconds:.2g} s" if seconds < 60 else clock(seconds)
+
+
 def volume(size: float) -> str:
     """From cubic metres to cubic centimetres or litres, in three digits: 0.0018 is 1.8 l."""
     return f"{1e6 * size:.3g} cm³" if size < 1e-3 else f"{1e3 * size:.3g} l"

@@ -13,6 +13,7 @@ from vsr.drawing.chambers import chambers_of
 from vsr.experiments.config import load_scene
 from vsr.experiments.console import warn
 from vsr.experiments.devices import check_implementation
+from vsr.experiments.estimate import needs_of_scene, require_memory, told_if_exhausted
 from vsr.experiments.files import replacing, target_file
 from vsr.experiments.runs.best_robots import SIX_DIGITS
 from vsr.experiments.runs.robot_files import is_changed, read_title
@@ -33,7 +34,10 @@ def run(file: str, out: str | None, *, run_plugins: bool = False) -> tuple[Scene
         warn([f"{found}: it is not as the run wrote it"])
     scene = load_scene(found, run_plugins=run_plugins)
     check_implementation(scene.physics)
-    outcome = simulate(scene, keep_trajectory=True)
+    needs = needs_of_scene(scene)
+    require_memory(file, needs)
+    with told_if_exhausted(needs):
+        outcome = simulate(scene, keep_trajectory=True)
     if target is not None:
         draw(Path(file).stem, scene, outcome, target)
     return scene, outcome

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 from pathlib import Path
 
 import jax
@@ -18,6 +19,10 @@ from vsr.body import Body, Material
 from vsr.experiments.devices import prepare
 from vsr.physics.engine import assemble_body
 from vsr.physics.squares.geometry import rest_state
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Begun in the background of a shell; runs that tests start would inherit that, and could not be stopped.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 with contextlib.suppress(ImportError):
     # Loaded first: it closes every log handler that it finds, and with absl's the file that pytest captures into.

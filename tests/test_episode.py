@@ -321,7 +321,7 @@ def pushed(episode):
 class Push(Task):
     """Push a ball along x."""
 
-    type: Literal["push"] = "push"
+    type: Literal["shove"] = "shove"
     line: float = 28.0
     """where the task is over [m]"""
     scatter: float = 0.0
@@ -358,7 +358,7 @@ class Push(Task):
         return state.occupants["ball"].position[0, 0]
 
 
-TASKS["push"] = Push
+TASKS["shove"] = Push
 '''
 PUSHING = """
 plugins: [push_task]
@@ -366,7 +366,7 @@ robot:
   body: {shape: ["aa"]}
   controller: CONTROLLER
 task:
-  type: push
+  type: shove
   duration: 1.5
   line: LINE
   measures: [pushed, travel_velocity]
@@ -386,7 +386,7 @@ def push_task(tmp_path, monkeypatch):
         return file
 
     yield write
-    TASKS.pop("push", None)
+    TASKS.pop("shove", None)
     sys.modules.pop("push_task", None)
 
 
@@ -405,7 +405,7 @@ def test_a_plugin_brings_a_task_with_its_own_world(push_task, capsys):
     listed = capsys.readouterr().out
     assert "Push a ball along x" in listed
     assert "How far the ball was pushed" in listed
-    assert "push" in str(schema("scene"))
+    assert "shove" in str(schema("scene"))
 
 
 def test_what_is_random_at_the_start_hangs_on_the_key(push_task):

@@ -59,7 +59,7 @@ FLOORS = {
         ("descriptors",),
         ("experiment",),
         ("config",),
-        ("files", "hosts", "shipped"),
+        ("files", "hosts", "shipped", "estimate"),
         ("private",),
         ("devices",),
         ("runs",),

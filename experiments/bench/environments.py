@@ -18,7 +18,7 @@ from jax import Array
 from vsr.body import Masses
 from vsr.compute.implementation import Implementation, chosen
 from vsr.experiments.bench.timing import device_peak_bytes, peak_bytes, spread
-from vsr.experiments.population import on_all_devices, repeat, robots_at_once
+from vsr.experiments.population import on_all_devices, repeat
 from vsr.gym import Environment, Params, make
 from vsr.physics.engine import ENGINES
 
@@ -67,7 +67,7 @@ def bench_environment(scene: BenchEnvironment, repeats: int, implementation: Imp
     env = scene.environment(implementation)
     params = repeat(env.default_params, robots)
     keys = jax.random.split(jax.random.key(0), robots)
-    at_once = robots_at_once(robots, math.prod(env.cells))
+    at_once = env.at_once(math.ceil(robots / jax.device_count()))
 
     def played(given: tuple[Array, Params]) -> tuple[Array, Array]:
         return play(env, *given, steps)

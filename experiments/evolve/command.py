@@ -21,6 +21,7 @@ from vsr.experiments.config.problems import UserError
 from vsr.experiments.config.yaml_values import Document
 from vsr.experiments.console import Pulse, busy, say
 from vsr.experiments.devices import check_implementation, keeping_compiled_programs, prepare
+from vsr.experiments.estimate import needs_of_experiment, require_memory, told_if_exhausted
 from vsr.experiments.evolve.coordinator import Leader, check_same_command, ending_together, follow
 from vsr.experiments.evolve.display import Display, Progress, open_display
 from vsr.experiments.evolve.generation import (
@@ -174,6 +175,8 @@ def _config_file(options: EvolveOptions) -> Path:
 
 def _evolve(experiment: Experiment, path: Path, options: EvolveOptions, leader: Leader | None = None) -> None:
     check_implementation(experiment.physics)
+    needs = needs_of_experiment(experiment)
+    require_memory(options.config, needs)
     # What cannot be built is said before there is a folder. A bed of sand takes a while to settle.
     with precision(experiment.physics.precision), busy("building the world"):
         experiment.world.occupants(
@@ -189,7 +192,8 @@ def _evolve(experiment: Experiment, path: Path, options: EvolveOptions, leader: 
                 display.say(f"{path}: already finished, {count(done)} generations")
                 return
             display.say(f"{_describe(experiment)}; compiling")
-            with if_stopped(f"ended at once; what was saved before is whole: to go on, vsr evolve {path} --resume"):
+            again = f"what was saved before is whole: to go on, vsr evolve {path} --resume"
+            with if_stopped(f"ended at once; {again}"), told_if_exhausted(needs, again):
                 with busy("compiling"):
                     evolution = _compile(experiment, path, stop, leader)
                 _note_compilation(folder, time.monotonic() - began)

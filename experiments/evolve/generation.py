@@ -26,6 +26,7 @@ from vsr.evo.population import evaluated, failures
 from vsr.experiments.encodings import Genes
 from vsr.experiments.encodings.base import BodyEncoding
 from vsr.experiments.encodings.connectivity import in_the_corner
+from vsr.experiments.estimate.resources import memory_limit
 from vsr.experiments.evolve.evaluation import asks_when, evaluate_all, measured
 from vsr.experiments.evolve.programs import recall, remember
 from vsr.experiments.experiment import Experiment
@@ -33,10 +34,6 @@ from vsr.experiments.hosts.collectives import broadcast, noticing_loss
 from vsr.experiments.population import device_mesh, robots_at_once
 from vsr.experiments.runs.stats import GenerationStats
 from vsr.physics.failure import counted
-
-SHARE_OF_DEVICE = 0.6
-BYTES_ON_HOST = 2**30
-
 
 SearchStates = tuple[Any, ...]
 """One per seed; only the optimiser knows what is inside."""
@@ -256,11 +253,3 @@ def most_at_once(experiment: Experiment) -> int:
     seeds = 1 if jax.default_backend() == "cpu" else len(experiment.seeds)
     robots = experiment.ea.n_pop * seeds * experiment.evaluation.starts
     return robots_at_once(robots, experiment.robot.body.possible.size)
-
-
-def memory_limit() -> float:
-    """What a device may use while it runs a generation [bytes]: much of an accelerator, a modest part of a computer."""
-    statistics = jax.local_devices()[0].memory_stats() or {}
-    if "bytes_limit" in statistics:
-        return SHARE_OF_DEVICE * statistics["bytes_limit"]
-    return BYTES_ON_HOST / jax.local_device_count()

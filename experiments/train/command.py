@@ -20,6 +20,7 @@ from vsr.evo.evolution_strategy import Climb, EvolutionStrategy, ask, start, tel
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import say
 from vsr.experiments.devices import keep_compiled_programs, prepare
+from vsr.experiments.estimate import needs_of_training, require_memory
 from vsr.experiments.files import write_arrays, write_json
 from vsr.experiments.stopping import EXIT_CODE, if_stopped, stopping_politely
 from vsr.experiments.train.episodes import Outcome, evaluate, record
@@ -75,6 +76,7 @@ def train(options: TrainOptions) -> None:
         raise UserError(f"--population {options.population}: individuals come in opposite pairs; give an even number")
     prepare(options.device)
     keep_compiled_programs()
+    require_memory("vsr train", needs_of_training(options.population, options.starts, options.grains))
     settings = EvolutionStrategy(n_pop=options.population)
     scenario = bulldozing.scenario(options.grains, radius=options.radius, duration=options.duration, seed=options.seed)
     scenario = replace(scenario, sky=replace(scenario.sky, pixels=SKY), eye=replace(scenario.eye, pixels=EGO))

@@ -13,6 +13,7 @@ Nothing here knows gymnax, brax or gymnasium.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.body import Body
+from vsr.body import MASSES, Body
 from vsr.episode import EpisodeState, Scenario, begin, observe, reset, scenario_of, step
 from vsr.gym.commands import FARTHEST, action_space, controls_of, in_drawn_order, within_bounds
 from vsr.gym.spaces import Box
@@ -31,6 +32,12 @@ from vsr.physics.engine import ENGINES, AnyModel
 from vsr.scene import Scene, plan
 from vsr.sensors import Sense
 from vsr.tasks import Task
+
+CELLS_IN_CACHE = 1600
+"""Of all environments that a CPU moves together: 64 walkers of 5x5 squares took a seventh less time each than 32, and a
+third less than 96, on a core with 1 MB of cache."""
+PAIRS_IN_CACHE = 800
+"""The same where voxels of a robot are looked at two by two, which needs more room."""
 
 
 @jax.tree_util.register_dataclass
@@ -229,6 +236,13 @@ class Environment:
     def num_actions(self) -> int:
         """Numbers of an action."""
         return self.action_space().shape[0]
+
+    def at_once(self, count: int) -> int:
+        """How many of some environments to move together: on a CPU as many as stay in a core's cache, else all."""
+        if jax.default_backend() != "cpu":
+            return count
+        most = PAIRS_IN_CACHE if MASSES[self.scene.robot.body.masses].has_things else CELLS_IN_CACHE
+        return min(count, max(1, most // math.prod(self.cells)))
 
     def _given(self, params: Params | None) -> Params:
         if params is None and self.several:

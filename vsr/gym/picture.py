@@ -15,6 +15,8 @@ from vsr.tasks.evogym.seen import OUR_STEP
 
 SIZE = 640, 420
 """Of a picture, width and height [pixels]."""
+ROOM = 2.0
+"""How many times the robot's grid fits into a picture, at least, either way."""
 
 
 def picture(env: Environment, state: EpisodeState, params: Params, size: tuple[int, int] = SIZE) -> np.ndarray:
@@ -43,6 +45,5 @@ def frames_per_second(env: Environment) -> int:
 
 def _scale(env: Environment, painter: Painter) -> float:
     """Pixels of a metre: of the whole grid at rest, so that films do not zoom while a robot changes its size."""
-    wide, tall = env.cells[-1], env.cells[0]
     side = env.scene.robot.body.voxel_side
-    return float(min(painter.view[0] / (1.7 * wide * side), painter.view[1] / (max(1.35 * tall, 0.7 * wide) * side)))
+    return float(min(painter.view / (ROOM * np.array([env.cells[-1], env.cells[0]]) * side)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import Any, ClassVar
 
@@ -16,8 +15,6 @@ from vsr.gym.gymnasium_spaces import gymnasium, space_of
 from vsr.gym.making import make
 from vsr.gym.picture import frames_per_second, picture
 
-CELLS_IN_CACHE = 1600
-"""Simulated together on a CPU: 256 walkers of 5x5 squares took 1.3 times as long without parts as with 64 at once."""
 SAME_STEP = gymnasium.vector.AutoresetMode.SAME_STEP
 
 
@@ -99,7 +96,7 @@ def _reset(env: Environment, key: Array, params: Params) -> Any:
 @partial(jax.jit, static_argnums=0)
 def _step(env: Environment, key: Array, state: Any, actions: Array, params: Params) -> Any:
     together = jax.random.split(key, len(actions)), state, actions, params
-    at_once = max(1, CELLS_IN_CACHE // math.prod(env.cells))
-    if jax.default_backend() == "cpu" and len(actions) > at_once:
+    at_once = env.at_once(len(actions))
+    if at_once < len(actions):
         return jax.lax.map(lambda one: env.step(*one), together, batch_size=at_once)
     return jax.vmap(env.step)(*together)

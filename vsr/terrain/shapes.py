@@ -88,6 +88,9 @@ class Ground(AnyGround):
     def _check_line(self) -> None:
         if self.length <= 2 * self.wall_width + 10:
             raise ValueError(f"a length of {self.length:g} m leaves no ground between walls of {self.wall_width:g} m")
+        count = self.length / getattr(self, "width", self.length)
+        if count > MOST_CELLS:  # told before they are made
+            raise ValueError(f"{count:.3g} points are too many; at most {MOST_CELLS:,}: make them wider apart")
         super()._check_line()
 
     def _between_walls(self) -> tuple[float, float]:

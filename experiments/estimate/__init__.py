@@ -1,0 +1,18 @@
+"""What a command would take, before it takes any of it: memory (`needs`) against what there is (`resources`, `budget`),
+and time from the operations of a traced program (`operations`, `speed`)."""
+
+from vsr.experiments.estimate.budget import memory_lines, require_memory, told_if_exhausted
+from vsr.experiments.estimate.needs import needs_of_experiment, needs_of_scene, needs_of_training
+from vsr.experiments.estimate.operations import operations_of
+from vsr.experiments.estimate.speed import seconds_of
+
+__all__ = [
+    "memory_lines",
+    "needs_of_experiment",
+    "needs_of_scene",
+    "needs_of_training",
+    "operations_of",
+    "require_memory",
+    "seconds_of",
+    "told_if_exhausted",
+]

@@ -1,0 +1,84 @@
+"""Needs of memory against what there is."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+import jax
+
+from vsr.experiments.config.problems import UserError
+from vsr.experiments.estimate.needs import Need
+from vsr.experiments.estimate.resources import accelerator_memory, host_memory
+
+DOUBT = 1.25
+"""Estimates beyond what there is by this factor are refused; nearer ones may be wrong, and are tried."""
+EXHAUSTED = ("RESOURCE_EXHAUSTED", "out of memory", "Out of memory")
+
+
+def require_memory(what: str, needs: Sequence[Need]) -> None:
+    """Raise UserError if there is no memory for this; what: the file or command that asks for it."""
+    for place, have, own in _budgets(needs):
+        total = sum(need.bytes for need in own)
+        if total > DOUBT * have:
+            raise UserError(f"{what}: {_refusal(place, total, have, own)}")
+
+
+def memory_lines(needs: Sequence[Need]) -> list[tuple[str, str]]:
+    """Memory as `vsr check` prints it, by place, with what takes most."""
+    lines = []
+    for place, have, own in _budgets(needs):
+        total = sum(need.bytes for need in own)
+        most = max(own, key=lambda need: need.bytes)
+        tight = "; this is tight" if total > 0.8 * have else ""
+        lines.append((f"memory of {place}", f"about {size(total)} of {size(have)}, most for {most.what}{tight}"))
+    return lines
+
+
+def size(number: float) -> str:
+    """Bytes as people say them: 1.5 GB."""
+    for unit, per in (("EB", 1e18), ("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
+        if number >= 0.995 * per:
+            return f"{number / per:.3g} {unit}" if number < 9995e15 else f"{number:.1e} bytes"
+    return f"{max(number, 0) / 1e6:.2g} MB"
+
+
+def _budgets(needs: Sequence[Need]) -> Iterator[tuple[str, float, list[Need]]]:
+    """Where memory is taken, how much there is [bytes], and what is taken there."""
+    own = accelerator_memory()
+    if own is None:
+        yield "this computer", host_memory(), list(needs)
+        return
+    yield f"the {jax.default_backend().upper()}", own, [need for need in needs if need.place == "device"]
+    yield "this computer", host_memory(), [need for need in needs if need.place == "host"]
+
+
+def _refusal(place: str, total: float, have: float, needs: Sequence[Need]) -> str:
+    most = sorted(needs, key=lambda need: -need.bytes)
+    heavy = [need for need in most if need.bytes > 0.1 * total and need.settings]
+    parts = ", ".join(f"{size(need.bytes)} for {need.what}" for need in heavy)
+    settings = list(dict.fromkeys(setting for need in heavy for setting in need.settings))
+    return (
+        f"this needs about {size(total)} of memory, and {place} has {size(have)} left: {parts}; "
+        f"reduce {' or '.join(settings[:4])}"
+    )
+
+
+@contextlib.contextmanager
+def told_if_exhausted(needs: Sequence[Need], standing: str = "") -> Iterator[None]:
+    """Memory that turns out not to be there is told as such; standing: what is there, and how to go on."""
+    try:
+        yield
+    except Exception as error:
+        if not is_exhausted(error):
+            raise
+        most = max((need for need in needs if need.settings), key=lambda need: need.bytes, default=None)
+        advice = f"; reduce {' or '.join(most.settings[:3])}" if most else ""
+        raise UserError(f"there is not enough memory for this{advice}{f'; {standing}' if standing else ''}") from None
+
+
+def is_exhausted(error: BaseException) -> bool:
+    """Whether an error says that memory is used up, on a device or here."""
+    if isinstance(error, MemoryError):
+        return True
+    return isinstance(error, jax.errors.JaxRuntimeError) and any(word in str(error) for word in EXHAUSTED)

@@ -1,0 +1,94 @@
+"""What a traced program does, counted: operations on numbers, and steps that begin them.
+
+Nothing is computed and no array is made. Counts are of one device's share. How often a loop that ends by itself goes
+round is not known; it counts once, as does the longest branch of a choice.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+LONG = frozenset(
+    (
+        "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "exp", "exp2", "expm1", "log",
+        "log1p", "logistic", "pow", "erf", "erf_inv", "cbrt", "rem", "random_bits", "threefry2x32",
+    )
+)  # fmt: skip
+"""Operations that take as long as many plain ones ..."""
+WEIGHT_OF_LONG = 12.0
+"""... about so many."""
+IN_TABLES = ("gather", "scatter", "sort", "dynamic_slice", "dynamic_update_slice", "top_k", "argmax", "argmin", "cum")
+"""How names of operations on tables begin ..."""
+WEIGHT_IN_TABLES = 8.0
+"""... and how many plain ones they take, for every number that is read or written."""
+WEIGHT_IN_PRODUCTS = 0.5
+"""Of a multiplication and an addition in a product of matrices."""
+
+
+@dataclass(frozen=True)
+class Operations:
+    """Of a program on one device."""
+
+    plain: float = 0.0
+    """operations, in plain ones such as additions"""
+    steps: float = 0.0
+    """how often some operation begins, on however many numbers"""
+    kernels: float = 0.0
+    """calls of kernels that are written by hand"""
+    in_kernels: float = 0.0
+    """operations in those"""
+
+    def __add__(self, other: Operations) -> Operations:
+        return Operations(*(mine + theirs for mine, theirs in zip(self._all, other._all, strict=True)))
+
+    def times(self, factor: float) -> Operations:
+        """The same so many times."""
+        return Operations(*(factor * number for number in self._all))
+
+    @property
+    def _all(self) -> tuple[float, ...]:
+        return self.plain, self.steps, self.kernels, self.in_kernels
+
+
+def operations_of(jaxpr: Any) -> Operations:
+    """Of a program as `jax.make_jaxpr` gives it."""
+    found = Operations()
+    for equation in getattr(jaxpr, "jaxpr", jaxpr).eqns:
+        found += _of_equation(equation)
+    return found
+
+
+def _of_equation(equation: Any) -> Operations:
+    name, parameters = equation.primitive.name, equation.params
+    if name == "cond":
+        return max((operations_of(branch) for branch in parameters["branches"]), key=lambda found: found.plain)
+    if name == "pallas_call":
+        inner = operations_of(parameters["jaxpr"])
+        programs = math.prod(size for size in parameters["grid_mapping"].grid if isinstance(size, int))
+        return Operations(kernels=1.0, in_kernels=programs * inner.plain)
+    inside = [value for value in parameters.values() if hasattr(value, "eqns") or hasattr(value, "jaxpr")]
+    if inside:
+        once = sum((operations_of(jaxpr) for jaxpr in inside), Operations())
+        return once.times(parameters.get("length", 1)) if name == "scan" else once
+    return Operations(plain=_plain(equation), steps=1.0)
+
+
+def _plain(equation: Any) -> float:
+    name = equation.primitive.name
+    written = max((_size(variable) for variable in equation.outvars), default=0)
+    if name == "dot_general":
+        (contracted, _), _ = equation.params["dimension_numbers"]
+        along = math.prod(equation.invars[0].aval.shape[axis] for axis in contracted)
+        return WEIGHT_IN_PRODUCTS * written * along
+    read = max((_size(variable) for variable in equation.invars), default=0)
+    if name.startswith("reduce"):
+        return float(read)
+    if name.startswith(IN_TABLES):
+        return WEIGHT_IN_TABLES * (read if name.startswith(("sort", "cum", "arg")) else min(read, written) or written)
+    return (WEIGHT_OF_LONG if name in LONG else 1.0) * written
+
+
+def _size(variable: Any) -> int:
+    return math.prod(getattr(variable.aval, "shape", ()))

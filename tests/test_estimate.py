@@ -1,0 +1,131 @@
+"""What is too large for this computer is refused before it is begun, and what is not is estimated."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+from click.testing import CliRunner
+from conftest import TINY
+
+import vsr.cli as cli
+from vsr.experiments.config import UserError, parse_experiment, parse_scene
+from vsr.experiments.estimate import (
+    budget,
+    memory_lines,
+    needs_of_experiment,
+    needs_of_scene,
+    needs_of_training,
+    operations_of,
+    require_memory,
+    resources,
+    seconds_of,
+    told_if_exhausted,
+)
+
+NETWORK = """
+robot:
+  body: {shape: aa}
+  controller: {type: mlp, senses: [{quantity: area_ratio}], hidden: [100000, 100000]}
+"""
+GRID = """
+robot:
+  body: {type: material_grid, grid: [100, 100, 100], masses: points, materials: {a: {}}}
+  controller: phases
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "reduce"),
+    [
+        (NETWORK, "robot.controller.hidden ([100000, 100000]"),
+        (GRID, "robot.body.grid ([100, 100, 100], 1,000,000 cells"),
+    ],
+)
+@pytest.mark.parametrize("command", ["check", "evolve"])
+def test_what_does_not_fit_is_refused_with_what_to_reduce(command, text, reduce, tmp_path, monkeypatch):
+    (tmp_path / "large.yaml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(budget, "host_memory", lambda: 16e9)
+    result = CliRunner().invoke(cli.main, [command, "large.yaml"])
+    assert result.exit_code == 2, result.output
+    assert "large.yaml: this needs about" in result.output
+    assert "this computer has 16 GB left" in result.output
+    assert reduce in result.output.split("; reduce ")[1]
+    assert [file.name for file in tmp_path.iterdir()] == ["large.yaml"]
+
+
+def test_check_tells_memory_and_time(tmp_path):
+    (tmp_path / "tiny.yaml").write_text(TINY)
+    result = CliRunner().invoke(cli.main, ["check", str(tmp_path / "tiny.yaml")])
+    assert result.exit_code == 0, result.output
+    for line in ("memory of this computer", "time of a generation", "time of the run"):
+        assert f"{line} " in result.output
+
+
+def test_needs_grow_with_what_is_asked_for():
+    def total(*settings):
+        needs = needs_of_experiment(parse_experiment(TINY, "f.yaml", settings))
+        return sum(need.bytes for need in needs if need.settings)
+
+    assert total("ea.n_pop=60000") > 2 * total("ea.n_pop=6000") > 4 * total()
+    assert total("checkpoint_seconds=1000", "generations=10000") > 2 * total()
+    sand = parse_scene("robot:\n  body: {shape: aa}\nworld: {terrain: sand}\ntask: {duration: 10}\n")
+    hard = parse_scene("robot:\n  body: {shape: aa}\ntask: {duration: 10}\n")
+    longer = parse_scene("robot:\n  body: {shape: aa}\ntask: {duration: 1000}\n")
+    needed = [sum(need.bytes for need in needs_of_scene(scene)) for scene in (hard, longer, sand)]
+    assert needed[0] < min(needed[1:])
+    with pytest.raises(UserError, match=r"vsr train: .* reduce --grains \(1,000,000\)"):
+        require_memory("vsr train", needs_of_training(100_000, 4, 1_000_000))
+
+
+def test_what_nearly_fits_is_tried(monkeypatch):
+    needs = [budget.Need("things", 1e9, ("things (many)",))]
+    monkeypatch.setattr(budget, "host_memory", lambda: 0.9e9)
+    require_memory("f.yaml", needs)
+    assert "tight" in memory_lines(needs)[0][1]
+    monkeypatch.setattr(budget, "host_memory", lambda: 0.7e9)
+    with pytest.raises(
+        UserError, match=r"f.yaml: this needs about 1 GB .* 0?700 MB left: 1 GB for things; reduce things"
+    ):
+        require_memory("f.yaml", needs)
+
+
+def test_memory_that_is_not_there_after_all_is_told():
+    needs = [budget.Need("things", 1e9, ("things (many)",))]
+    message = r"not enough memory for this; reduce things \(many\); all is saved"
+    with pytest.raises(UserError, match=message), told_if_exhausted(needs, "all is saved"):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes.")
+    with pytest.raises(UserError), told_if_exhausted(needs):
+        raise MemoryError
+    with pytest.raises(ValueError, match="other"), told_if_exhausted(needs):
+        raise ValueError("other")
+
+
+def test_limits_of_a_container_count(tmp_path, monkeypatch):
+    (tmp_path / "self").write_text("0::/job/mine\n")
+    for folder, most, used in ((tmp_path / "job", "5000", "1000"), (tmp_path / "job" / "mine", "max", "900")):
+        folder.mkdir()
+        (folder / "memory.max").write_text(most)
+        (folder / "memory.current").write_text(used)
+    monkeypatch.setattr(resources, "OWN_GROUP", tmp_path / "self")
+    monkeypatch.setattr(resources, "GROUPS", tmp_path)
+    assert resources.host_memory() == 4000
+    monkeypatch.setattr(resources, "OWN_GROUP", tmp_path / "none")
+    assert resources.host_memory() > 4000
+
+
+def test_operations_are_counted_with_loops_and_choices():
+    def looped(x):
+        return jax.lax.scan(lambda x, _: (x * 2 + 1, None), x, length=50)[0]
+
+    one = operations_of(jax.make_jaxpr(lambda x: x * 2 + 1)(jnp.ones(100)))
+    assert one.plain == 200
+    assert operations_of(jax.make_jaxpr(looped)(jnp.ones(100))).plain == 50 * one.plain
+    chosen = jax.make_jaxpr(lambda p, x: jax.lax.cond(p, looped, lambda x: x, x))(True, jnp.ones(100))
+    assert 50 * one.plain <= operations_of(chosen).plain < 51 * one.plain
+    assert seconds_of(one.times(2)) == pytest.approx(2 * seconds_of(one))
+    assert seconds_of(one) > 0
+
+
+def test_grounds_of_too_many_points_are_told():
+    with pytest.raises(UserError, match=r"world.terrain: 1e\+08 points are too many; at most 1,000,000"):
+        parse_scene("robot:\n  body: {shape: aa}\nworld: {terrain: {type: hilly, length: 1.0e+7, width: 0.1}}\n")
