@@ -29,17 +29,17 @@ NONE = 1e-6
 """A slope less than this [m/rad] is none: robots that friction holds do not move, whatever their phases."""
 
 
-def main(
-    masses: str = "points", gaits: int = 8, settle: float = 2.0, windows: tuple[float, ...] = (0.1, 0.3, 1.0, 3.0)
-) -> dict[str, float]:
+def main(masses: str = "points", gaits: int = 8, settle: float = 2.0, windows: str = "0.1 0.3 1 3") -> dict[str, float]:
     """Of each window [s]: how large slopes are, how wrong they are, and how well they agree with steps of 0.1 rad.
 
-    masses: squares or points; gaits: how many random ones; settle: how long robots walk before the window [s].
+    masses: squares or points; gaits: how many random ones; settle: how long robots walk before the window [s]; windows:
+    their lengths [s].
     """
+    lengths = [float(window) for window in windows.split()]
     with jax.enable_x64(True):
         scenario, controller = _walker(masses)
         interval = scenario.schedule.interval
-        calls = [max(1, round(window / interval)) for window in windows]
+        calls = [max(1, round(window / interval)) for window in lengths]
         phases = jax.random.uniform(jax.random.key(0), (gaits, *controller.phase.shape), jnp.float64, -np.pi, np.pi)
 
         def travelled(phase: jax.Array, begun: EpisodeState) -> jax.Array:
@@ -53,7 +53,7 @@ def main(
         slopes = [np.asarray(slope(phases, begun, n)) for n in calls]
         differ = {size: _differences(jax.jit(jax.vmap(travelled)), phases, begun, size) for size in (TINY, STEP)}
     numbers: dict[str, float] = {}
-    for window, count, found in zip(windows, calls, slopes, strict=True):
+    for window, count, found in zip(lengths, calls, slopes, strict=True):
         exact, coarse = (differ[size][..., count - 1] for size in (TINY, STEP))
         found, exact, coarse = (values.reshape(gaits, -1) for values in (found, exact, coarse))
         length = np.linalg.norm(found, axis=1)
