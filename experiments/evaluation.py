@@ -20,10 +20,10 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from vsr.body import Material
-from vsr.controllers import Controller
-from vsr.episode import EpisodeState, Scenario, begin, reset, rollout
+from vsr.controllers import Controller, in_start
+from vsr.episode import EpisodeState, Scenario, Schedule, begin, reset, rollout
 from vsr.physics.engine import engine_of
-from vsr.spec import Count, OneOf, Real, Spec
+from vsr.spec import Count, OneOf, Real, Seconds, Spec
 from vsr.tasks import Summary, place
 from vsr.terrain import TERRAINS, AnyGround, chosen
 
@@ -98,6 +98,26 @@ class Refine(Spec):
     """in which they are checked"""
 
 
+class Slopes(Spec):
+    """Windows of an episode through which fitness is differentiated, for searches and learning that follow slopes."""
+
+    window: Seconds = 1.0
+    """length of each [s], in whole control calls"""
+    windows: Annotated[Count, Field(ge=1, le=100_000)] | None = None
+    """how many, each at the end of an equal part of the episode; if absent, as many as fit"""
+
+    def cut(self, schedule: Schedule) -> tuple[int, int]:
+        """Control calls of a window, and how many windows there are, 0 if none fits."""
+        length = max(1, round(self.window / schedule.interval))
+        most = schedule.calls // length
+        return length, most if self.windows is None else self.windows
+
+    def share(self, schedule: Schedule) -> float:
+        """Of the episode that windows cover."""
+        length, count = self.cut(schedule)
+        return length * count / max(1, schedule.calls)
+
+
 Ground = Annotated[AnyGround, OneOf(TERRAINS)]
 
 
@@ -118,6 +138,8 @@ class EvaluationOptions(Spec):
     """what counts of several starts; a start that failed is worse than any other"""
     refine: Refine | None = None
     """if given, the fittest are believed only as far as finer steps confirm them"""
+    slopes: Slopes = Slopes()
+    """where the episode is differentiated, if anybody asks for slopes"""
 
     @property
     def summary(self) -> str:
@@ -183,6 +205,8 @@ class Start(NamedTuple):
     """factor"""
     ground: Array | None = None
     """number of the ground, of several (vsr.terrain.together)"""
+    number: Array | None = None
+    """of the start, for noise of its own"""
 
 
 OF_JITTER = ("height", "frequency", "damping", "friction")
@@ -231,7 +255,15 @@ def starts_of(
         higher=jnp.asarray(jitter.height * higher, dtype) if differs else None,
         **{name: jnp.asarray(values, dtype) for name, values in factors.items()},
         ground=(jnp.arange(count) + first) % grounds if grounds > 1 else None,
+        number=_numbers(count, key),
     )
+
+
+def _numbers(count: int, key: Array | None) -> Array | None:
+    """Of starts: as they are counted, or drawn, so that noise is new with every generation; None for a single one."""
+    if key is not None:
+        return jax.random.bits(jax.random.fold_in(key, count), (count,), jnp.uint32)
+    return jnp.arange(count, dtype=jnp.uint32) if count > 1 else None
 
 
 def _factors(jittered: dict[str, Any], varied: dict[str, Any]) -> dict[str, Any]:
@@ -255,7 +287,7 @@ def combined(take: Take, fitness: Array, axis: int = -1) -> Array:
 def rollout_from(scenario: Scenario, controller: Controller, start: Start) -> Summary:
     """The episode of a robot that starts a little differently."""
     scenario, state = begun_from(scenario, start)
-    return rollout(scenario, controller, state)
+    return rollout(scenario, controller if start.number is None else in_start(controller, start.number), state)
 
 
 def begun_from(scenario: Scenario, start: Start) -> tuple[Scenario, EpisodeState]:

@@ -92,7 +92,7 @@ def _of_scenes(robots: Sequence[tuple[str, Scene, Fitness]], source: int) -> lis
         dtype, body = jnp.dtype(scene.physics.precision), scene.robot.body
         with precision(scene.physics.precision):
             model = assemble_body(body, dtype=dtype, integrator=scene.physics.integrator)
-            arrays = model, scene.robot.controller.build(body, dtype)
+            arrays = model, scene.robot.build_controller(dtype)
         leaves, structure = jax.tree.flatten(arrays)
         shapes = tuple((leaf.shape, leaf.dtype) for leaf in leaves)
         plain = tuple(map(repr, (scene.world, scene.task, scene.physics, scene.schedule(), goal)))

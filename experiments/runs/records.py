@@ -27,7 +27,7 @@ from vsr.scene import Scene
 from vsr.spec import Count, Spec
 
 OF_EXPERIMENT = ("robot", "fitness", "evaluation", "ea")
-"""Parts of an experiment that its robots' scenes do not have."""
+"""Parts of an experiment that its robots' scenes do not have. Not what they learned by: genes are those after it."""
 OF_SCENE = ("world", "task", "physics", "plugins")
 """Parts that they share."""
 
@@ -40,7 +40,7 @@ class Hashes(Spec):
     body: Digest
     controller: Digest
     scene: Digest
-    """world, task, physics and plugins"""
+    """world, task, physics and plugins, and the robot's hardware if it has any"""
 
 
 class Record(Spec):
@@ -102,6 +102,8 @@ def hashes_of(scene: Mapping[str, Any]) -> Hashes:
     """Of a scene as plain values."""
     rest = {name: scene.get(name) for name in OF_SCENE}
     robot = scene["robot"]
+    if robot.get("hardware") is not None:  # files from before there was any have the same hashes
+        rest["hardware"] = robot["hardware"]
     return Hashes(body=digest_of(robot["body"]), controller=digest_of(robot["controller"]), scene=digest_of(rest))
 
 
