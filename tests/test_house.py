@@ -53,6 +53,7 @@ FLOORS = {
             "strategies",
             "evogym_ga",
         ),
+        ("in_turn",),
     ),
     "experiments": (
         ("console", "installed", "lines", "numbers", "units", "stopping", "population", "encodings", "evaluation"),
@@ -65,7 +66,7 @@ FLOORS = {
         ("runs",),
         ("plot", "evolve", "refine"),
         ("play", "notebook", "validate", "sweep", "bench", "train"),
-        ("simulate", "report", "watch", "reach", "convert", "held_out", "verify", "evaluate"),
+        ("simulate", "report", "watch", "reach", "convert", "held_out", "verify", "evaluate", "landscape"),
         ("reproduce",),
         ("check", "catalogue"),
         ("torture",),
