@@ -819,14 +819,16 @@ def schema(file: str, plugins: tuple[str, ...]) -> None:
 
 @main.command()
 @click.argument(
-    "suite", type=click.Choice(["2d", "3d", "sand", "fluid", "environments", "evolve", "growth", "all"]), default="all"
+    "suite",
+    type=click.Choice(["2d", "3d", "sand", "fluid", "contact", "environments", "evolve", "growth", "all"]),
+    default="all",
 )
 @click.option(
     "--scene",
     "scenes",
     metavar="NAME",
     multiple=True,
-    help="Time only this scene of 2d, 3d, sand, fluid or environments; may be repeated.",
+    help="Time only this scene of 2d, 3d, sand, fluid, contact or environments; may be repeated.",
 )
 @click.option(
     "--repeats", type=click.IntRange(min=1), default=3, help="Timed repetitions after a warm-up; 3 by default."
@@ -849,7 +851,7 @@ def bench(
     plot: str | None,
     device: str | None,
 ) -> None:
-    """Time 2-D and 3-D scenes, sand, fluid, environments, a generation with its search and starts, how cost grows."""
+    """Time 2-D and 3-D scenes, sand, fluid, contact, environments, a generation with its search, how cost grows."""
     from vsr.experiments.bench.command import BenchOptions
     from vsr.experiments.bench.command import bench as work
 
