@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from vsr.body import Material
-from vsr.controllers import CONTROLLERS
+from vsr.controllers import CONTROLLERS, Hardware
 from vsr.evo import OPTIMISERS
 from vsr.experiments.config import EVOLVED
 from vsr.experiments.descriptors import DESCRIPTORS
@@ -37,7 +37,10 @@ KINDS: dict[str, tuple[str, Mapping[str, Any]]] = {
     "descriptors": ("experiment: fitness, measures of ea's archives and objectives; also share_of_SYMBOL", DESCRIPTORS),
     "senses": ("quantity of a controller's senses", QUANTITIES),
     "claims": ("study: claims", CLAIMS),
-    "settings": ("physics, and robot.body.materials", {"physics": Physics, "material": Material}),
+    "settings": (
+        "physics, robot.body.materials and robot.hardware",
+        {"physics": Physics, "material": Material, "hardware": Hardware},
+    ),
 }
 """Each kind: where in a file its names stand, and its registry."""
 

@@ -9,6 +9,7 @@ would lead are checked with them.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -20,11 +21,11 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from vsr.body import Material
-from vsr.controllers import Controller
+from vsr.controllers import Controller, in_start
 from vsr.episode import EpisodeState, Scenario, Schedule, begin, reset, rollout
 from vsr.physics.engine import engine_of
 from vsr.spec import Count, OneOf, Real, Seconds, Spec
-from vsr.tasks import Summary, place
+from vsr.tasks import place
 from vsr.terrain import TERRAINS, AnyGround, chosen
 
 Share = Annotated[Real, Field(ge=0, le=0.5)]
@@ -205,6 +206,8 @@ class Start(NamedTuple):
     """factor"""
     ground: Array | None = None
     """number of the ground, of several (vsr.terrain.together)"""
+    number: Array | None = None
+    """of the start, for noise of its own"""
 
 
 OF_JITTER = ("height", "frequency", "damping", "friction")
@@ -253,7 +256,15 @@ def starts_of(
         higher=jnp.asarray(jitter.height * higher, dtype) if differs else None,
         **{name: jnp.asarray(values, dtype) for name, values in factors.items()},
         ground=(jnp.arange(count) + first) % grounds if grounds > 1 else None,
+        number=_numbers(count, key),
     )
+
+
+def _numbers(count: int, key: Array | None) -> Array | None:
+    """Of starts: as they are counted, or drawn, so that noise is new with every generation; None for a single one."""
+    if key is not None:
+        return jax.random.bits(jax.random.fold_in(key, count), (count,), jnp.uint32)
+    return jnp.arange(count, dtype=jnp.uint32) if count > 1 else None
 
 
 def _factors(jittered: dict[str, Any], varied: dict[str, Any]) -> dict[str, Any]:
@@ -274,10 +285,10 @@ def combined(take: Take, fitness: Array, axis: int = -1) -> Array:
     return fitness.mean(axis) if take == "mean" else jnp.median(fitness, axis)
 
 
-def rollout_from(scenario: Scenario, controller: Controller, start: Start) -> Summary:
-    """The episode of a robot that starts a little differently."""
+def rollout_from(scenario: Scenario, controller: Controller, start: Start, roll: Callable[..., Any] = rollout) -> Any:
+    """The episode of a robot that starts a little differently: its Summary, or whatever `roll` makes of it."""
     scenario, state = begun_from(scenario, start)
-    return rollout(scenario, controller, state)
+    return roll(scenario, controller if start.number is None else in_start(controller, start.number), state)
 
 
 def begun_from(scenario: Scenario, start: Start) -> tuple[Scenario, EpisodeState]:

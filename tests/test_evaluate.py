@@ -150,12 +150,13 @@ def test_noise_is_of_its_size_and_new_at_every_call():
             return readings[0]
 
     own = Impaired(Echo(), jnp.ones((40, 50)).at[0].set(0), jnp.float32(0.5), jnp.uint32(3))
-    first, again, later = (np.asarray(own.control(jnp.float32(t), jnp.zeros((1, 40, 50)))) for t in (1.0, 1.0, 1.1))
+    still = jnp.zeros((1, 40, 50))
+    first, again, later = (np.asarray(own.decide(None, jnp.float32(t), still)[0]) for t in (1.0, 1.0, 1.1))
     np.testing.assert_array_equal(first, again)
     assert (first[1:] != later[1:]).all()
     assert (first[0] == 0).all()
     assert first[1:].std() == pytest.approx(0.5, rel=0.05)
-    other = replace(own, number=jnp.uint32(4)).control(jnp.float32(1.0), jnp.zeros((1, 40, 50)))
+    other, _ = replace(own, number=jnp.uint32(4)).decide(None, jnp.float32(1.0), still)
     assert (np.asarray(other)[1:] != first[1:]).all()
 
 

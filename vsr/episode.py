@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.compute.implementation import Implementation
-from vsr.controllers import Controller
+from vsr.controllers import Controller, decide, first_memory, knows_time_alone, rate_limit
 from vsr.environment import Environment
 from vsr.physics.engine import AnyModel, AnyState, engine_of
 from vsr.physics.failure import Failure, first_of, gravest
@@ -239,7 +239,7 @@ def step(scenario: Scenario, state: EpisodeState, action: Array) -> tuple[Episod
 
 
 def rollout(scenario: Scenario, controller: Controller, start: EpisodeState) -> Summary:
-    """The summary of an episode under a controller."""
+    """The summary of an episode under a controller, which begins with its first memory."""
     return _roll(scenario, controller, start, keep_frames=False)[0]
 
 
@@ -291,6 +291,8 @@ class Decided(NamedTuple):
     state: EpisodeState
     action: Array
     """decided at the call, not yet in force"""
+    memory: Any
+    """of the controller; None if it has none"""
 
 
 def _roll(scenario: Scenario, controller: Controller, start: EpisodeState, keep_frames: bool) -> tuple[Summary, Any]:
@@ -298,7 +300,7 @@ def _roll(scenario: Scenario, controller: Controller, start: EpisodeState, keep_
     if scenario.senses != controller.senses:
         raise ValueError("the scenario observes other senses than the controller has; give it the controller's")
     schedule, frames = scenario.schedule, None
-    now = Decided(start, start.action)
+    now = undecided(controller, start)
     if schedule.calls and not keep_frames and _runs_open_loop(scenario, controller):
         now = _rollout_open_loop(scenario, controller, now)
     else:
@@ -311,14 +313,20 @@ def _roll(scenario: Scenario, controller: Controller, start: EpisodeState, keep_
     return conclude(scenario, start, now), frames
 
 
+def undecided(controller: Controller, start: EpisodeState) -> Decided:
+    """The beginning of an episode, before any control call."""
+    return Decided(start, start.action, first_memory(controller))
+
+
 def decided_next(scenario: Scenario, controller: Controller, now: Decided) -> Decided:
     """One control interval under what was decided at its beginning, and the decision at its end."""
     after = step(scenario, now.state, now.action)[0]
     read = observe(scenario, after) if controller.senses else None
-    action = _limited(scenario, controller, after, _decide(scenario, controller, after.world.time, read))
+    decided, memory = _decide(scenario, controller, now.memory, after.world.time, read)
+    action = _limited(scenario, controller, after, decided)
     # What is decided counts: the last decision, too, which is in force only if time remains.
     effort = now.state.effort + _effort(scenario.model, action)
-    following = Decided(replace(after, effort=effort), action)
+    following = Decided(replace(after, effort=effort), action, memory)
     return _unless(now.state.ended, following, now) if scenario.task.needs_every_step else following
 
 
@@ -416,19 +424,18 @@ def _runs_open_loop(scenario: Scenario, controller: Controller) -> bool:
     model = scenario.model
     fused = engine_of(model).takes_many_controls(scenario.schedule.implementation, model.mass.dtype)
     alone = not (scenario.world.is_coupled or scenario.task.needs_every_step)
-    free = not controller.senses and _rate_limit(controller) is None
-    return fused and alone and free and not scenario.senses
+    return fused and alone and knows_time_alone(controller) and not scenario.senses
 
 
 def _rollout_open_loop(scenario: Scenario, controller: Controller, now: Decided) -> Decided:
-    """All calls of an episode whose controller reads no senses and whose task needs no single steps."""
+    """All calls of an episode whose controller has neither senses nor memory, and whose task needs no single steps."""
     schedule, model = scenario.schedule, scenario.model
     at_once = _calls_at_once(schedule.calls)
 
     def several(now: Decided, count: int) -> Decided:
         """`count` intervals and the calls at their ends."""
         times = (now.state.calls + 1 + jnp.arange(count)).astype(model.mass.dtype) * schedule.interval
-        decided = jax.vmap(lambda time: _decide(scenario, controller, time, None))(times)
+        decided = jax.vmap(lambda time: _decide(scenario, controller, None, time, None)[0])(times)
         in_force = jnp.concatenate([now.action[None], decided[:-1]])
         world, seen = _advance(scenario, now.state.world, in_force, schedule.steps_per_call)
         state = replace(
@@ -440,7 +447,7 @@ def _rollout_open_loop(scenario: Scenario, controller: Controller, now: Decided)
             effort=now.state.effort + jax.vmap(partial(_effort, model))(decided).sum(),
             failure=_failure(scenario, now.state, world, seen),
         )
-        return Decided(state, decided[-1])
+        return Decided(state, decided[-1], None)
 
     whole, rest = divmod(schedule.calls, at_once)
     now, _ = jax.lax.scan(lambda now, _: (several(now, at_once), None), now, length=whole)
@@ -454,18 +461,17 @@ def _calls_at_once(calls: int) -> int:
     return max(even, default=most)
 
 
-def _decide(scenario: Scenario, controller: Controller, time: Array, read: Array | None) -> Array:
-    return jnp.clip(controller.control(time, read), -1, 1) * scenario.model.present
-
-
-def _rate_limit(controller: Controller) -> Array | None:
-    """How fast control values can change [1/s], (). A controller may have a limit, and need not name one."""
-    return getattr(controller, "rate_limit", None)
+def _decide(
+    scenario: Scenario, controller: Controller, memory: Any, time: Array, read: Array | None
+) -> tuple[Array, Any]:
+    """Control values that can be applied, and what the controller remembers."""
+    values, memory = decide(controller, memory, time, read)
+    return jnp.clip(values, -1, 1) * scenario.model.present, memory
 
 
 def _limited(scenario: Scenario, controller: Controller, state: EpisodeState, decided: Array) -> Array:
     """What is decided, or as near to it as can be reached from the action in force within a control interval."""
-    limit = _rate_limit(controller)
+    limit = rate_limit(controller)
     if limit is None:
         return decided
     most = limit * scenario.schedule.interval

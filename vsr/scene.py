@@ -18,12 +18,13 @@ from pydantic import Field, model_validator
 from vsr.body import MASSES, Material
 from vsr.body.shape import leaks
 from vsr.compute.implementation import chosen
-from vsr.controllers import Controller
+from vsr.controllers import Controller, knows_time_alone
 from vsr.display import Displayed
 from vsr.episode import Scenario, Schedule, Trajectory, begin, record, rollout, scenario_of
 from vsr.physics.engine import ENGINES, AnyModel, assemble_body, stability_bound
 from vsr.physics.failure import Failure
 from vsr.physics.grains import GrainsSeen
+from vsr.physics.objects import STRIDE
 from vsr.physics.substeps import choose_substeps, whole_substeps
 from vsr.spec import Count, OneOf, Seconds, Spec, misfit
 from vsr.surroundings import TOUCHED, Other, Robot, Voxels, World
@@ -85,6 +86,8 @@ def plan(voxels: Voxels, materials: Iterable[Material], world: World, task: Task
         bound = min(bound, stability_bound(body.masses, used, body.voxel_side, body.dimension, None))
     accurate = min(world.longest_step, *map(ENGINES[voxels.masses].accurate_substep, materials))
     substeps = choose_substeps(bound, physics.time_step, physics.substeps, accurate)
+    if world.is_touched and physics.substeps is None:
+        substeps = STRIDE * math.ceil(substeps / STRIDE)
     if physics.time_step / substeps > world.longest_step * (1 + 1e-6):
         needed = math.ceil(physics.time_step / world.longest_step - 1e-6)
         raise ValueError(
@@ -160,8 +163,8 @@ def _check_things(voxels: Voxels, world: World) -> list[tuple[tuple[str, ...], s
         if body.dimension != dimension:
             text = f"it is in {body.dimension}-D, and the robot in {dimension}-D"
             complaints.append(((*path, "robot", "body"), text))
-        elif other.robot.controller.build(body, jnp.float32).senses:
-            text = "it reads senses, which only the first robot has: give a controller of time, such as sine"
+        elif not knows_time_alone(other.robot.build_controller()):
+            text = "only the first robot reads senses, remembers or has hardware: give a function of time, such as sine"
             complaints.append(((*path, "robot", "controller"), text))
         if unplaceable := other.placement.misfit(dimension):
             complaints.append(((*path, "placement", unplaceable[0]), unplaceable[1]))
@@ -230,7 +233,7 @@ class Scene(Displayed, Spec):
         """All arrays: what stays as it is during the episode, and the controller."""
         dtype, body = jnp.dtype(self.physics.precision), self.robot.body
         model = assemble_body(body, dtype=dtype, integrator=self.physics.integrator)
-        controller = self.robot.controller.build(body, dtype)
+        controller = self.robot.build_controller(dtype)
         environment, schedule = self.world.build(dtype), self.schedule()
         return scenario_of(model, environment, schedule, self.task, controller.senses, self.occupants()), controller
 

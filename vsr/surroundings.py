@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from pydantic import Field, model_validator
 
 from vsr.body import Body, Masses, Material
-from vsr.controllers import CONTROLLERS, ControllerSpec, Sine
+from vsr.controllers import CONTROLLERS, Controller, ControllerSpec, Hardware, Sine
 from vsr.display import Displayed
 from vsr.environment import Environment
 from vsr.episode import Schedule
@@ -32,6 +32,8 @@ class Robot(Displayed, Spec):
     body: Body
     controller: Annotated[ControllerSpec, OneOf(CONTROLLERS)] = Sine(amplitude=0.0)
     """how control values are made; by default the robot is passive"""
+    hardware: Hardware | None = None
+    """noise, delay and rate limit of sensors and actuators; null for none of it"""
 
     @model_validator(mode="after")
     def _fits(self) -> Robot:
@@ -40,6 +42,11 @@ class Robot(Displayed, Spec):
             raise misfit([(("controller", *path), reason) for path, reason in complaints])
         return self
 
+    def build_controller(self, dtype: Any = jnp.float32) -> Controller:
+        """Its controller as arrays, behind its hardware."""
+        controller = self.controller.build(self.body, dtype)
+        return controller if self.hardware is None else self.hardware.around(controller, self.body.cells.shape, dtype)
+
 
 class Other(Spec):
     """Another robot in the same world."""
@@ -47,7 +54,7 @@ class Other(Spec):
     name: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z_][A-Za-z0-9_-]*$")]
     """by which tasks find it"""
     robot: Robot
-    """its controller reads no senses"""
+    """its controller is a function of time"""
     placement: Placement = Placement()
     """where it starts"""
 

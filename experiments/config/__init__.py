@@ -115,8 +115,11 @@ def evolves(data: Any) -> bool:
     if isinstance(body, dict) and "type" in body:
         return True
     kind = controller.get("type") if isinstance(controller, dict) else controller
-    without_weights = kind == "mlp" and "weights" not in (controller if isinstance(controller, dict) else {})
-    return without_weights or (isinstance(kind, str) and kind in EVOLVED_CONTROLLERS and kind not in CONTROLLERS)
+    if not isinstance(kind, str) or kind not in EVOLVED_CONTROLLERS:
+        return False
+    settled = CONTROLLERS.get(kind)
+    given = controller if isinstance(controller, dict) else {}
+    return settled is None or ("weights" in settled.model_fields and "weights" not in given)
 
 
 def dump_yaml(spec: Spec) -> str:

@@ -24,6 +24,7 @@ from vsr.body.shape import drawing
 from vsr.controllers import Controller, ControllerSpec
 from vsr.evo.operators import flat_draw
 from vsr.physics.engine import ENGINES
+from vsr.sensors import Sense
 from vsr.spec import Real, Spec
 
 Complaints = list[tuple[tuple[str, ...], str]]
@@ -136,3 +137,10 @@ def check_symbols(names: tuple[str, ...], body: BodyEncoding, where: str) -> Com
 def driven(passive: tuple[str, ...], body: BodyEncoding) -> np.ndarray:
     """1 for materials that are driven, 0 for passive ones, (materials,)."""
     return np.array([symbol not in passive for symbol in body.materials], float)
+
+
+def restricted(sense: Sense, present: np.ndarray) -> Sense:
+    """The sense without voxels that a body does not have; present: True where it has one."""
+    if sense.voxels is None:
+        return sense
+    return sense.model_copy(update={"voxels": tuple(place for place in sense.voxels if present[place[::-1]])})

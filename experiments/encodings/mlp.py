@@ -11,6 +11,7 @@ from jax import Array
 from pydantic import Field
 
 from vsr.controllers import MLP, Driving, Perceptron, check_senses, spread_weights, wiring
+from vsr.controllers.driving import driving_numbers
 from vsr.controllers.mlp import RateLimit
 from vsr.experiments.encodings.base import (
     BodyEncoding,
@@ -19,6 +20,7 @@ from vsr.experiments.encodings.base import (
     Range,
     check_symbols,
     driven,
+    restricted,
     uniform,
 )
 from vsr.sensors import Sense
@@ -66,10 +68,9 @@ class MLPWeights(ControllerEncoding):
     def build(self, genes: Array, cells: Array, body: BodyEncoding, duration: float) -> Perceptron:
         layers = self._spread(genes, body)
         active = jnp.asarray(driven(self.passive, body), genes.dtype)[cells].ravel()
-        sine = self.driving or Driving(amplitude=0.0)
         return Perceptron(
             layers=(*layers[:-1], layers[-1] * active),  # no weights, no output: tanh(0) = 0
-            driving=jnp.asarray([sine.frequency, sine.amplitude, sine.phase], genes.dtype),
+            driving=driving_numbers(self.driving, genes.dtype),
             senses=self.used_senses,
             rate_limit=None if self.rate_limit is None else jnp.asarray(self.rate_limit, genes.dtype),
         )
@@ -82,7 +83,7 @@ class MLPWeights(ControllerEncoding):
         layers[-1] = layers[-1] * driven(self.passive, body)[cells].ravel().astype(layers[-1].dtype)
         blocks = [layer[rows][:, columns] for layer, (rows, columns) in zip(layers, pairwise(kept), strict=True)]
         return MLP(
-            senses=tuple(_restricted(sense, present) for sense in self.senses),
+            senses=tuple(restricted(sense, present) for sense in self.senses),
             weights=tuple(np.concatenate([block.ravel() for block in blocks]).tolist()),
             hidden=self.hidden,
             driving=self.driving,
@@ -95,10 +96,3 @@ class MLPWeights(ControllerEncoding):
         return spread_weights(
             genes, self.hidden, wiring(self.senses, body.possible), self.driving is not None, body.possible
         )
-
-
-def _restricted(sense: Sense, present: np.ndarray) -> Sense:
-    """The sense without voxels that this body does not have."""
-    if sense.voxels is None:
-        return sense
-    return sense.model_copy(update={"voxels": tuple(place for place in sense.voxels if present[place[::-1]])})

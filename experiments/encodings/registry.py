@@ -5,7 +5,10 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from vsr.experiments.encodings.bodies import FixedBody, GaussianMixture, MaterialGrid, VoxelKinds
+from vsr.experiments.encodings.distributed import DistributedWeights
 from vsr.experiments.encodings.mlp import MLPWeights
+from vsr.experiments.encodings.oscillators import EvolvedOscillators
+from vsr.experiments.encodings.recurrent import RecurrentWeights
 from vsr.experiments.encodings.time_functions import ByMaterial, DevelopingPhases, Phases
 
 BODIES: dict[str, type[BaseModel]] = {
@@ -19,4 +22,7 @@ CONTROLLERS: dict[str, type[BaseModel]] = {
     "development": DevelopingPhases,
     "mlp": MLPWeights,
     "by_material": ByMaterial,
+    "oscillators": EvolvedOscillators,
+    "recurrent": RecurrentWeights,
+    "distributed": DistributedWeights,
 }

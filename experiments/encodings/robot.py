@@ -12,7 +12,7 @@ from jax import Array
 from pydantic import model_validator
 
 from vsr.body import Body
-from vsr.controllers import Controller
+from vsr.controllers import Controller, Hardware
 from vsr.experiments.encodings.base import BodyEncoding, ControllerEncoding
 from vsr.experiments.encodings.registry import BODIES, CONTROLLERS
 from vsr.physics.engine import ENGINES, AnyModel
@@ -44,6 +44,8 @@ class EvolvedRobot(Spec):
     """a fixed body, or how genes make one"""
     controller: Annotated[ControllerEncoding, OneOf(CONTROLLERS)]
     """how genes make the controller"""
+    hardware: Hardware | None = None
+    """noise, delay and rate limit of sensors and actuators; null for none of it"""
 
     @model_validator(mode="after")
     def _fits(self) -> EvolvedRobot:
@@ -86,6 +88,8 @@ class EvolvedRobot(Spec):
         genes = jax.tree.map(lambda leaf: leaf.astype(dtype), genes)
         cells = self.body.decode(genes["body"])
         controller = self.controller.build(genes["controller"], cells, self.body, duration)
+        if self.hardware is not None:
+            controller = self.hardware.around(controller, cells.shape, dtype)
         return self._assemble(cells, dtype, integrator), controller
 
     def _assemble(self, cells: Array, dtype: jnp.dtype | type, integrator: str | None) -> AnyModel:
@@ -99,6 +103,5 @@ class EvolvedRobot(Spec):
         body = self.body.describe(genes["body"])
         if body is None:
             return None
-        return Robot(
-            body=body, controller=self.controller.describe(genes["controller"], body.cells, self.body, duration)
-        )
+        controller = self.controller.describe(genes["controller"], body.cells, self.body, duration)
+        return Robot(body=body, controller=controller, hardware=self.hardware)

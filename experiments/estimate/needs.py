@@ -143,7 +143,7 @@ def _of_genes(experiment: Experiment) -> str:
     hidden = getattr(controller, "hidden", ())
     if body.gene_count > controller.gene_count(body) or not hidden:
         return f"{_of_body(body)[:-1]}, {genes:,} genes)"
-    return f"robot.controller.hidden ({list(hidden)}, {genes:,} genes)"
+    return f"robot.controller.hidden ({hidden if isinstance(hidden, int) else list(hidden)}, {genes:,} genes)"
 
 
 def _of_body(body: Any) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.controllers import Controller
+from vsr.controllers import Controller, decide, first_memory
 from vsr.experiments.evaluate.sets import EvaluationSet, Fault
 from vsr.experiments.evaluation import Start, starts_of
 from vsr.sensors import Sense
@@ -55,13 +55,17 @@ class Impaired:
     def rate_limit(self) -> Array | None:
         return getattr(self.own, "rate_limit", None)
 
-    def control(self, time: Array, readings: Array | None) -> Array:
+    def first_memory(self) -> Any:
+        return first_memory(self.own)
+
+    def decide(self, memory: Any, time: Array, readings: Array | None) -> tuple[Array, Any]:
         if readings is not None:
             key = jax.random.fold_in(jax.random.key(DRAWS), self.number)
             key = jax.random.fold_in(key, jax.lax.bitcast_convert_type(time.astype(jnp.float32), jnp.uint32))
             felt = readings + self.noise * jax.random.normal(key, readings.shape, readings.dtype)
             readings = felt * self.alive
-        return self.alive * self.own.control(time, readings)
+        values, memory = decide(self.own, memory, time, readings)
+        return self.alive * values, memory
 
 
 def trials_of(

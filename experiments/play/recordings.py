@@ -53,6 +53,6 @@ def robot_from_trajectory(
     with precision(scene.physics.precision):
         body, dtype = scene.robot.body, np.dtype(scene.physics.precision)
         environment = scene.world.build(dtype)
-        controller = scene.robot.controller.build(body, dtype)
+        controller = scene.robot.build_controller(dtype)
         recording = recording_of(model, trajectory, environment, body.cells, controller, scene.occupants())
     return RecordedRobot(name, scene, recording, measures or {})

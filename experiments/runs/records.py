@@ -20,7 +20,7 @@ from vsr.experiments.config.problems import ConfigError, Problem
 from vsr.experiments.config.unread import require_plugins
 from vsr.experiments.config.yaml_reader import read_yaml
 from vsr.experiments.config.yaml_values import Document
-from vsr.experiments.experiment import MOST_SEEDS, Experiment
+from vsr.experiments.experiment import MOST_SEEDS, Experiment, Seed
 from vsr.experiments.files import digest_of
 from vsr.experiments.runs.meta import SHAPE_DIGITS
 from vsr.scene import Scene
@@ -40,7 +40,7 @@ class Hashes(Spec):
     body: Digest
     controller: Digest
     scene: Digest
-    """world, task, physics and plugins"""
+    """world, task, physics and plugins, and the robot's hardware if it has any"""
 
 
 class Record(Spec):
@@ -50,9 +50,9 @@ class Record(Spec):
     """what the score is of"""
     score: Annotated[float, Field(strict=True)]
     """all digits"""
-    seed: Count
+    seed: Seed
     individual: Annotated[Count, Field(ge=0)]
-    generation: Annotated[Count, Field(ge=0)]
+    generation: Annotated[Count, Field(ge=0, lt=2**32)]
     """in which it was evaluated"""
     hashes: Hashes
     seeds: Annotated[Count, Field(ge=1, le=MOST_SEEDS)]
@@ -102,6 +102,8 @@ def hashes_of(scene: Mapping[str, Any]) -> Hashes:
     """Of a scene as plain values."""
     rest = {name: scene.get(name) for name in OF_SCENE}
     robot = scene["robot"]
+    if robot.get("hardware") is not None:  # files from before there was any have the same hashes
+        rest["hardware"] = robot["hardware"]
     return Hashes(body=digest_of(robot["body"]), controller=digest_of(robot["controller"]), scene=digest_of(rest))
 
 

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from vsr.body import Body
-from vsr.controllers import Controller
+from vsr.controllers import Reflexive
 from vsr.episode import Schedule, begin, record, scenario_of
 from vsr.experiments.validate.original import control_of_note, material_of
 from vsr.physics.engine import assemble_body
@@ -37,7 +37,7 @@ WINDOW = 0.25
 class Held:
     """A controller called every step whose value changes only at the original's calls, and is 0 before the first."""
 
-    inner: Controller
+    inner: Reflexive
     interval: jax.Array
     """between two of the original's calls [s]"""
     first_call: jax.Array

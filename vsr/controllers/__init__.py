@@ -1,10 +1,31 @@
-"""How control values are made: functions of time, or networks of what the robot feels."""
+"""How control values are made: functions of time, oscillators, or networks of what the robot feels."""
 
-from vsr.controllers.base import Controller, ControllerSpec
-from vsr.controllers.mlp import MLP, Driving, Perceptron, check_senses, spread_weights, wiring
+from vsr.controllers.base import (
+    Controller,
+    ControllerSpec,
+    Reflexive,
+    Remembering,
+    decide,
+    first_memory,
+    knows_time_alone,
+    rate_limit,
+)
+from vsr.controllers.distributed import Distributed, VoxelNetworks
+from vsr.controllers.driving import Driving
+from vsr.controllers.hardware import Equipped, Hardware, in_start
+from vsr.controllers.mlp import MLP, Perceptron, check_senses, spread_weights, wiring
+from vsr.controllers.oscillators import CoupledOscillators, Oscillators
+from vsr.controllers.recurrent import Recurrent, RecurrentNetwork
 from vsr.controllers.time_functions import Development, Sine, TimeFunctions
 
-CONTROLLERS: dict[str, type[ControllerSpec]] = {"sine": Sine, "development": Development, "mlp": MLP}
+CONTROLLERS: dict[str, type[ControllerSpec]] = {
+    "sine": Sine,
+    "development": Development,
+    "oscillators": Oscillators,
+    "mlp": MLP,
+    "recurrent": Recurrent,
+    "distributed": Distributed,
+}
 """Every described controller by its name."""
 
 __all__ = [
@@ -12,12 +33,27 @@ __all__ = [
     "MLP",
     "Controller",
     "ControllerSpec",
+    "CoupledOscillators",
     "Development",
+    "Distributed",
     "Driving",
+    "Equipped",
+    "Hardware",
+    "Oscillators",
     "Perceptron",
+    "Recurrent",
+    "RecurrentNetwork",
+    "Reflexive",
+    "Remembering",
     "Sine",
     "TimeFunctions",
+    "VoxelNetworks",
     "check_senses",
+    "decide",
+    "first_memory",
+    "in_start",
+    "knows_time_alone",
+    "rate_limit",
     "spread_weights",
     "wiring",
 ]

@@ -1,6 +1,7 @@
 """What a controller is, described and as arrays.
 
 A described controller (a Spec) is built for a body into a frozen pytree that rollout calls once per control interval.
+Most are functions of time and readings. Some keep a memory from call to call, which rollout carries through an episode.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from vsr.sensors import Sense
 from vsr.spec import Real, Spec
 
 
-class Controller(Protocol):
-    """A controller as arrays: pure, jit- and vmap-able."""
+class Reflexive(Protocol):
+    """A controller as arrays that remembers nothing: pure, jit- and vmap-able."""
 
     @property
     def senses(self) -> tuple[Sense, ...]:
@@ -31,6 +32,49 @@ class Controller(Protocol):
     def control(self, time: Array, readings: Array | None) -> Array:
         """Control values at a time [s], one per cell; readings: (senses, *cells)."""
         ...
+
+
+class Remembering(Protocol):
+    """A controller as arrays with a memory of its own: pure, jit- and vmap-able."""
+
+    @property
+    def senses(self) -> tuple[Sense, ...]:
+        """Readings needed at every call (static)."""
+        ...
+
+    def first_memory(self) -> Any:
+        """The memory before the first call, any pytree; None if there is nothing to remember."""
+        ...
+
+    def decide(self, memory: Any, time: Array, readings: Array | None) -> tuple[Array, Any]:
+        """Control values at a time [s], one per cell, and the memory for the next call; readings: (senses, *cells)."""
+        ...
+
+
+Controller = Reflexive | Remembering
+"""What `rollout` and `record` take."""
+
+
+def first_memory(controller: Controller) -> Any:
+    """What a controller remembers before its first call; None if it never remembers anything."""
+    begin = getattr(controller, "first_memory", None)
+    return None if begin is None else begin()
+
+
+def decide(controller: Controller, memory: Any, time: Array, readings: Array | None) -> tuple[Array, Any]:
+    """Control values of any controller at a call, *cells, and its memory after it."""
+    act = getattr(controller, "decide", None)
+    return (controller.control(time, readings), memory) if act is None else act(memory, time, readings)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def rate_limit(controller: Controller) -> Array | None:
+    """How fast control values can change [1/s], (). A controller may have a limit, and need not name one."""
+    return getattr(controller, "rate_limit", None)
+
+
+def knows_time_alone(controller: Controller) -> bool:
+    """Whether control values are a function of time, so that those of many calls can be made at once."""
+    return not controller.senses and rate_limit(controller) is None and first_memory(controller) is None
 
 
 class ControllerSpec(Spec):

@@ -23,23 +23,13 @@ from pydantic import Field
 
 from vsr.body import Body
 from vsr.controllers.base import ControllerSpec, place_name
+from vsr.controllers.driving import Driving, driving_numbers, driving_value
 from vsr.sensors import Sense
 from vsr.sensors.quantities import ONLY_IN_2D, ONLY_IN_3D
-from vsr.spec import Count, Real, Spec, Switch
+from vsr.spec import Count, Real, Switch
 
 RateLimit = Annotated[Real, Field(gt=0)]
 """Change of a control value in a second [1/s]."""
-
-
-class Driving(Spec):
-    """A sine of the time as one more input."""
-
-    frequency: Real = 1.0
-    """[Hz]"""
-    amplitude: Real = 1.0
-    """largest input"""
-    phase: Real = 0.0
-    """[rad]"""
 
 
 @jax.tree_util.register_dataclass
@@ -57,8 +47,7 @@ class Perceptron:
 
     def control(self, time: Array, readings: Array | None) -> Array:
         assert readings is not None
-        frequency, amplitude, phase = self.driving
-        drive = amplitude * jnp.sin(2 * jnp.pi * frequency * time + phase)
+        drive = driving_value(self.driving, time)
         values = jnp.concatenate([jnp.moveaxis(readings, 0, -1).ravel(), jnp.stack([drive, jnp.ones_like(drive)])])
         for weights in self.layers:
             # A sum of products rather than a matrix product: libraries choose algorithms for products by timing them,
@@ -116,10 +105,7 @@ class MLP(ControllerSpec):
                 self.driving is not None,
                 body.present,
             ),
-            driving=jnp.asarray(
-                [self.driving.frequency, self.driving.amplitude, self.driving.phase] if self.driving else [0, 0, 0],
-                dtype,
-            ),
+            driving=driving_numbers(self.driving, dtype),
             senses=self.used_senses,
             rate_limit=None if self.rate_limit is None else jnp.asarray(self.rate_limit, dtype),
         )
