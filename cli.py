@@ -626,7 +626,9 @@ def train(
 @main.command()
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
 @click.option(
-    "--out", metavar="FILE.png|.pdf|.svg", help="The figure; fitness.png by default, or archive.png with --archive."
+    "--out",
+    metavar="FILE.png|.pdf|.svg",
+    help="The picture; fitness.png by default, archive.png with --archive, figure.png with --figure.",
 )
 @click.option(
     "--band",
@@ -634,25 +636,39 @@ def train(
     default="sigma",
     help="Around the median over seeds: one standard deviation, as in the paper, or the quartiles.",
 )
+@click.option(
+    "--figure", metavar="NAME", help="Instead, what searches tell of themselves: coverage, qd_score, hypervolume, ..."
+)
 @click.option("--archive", is_flag=True, help="Instead, maps of one run's archives, or its front of compromises.")
 @click.option("--seed", type=click.IntRange(min=0), metavar="S", help="With --archive: of this seed, else the first.")
 @TRUST
-def plot(runs: tuple[str, ...], out: str | None, band: str, archive: bool, seed: int | None, trust: bool) -> None:
-    """Plot the best fitness per generation, one curve per run; or maps of a run's archives."""
+def plot(
+    runs: tuple[str, ...],
+    out: str | None,
+    band: str,
+    figure: str | None,
+    archive: bool,
+    seed: int | None,
+    trust: bool,
+) -> None:
+    """Plot the best fitness per generation, one curve per run; or what searches tell; or maps of a run's archives."""
     _begin_reading(runs)
     from vsr.experiments.console import busy, warn
     from vsr.experiments.files import target_file
     from vsr.experiments.plot.archives import plot_archives
     from vsr.experiments.plot.curves import plot_runs
     from vsr.experiments.plot.figures import FORMATS
+    from vsr.experiments.plot.searches import plot_figures
     from vsr.experiments.runs import read_run
     from vsr.experiments.runs.trust import trust_plugins
 
+    if figure is not None and archive:
+        raise click.UsageError("--figure and --archive: give one of them")
     if seed is not None and not archive:
         raise click.UsageError("--seed goes with --archive: curves show all seeds")
     if archive and len(runs) > 1:
         raise click.UsageError(f"--archive draws one run; {len(runs)} given")
-    usual = "archive.png" if archive else "fitness.png"
+    usual = "archive.png" if archive else "fitness.png" if figure is None else "figure.png"
     target = target_file("--out", usual if out is None else out, FORMATS)
     if trust:
         trust_plugins(runs)
@@ -661,6 +677,8 @@ def plot(runs: tuple[str, ...], out: str | None, band: str, archive: bool, seed:
     warn([warning for run in read for warning in run.warnings])
     if archive:
         plot_archives(read[0], read[0].index_of(seed), target)
+    elif figure is not None:
+        plot_figures(read, figure, target, band)  # pyright: ignore[reportArgumentType]
     else:
         plot_runs(read, target, band)  # pyright: ignore[reportArgumentType]
     click.echo(f"drawn in {target}")
@@ -668,9 +686,10 @@ def plot(runs: tuple[str, ...], out: str | None, band: str, archive: bool, seed:
 
 @main.command()
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@click.option("--figure", metavar="NAME", help="Compare what searches tell of themselves, such as hypervolume.")
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
 @TRUST
-def compare(runs: tuple[str, ...], as_json: bool, trust: bool) -> None:
+def compare(runs: tuple[str, ...], figure: str | None, as_json: bool, trust: bool) -> None:
     """Compare runs: medians over seeds, Mann-Whitney test, effect size."""
     _begin_reading(runs)
     from vsr.experiments.console import busy, warn
@@ -683,7 +702,7 @@ def compare(runs: tuple[str, ...], as_json: bool, trust: bool) -> None:
         trust_plugins(runs)
     with busy("reading and comparing runs"):
         read = [read_run(run) for run in runs]
-        comparison = work(read)
+        comparison = work(read, figure)
     warn([warning for run in read for warning in run.warnings])
     show_comparison(comparison, as_json)
 
@@ -767,14 +786,16 @@ def schema(file: str, plugins: tuple[str, ...]) -> None:
 
 @main.command()
 @click.argument(
-    "suite", type=click.Choice(["2d", "3d", "sand", "fluid", "environments", "evolve", "growth", "all"]), default="all"
+    "suite",
+    type=click.Choice(["2d", "3d", "sand", "fluid", "contact", "environments", "evolve", "growth", "all"]),
+    default="all",
 )
 @click.option(
     "--scene",
     "scenes",
     metavar="NAME",
     multiple=True,
-    help="Time only this scene of 2d, 3d, sand, fluid or environments; may be repeated.",
+    help="Time only this scene of 2d, 3d, sand, fluid, contact or environments; may be repeated.",
 )
 @click.option(
     "--repeats", type=click.IntRange(min=1), default=3, help="Timed repetitions after a warm-up; 3 by default."
@@ -797,7 +818,7 @@ def bench(
     plot: str | None,
     device: str | None,
 ) -> None:
-    """Time 2-D and 3-D scenes, sand, fluid, environments, a generation with its search and starts, how cost grows."""
+    """Time 2-D and 3-D scenes, sand, fluid, contact, environments, a generation with its search, how cost grows."""
     from vsr.experiments.bench.command import BenchOptions
     from vsr.experiments.bench.command import bench as work
 

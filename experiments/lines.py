@@ -29,18 +29,20 @@ MOST_PROCESSES = 8
 LINE = re.compile(
     rb'(\{"generation": (\d+), "seed": (\d+), "best": ([^,]+), "median": ([^,]+), "failed": (\d+), "failures": '
     rb'\{([^}]*)\}, "evaluations": \d+, "best_id": -?\d+, "spread": ([^,]+), "bodies": (\d+|null), '
-    rb'"seconds": ([^,}]+))(?:, "crc32": "([0-9a-f]{8})")?\}\n'
+    rb'"seconds": ([^,}]+)(?:, "figures": \{([^}]*)\})?)(?:, "crc32": "([0-9a-f]{8})")?\}\n'
 )
 """As runs write them (RunFolder.record), with a check sum of what comes before it."""
-NAMES = ("generation", "seed", "best", "median", "failed", "failures", "spread", "bodies", "seconds")
+NAMES = ("generation", "seed", "best", "median", "failed", "failures", "spread", "bodies", "seconds", "figures")
 GROUPS = ("checked", *NAMES, "crc32")
 """What is taken of a line."""
 REPEATED = ("seed", "best", "failed", "bodies")
 """Of which many lines have the same."""
 FAILURE = re.compile(rb'"(\w+)": (\d+)')
+FIGURES = "figures."
+"""Before the names of columns with what searches tell of themselves."""
 
 Columns = dict[str, np.ndarray]
-"""By name; of failures one column for each reason, `failures.REASON`."""
+"""By name; of failures one column for each reason, `failures.REASON`, of figures one for each, `figures.NAME`."""
 
 
 @dataclass(frozen=True)
@@ -154,9 +156,14 @@ def _joined(pieces: Sequence[Columns]) -> Columns:
     pieces = [piece for piece in pieces if piece]
     names = list(dict.fromkeys(name for piece in pieces for name in piece))
     return {
-        name: np.concatenate([piece[name] if name in piece else np.zeros(len(piece["seed"])) for piece in pieces])
+        name: np.concatenate([piece[name] if name in piece else _absent(name, len(piece["seed"])) for piece in pieces])
         for name in names
     }
+
+
+def _absent(name: str, size: int) -> np.ndarray:
+    """Of a column that lines do not have: nobody failed for this reason, or the search told nothing."""
+    return np.full(size, np.nan if name.startswith(FIGURES) else 0.0)
 
 
 def _columns(text: bytes) -> Columns | None:
@@ -168,8 +175,9 @@ def _columns(text: bytes) -> Columns | None:
     if not _fit(columns.pop("crc32"), columns.pop("checked")):
         return None
     try:
-        numbers = {name: _numbers(name, texts) for name, texts in columns.items() if name != "failures"}
-        return {**numbers, **_failures(columns["failures"])}
+        told, failures = columns.pop("figures"), columns.pop("failures")
+        numbers = {name: _numbers(name, texts) for name, texts in columns.items()}
+        return {**numbers, **_failures(failures), **_figures(told)}
     except ValueError:
         return None
 
@@ -209,6 +217,22 @@ def _failures(texts: Sequence[bytes]) -> Columns:
             row[reasons[reason]] = float(number)
     counts = table[[different[text] for text in texts]]
     return {f"failures.{reason.decode()}": counts[:, place] for reason, place in reasons.items()}
+
+
+def _figures(texts: Sequence[bytes]) -> Columns:
+    """What searches tell of themselves, not a number where they do not; all lines tell the same, or nothing."""
+    first = next(filter(None, texts), b"")
+    if not first:
+        return {}
+    names = re.findall(rb'"([^"\\]+)": ', first)
+    line = re.compile(rb", ".join(rb'"%s": ([^,]+)' % re.escape(name) for name in names))
+    found = [line.fullmatch(text) if text else None for text in texts]
+    if any(text and not one for text, one in zip(texts, found, strict=True)):
+        raise ValueError("lines that tell different things")
+    values = [[np.nan] * len(names) if one is None else list(map(_number, one.groups())) for one in found]
+    return {
+        FIGURES + name.decode(): np.array(column) for name, column in zip(names, zip(*values, strict=True), strict=True)
+    }
 
 
 def _packed(pieces: Sequence[Columns | None]) -> bytes:

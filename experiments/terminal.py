@@ -101,7 +101,8 @@ def show_comparison(comparison: Comparison, as_json: bool) -> None:
     warn(comparison.warnings)
     rows = [_row_of_run(row) for row in comparison.rows]
     names = ("run", "seeds", "failed", "generations", "first", "final", "quartiles")
-    _show_columns(f"best {comparison.measure}, median over seeds", names, rows, left=("run",))
+    what = comparison.measure if comparison.of_searches else f"best {comparison.measure}"
+    _show_columns(f"{what}, median over seeds", names, rows, left=("run",))
     if not comparison.pairs:
         return
     shown, note = clearest(comparison.pairs)

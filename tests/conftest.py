@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -99,6 +100,7 @@ DATA = ROOT / "experiments" / "validate" / "data" / "2d-vsr-sim"
 # Programs compiled once serve the processes that tests start, and the next run of the tests.
 os.environ.setdefault("XDG_CACHE_HOME", str(ROOT / ".cache"))
 prepare()  # as the command does, so that tests in this process and in others agree
+gc.set_threshold(50_000, 20, 50)  # tracing makes many objects that live long: looking for garbage took a twentieth
 
 
 TINY = """

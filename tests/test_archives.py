@@ -1,4 +1,4 @@
-"""Archives of elites and fronts of compromises, against brute force and, where they are installed, pyribs and pymoo."""
+"""Archives, fronts and strategies, against brute force and, where they are installed, pyribs, pymoo and pycma."""
 
 import itertools
 
@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from vsr.evo import OPTIMISERS, Evaluation
 from vsr.evo.archives import CVTArchive, GridArchive, archive_figures, inserted, nobody
 from vsr.evo.pareto import crowding, fronts, hypervolume
 from vsr.evo.population import NOBODY, WORST, evaluated, newborns
@@ -166,3 +167,46 @@ def test_archives_are_those_of_pyribs(archive):
     assert float(figures["qd_score"]) == pytest.approx(theirs.stats.qd_score)
     assert float(figures["mean"]) == pytest.approx(theirs.stats.obj_mean)
     assert float(elites.members.fitness.max()) == theirs.stats.obj_max
+
+
+@pytest.mark.slow
+def test_cma_es_needs_as_many_generations_as_pycma():
+    """On an ellipsoid with axes of 1 to 10, which only an adapted covariance descends quickly; medians of five runs."""
+    cma = pytest.importorskip("cma", reason="pycma is not installed")
+    strategies = pytest.importorskip("evosax") and OPTIMISERS
+    size, genes, most, target = 12, 6, 200, 1e-8
+    scales = 10.0 ** np.linspace(0, 1, genes)
+
+    def cost(x):
+        return ((x * scales) ** 2).sum(-1)
+
+    optimiser = strategies["cma_es"](n_pop=size, sigma=0.5)
+
+    @jax.jit
+    def ours(key):
+        def sample(_, count):
+            return jnp.ones((count, genes))
+
+        def generation(search, _):
+            asked = optimiser.ask(search, sample)
+            fitness = -cost(asked.genes)
+            return optimiser.tell(search, asked, Evaluation(fitness, jnp.zeros(size, bool))), fitness.max()
+
+        return -jax.lax.scan(generation, optimiser.start(key, sample), length=most)[1]
+
+    def theirs(seed):
+        search, best = cma.CMAEvolutionStrategy(genes * [1.0], 0.5, {"popsize": size, "seed": seed, "verbose": -9}), []
+        for _ in range(most):
+            asked = search.ask()
+            values = [float(cost(np.array(one))) for one in asked]
+            search.tell(asked, values)
+            best.append(min(values))
+        return np.array(best)
+
+    def reached(curves):
+        return np.median([np.argmax(curve < target) if (curve < target).any() else most for curve in curves])
+
+    found = reached([np.asarray(ours(jax.random.key(seed))) for seed in range(5)])
+    expected = reached([theirs(seed + 1) for seed in range(5)])
+    assert expected < most
+    assert found == pytest.approx(expected, rel=0.3)

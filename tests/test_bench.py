@@ -11,6 +11,7 @@ from PIL import Image
 
 import vsr.cli as cli
 from vsr.experiments.bench.command import BenchOptions, bench
+from vsr.experiments.bench.contact import BenchContact
 from vsr.experiments.bench.environments import ENVIRONMENTS, EVOGYM, BenchEnvironment
 from vsr.experiments.bench.evolve import bipeds
 from vsr.experiments.bench.fluid import BenchFluid
@@ -22,6 +23,7 @@ from vsr.experiments.bench.plot import plot_growth
 from vsr.experiments.bench.sand import BenchSand
 from vsr.experiments.bench.timing import peak_bytes, without_compilation_cache
 from vsr.experiments.population import on_all_devices
+from vsr.physics.objects import STRIDE
 from vsr.terrain import Sand
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -254,6 +256,17 @@ def test_fluid_is_timed(tmp_path, capsys):
     assert bodies["bodies_per_s"] == pytest.approx(2 * 3 / bodies["median_s"])
     assert bodies["round_s"] == pytest.approx(bodies["median_s"] / 2)
     assert "2 x 80 faces, 10² columns" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_contact_is_timed_beside_nothing_to_touch(tmp_path, capsys):
+    tiny, target = BenchContact("tiny", ("aa",), "points", robots=(2, 2)), tmp_path / "figures.json"
+    bench(BenchOptions("contact", repeats=1, json_file=str(target)), contacts=[tiny])
+    (figures,) = json.loads(target.read_text())["contact"]
+    assert figures["worlds"].keys() == {"nothing", "box", "self", "both"}
+    assert figures["worlds"]["nothing"]["times"] == 1.0
+    assert figures["worlds"]["both"]["substeps"] % STRIDE == 0
+    assert "2 robots, both" in capsys.readouterr().out
 
 
 def test_environments_are_timed_in_steps(tmp_path, capsys):

@@ -20,6 +20,7 @@ from vsr.experiments.estimate import (
     seconds_of,
     told_if_exhausted,
 )
+from vsr.experiments.torture.fuzz import corpus
 
 NETWORK = """
 robot:
@@ -51,6 +52,16 @@ def test_what_does_not_fit_is_refused_with_what_to_reduce(command, text, reduce,
     assert "this computer has 16 GB left" in result.output
     assert reduce in result.output.split("; reduce ")[1]
     assert [file.name for file in tmp_path.iterdir()] == ["large.yaml"]
+
+
+@pytest.mark.parametrize("command", [("verify",), ("evaluate", "--on", "transfer")])
+def test_robots_that_do_not_fit_are_refused(command, tmp_path, monkeypatch):
+    robot = tmp_path / "robot.yaml"
+    robot.write_text(corpus.documents("evolved")[0])
+    monkeypatch.setattr(budget, "host_memory", lambda: 1e8)
+    result = CliRunner().invoke(cli.main, [*command, str(robot)])
+    assert result.exit_code == 2, result.output
+    assert "this computer has 100 MB left" in result.output
 
 
 def test_check_tells_memory_and_time(tmp_path):

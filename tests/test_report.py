@@ -270,8 +270,8 @@ def test_a_folder_that_is_named_twice_is_reported_once(vsr, tmp_path, unmoving):
     make_run(tmp_path / "one")
     result = vsr("one", "one", "./one/")
     assert result.exit_code == 0, result.output
-    *warnings, written = result.output.splitlines()
-    assert warnings == [
+    *others, written = result.output.splitlines()
+    assert [line for line in others if not line.startswith("writing the report ...")] == [
         "warning: one: it was given twice; it is reported once",
         "warning: ./one/: it is the same folder as one; it is reported once",
     ]
@@ -283,7 +283,8 @@ def test_several_runs_are_compared_first(vsr, tmp_path, unmoving):
     make_run(tmp_path / "one")
     make_run(tmp_path / "two", best=3.0)
     result = vsr("one", "two")
-    assert result.output == "written to report.html\n"
+    assert result.output.splitlines()[-1] == "written to report.html"  # after how long it took, if it was long
+    assert "warning" not in result.output
     text = (tmp_path / "report.html").read_text()
     seen = Reader(text)
     assert len(seen.ids) == len(set(seen.ids))

@@ -26,6 +26,7 @@ from vsr.experiments.evolve.command import EvolveOptions, evolve
 from vsr.experiments.evolve.generation import compile_evolution
 from vsr.experiments.files import json_line, parse_json_line
 from vsr.experiments.private import private_folder, read_signed, write_signed
+from vsr.experiments.report.findings import find_out
 from vsr.experiments.runs import read_run
 from vsr.experiments.runs.lineage import read_lineage
 from vsr.experiments.runs.robot_files import load_robot
@@ -409,6 +410,23 @@ def test_a_piece_of_lineage_from_elsewhere_is_noticed(run):
     lineage, warnings = read_lineage(run, 0, 2)
     assert any("00000004.npz: damaged (it does not follow the piece before it" in warning for warning in warnings)
     assert len(lineage.best_id) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("lineage/00000004.npz", "lineage: generations from 4 on are missing"),
+        ("lineage/00000000.npz", "lineage: generations from 0 on are missing"),
+        ("best/seed-1.yaml", "best: the checkpoint of generation 5 is there, but there is no seed-1.yaml"),
+    ],
+)
+def test_what_a_checkpoint_was_written_after_is_missed_by_reports(run, name, words):
+    """Also of a run that is not finished."""
+    config = run / "config.yaml"
+    config.write_text(config.read_text().replace("generations: 5", "generations: 9"))
+    assert not [warning for warning in find_out(read_run(run), "run").warnings if "missing" in warning]
+    (run / name).unlink()
+    assert any(words in warning for warning in find_out(read_run(run), "run").warnings)
 
 
 @pytest.mark.parametrize("rest", [None, 0, 700])

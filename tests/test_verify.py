@@ -94,7 +94,8 @@ def test_files_that_cannot_be_verified_are_all_named(run, tmp_path):
     older = changed(run, tmp_path / "older.yaml", lambda data: data.pop("evolved"))
     short = changed(run, tmp_path / "short.yaml", lambda data: data["evolved"].pop("score"))
     strange = changed(run, tmp_path / "strange.yaml", lambda data: data["evolved"]["experiment"]["ea"].update(n_top=1))
-    result = vsr("verify", run, older, short, strange, tmp_path / "gone.yaml")
+    late = changed(run, tmp_path / "late.yaml", lambda data: data["evolved"].update(seed=-1, generation=2**40))
+    result = vsr("verify", run, older, short, strange, tmp_path / "gone.yaml", late)
     assert result.exit_code == 2
     lines = result.output.strip().splitlines()
     assert "older.yaml: it has no block `evolved`, so that there is no score to confirm" in lines[0]
@@ -103,7 +104,9 @@ def test_files_that_cannot_be_verified_are_all_named(run, tmp_path):
     assert "ea:" in number or "n_top" in number
     assert "did you mean 'n_pop'" in lines[2] or "n_tour" in lines[2]
     assert "gone.yaml: cannot be read" in lines[3] or "no such file" in lines[3].lower()
-    assert len(lines) == 4
+    assert "evolved.seed: " in lines[4]
+    assert "evolved.generation: " in lines[5]
+    assert len(lines) == 6
 
 
 def test_the_block_is_no_part_of_the_scene(run):

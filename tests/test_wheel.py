@@ -20,7 +20,7 @@ from oldest import PROJECT, REQUIRED, name_of
 from vsr.experiments.config import parse_scene
 from vsr.terrain import TERRAINS
 
-SOURCES = ("pyproject.toml", "README.md", "LICENSE", "cli.py", "configs", "evo", "experiments", "vsr")
+SOURCES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "cli.py", "configs", "evo", "experiments", "vsr")
 CACHES = shutil.ignore_patterns("__pycache__")
 DIST_INFO = f"vsr-{PROJECT['project']['version']}.dist-info"
 
@@ -96,6 +96,18 @@ def test_an_sdist_makes_the_same_wheel(source, wheel, tmp_path):
         archive.extractall(unpacked, filter="data")
     (folder,) = unpacked.iterdir()
     assert names_in(build("wheel", folder, tmp_path)) == names_in(wheel)
+
+
+def test_a_zip_makes_the_same_wheel(source, wheel, tmp_path):
+    """Where pip unpacks a zip, links are files that hold their text."""
+    unpacked = Path(shutil.copytree(source, tmp_path / "unpacked", symlinks=True))
+    links = [path for path in (unpacked / "vsr").iterdir() if path.is_symlink()]
+    assert sorted(link.name for link in links) == ["cli.py", "configs", "evo", "experiments"]
+    for link in links:
+        target = os.readlink(link)
+        link.unlink()
+        link.write_text(target)
+    assert names_in(build("wheel", unpacked, tmp_path)) == names_in(wheel)
 
 
 def test_modules_of_the_users_own_may_have_our_names(tmp_path, monkeypatch):

@@ -9,10 +9,12 @@ from typing import Any, TypeVar
 import jax
 
 from vsr.compute.implementation import Implementation, chosen
+from vsr.experiments.bench.contact import CONTACTS, BenchContact, bench_contact
 from vsr.experiments.bench.environments import ENVIRONMENTS, BenchEnvironment, bench_environment
 from vsr.experiments.bench.evolve import bench_evolve
 from vsr.experiments.bench.fluid import FLUIDS, BenchFluid, bench_fluid
 from vsr.experiments.bench.formatting import (
+    contact_rows,
     device_shown,
     environment_row,
     evolve_rows,
@@ -37,12 +39,12 @@ from vsr.experiments.plot.figures import FORMATS
 from vsr.experiments.runs.meta import describe_start
 from vsr.spec import suggest
 
-SUITES = ("2d", "3d", "sand", "fluid", "environments", "evolve", "growth")
+SUITES = ("2d", "3d", "sand", "fluid", "contact", "environments", "evolve", "growth")
 """What `all` runs."""
-WITH_SCENES = ("2d", "3d", "sand", "fluid", "environments")
+WITH_SCENES = ("2d", "3d", "sand", "fluid", "contact", "environments")
 
 
-Scene = TypeVar("Scene", BenchScene, BenchLattice, BenchSand, BenchFluid, BenchEnvironment)
+Scene = TypeVar("Scene", BenchScene, BenchLattice, BenchSand, BenchFluid, BenchContact, BenchEnvironment)
 
 
 @dataclass(frozen=True)
@@ -68,11 +70,19 @@ def bench(
     robots: Sequence[BenchScene] = ROBOTS,
     sands: Sequence[BenchSand] = SANDS,
     fluids: Sequence[BenchFluid] = FLUIDS,
+    contacts: Sequence[BenchContact] = CONTACTS,
     environments: Sequence[BenchEnvironment] = ENVIRONMENTS,
 ) -> None:
     """Run suites and print the figures; series: those of the growth suite, by default chosen for the device."""
     suites = _suites(options)
-    known = {"2d": scenes, "3d": (*lattices, *robots), "sand": sands, "fluid": fluids, "environments": environments}
+    known = {
+        "2d": scenes,
+        "3d": (*lattices, *robots),
+        "sand": sands,
+        "fluid": fluids,
+        "contact": contacts,
+        "environments": environments,
+    }
     _check_names(options, [scene for suite in suites for scene in known.get(suite, ())])
     requested = _requested(options, scenes)
     target = None if options.json_file is None else target_file("--json", options.json_file)
@@ -92,6 +102,8 @@ def bench(
             report["sand"] = _bench_sand(options, _requested(options, sands), f"bench sand {title}")
         if "fluid" in suites and _requested(options, fluids):
             report["fluid"] = _bench_fluid(options, _requested(options, fluids), f"bench fluid {title}")
+        if "contact" in suites and _requested(options, contacts):
+            report["contact"] = _bench_contact(options, _requested(options, contacts), f"bench contact {title}")
         if "environments" in suites and (chosen_ones := _requested(options, environments)):
             report["environments"] = _bench_environments(options, chosen_ones, f"bench environments {title}")
         if "evolve" in suites:
@@ -149,6 +161,16 @@ def _bench_fluid(options: BenchOptions, fluids: Sequence[BenchFluid], title: str
     return found
 
 
+def _bench_contact(options: BenchOptions, contacts: Sequence[BenchContact], title: str) -> list[dict[str, Any]]:
+    """Time robots with nothing to touch and with something, printing each kind as it is done."""
+    show_pairs(title, [])
+    found = []
+    for scene in contacts:
+        found.append(bench_contact(scene, options.repeats, options.implementation))
+        show_pairs(None, contact_rows(found[-1]))
+    return found
+
+
 def _bench_environments(
     options: BenchOptions, environments: Sequence[BenchEnvironment], title: str
 ) -> list[dict[str, Any]]:
@@ -189,7 +211,8 @@ def _suites(options: BenchOptions) -> tuple[str, ...]:
 
 
 def _check_names(
-    options: BenchOptions, scenes: Sequence[BenchScene | BenchLattice | BenchSand | BenchFluid | BenchEnvironment]
+    options: BenchOptions,
+    scenes: Sequence[BenchScene | BenchLattice | BenchSand | BenchFluid | BenchContact | BenchEnvironment],
 ) -> None:
     """Raise UserError for a name that there is not."""
     names = list(dict.fromkeys(scene.name for scene in scenes))

@@ -43,6 +43,15 @@ def fluid_row(figures: dict[str, Any]) -> tuple[str, str]:
     return name, f"{speed}; compile {figures['compile_s']:.1f} s{memory}"
 
 
+def contact_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
+    """Of robots of one kind: the time with nothing to touch, and multiples of it."""
+    rows = []
+    for world, found in figures["worlds"].items():
+        name = f"{figures['scene']:16} {figures['robots']:5} robots, {world}"
+        rows.append((name, f"{found['times']:.3g} x; {shown(found)}; {found['substeps']} substeps"))
+    return rows
+
+
 def environment_row(figures: dict[str, Any]) -> tuple[str, str]:
     """What was timed, and what it came to."""
     name = f"{figures['scene']:16} {figures['robots']:5} robots x {figures['steps']} steps of {figures['substeps']}"

@@ -17,6 +17,7 @@ from vsr.experiments.config.unread import require_whole
 from vsr.experiments.config.yaml_reader import read_yaml
 from vsr.experiments.console import warn
 from vsr.experiments.devices import check_implementation
+from vsr.experiments.estimate import needs_of_scene, require_memory
 from vsr.experiments.experiment import Experiment, Fitness
 from vsr.experiments.population import stack
 from vsr.experiments.refine.command import RefinedRobot, read_robots
@@ -60,15 +61,17 @@ def read_flocks(paths: Sequence[Path], elites: bool) -> list[Flock]:
         if elites:
             flocks += _elites(path, source)
         else:
-            flocks += _of_scenes(list(_scenes(path)), source)
+            flocks += _of_scenes(list(read_scenes(path)), source)
     return flocks
 
 
-def _scenes(path: Path) -> Iterator[tuple[str, Scene, Fitness]]:
+def read_scenes(path: Path) -> Iterator[tuple[str, Scene, Fitness]]:
+    """The robot of a file or the best of a run: names, scenes, and what they were selected for."""
     for robot in read_robots(path):
         assert robot.scene is not None
         require_whole(robot.scene, path)
         check_implementation(robot.scene.physics)
+        require_memory(robot.name, needs_of_scene(robot.scene, recorded=False))
         yield robot.name, robot.scene, _goal(robot, path)
 
 
@@ -95,19 +98,23 @@ def _of_scenes(robots: Sequence[tuple[str, Scene, Fitness]], source: int) -> lis
         plain = tuple(map(repr, (scene.world, scene.task, scene.physics, scene.schedule(), goal)))
         alike.setdefault((structure, shapes, plain), []).append((name, scene, arrays))
     goals = {name: goal for name, _, goal in robots}
-    return [_flock(members, goals[members[0][0]], source) for members in alike.values()]
+    flocks = []
+    for members in alike.values():
+        names, scenes, arrays = zip(*members, strict=True)
+        with precision(scenes[0].physics.precision):
+            flocks.append(flock_of(names, scenes, goals[names[0]], source, stack(arrays)))
+    return flocks
 
 
-def _flock(members: Sequence[tuple[str, Scene, Any]], goal: Fitness, source: int) -> Flock:
-    first = members[0][1]
-    with precision(first.physics.precision):
-        models, controllers = stack([arrays for _, _, arrays in members])
-    used = {repr(material): material for _, scene, _ in members for material in scene.robot.body.materials.values()}
+def flock_of(names: Sequence[str], scenes: Sequence[Scene], goal: Fitness, source: int, arrays: Any) -> Flock:
+    """Robots of one kind; arrays: models and controllers, each with a leading axis (robots,)."""
+    first = scenes[0]
+    used = {repr(material): material for scene in scenes for material in scene.robot.body.materials.values()}
     return Flock(
-        names=tuple(name for name, _, _ in members),
-        sources=(source,) * len(members),
-        models=models,
-        controllers=controllers,
+        names=tuple(names),
+        sources=(source,) * len(names),
+        models=arrays[0],
+        controllers=arrays[1],
         voxels=first.robot.body,
         materials=tuple(used.values()),
         cells=first.robot.body.cells.shape,

@@ -48,8 +48,11 @@ def plot_archives(run: Run, seed: int, target: Path) -> None:
         save_figure(figure, target)
 
 
-def draw_map(axes: Axes, archive: ArchiveRead, experiment: Experiment) -> None:
-    """Fitness over the first two axes of an archive: of cells that differ in further ones only, the fittest."""
+def draw_map(axes: Axes, archive: ArchiveRead, experiment: Experiment, as_pixels: bool = False) -> None:
+    """Fitness over the first two axes of an archive: of cells that differ in further ones only, the fittest.
+
+    as_pixels: whether thousands of voxels are a picture within the drawing, which else would be large.
+    """
     sign, settings = experiment.fitness.sign, archive.settings
     shown = _fittest_in_view(archive)
     names = [with_unit(axis.measure) for axis in settings.axes]
@@ -65,15 +68,44 @@ def draw_map(axes: Axes, archive: ArchiveRead, experiment: Experiment) -> None:
         drawn: Any = axes.imshow(grid.T, origin="lower", extent=(left, right, low, high), aspect="auto", cmap="viridis")
         size = np.array([(right - left) / cells[0], (high - low) / cells[1]])
     else:
-        drawn = axes.scatter(x, y, c=values, s=3000 / np.sqrt(len(archive.centers)), cmap="viridis", marker="s")
         size = np.array([right - left, high - low]) / np.sqrt(len(archive.centers))
+        drawn = _draw_regions(axes, archive, shown, values, np.stack([x, y], 1), size)
         axes.set(xlim=(left, right), ylim=(low, high))
     if experiment.robot.body.gene_count and experiment.robot.body.dimension == 2 and len(shown) <= MOST_BODIES:
-        _draw_bodies(axes, archive, experiment, shown, np.stack([x, y], 1), size)
+        _draw_bodies(axes, archive, experiment, shown, np.stack([x, y], 1), size, as_pixels)
     share = len(archive.filled) / len(archive.centers)
     axes.set(title=f"{archive.name}: {100 * share:.0f} % of {len(archive.centers)} cells", xlabel=names[0])
     axes.set_ylabel(names[1] if len(names) > 1 else "")
     axes.figure.colorbar(drawn, ax=axes, label=with_unit(experiment.fitness.measure))
+
+
+def _draw_regions(
+    axes: Axes, archive: ArchiveRead, shown: np.ndarray, values: np.ndarray, middle: np.ndarray, size: np.ndarray
+) -> Any:
+    """Cells of a CVT in the colour of their fitness: with two axes as they are, else squares around their centres."""
+    from matplotlib.collections import PolyCollection
+
+    if len(archive.settings.axes) == 2:
+        whole = regions(archive.centers, np.array(_view(archive)).T)
+        outlines = [whole[cell] for cell in shown]
+    else:
+        outlines = list(middle[:, None] + size * (np.array([[0, 0], [1, 0], [1, 1], [0, 1]]) - 0.5))
+    drawn = PolyCollection(outlines, array=values, cmap="viridis", edgecolors="white", linewidths=0.3)
+    return axes.add_collection(drawn)
+
+
+def regions(centers: np.ndarray, box: np.ndarray) -> list[np.ndarray]:
+    """Corners of what is nearest to each centre within a box, distances in units of its sides; box: (2, 2), low first.
+
+    Mirror images of the centres beyond all four sides make the sides bounds of cells.
+    """
+    from scipy.spatial import Voronoi
+
+    low, side = box[0], box[1] - box[0]
+    inside = (centers - low) / side
+    images = [inside * (-1, 1), inside * (1, -1), inside * (-1, 1) + (2, 0), inside * (1, -1) + (0, 2)]
+    found = Voronoi(np.concatenate([inside, *images]))
+    return [low + side * found.vertices[found.regions[place]] for place in found.point_region[: len(centers)]]
 
 
 def draw_front(axes: Axes, front: FrontRead, first: int, second: int) -> None:
@@ -103,7 +135,13 @@ def _fittest_in_view(archive: ArchiveRead) -> np.ndarray:
 
 
 def _draw_bodies(
-    axes: Axes, archive: ArchiveRead, experiment: Experiment, shown: np.ndarray, middle: np.ndarray, size: np.ndarray
+    axes: Axes,
+    archive: ArchiveRead,
+    experiment: Experiment,
+    shown: np.ndarray,
+    middle: np.ndarray,
+    size: np.ndarray,
+    as_pixels: bool,
 ) -> None:
     """Every elite's body in its cell; size: of a cell."""
     from matplotlib.collections import PolyCollection
@@ -121,4 +159,6 @@ def _draw_bodies(
         for row, column in zip(rows, columns, strict=True):
             outlines.append(place + (square + np.array([column, row]) - low - extent / 2) * scale)
             fills.append(colours[int(cells[row, column]) % len(colours)])
-    axes.add_collection(PolyCollection(outlines, facecolors=fills, edgecolors="white", linewidths=0.15))
+    voxels = PolyCollection(outlines, facecolors=fills, edgecolors="white", linewidths=0.15)
+    voxels.set_rasterized(as_pixels)
+    axes.add_collection(voxels)

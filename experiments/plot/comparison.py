@@ -10,6 +10,7 @@ import numpy as np
 
 from vsr.experiments.numbers import count
 from vsr.experiments.plot.curves import check_one_goal, labels
+from vsr.experiments.plot.searches import as_measure, one_figure
 from vsr.experiments.runs import Run
 from vsr.experiments.runs.ranks import middle, p_value, quantile
 
@@ -84,14 +85,20 @@ class Comparison:
     pairs: Sequence[Pair]
     warnings: tuple[str, ...]
     """what makes a comparison unfair"""
+    of_searches: bool = False
+    """whether the measure is a figure of searches, and not of their best robots"""
 
 
-def compare(runs: Sequence[Run]) -> Comparison:
-    """Compare the last generations of runs with one goal."""
-    check_one_goal(runs)
+def compare(runs: Sequence[Run], figure: str | None = None) -> Comparison:
+    """Compare the last generations of runs with one goal; figure: of their searches, instead of their best robots."""
+    if figure is None:
+        check_one_goal(runs)
+    else:
+        runs = [as_measure(run, one_figure(runs, figure)) for run in runs]
     names = labels(runs)
     rows = tuple(describe(run, name) for run, name in zip(runs, names, strict=True))
-    return Comparison(runs[0].experiment.fitness.measure, rows, _pairs(runs, rows), tuple(_warnings(runs, names)))
+    measure, warnings = runs[0].experiment.fitness.measure, tuple(_warnings(runs, names))
+    return Comparison(measure, rows, _pairs(runs, rows), warnings, of_searches=figure is not None)
 
 
 def clearest(pairs: Sequence[Pair], most: int = MOST_PAIRS) -> tuple[list[Pair], str]:

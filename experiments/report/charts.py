@@ -79,6 +79,21 @@ def bodies_chart(run: Run, name: str) -> Markup:
         return inline(figure, name, "different bodies in the population over generations")
 
 
+def figures_chart(run: Run, kind: str, figures: Sequence[str], name: str) -> Markup:
+    """What a search tells of itself, a line for each archive: median over seeds."""
+    with page_style():
+        figure, axes = _chart()
+        for number, one in enumerate(figures):
+            values = run.figures[one]
+            center = np.median(values, axis=0) if len(values) > 1 else values[0]
+            label = one.rpartition(".")[0] or None
+            _line(axes, center, color=SERIES[number % len(SERIES)], lw=1.6, label=label)
+        words = kind.replace("_", " ")
+        axes.set(ylabel=words)
+        _finish(axes, run.generations)
+        return inline(figure, name, f"{words} over generations")
+
+
 def failures_chart(run: Run, name: str) -> Markup:
     """Which share of each generation's robots failed."""
     with page_style():

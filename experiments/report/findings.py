@@ -15,6 +15,7 @@ from vsr.experiments.experiment import Experiment
 from vsr.experiments.numbers import count
 from vsr.experiments.runs import Run
 from vsr.experiments.runs.best_robots import kept_measure, leading
+from vsr.experiments.runs.checkpoints import newest_generation
 from vsr.experiments.runs.lineage import Descent, descent_of_best, read_lineage
 from vsr.experiments.runs.locks import is_being_written
 from vsr.experiments.runs.provenance import Making, making
@@ -111,8 +112,9 @@ def find_out(run: Run, label: str) -> Findings:
     """Look at all of a run's files."""
     best = leading(run)
     state, resume = _state(run)
-    robots, kept, warnings = _robots(run)
-    lineage, more = read_lineage(run.path, best, len(run.experiment.seeds))
+    saved = newest_generation(run.path)
+    robots, kept, warnings = _robots(run, saved)
+    lineage, more = read_lineage(run.path, best, len(run.experiment.seeds), saved)
     made = making(run.path)
     if missing := missing_of(run.experiment):
         warnings.append(f"robots and all that is computed of them are left out: {why(str(run.path), missing)}")
@@ -141,12 +143,14 @@ def _state(run: Run) -> tuple[str, str]:
     return f"not finished: stopped after {done}", f"vsr evolve {shlex.quote(str(run.path))} --resume"
 
 
-def _robots(run: Run) -> tuple[dict[int, Scene], dict[int, float], list[str]]:
+def _robots(run: Run, saved: int) -> tuple[dict[int, Scene], dict[int, float], list[str]]:
+    """Those of every seed, what they reached, and what is wrong; saved: generations of the newest checkpoint."""
+    last = min(saved, run.generations) - 1 if saved else -1
     robots, kept, warnings, missing = {}, {}, [], []
     for index, seed in enumerate(run.experiment.seeds):
         file, measure = robot_file(run.path, seed), kept_measure(run, index)
         if not file.is_file():
-            if np.isfinite(run.best[index, -1]):
+            if np.isfinite(run.best[index, last]):
                 missing.append(file.name)
             continue
         try:
@@ -154,7 +158,9 @@ def _robots(run: Run) -> tuple[dict[int, Scene], dict[int, float], list[str]]:
             kept[index] = float(run.best[index, -1]) if measure is None else measure
         except UserError as error:
             warnings.append(" ".join(str(error).split()))
-    if missing and run.generations >= run.experiment.generations:
+    finished = run.generations >= run.experiment.generations
+    if missing and (finished or saved):
         named = ", ".join(missing[:MANY]) + (" and others" if len(missing) > MANY else "")
-        warnings.append(f"{run.path / BEST}: the run is finished, but there is no {named}")
+        state = "the run is finished" if finished else f"the checkpoint of generation {saved} is there"
+        warnings.append(f"{run.path / BEST}: {state}, but there is no {named}")
     return robots, kept, warnings

@@ -53,7 +53,7 @@ def _state(found: Findings, before: str = "") -> Markup:
 
 def _one(found: Findings) -> Markup:
     parts: list[tuple[str, Content]] = [("Best robot", viewer([found]))]
-    parts += [(heading, _known(part, found, f"c{place}")) for place, (heading, part) in enumerate(sections.PARTS)]
+    parts += _parts(found, "c")
     inside = [_section(heading, content, 2, _slug(heading)) for heading, content in parts]
     return joined(
         [_contents([heading for heading, _ in parts]), _section("Summary", sections.summary(found), 2), *inside]
@@ -68,17 +68,20 @@ def _several(runs: Sequence[Findings]) -> Markup:
     ]
     for place, found in enumerate(runs):
         inside = [_section("Summary", sections.summary(found), 3)]
-        inside += [
-            _section(heading, _known(part, found, f"r{place}c{order}"), 3)
-            for order, (heading, part) in enumerate(sections.PARTS)
-        ]
+        inside += [_section(heading, content, 3) for heading, content in _parts(found, f"r{place}c")]
         parts.append(_section(found.label, joined([_state(found), *inside]), 2, _slug(f"run {place}")))
     links = [("Comparison", _slug("Comparison")), ("Best robots", _slug("Best robots"))]
     links += [(name, _slug(f"run {place}")) for place, name in enumerate(names)]
     return joined([_links(links), *parts])
 
 
-def _known(part: sections.Part, found: Findings, name: str) -> Markup:
+def _parts(found: Findings, name: str) -> list[tuple[str, Content]]:
+    """Headings and contents of what there is to say about a run; name: before those of pictures."""
+    parts = [(heading, _known(part, found, f"{name}{place}")) for place, (heading, part) in enumerate(sections.PARTS)]
+    return [(heading, content) for heading, content in parts if content is not None]
+
+
+def _known(part: sections.Part, found: Findings, name: str) -> Markup | None:
     """A part of a report, or that it cannot be had without running somebody's code."""
     try:
         return part(found, name)

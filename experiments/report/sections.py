@@ -22,6 +22,7 @@ from vsr.experiments.report import charts
 from vsr.experiments.report.bodies import draw_body, materials_key, room_for
 from vsr.experiments.report.findings import Findings
 from vsr.experiments.report.markup import Content, Markup, code, commands, facts, joined, table, tag
+from vsr.experiments.report.searches import searches
 from vsr.experiments.runs import Run
 from vsr.experiments.runs.lineage import Ancestor
 from vsr.experiments.runs.meta import PACKAGES
@@ -431,11 +432,13 @@ def _figure(chart: Markup, caption: str) -> Markup:
     return tag("figure", chart, tag("figcaption", caption))
 
 
-Part = Callable[[Findings, str], Markup]
+Part = Callable[[Findings, str], Markup | None]
+"""From what is known and a name for its pictures; None if a run has no such part."""
 PARTS: tuple[tuple[str, Part], ...] = (
     ("Fitness", fitness),
     ("Best bodies", lambda found, _: bodies(found)),
     ("Diversity", diversity),
+    ("Search", searches),
     ("Lineage of the best robot", descent),
     ("Failures", failures),
     ("Robustness", robustness),

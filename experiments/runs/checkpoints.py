@@ -57,6 +57,12 @@ def checkpoint_files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("*.npz") if path.stem.isdigit())
 
 
+def newest_generation(run: Path) -> int:
+    """How many generations the newest checkpoint of a run folder has by its name; 0 if there is none."""
+    files = checkpoint_files(run / "checkpoints")
+    return int(files[-1].stem) if files else 0
+
+
 def whole_generations(folder: Path) -> int:
     """How many generations the newest whole checkpoint has; 0 if there is none."""
     for path in reversed(checkpoint_files(folder)):

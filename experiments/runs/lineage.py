@@ -153,10 +153,11 @@ def _check_order(file: Path, label: dict[str, Any], before: str | None) -> None:
         raise Damaged(file, "it does not follow the piece before it: one of them was replaced")
 
 
-def read_lineage(run: Path, index: int, seeds: int) -> tuple[Lineage | None, list[str]]:
+def read_lineage(run: Path, index: int, seeds: int, saved: int = 0) -> tuple[Lineage | None, list[str]]:
     """What is kept of the seed of this index, from the first generation on, and what could not be read.
 
-    seeds: how many the run has. None if not even the first generation is kept.
+    seeds: how many the run has; saved: generations of its newest checkpoint, whose lineage is written before it. None
+    if not even the first generation is kept.
     """
     pieces, warnings = read_pieces(run, seeds)
     kept: list[Piece] = []
@@ -166,7 +167,8 @@ def read_lineage(run: Path, index: int, seeds: int) -> tuple[Lineage | None, lis
             break
         kept.append(piece)
         length += piece.count
-    if len(kept) < len(pieces) or (not kept and warnings):
+    lost = length < saved and (run / LINEAGE).is_dir()  # the oldest versions kept none
+    if lost or len(kept) < len(pieces) or (not kept and warnings):
         warnings.append(f"{run / LINEAGE}: generations from {length} on are missing")
     if not kept:
         return None, warnings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +11,12 @@ import numpy as np
 from vsr.display import Displayed
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.experiment import Experiment
+from vsr.experiments.lines import FIGURES
 from vsr.experiments.runs.checkpoints import checkpoint_files
 from vsr.experiments.runs.columns import read_columns
 from vsr.experiments.runs.folder import check_run
 from vsr.experiments.runs.lineage import LINEAGE
-from vsr.experiments.runs.rows import STATISTICS, Row, read_rows, saved_generations, warnings_of
+from vsr.experiments.runs.rows import STATISTICS, Row, figures_in, read_rows, saved_generations, warnings_of
 from vsr.experiments.runs.settings import read_settings
 from vsr.physics.failure import REASONS
 
@@ -42,6 +43,9 @@ class Run(Displayed):
     """different bodies in the population; not a number where it was not written down, (seeds, generations)"""
     warnings: tuple[str, ...] = ()
     """what could not be read, was lost or was changed"""
+    figures: dict[str, np.ndarray] = field(default_factory=dict)
+    """what the search tells of itself, by name, such as coverage of archives; not a number where it does not, (seeds,
+    generations)"""
 
     @property
     def name(self) -> str:
@@ -90,6 +94,7 @@ def _run(path: Path, experiment: Experiment, columns: dict[str, np.ndarray], war
         spread=columns["spread"],
         bodies=columns["bodies"],
         warnings=warnings,
+        figures={name.removeprefix(FIGURES): own for name, own in columns.items() if name.startswith(FIGURES)},
     )
 
 
@@ -115,8 +120,14 @@ def _read_by_lines(path: Path, experiment: Experiment, warnings: tuple[str, ...]
         table = [[known(row(seed, generation)) for generation in range(length)] for seed in experiment.seeds]
         return np.array(table, dtype=float)
 
+    def by_figure(name: str) -> np.ndarray:
+        told = [[figures_in(row(seed, generation)) for generation in range(length)] for seed in experiment.seeds]
+        return np.array([[one.get(name) for one in of_seed] for of_seed in told], dtype=float)
+
+    names = dict.fromkeys(name for one in rows.of.values() for name in figures_in(one))
     columns = {name: collect(name) for name in ("best", "median", "failed", "spread", "bodies")}
     columns |= {f"failures.{reason.name}": by_reason(reason.name) for reason in REASONS}
+    columns |= {FIGURES + name: by_figure(name) for name in names}
     return _run(path, experiment, columns, (*warnings, *torn, *warnings_of(path, rows)))
 
 

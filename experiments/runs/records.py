@@ -20,14 +20,14 @@ from vsr.experiments.config.problems import ConfigError, Problem
 from vsr.experiments.config.unread import require_plugins
 from vsr.experiments.config.yaml_reader import read_yaml
 from vsr.experiments.config.yaml_values import Document
-from vsr.experiments.experiment import MOST_SEEDS, Experiment
+from vsr.experiments.experiment import MOST_SEEDS, Experiment, Seed
 from vsr.experiments.files import digest_of
 from vsr.experiments.runs.meta import SHAPE_DIGITS
 from vsr.scene import Scene
 from vsr.spec import Count, Spec
 
 OF_EXPERIMENT = ("robot", "fitness", "evaluation", "ea")
-"""Parts of an experiment that its robots' scenes do not have."""
+"""Parts of an experiment that its robots' scenes do not have. Not what they learned by: genes are those after it."""
 OF_SCENE = ("world", "task", "physics", "plugins")
 """Parts that they share."""
 
@@ -50,9 +50,9 @@ class Record(Spec):
     """what the score is of"""
     score: Annotated[float, Field(strict=True)]
     """all digits"""
-    seed: Count
+    seed: Seed
     individual: Annotated[Count, Field(ge=0)]
-    generation: Annotated[Count, Field(ge=0)]
+    generation: Annotated[Count, Field(ge=0, lt=2**32)]
     """in which it was evaluated"""
     hashes: Hashes
     seeds: Annotated[Count, Field(ge=1, le=MOST_SEEDS)]

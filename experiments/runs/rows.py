@@ -79,6 +79,13 @@ def is_statistics(row: Row) -> bool:
     return whole and given and all(isinstance(row.get(name), float | int | None) for name in NUMBERS)
 
 
+def figures_in(row: Row) -> dict[str, float | int | None]:
+    """What a search told of itself, as far as it is numbers."""
+    told = row.get("figures")
+    known = told.items() if isinstance(told, dict) else ()
+    return {name: value for name, value in known if isinstance(value, float | int | None)}
+
+
 def _read(file: Path, seeds: set[int], until: int | None) -> tuple[dict[tuple[int, int], Row], list[int]]:
     rows, damaged = {}, []
     for number, row in read_json_lines(file):

@@ -21,6 +21,7 @@ from vsr.experiments.config import UserError, load_scene
 from vsr.experiments.config.plugins import digests, plugin_modules
 from vsr.experiments.console import busy, console_for_tables, say, warn
 from vsr.experiments.devices import check_implementation, keeping_compiled_programs, prepare
+from vsr.experiments.estimate import needs_of_experiment, needs_of_scene, require_memory
 from vsr.experiments.files import without_nan
 from vsr.experiments.refine.robustness import robustness_of
 from vsr.experiments.runs import read_run
@@ -153,6 +154,7 @@ def read(file: Path, now: dict[str, Any]) -> Read:
     if record.made_with.get("plugins", {}) != plugins:
         otherwise.append("plugins are not what they were")
     claim = None if changed else Claim(record, experiment, not otherwise)
+    require_memory(str(file), needs_of_scene(scene, recorded=False) if otherwise else needs_of_experiment(experiment))
     return Read(file, record, scene, tuple(changed), claim, tuple(otherwise))
 
 

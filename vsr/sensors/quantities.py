@@ -11,6 +11,7 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jax import Array
 
+from vsr.compute.slopes import root_with_slope
 from vsr.physics.voxel_motion import VoxelMotion
 from vsr.sensors.surroundings import ANYWHERE, IN_SPACE
 
@@ -27,7 +28,7 @@ def volume_ratio(voxels: VoxelMotion) -> Array:
 
 def velocity_magnitude(voxels: VoxelMotion) -> Array:
     """Speed of the voxel [m/s]."""
-    return jnp.sqrt((voxels.velocity**2).sum(-1))
+    return root_with_slope((voxels.velocity**2).sum(-1))
 
 
 def angle(voxels: VoxelMotion) -> Array:
@@ -140,7 +141,9 @@ def _upward(voxels: VoxelMotion, alpha: Array) -> Array:
 
 
 def _direction(vector: Array) -> Array:
-    return jnp.arctan2(vector[..., -1], vector[..., 0])
+    right, up = vector[..., 0], vector[..., -1]
+    there = (right != 0) | (up != 0)  # what has no length has no slope, either
+    return jnp.arctan2(jnp.where(there, up, 0), jnp.where(there, right, 1))
 
 
 def _unit(vector: Array) -> Array:

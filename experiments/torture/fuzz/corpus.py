@@ -5,10 +5,13 @@ from __future__ import annotations
 import functools
 import io
 import struct
+import tempfile
 from pathlib import Path
 
 import numpy as np
 
+from vsr.experiments.config import load_experiment
+from vsr.experiments.runs.robot_files import BEST, robot_file, write_robot
 from vsr.experiments.shipped import STUDY, shipped_files
 
 ROBOTS = (
@@ -24,12 +27,46 @@ ROBOTS = (
 )
 
 
+EVOLUTIONS = (
+    "robot:\n  body: {shape: [aa, a.]}\n  controller: phases\ntask: {duration: 1.0}\nfitness: relative_velocity\n"
+    "ea: {n_pop: 8, n_tour: 2}\ngenerations: 4\nseeds: 2\n",
+    "robot:\n  body: {shape: ab, materials: {a: {}, b: {spring_frequency: 5.0}}}\n  controller: phases\n"
+    "task: {duration: 1.0}\n"
+    "world: {terrain: {type: uneven, roughness: 0.5}}\nfitness: {measure: travel_velocity, direction: minimise}\n"
+    "evaluation: {starts: 2, jitter: {height: 0.1}}\nea: {n_pop: 8, n_tour: 2}\ngenerations: 4\n",
+    "robot:\n  body: {shape: [[aa], [aa]], masses: points}\n  controller: phases\n"
+    "task: {duration: 0.5}\nfitness: travel_velocity\nea: {n_pop: 8, n_tour: 2}\ngenerations: 4\n",
+)
+"""Experiments whose best robots are made here, as a run writes them, without beginning a device ..."""
+START = {
+    "generation": 0, "device": "cpu: cpu", "devices": 1, "machine": "Linux x86_64", "python": "3.12.1",
+    "packages": {"vsr": "0.1.0", "jax": "0.11.0"}, "commit": None, "flags": {}, "code_generator": None,
+}  # fmt: skip
+"""... on some other computer."""
+
+
 @functools.cache
 def documents(kind: str) -> list[str]:
-    """The texts of sound files of a kind: experiment, scene, study, reach, set or robot."""
+    """The texts of sound files of a kind: experiment, scene, study, reach, set, robot or evolved."""
     if kind == "robot":
         return list(ROBOTS)
+    if kind == "evolved":
+        return [_best_of(text) for text in EVOLUTIONS]
     return [shipped.path.read_text(encoding="utf-8") for shipped in shipped_files() if shipped.kind == kind]
+
+
+def _best_of(text: str) -> str:
+    """The file of a robot that this experiment would have found, with what it tells of its evolution."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "experiment.yaml"
+        file.write_text(text, encoding="utf-8")
+        experiment = load_experiment(file).resolved()
+        (Path(folder) / BEST).mkdir()
+        body = experiment.robot.body
+        counts = {"body": body.gene_count, "controller": experiment.robot.controller.gene_count(body)}
+        genes = {part: np.linspace(-0.5, 0.5, count, dtype=np.float32) for part, count in counts.items()}
+        write_robot(Path(folder), experiment, 0, genes, 9, 0.25, [START])
+        return robot_file(Path(folder), experiment.seeds[0]).read_text(encoding="utf-8")
 
 
 @functools.cache

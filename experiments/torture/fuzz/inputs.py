@@ -23,6 +23,7 @@ WHAT = "a config, scene, study, set, robot, --set value, command line, mesh or n
 TURNS = (
     "experiment", "scene", "setting", "experiment", "robot", "command", "study", "setting",
     "experiment", "reach", "mesh", "arrays", "scene", "statistics", "robot", "command", "set",
+    "evolved",
 )  # fmt: skip
 """Which kind of input comes when."""
 NEVER = ("torture", "watch --wait", "watch --open")

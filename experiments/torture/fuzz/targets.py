@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import json
 import resource
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -18,12 +20,18 @@ import jax
 
 from vsr.experiments.config import UserError, dump_yaml, load, load_experiment, load_scene, parse_scene
 from vsr.experiments.devices import prepare
+from vsr.experiments.evaluate.matrix import jobs_of
+from vsr.experiments.evaluate.robots import Flock, flock_of, read_scenes
 from vsr.experiments.evaluate.sets import load_set
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.reach.command import load_reach
 from vsr.experiments.reproduce.reading import load_study
 from vsr.experiments.runs.lineage import read_lineage
+from vsr.experiments.runs.meta import describe_start
+from vsr.experiments.shipped import SET, find_config
+from vsr.experiments.torture.fuzz import corpus
 from vsr.experiments.torture.here import Ended, run_here
+from vsr.experiments.verify.command import read as read_robot
 from vsr.scene import Scene
 from vsr.spec import Impractical
 
@@ -100,6 +108,42 @@ def _study(file: str, arguments: list[str]) -> None:
         study.experiment(name, arguments)
 
 
+def _evolved(file: str, arguments: list[str]) -> None:
+    """The best robot of a run, as `vsr evaluate` and `vsr verify` read it."""
+    jobs_of(_flocks([Path(file)]), load_set(find_config("transfer", SET)))
+    read_robot(Path(file), _now())
+
+
+def _set(file: str, arguments: list[str]) -> None:
+    """What `vsr evaluate` makes of a set before it simulates anything."""
+    jobs_of(_some_flocks(), load_set(file))
+
+
+def _flocks(files: list[Path]) -> list[Flock]:
+    """Robots without their arrays, which would have to be compiled."""
+    return [
+        flock_of([name], [scene], goal, source, (None, None))
+        for source, file in enumerate(files)
+        for name, scene, goal in read_scenes(file)
+    ]
+
+
+@functools.cache
+def _some_flocks() -> list[Flock]:
+    """Of several kinds."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder) / f"{number}.yaml" for number in range(len(corpus.ROBOTS))]
+        for file, text in zip(files, corpus.ROBOTS, strict=True):
+            file.write_text(text, encoding="utf-8")
+        return _flocks(files)
+
+
+@functools.cache
+def _now() -> dict[str, Any]:
+    """Device and versions of this process."""
+    return describe_start(0)
+
+
 def _mesh(file: str, arguments: list[str]) -> None:
     from vsr.lattice.mesh import cells_inside, read_mesh
 
@@ -130,7 +174,8 @@ TARGETS: dict[str, Callable[[str, list[str]], None]] = {
     "robot": lambda file, _: _keep(load_scene(file)),
     "study": _study,
     "reach": lambda file, _: _keep(load_reach(file)),
-    "set": lambda file, _: _keep(load_set(file)),
+    "evolved": _evolved,
+    "set": _set,
     "mesh": _mesh,
     "arrays": _arrays,
     "statistics": _json_lines,

@@ -46,8 +46,8 @@ class EvogymEngine(PointEngine):
         refused = {}
         if integrator not in (None, INTEGRATOR):
             refused["integrator"] = f"evogym is integrated with {INTEGRATOR}: leave it out"
-        if implementation == "fused":
-            refused["implementation"] = "'fused' knows no evogym: use 'auto' or 'xla'"
+        if implementation in ("fused", "differentiable"):
+            refused["implementation"] = f"'{implementation}' knows no evogym: use 'auto' or 'xla'"
         return refused
 
     def longest_substep(
@@ -104,7 +104,7 @@ class EvogymEngine(PointEngine):
         implementation: Implementation = "auto",
     ) -> tuple[EvogymState, Telemetry]:
         if implementation not in ("auto", "xla"):
-            raise ValueError(f"'{implementation}' cannot run: evogym has no kernel; use 'auto' or 'xla'")
+            raise ValueError(f"'{implementation}' cannot run: evogym has only one implementation; use 'auto' or 'xla'")
         environment = as_exact(environment, model.present.dtype)
         move = batched_advance(substep, count)
 

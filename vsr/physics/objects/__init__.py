@@ -3,10 +3,11 @@
 from vsr.physics.objects.balls import Balls, BallState
 from vsr.physics.objects.building import build_solids
 from vsr.physics.objects.companions import Companion, ObjectMotion
-from vsr.physics.objects.occupant import Objects, ObjectsSeen, ObjectState
+from vsr.physics.objects.occupant import STRIDE, Objects, ObjectsSeen, ObjectState
 from vsr.physics.objects.solids import Solids, SolidState
 
 __all__ = [
+    "STRIDE",
     "BallState",
     "Balls",
     "Companion",

@@ -41,10 +41,10 @@ class Companion:
         values = jnp.clip(self.controller.control(call * self.interval, None), -1, 1) * self.model.present
         return jnp.where(call > 0, values, 0)
 
-    def moved(self, environment: Environment, state: Any, time: Array, duration: float) -> Met:
-        """A step [s] later, before it touches anything but the ground."""
+    def moved(self, environment: Environment, state: Any, time: Array, duration: float, substeps: int) -> Met:
+        """A step [s] of so many substeps later, before it touches anything but the ground."""
         control = self.control(time)[None]
-        options: dict[str, Any] = {"substep": duration, "count": 1, "implementation": "xla"}
+        options: dict[str, Any] = {"substep": duration / substeps, "count": substeps, "implementation": "xla"}
         return self.met(self.engine.advance(self.model, environment, state, control, **options)[0])
 
 

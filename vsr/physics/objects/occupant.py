@@ -29,6 +29,9 @@ from vsr.physics.objects.resolving import Lists, resolving, slots
 from vsr.physics.objects.solids import Solids, SolidState
 from vsr.physics.telemetry import failure_of
 
+STRIDE = 3
+"""Substeps of robots from one meeting to the next: substeps are as short as springs need, which contacts do not."""
+
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
@@ -79,7 +82,8 @@ class Objects:
     """whether convex corners of the ground touch the sides of voxels (in 2-D)"""
     places: int | None = field(default=None, metadata={"static": True})
     """for vertices near voxels; if None, enough unless a body is crumpled up"""
-    stride: ClassVar[int] = 1
+    stride: int = field(default=STRIDE, metadata={"static": True})
+    """substeps of robots from one meeting to the next, at most"""
     cover: ClassVar[float] = 0.0
 
     def rest_state(self, robots: tuple[Met, ...] = ()) -> ObjectState:
@@ -127,7 +131,7 @@ class Objects:
         self, environment: Environment, state: ObjectState, robots: tuple[Met, ...], duration: float
     ) -> tuple[ObjectState, tuple[Met, ...]]:
         moved = tuple(
-            one.moved(environment, now, state.time, duration)
+            one.moved(environment, now, state.time, duration, self.stride)
             for one, now in zip(self.companions, state.companions, strict=True)
         )
         everyone = robots + moved
