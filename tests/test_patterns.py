@@ -151,6 +151,6 @@ def test_shipped_experiments_evolve_such_bodies(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["cppn", "mirrored"])
+@pytest.mark.parametrize("name", ["cppn", "kinds", "mirrored"])
 def test_shipped_experiments_are_sound(name):
     assert dict(check_file(str(ROOT / "configs" / "bodies" / f"{name}.yaml")))["evaluations"] == "20,000"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -117,6 +117,7 @@ class VoxelKinds(EvolvedBody):
     """
 
     type: Literal["voxel_kinds"] = "voxel_kinds"
+    of_kinds: ClassVar[bool] = True
     empty: Annotated[Real, Field(gt=0)] = 0.6
     """weight of an empty cell"""
     filled: Annotated[Real, Field(gt=0)] = 0.2
