@@ -134,6 +134,7 @@ def test_two_halves_that_do_not_meet_are_no_body():
         ({"type": "cppn", "grid": [3, 3], "mirrored": "z"}, "phases", "a grid of two axes has x and y"),
         ({"type": "cppn", "grid": [3, 3], "mirrored": "w"}, "phases", "'x', 'y' or 'z'"),
         ({"type": "cppn", "grid": [3, 3], "hidden": []}, "phases", "at least 1 item"),
+        ({"type": "material_grid", "grid": [3, 3], "voxels": 4, "mirrored": "x"}, "phases", "leave one of both out"),
         ({"shape": "aa"}, {"type": "cppn_phases", "mirrored": "z"}, "the body has no such axis"),
     ],
 )

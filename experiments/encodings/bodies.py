@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 from vsr.body import Body
 from vsr.body.shape import leaks
 from vsr.experiments.encodings.base import BodyEncoding, Range
-from vsr.experiments.encodings.connectivity import strongest
+from vsr.experiments.encodings.connectivity import grown, strongest
 from vsr.experiments.encodings.evolved import EvolvedBody
 from vsr.physics.engine import ENGINES
 from vsr.spec import Count, Real, misfit
@@ -94,19 +94,33 @@ class GaussianMixture(EvolvedBody):
 class MaterialGrid(EvolvedBody):
     """One gene per cell and material; the largest above a threshold fills the cell.
 
-    Of the filled cells the largest part connected by sides is the body.
+    Of the filled cells the largest part connected by sides is the body. Or bodies have a given number of voxels: the
+    cell with the largest gene, then again and again the one with the largest among those that touch the body.
     """
 
     type: Literal["material_grid"] = "material_grid"
     threshold: Real = 0.7
     """least gene that fills a cell"""
+    voxels: Annotated[Count, Field(ge=1, le=1_000_000)] | None = None
+    """how many every body has, whatever the threshold; null for as many as there are above it"""
+
+    @model_validator(mode="after")
+    def _enough_cells(self) -> MaterialGrid:
+        if self.voxels is not None and self.voxels > self.possible.size:
+            raise misfit([(("voxels",), f"{self.voxels} given; the grid has {self.possible.size} cells")])
+        if self.voxels is not None and self.mirrored is not None:
+            raise misfit(
+                [(("voxels",), "bodies that are mirrored have no given number of voxels: leave one of both out")]
+            )
+        return self
 
     @property
     def gene_count(self) -> int:
         return len(self.materials) * math.prod(self.grown)
 
     def kinds(self, genes: Array) -> Array:
-        return strongest(genes.reshape(len(self.materials), *self.grown), self.threshold)
+        scores = genes.reshape(len(self.materials), *self.grown)
+        return strongest(scores, self.threshold) if self.voxels is None else grown(scores, self.voxels)
 
 
 class VoxelKinds(EvolvedBody):
