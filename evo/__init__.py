@@ -4,6 +4,7 @@ An optimiser is frozen settings with `start`, `ask`, `tell` and `summary`, all p
 generations run under `jit` and several seeds under `vmap`. Fitness is maximised.
 """
 
+from vsr.evo.adam import Adam
 from vsr.evo.afpo import AFPO
 from vsr.evo.evogym_ga import EvogymGA
 from vsr.evo.in_turn import InTurn
@@ -27,6 +28,7 @@ OPTIMISERS = {
     "open_es": OpenES,
     "evosax": Evosax,
     "evogym_ga": EvogymGA,
+    "adam": Adam,
     "in_turn": InTurn,
 }
 """Every optimiser by its name."""

@@ -42,6 +42,10 @@ class Evaluation:
     """by name, not finite for a failure, (size,)"""
     descriptors: Array | None = None
     """measures that the search asked for (`Optimiser.descriptors`), in their order, (size, descriptors)"""
+    slopes: Any = None
+    """of the fitness with respect to each gene, like the genes, where the search asked for them; need not be finite"""
+    learned: Any = None
+    """genes as individuals have changed them in their life, and that were evaluated; None if they do not learn"""
 
 
 @jax.tree_util.register_dataclass
@@ -74,6 +78,11 @@ class Optimiser(Protocol):
     @property
     def descriptors(self) -> tuple[str, ...]:
         """Names of the measures that describe behaviour to this search; none for most."""
+        ...
+
+    @property
+    def wants_slopes(self) -> bool:
+        """Whether evaluations are to have slopes of the fitness."""
         ...
 
     def start(self, key: Array, sample: Sampler) -> Any:

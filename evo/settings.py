@@ -17,6 +17,11 @@ class Settings(BaseModel):
         """Names of the measures that describe behaviour to the search; none unless it says so."""
         return ()
 
+    @property
+    def wants_slopes(self) -> bool:
+        """Whether evaluations are to have slopes of the fitness; not unless it says so."""
+        return False
+
 
 Size = Annotated[int, Strict(), Field(ge=1, le=1_000_000)]
 """How many individuals."""

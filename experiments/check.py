@@ -124,11 +124,14 @@ def _duration(experiment: Experiment, seconds: float) -> list[tuple[str, str]]:
 
 def _starts(experiment: Experiment) -> list[tuple[str, str]]:
     """What is simulated for every evaluation, if it is more than one episode."""
-    options = experiment.evaluation
-    if not options.summary:
+    said = [experiment.evaluation.summary] if experiment.evaluation.summary else []
+    cost = experiment.episodes() / experiment.ea.n_pop
+    if not said and cost == 1:
         return []
-    cost = options.cost(experiment.ea.n_pop) / experiment.ea.n_pop
-    return [("fitness", options.summary), ("cost of an evaluation", f"{cost:.3g} episodes in the mean")]
+    learning = experiment.learning
+    said += [] if learning is None else [f"after {learning.steps} steps of learning ({learning.inheritance})"]
+    lines = [("fitness", ", ".join(said))] if said else []
+    return [*lines, ("cost of an evaluation", f"{cost:.3g} episodes in the mean")]
 
 
 def _describe_someone(experiment: Experiment) -> None:

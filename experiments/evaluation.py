@@ -21,9 +21,9 @@ from pydantic_core import PydanticCustomError
 
 from vsr.body import Material
 from vsr.controllers import Controller, in_start
-from vsr.episode import EpisodeState, Scenario, begin, reset, rollout
+from vsr.episode import EpisodeState, Scenario, Schedule, begin, reset, rollout
 from vsr.physics.engine import engine_of
-from vsr.spec import Count, OneOf, Real, Spec
+from vsr.spec import Count, OneOf, Real, Seconds, Spec
 from vsr.tasks import Summary, place
 from vsr.terrain import TERRAINS, AnyGround, chosen
 
@@ -98,6 +98,26 @@ class Refine(Spec):
     """in which they are checked"""
 
 
+class Slopes(Spec):
+    """Windows of an episode through which fitness is differentiated, for searches and learning that follow slopes."""
+
+    window: Seconds = 1.0
+    """length of each [s], in whole control calls"""
+    windows: Annotated[Count, Field(ge=1, le=100_000)] | None = None
+    """how many, each at the end of an equal part of the episode; if absent, as many as fit"""
+
+    def cut(self, schedule: Schedule) -> tuple[int, int]:
+        """Control calls of a window, and how many windows there are, 0 if none fits."""
+        length = max(1, round(self.window / schedule.interval))
+        most = schedule.calls // length
+        return length, most if self.windows is None else self.windows
+
+    def share(self, schedule: Schedule) -> float:
+        """Of the episode that windows cover."""
+        length, count = self.cut(schedule)
+        return length * count / max(1, schedule.calls)
+
+
 Ground = Annotated[AnyGround, OneOf(TERRAINS)]
 
 
@@ -118,6 +138,8 @@ class EvaluationOptions(Spec):
     """what counts of several starts; a start that failed is worse than any other"""
     refine: Refine | None = None
     """if given, the fittest are believed only as far as finer steps confirm them"""
+    slopes: Slopes = Slopes()
+    """where the episode is differentiated, if anybody asks for slopes"""
 
     @property
     def summary(self) -> str:

@@ -14,13 +14,16 @@ from vsr.body import Material
 from vsr.environment import Environment
 from vsr.episode import Schedule
 from vsr.evo import OPTIMISERS, Optimiser
+from vsr.evo.inheritance import Baldwinian, Lamarckian
 from vsr.experiments.descriptors import descriptor_names
 from vsr.experiments.encodings import EvolvedRobot
 from vsr.experiments.evaluation import EvaluationOptions
+from vsr.experiments.learning import WAY_BACK, Learning, against_slopes
 from vsr.physics.engine import ENGINES
 from vsr.scene import Physics, Scene, World, check_episode, plan
 from vsr.spec import Count, OneOf, Real, Spec, clipped, misfit, suggest
 from vsr.tasks import TASKS, Locomotion, Task
+from vsr.tasks.measures import WITHOUT_SLOPES
 from vsr.terrain import Sand, together
 from vsr.usual import with_usual
 
@@ -78,6 +81,8 @@ class Experiment(Spec):
     """a measure's name, or a mapping with `measure` and `direction`"""
     evaluation: EvaluationOptions = EvaluationOptions()
     """how often and how finely individuals are simulated"""
+    learning: Learning | None = None
+    """if given, individuals improve their controllers before they are judged"""
     ea: Annotated[Optimiser, OneOf(OPTIMISERS, default="mu_plus_lambda")] = OPTIMISERS["mu_plus_lambda"]()
     """how to search"""
     generations: Annotated[Count, Field(ge=1)] = 500
@@ -114,6 +119,7 @@ class Experiment(Spec):
         if (part := getattr(self.ea, "first", "body")) not in ("body", "controller"):
             complaints.append((("ea", "first"), f"'{clipped(part)}' given; genes are those of body and controller"))
         complaints += self._against_evaluation()
+        complaints += self._against_learning()
         if self.evaluation.refine is not None and ENGINES[body.masses].fixed_substep is not None:
             text = f"{body.masses} masses have substeps of one length only: leave it out"
             complaints.append((("evaluation", "refine"), text))
@@ -157,6 +163,36 @@ class Experiment(Spec):
             found += [(path, reason) for where, reason in against if (where, reason) not in own]
         return found
 
+    def _against_learning(self) -> list[tuple[tuple[str, ...], str]]:
+        """Why individuals cannot learn, or their search follow slopes, if so."""
+        learning, found = self.learning, []
+        controller_genes = self.robot.controller.gene_count(self.robot.body)
+        if learning is not None and not controller_genes:
+            found.append((("learning",), "there is nothing to learn: this controller has no genes; leave it out"))
+        if learning is not None and self.ea.wants_slopes:
+            found.append((("learning",), f"'{self.ea.type}' learns itself: leave it out, or use another search"))  # pyright: ignore[reportAttributeAccessIssue]
+        if self.ea.wants_slopes and self.robot.body.gene_count:
+            text = "the genes of this body have no slopes: use a fixed body, or another search and `learning`"
+            found.append((("ea", "type"), f"'{self.ea.type}' follows slopes, and {text}"))  # pyright: ignore[reportAttributeAccessIssue]
+        if self.ea.wants_slopes or (learning is not None and learning.method == "gradient"):
+            who = f"'{self.ea.type}'" if self.ea.wants_slopes else "learning by gradient"  # pyright: ignore[reportAttributeAccessIssue]
+            names = [name for name in self.task.known_measures() if name not in WITHOUT_SLOPES]
+            found += against_slopes(who, self.physics.implementation, self.fitness.measure, names)
+            found += self._against_windows()
+        return found
+
+    def _against_windows(self) -> list[tuple[tuple[str, ...], str]]:
+        try:
+            schedule = self.schedule()
+        except ValueError:  # said elsewhere
+            return []
+        length, count = self.evaluation.slopes.cut(schedule)
+        if count and length * count <= schedule.calls:
+            return []
+        time = length * schedule.interval
+        text = f"{count or 1} of {time:.3g} s do not fit into an episode of {schedule.total_time:g} s: fewer or shorter"
+        return [(("evaluation", "slopes"), text)]
+
     def environment(self, dtype: jnp.dtype | type) -> Environment:
         """What surrounds robots; with several grounds, all of them (vsr.terrain.together)."""
         environment = self.world.build(dtype)
@@ -175,6 +211,26 @@ class Experiment(Spec):
     def known_measures(self) -> tuple[str, ...]:
         """What robots can be selected for or told apart by: the task's measures, and descriptors of body and brain."""
         return (*self.task.known_measures(), *descriptor_names(self.robot))
+
+    @property
+    def search(self) -> Optimiser:
+        """How to search, with what becomes of what individuals learn."""
+        if self.learning is None:
+            return self.ea
+        return (Lamarckian if self.learning.inheritance == "lamarckian" else Baldwinian)(self.ea)
+
+    def episodes(self) -> float:
+        """What a generation of one seed costs, in episodes with usual steps; slopes count as WAY_BACK says."""
+        individuals, learning = self.ea.n_pop, self.learning
+        share = self.evaluation.slopes.share(self.schedule())
+        total = self.evaluation.cost(individuals)
+        looked_at = individuals * self.evaluation.starts
+        if self.ea.wants_slopes:
+            total += WAY_BACK * share * looked_at
+        if learning is not None:
+            each = learning.samples if learning.method == "es" else 1 + WAY_BACK * share
+            total += learning.steps * each * looked_at
+        return total
 
     def schedule(self) -> Schedule:
         """How every episode is cut into steps: short enough for any material a body may have."""

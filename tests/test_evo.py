@@ -30,11 +30,12 @@ def fitness_of(genes):
     return jnp.where(genes["b"] > 1.5, jnp.nan, value)
 
 
-def evaluation_of(genes, descriptors=()):
-    """descriptors: names of genes in "a", by their place."""
+def evaluation_of(genes, descriptors=(), sloped=False):
+    """descriptors: names of genes in "a", by their place; sloped: whether to tell the slopes of the hill."""
     fitness = fitness_of(genes)
     described = jnp.stack([genes["a"][:, int(name)] for name in descriptors], -1) if descriptors else None
-    return Evaluation(fitness, failed=jnp.isnan(fitness), descriptors=described)
+    slopes = jax.vmap(jax.grad(fitness_of))(genes) if sloped else None
+    return Evaluation(fitness, failed=jnp.isnan(fitness), descriptors=described, slopes=slopes)
 
 
 NEEDED = {
@@ -55,7 +56,7 @@ def generation_of(optimiser):
 
     def generation(search, ill):
         asked = optimiser.ask(search, sample)
-        evaluation = evaluation_of(asked.genes, optimiser.descriptors)
+        evaluation = evaluation_of(asked.genes, optimiser.descriptors, optimiser.wants_slopes)
         following = optimiser.tell(search, asked, replace(evaluation, failed=evaluation.failed | ill))
         summary = optimiser.summary(following)
         return following, (asked, summary.members, summary.best, summary.figures)

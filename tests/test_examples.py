@@ -57,6 +57,13 @@ def test_the_swarm_moves_and_stays_together():
     assert numbers["out of place [m]"] < 0.05
 
 
+@pytest.mark.slow
+def test_slopes_are_those_of_finite_differences():
+    numbers = example("slopes")(gaits=2, settle=0.5, windows="0.3")
+    assert numbers["0.3 s: slope, median [m/rad]"] > 1e-3
+    assert numbers["0.3 s: relative error, median"] < 1e-4
+
+
 def test_the_cantilever_loses_more_material_than_stiffness():
     optimise = example("topology")
     careful, careless = (
@@ -99,6 +106,7 @@ def test_every_example_is_tested():
         "topology",
         "machines",
         "train_walkers",
+        "slopes",
     }
 
 

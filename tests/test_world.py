@@ -148,7 +148,7 @@ def test_a_robot_alone_is_moved_by_its_engine(body):
 
 def test_kernels_are_refused_where_something_else_moves():
     world, state = world_of(BODIES["squares"], {"balls": balls((7.0, 2.0))})
-    with pytest.raises(ValueError, match="kernels move one robot on its ground"):
+    with pytest.raises(ValueError, match="it moves one robot on its ground"):
         advance(world, state, still(world), substep=SUBSTEP, count=1, implementation="fused")
 
 

@@ -8,6 +8,7 @@ interval; until then all control values are 0.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -284,7 +285,7 @@ def _summary(scenario: Scenario, first: EpisodeState, last: EpisodeState, total_
     )
 
 
-class _Decided(NamedTuple):
+class Decided(NamedTuple):
     """What goes from one control call to the next."""
 
     state: EpisodeState
@@ -299,31 +300,50 @@ def _roll(scenario: Scenario, controller: Controller, start: EpisodeState, keep_
     if scenario.senses != controller.senses:
         raise ValueError("the scenario observes other senses than the controller has; give it the controller's")
     schedule, frames = scenario.schedule, None
-    now = _Decided(start, start.action, first_memory(controller))
+    now = Decided(start, start.action, first_memory(controller))
     if schedule.calls and not keep_frames and _runs_open_loop(scenario, controller):
         now = _rollout_open_loop(scenario, controller, now)
     else:
 
-        def interval(now: _Decided, _: None) -> tuple[_Decided, Any]:
-            after = step(scenario, now.state, now.action)[0]
-            read = observe(scenario, after) if controller.senses else None
-            decided, memory = _decide(scenario, controller, now.memory, after.world.time, read)
-            action = _limited(scenario, controller, after, decided)
-            # What is decided counts: the last decision, too, which is in force only if time remains.
-            effort = now.state.effort + _effort(scenario.model, action)
-            following = _Decided(replace(after, effort=effort), action, memory)
-            if scenario.task.needs_every_step:
-                following = _unless(now.state.ended, following, now)
+        def interval(now: Decided, _: None) -> tuple[Decided, Any]:
+            following = decided_next(scenario, controller, now)
             return following, ((_seen(scenario, following.state.world), now.action) if keep_frames else None)
 
-        now, frames = jax.lax.scan(interval, now, length=schedule.calls)
-    last = now.state
+        now, frames = jax.lax.scan(remembering_little(schedule, interval), now, length=schedule.calls)
+    return conclude(scenario, start, now), frames
+
+
+def decided_next(scenario: Scenario, controller: Controller, now: Decided) -> Decided:
+    """One control interval under what was decided at its beginning, and the decision at its end."""
+    after = step(scenario, now.state, now.action)[0]
+    read = observe(scenario, after) if controller.senses else None
+    decided, memory = _decide(scenario, controller, now.memory, after.world.time, read)
+    action = _limited(scenario, controller, after, decided)
+    # What is decided counts: the last decision, too, which is in force only if time remains.
+    effort = now.state.effort + _effort(scenario.model, action)
+    following = Decided(replace(after, effort=effort), action, memory)
+    return _unless(now.state.ended, following, now) if scenario.task.needs_every_step else following
+
+
+def conclude(scenario: Scenario, start: EpisodeState, now: Decided) -> Summary:
+    """The summary of an episode after its last control call."""
+    schedule, last = scenario.schedule, now.state
     if schedule.remainder:
         last = _moved_to_the_end(scenario, last, now.action)
     total_time = jnp.asarray(schedule.total_time, scenario.model.mass.dtype)
     if scenario.task.needs_every_step:
         total_time = jnp.where(last.ended, last.world.time - start.world.time, total_time)
-    return _summary(scenario, start, last, total_time), frames
+    return _summary(scenario, start, last, total_time)
+
+
+def remembering_little(schedule: Schedule, interval: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function of one control interval; where slopes are wanted, its inside is computed again for them.
+
+    Only the states between intervals are then kept for the way back, not those of all substeps.
+    """
+    if schedule.implementation != "differentiable":
+        return interval
+    return jax.checkpoint(interval, prevent_cse=False)  # pyright: ignore[reportPrivateImportUsage]
 
 
 def _moved_to_the_end(scenario: Scenario, last: EpisodeState, action: Array) -> EpisodeState:
@@ -402,12 +422,12 @@ def _runs_open_loop(scenario: Scenario, controller: Controller) -> bool:
     return fused and alone and knows_time_alone(controller) and not scenario.senses
 
 
-def _rollout_open_loop(scenario: Scenario, controller: Controller, now: _Decided) -> _Decided:
+def _rollout_open_loop(scenario: Scenario, controller: Controller, now: Decided) -> Decided:
     """All calls of an episode whose controller has neither senses nor memory, and whose task needs no single steps."""
     schedule, model = scenario.schedule, scenario.model
     at_once = _calls_at_once(schedule.calls)
 
-    def several(now: _Decided, count: int) -> _Decided:
+    def several(now: Decided, count: int) -> Decided:
         """`count` intervals and the calls at their ends."""
         times = (now.state.calls + 1 + jnp.arange(count)).astype(model.mass.dtype) * schedule.interval
         decided = jax.vmap(lambda time: _decide(scenario, controller, None, time, None)[0])(times)
@@ -422,7 +442,7 @@ def _rollout_open_loop(scenario: Scenario, controller: Controller, now: _Decided
             effort=now.state.effort + jax.vmap(partial(_effort, model))(decided).sum(),
             failure=_failure(scenario, now.state, world, seen),
         )
-        return _Decided(state, decided[-1], None)
+        return Decided(state, decided[-1], None)
 
     whole, rest = divmod(schedule.calls, at_once)
     now, _ = jax.lax.scan(lambda now, _: (several(now, at_once), None), now, length=whole)

@@ -63,9 +63,9 @@ class Physics(Spec):
     """integration steps in a time step; if absent, enough for the stiffest material"""
     precision: Literal["float32", "float64"] = "float32"
     """kind of floating-point number"""
-    implementation: Literal["auto", "xla", "fused"] = "auto"
-    """of the simulator's inner loop: plain JAX (xla), or one GPU kernel (fused), which auto takes where it can run"""
-
+    implementation: Literal["auto", "xla", "fused", "differentiable"] = "auto"
+    """of the simulator's inner loop: plain JAX (xla), or one GPU kernel (fused), which auto takes where it can run;
+    differentiable is plain JAX with slopes, and slower"""
     integrator: Literal["semi_implicit_euler", "explicit_euler", "verlet", "rk4"] | None = None
     """how a substep is taken; if absent, verlet for point masses; square masses know only semi_implicit_euler"""
 
@@ -127,8 +127,9 @@ def check_episode(
     complaints += _check_things(voxels, world)
     occupied = isinstance(world.terrain, Sand) or world.is_touched
     occupied = occupied or task.occupants(voxels.dimension, jnp.dtype(physics.precision))
-    if physics.implementation == "fused" and occupied:
-        text = "'fused' moves one robot on its ground, and there is more in this world; use 'auto' or 'xla'"
+    only_alone = physics.implementation
+    if only_alone in ("fused", "differentiable") and occupied:
+        text = f"'{only_alone}' moves one robot on its ground, and there is more in this world; use 'auto' or 'xla'"
         complaints.append((("physics", "implementation"), text))
     if world.terrain is not None and world.terrain.in_3d and voxels.dimension == 2:
         complaints.append((("world", "terrain"), "its height changes along y; a 2-D robot needs a line of ground"))

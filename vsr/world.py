@@ -94,7 +94,7 @@ def advance(
         )
         return replace(state, robots=(robot,), time=later), (seen,)
     if implementation not in ("auto", "xla"):
-        raise ValueError(f"'{implementation}' cannot run: kernels move one robot on its ground; use 'auto' or 'xla'")
+        raise ValueError(f"'{implementation}' cannot run: it moves one robot on its ground; use 'auto' or 'xla'")
 
     def interval(now: tuple[Any, Any], control: Any) -> Any:
         robots, others, seen = advance_coupled(

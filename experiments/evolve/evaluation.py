@@ -20,10 +20,13 @@ from vsr.evo import Evaluation
 from vsr.evo.population import WORST
 from vsr.experiments.descriptors import describe
 from vsr.experiments.encodings import Genes
-from vsr.experiments.evaluation import Refine, Start, combined, rollout_from, starts_of
+from vsr.experiments.evaluation import Refine, Start, begun_from, combined, rollout_from, starts_of
 from vsr.experiments.experiment import Experiment
+from vsr.experiments.learning import grown
 from vsr.experiments.population import on_all_devices, robots_at_once
 from vsr.physics.failure import first_of
+from vsr.tasks import Summary
+from vsr.windows import rollout_with_windows
 
 UNDISTURBED = Start()
 When = Array
@@ -36,8 +39,11 @@ def measured(experiment: Experiment) -> tuple[str, ...]:
     return tuple(dict.fromkeys((experiment.fitness.measure, *experiment.ea.descriptors)))
 
 
-def evaluation_of(experiment: Experiment, factor: int = 1) -> Callable[..., Evaluation]:
-    """The function from one individual's genes and a start to its evaluation; factor: by which steps are finer."""
+def evaluation_of(experiment: Experiment, factor: int = 1, *, sloped: bool = False) -> Callable[..., Evaluation]:
+    """The function from one individual's genes and a start to its evaluation; factor: by which steps are finer.
+
+    sloped: whether it has slopes with respect to the controller's genes, through windows of the episode.
+    """
     usual = experiment.schedule()
     schedule = replace(usual, substeps=factor * usual.substeps)
     dtype = jnp.dtype(experiment.physics.precision)
@@ -46,7 +52,11 @@ def evaluation_of(experiment: Experiment, factor: int = 1) -> Callable[..., Eval
     # A task that names what is measured knows what it must look at on the way.
     task = experiment.task.model_copy(update={"measures": of_episode or experiment.task.measures})
 
-    def evaluation(genes: Genes, start: Start = UNDISTURBED, key: Array | None = None) -> Evaluation:
+    def worth(episode: Summary) -> Array:
+        return goal.sign * task.evaluate(episode, (goal.measure,))[goal.measure]
+
+    def life(genes: Genes, start: Start, key: Array | None) -> tuple[Array, Evaluation]:
+        """What windows are worth in the mean, if there are any, and the evaluation."""
         environment = experiment.environment(dtype)
         if key is not None:
             environment = experiment.task.drawn(key, environment)
@@ -55,14 +65,26 @@ def evaluation_of(experiment: Experiment, factor: int = 1) -> Callable[..., Eval
         )
         occupants = experiment.world.occupants(experiment.robot.body, usual, dtype)
         scenario = scenario_of(model, environment, schedule, task, controller.senses, occupants)
-        episode = rollout_from(scenario, controller, start)
+        if sloped:
+            scenario, begun = begun_from(scenario, start)
+            cut = experiment.evaluation.slopes.cut(schedule)
+            episode, worths = rollout_with_windows(scenario, controller, begun, worth, *cut)
+        else:
+            episode, worths = rollout_from(scenario, controller, start), jnp.zeros(1)
         measures = {**describe(experiment.robot, genes, names), **task.evaluate(episode, of_episode)}
-        return Evaluation(
+        return worths.mean(), Evaluation(
             fitness=jnp.where(episode.failed, WORST, goal.sign * measures[goal.measure]),
             failed=episode.failed,
             failure=episode.failure,
             measures=measures,
         )
+
+    def evaluation(genes: Genes, start: Start = UNDISTURBED, key: Array | None = None) -> Evaluation:
+        if not sloped:
+            return life(genes, start, key)[1]
+        of_controller = jax.grad(lambda own: life({**genes, "controller": own}, start, key), has_aux=True)
+        slopes, evaluation = of_controller(genes["controller"])
+        return replace(evaluation, slopes={"body": jnp.zeros_like(genes["body"]), "controller": slopes})
 
     return evaluation
 
@@ -75,7 +97,16 @@ def evaluate_all(
     options = experiment.evaluation
     size = jax.tree.leaves(everyone)[0].shape[0]
     drawn = draw(experiment, options.starts, size, when, FIRST_LOOK)
-    evaluation = evaluate_in_starts(experiment, at_once, everyone, drawn)
+    learning, born = experiment.learning, everyone
+    if learning is not None:
+
+        def tried(robots: Genes, copies: int) -> Evaluation:
+            sloped = learning.method == "gradient"
+            return evaluate_in_starts(experiment, at_once, robots, drawn.repeated(copies), sloped=sloped)
+
+        everyone = grown(learning, born, tried)
+    evaluation = evaluate_in_starts(experiment, at_once, everyone, drawn, sloped=experiment.ea.wants_slopes)
+    evaluation = replace(evaluation, learned=None if learning is None else everyone)
     refine = options.refine
     if refine is not None:
         evaluation = _checked(experiment, refine, at_once, len(genes), everyone, evaluation, when)
@@ -95,6 +126,14 @@ class Drawn(NamedTuple):
     """each (size * count,)"""
     keys: Array | None
     """of the generations, for tasks that draw something of their own, (size * count,)"""
+
+    def repeated(self, copies: int) -> Drawn:
+        """For as many copies of every individual, side by side."""
+
+        def repeat(leaf: Array) -> Array:
+            return jnp.repeat(leaf.reshape(-1, self.count), copies, 0).reshape(-1)
+
+        return self._replace(starts=jax.tree.map(repeat, self.starts), keys=jax.tree.map(repeat, self.keys))
 
 
 def asks_when(experiment: Experiment) -> bool:
@@ -129,17 +168,20 @@ def draw(experiment: Experiment, count: int, size: int, when: tuple[When, ...] |
 
 
 def evaluate_in_starts(
-    experiment: Experiment, at_once: int, everyone: Genes, drawn: Drawn, factor: int = 1
+    experiment: Experiment, at_once: int, everyone: Genes, drawn: Drawn, factor: int = 1, *, sloped: bool = False
 ) -> Evaluation:
-    """Of individuals, (size,), each from several starts; factor: by which steps are finer."""
+    """Of individuals, (size,), each from several starts; factor: by which steps are finer.
+
+    sloped: whether it has slopes; those of several starts are the mean of theirs.
+    """
     starts = drawn.count
     size = jax.tree.leaves(everyone)[0].shape[0]
     robots = jax.tree.map(lambda leaf: jnp.repeat(leaf, starts, 0), everyone)
-    evaluation = evaluation_of(experiment, factor)
+    evaluation = evaluation_of(experiment, factor, sloped=sloped)
     single = on_all_devices(lambda robot: evaluation(*robot), (robots, drawn.starts, drawn.keys), at_once)
     if starts == 1:
         return single
-    by_individual = jax.tree.map(lambda leaf: leaf.reshape(size, starts), single)
+    by_individual = jax.tree.map(lambda leaf: leaf.reshape(size, starts, *leaf.shape[1:]), single)
     take = experiment.evaluation.take
     fitness = combined(take, by_individual.fitness)
     failed = ~jnp.isfinite(fitness)
@@ -148,6 +190,7 @@ def evaluate_in_starts(
         failed=failed,
         failure=jnp.where(failed, by_individual.failure.max(-1), 0),
         measures={name: jnp.nanmedian(values, -1) for name, values in by_individual.measures.items()},
+        slopes=jax.tree.map(lambda leaf: leaf.mean(1), by_individual.slopes),
     )
 
 

@@ -55,20 +55,20 @@ class Evolution:
 
 def start(experiment: Experiment, key: Array) -> Any:
     """One seed's search before its first generation. Pure."""
-    return experiment.ea.start(key, experiment.robot.sampling)
+    return experiment.search.start(key, experiment.robot.sampling)
 
 
 def ask(experiment: Experiment, search: Any) -> Population:
     """One seed's individuals to evaluate. Pure."""
-    return experiment.ea.ask(search, experiment.robot.sampling)
+    return experiment.search.ask(search, experiment.robot.sampling)
 
 
 def tell(experiment: Experiment, search: Any, asked: Population, evaluation: Evaluation) -> tuple[Any, GenerationStats]:
     """One seed's search after an evaluation. Pure."""
     assert evaluation.failure is not None
-    following = experiment.ea.tell(search, asked, evaluation)
+    following = experiment.search.tell(search, asked, evaluation)
     asked = evaluated(asked, evaluation.fitness, evaluation.failed)
-    summary = experiment.ea.summary(following)
+    summary = experiment.search.summary(following)
     return following, GenerationStats(
         best=summary.best.fitness[0],
         median=summary.median,
@@ -81,8 +81,17 @@ def tell(experiment: Experiment, search: Any, asked: Population, evaluation: Eva
         fitness=asked.fitness,
         spread=summary.spread,
         bodies=body_count(experiment.robot.body, summary.members.genes["body"]),
-        figures=summary.figures,
+        figures={**summary.figures, **_cost(experiment)},
     )
+
+
+def _cost(experiment: Experiment) -> dict[str, Array]:
+    """What a generation costs, where individuals learn or slopes are taken, so that it is not one episode each."""
+    if experiment.learning is None and not experiment.ea.wants_slopes:
+        return {}
+    episodes = experiment.episodes()
+    seconds = episodes * experiment.schedule().total_time
+    return {"episodes": jnp.float32(episodes), "simulated_seconds": jnp.float32(seconds)}
 
 
 def body_count(encoding: BodyEncoding, genes: Array) -> Array:
@@ -100,7 +109,7 @@ def search_shapes(experiment: Experiment) -> Any:
 def evaluation_shapes(experiment: Experiment, asked: Population) -> Evaluation:
     """Shapes of one seed's evaluation."""
 
-    def like(number: Array) -> Evaluation:
+    def like(number: Array, genes: Genes) -> Evaluation:
         descriptors = [number] * len(experiment.ea.descriptors)
         return Evaluation(
             fitness=number,
@@ -108,9 +117,11 @@ def evaluation_shapes(experiment: Experiment, asked: Population) -> Evaluation:
             failure=jnp.isnan(number).astype(jnp.int32),
             measures=dict.fromkeys(measured(experiment), number),
             descriptors=jnp.stack(descriptors, -1) if descriptors else None,
+            slopes=genes if experiment.ea.wants_slopes else None,
+            learned=None if experiment.learning is None else genes,
         )
 
-    return jax.eval_shape(like, asked.fitness)
+    return jax.eval_shape(like, asked.fitness, asked.genes)
 
 
 def _key_shape() -> Any:

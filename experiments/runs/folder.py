@@ -272,7 +272,7 @@ class RunFolder:
 
     def _write_archive(self, searches: tuple[Any, ...]) -> None:
         """The archives or fronts of all seeds, where the search has them."""
-        archives = [self.experiment.ea.summary(search).archive for search in searches]
+        archives = [self.experiment.search.summary(search).archive for search in searches]
         if archives[0] is not None:
             save_arrays(self.path / ARCHIVE, archives, self._label)
 

@@ -27,7 +27,7 @@ from vsr.scene import Scene
 from vsr.spec import Count, Spec
 
 OF_EXPERIMENT = ("robot", "fitness", "evaluation", "ea")
-"""Parts of an experiment that its robots' scenes do not have."""
+"""Parts of an experiment that its robots' scenes do not have. Not what they learned by: genes are those after it."""
 OF_SCENE = ("world", "task", "physics", "plugins")
 """Parts that they share."""
 

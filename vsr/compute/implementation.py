@@ -8,7 +8,9 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
-Implementation = Literal["auto", "xla", "fused", "interpreted"]
+Implementation = Literal["auto", "xla", "fused", "interpreted", "differentiable"]
+KERNELS = ("fused", "interpreted")
+"""Those that are GPU kernels."""
 
 
 def chosen(

@@ -2,7 +2,8 @@
 
 Its kernels have one result each, and whatever is elementwise is melted into them: a value with ten uses is computed
 ten times over, however costly. Its optimisation barrier does nothing. What goes through a loop, though, lies in
-memory. Other backends make kernels with many results and do better without.
+memory. Other backends make kernels with many results and do better without. Such a loop has no slopes, so that what is
+to be differentiated goes without (vsr.compute.slopes).
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from vsr.compute.slopes import slopes_wanted
+
 Tree = TypeVar("Tree")
 
 
@@ -22,7 +25,7 @@ def materialize(witness: Array, values: Tree) -> Tree:
 
     witness: any number that only a running simulation knows, so that the compiler cannot see through this.
     """
-    if jax.default_backend() != "cpu":
+    if slopes_wanted() or jax.default_backend() != "cpu":
         return values
     # A loop that never runs: no number is both positive and negative, but the compiler must prepare for one.
     number = witness.reshape(-1)[0]

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.compute.materialize import materialize
+from vsr.compute.slopes import root, share_of, slopes_wanted
 from vsr.compute.vector import Vector, dot, minus, plus, times
 from vsr.environment.model import Environment
 from vsr.environment.surfaces import Surface, combined_friction, combined_restitution, surfaces
@@ -91,8 +92,8 @@ def _resolve(obstacle: Surface, moving: NodeState, free: Array, step: _Step) -> 
         bounces = hits & (dot(step.before.velocity, obstacle.normal) < -step.bounce_speed)
     blow = jnp.where(hits, jnp.where(bounces, obstacle.restitution * rebound, 0) - speed, 0)
     sliding = minus(moving.velocity, times(speed, out))
-    pace = jnp.sqrt(dot(sliding, sliding))
-    held = jnp.minimum(obstacle.friction * pressing * blow / jnp.maximum(pace, jnp.finfo(pace.dtype).tiny), 1)
+    pace = root(dot(sliding, sliding))
+    held = share_of(obstacle.friction * pressing * blow, pace)
     lift = jnp.where(inside, jnp.where(bounces, obstacle.restitution * rise, 0) - obstacle.height, 0)
     held, blow, lift, speed = materialize(moving.position[0], (held, blow, lift, speed))
     sliding = minus(moving.velocity, times(speed, out))
@@ -118,10 +119,10 @@ def _bounce(obstacle: Surface, speed: Array, step: _Step) -> tuple[Array, Array]
     def work() -> tuple[Array, Array]:
         squared = (speed + step.lag * pull) ** 2 + 2 * pull * depth
         higher = squared + pull * depth
-        leaves = jnp.sqrt(jnp.maximum(jnp.where(higher > 0, higher, squared), 0))
+        leaves = root(jnp.maximum(jnp.where(higher > 0, higher, squared), 0))
         return jnp.where(higher > 0, 0.5 * depth, 0), jnp.maximum(leaves - step.lag * pull, 0)
 
-    if jax.default_backend() != "cpu":
+    if slopes_wanted() or jax.default_backend() != "cpu":
         return work()
     # Most obstacles throw nothing back, and then it is not worth the time.
     return jax.lax.cond(jnp.any(obstacle.restitution > 0), work, lambda: (jnp.zeros_like(speed),) * 2)

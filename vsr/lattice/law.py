@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 
+from vsr.compute.slopes import inverse_root
 from vsr.compute.vector import Vector, dot
 
 
@@ -17,7 +17,7 @@ def pull(
     between: from the first end to the second [m]; parting: the second's velocity less the first's [m/s].
     """
     squared = dot(between, between)
-    inverse = jax.lax.rsqrt(jnp.maximum(squared, jnp.finfo(squared.dtype).tiny))
+    inverse = inverse_root(squared)
     elastic = stiffness * (1 - rest_length * inverse)
     return elastic if damping is None else elastic + damping * dot(between, parting) * inverse * inverse
 
@@ -28,7 +28,7 @@ def joint_pull(stiffness: Array, tension: Array, damping: Array, between: Vector
     tension: sum of stiffness times rest length [N].
     """
     squared = dot(between, between)
-    inverse = jax.lax.rsqrt(jnp.maximum(squared, jnp.finfo(squared.dtype).tiny))
+    inverse = inverse_root(squared)
     return stiffness - (tension - damping * dot(between, parting) * inverse) * inverse
 
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.compute.materialize import materialize
+from vsr.compute.slopes import root
 from vsr.compute.vector import Vector, dot, join, minus, plus, split, times
 from vsr.environment.model import Environment, as_exact, by_components
 from vsr.lattice.contact import touch
@@ -126,7 +127,7 @@ def _dragged(change: Vector, velocity: Vector, drag: Array, step: Array | float,
     the integrator's order. For p = 1 this is the linearly implicit Euler step, exact where nothing else acts; in
     general it leaves the order and the terminal velocity as they are, and keeps drag from turning a velocity round.
     """
-    rate = drag * jnp.sqrt(dot(velocity, velocity))
+    rate = drag * root(dot(velocity, velocity))
     x = step * rate
     larger = jnp.maximum(x, 1)
     slower = larger * (1 + (jnp.minimum(x, 1) / larger) ** order) ** (1 / order)

@@ -91,5 +91,8 @@ MEASURES: dict[str, Measure] = {
 NEED_GAIT = frozenset(function.__name__ for function in OF_GAIT)
 """Measures for which every control step must be looked at."""
 
+WITHOUT_SLOPES = frozenset({*NEED_GAIT, "broken_springs"})
+"""Measures that count something, so that a small change of a robot changes nothing."""
+
 USUAL = ("travel_velocity", "relative_velocity", "average_height", "average_squared_control")
 """Those taken unless others are asked for: what every robot has."""

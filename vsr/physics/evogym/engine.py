@@ -27,6 +27,7 @@ from vsr.physics.points.engine import PointEngine
 from vsr.physics.points.telemetry import telemetry
 from vsr.physics.telemetry import Telemetry, through_intervals
 from vsr.physics.voxel_motion import VoxelMotion
+from vsr.terrain.seeing import Cells
 
 INTEGRATOR = "rk4"
 
@@ -45,8 +46,8 @@ class EvogymEngine(PointEngine):
         refused = {}
         if integrator not in (None, INTEGRATOR):
             refused["integrator"] = f"evogym is integrated with {INTEGRATOR}: leave it out"
-        if implementation == "fused":
-            refused["implementation"] = "'fused' knows no evogym: use 'auto' or 'xla'"
+        if implementation in ("fused", "differentiable"):
+            refused["implementation"] = f"'{implementation}' knows no evogym: use 'auto' or 'xla'"
         return refused
 
     def longest_substep(
@@ -103,7 +104,7 @@ class EvogymEngine(PointEngine):
         implementation: Implementation = "auto",
     ) -> tuple[EvogymState, Telemetry]:
         if implementation not in ("auto", "xla"):
-            raise ValueError(f"'{implementation}' cannot run: evogym has no kernel; use 'auto' or 'xla'")
+            raise ValueError(f"'{implementation}' cannot run: evogym has only one implementation; use 'auto' or 'xla'")
         environment = as_exact(environment, model.present.dtype)
         move = batched_advance(substep, count)
 
@@ -121,7 +122,8 @@ class EvogymEngine(PointEngine):
             return seen
         column, row = (jnp.floor(seen.corner[..., axis] / SIDE) for axis in range(2))
         touching = (code_at(model.ground, row, column) > 0).any(0)
-        return seen._replace(touching=touching.astype(model.present.dtype) * model.present)
+        cells = Cells(model.ground.code > 0, jnp.asarray(SIDE, model.present.dtype))
+        return seen._replace(touching=touching.astype(model.present.dtype) * model.present, ground=cells)
 
     def chambers(self, model: EvogymModel, state: EvogymState, control: Array) -> None:  # pyright: ignore
         return None

@@ -1,7 +1,7 @@
 """Many substeps of a body of point masses: which implementation runs, and the loop over control intervals.
 
-`xla` is plain JAX (vsr.physics.points.reference); `fused` is one launch of a GPU kernel a substep
-(vsr.physics.points.kernel), and `interpreted` the same without a GPU, for tests.
+`xla` is plain JAX (vsr.physics.points.reference), and `differentiable` the same with slopes; `fused` is one launch of a
+GPU kernel a substep (vsr.physics.points.kernel), and `interpreted` the same without a GPU, for tests.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.implementation import Implementation, chosen
+from vsr.compute.implementation import KERNELS, Implementation, chosen
 from vsr.environment.model import Environment, as_exact
 from vsr.lattice.integrators import FORCE_EVALUATION_OFFSET
 from vsr.physics.points.model import PointModel, PointState
-from vsr.physics.points.reference import batched_advance, step_inputs, target_side
+from vsr.physics.points.reference import batched_advance, plain_advance, step_inputs, target_side
 from vsr.physics.points.telemetry import telemetry
 from vsr.physics.telemetry import Telemetry, through_intervals
 
@@ -59,8 +59,8 @@ def beyond_kernel(integrator: str, breaks: bool, holds_fluid: bool, directed: bo
 
 
 def _implementation(name: Implementation, model: PointModel, substep: float, count: int) -> Callable[..., PointState]:
-    if name == "xla":
-        return batched_advance(substep, count)
+    if name not in KERNELS:
+        return plain_advance(substep, count) if name == "differentiable" else batched_advance(substep, count)
     # Only here, because importing Pallas takes time.
     from vsr.physics.points import kernel
 

@@ -49,10 +49,15 @@ class PointEngine:
     def check(
         self, materials: Sequence[Material], integrator: str | None, implementation: Implementation
     ) -> dict[str, str]:
+        breaks = any(material.yield_force is not None for material in materials)
+        holds_fluid = any(material.fluid is not None for material in materials)
+        if implementation == "differentiable" and (breaks or holds_fluid):
+            reason = "springs break at once (yield_force)" if breaks else "a material is a fluid"
+            return {"implementation": f"'differentiable' has no slopes for this body: {reason}; use 'auto' or 'xla'"}
         obstacle = beyond_kernel(
             integrator or USUAL_INTEGRATOR,
-            any(material.yield_force is not None for material in materials),
-            any(material.fluid is not None for material in materials),
+            breaks,
+            holds_fluid,
             any(material.actuation in ("horizontal", "vertical") for material in materials),
         )
         if implementation != "fused" or obstacle is None:

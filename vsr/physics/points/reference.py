@@ -6,6 +6,7 @@ vsr.compute.batch_last).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from jax import Array
 
 from vsr.compute.batch_last import batch_last
 from vsr.compute.materialize import materialize
+from vsr.compute.slopes import with_slopes
 from vsr.compute.vector import Vector, join, plus, split
 from vsr.environment.model import Environment, by_components
 from vsr.environment.surfaces import BOUNCE_SPEED
@@ -37,6 +39,16 @@ def batched_advance(substep: float, count: int):
         return _advance(model, environment, state, control, substep, count)
 
     return batch_last(function)
+
+
+def plain_advance(substep: float, count: int) -> Callable[..., PointState]:
+    """The same function with slopes: an ordinary `vmap`, and no loop whose end is not known."""
+
+    def function(model: PointModel, environment: Environment, state: PointState, control: Array) -> PointState:
+        with with_slopes():
+            return _advance(model, environment, state, control, substep, count)
+
+    return function
 
 
 def _advance(

@@ -1,8 +1,9 @@
 """`advance`: many substeps under one actuation. The seam between what is fast and what is flexible.
 
-There are two implementations of one contract, and one set of tests for both: `xla` is plain JAX, runs everywhere and is
-the reference; `fused` is one GPU kernel that keeps a robot on chip through all substeps and all intervals.
-`interpreted` is the fused kernel run step by step without a GPU, for tests.
+Implementations of one contract, and one set of tests for all: `xla` is plain JAX, runs everywhere and is the
+reference; `fused` is one GPU kernel that keeps a robot on chip through all substeps and all intervals;
+`differentiable` is the reference without whatever has no slopes. `interpreted` is the fused kernel run step by step
+without a GPU, for tests.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from functools import partial
 
 from jax import Array
 
-from vsr.compute.implementation import Implementation, chosen
+from vsr.compute.implementation import KERNELS, Implementation, chosen
 from vsr.environment.model import Environment, as_exact
 from vsr.physics.squares.model import SquareModel, SquareState
 from vsr.physics.telemetry import Telemetry
@@ -49,8 +50,10 @@ def advance_through(
     """See vsr.physics.contract.Engine.advance; controls: (intervals, rows, columns)."""
     environment = as_exact(environment, state.position.dtype)
     name = chosen(implementation, state.position.dtype)
-    if name == "xla":
-        from vsr.physics.squares.reference import advance_through as work
+    if name not in KERNELS:
+        from vsr.physics.squares.reference import advance_through as plain
+
+        work = partial(plain, differentiable=name == "differentiable")
     else:
         from vsr.physics.squares.fused.launch import advance_through as fused
 

@@ -11,7 +11,7 @@ from jax import Array
 
 from vsr.body.corners import RING, corner_steps
 from vsr.body.material import Material
-from vsr.compute.implementation import Implementation, chosen
+from vsr.compute.implementation import KERNELS, Implementation, chosen
 from vsr.compute.rotation import quarter_turn, rotation_by, turn
 from vsr.environment import Environment
 from vsr.physics.contract import X_AND_UP, Hull, RigidParts, SurfacePoints, Vertices
@@ -125,7 +125,7 @@ class SquareEngine:
         )
 
     def takes_many_controls(self, implementation: Implementation, dtype: jnp.dtype) -> bool:
-        return chosen(implementation, dtype) != "xla"
+        return chosen(implementation, dtype) in KERNELS
 
     def surface_points(self, model: SquareModel, state: SquareState) -> SurfacePoints:
         lever = turn(state.rotation, model.contact_offset)
@@ -226,6 +226,8 @@ class SquareEngine:
             velocity=motion.velocity.mean(0),
             size_ratio=geometry.area_ratio(model, motion),
             touching=touching,
+            spacing=model.voxel_side - 2 * model.half_side,
+            ground=environment.terrain,
         )
 
     def chambers(self, model: SquareModel, state: SquareState, control: Array) -> None:

@@ -6,6 +6,7 @@ vsr.compute.batch_last).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache, partial
 
 import jax
@@ -15,6 +16,7 @@ from jax import Array
 
 from vsr.compute.batch_last import batch_last
 from vsr.compute.materialize import materialize
+from vsr.compute.slopes import slopes_wanted, with_slopes
 from vsr.environment import Environment
 from vsr.physics.squares.actuation import add_actuation_forces, rest_lengths
 from vsr.physics.squares.contact import (
@@ -44,12 +46,19 @@ ROWS_WORTH_A_CHOICE = 4
 
 
 def advance_through(
-    model: SquareModel, environment: Environment, state: SquareState, controls: Array, substep: float, count: int
+    model: SquareModel,
+    environment: Environment,
+    state: SquareState,
+    controls: Array,
+    substep: float,
+    count: int,
+    differentiable: bool = False,
 ) -> tuple[SquareState, Telemetry]:
     """The contract of vsr.physics.squares.advance.advance_through."""
+    advance = (_plain_advance if differentiable else _batched_advance)(substep, count)
 
     def interval(state: SquareState, control: Array) -> tuple[SquareState, Telemetry]:
-        state = _batched_advance(substep, count)(model, environment, state, control)
+        state = advance(model, environment, state, control)
         return state, telemetry(model, state)
 
     return through_intervals(interval, state, controls)
@@ -59,6 +68,16 @@ def advance_through(
 def _batched_advance(substep: float, count: int):
     """The compiled function of arrays for one choice of substeps, with its batching rule."""
     return batch_last(partial(_advance, substep=substep, count=count))
+
+
+def _plain_advance(substep: float, count: int) -> Callable[..., SquareState]:
+    """The same function with slopes: an ordinary `vmap`, and no loop whose end is not known."""
+
+    def function(model: SquareModel, environment: Environment, state: SquareState, control: Array) -> SquareState:
+        with with_slopes():
+            return _advance(model, environment, state, control, substep, count)
+
+    return function
 
 
 def _advance(
@@ -156,7 +175,7 @@ def _touch(
         still = motion, (jnp.zeros_like(pose.x), jnp.zeros_like(pose.x))
         return jax.tree.map(lambda part, whole: jnp.concatenate([part, whole[:, 1:]], 1), changed, still)
 
-    if jax.default_backend() != "cpu" or pose.x.shape[1] < ROWS_WORTH_A_CHOICE:
+    if slopes_wanted() or jax.default_backend() != "cpu" or pose.x.shape[1] < ROWS_WORTH_A_CHOICE:
         return everywhere()
     reach = reach_ahead(motion, radius_of(corners), substep)
     return jax.lax.cond((heights < reach)[:, :, 1:].any(), everywhere, in_lowest_row)
