@@ -79,10 +79,12 @@ class MapElites(Settings):
 
     def ask(self, state: Illumination, sample: Sampler) -> Population:
         for_fresh, for_children = jax.random.split(jax.random.fold_in(state.key, state.generation))
-        fresh = self._fresh(sample, for_fresh, state.generation)
-        children = self._children(for_children, state, sample)
         bred = (state.generation >= self.random_generations) & self._breeding(state).any()
-        return jax.tree.map(lambda new, old: jnp.where(bred, new, old), children, fresh)
+        return jax.lax.cond(
+            bred,
+            lambda: self._children(for_children, state, sample),
+            lambda: self._fresh(sample, for_fresh, state.generation),
+        )
 
     def tell(self, state: Illumination, asked: Population, evaluation: Evaluation) -> Illumination:
         asked = evaluated(asked, evaluation.fitness, evaluation.failed)
