@@ -9,6 +9,7 @@ would lead are checked with them.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -24,7 +25,7 @@ from vsr.controllers import Controller, in_start
 from vsr.episode import EpisodeState, Scenario, Schedule, begin, reset, rollout
 from vsr.physics.engine import engine_of
 from vsr.spec import Count, OneOf, Real, Seconds, Spec
-from vsr.tasks import Summary, place
+from vsr.tasks import place
 from vsr.terrain import TERRAINS, AnyGround, chosen
 
 Share = Annotated[Real, Field(ge=0, le=0.5)]
@@ -284,10 +285,10 @@ def combined(take: Take, fitness: Array, axis: int = -1) -> Array:
     return fitness.mean(axis) if take == "mean" else jnp.median(fitness, axis)
 
 
-def rollout_from(scenario: Scenario, controller: Controller, start: Start) -> Summary:
-    """The episode of a robot that starts a little differently."""
+def rollout_from(scenario: Scenario, controller: Controller, start: Start, roll: Callable[..., Any] = rollout) -> Any:
+    """The episode of a robot that starts a little differently: its Summary, or whatever `roll` makes of it."""
     scenario, state = begun_from(scenario, start)
-    return rollout(scenario, controller if start.number is None else in_start(controller, start.number), state)
+    return roll(scenario, controller if start.number is None else in_start(controller, start.number), state)
 
 
 def begun_from(scenario: Scenario, start: Start) -> tuple[Scenario, EpisodeState]:

@@ -300,7 +300,7 @@ def _roll(scenario: Scenario, controller: Controller, start: EpisodeState, keep_
     if scenario.senses != controller.senses:
         raise ValueError("the scenario observes other senses than the controller has; give it the controller's")
     schedule, frames = scenario.schedule, None
-    now = Decided(start, start.action, first_memory(controller))
+    now = undecided(controller, start)
     if schedule.calls and not keep_frames and _runs_open_loop(scenario, controller):
         now = _rollout_open_loop(scenario, controller, now)
     else:
@@ -311,6 +311,11 @@ def _roll(scenario: Scenario, controller: Controller, start: EpisodeState, keep_
 
         now, frames = jax.lax.scan(remembering_little(schedule, interval), now, length=schedule.calls)
     return conclude(scenario, start, now), frames
+
+
+def undecided(controller: Controller, start: EpisodeState) -> Decided:
+    """The beginning of an episode, before any control call."""
+    return Decided(start, start.action, first_memory(controller))
 
 
 def decided_next(scenario: Scenario, controller: Controller, now: Decided) -> Decided:

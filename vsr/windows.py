@@ -11,8 +11,17 @@ from collections.abc import Callable
 import jax
 from jax import Array
 
-from vsr.controllers import Controller, first_memory
-from vsr.episode import Decided, EpisodeState, Scenario, conclude, decided_next, remembering_little, summarise
+from vsr.controllers import Controller
+from vsr.episode import (
+    Decided,
+    EpisodeState,
+    Scenario,
+    conclude,
+    decided_next,
+    remembering_little,
+    summarise,
+    undecided,
+)
 from vsr.tasks import Summary
 
 Worth = Callable[[Summary], Array]
@@ -43,6 +52,6 @@ def rollout_with_windows(
         last = several(controller, first, length)
         return jax.lax.stop_gradient(last), worth(summarise(scenario, first.state, last.state))
 
-    now, worths = jax.lax.scan(window, Decided(start, start.action, first_memory(fixed)), length=count)
+    now, worths = jax.lax.scan(window, undecided(controller, start), length=count)
     now = several(fixed, now, calls - count * part) if calls > count * part else now
     return jax.tree.map(jax.lax.stop_gradient, conclude(scenario, start, now)), worths

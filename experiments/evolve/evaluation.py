@@ -20,7 +20,7 @@ from vsr.evo import Evaluation
 from vsr.evo.population import WORST
 from vsr.experiments.descriptors import describe
 from vsr.experiments.encodings import Genes
-from vsr.experiments.evaluation import Refine, Start, begun_from, combined, rollout_from, starts_of
+from vsr.experiments.evaluation import Refine, Start, combined, rollout_from, starts_of
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.learning import grown
 from vsr.experiments.population import on_all_devices, robots_at_once
@@ -66,9 +66,9 @@ def evaluation_of(experiment: Experiment, factor: int = 1, *, sloped: bool = Fal
         occupants = experiment.world.occupants(experiment.robot.body, usual, dtype)
         scenario = scenario_of(model, environment, schedule, task, controller.senses, occupants)
         if sloped:
-            scenario, begun = begun_from(scenario, start)
-            cut = experiment.evaluation.slopes.cut(schedule)
-            episode, worths = rollout_with_windows(scenario, controller, begun, worth, *cut)
+            length, count = experiment.evaluation.slopes.cut(schedule)
+            roll = partial(rollout_with_windows, worth=worth, length=length, count=count)
+            episode, worths = rollout_from(scenario, controller, start, roll)
         else:
             episode, worths = rollout_from(scenario, controller, start), jnp.zeros(1)
         measures = {**describe(experiment.robot, genes, names), **task.evaluate(episode, of_episode)}
