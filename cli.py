@@ -351,6 +351,39 @@ def evaluate(
 
 
 @main.command()
+@click.argument("given", metavar="FILE.yaml|NAME|DIR|TABLE.npz")
+@SETTINGS
+@click.option("--out", metavar="DIR", help="Where to store it; runs/NAME by default. What is there goes on.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only about N bodies, a fair sample of all.")
+@click.option(
+    "--query", multiple=True, metavar="BODY", help="Of a table: this body, such as .a./aaa/a.a; may be repeated."
+)
+@click.option("--best", type=click.IntRange(min=1), default=5, show_default=True, metavar="N", help="Show so many.")
+@click.option("--robot", metavar="FILE.yaml", help="With --query: write the body with its best controller.")
+@click.option("--plot", metavar="FILE.png|.pdf|.svg", help="Of a table: draw the map.")
+@click.option("--json", "as_json", is_flag=True, help="Of a table: print bodies as JSON.")
+@DEVICE
+@TRUST
+def landscape(
+    given: str,
+    settings: tuple[str, ...],
+    out: str | None,
+    limit: int | None,
+    query: tuple[str, ...],
+    best: int,
+    robot: str | None,
+    plot: str | None,
+    as_json: bool,
+    device: str | None,
+    trust: bool,
+) -> None:
+    """Try every small body with a few controllers each; or ask the table that came of it."""
+    from vsr.experiments.landscape.command import LandscapeOptions, landscape_command
+
+    landscape_command(LandscapeOptions(given, settings, out, limit, query, best, robot, plot, as_json, device, trust))
+
+
+@main.command()
 @click.argument("given", metavar="ROBOT.yaml|RUN...", nargs=-1, required=True)
 @click.option(
     "--tolerance",
@@ -771,10 +804,10 @@ def list_components(kind: str | None, plugins: tuple[str, ...]) -> None:
 
 
 @main.command()
-@click.argument("file", type=click.Choice(["experiment", "scene", "study", "set"]), default="experiment")
+@click.argument("file", type=click.Choice(["experiment", "scene", "study", "set", "landscape"]), default="experiment")
 @PLUGINS
 def schema(file: str, plugins: tuple[str, ...]) -> None:
-    """Print the JSON schema of experiment (or scene, study, set) files, for editors."""
+    """Print the JSON schema of experiment (or scene, study, set, landscape) files, for editors."""
     import json
 
     from vsr.experiments.catalogue import schema as work

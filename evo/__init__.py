@@ -7,6 +7,7 @@ generations run under `jit` and several seeds under `vmap`. Fitness is maximised
 from vsr.evo.adam import Adam
 from vsr.evo.afpo import AFPO
 from vsr.evo.evogym_ga import EvogymGA
+from vsr.evo.in_turn import InTurn
 from vsr.evo.map_elites import MapElites
 from vsr.evo.mu_plus_lambda import MuPlusLambda
 from vsr.evo.nsga2 import NSGA2
@@ -28,6 +29,7 @@ OPTIMISERS = {
     "evosax": Evosax,
     "evogym_ga": EvogymGA,
     "adam": Adam,
+    "in_turn": InTurn,
 }
 """Every optimiser by its name."""
 

@@ -115,8 +115,10 @@ class CVTArchive(Settings):
         low, high = np.array([axis.range for axis in self.axes], float).T
         width = (high - low).astype(descriptors.dtype)
         clipped = jnp.clip(jnp.nan_to_num(descriptors), low.astype(width.dtype), high.astype(width.dtype))
-        apart = (clipped[:, None] - centers.astype(width.dtype)) / width
-        return jnp.argmin((apart**2).sum(-1), 1).astype(jnp.int32)
+        point, center = clipped / width, centers.astype(width.dtype) / width
+        # Axis by axis: the sum over a short last axis takes five times as long on a processor.
+        square = sum((point[:, axis, None] - center[:, axis]) ** 2 for axis in range(len(self.axes)))
+        return jnp.argmin(square, 1).astype(jnp.int32)
 
 
 AnyArchive = Annotated[GridArchive | CVTArchive, Field(discriminator="type")]

@@ -19,6 +19,7 @@ from vsr.experiments.encodings import BODIES
 from vsr.experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
 from vsr.experiments.evaluate.sets import EvaluationSet
 from vsr.experiments.experiment import Experiment
+from vsr.experiments.landscape.spec import Landscape
 from vsr.experiments.reproduce.claims import CLAIMS
 from vsr.experiments.reproduce.study import Study
 from vsr.scene import Physics, Scene
@@ -44,8 +45,8 @@ KINDS: dict[str, tuple[str, Mapping[str, Any]]] = {
 }
 """Each kind: where in a file its names stand, and its registry."""
 
-FILES = {"experiment": Experiment, "scene": Scene, "study": Study, "set": EvaluationSet}
-"""What `vsr evolve`, `vsr simulate`, `vsr reproduce` and `vsr evaluate --on` read."""
+FILES = {"experiment": Experiment, "scene": Scene, "study": Study, "set": EvaluationSet, "landscape": Landscape}
+"""What `vsr evolve`, `vsr simulate`, `vsr reproduce`, `vsr evaluate --on` and `vsr landscape` read."""
 
 
 @dataclass(frozen=True)

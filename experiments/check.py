@@ -26,9 +26,11 @@ from vsr.experiments.evaluate.sets import EvaluationSet, load_set
 from vsr.experiments.evolve.evaluation import evaluate_all
 from vsr.experiments.evolve.generation import ask, most_at_once, search_shapes, tell, when_shapes
 from vsr.experiments.experiment import Experiment, grid_name
+from vsr.experiments.landscape.command import costs
+from vsr.experiments.landscape.spec import load_landscape
 from vsr.experiments.numbers import count, lasting
 from vsr.experiments.reproduce.reading import StudyFile, is_study, load_study
-from vsr.experiments.shipped import EXPERIMENT, SCENE, SET, STUDY, find_config, kind_of
+from vsr.experiments.shipped import EXPERIMENT, LANDSCAPE, SCENE, SET, STUDY, find_config, kind_of
 from vsr.scene import Scene, precision
 from vsr.tasks import Summary
 
@@ -38,9 +40,15 @@ TRIED = 8
 
 def check_file(given: str, settings: Sequence[str] = (), *, run_plugins: bool = False) -> list[tuple[str, str]]:
     """What would be run, as names and values; raises ConfigError with every fault."""
-    path = find_config(given, EXPERIMENT, SCENE, STUDY, SET)
-    if kind_of(read_yaml(path).data) == SET:
+    path = find_config(given, EXPERIMENT, SCENE, STUDY, SET, LANDSCAPE)
+    kind = kind_of(read_yaml(path).data)
+    if kind == SET:
         return _check_set(load_set(path, run_plugins=run_plugins), path, settings)
+    if kind == LANDSCAPE:
+        landscape = load_landscape(path, settings, run_plugins=run_plugins)
+        check_implementation(landscape.physics)
+        with precision(landscape.physics.precision):
+            return costs(landscape)
     if is_study(path):
         return _check_study(load_study(path, run_plugins=run_plugins), settings)
     described = load(path, settings, run_plugins=run_plugins)

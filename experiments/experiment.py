@@ -116,6 +116,8 @@ class Experiment(Spec):
             for path, name in used
             if name not in known
         ]
+        if (part := getattr(self.ea, "first", "body")) not in ("body", "controller"):
+            complaints.append((("ea", "first"), f"'{clipped(part)}' given; genes are those of body and controller"))
         complaints += self._against_evaluation()
         complaints += self._against_learning()
         if self.evaluation.refine is not None and ENGINES[body.masses].fixed_substep is not None:

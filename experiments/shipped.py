@@ -14,12 +14,14 @@ from vsr.experiments.config.yaml_reader import read_yaml
 from vsr.experiments.installed import CONFIGS
 
 EXPERIMENT, SCENE, STUDY, REACH, SET = "experiment", "scene", "study", "reach", "set"
+LANDSCAPE = "landscape"
 USE = {
     EXPERIMENT: "vsr evolve",
     SCENE: "vsr simulate, vsr play",
     STUDY: "vsr reproduce",
     REACH: "vsr reach",
     SET: "vsr evaluate --on",
+    LANDSCAPE: "vsr landscape",
 }
 """Kinds of files, and the commands that work with them."""
 ENDINGS = (".yaml", ".yml", ".json")
@@ -63,6 +65,8 @@ def kind_of(data: Any) -> str:
         return STUDY
     if "robot" not in data and {"tasks", "terrains", "faults"} & set(data):
         return SET
+    if "robot" in data and "tries" in data:
+        return LANDSCAPE
     if "body" in data and "robot" not in data:
         return REACH
     return EXPERIMENT if evolves(data) else SCENE

@@ -112,7 +112,7 @@ physics:
         ("world: {}", "robot.yaml:1: robot: missing; it has no default"),
         ("robot: {}", "robot.yaml:1: robot.body: missing; it has no default"),
         ("robot: [\n", "robot.yaml:2: this is not valid YAML: expected the node content, but found '<stream end>'"),
-        (BODY + "  controller: {phase: 1}\n", "robot.yaml:4: robot.controller: missing key type; choose from sine, development, mlp"),
+        (BODY + "  controller: {phase: 1}\n", "robot.yaml:4: robot.controller: missing key type; choose from sine, development, oscillators, mlp, "),
         (BODY + "  controller:\n    type: sine\n    phase: [[1]]\n", "robot.yaml:6: robot.controller.phase: 1 rows of 1 values given; the body has 1 rows of 2"),
         (BODY + "physics: {substeps: 1}\n", "robot.yaml:4: physics.substeps: 1 substep of 16.67 ms would blow up"),
         (BODY + "    materials: {a: {mass: .nan}}\n", "robot.yaml:4: robot.body.materials.a.mass: nan given; it should be a finite number"),

@@ -68,6 +68,7 @@ def plain_mixture(genes, materials, gaussians, columns, rows, threshold):
 
 decode_mixture = jax.jit(GaussianMixture(grid=(5, 4)).decode)
 component = jax.jit(largest_component)
+growing_body = jax.jit(MaterialGrid(grid=(5, 4), materials={"s": {}, "a": {}}, voxels=7).decode)
 
 
 @given(arrays.arrays(bool, (5, 6)))
@@ -80,6 +81,38 @@ def test_a_long_snake_is_one_component():
     snake[::2] = True
     snake[1, -1] = snake[3, 0] = True
     np.testing.assert_array_equal(component(snake), snake)
+
+
+def plain_growth(scores, count):
+    """The best cell, then always the best neighbour, the first among equals."""
+    best = scores.max(0)
+    body = [np.unravel_index(best.argmax(), best.shape)]
+    while len(body) < count:
+        near = [(r + dr, c + dc) for r, c in body for dr, dc in ((1, 0), (-1, 0), (0, 1), (0, -1))]
+        near = sorted({(r, c) for r, c in near if 0 <= r < best.shape[0] and 0 <= c < best.shape[1]} - set(body))
+        body.append(max(near, key=lambda cell: best[cell]))
+    cells = np.full(best.shape, -1)
+    for cell in body:
+        cells[cell] = scores[(slice(None), *cell)].argmax()
+    return cells
+
+
+@given(arrays.arrays(np.float32, (2, 4, 5), elements=st.integers(-3, 3)))
+def test_grown_bodies_have_their_voxels_and_agree_with_plain_python(scores):
+    body = growing_body(jnp.asarray(scores).ravel())
+    np.testing.assert_array_equal(body, plain_growth(scores, 7))
+
+
+def test_genes_that_are_no_numbers_still_grow_a_body():
+    for genes in (np.full(40, np.nan, np.float32), np.full(40, -np.inf, np.float32)):
+        cells = np.asarray(growing_body(genes)) >= 0
+        assert cells.sum() == 7
+        np.testing.assert_array_equal(plain_component(cells), cells)
+
+
+def test_bodies_cannot_have_more_voxels_than_cells():
+    with pytest.raises(ValidationError, match="21 given; the grid has 20 cells"):
+        MaterialGrid(grid=(5, 4), voxels=21)
 
 
 def test_a_body_is_the_same_wherever_it_lies():

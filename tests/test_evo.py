@@ -10,6 +10,7 @@ import pytest
 from vsr.evo import OPTIMISERS, Evaluation, EvogymGA, MuPlusLambda
 from vsr.evo.diversity import distinct, gene_spread
 from vsr.evo.generations import Generational
+from vsr.evo.in_turn import InTurn
 from vsr.evo.operators import extended_segment_crossover, fingerprints, gaussian_mutation, redrawn, repeated
 from vsr.evo.population import NOBODY, WORST
 from vsr.evo.selection import tournament, truncation
@@ -44,6 +45,7 @@ NEEDED = {
             "two": {"type": "cvt", "axes": [{"measure": n, "range": [0.0, 1.0]} for n in "12"], "cells": 8},
         }
     },
+    "in_turn": {"first": "a", "first_generations": 4},
     "nsga2": {"objectives": [{"measure": "0"}], "reference": [-10.0, 5.0]},
 }
 """Settings that an optimiser cannot do without."""
@@ -294,3 +296,16 @@ def test_evogyms_children_come_from_survivors_are_acceptable_and_never_seen_befo
 def test_a_redrawn_gene_is_that_of_a_fresh_individual():
     old, fresh = jnp.zeros((4000, 3)), jnp.ones((4000, 3))
     assert float(redrawn(jax.random.key(0), old, fresh, 0.1).mean()) == pytest.approx(0.1, abs=0.01)
+
+
+def test_parts_evolve_in_turn(run, optimiser):
+    """Until the others' turn one part varies and the others are all the same; then it is the best one's."""
+    if not isinstance(optimiser, InTurn):
+        pytest.skip("for one search only")
+    asked, _, leader, _ = run
+    for generation in range(GENERATIONS):
+        a, b = (np.unique(asked.genes[name][generation], axis=0) for name in "ab")
+        assert (len(a) > 1, len(b) > 1) == ((True, False) if generation < 4 else (False, True))
+    np.testing.assert_array_equal(asked.genes["a"][4:], np.broadcast_to(leader.genes["a"][3], (4, SIZE, GENES)))
+    assert (asked.parents[4] == [leader.id[3, 0], NOBODY]).all()
+    assert (leader.genes["a"][4:] == leader.genes["a"][3]).all()

@@ -55,6 +55,7 @@ FLOORS = {
             "adam",
             "inheritance",
         ),
+        ("in_turn",),
     ),
     "experiments": (
         ("console", "installed", "lines", "numbers", "units", "stopping", "population", "encodings", "evaluation"),
@@ -67,7 +68,7 @@ FLOORS = {
         ("runs",),
         ("plot", "evolve", "refine"),
         ("play", "notebook", "validate", "sweep", "bench", "train"),
-        ("simulate", "report", "watch", "reach", "convert", "held_out", "verify", "evaluate"),
+        ("simulate", "report", "watch", "reach", "convert", "held_out", "verify", "evaluate", "landscape"),
         ("reproduce",),
         ("check", "catalogue"),
         ("torture",),

@@ -247,6 +247,13 @@ def test_what_voxels_feel_in_3d():
         "rotated_velocity_x": 3 * np.cos(0.4) - 4 * np.sin(0.4),
         "rotated_velocity_y": -4 * np.cos(0.4) - 3 * np.sin(0.4),
         "touching": 0.0,
+        "ground_height": np.asarray(voxels.corner).mean(0)[there][:, 2],
+        "ground_distance": 10.0,  # as far as it sees
+        "yaw": 0.0,
+        "own_velocity_x": 3 * np.cos(0.4) - 4 * np.sin(0.4),
+        "own_velocity_y": 1.0,
+        "own_velocity_z": -4 * np.cos(0.4) - 3 * np.sin(0.4),
+        **{f"{side}_compression": 0.0 for side in ("left", "right", "near", "far", "bottom", "top")},
     }
     assert set(felt) == set(wanted)
     for name, value in wanted.items():

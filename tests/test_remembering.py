@@ -263,7 +263,7 @@ def test_a_network_without_weights_is_to_evolve(tmp_path):
         assert isinstance(load(file).robot, EvolvedRobot)
 
 
-@pytest.mark.parametrize("name", ["distributed", "noisy", "oscillators", "recurrent"])
+@pytest.mark.parametrize("name", ["distributed", "noisy", "oscillators", "recurrent", "seeing"])
 def test_shipped_experiments_tell_what_they_need(name):
     experiment = load_experiment(ROOT / "configs" / "brains" / f"{name}.yaml")
     told = [setting for need in needs_of_experiment(experiment) for setting in need.settings]
@@ -271,7 +271,7 @@ def test_shipped_experiments_tell_what_they_need(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["distributed", "noisy", "oscillators", "recurrent"])
+@pytest.mark.parametrize("name", ["distributed", "noisy", "oscillators", "recurrent", "seeing"])
 def test_shipped_experiments_are_sound(name):
     assert dict(check_file(str(ROOT / "configs" / "brains" / f"{name}.yaml")))["evaluations"] == "20,000"
 

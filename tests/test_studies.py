@@ -16,7 +16,7 @@ import vsr.cli as cli
 from vsr.experiments.check import check_file
 from vsr.experiments.config import load_experiment
 from vsr.experiments.reproduce import command as reproduce_module
-from vsr.experiments.reproduce.claims import CLAIMS, Above, Gain, GainsMore, Result, Wider
+from vsr.experiments.reproduce.claims import CLAIMS, Above, Gain, GainsMore, Result, TellsMore, Wider
 from vsr.experiments.reproduce.reading import SHIPPED, find_studies, load_study
 from vsr.experiments.reproduce.robots import read_repeats
 from vsr.experiments.reproduce.tables import curves
@@ -41,7 +41,9 @@ def vsr():
 
 
 # Like `body` and `devo`, with more experiments to trace, or with three beds of sand.
-LONGER = pytest.mark.slow, ("control", "sensing", "sand")
+LONGER = pytest.mark.slow, ("control", "sensing", "sand", "archives", "together")
+OUR_OWN = ("sand", "archives", "together")
+"""Of which no paper says how much to compute."""
 
 
 @pytest.mark.parametrize(
@@ -51,7 +53,7 @@ def test_every_shipped_study_is_sound(path):
     """Its experiments are traced as their files have them, and built on every scale."""
     checked = dict(check_file(str(path)))
     study = load_study(path).study
-    assert {"smoke", "quick", "full" if path.stem == "sand" else "paper"} == set(study.scales)
+    assert {"smoke", "quick", "full" if path.stem in OUR_OWN else "paper"} == set(study.scales)
     assert all(name in checked for name in study.experiments)
 
 
@@ -295,6 +297,37 @@ def test_differences_are_judged_by_median_and_significance(results):
     assert Wider(text="", experiment="low", than="mixed").judge(made).holds == "no"
 
 
+def test_what_searches_tell_is_compared(results):
+    made = results(wide=[1, 2, 3, 4, 5], narrow=[1, 2, 3, 4, 5])
+    told = {"wide": [0.6, 0.7, 0.8, 0.9, 1.0], "narrow": [0.1, 0.2, 0.3, 0.4, np.nan]}
+    for name, last in told.items():
+        figures = {"body.coverage": np.stack([np.zeros(5), last], 1)}
+        bodies = np.full((5, 2), 7.0)
+        made[name] = Result(name, name, dataclasses.replace(made[name].run, figures=figures, bodies=bodies))
+
+    def judged(experiment, than, figure):
+        return TellsMore(text="", experiment=experiment, than=than, figure=figure).judge(made)
+
+    assert judged("wide", "narrow", "body.coverage").holds == "yes"
+    assert judged("wide", "narrow", "body.coverage").evidence.startswith(
+        "0.8 against 0.2 (medians over seeds), p = 0.0"
+    )
+    assert judged("narrow", "wide", "body.coverage").holds == "no"
+    assert judged("wide", "narrow", "bodies").holds == "no"
+    assert judged("wide", "narrow", "coverage").evidence == "wide tells no figure 'coverage'"
+
+
+@pytest.mark.parametrize("name", OUR_OWN[1:])
+def test_studies_of_our_own_are_built_on_every_scale(name):
+    (file,) = find_studies(name)
+    for scale in file.study.scales.values():
+        found = {one: file.experiment(one, scale.settings(one)) for one in file.study.experiments}
+        assert len({(e.ea.n_pop, e.generations, e.seeds, e.task.duration) for e in found.values()}) == 1, "not fair"
+        told = {one: {f"{name}.coverage" for name in getattr(e.ea, "archives", ())} for one, e in found.items()}
+        for claim in file.study.claims:
+            assert getattr(claim, "figure", "bodies") in {"bodies"} | set.intersection(*(told[o] for o in claim.needs))
+
+
 def test_gains_are_compared_seed_by_seed(results):
     """Every seed doubles; with first generations four times worse it gains eight times as much."""
     made = results(slow=[1, 2, 3, 4, 5], steep=[1, 2, 3, 4, 5])
@@ -331,6 +364,6 @@ def test_repeats_are_read_under_their_old_name_too(results, tmp_path, key):
 
 
 def test_configs_of_studies_are_named_by_one():
-    studies = [*find_studies("all"), *find_studies("control"), *find_studies("sand")]
+    studies = [*find_studies("all"), *find_studies("control"), *(find_studies(name)[0] for name in OUR_OWN)]
     named = {file.file(name).resolve() for file in studies for name in file.study.experiments}
     assert named == set((ROOT / "configs" / "studies").glob("*/*.yaml"))

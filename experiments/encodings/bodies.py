@@ -15,7 +15,7 @@ from vsr.body.kinds import KINDS
 from vsr.body.masses import Masses, impossible, usual_masses
 from vsr.body.shape import EMPTY_SYMBOLS, leaks, misfits, usual_of, wrong_side
 from vsr.experiments.encodings.base import BodyEncoding, Range, Symbol, uniform
-from vsr.experiments.encodings.connectivity import largest_component, strongest_material
+from vsr.experiments.encodings.connectivity import grown, largest_component, strongest_material
 from vsr.physics.engine import ENGINES
 from vsr.spec import Count, Real, Spec, misfit
 
@@ -161,19 +161,29 @@ class GaussianMixture(_EvolvedBody):
 class MaterialGrid(_EvolvedBody):
     """One gene per cell and material; the largest above a threshold fills the cell.
 
-    Of the filled cells the largest part connected by sides is the body.
+    Of the filled cells the largest part connected by sides is the body. Or bodies have a given number of voxels: the
+    cell with the largest gene, then again and again the one with the largest among those that touch the body.
     """
 
     type: Literal["material_grid"] = "material_grid"
     threshold: Real = 0.7
     """least gene that fills a cell"""
+    voxels: Annotated[Count, Field(ge=1, le=1_000_000)] | None = None
+    """how many every body has, whatever the threshold; null for as many as there are above it"""
+
+    @model_validator(mode="after")
+    def _enough_cells(self) -> MaterialGrid:
+        if self.voxels is not None and self.voxels > self.possible.size:
+            raise misfit([(("voxels",), f"{self.voxels} given; the grid has {self.possible.size} cells")])
+        return self
 
     @property
     def gene_count(self) -> int:
         return len(self.materials) * self.possible.size
 
     def decode(self, genes: Array) -> Array:
-        return strongest_material(genes.reshape(len(self.materials), *self.possible.shape), self.threshold)
+        scores = genes.reshape(len(self.materials), *self.possible.shape)
+        return strongest_material(scores, self.threshold) if self.voxels is None else grown(scores, self.voxels)
 
 
 class VoxelKinds(_EvolvedBody):

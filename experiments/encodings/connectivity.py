@@ -1,7 +1,10 @@
-"""The largest part of a body that hangs together by sides, and where it lies in its grid, inside `jit`."""
+"""Bodies that hang together by sides: the largest part, or grown cell by cell; and where one lies in its grid. Pure."""
 
 from __future__ import annotations
 
+import math
+
+import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -29,6 +32,34 @@ def strongest_material(scores: Array, threshold: float) -> Array:
     known = jnp.where(jnp.isnan(scores), -jnp.inf, scores)
     kept = largest_component(known.max(0) > threshold)
     return jnp.where(kept, jnp.argmax(known, axis=0), -1).astype(jnp.int32)
+
+
+def grown(scores: Array, count: int) -> Array:
+    """Each cell's material: so many cells, from the one with the largest score on always the best that touches them.
+
+    All others are empty, -1. scores: (materials, *cells); one that is not a number is worse than any other. Among
+    equals the first is taken. Returns (*cells,).
+    """
+    lowest = float(jnp.finfo(scores.dtype).min)
+    known = jnp.nan_to_num(scores, nan=lowest, neginf=lowest)
+    best = known.max(0)
+
+    def grow(_: Array, body: Array) -> Array:
+        near = _neighbours(body) & ~body
+        return body.at[jnp.unravel_index(jnp.argmax(jnp.where(near, best, -jnp.inf)), best.shape)].set(True)
+
+    first = jnp.zeros(best.shape, bool).at[jnp.unravel_index(jnp.argmax(best), best.shape)].set(True)
+    body = jax.lax.fori_loop(1, min(count, math.prod(best.shape)), grow, first)
+    return jnp.where(body, jnp.argmax(known, axis=0), -1).astype(jnp.int32)
+
+
+def _neighbours(body: Array) -> Array:
+    """Cells that share a side with the body."""
+    found = jnp.zeros_like(body)
+    for axis in range(body.ndim):
+        padded = jnp.pad(jnp.moveaxis(body, axis, 0), [(1, 1)] + [(0, 0)] * (body.ndim - 1))
+        found = found | jnp.moveaxis(padded[:-2] | padded[2:], 0, axis)
+    return found
 
 
 def in_the_corner(cells: Array) -> Array:

@@ -23,6 +23,8 @@ Place = Literal["device", "host"]
 
 PROGRAM = 0.45e9
 """Python, its libraries and compiled programs [bytes]; 0.40 to 0.45 GB were measured."""
+PROGRAM_OF_GRAINS = 0.2e9
+"""What the programs of worlds with grains take besides [bytes]."""
 COPIES_WHEN_BRED = 10
 """Of one seed's genes while its next generation is made."""
 BYTES_OF_A_CELL = 950.0
@@ -76,7 +78,7 @@ def needs_of_experiment(experiment: Experiment, search: float | None = None) -> 
             "host",
         ),
         Need("files of the best robots", BYTES_OF_A_WRITTEN_GENE * genes, (_of_genes(experiment),), "host"),
-        Need("the program itself", PROGRAM, (), "host"),
+        _program(grains_of(experiment.world, body.dimension)),
     ]
     if not isinstance(body, FixedBody):
         counted = BYTES_OF_A_CELL_COUNTED * body.possible.size * ea.n_pop * size / 4
@@ -119,7 +121,7 @@ def needs_of_scene(scene: Scene, *, recorded: bool = True) -> list[Need]:
     grains = grains_of(scene.world, body.dimension)
     settings = (f"the robot's shape ({body.cells.size:,} cells)", *_of_ground(scene.world))
     robot = (BYTES_OF_A_CELL * layers + BYTES_OF_ANY_CELL) * body.cells.size + BYTES_OF_A_GRAIN * grains
-    found = [Need("the simulation", robot * size / 4, settings), Need("the program itself", PROGRAM, (), "host")]
+    found = [Need("the simulation", robot * size / 4, settings), _program(grains)]
     if recorded:
         moment = BYTES_OF_A_CELL_RECORDED * layers * body.cells.size + BYTES_OF_A_GRAIN_RECORDED * grains
         lasting = f"task.duration ({scene.task.duration:g} s, {schedule.calls:,} moments)"
@@ -132,8 +134,13 @@ def needs_of_training(population: int, starts: int, grains: int) -> list[Need]:
     settings = (f"--grains ({grains:,})", f"--population ({population:,})", f"--starts ({starts:,})")
     return [
         Need("worlds that are simulated at once", BYTES_OF_A_GRAIN * grains * (population + 1) * starts, settings),
-        Need("the program itself", PROGRAM, (), "host"),
+        _program(grains),
     ]
+
+
+def _program(grains: int) -> Need:
+    """Whatever is simulated."""
+    return Need("the program itself", PROGRAM + (PROGRAM_OF_GRAINS if grains else 0.0), (), "host")
 
 
 def _of_genes(experiment: Experiment) -> str:

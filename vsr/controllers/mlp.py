@@ -119,6 +119,9 @@ def check_senses(senses: Sequence[Sense], present: np.ndarray) -> list[tuple[tup
             if sense.quantity in only and present.ndim != dimension:
                 text = f"{sense.quantity} is only felt in {dimension}-D, and this body is in {present.ndim}-D"
                 complaints.append((("senses", str(i), "quantity"), text))
+        if sense.direction is not None and len(sense.direction) != present.ndim:
+            text = f"{len(sense.direction)} numbers given; this body is in {present.ndim}-D and needs {present.ndim}"
+            complaints.append((("senses", str(i), "direction"), text))
         for place in sense.voxels or ():
             if not _is_there(place, present):
                 complaints.append((("senses", str(i), "voxels"), f"there is no voxel in {place_name(place)}"))

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 from jax import Array
 
+from vsr.terrain.seeing import Ground
+
 
 class VoxelMotion(NamedTuple):
     """c stands for the axes of cells, the lowest first: (rows, columns) or (levels, rows, columns)."""
@@ -18,3 +20,7 @@ class VoxelMotion(NamedTuple):
     """area, or volume, over that at rest, c"""
     touching: Array
     """1 if the voxel is in the ground, else 0, c"""
+    spacing: Array | None = None
+    """of corners along an edge at rest [m], () or c"""
+    ground: Ground | None = None
+    """what can be seen of it; None for free space"""

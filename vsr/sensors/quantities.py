@@ -13,6 +13,7 @@ from jax import Array
 
 from vsr.compute.slopes import root_with_slope
 from vsr.physics.voxel_motion import VoxelMotion
+from vsr.sensors.surroundings import ANYWHERE, IN_SPACE
 
 
 def area_ratio(voxels: VoxelMotion) -> Array:
@@ -87,7 +88,7 @@ def touching(voxels: VoxelMotion) -> Array:
     return voxels.touching
 
 
-QUANTITIES: dict[str, Callable[[VoxelMotion], Array]] = {
+QUANTITIES: dict[str, Callable[..., Array]] = {
     function.__name__: function
     for function in (
         area_ratio,
@@ -103,21 +104,27 @@ QUANTITIES: dict[str, Callable[[VoxelMotion], Array]] = {
         legacy_angle,
         legacy_rotated_velocity_x,
         legacy_rotated_velocity_y,
+        *ANYWHERE,
+        *IN_SPACE,
     )
 }
 """Every quantity by its name."""
 
-ONLY_IN_3D = ("volume_ratio", "velocity_z")
+ONLY_IN_3D = ("volume_ratio", "velocity_z", *(function.__name__ for function in IN_SPACE))
 ONLY_IN_2D = ("legacy_angle", "legacy_rotated_velocity_x", "legacy_rotated_velocity_y")
 LEGACY = {name.removeprefix("legacy_"): name for name in ONLY_IN_2D}
 """Quantities that hang on the angle, and what they are with the original's."""
+RAYS = ("ground_distance",)
+"""These have a direction and a range."""
 SIZE_RATIOS = ("area_ratio", "volume_ratio")
 """These are 1 at rest, all others 0."""
 
 
 def unit_of(quantity: str) -> str:
-    """'m/s', 'rad', or nothing for plain numbers."""
-    return "rad" if quantity.endswith("angle") else "m/s" if "velocity" in quantity else ""
+    """'m', 'm/s', 'rad', or nothing for plain numbers."""
+    if quantity.startswith("ground_"):
+        return "m"
+    return "rad" if quantity.endswith(("angle", "yaw")) else "m/s" if "velocity" in quantity else ""
 
 
 def _edges_along_x(voxels: VoxelMotion) -> Array:

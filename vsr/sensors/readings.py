@@ -7,18 +7,19 @@ value, as in the original, so that means start right and differences start at ze
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from vsr.environment import Environment
 from vsr.physics.engine import AnyModel, AnyState, engine_of
-from vsr.sensors.quantities import LEGACY, QUANTITIES, SIZE_RATIOS
-from vsr.spec import Count, Spec, unknown_names
+from vsr.physics.voxel_motion import VoxelMotion
+from vsr.sensors.quantities import LEGACY, QUANTITIES, RAYS, SIZE_RATIOS
+from vsr.spec import Count, Real, Spec, unknown_names
 
 
 class Sense(Spec):
@@ -33,11 +34,18 @@ class Sense(Spec):
     voxels: tuple[tuple[Count, ...], ...] | None = None
     """(column, row), in 3-D (column, row, level), of the voxels that have this sense, counted from the lowest left
     one; all if absent"""
+    direction: tuple[Real, ...] | None = None
+    """of a ray, along the voxel's own axes, of any length but 0: [1, -1] is ahead and down at 45 degrees (2-D);
+    downwards if absent"""
+    range: Annotated[Real, Field(gt=0)] | None = None
+    """how far a ray is followed [m]; 10 if absent"""
 
     @property
     def label(self) -> str:
         """What is read, in words."""
         name = self.quantity.replace("_", " ")
+        if self.direction is not None:
+            name += f" along ({', '.join(f'{part:g}' for part in self.direction)})"
         over = f"{self.window} call{'s' if self.window > 1 else ''}"
         return {"current": name, "mean": f"{name}, mean of {over}", "difference": f"{name}, change over {over}"}[
             self.reading
@@ -59,6 +67,33 @@ class Sense(Spec):
         if name not in QUANTITIES:
             raise unknown_names([name], QUANTITIES, "quantity")
         return name
+
+    @model_validator(mode="after")
+    def _rays_only(self) -> Sense:
+        given = [name for name in ("direction", "range") if getattr(self, name) is not None]
+        if given and self.quantity not in RAYS:
+            raise ValueError(f"'{self.quantity}' has no {given[0]}; only {', '.join(RAYS)} has: leave it out")
+        if self.direction is not None and not any(self.direction):
+            raise ValueError("a direction needs a number that is not 0")
+        return self
+
+    @property
+    def felt(self) -> Remembered:
+        """What is remembered for it; several senses may share it."""
+        return Remembered(self.quantity, self.direction, self.range)
+
+
+class Remembered(NamedTuple):
+    """A quantity, and the direction and range of a ray."""
+
+    quantity: str
+    direction: tuple[float, ...] | None
+    range: float | None
+
+    def value(self, voxels: VoxelMotion) -> Array:
+        """Of every voxel, *cells."""
+        own = QUANTITIES[self.quantity]
+        return own(voxels, self.direction, self.range) if self.quantity in RAYS else own(voxels)
 
 
 def empty_memory(model: AnyModel, senses: Sequence[Sense]) -> Array:
@@ -83,7 +118,7 @@ def remember(
     voxels = engine_of(model).voxel_motion(model, environment, state)
     if touched is not None:
         voxels = voxels._replace(touching=jnp.maximum(voxels.touching, touched))
-    values = jnp.stack([QUANTITIES[name](voxels) for name in _quantities(senses)]) * model.present
+    values = jnp.stack([felt.value(voxels) for felt in _quantities(senses)]) * model.present
     values = values.astype(memory.dtype)
     return jnp.where(first, values, jnp.concatenate([values[None], memory[:-1]]))
 
@@ -93,7 +128,7 @@ def readings(senses: Sequence[Sense], memory: Array) -> Array:
     names = _quantities(senses)
 
     def read(sense: Sense) -> Array:
-        return _where_sensed(sense, _summarise(sense, memory[:, names.index(sense.quantity)]))
+        return _where_sensed(sense, _summarise(sense, memory[:, names.index(sense.felt)]))
 
     return jnp.stack([read(sense) for sense in senses])
 
@@ -132,8 +167,8 @@ def _where_sensed(sense: Sense, values: Array) -> Array:
     return jnp.where(has, values, 0)
 
 
-def _quantities(senses: Sequence[Sense]) -> list[str]:
-    return sorted({sense.quantity for sense in senses})
+def _quantities(senses: Sequence[Sense]) -> list[Remembered]:
+    return sorted({sense.felt for sense in senses}, key=lambda felt: (felt.quantity, repr(felt)))
 
 
 def _summarise(sense: Sense, history: Array) -> Array:

@@ -27,6 +27,7 @@ from vsr.physics.points.engine import PointEngine
 from vsr.physics.points.telemetry import telemetry
 from vsr.physics.telemetry import Telemetry, through_intervals
 from vsr.physics.voxel_motion import VoxelMotion
+from vsr.terrain.seeing import Cells
 
 INTEGRATOR = "rk4"
 
@@ -121,7 +122,8 @@ class EvogymEngine(PointEngine):
             return seen
         column, row = (jnp.floor(seen.corner[..., axis] / SIDE) for axis in range(2))
         touching = (code_at(model.ground, row, column) > 0).any(0)
-        return seen._replace(touching=touching.astype(model.present.dtype) * model.present)
+        cells = Cells(model.ground.code > 0, jnp.asarray(SIDE, model.present.dtype))
+        return seen._replace(touching=touching.astype(model.present.dtype) * model.present, ground=cells)
 
     def chambers(self, model: EvogymModel, state: EvogymState, control: Array) -> None:  # pyright: ignore
         return None

@@ -35,6 +35,8 @@ def voxel_motion(model: PointModel, environment: Environment, state: PointState)
         velocity=speed.mean(0),
         size_ratio=size(corner, dimension) / model.voxel_side**dimension,
         touching=touching,
+        spacing=model.voxel_side,
+        ground=environment.terrain,
     )
 
 

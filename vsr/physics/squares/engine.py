@@ -226,6 +226,8 @@ class SquareEngine:
             velocity=motion.velocity.mean(0),
             size_ratio=geometry.area_ratio(model, motion),
             touching=touching,
+            spacing=model.voxel_side - 2 * model.half_side,
+            ground=environment.terrain,
         )
 
     def chambers(self, model: SquareModel, state: SquareState, control: Array) -> None:

@@ -1,0 +1,199 @@
+"""The work of `vsr landscape`: try every small body, in parts that are stored; then ask the table."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from rich.console import Console
+from rich.progress import Progress, TimeRemainingColumn
+from rich.table import Table as Columns
+
+from vsr.experiments.config import dump_yaml
+from vsr.experiments.config.problems import UserError
+from vsr.experiments.console import busy, console_for_tables, say, show_pairs
+from vsr.experiments.devices import check_implementation, keep_compiled_programs, prepare
+from vsr.experiments.files import target_file, without_nan, write_text
+from vsr.experiments.landscape.plot import plot_landscape
+from vsr.experiments.landscape.searching import rounds_of, search, seconds_of_part
+from vsr.experiments.landscape.spec import Landscape, load_landscape
+from vsr.experiments.landscape.table import SETTINGS, TABLE, Folder, Table, read_table
+from vsr.experiments.numbers import count, lasting, number
+from vsr.experiments.plot.figures import FORMATS
+from vsr.experiments.shipped import ENDINGS, LANDSCAPE, find_config
+from vsr.experiments.stopping import if_stopped
+from vsr.scene import precision
+
+MAP = "map.png"
+
+
+@dataclass(frozen=True)
+class LandscapeOptions:
+    """As the command line gives them."""
+
+    given: str
+    settings: tuple[str, ...] = ()
+    out: str | None = None
+    limit: int | None = None
+    query: tuple[str, ...] = ()
+    best: int = 5
+    robot: str | None = None
+    plot: str | None = None
+    as_json: bool = False
+    device: str | None = None
+    trust_plugins: bool = False
+
+
+def landscape_command(options: LandscapeOptions) -> None:
+    """Make a landscape, if a description of one is given; ask one that is made, if a folder or a table is."""
+    path = Path(options.given)
+    if path.suffix == ".npz" or (path.is_dir() and (path / SETTINGS).is_file()):
+        _ask(options, path)
+    else:
+        if asked := [name for name in ("query", "robot", "plot") if getattr(options, name)]:
+            raise UserError(
+                f"--{asked[0]}: give the folder or the table of a landscape that is made, not {options.given}"
+            )
+        _make(options)
+
+
+def _make(options: LandscapeOptions) -> None:
+    prepare(options.device)
+    keep_compiled_programs()
+    file = find_config(options.given, LANDSCAPE)
+    landscape = load_landscape(file, options.settings, run_plugins=options.trust_plugins)
+    check_implementation(landscape.physics)
+    path = Path("runs") / file.stem if options.out is None else Path(options.out)
+    if path.suffix in ENDINGS:
+        raise UserError(f"--out {path}: this is to be a folder")
+    numbers, size = landscape.bodies(), landscape.bodies_at_once
+    parts = math.ceil(len(numbers) / size)
+    asked = parts if options.limit is None else min(parts, math.ceil(options.limit / size))
+    folder = Folder(path, landscape)
+    with precision(landscape.physics.precision):
+        folder.begin()
+        with folder.locked(), if_stopped(f"stopped; what is done is kept: the same command goes on in {path}"):
+            left = [part for part in range(asked) if not folder.has(part)]
+            asked_for = f"{count(asked)} of {count(parts)} parts, {count(len(left))} of them left to do"
+            show_pairs(str(path), [*costs(landscape), ("asked for", asked_for)])
+            seconds = _work(folder, numbers, left)
+            table = folder.write_table()
+            plot_landscape(table, path / MAP)
+    if seconds is not None:
+        say(rate(landscape, parts, seconds))
+    show(table, options.best)
+    say(f"table: {path / TABLE}, map: {path / MAP}")
+
+
+def costs(landscape: Landscape) -> list[tuple[str, str]]:
+    """What there is to do, and about how long it takes."""
+    bodies, seconds = len(landscape.bodies()), seconds_of_part(landscape)
+    parts = math.ceil(bodies / landscape.bodies_at_once)
+    device = f"{count(jax.device_count())} {jax.default_backend()} device{'s' if jax.device_count() > 1 else ''}"
+    rows, columns = landscape.shape
+    return [
+        ("bodies", f"{count(bodies)} connected ones of {columns}x{rows} cells and {', '.join(landscape.symbols)}"),
+        ("controllers", f"{count(landscape.controllers)} for each, {landscape.robot.controller.type}"),  # pyright: ignore[reportAttributeAccessIssue]
+        ("episodes", f"{count(bodies * landscape.controllers)} of {landscape.task.duration:g} s"),
+        ("parts", f"{count(parts)} of {count(landscape.bodies_at_once)} bodies, about {lasting(seconds)} each"),
+        ("cost of the whole", f"about {lasting(parts * seconds)} on {device}, after compiling"),
+    ]
+
+
+def _work(folder: Folder, numbers: np.ndarray, left: list[int]) -> float | None:
+    """Parts one after the other; the seconds of one after the first, in the median, None if there were too few."""
+    landscape, took = folder.landscape, []
+    if not left:
+        return None
+    one_round, size = rounds_of(landscape), landscape.bodies_at_once
+    columns = (*Progress.get_default_columns()[:-1], TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress, busy("trying", counting=False):
+        task = progress.add_task("bodies", total=len(left))
+        for part in left:
+            began = time.monotonic()
+            own = numbers[part * size : (part + 1) * size]
+            folder.write(part, own, search(landscape, own, one_round))
+            took.append(time.monotonic() - began)
+            progress.advance(task)
+    return float(np.median(took[1:])) if len(took) > 1 else None
+
+
+def rate(landscape: Landscape, parts: int, seconds: float) -> str:
+    """What was measured, and what the whole takes at this pace; seconds: of a part."""
+    episodes = landscape.bodies_at_once * landscape.controllers / seconds
+    return f"{count(episodes)} episodes a second; all {count(parts)} parts take {lasting(parts * seconds)} at this pace"
+
+
+def _ask(options: LandscapeOptions, path: Path) -> None:
+    """What a table tells."""
+    if options.limit is not None or options.out is not None or options.settings:
+        raise UserError(f"{path}: to go on with it, give the file that describes it, with --out {path}")
+    if options.robot is not None and len(options.query) != 1:
+        raise UserError("--robot goes with one --query: which body?")
+    robot = None if options.robot is None else target_file("--robot", options.robot, ENDINGS)
+    picture = None if options.plot is None else target_file("--plot", options.plot, FORMATS)
+    table = read_table(path)
+    places = [table.place(code) for code in options.query] or list(table.order[: options.best])
+    if options.as_json:
+        say(json.dumps(without_nan([as_plain(table, place) for place in places]), indent=2))
+    else:
+        show(table, options.best, places)
+    if robot is not None:
+        write_text(robot, robot_file(table, places[0]))
+    if picture is not None:
+        plot_landscape(table, picture)
+
+
+def robot_file(table: Table, place: int) -> str:
+    """A body with its best controller, for vsr simulate and vsr play."""
+    cells = table.cells[place]
+    genes = {"body": (cells.ravel() + 1).astype(float), "controller": table.controller[place].astype(float)}
+    scene = table.landscape.experiment.scene(genes)
+    assert scene is not None
+    measure = table.landscape.fitness.measure
+    about = f"{table.code(place)}: {measure} {number(float(table.best[place]))}"
+    return f"# {about}, best of {table.landscape.controllers} controllers.\n{dump_yaml(scene)}"
+
+
+def as_plain(table: Table, place: int) -> dict[str, Any]:
+    """One body as JSON has it."""
+    return {
+        "code": table.code(place),
+        "best": float(table.best[place]),
+        "typical": float(table.typical[place]),
+        "controller": table.controller[place].tolist(),
+        "tries": table.landscape.controllers,
+        "failed": int(table.failed[place]),
+        "rank": rank(table, place),
+        "of": table.size,
+    }
+
+
+def rank(table: Table, place: int) -> int:
+    """1 for the fittest body."""
+    return int((table.fitness > table.fitness[place]).sum()) + 1
+
+
+def show(table: Table, best: int, places: list[int] | None = None) -> None:
+    """Some bodies, by default the best."""
+    measure = table.landscape.fitness.measure
+    say(f"{count(table.size)} of {count(table.total)} bodies, {table.landscape.controllers} controllers each")
+    rows = Columns(box=None)
+    for name in ("body", measure, "typical", "rank", "failed"):
+        rows.add_column(name, justify="left" if name == "body" else "right")
+    for place in list(table.order[:best]) if places is None else places:
+        typical = number(float(table.typical[place]))
+        rows.add_row(
+            table.code(place),
+            number(float(table.best[place])),
+            typical,
+            count(rank(table, place)),
+            f"{table.failed[place]} of {table.landscape.controllers}",
+        )
+    console_for_tables().print(rows)
