@@ -365,6 +365,7 @@ def test_every_command_that_reads_runs_is_tried(ground):
         "sweep",
         "torture",
         "convert",
+        "landscape",
     }
     assert tried | others == set(cli.main.commands)
 
