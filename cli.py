@@ -820,7 +820,7 @@ def schema(file: str, plugins: tuple[str, ...]) -> None:
 @main.command()
 @click.argument(
     "suite",
-    type=click.Choice(["2d", "3d", "sand", "fluid", "contact", "environments", "evolve", "growth", "all"]),
+    type=click.Choice(["2d", "3d", "sand", "fluid", "contact", "environments", "evolve", "archives", "growth", "all"]),
     default="all",
 )
 @click.option(
@@ -851,7 +851,7 @@ def bench(
     plot: str | None,
     device: str | None,
 ) -> None:
-    """Time 2-D and 3-D scenes, sand, fluid, contact, environments, a generation with its search, how cost grows."""
+    """Time 2-D and 3-D scenes, sand, fluid, contact, environments, a generation, archives, how cost grows."""
     from vsr.experiments.bench.command import BenchOptions
     from vsr.experiments.bench.command import bench as work
 

@@ -49,6 +49,8 @@ class AFPO(Settings):
     """share of children made by crossover; the others by mutation"""
     sigma: Annotated[float, Strict(), Field(ge=0, le=1e6)] = 0.15
     """standard deviation of the mutation"""
+    redrawing: Share = 0.1
+    """chance of a gene that is a kind (voxel_kinds) to be drawn anew by mutation, which adds noise to all others"""
 
     @model_validator(mode="after")
     def _room(self) -> AFPO:
@@ -66,7 +68,9 @@ class AFPO(Settings):
         fresh_key, drawing, *keys = jax.random.split(jax.random.fold_in(state.key, state.generation), 5)
         drawn = jax.random.randint(drawing, (2, self.n_pop), 0, self.n_pop)
         first, second = (take(state.population, places) for places in drawn)
-        genes, parents = crossed_or_mutated((keys[0], keys[1], keys[2]), first, second, self.crossover_rate, self.sigma)
+        genes, parents = crossed_or_mutated(
+            (keys[0], keys[1], keys[2]), first, second, self.crossover_rate, self.sigma, sample, self.redrawing
+        )
         new = jnp.arange(self.n_pop) < self.newcomers
         genes = jax.tree.map(choosing(new), sample(fresh_key, self.n_pop), genes)
         parents = jnp.where(new[:, None], NOBODY, parents)

@@ -54,6 +54,8 @@ class MapElites(Settings):
     """share of children made by crossover; the others by mutation"""
     sigma: Annotated[float, Strict(), Field(ge=0, le=1e6)] = 0.15
     """standard deviation of the mutation"""
+    redrawing: Share = 0.1
+    """chance of a gene that is a kind (voxel_kinds) to be drawn anew by mutation, which adds noise to all others"""
     qd_offset: Annotated[float, Strict()] = 0.0
     """fitness from which the QD score counts, so that an elite never lowers it; at or below the worst that occurs"""
 
@@ -77,10 +79,12 @@ class MapElites(Settings):
 
     def ask(self, state: Illumination, sample: Sampler) -> Population:
         for_fresh, for_children = jax.random.split(jax.random.fold_in(state.key, state.generation))
-        fresh = self._fresh(sample, for_fresh, state.generation)
-        children = self._children(for_children, state)
         bred = (state.generation >= self.random_generations) & self._breeding(state).any()
-        return jax.tree.map(lambda new, old: jnp.where(bred, new, old), children, fresh)
+        return jax.lax.cond(
+            bred,
+            lambda: self._children(for_children, state, sample),
+            lambda: self._fresh(sample, for_fresh, state.generation),
+        )
 
     def tell(self, state: Illumination, asked: Population, evaluation: Evaluation) -> Illumination:
         asked = evaluated(asked, evaluation.fitness, evaluation.failed)
@@ -121,13 +125,15 @@ class MapElites(Settings):
         """Whether there is a parent, of each archive that breeds."""
         return jnp.stack([elites.filled.any() for elites in self._breeders(state)])
 
-    def _children(self, key: Array, state: Illumination) -> Population:
+    def _children(self, key: Array, state: Illumination, sample: Sampler) -> Population:
         drawing, choice, mixing, noise = jax.random.split(key, 4)
         breeders = self._breeders(state)
         everyone = reduce(joined, (elites.members for elites in breeders))
         first, second = _drawn(drawing, breeders, 2 * self.n_pop).reshape(2, -1)
         parents = take(everyone, first), take(everyone, second)
-        genes, ids = crossed_or_mutated((choice, mixing, noise), *parents, self.crossover_rate, self.sigma)
+        genes, ids = crossed_or_mutated(
+            (choice, mixing, noise), *parents, self.crossover_rate, self.sigma, sample, self.redrawing
+        )
         return newborns(genes, ids, state.generation * self.n_pop, state.generation)
 
 

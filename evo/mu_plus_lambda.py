@@ -33,22 +33,24 @@ class MuPlusLambda(Generational):
     """share of children made by crossover; the others by mutation"""
     sigma: Annotated[float, Strict(), Field(ge=0, le=1e6)] = 0.15
     """standard deviation of the mutation"""
+    redrawing: Share = 0.1
+    """chance of a gene that is a kind (voxel_kinds) to be drawn anew by mutation, which adds noise to all others"""
     attempts: Annotated[int, Strict(), Field(ge=0, le=1000)] = 10
     """how often a child that already exists is made again"""
 
     def ask(self, state: Search, sample: Sampler) -> Population:
         key = jax.random.fold_in(state.key, state.generation)
-        genes, parents = self._distinct_children(key, state.population)
+        genes, parents = self._distinct_children(key, state.population, sample)
         children = newborns(genes, parents, state.generation * self.n_pop, state.generation)
         first = state.generation == 0
         return jax.tree.map(lambda new, old: jnp.where(first, old, new), children, state.population)
 
-    def _distinct_children(self, key: Array, population: Population) -> tuple[Any, Array]:
+    def _distinct_children(self, key: Array, population: Population, sample: Sampler) -> tuple[Any, Array]:
         """Genes and parents' ids of the offspring."""
 
         def attempt(carry):
             number, genes, parents, doubled = carry
-            fresh, fresh_parents = self._children(jax.random.fold_in(key, number), population)
+            fresh, fresh_parents = self._children(jax.random.fold_in(key, number), population, sample)
             choose = choosing(doubled)
             genes, parents = jax.tree.map(choose, fresh, genes), choose(fresh_parents, parents)
             return number + 1, genes, parents, repeated(genes, population.genes)
@@ -58,8 +60,10 @@ class MuPlusLambda(Generational):
         _, genes, parents, _ = jax.lax.while_loop(lambda c: (c[0] <= self.attempts) & c[3].any(), attempt, nobody)
         return genes, parents
 
-    def _children(self, key: Array, population: Population) -> tuple[Any, Array]:
+    def _children(self, key: Array, population: Population, sample: Sampler) -> tuple[Any, Array]:
         choice, winning, mixing, noise = jax.random.split(key, 4)
         first, second = tournament(winning, population.fitness, self.n_tour, 2 * self.n_pop).reshape(2, -1)
         parents = take(population, first), take(population, second)
-        return crossed_or_mutated((choice, mixing, noise), *parents, self.crossover_rate, self.sigma)
+        return crossed_or_mutated(
+            (choice, mixing, noise), *parents, self.crossover_rate, self.sigma, sample, self.redrawing
+        )

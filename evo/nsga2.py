@@ -81,6 +81,8 @@ class NSGA2(Settings):
     """share of children made by crossover; the others by mutation"""
     sigma: Annotated[float, Strict(), Field(ge=0, le=1e6)] = 0.15
     """standard deviation of the mutation"""
+    redrawing: Share = 0.1
+    """chance of a gene that is a kind (voxel_kinds) to be drawn anew by mutation, which adds noise to all others"""
     reference: tuple[Annotated[float, Strict()], ...] | None = None
     """a point worse than all that matters: a fitness (larger is better), then one of each measure; the hypervolume is
     counted from it"""
@@ -107,7 +109,7 @@ class NSGA2(Settings):
 
     def ask(self, state: Compromise, sample: Sampler) -> Population:
         key = jax.random.fold_in(state.key, state.generation)
-        children = self._children(key, state)
+        children = self._children(key, state, sample)
         first = state.generation == 0
         return jax.tree.map(lambda new, old: jnp.where(first, old, new), children, state.population)
 
@@ -151,7 +153,7 @@ class NSGA2(Settings):
             figures=figures,
         )
 
-    def _children(self, key: Array, state: Compromise) -> Population:
+    def _children(self, key: Array, state: Compromise, sample: Sampler) -> Population:
         choice, winning, mixing, noise = jax.random.split(key, 4)
         drawn = flat_draw(lambda k, shape: jax.random.randint(k, shape, 0, self.n_pop), winning, (2 * self.n_pop, 2))
         place = (
@@ -162,5 +164,7 @@ class NSGA2(Settings):
         winner = jnp.take_along_axis(drawn, jnp.argmin(place[drawn], 1)[:, None], 1)[:, 0]
         first, second = winner.reshape(2, -1)
         parents = take(state.population, first), take(state.population, second)
-        genes, ids = crossed_or_mutated((choice, mixing, noise), *parents, self.crossover_rate, self.sigma)
+        genes, ids = crossed_or_mutated(
+            (choice, mixing, noise), *parents, self.crossover_rate, self.sigma, sample, self.redrawing
+        )
         return newborns(genes, ids, state.generation * self.n_pop, state.generation)

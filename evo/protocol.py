@@ -18,7 +18,8 @@ from vsr.evo.population import Population
 
 Sampler = Callable[[Array, int], Any]
 """From a key and a number to that many random genes, (number, ...). It may have `accepts`, a function of genes of one
-individual that is False for what no search should try."""
+individual that is False for what no search should try, and `kinds`, a tree like the genes that is True for parts whose
+genes are numbers of kinds: noise means nothing to them, so that they are drawn anew instead."""
 
 
 def accepted(sample: Sampler, genes: Any, count: int) -> Array:

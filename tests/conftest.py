@@ -81,8 +81,32 @@ SLOW_CASES = (
     "test_forces_are_minus_the_gradient_of_the_energy[3-D]",
     "test_the_kernel_does_what_plain_jax_does[3-kind2]",
     "test_blocks_of_voxels_make_the_whole_matrix[pressure-2]",
+    "test_unreachable_targets_end_at_the_nearest_point[target0]",
+    "test_slopes_are_those_of_neighbouring_poses",
+    "test_a_job_out_of_time_saves_and_goes_on",
+    "test_a_beam_swings_as_euler_and_bernoulli_say",
+    "test_a_quadruped_lands_on_bumpy_ground_and_stays_above_it",
+    "test_a_page_plays_and_pauses[plane]",
+    "test_a_page_plays_and_pauses[many]",
+    "test_pages_fit_phones_and_follow_the_scheme[many]",
+    "test_a_failure_ends_the_episode[<lambda>-6]",
+    "test_a_reader_on_many_cores_has_memory_for_its_threads",
+    "test_time_after_the_last_call_counts_for_a_task",
+    "test_environments_are_timed_in_steps",
+    "test_every_key_of_grains_changes_them[2]",
+    "test_friction_is_back_when_a_bed_has_fallen",
+    "test_the_swarm_moves_and_stays_together",
+    "test_the_cantilever_loses_more_material_than_stiffness",
+    "test_bound_holds_for_bodies",
+    "test_the_suite_reports_and_draws",
+    "test_every_shipped_config_passes_vsr_check[sand]",
+    "test_every_shipped_study_is_sound[devo]",
+    "test_a_robot_in_free_space_keeps_its_momentum[interpreted]",
+    "test_the_kernel_does_what_plain_jax_does[2-kind1]",
+    "test_all_that_acts_from_outside[3]",
+    "test_beams_of_different_lengths_and_times_run_together",
 )
-"""Left to `make test-full` because quicker cases of the same tests are run every time."""
+"""Left to `make test-full`: quicker cases, or tests of nearly the same, are run every time."""
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from PIL import Image
 
 import vsr.cli as cli
+from vsr.experiments.bench import archives, command
 from vsr.experiments.bench.command import BenchOptions, bench
 from vsr.experiments.bench.contact import BenchContact
 from vsr.experiments.bench.environments import ENVIRONMENTS, EVOGYM, BenchEnvironment
@@ -284,3 +285,15 @@ def test_environments_are_timed_in_steps(tmp_path, capsys):
     assert "environment steps/s" in printed
     assert "x EvoGym" in printed
     assert {scene.task for scene in ENVIRONMENTS} == {"Walker-v0"}
+
+
+@pytest.mark.slow
+def test_archives_are_timed(tmp_path, monkeypatch):
+    small = ("ea.n_pop=6", "robot.body.grid=[3, 3]", "robot.body.voxels=3")
+    monkeypatch.setattr(command, "bench_archives", lambda repeats: archives.bench_archives(repeats, small))
+    bench(BenchOptions("archives", repeats=2, json_file=str(tmp_path / "archives.json")))
+    figures = json.loads((tmp_path / "archives.json").read_text())["archives"]
+    assert [one["search"] for one in figures] == ["ga", "three_archives"]
+    assert all(one[part]["median_s"] > 0 for one in figures for part in archives.PARTS)
+    assert set(figures[1]["coverage"]) == {f"{name}.coverage" for name in ("body", "brain", "behaviour")}
+    assert 0 < figures[1]["coverage"]["body.coverage"] <= 60 / 1024

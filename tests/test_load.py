@@ -39,8 +39,8 @@ def test_experiments_made_of_known_parts_are_what_they_would_be_otherwise(path, 
     (tmp_path / "written.yaml").write_text(dump_yaml(whole.resolved()))
     assert load_experiment_alike(tmp_path / "written.yaml") == whole.resolved()
     values = [["ea.n_pop=8", "world.gravity=5"], ["generations=3"]]
-    assert list(load_variants(path, ["task.duration=2"], values)) == [
-        load_experiment(path, ["task.duration=2"], swept) for swept in values
+    assert list(load_variants(path, ["task.duration=6"], values)) == [
+        load_experiment(path, ["task.duration=6"], swept) for swept in values
     ]
 
 

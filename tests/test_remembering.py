@@ -163,7 +163,12 @@ def test_two_oscillators_follow_their_closed_form(gap):
 
 
 @pytest.mark.parametrize(
-    ("name", "dimension"), [*((name, 2) for name in EVOLVED), ("recurrent", 3), ("distributed", 3), ("oscillators", 3)]
+    ("name", "dimension"),
+    [
+        *((name, 2) for name in EVOLVED),
+        ("distributed", 3),
+        *(pytest.param(name, 3, marks=pytest.mark.slow) for name in ("recurrent", "oscillators")),
+    ],
 )
 def test_a_file_holds_the_controller_that_was_evaluated(name, dimension):
     encoding = CONTROLLERS[name.split(",")[0]].model_validate(EVOLVED[name])

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import jax
 
 from vsr.compute.implementation import Implementation, chosen
+from vsr.experiments.bench.archives import archive_rows, bench_archives
 from vsr.experiments.bench.contact import CONTACTS, BenchContact, bench_contact
 from vsr.experiments.bench.environments import ENVIRONMENTS, BenchEnvironment, bench_environment
 from vsr.experiments.bench.evolve import bench_evolve
@@ -39,7 +40,7 @@ from vsr.experiments.plot.figures import FORMATS
 from vsr.experiments.runs.meta import describe_start
 from vsr.spec import suggest
 
-SUITES = ("2d", "3d", "sand", "fluid", "contact", "environments", "evolve", "growth")
+SUITES = ("2d", "3d", "sand", "fluid", "contact", "environments", "evolve", "archives", "growth")
 """What `all` runs."""
 WITH_SCENES = ("2d", "3d", "sand", "fluid", "contact", "environments")
 
@@ -109,6 +110,9 @@ def bench(
         if "evolve" in suites:
             report |= bench_evolve(options.repeats, options.device, options.implementation)
             show_pairs(f"bench evolve {title}", evolve_rows(report))
+        if "archives" in suites:
+            report["archives"] = bench_archives(options.repeats)
+            show_pairs(f"bench archives {title}", archive_rows(report["archives"]))
         if "growth" in suites:
             report["growth"] = _print_growth(series or device_series(), options, f"bench growth {title}")
     if target is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from functools import partial
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -80,6 +80,9 @@ class BodyEncoding(ABC):
     @abstractmethod
     def decode(self, genes: Array) -> Array:
         """Material index of every cell, negative where empty, like `possible`. Pure."""
+
+    of_kinds: ClassVar[bool] = False
+    """whether genes are numbers of kinds, between which nothing lies"""
 
     def accepts(self, genes: Array) -> Array:
         """Whether a search that asks should try these genes, (). Pure."""

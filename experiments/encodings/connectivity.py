@@ -6,32 +6,34 @@ import math
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from vsr.compute.components import label_components
 
 
-def largest_component(present: Array) -> Array:
+def largest_component(present: Array, through: np.ndarray | None = None) -> Array:
     """True in the largest set of cells that is connected by sides (in 3-D: by faces), of any number of axes.
 
     Among sets of equal size the one with the first cell (row by row from the first, then by column) is taken.
-    present: True where there is a voxel.
+    present: True where there is a voxel; through: cells of which it must have at least one, if that is asked for.
     """
     nobody = present.size
     label = label_components(jnp.where(present, 0, -1))
     size = jnp.zeros(nobody + 1, jnp.int32).at[label.ravel()].add(1).at[nobody].set(0)
-    return present & (label == jnp.argmax(size))
+    if through is not None:
+        reached = jnp.zeros(nobody + 1, bool).at[label.ravel()].max(jnp.asarray(through).ravel())
+        size = jnp.where(reached, size, 0)
+    return present & (label == jnp.argmax(size)) & (size.max() > 0)
 
 
-def strongest_material(scores: Array, threshold: float) -> Array:
+def strongest(scores: Array, threshold: float) -> Array:
     """Each cell's material: the one with the largest score if that is above the threshold, else -1 (empty).
 
-    Only the largest connected part is kept. scores: (materials, *cells); a score that is not a number never wins.
-    Returns (*cells,).
+    scores: (materials, *cells); a score that is not a number never wins. Returns (*cells,).
     """
     known = jnp.where(jnp.isnan(scores), -jnp.inf, scores)
-    kept = largest_component(known.max(0) > threshold)
-    return jnp.where(kept, jnp.argmax(known, axis=0), -1).astype(jnp.int32)
+    return jnp.where(known.max(0) > threshold, jnp.argmax(known, axis=0), -1).astype(jnp.int32)
 
 
 def grown(scores: Array, count: int) -> Array:

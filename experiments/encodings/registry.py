@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from vsr.experiments.encodings.bodies import FixedBody, GaussianMixture, MaterialGrid, VoxelKinds
+from vsr.experiments.encodings.cppn import PatternBody, PatternPhases
 from vsr.experiments.encodings.distributed import DistributedWeights
 from vsr.experiments.encodings.mlp import MLPWeights
 from vsr.experiments.encodings.oscillators import EvolvedOscillators
@@ -16,12 +17,14 @@ BODIES: dict[str, type[BaseModel]] = {
     "gaussian_mixture": GaussianMixture,
     "material_grid": MaterialGrid,
     "voxel_kinds": VoxelKinds,
+    "cppn": PatternBody,
 }
 CONTROLLERS: dict[str, type[BaseModel]] = {
     "phases": Phases,
     "development": DevelopingPhases,
     "mlp": MLPWeights,
     "by_material": ByMaterial,
+    "cppn_phases": PatternPhases,
     "oscillators": EvolvedOscillators,
     "recurrent": RecurrentWeights,
     "distributed": DistributedWeights,

@@ -36,6 +36,11 @@ class Sampling:
         """Whether an individual is worth a try, ()."""
         return self.robot.body.accepts(genes["body"])
 
+    @property
+    def kinds(self) -> dict[str, bool]:
+        """Which genes are numbers of kinds."""
+        return {"body": self.robot.body.of_kinds, "controller": False}
+
 
 class EvolvedRobot(Spec):
     """How genes become a robot."""

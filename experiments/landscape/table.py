@@ -133,8 +133,8 @@ class Folder:
         sign = self.landscape.fitness.sign
         columns = {
             "number": numbers,
-            "best": _measure(sign, found.fitness),
-            "typical": _measure(sign, found.typical),
+            "best": _measure(sign, np.asarray(found.fitness)),
+            "typical": _measure(sign, np.asarray(found.typical)),
             "controller": np.asarray(found.genes),
             "failed": np.asarray(found.failed),
         }
@@ -159,7 +159,7 @@ class Folder:
 
 
 def _measure(sign: float, fitness: np.ndarray) -> np.ndarray:
-    return np.where(np.isfinite(fitness), sign * np.asarray(fitness), math.nan).astype(np.float32)
+    return np.where(np.isfinite(fitness), sign * fitness, math.nan).astype(np.float32)
 
 
 def read_part(file: Path, mark: str) -> dict[str, np.ndarray] | None:
