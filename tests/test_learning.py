@@ -159,6 +159,7 @@ def test_individuals_learn_alone_from_their_genes(method):
     np.testing.assert_allclose(alone["controller"][0], after["controller"][2], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_nothing_is_learned_where_everything_fails():
     def failing(genes, copies):
         return replace(hill_of_robots(genes, copies), failed=jnp.ones(len(genes["controller"]), bool))
@@ -166,7 +167,7 @@ def test_nothing_is_learned_where_everything_fails():
     np.testing.assert_array_equal(grown(Learning(), born(), failing)["controller"], born()["controller"])
 
 
-@pytest.mark.parametrize("kind", [Lamarckian, Baldwinian])
+@pytest.mark.parametrize("kind", [pytest.param(Lamarckian, marks=pytest.mark.slow), Baldwinian])
 def test_children_inherit_what_was_learned_or_not(kind):
     """In either case the best is kept as it was when it was judged."""
     search = kind(OPTIMISERS["mu_plus_lambda"](n_pop=6, n_tour=2))

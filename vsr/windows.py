@@ -52,6 +52,6 @@ def rollout_with_windows(
         last = several(controller, first, length)
         return jax.lax.stop_gradient(last), worth(summarise(scenario, first.state, last.state))
 
-    now, worths = jax.lax.scan(window, undecided(controller, start), length=count)
+    now, worths = jax.lax.scan(window, undecided(fixed, start), length=count)
     now = several(fixed, now, calls - count * part) if calls > count * part else now
     return jax.tree.map(jax.lax.stop_gradient, conclude(scenario, start, now)), worths
