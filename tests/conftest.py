@@ -105,6 +105,17 @@ SLOW_CASES = (
     "test_the_kernel_does_what_plain_jax_does[2-kind1]",
     "test_all_that_acts_from_outside[3]",
     "test_beams_of_different_lengths_and_times_run_together",
+    "test_two_devices_give_the_same_as_one",
+    "test_every_shipped_config_passes_vsr_check[walking_on_sand]",
+    "test_explicit_euler_is_traced_with_the_others_steps",
+    "test_a_bouncing_lattice_gains_no_energy_and_comes_to_rest",
+    "test_worms_differ_in_one_call",
+    "test_springs_break_beyond_their_yield_force_and_stay_broken[3]",
+    "test_free_fall[1.0]",
+    "test_blocks_of_voxels_make_the_whole_matrix[volume-2]",
+    "test_worlds_of_a_batch_in_the_kernel",
+    "test_pressure_inflates_a_hollow_lattice_and_keeps_its_energy_and_momentum",
+    "test_what_bodies_feel_is_what_grains_lose",
 )
 """Left to `make test-full`: quicker cases, or tests of nearly the same, are run every time."""
 
