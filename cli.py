@@ -358,7 +358,9 @@ def evaluate(
 @click.option(
     "--query", multiple=True, metavar="BODY", help="Of a table: this body, such as .a./aaa/a.a; may be repeated."
 )
-@click.option("--best", type=click.IntRange(min=1), default=5, show_default=True, metavar="N", help="Show so many.")
+@click.option(
+    "--best", type=click.IntRange(min=1), default=5, show_default=True, metavar="N", help="How many bodies to show."
+)
 @click.option("--robot", metavar="FILE.yaml", help="With --query: write the body with its best controller.")
 @click.option("--plot", metavar="FILE.png|.pdf|.svg", help="Of a table: draw the map.")
 @click.option("--json", "as_json", is_flag=True, help="Of a table: print bodies as JSON.")

@@ -2,7 +2,7 @@
 
 Every individual is one restart. It goes where its own slope leads; a slope that is longer than `clip` is shortened,
 because slopes through contact have spikes. A restart that fails, or has not become better for `patience` generations,
-begins anew from random genes.
+restarts from random genes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Ascent:
     moments: Any
     """the state of optax, (n_pop, ...)"""
     begins: Array
-    """who begins anew with the next evaluation, (n_pop,)"""
+    """who restarts with the next evaluation, (n_pop,)"""
     top: Array
     """the best fitness of each restart since it began, (n_pop,)"""
     waited: Array
@@ -59,7 +59,7 @@ class Adam(Settings):
     clip: Annotated[float, Strict(), Field(gt=0, le=1e12)] = 1.0
     """longest slope; longer ones are shortened to it"""
     patience: Annotated[int, Strict(), Field(ge=1)] | None = 20
-    """generations without becoming better after which a restart begins anew; null for never"""
+    """generations without improvement before an individual restarts; null for never"""
 
     @model_validator(mode="after")
     def _available(self) -> Adam:
