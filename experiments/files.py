@@ -89,9 +89,11 @@ def without_nan(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def write_arrays(path: Path, arrays: dict[str, np.ndarray], label: dict[str, Any] | None = None) -> str:
+def write_arrays(
+    path: Path, arrays: dict[str, np.ndarray], label: dict[str, Any] | None = None, *, compressed: bool = True
+) -> str:
     """A whole npz file, or nothing; label: what `vsr.arrays.read_arrays` is to tell of it. Returns its check sum."""
-    data, digest = packed(arrays, label)
+    data, digest = packed(arrays, label, compressed=compressed)
     write_atomically(path, lambda file: _put(file, data))
     return digest
 

@@ -73,6 +73,8 @@ LESS_OFTEN = ("sep_cma_es", "snes", "open_es", "evosax")
     params=[pytest.param(name, marks=[pytest.mark.slow] * (name in LESS_OFTEN)) for name in OPTIMISERS],
 )
 def optimiser(request):
+    if request.param in ("cma_es", *LESS_OFTEN):
+        pytest.importorskip("evosax")
     return OPTIMISERS[request.param](n_pop=SIZE, **NEEDED.get(request.param, {}))
 
 

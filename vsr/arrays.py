@@ -42,10 +42,13 @@ class Stored:
     """its check sum; None in a file of an older version"""
 
 
-def packed(arrays: dict[str, np.ndarray], label: dict[str, Any] | None = None) -> tuple[bytes, str]:
+def packed(
+    arrays: dict[str, np.ndarray], label: dict[str, Any] | None = None, *, compressed: bool = True
+) -> tuple[bytes, str]:
     """The bytes of an npz file and their check sum; label: what is to be known of it, of plain values, a few only."""
     target = io.BytesIO()
-    np.savez_compressed(target, **arrays)  # pyright: ignore[reportArgumentType]
+    save = np.savez_compressed if compressed else np.savez
+    save(target, **arrays)  # pyright: ignore[reportArgumentType]
     before = BEFORE_LABEL + json.dumps(label or {}).encode("ascii") + BEFORE_DIGEST
     length = len(before) + DIGEST_LENGTH
     if length > MOST_OF_A_COMMENT:

@@ -26,7 +26,7 @@ from vsr.physics.telemetry import Telemetry
 from vsr.sensors import Sense, empty_memory, readings, remember
 from vsr.tasks import Locomotion, Summary, Task, has_left, place
 from vsr.tasks.gait import Gait, begin_gait, follow_gait
-from vsr.world import WorldModel, WorldState, advance, failure, touched, world_state
+from vsr.world import WorldModel, WorldState, advance, failure, prepared, touched, world_state
 
 MOST_CALLS_AT_ONCE = 128
 """Control values of this many calls are made at once for a kernel that takes them all (a controller without senses)."""
@@ -300,6 +300,7 @@ def _roll(scenario: Scenario, controller: Controller, start: EpisodeState, keep_
     if scenario.senses != controller.senses:
         raise ValueError("the scenario observes other senses than the controller has; give it the controller's")
     schedule, frames = scenario.schedule, None
+    scenario = replace(scenario, world=prepared(scenario.world, schedule.substep, schedule.implementation))
     now = undecided(controller, start)
     if schedule.calls and not keep_frames and _runs_open_loop(scenario, controller):
         now = _rollout_open_loop(scenario, controller, now)

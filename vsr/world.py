@@ -69,6 +69,15 @@ def world_state(world: WorldModel, robots: tuple[Any, ...], key: Array) -> World
     return WorldState(robots, others, jnp.zeros((), world.robots[0].mass.dtype), key)
 
 
+def prepared(world: WorldModel, substep: float, implementation: Implementation = "auto") -> WorldModel:
+    """The same world, with all that `advance` would else make of it in every call: for many calls with one world."""
+    if world.is_coupled:
+        return world
+    (model,) = world.robots
+    model = engine_of(model).prepared(model, world.environment, substep, implementation)
+    return replace(world, robots=(model,))
+
+
 def advance(
     world: WorldModel,
     state: WorldState,

@@ -47,9 +47,13 @@ def save_checkpoint(folder: Path, generations: int, searches: tuple[Any, ...], l
 
 
 def save_arrays(file: Path, of_seeds: Sequence[Any], label: dict[str, Any] | None = None) -> None:
-    """Write equal pytrees, one a seed, as arrays named by their paths."""
+    """Write equal pytrees, one a seed, as arrays named by their paths.
+
+    They are not compressed: genes are nearly random, and archives of 20 seeds would take seconds instead of tenths.
+    """
     every = [_named_leaves(tree) for tree in jax.device_get([_plain(tree) for tree in of_seeds])]
-    write_arrays(file, {name: np.stack([leaves[name] for leaves in every]) for name in every[0]}, label)
+    arrays = {name: np.stack([leaves[name] for leaves in every]) for name in every[0]}
+    write_arrays(file, arrays, label, compressed=False)
 
 
 def checkpoint_files(folder: Path) -> list[Path]:

@@ -32,6 +32,7 @@ from vsr.physics.engine import ENGINES, AnyModel
 from vsr.scene import Scene, plan
 from vsr.sensors import Sense
 from vsr.tasks import Task
+from vsr.world import prepared
 
 CELLS_IN_CACHE = 1600
 """Of all environments that a CPU moves together: 64 walkers of 5x5 squares took a seventh less time each than 32, and a
@@ -46,7 +47,7 @@ class Params:
     """What one body brings to an environment; with a leading axis, what several bring."""
 
     model: AnyModel
-    """the body, assembled"""
+    """the body, assembled and prepared for its world; for another one give `params_of` another body"""
     start: EpisodeState
     """its first state; if the task draws at random, before that"""
     first_observation: Array
@@ -154,6 +155,7 @@ class Environment:
         body, integrator = self.scene.robot.body, self.scene.physics.integrator
         model = self._engine.assemble(cells, self._table, body.voxel_side, layers=self.layers, integrator=integrator)
         scenario = self._scenario(model)
+        model = prepared(scenario.world, self.schedule.substep, self.schedule.implementation).robots[0]
         start = reset(jax.random.key(0), scenario)
         seen, there = self._observed(scenario, start)
         drives = jnp.asarray([material.actuation != "none" for material in self.materials])

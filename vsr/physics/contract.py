@@ -198,6 +198,15 @@ class Engine(Protocol):
         """Turned as a whole about a point [rad], in the plane of two axes, from the first to the second."""
         ...
 
+    def prepared(
+        self, model: Any, environment: Environment, substep: float, implementation: Implementation = "auto"
+    ) -> Any:
+        """The same model with all that `advance` would else make of it anew in every call with these arguments.
+
+        Whoever changes a model or its environment has to begin with one that is not prepared.
+        """
+        ...
+
     def takes_many_controls(self, implementation: Implementation, dtype: jnp.dtype) -> bool:
         """Whether one kernel takes the controls of many intervals at once."""
         ...

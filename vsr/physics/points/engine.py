@@ -14,6 +14,7 @@ from vsr.body.corners import corner_steps
 from vsr.body.material import Material
 from vsr.compute.implementation import Implementation
 from vsr.compute.rotation import rotation_by, turn
+from vsr.environment import Environment
 from vsr.physics.contract import X_AND_UP, Hull, RigidParts, SurfacePoints, Vertices
 from vsr.physics.failure import Failure, empty_or
 from vsr.physics.points import geometry
@@ -114,6 +115,11 @@ class PointEngine:
             return vector.at[..., axes].set(turn(rotation, vector[..., axes]))
 
         return replace(state, position=pivot + turned(state.position - pivot), velocity=turned(state.velocity))
+
+    def prepared(
+        self, model: PointModel, environment: Environment, substep: float, implementation: Implementation = "auto"
+    ) -> PointModel:
+        return model
 
     def takes_many_controls(self, implementation: Implementation, dtype: jnp.dtype) -> bool:
         return False

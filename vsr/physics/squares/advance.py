@@ -8,6 +8,7 @@ without a GPU, for tests.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from jax import Array
@@ -35,6 +36,18 @@ def advance(
     return advance_through(
         model, environment, state, control[None], substep=substep, count=count, implementation=implementation
     )[0]
+
+
+def prepared(
+    model: SquareModel, environment: Environment, substep: float, implementation: Implementation = "auto"
+) -> SquareModel:
+    """See vsr.physics.contract.Engine.prepared."""
+    dtype = model.mass.dtype
+    if chosen(implementation, dtype) not in KERNELS:
+        return model
+    from vsr.physics.squares.fused.numbers import fused_numbers
+
+    return replace(model, fused=fused_numbers(model, as_exact(environment, dtype), float(substep)))
 
 
 def advance_through(

@@ -17,7 +17,7 @@ from vsr.environment import Environment
 from vsr.physics.contract import X_AND_UP, Hull, RigidParts, SurfacePoints, Vertices
 from vsr.physics.failure import empty_or
 from vsr.physics.squares import geometry
-from vsr.physics.squares.advance import advance_through
+from vsr.physics.squares.advance import advance_through, prepared
 from vsr.physics.squares.assembly import MOST_LAYERS, assemble, layers_needed
 from vsr.physics.squares.contact import ground_line, heights_over_ground
 from vsr.physics.squares.gather import clusters_of_masses, masses_of_clusters
@@ -98,6 +98,7 @@ class SquareEngine:
             angular_frequency=frequency * model.angular_frequency,
             damping_ratio=damping * model.damping_ratio,
             contact_friction=friction * model.contact_friction,
+            fused=None,
         )
         if mass is None:
             return model
@@ -123,6 +124,11 @@ class SquareEngine:
             velocity=turn(rotation, state.velocity),
             spin=state.spin,
         )
+
+    def prepared(
+        self, model: SquareModel, environment: Environment, substep: float, implementation: Implementation = "auto"
+    ) -> SquareModel:
+        return prepared(model, environment, substep, implementation)
 
     def takes_many_controls(self, implementation: Implementation, dtype: jnp.dtype) -> bool:
         return chosen(implementation, dtype) in KERNELS

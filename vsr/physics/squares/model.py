@@ -13,7 +13,7 @@ is fast. `vsr.compute.batch_last` moves the axes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 from jax import Array
@@ -81,6 +81,10 @@ class SquareModel:
     """friction coefficient of the mass the corner belongs to, (points, layers, rows+1, columns+1)"""
     contact_restitution: Array
     """restitution coefficient of that mass, (points, layers, rows+1, columns+1)"""
+    # for a GPU
+    fused: Any = None
+    """what the kernel reads of this body in its world, if that was made in advance (vsr.physics.squares.fused.numbers);
+    of no use, and to be dropped, once anything else changes"""
 
 
 @jax.tree_util.register_dataclass

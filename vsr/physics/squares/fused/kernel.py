@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from operator import getitem
 from typing import Any
 
@@ -38,12 +38,11 @@ from vsr.physics.squares.contact import (
 )
 from vsr.physics.squares.fused.forces import Numbers, mass_centers, rest_lengths, voxel_forces
 from vsr.physics.squares.fused.layout import Layout
+from vsr.physics.squares.fused.numbers import Names
 from vsr.physics.squares.geometry import is_inside_out
 from vsr.physics.squares.integration import accelerate, move
 from vsr.physics.telemetry import failure_code
 from vsr.terrain.surface import Terrain, least_height, surface
-
-Names = tuple[str, ...]
 
 MOTION, FORCES = 0, 1
 """The two tables of the exchange."""
@@ -70,6 +69,11 @@ class Kernel:
     """[s]"""
     interpret: bool
 
+    @property
+    def exchanges_through_memory(self) -> bool:
+        """Whether lanes exchange through the device's memory, not through their multiprocessor's own."""
+        return self.interpret or not self.layout.shares_memory
+
     def __call__(self, *references: Any) -> None:
         _Program(self, *references).run()
 
@@ -90,20 +94,19 @@ class _Program:
         self.kernel, self.layout = kernel, kernel.layout
         (
             self.voxel_numbers,
-            self.voxel_clusters,
+            self.voxel_places,
             self.cluster_numbers,
-            self.cluster_voxels,
-            self.cluster_robot,
+            self.cluster_places,
             self.counts,
             self.controls,
             self.start,
             *self.ground_tables,
-        ) = references[:-4]
-        self.final, self.telemetry, self.actuation, forces = references[-4:]
+        ) = references[:-5]
+        self.final, self.telemetry, self.actuation, motion, forces = references[-5:]
         self.number = pl.program_id(0)
         self.lanes = jnp.arange(self.layout.lanes, dtype=jnp.int32)
-        if kernel.interpret or not self.layout.shares_memory:
-            self.memory = GlobalMemory((self.final, forces), self.number, kernel.interpret)
+        if kernel.exchanges_through_memory:
+            self.memory = GlobalMemory((motion, forces), self.number, kernel.interpret)
         else:
             slots = self.layout.cluster_slots, self.layout.force_slots
             self.memory = SharedMemory((MOTION_FIELDS, FORCE_FIELDS), slots, self.lanes)
@@ -115,7 +118,7 @@ class _Program:
 
     def run(self) -> None:
         token = self.for_cluster_tiles(self.begin, self.lanes)
-        own = () if self.clusters is None else tuple(self.load(self.start, i, self.lanes) for i in range(7))
+        own = () if self.clusters is None else tuple(self.first_motion(self.lanes))
         _, token = jax.lax.fori_loop(
             0, self.kernel.intervals, lambda i, state: self.interval(i, *state), (own, self.memory.barrier(token))
         )
@@ -145,31 +148,68 @@ class _Program:
 
     # Tables
 
-    def load(self, table: Any, row: int | Array, slots: Array) -> Array:
-        # Widths are powers of two; the mask shows it to the compiler, which then need not compute every address again.
-        return triton.load(table.at[self.own(table), _index(row), slots & (table.shape[-1] - 1)])
+    def robots(self, slots: Array) -> Any:
+        """Of which robot the things in these slots are."""
+        together, robots = self.layout.together, self.layout.robots
+        if together == 1:
+            return self.number
+        own = self.number * together + slots % together
+        # The last program is filled up with copies of the last robot.
+        return jnp.minimum(own, robots - 1) if robots % together else own
 
-    def own(self, table: Any) -> Any:
-        """The program's part of a table, or that of all."""
-        return self.number if table.shape[0] > 1 else _index(0)
+    def ranks(self, slots: Array) -> Array:
+        return slots if self.layout.together == 1 else slots // self.layout.together
+
+    def read(self, table: Any, row: int | Array, slots: Array) -> Array:
+        """From a table of all robots, or of one for all, with a column for each rank."""
+        # Widths are powers of two; the mask shows it to the compiler, which then need not compute every address again.
+        rank = self.ranks(slots) & (table.shape[-1] - 1)
+        return triton.load(table.at[self.own(table, slots), _index(row), rank])
+
+    def own(self, table: Any, slots: Array) -> Any:
+        """The part of a table that is about the robots in these slots."""
+        return self.robots(slots) if table.shape[0] > 1 else _index(0)
+
+    def load(self, table: Any, row: int, slots: Array) -> Array:
+        """From a table of the program's own."""
+        return triton.load(table.at[self.number, _index(row), slots & (table.shape[-1] - 1)])
 
     def store(self, table: Any, slots: Array, values: Any) -> None:
         for field, value in enumerate(values):
             triton.store(table.at[self.number, _index(field), slots], value)
 
-    def load_numbers(self, table: Any, names: Names, slots: Array, wanted: Callable[[str], bool]) -> Numbers:
-        return {name: self.load(table, row, slots) for row, name in enumerate(names) if wanted(name)}
+    def read_numbers(self, table: Any, names: Names, slots: Array, wanted: Callable[[str], bool]) -> Numbers:
+        return {name: self.read(table, row, slots) for row, name in enumerate(names) if wanted(name)}
 
     def load_voxels(self, slots: Array, without: Names = ()) -> _Items:
         """All that is known of the voxels in these slots, without what is named so."""
         names = self.kernel.voxel_names
-        numbers = self.load_numbers(self.voxel_numbers, names, slots, lambda name: not name.startswith(without))
-        return _Items(numbers, [self.load(self.voxel_clusters, k, slots) for k in range(4)])
+        numbers = self.read_numbers(self.voxel_numbers, names, slots, lambda name: not name.startswith(without))
+        return _Items(numbers, self.neighbours(self.voxel_places, slots))
 
     def load_clusters(self, slots: Array, without: Names = ONLY_FOR_TELEMETRY) -> _Items:
         names = self.kernel.cluster_names
-        numbers = self.load_numbers(self.cluster_numbers, names, slots, lambda name: not name.startswith(without))
-        return _Items(numbers, [self.load(self.cluster_voxels, k, slots) for k in range(4)])
+        numbers = self.read_numbers(self.cluster_numbers, names, slots, lambda name: not name.startswith(without))
+        return _Items(numbers, self.voxels_around(slots))
+
+    def neighbours(self, places: Any, slots: Array) -> list[Array]:
+        """Slots of a voxel's clusters or of a cluster's voxels."""
+        together = self.layout.together
+        ranks = [self.read(places, 1 + k, slots) for k in range(4)]
+        return ranks if together == 1 else [rank * together + slots % together for rank in ranks]
+
+    def voxels_around(self, slots: Array) -> list[Array]:
+        """Slots of a cluster's voxels, or of nothing."""
+        nothing = self.layout.force_slots - 1
+        return [jnp.minimum(voxel, nothing) for voxel in self.neighbours(self.cluster_places, slots)]
+
+    def cells(self, slots: Array) -> Array:
+        """Of the clusters in these slots; that of none for those that do not exist."""
+        return self.read(self.cluster_places, 0, slots)
+
+    def first_motion(self, slots: Array) -> list[Array]:
+        own, cells = self.own(self.start, slots), self.cells(slots)
+        return [triton.load(self.start.at[own, _index(i), cells]) for i in range(MOTION_FIELDS)]
 
     def for_voxel_tiles(self, work: Callable[[Array, Array], Array], token: Array) -> Array:
         return self._for_tiles(work, token, self.layout.voxel_tiles, 0)
@@ -181,11 +221,19 @@ class _Program:
         """Work on the slots of all tiles in which something exists."""
         if most == 1:
             return work(self.lanes, token)
-        there = triton.load(self.counts.at[self.own(self.counts), _index(which)])
-        tiles = (there + self.layout.lanes - 1) // self.layout.lanes
+        tiles = (self.most(which) * self.layout.together + self.layout.lanes - 1) // self.layout.lanes
         return jax.lax.fori_loop(
             0, tiles, lambda tile, token: work(self.lanes + tile * self.layout.lanes, token), token
         )
+
+    def most(self, which: int) -> Array:
+        """Voxels or clusters of the robot of this program that has most."""
+        first, together = self.number * self.layout.together, self.layout.together
+        if self.counts.shape[0] == 1:
+            first, together = _index(0), 1
+        last = self.counts.shape[0] - 1
+        found = [triton.load(self.counts.at[jnp.minimum(first + i, last), _index(which)]) for i in range(together)]
+        return reduce(jnp.maximum, found)
 
     def quick(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The same function of lanes in fewer instructions; interpreted, as it is."""
@@ -196,11 +244,18 @@ class _Program:
         self.store(self.telemetry, slots, [zero, zero])
         nothing = jnp.full(slots.shape, self.layout.force_slots - 1, jnp.int32)
         token = self.memory.store(FORCES, nothing, [zero] * FORCE_FIELDS, token)
-        return self.memory.store(MOTION, slots, [self.load(self.start, i, slots) for i in range(7)], token)
+        return self.memory.store(MOTION, slots, self.first_motion(slots), token)
 
     def end(self, slots: Array, token: Array) -> Array:
-        if isinstance(self.memory, SharedMemory):
-            self.store(self.final, slots, self.memory.load(MOTION, list(range(7)), slots, token))
+        """Write down where clusters are, and what was seen of them; those that do not exist go to the last cell."""
+        robots, cells = self.robots(slots), self.cells(slots)
+        if self.layout.robots % self.layout.together:  # copies of the last robot are nobody
+            own = self.number * self.layout.together + slots % self.layout.together
+            cells = jnp.where(own < self.layout.robots, cells, self.final.shape[-1] - 1)
+        motion = self.memory.load(MOTION, list(range(MOTION_FIELDS)), slots, token)
+        seen = [self.load(self.telemetry, i, slots) for i in range(TELEMETRY_FIELDS)]
+        for field, value in enumerate((*motion, *seen)):
+            triton.store(self.final.at[robots, _index(field), cells], value)
         return token
 
     # Voxels
@@ -212,7 +267,8 @@ class _Program:
 
     def springs(self, interval: Array, slots: Array, numbers: Numbers) -> list[Array]:
         """Rest lengths of the three kinds of spring during an interval, and the control value."""
-        control = self.load(self.controls, interval, slots)
+        cells = self.read(self.voxel_places, 0, slots)
+        control = jnp.clip(triton.load(self.controls.at[self.own(self.controls, slots), interval, cells]), -1, 1)
         return [*self.quick(rest_lengths)(numbers, control), control]
 
     def push(self, springs: list[Array] | None, slots: Array, token: Array) -> Array:
@@ -292,15 +348,13 @@ class _Program:
 
     def load_contact(self, slots: Array) -> Numbers:
         names = self.kernel.cluster_names
-        return self.load_numbers(self.cluster_numbers, names, slots, lambda name: name.startswith(ONLY_IN_CONTACT))
+        return self.read_numbers(self.cluster_numbers, names, slots, lambda name: name.startswith(ONLY_IN_CONTACT))
 
     def read_terrain(self, slots: Array) -> Terrain:
         """The ground under each lane's robot: lines of a convex one are read, those of others when they are needed."""
         lengths = self.kernel.ground
         assert lengths is not None
-        own: Any = _index(0)
-        if not self.shared_ground:
-            own = self.number * self.layout.together + self.load(self.cluster_robot, 0, slots)
+        own = _index(0) if self.shared_ground else self.robots(slots)
         tables = jax.tree.unflatten(jax.tree.structure(lengths), self.ground_tables)
         rows = jax.tree.map(partial(_Row, own), tables, lengths)
         if lengths.convex:
@@ -313,12 +367,11 @@ class _Program:
         x, y, cosine, sine, velocity_x, velocity_y, spin = self.memory.load(MOTION, list(range(7)), slots, token)
         names = self.kernel.cluster_names
         rows = [names.index(name) for name in ("masses", "masses_x", "masses_y")]
-        masses, offset_x, offset_y = (self.load(self.cluster_numbers, row, slots) for row in rows)
+        masses, offset_x, offset_y = (self.read(self.cluster_numbers, row, slots) for row in rows)
         height, failure = (self.load(self.telemetry, i, slots) for i in (0, 1))
         height = height + masses * y + sine * offset_x + cosine * offset_y
         squared = velocity_x * velocity_x + velocity_y * velocity_y
-        voxels = [self.load(self.cluster_voxels, k, slots) for k in range(4)]
-        inverted = sum(self.memory.load(FORCES, [0], voxel, token)[0] for voxel in voxels)
+        inverted = sum(self.memory.load(FORCES, [0], voxel, token)[0] for voxel in self.voxels_around(slots))
         finite = jnp.isfinite(x + y + cosine + sine + spin + squared)
         now = failure_code(finite, squared, inverted > 0).astype(failure.dtype)
         self.store(self.telemetry, slots, [height, first_of(failure, now)])
