@@ -281,25 +281,30 @@ def test_tables_hold_every_voxel_and_cluster_once_and_know_their_neighbours(prec
         assert (tables.voxels[robot, side] > 0).sum() == voxels
 
 
-def test_what_was_prepared_serves_its_substep_and_its_body_alone(precise):
+def test_what_was_prepared_serves_its_substep_and_its_body_alone(monkeypatch, precise):
+    """The kernel is not run: what it would be given is compared."""
     models, environment, states, controls = zoo(precise)
-    models, states, controls = jax.tree.map(lambda leaf: leaf[:2], (models, states, controls))
-    engine = ENGINES["squares"]
+    model, state, control = jax.tree.map(lambda leaf: leaf[0], (models, states, controls))
+    engine, given = ENGINES["squares"], []
 
-    def moved(models, longer=None):
-        def one(model, state, control):
-            if longer:
-                model = engine.prepared(model, environment, longer * SUBSTEP, KERNEL)
-            return advance_through(model, environment, state, control, substep=SUBSTEP, count=2, implementation=KERNEL)
+    def instead(*_):
+        def look(numbers, terrain, state, controls):
+            given.append(numbers)
+            return jnp.zeros((1, 9, state.shape[-1]))
 
-        return jax.jit(jax.vmap(one))(models, states, controls)
+        return look
 
-    assert_same(moved(models, 1), moved(models), precise)
-    assert_same(moved(models, 2), moved(models), precise)
-    ready = jax.vmap(lambda model: engine.prepared(model, environment, SUBSTEP, KERNEL))(models)
-    assert ready.fused is not None
+    monkeypatch.setattr(launch, "_batched", instead)
+    for substep in (SUBSTEP, 2 * SUBSTEP):
+        ready = engine.prepared(model, environment, substep, KERNEL)
+        assert ready.fused.substep == substep
+        for one in (model, ready):
+            advance_through(one, environment, state, control, substep=SUBSTEP, count=2, implementation=KERNEL)
+        new, used = given[-2:]
+        assert new.substep == used.substep == SUBSTEP
+        jax.tree.map(np.testing.assert_array_equal, new, used)
     assert engine.scaled(ready, 1.0, 1.0, 2.0).fused is None
-    assert engine.prepared(models, environment, SUBSTEP, "xla") is models
+    assert engine.prepared(model, environment, SUBSTEP, "xla") is model
 
 
 @given(arrays(np.int64, (3, 4), elements=st.integers(-1, 2)))
