@@ -98,12 +98,17 @@ def _of_parts(document: Document, swept: Sequence[str], known: dict[tuple[str, s
         return None
 
 
-def _texts_of_parts(path: str | Path) -> dict[str, str]:
+def _texts_of_parts(path: str | Path) -> Mapping[str, str]:
     """The lines of each part of a file; raises LookupError if it does not simply consist of parts."""
-    before, *texts = PART.split(Path(path).read_text(encoding="utf-8"))
+    return _parted(Path(path).read_text(encoding="utf-8"))
+
+
+@lru_cache(maxsize=1)
+def _parted(text: str) -> Mapping[str, str]:
+    before, *texts = PART.split(text)
     parts = {text.partition(":")[0]: text for text in texts}
     if _says_something(before) or len(parts) != len(texts):
-        raise LookupError(path)
+        raise LookupError("not of parts")
     return parts
 
 
