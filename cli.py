@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import math
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -85,15 +88,28 @@ def _what_users_mend() -> tuple[type[Exception], ...]:
     return tuple(getattr(sys.modules[module], name) for module, name in places if module in sys.modules)
 
 
-def _begin_reading(runs: tuple[str, ...]) -> None:
-    """Let other processes read long statistics while this one still loads what is to draw them."""
+def _begin_reading(runs: tuple[str, ...]) -> bool:
+    """Let other processes read long statistics while this one still loads what is to draw them; whether they do."""
     from pathlib import Path
 
     files = [Path(run) / "statistics.jsonl" for run in runs]
-    if sum(file.stat().st_size for file in files if file.is_file()) > 2**24:
-        from vsr.experiments.lines import begin
+    if sum(file.stat().st_size for file in files if file.is_file()) <= 2**24:
+        return False
+    from vsr.experiments.lines import begin
 
-        begin(files)
+    begin(files)
+    return True
+
+
+@contextlib.contextmanager
+def _loading() -> Iterator[None]:
+    """While modules are loaded, nothing is looked at for being garbage; they are not, now or later."""
+    gc.disable()
+    try:
+        yield
+        gc.freeze()
+    finally:
+        gc.enable()
 
 
 class _Seconds(click.FloatRange):
@@ -235,8 +251,9 @@ def sweep(
     slurm: tuple[str, ...],
 ) -> None:
     """Evolve with every combination of some values; given a sweep's folder, show its state."""
-    from vsr.experiments.sweep.command import SweepOptions
-    from vsr.experiments.sweep.command import sweep as work
+    with _loading():
+        from vsr.experiments.sweep.command import SweepOptions
+        from vsr.experiments.sweep.command import sweep as work
 
     work(
         SweepOptions(
@@ -687,15 +704,18 @@ def plot(
     trust: bool,
 ) -> None:
     """Plot the best fitness per generation, one curve per run; or what searches tell; or maps of a run's archives."""
-    _begin_reading(runs)
-    from vsr.experiments.console import busy, warn
-    from vsr.experiments.files import target_file
-    from vsr.experiments.plot.archives import plot_archives
-    from vsr.experiments.plot.curves import plot_runs
-    from vsr.experiments.plot.figures import FORMATS
-    from vsr.experiments.plot.searches import plot_figures
-    from vsr.experiments.runs import read_run
-    from vsr.experiments.runs.trust import trust_plugins
+    others_read = _begin_reading(runs)
+    with _loading():
+        if others_read:
+            import matplotlib.figure  # noqa: F401  # it will be needed, and there is time
+        from vsr.experiments.console import busy, warn
+        from vsr.experiments.files import target_file
+        from vsr.experiments.plot.archives import plot_archives
+        from vsr.experiments.plot.curves import plot_runs
+        from vsr.experiments.plot.figures import FORMATS
+        from vsr.experiments.plot.searches import plot_figures
+        from vsr.experiments.runs import read_run
+        from vsr.experiments.runs.trust import trust_plugins
 
     if figure is not None and archive:
         raise click.UsageError("--figure and --archive: give one of them")
@@ -727,11 +747,12 @@ def plot(
 def compare(runs: tuple[str, ...], figure: str | None, as_json: bool, trust: bool) -> None:
     """Compare runs: medians over seeds, Mann-Whitney test, effect size."""
     _begin_reading(runs)
-    from vsr.experiments.console import busy, warn
-    from vsr.experiments.plot.comparison import compare as work
-    from vsr.experiments.runs import read_run
-    from vsr.experiments.runs.trust import trust_plugins
-    from vsr.experiments.terminal import show_comparison
+    with _loading():
+        from vsr.experiments.console import busy, warn
+        from vsr.experiments.plot.comparison import compare as work
+        from vsr.experiments.runs import read_run
+        from vsr.experiments.runs.trust import trust_plugins
+        from vsr.experiments.terminal import show_comparison
 
     if trust:
         trust_plugins(runs)
@@ -749,10 +770,11 @@ def compare(runs: tuple[str, ...], figure: str | None, as_json: bool, trust: boo
 def report(runs: tuple[str, ...], out: str | None, trust: bool) -> None:
     """Write a page about runs: curves, seeds, bodies, the best robot moving, diversity, lineage, settings."""
     _begin_reading(runs)
-    from vsr.experiments.console import warn
-    from vsr.experiments.devices import keep_compiled_programs, prepare
-    from vsr.experiments.report.command import report as work
-    from vsr.experiments.runs.trust import trust_plugins
+    with _loading():
+        from vsr.experiments.console import warn
+        from vsr.experiments.devices import keep_compiled_programs, prepare
+        from vsr.experiments.report.command import report as work
+        from vsr.experiments.runs.trust import trust_plugins
 
     prepare()
     keep_compiled_programs()

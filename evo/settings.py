@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, Strict
 class Settings(BaseModel):
     """Frozen, strict; unknown names are refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     @property
     def descriptors(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from vsr.controllers import CONTROLLERS, Hardware
 from vsr.evo import OPTIMISERS
 from vsr.experiments.config import EVOLVED
 from vsr.experiments.descriptors import DESCRIPTORS
+from vsr.experiments.docstrings import DescribedSchema, field_descriptions
 from vsr.experiments.encodings import BODIES
 from vsr.experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
 from vsr.experiments.evaluate.sets import EvaluationSet
@@ -75,7 +76,8 @@ def components(kind: str) -> list[Component]:
 
 def schema(file: str) -> dict[str, Any]:
     """The JSON schema of a kind of file, for editors."""
-    described = {"$schema": "https://json-schema.org/draft/2020-12/schema", **FILES[file].model_json_schema()}
+    fields = FILES[file].model_json_schema(schema_generator=DescribedSchema)
+    described = {"$schema": "https://json-schema.org/draft/2020-12/schema", **fields}
     if file == "scene":  # what runs write beside it
         described["properties"][EVOLVED] = {"type": "object", "description": "of a run's robot, for vsr verify"}
     return described
@@ -85,12 +87,13 @@ def _component(name: str, what: type[BaseModel] | Callable) -> Component:
     first_line = (inspect.getdoc(what) or "").split("\n")[0]
     fields = what.model_fields if isinstance(what, type) and issubclass(what, BaseModel) else {}
     described = what.model_json_schema()["properties"] if fields else {}
+    said = field_descriptions(what) if fields else {}
     parameters = tuple(
         Parameter(
             name=field_name,
             domain=_domain(described.get(field_name, {})),
             default="required" if field.is_required() else _shown(field.get_default(call_default_factory=True)),
-            help=(field.description or "").replace("\n", " "),
+            help=said.get(field_name, "").replace("\n", " "),
         )
         for field_name, field in fields.items()
         if field_name != "type"

@@ -154,6 +154,15 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
         yield number, None if last else parse_json_line(line)  # a line without its end was being written
 
 
+def numbered_files(folder: Path) -> list[Path]:
+    """The npz files of a folder that have numbers for names, in order; none if there is no such folder."""
+    try:
+        names = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return []
+    return sorted(folder / name for name in names if name.endswith(".npz") and name.removesuffix(".npz").isdigit())
+
+
 def remove_leftovers(folder: Path) -> None:
     """Take away what an interrupted write left behind."""
     for partial in folder.rglob("*" + TEMPORARY):

@@ -58,7 +58,18 @@ FLOORS = {
         ("in_turn",),
     ),
     "experiments": (
-        ("console", "installed", "lines", "numbers", "units", "stopping", "population", "encodings", "evaluation"),
+        (
+            "console",
+            "docstrings",
+            "installed",
+            "lines",
+            "numbers",
+            "units",
+            "stopping",
+            "population",
+            "encodings",
+            "evaluation",
+        ),
         ("descriptors", "learning"),
         ("experiment",),
         ("config",),
@@ -168,3 +179,18 @@ def test_every_public_name_exists():
     assert all(getattr(vsr, name) is not None for name in vsr.__all__)
     with pytest.raises(AttributeError, match="Robott"):
         vsr.Robott  # noqa: B018
+
+
+def test_commands_load_what_they_need():
+    """What takes long to load and few commands use is loaded by those."""
+    code = (
+        "import sys, vsr.experiments.sweep.command, vsr.experiments.plot.comparison, vsr.experiments.terminal; "
+        "print(*sorted({'matplotlib', 'scipy', 'jax.experimental.pallas'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def test_reports_load_no_scipy():
+    code = "import sys, vsr.experiments.report.command; sys.exit('scipy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0

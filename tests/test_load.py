@@ -8,10 +8,12 @@ from conftest import ROOT, TINY
 from scipy.stats import mannwhitneyu
 
 from vsr.experiments import lines
-from vsr.experiments.config import ConfigError, dump_yaml, load_experiment
-from vsr.experiments.config.alike import load_experiment_alike, load_variants, settled
+from vsr.experiments.config import ConfigError, dump_plain, dump_yaml, load_experiment
+from vsr.experiments.config import parse_experiment as parse
+from vsr.experiments.config.alike import is_written, load_experiment_alike, load_variants, settled
 from vsr.experiments.plot.comparison import Pair, clearest, holm, rank_tests, superiority
 from vsr.experiments.plot.curves import MOST_POINTS, thinned
+from vsr.experiments.runs import settings
 from vsr.experiments.runs.columns import read_columns
 from vsr.experiments.runs.reading import read_run
 
@@ -72,6 +74,46 @@ def test_a_file_with_what_was_set_over_it_reads_back(tiny, tmp_path):
     again.write_text(settled(tiny, ["ea.n_pop=9", "robot.body.shape=['aa', '.a']", "fitness=travel_velocity"]))
     expected = load_experiment(tiny, ["ea.n_pop=9", "robot.body.shape=['aa', '.a']", "fitness=travel_velocity"])
     assert load_experiment(again) == expected
+
+
+def test_a_file_says_what_was_written_and_nothing_else(tmp_path):
+    plain, path = {**load_experiment(ROOT / "configs" / "quickstart.yaml").to_plain()}, tmp_path / "config.yaml"
+    path.write_text("# a comment\n" + dump_plain(plain))
+    assert is_written(path, plain)
+    assert not is_written(path, {**plain, "generations": 7})
+    assert is_written(path, {**plain, "generations": 7}, ["generations"])
+    assert not is_written(path, {name: part for name, part in plain.items() if name != "learning"})
+    assert not is_written(path, {**plain, "more": 1})
+    assert not is_written(path, {**plain, "ea": {**plain["ea"], "sigma": 0.5}})
+    assert not is_written(path, {**plain, "plugins": ["mine"]})
+    path.write_text(dump_plain({name: part for name, part in plain.items() if name != "learning"}))
+    assert not is_written(path, plain)
+    for text in ("", "robot: [", "ea: {n_pop: 6}\nea: {n_pop: 6}\n"):
+        path.write_text(text)
+        assert not is_written(path, plain)
+    assert not is_written(tmp_path / "none.yaml", plain)
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_settings_of_an_older_version_are_read_once(tmp_path, monkeypatch, changed):
+    """They lack what has been added since, so that they are not what this version would write."""
+    plain = load_experiment(ROOT / "configs" / "quickstart.yaml").to_plain()
+    older = {name: part for name, part in plain.items() if name not in ("learning", "evaluation")}
+    (tmp_path / "meta.json").write_text(json.dumps({"starts": [], "plugins": {}, "experiment": older}))
+    now = {**older, "ea": {**older["ea"], "sigma": 0.5}} if changed else older
+    (tmp_path / "config.yaml").write_text(dump_plain({**now, "generations": 7}))
+    parsed = []
+    monkeypatch.setattr(
+        settings, "parse_experiment", lambda *given, **more: parsed.append(given) or parse(*given, **more)
+    )
+    found = settings.read_settings(tmp_path)
+    assert len(parsed) == changed
+    assert found.begun == older
+    assert found.experiment.to_plain() == {
+        **parse(json.dumps(older)).to_plain(),
+        "generations": older["generations"] if changed else 7,
+    }
+    assert [name for name, *_ in found.changes] == (["ea.sigma"] if changed else [])
 
 
 # many generations

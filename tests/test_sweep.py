@@ -12,11 +12,13 @@ import pytest
 from click.testing import CliRunner
 from conftest import ROOT
 from conftest import TINY as SHARED
+from hypothesis import given
+from hypothesis import strategies as st
 
 import vsr.cli as cli
 from vsr.experiments.config import ConfigError, UserError, load_experiment
 from vsr.experiments.runs import read_run
-from vsr.experiments.sweep import cluster, local
+from vsr.experiments.sweep import axes, cluster, local
 from vsr.experiments.sweep.axes import combine, read_axes, split_values
 from vsr.experiments.sweep.command import SweepOptions, plan_sweep
 from vsr.experiments.sweep.folder import read_jobs, write_sweep
@@ -98,6 +100,12 @@ MANY = ",".join(map(str, range(2, 103)))
 )
 def test_values_are_split_as_yaml(text, values):
     assert split_values(text) == values
+
+
+@given(st.lists(st.text("ab019_.+-,", min_size=1, max_size=6), min_size=1, max_size=4).map(",".join))
+def test_simple_values_are_split_as_yaml_would(text):
+    if axes.SIMPLE.fullmatch(text):
+        assert tuple(text.split(",")) == axes._split_by_yaml(text, "")
 
 
 @pytest.mark.parametrize(

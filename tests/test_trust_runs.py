@@ -24,7 +24,7 @@ from vsr.experiments.devices import cache_folder
 from vsr.experiments.evolve import programs
 from vsr.experiments.evolve.command import EvolveOptions, evolve
 from vsr.experiments.evolve.generation import compile_evolution
-from vsr.experiments.files import json_line, parse_json_line
+from vsr.experiments.files import json_line, numbered_files, parse_json_line
 from vsr.experiments.private import private_folder, read_signed, write_signed
 from vsr.experiments.report.findings import find_out
 from vsr.experiments.runs import read_run
@@ -531,3 +531,10 @@ def test_training_is_not_begun_again_over_what_it_had(tmp_path):
     (tmp_path / "search.npz").write_bytes(flipped((tmp_path / "search.npz").read_bytes(), 999))
     with pytest.raises(UserError, match=r"search\.npz: damaged"):
         _stored(tmp_path, search, rows)
+
+
+def test_numbered_files_are_found_in_order(tmp_path):
+    for name in ("00000010.npz", "00000002.npz", "x.npz", "00000003.txt", ".npz", "00000004.npz.partial"):
+        (tmp_path / name).touch()
+    assert [file.name for file in numbered_files(tmp_path)] == ["00000002.npz", "00000010.npz"]
+    assert numbered_files(tmp_path / "none") == numbered_files(tmp_path / "x.npz") == []

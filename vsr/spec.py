@@ -26,11 +26,9 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 
 class Spec(BaseModel):
-    """Frozen, strict plain data."""
+    """Frozen, strict plain data. Docstrings below fields say what they mean (vsr.experiments.docstrings reads them)."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
 
     def to_plain(self) -> dict[str, Any]:
         """Only JSON types (numbers, text, lists, dicts), ready for YAML or JSON."""

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -56,13 +56,24 @@ def settled(path: str | Path, settings: Sequence[str]) -> str:
 def load_experiment_alike(path: str | Path, *, run_plugins: bool = False) -> Experiment:
     """As `load_experiment`, quickly if files read before had most of the same parts, as those that runs write have."""
     try:
-        before, *texts = PART.split(Path(path).read_text(encoding="utf-8"))
-        parts = {text.partition(":")[0]: _read_part(text) for text in texts}
-        if not _says_something(before) and len(parts) == len(texts) and not parts.get("plugins"):
+        parts = {name: _read_part(text).checked for name, text in _texts_of_parts(path).items()}
+        if not parts.get("plugins"):
             return Experiment.model_validate(parts)
     except (OSError, ValueError, LookupError, ConfigError):
         pass
     return load_experiment(path, run_plugins=run_plugins)
+
+
+def is_written(path: str | Path, plain: Mapping[str, Any], besides: Collection[str] = ()) -> bool:
+    """Whether a file says just these plain values, but for the parts `besides`; False also if it takes long to tell."""
+    if plain.get("plugins"):
+        return False
+    try:
+        texts = _texts_of_parts(path)
+        names = {*texts, *plain} - {*besides}
+        return all(name in plain and _read_part(texts[name]).plain == plain[name] for name in names)
+    except (OSError, ValueError, LookupError, ConfigError):
+        return False
 
 
 def _of_parts(document: Document, swept: Sequence[str], known: dict[tuple[str, str], Any]) -> Experiment | None:
@@ -87,16 +98,38 @@ def _of_parts(document: Document, swept: Sequence[str], known: dict[tuple[str, s
         return None
 
 
+def _texts_of_parts(path: str | Path) -> Mapping[str, str]:
+    """The lines of each part of a file; raises LookupError if it does not simply consist of parts."""
+    return _parted(Path(path).read_text(encoding="utf-8"))
+
+
+@lru_cache(maxsize=1)
+def _parted(text: str) -> Mapping[str, str]:
+    before, *texts = PART.split(text)
+    parts = {text.partition(":")[0]: text for text in texts}
+    if _says_something(before) or len(parts) != len(texts):
+        raise LookupError("not of parts")
+    return parts
+
+
 def _says_something(text: str) -> bool:
     """Whether there is more than comments."""
     return any(line.strip() and not line.startswith("#") for line in text.splitlines())
 
 
+class _Part(NamedTuple):
+    """Of a file, as it is written and as it is checked. Many experiments share it: nobody may change it."""
+
+    plain: Any
+    checked: Any
+
+
 @lru_cache(maxsize=KEPT)
-def _read_part(text: str) -> Any:
-    """The value of a part of a file as it is checked; raises for anything unusual."""
+def _read_part(text: str) -> _Part:
+    """The value of a part of a file; raises for anything unusual."""
     document = parse_yaml(text)
     (name,) = document.data
     if document.problems:
         raise LookupError(name)
-    return part_reader(Experiment, name).validate_python(document.data[name])
+    plain = document.data[name]
+    return _Part(plain, part_reader(Experiment, name).validate_python(plain))

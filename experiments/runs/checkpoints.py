@@ -17,7 +17,7 @@ import numpy as np
 
 from vsr.arrays import Damaged, read_arrays, read_label
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.files import write_arrays
+from vsr.experiments.files import numbered_files, write_arrays
 
 KEPT = 2
 GENERATORS = "threefry2x32", "rbg", "unsafe_rbg"
@@ -58,7 +58,7 @@ def save_arrays(file: Path, of_seeds: Sequence[Any], label: dict[str, Any] | Non
 
 def checkpoint_files(folder: Path) -> list[Path]:
     """All checkpoints, the oldest first."""
-    return sorted(path for path in folder.glob("*.npz") if path.stem.isdigit())
+    return numbered_files(folder)
 
 
 def newest_generation(run: Path) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from vsr.arrays import Damaged, read_arrays, read_label
+from vsr.experiments.files import numbered_files
 from vsr.experiments.numbers import in_ranges
 
 LINEAGE = "lineage"
@@ -79,7 +80,7 @@ class Piece:
 
 def piece_files(run: Path) -> list[Path]:
     """The first generations first."""
-    return sorted(file for file in (run / LINEAGE).glob("*.npz") if file.stem.isdigit())
+    return numbered_files(run / LINEAGE)
 
 
 def read_piece(file: Path, seeds: int) -> Piece:

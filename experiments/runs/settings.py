@@ -16,7 +16,7 @@ from typing import Any
 
 from vsr.arrays import Damaged, read_label
 from vsr.experiments.config import dump_plain, load_experiment, parse_experiment
-from vsr.experiments.config.alike import load_experiment_alike
+from vsr.experiments.config.alike import is_written, load_experiment_alike
 from vsr.experiments.config.problems import ConfigError, UserError
 from vsr.experiments.config.unread import missing_of
 from vsr.experiments.config.yaml_reader import read_yaml
@@ -94,7 +94,7 @@ def read_settings(path: Path, settings: Sequence[str] = (), *, run_plugins: bool
         if own is None or begun is None:
             raise _lost(error, meta_fault) from None
         return RunSettings(path, own, begun, meta, meta_fault, config_fault=_first_line(error))
-    same = begun is not None and _kept(stored.to_plain()) == _kept(begun)
+    same = begun is not None and (is_written(file, begun, MAY_CHANGE) or _kept(stored.to_plain()) == _kept(begun))
     own = stored if same else _experiment_of(begun, path, (), run_plugins)
     if own is None or begun is None:
         own = stored
@@ -172,10 +172,10 @@ def _experiment_of(
         return None
     text, file = json.dumps(plain, ensure_ascii=False), str(path / META)
     try:
-        parse_experiment(text, file, run_plugins=run_plugins)
+        experiment = parse_experiment(text, file, run_plugins=run_plugins)
     except UserError:  # as config.yaml cannot be either, for example because a plugin is missing
         return None
-    return parse_experiment(text, file, settings, run_plugins=run_plugins)
+    return parse_experiment(text, file, settings, run_plugins=run_plugins) if settings else experiment
 
 
 def _begun_from_config(file: Path, stored: Experiment, meta_fault: str) -> tuple[dict[str, Any], str]:

@@ -20,6 +20,9 @@ LONGEST_NAME = 120
 UNSAFE = "[^A-Za-z0-9._+-]+"
 """What is left out of names: all that a shell, a file system or a person could stumble over."""
 
+SIMPLE = re.compile(r"-?[A-Za-z0-9_.][A-Za-z0-9_.+-]*(?:,-?[A-Za-z0-9_.][A-Za-z0-9_.+-]*)*")
+"""Numbers and words, which only commas part: thousands of them are split at once."""
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -71,15 +74,8 @@ def read_axes(sweeps: Sequence[str], settings: Sequence[str]) -> list[Axis]:
 
 def split_values(text: str) -> tuple[str, ...]:
     """Values between commas, each as it was written; commas inside lists, mappings and quotes do not count."""
-    listed = f"[{text}]"
     hint = "write values with commas between them, lists as [a, b]"
-    try:
-        root = yaml.compose(listed, Loader=yaml.SafeLoader)
-    except yaml.YAMLError:
-        raise ValueError(f"{text!r} is not a list of YAML values; {hint}") from None
-    if not isinstance(root, yaml.SequenceNode) or root.end_mark.index != len(listed):
-        raise ValueError(f"{text!r} is not a list of YAML values; {hint}")
-    values = tuple(listed[item.start_mark.index : item.end_mark.index].strip() for item in root.value)
+    values = tuple(text.split(",")) if SIMPLE.fullmatch(text) else _split_by_yaml(text, hint)
     if not values:
         raise ValueError(f"there are no values; {hint}")
     meanings = [repr(parse_yaml(value).data) for value in values]
@@ -87,6 +83,18 @@ def split_values(text: str) -> tuple[str, ...]:
     if twice := [value for value, meaning in zip(values, meanings, strict=True) if count[meaning] > 1]:
         raise ValueError(f"{twice[0]} is given twice")
     return values
+
+
+def _split_by_yaml(text: str, hint: str) -> tuple[str, ...]:
+    """Any values; raises ValueError if they are no YAML."""
+    listed = f"[{text}]"
+    try:
+        root = yaml.compose(listed, Loader=yaml.SafeLoader)
+    except yaml.YAMLError:
+        raise ValueError(f"{text!r} is not a list of YAML values; {hint}") from None
+    if not isinstance(root, yaml.SequenceNode) or root.end_mark.index != len(listed):
+        raise ValueError(f"{text!r} is not a list of YAML values; {hint}")
+    return tuple(listed[item.start_mark.index : item.end_mark.index].strip() for item in root.value)
 
 
 def combine(axes: Sequence[Axis]) -> list[Combination]:

@@ -8,7 +8,6 @@ from functools import cached_property, partial
 
 import jax
 import numpy as np
-from scipy import ndimage
 
 from vsr.body.shape import Body
 from vsr.drawing.colours import PRESSURE, SUCTION, Scale
@@ -78,6 +77,8 @@ def chambers_at_rest(body: Body) -> RecordedChambers | None:
     number = np.full(body.cells.shape, -1)
     for index, material in enumerate(materials):
         if material.fluid is not None:
+            from scipy import ndimage  # takes a quarter of a second to load, and few robots have chambers
+
             labels = np.asarray(ndimage.label(body.cells == index)[0])  # pyright: ignore[reportIndexIssue]
             number = np.where(labels > 0, labels + number.max(), number)
     if number.max() < 0:

@@ -8,7 +8,6 @@ The velocity at the end of a step is the one that the impulses of the step give,
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -17,7 +16,6 @@ from vsr.compute.implementation import chosen
 from vsr.compute.vector import split
 from vsr.environment import Environment
 from vsr.physics.contract import Engine, Met
-from vsr.physics.grains import kernel
 from vsr.physics.grains.bodies import Reaction, moved
 from vsr.physics.grains.encounter import Encounter, encounter
 from vsr.physics.grains.listing import has_moved, listed, where_needed
@@ -33,14 +31,19 @@ def step(
     state = _listed(grains, state, robots)
     met = encounter(grains, environment, state, robots, duration)
     implementation = chosen(grains.implementation, state.position.dtype)
-    how = solve if implementation == "xla" else partial(kernel.solve, interpret=implementation == "interpreted")
-    solved = how(met)
+    solved = solve(met) if implementation == "xla" else _solved_by_kernel(met, implementation == "interpreted")
     bodies = split(solved.body_impulse, 1)
     free = tuple(
         moved(pose, duration) for body, pose in zip(met.solids, met.poses_after(bodies), strict=True) if body.is_free
     )
     pushed = met.robots_after(tuple(split(part, 0) for part in solved.robots))
     return _after(met, solved, free), pushed, met.reactions(bodies)
+
+
+def _solved_by_kernel(met: Encounter, interpret: bool) -> Solved:
+    from vsr.physics.grains import kernel  # Pallas takes 0.1 s to load, which commands that use no GPU can do without
+
+    return kernel.solve(met, interpret=interpret)
 
 
 def _after(met: Encounter, solved: Solved, free: tuple[Any, ...]) -> GrainState:

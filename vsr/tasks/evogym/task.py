@@ -218,9 +218,7 @@ def _task(row: Row) -> type[NamedTask]:
     known: Any = Literal[row.name]  # pyright: ignore[reportInvalidTypeForm]
     about = f"{row.about} EvoGym's, {row.difficulty}, {row.steps} steps."
     name = row.name.replace("-", "").capitalize()
-    # No docstrings of attributes are looked for: there are none, and reading the source takes 0.1 s a class.
-    said = {"use_attribute_docstrings": False}
-    kind = create_model(name, __base__=NamedTask, __doc__=about, __cls_kwargs__=said, type=(known, row.name))
+    kind = create_model(name, __base__=NamedTask, __doc__=about, type=(known, row.name))
     kind.row = row
     return kind
 
