@@ -26,7 +26,7 @@ from vsr.physics.squares.fused.kernel import (
     TELEMETRY_FIELDS,
     Kernel,
 )
-from vsr.physics.squares.fused.layout import Layout, choose_layout
+from vsr.physics.squares.fused.layout import choose_layout
 from vsr.physics.squares.fused.numbers import FusedNumbers, fused_numbers
 from vsr.physics.squares.model import SquareModel, SquareState
 from vsr.physics.telemetry import Telemetry
@@ -122,7 +122,7 @@ def _advance(
     """Run the kernel: motion and telemetry of all clusters and, last, of none, (robots, 9, cells + 1)."""
     robots = max(leaf.shape[0] for leaf in jax.tree.leaves((numbers, terrain, state, controls)))
     layout = choose_layout(*shape, robots)
-    ground, shape_of_ground = _ground_tables(layout, terrain)
+    ground, shape_of_ground = _ground_tables(terrain)
     kernel = Kernel(layout, *numbers.names, shape_of_ground, controls.shape[1], count, substep, interpret)
 
     def space(fields: int, slots: int) -> jax.ShapeDtypeStruct:
@@ -158,7 +158,7 @@ def _advance(
     return after
 
 
-def _ground_tables(layout: Layout, terrain: Terrain | None) -> tuple[tuple[Array, ...], Terrain | None]:
+def _ground_tables(terrain: Terrain | None) -> tuple[tuple[Array, ...], Terrain | None]:
     """The terrain's arrays, (grounds, entries) each, and the terrain with their lengths in their place."""
     if terrain is None:
         return (), None
