@@ -12,6 +12,7 @@ import vsr
 from vsr.episode import begin, observe_task, reset, step
 from vsr.experiments.experiment import Experiment
 from vsr.physics.engine import engine_of
+from vsr.physics.failure import Failure
 from vsr.scene import Scene
 from vsr.tasks import EVOGYM_TASKS, TASKS
 from vsr.tasks.evogym.ground import corner_points, heights_of, solid_cells
@@ -309,6 +310,14 @@ def test_tasks_are_played_in_3d_too(name):
         assert not bool(transition.terminated)
     values, _ = observe_task(scenario, state)
     assert np.isfinite(np.asarray(values)).all()
+
+
+@pytest.mark.parametrize("masses", ["squares", "points"])
+def test_a_body_too_wide_for_a_shaft_fails_before_it_begins(masses):
+    """Walls would throw it out, and that would be the best climber."""
+    for shape, expected in ((("a" * 5,), 0), (("a" * 6,), Failure.buried)):
+        scenario, _ = scene_of("Climber-v0", masses, shape).build()
+        assert int(jax.jit(lambda scenario: reset(jax.random.key(0), scenario))(scenario).failure) == expected
 
 
 def test_a_task_without_an_observation_says_so():

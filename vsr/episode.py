@@ -26,7 +26,7 @@ from vsr.physics.telemetry import Telemetry
 from vsr.sensors import Sense, empty_memory, readings, remember
 from vsr.tasks import Locomotion, Summary, Task, has_left, place
 from vsr.tasks.gait import Gait, begin_gait, follow_gait
-from vsr.world import WorldModel, WorldState, advance, failure, prepared, touched, world_state
+from vsr.world import WorldModel, WorldState, advance, buried, failure, prepared, touched, world_state
 
 MOST_CALLS_AT_ONCE = 128
 """Control values of this many calls are made at once for a kernel that takes them all (a controller without senses)."""
@@ -200,7 +200,9 @@ def begin(scenario: Scenario, robot: AnyState, key: Array | None = None) -> Epis
         calls=jnp.zeros((), jnp.int32),
         height=zero,
         effort=zero,
-        failure=first_of(engine_of(model).flaw(model), failure(world, first)),
+        failure=first_of(
+            engine_of(model).flaw(model), gravest(jnp.stack([failure(world, first), buried(world, first)]))
+        ),
         ended=jnp.zeros((), bool),
         account=scenario.task.begin(world, first),
         gait=begin_gait(world, first, scenario.schedule.interval) if scenario.task.follows_gait else None,

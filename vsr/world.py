@@ -14,14 +14,17 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from vsr.body import MASSES
 from vsr.compute.implementation import Implementation
 from vsr.environment import Environment
+from vsr.environment.model import as_exact
 from vsr.physics.coupled import advance_coupled, met
 from vsr.physics.engine import engine_of
-from vsr.physics.failure import gravest
+from vsr.physics.failure import Failure, gravest
 from vsr.physics.objects import ObjectMotion
 from vsr.physics.telemetry import Telemetry, through_intervals
 from vsr.terrain import Blocks
+from vsr.terrain.seeing import is_inside
 
 
 @jax.tree_util.register_dataclass
@@ -138,6 +141,25 @@ def motion_of(world: WorldModel, state: WorldState, name: str) -> ObjectMotion:
     if objects is None or name not in known:
         raise KeyError(f"no object '{name}' in this world; there are: {', '.join(known) or 'none'}")
     return objects.motion_of(state.occupants["objects"], name)
+
+
+def buried(world: WorldModel, state: WorldState) -> Array:
+    """Whether the middle of a robot's voxel is inside the ground: the failure, else 0 (vsr.physics.failure), ()."""
+    terrain = world.environment.terrain
+    if terrain is None:
+        return jnp.zeros((), jnp.int32)
+    found = []
+    for model, robot in zip(world.robots, state.robots, strict=True):
+        if MASSES[model.engine].has_things:  # its ground is its engine's own
+            continue
+        engine = engine_of(model)
+        place = engine.vertices(model, robot).position
+        middle = place.reshape(-1, place.shape[-1])[engine.vertex_places(model)].mean(0)
+        ground = as_exact(Environment(terrain=terrain), place.dtype).terrain
+        assert ground is not None
+        inside = is_inside(ground, middle)
+        found.append(jnp.where((inside & (model.present > 0)).any(), int(Failure.buried), 0))
+    return gravest(jnp.stack(found)).astype(jnp.int32) if found else jnp.zeros((), jnp.int32)
 
 
 def failure(world: WorldModel, state: WorldState) -> Array:

@@ -26,6 +26,8 @@ class Failure(IntEnum):
     """grains had more neighbours than the lists have places for, so some were not felt"""
     leaking = 7
     """a chamber of fluid has a face to the outside and no membrane there"""
+    buried = 8
+    """it began inside the ground, as where it is too wide for a shaft: what throws it out is no gait"""
 
     @property
     def label(self) -> str:
