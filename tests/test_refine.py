@@ -265,7 +265,13 @@ def test_a_voxel_that_stays_inside_out_and_a_robot_that_is_gone_have_failed():
     run = jax.jit(lambda scenario, state: rollout(scenario, controller, begin(scenario, state)).failure)
     robot = reset(jax.random.key(0), here).world.robots[0]
     away = replace(robot, position=robot.position + jnp.array([0, -5000.0]))
-    assert int(run(here, away)) == Failure.left_world
+    assert int(run(here, away)) == Failure.buried
+
+    def lost(scenario, start, later):
+        first = begin(scenario, start)
+        return rollout(scenario, controller, replace(first, world=replace(first.world, robots=(later,)))).failure
+
+    assert int(jax.jit(lost)(here, robot, away)) == Failure.left_world
     nowhere = replace(robot, velocity=robot.velocity * jnp.nan)
     assert int(run(here, nowhere)) == Failure.not_finite
     fast = replace(robot, velocity=robot.velocity + jnp.array([0.0, 5e4]))
