@@ -316,7 +316,7 @@ def test_the_best_of_all_tries_is_kept(file, hill):
         tried = np.asarray(landscape.robot.controller.sample(key, 25, landscape.robot.body))
         middle = (cells_of(numbers, (2, 2), 2)[place] + 1).sum() / 4
         fitness = np.where(tried[:, 0] > 2, -np.inf, -((tried - middle) ** 2).sum(1))
-        np.testing.assert_allclose(found.genes[place], tried[fitness.argmax()], rtol=1e-6)  # of two programs
+        np.testing.assert_allclose(found.genes[place], tried[fitness.argmax()], atol=1e-6)  # of two programs
         assert found.fitness[place] == pytest.approx(fitness.max(), rel=1e-5)
         assert found.typical[place] == pytest.approx(np.median(fitness), rel=1e-5)
         assert found.failed[place] == (tried[:, 0] > 2).sum()
