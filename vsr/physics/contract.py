@@ -201,7 +201,7 @@ class Engine(Protocol):
     def prepared(
         self, model: Any, environment: Environment, substep: float, implementation: Implementation = "auto"
     ) -> Any:
-        """The same model with all that `advance` would else make of it anew in every call with these arguments.
+        """The same model with the tables that `advance` would otherwise build in every call with these arguments.
 
         Whoever changes a model or its environment has to begin with one that is not prepared.
         """
