@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from pydantic import Field, model_validator
 
 from vsr.body import Body, Masses, Material
+from vsr.compute.implementation import Implementation
 from vsr.controllers import CONTROLLERS, Controller, ControllerSpec, Hardware, Sine
 from vsr.display import Displayed
 from vsr.environment import Environment
@@ -119,8 +120,7 @@ class World(Spec):
         bed = sand_bed(self.terrain, voxels.dimension, self.gravity, voxels.voxel_side, dtype)
         # Finer steps are finer for grains too: as many substeps as usual are in one of theirs.
         stride = max(1, int(self.longest_step / schedule.substep + 1e-6))
-        implementation = "xla" if schedule.implementation == "xla" else "auto"
-        return {"sand": replace(bed, stride=stride, implementation=implementation), **found}
+        return {"sand": replace(bed, stride=stride, implementation=_implementation(schedule)), **found}
 
     def _things(self, dimension: int, schedule: Schedule, dtype: jnp.dtype | type) -> Objects:
         terrain = None if self.terrain is None else self.terrain.build(dtype)
@@ -132,7 +132,13 @@ class World(Spec):
             soft_things(self.objects, dtype) + others,
             self_contact=self.self_contact,
             ground_corners=dimension == 2 and (self.ground_corners or isinstance(self.terrain, BlockGround)),
+            implementation=_implementation(schedule),
         )
+
+
+def _implementation(schedule: Schedule) -> Implementation:
+    """Of what occupants do."""
+    return "xla" if schedule.implementation == "xla" else "auto"
 
 
 class Voxels(Protocol):

@@ -74,11 +74,8 @@ def world_state(world: WorldModel, robots: tuple[Any, ...], key: Array) -> World
 
 def prepared(world: WorldModel, substep: float, implementation: Implementation = "auto") -> WorldModel:
     """The same world, with all that `advance` would else make of it in every call: for many calls with one world."""
-    if world.is_coupled:
-        return world
-    (model,) = world.robots
-    model = engine_of(model).prepared(model, world.environment, substep, implementation)
-    return replace(world, robots=(model,))
+    robots = [engine_of(model).prepared(model, world.environment, substep, implementation) for model in world.robots]
+    return replace(world, robots=tuple(robots))
 
 
 def advance(
@@ -110,7 +107,14 @@ def advance(
 
     def interval(now: tuple[Any, Any], control: Any) -> Any:
         robots, others, seen = advance_coupled(
-            world.robots, world.environment, world.occupants, *now, control, substep=substep, count=count
+            world.robots,
+            world.environment,
+            world.occupants,
+            *now,
+            control,
+            substep=substep,
+            count=count,
+            implementation=implementation,
         )
         return (robots, others), seen
 

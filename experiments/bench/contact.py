@@ -25,6 +25,8 @@ from vsr.tasks import Locomotion, Placement, place
 
 DURATION = 1.0
 """Of episodes [s]."""
+LEFT = 30.0
+"""Of the first robot [m]: between the walls of the ground."""
 GAP = 1.0
 """From the box to the robot that is farthest from it [m]."""
 WORLDS = {"nothing": (False, False), "box": (True, False), "self": (False, True), "both": (True, True)}
@@ -48,12 +50,12 @@ class BenchContact:
         width = body.voxel_side * len(self.shape[0] if body.dimension == 2 else self.shape[0][0])
         side = 3 * body.voxel_side
         size = (side, *(side,) * (body.dimension - 2), 2 * body.voxel_side)
-        position = (width + GAP + side / 2, *(side / 2,) * (body.dimension - 2), body.voxel_side)
+        position = (LEFT + width + GAP + side / 2, *(side / 2,) * (body.dimension - 2), body.voxel_side)
         box = Object(name="box", shape={"type": "box", "size": size}, position=position)  # pyright: ignore[reportArgumentType]
         return Scene(
             robot=Robot(body=body, controller=Sine(amplitude=1.0)),
             world=World(objects=(box,) if with_box else (), self_contact=self_contact),
-            task=Locomotion(duration=DURATION, placement=Placement(left=0.0, clearance=0.5)),
+            task=Locomotion(duration=DURATION, placement=Placement(left=LEFT, clearance=0.5)),
             physics=Physics(implementation=implementation if world == "nothing" else "auto"),
         )
 

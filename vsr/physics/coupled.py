@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from vsr.compute.implementation import Implementation
 from vsr.environment import Environment
 from vsr.physics.contract import Met
 from vsr.physics.engine import engine_of
@@ -65,10 +66,11 @@ def advance_coupled(
     *,
     substep: float,
     count: int,
+    implementation: Implementation = "auto",
 ) -> tuple[States, Others, tuple[Telemetry, ...]]:
     """Everything `count` substeps [s] later, and what is seen of the robots then; controls: one array a robot, *cells.
 
-    In plain JAX: kernels keep a robot on chip through all substeps and so cannot ask others in between.
+    implementation: of the robots' substeps between two meetings.
     """
 
     stride = stride_of(occupants, count)
@@ -81,7 +83,7 @@ def advance_coupled(
             control[None],
             substep=substep,
             count=stride,
-            implementation="xla",
+            implementation=implementation,
         )
         return robot._replace(state=state), seen
 

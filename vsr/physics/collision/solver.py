@@ -109,15 +109,21 @@ def _pass(contact: Contact, asked: _Asked, state: tuple[Speeds, Impulse]) -> tup
 def _ask(contact: Contact, now: Speeds) -> _Asked:
     normal, sides = contact.normal, contact.sides
     approach = dot(sides.parting(now), normal)
-    bounce = jnp.where(approach < -BOUNCE_SPEED, -contact.restitution * approach, 0)
-    undone = jnp.maximum(contact.depth - SLOP, 0) / CORRECTION_TIME
     along = sides.yields(contact.touches, normal)
     across = [sides.yields(contact.touches, tangent) for tangent in tangents(normal)]
     most = across[0] if len(across) == 1 else jnp.maximum(*across)
-    return _Asked(jnp.maximum(bounce, undone), _inverse(along), _inverse(most))
+    target = asked_speed(approach, contact.restitution, contact.depth)
+    return _Asked(target, inverse_or_zero(along), inverse_or_zero(most))
 
 
-def _inverse(readiness: Array) -> Array:
+def asked_speed(approach: Array, restitution: Array, depth: Array) -> Array:
+    """Along the normal [m/s]: bouncing back, or out of each other."""
+    bounce = jnp.where(approach < -BOUNCE_SPEED, -restitution * approach, 0)
+    return jnp.maximum(bounce, jnp.maximum(depth - SLOP, 0) / CORRECTION_TIME)
+
+
+def inverse_or_zero(readiness: Array) -> Array:
+    """Impulse over speed [kg], 0 where nothing can be moved."""
     return jnp.where(readiness > 0, 1 / jnp.where(readiness > 0, readiness, 1), 0)
 
 
@@ -138,5 +144,9 @@ def _answered(contact: Contact, asked: _Asked, impulse: Impulse, parting: Array)
     speed = dot(parting, contact.normal)
     press = jnp.where(contact.touches, jnp.maximum(impulse.press + asked.along * (asked.target - speed), 0), 0)
     wanted = impulse.drag - asked.across * (parting - speed * contact.normal)
-    size = jnp.sqrt(dot(wanted, wanted) + jnp.finfo(press.dtype).tiny)
-    return Impulse(press, jnp.minimum(contact.friction * press / size, 1) * wanted)
+    return Impulse(press, bounded_drag(contact.friction * press, dot(wanted, wanted)) * wanted)
+
+
+def bounded_drag(most: Array, squared: Array) -> Array:
+    """Share of the drag that friction allows; squared: of the drag that is wanted."""
+    return jnp.minimum(most / jnp.sqrt(squared + jnp.finfo(squared.dtype).tiny), 1)

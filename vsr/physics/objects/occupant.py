@@ -7,6 +7,7 @@ each other, the ground and the robots, and robots themselves if they are asked t
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -16,6 +17,7 @@ import numpy as np
 from jax import Array
 
 from vsr.compute.batch_last import batch_last
+from vsr.compute.implementation import KERNELS, Implementation, chosen
 from vsr.environment.model import Environment, as_exact
 from vsr.physics.collision.blocks import ground_corners
 from vsr.physics.collision.convex import place
@@ -25,6 +27,7 @@ from vsr.physics.collision.solver import Impulse
 from vsr.physics.contract import Met
 from vsr.physics.failure import Failure, gravest
 from vsr.physics.objects.companions import Companion, ObjectMotion, soft_motion
+from vsr.physics.objects.launching import can_launch, launching
 from vsr.physics.objects.resolving import Lists, resolving, slots
 from vsr.physics.objects.solids import Solids, SolidState
 from vsr.physics.telemetry import failure_of
@@ -84,6 +87,8 @@ class Objects:
     """for vertices near voxels; if None, enough unless a body is crumpled up"""
     stride: int = field(default=STRIDE, metadata={"static": True})
     """substeps of robots from one meeting to the next, at most"""
+    implementation: Implementation = field(default="auto", metadata={"static": True})
+    """of contacts with rigid bodies and blocks"""
     cover: ClassVar[float] = 0.0
 
     def rest_state(self, robots: tuple[Met, ...] = ()) -> ObjectState:
@@ -137,7 +142,8 @@ class Objects:
         everyone = robots + moved
         nodes, velocity = nodes_of(everyone)
         around = as_exact(Environment(environment.gravity, environment.terrain), velocity.dtype)
-        solids, impulses, given = resolving(duration)(
+        resolve = self._resolving(around, nodes.count, velocity, duration)
+        solids, impulses, given = resolve(
             self.solids, around, state.solids, state.impulses, state.near, state.lattice, nodes, velocity
         )
         everyone = pushed_by(everyone, given)
@@ -150,6 +156,13 @@ class Objects:
             pressed=_pressed(given, state.pressed),
         )
         return later, everyone[: len(robots)]
+
+    def _resolving(self, around: Environment, vertices: int, velocity: Array, duration: float) -> Callable[..., Any]:
+        """All contacts of a step: by the kernel where it can run, else in plain JAX."""
+        implementation = chosen(self.implementation, velocity.dtype)
+        if implementation in KERNELS and can_launch(self.solids, around, vertices, velocity.shape[0]):
+            return launching(duration, implementation == "interpreted")
+        return resolving(duration)
 
     @property
     def names(self) -> tuple[str, ...]:

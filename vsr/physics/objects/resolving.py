@@ -91,7 +91,7 @@ def resolve(
     nodes, velocity = materialize(velocity, (nodes._replace(position=position), velocity))
     state = None if state is None or solids is None else _fallen(solids, state, environment, duration)
     after, kept = _with_bodies(solids, environment, state, impulses, lattice, nodes, _speeds(velocity, state))
-    after = _with_voxels(environment, lists, lattice, nodes, after)
+    after = with_voxels(environment, lists, lattice, nodes, after)
     if state is not None:
         pushed = replace(state, velocity=jnp.swapaxes(after.bodies, 0, 1), spin=jnp.swapaxes(after.spin, 0, 1))
         state = moved(pushed, duration)
@@ -127,7 +127,7 @@ def _with_bodies(
     surface = lattice.at_surface & nodes.exists
     if solids is not None and state is not None:
         placed = materialize(state.position, place(solids.shapes, state.position, state.rotation))
-        lists = _rigid(solids, state, environment, nodes, placed)
+        lists = rigid_contacts(solids, state, environment, nodes, placed)
         bodies, rounds = solids.bodies(state), solids.shapes.round
         if lists:
             contacts["bodies"] = together(list(lists.values()))
@@ -141,28 +141,33 @@ def _with_bodies(
     contacts = materialize(now.nodes, contacts)
     start = {name: impulses[name] if name in impulses else no_impulse(contact) for name, contact in contacts.items()}
     if lists:
-        kept = [impulses[name] for name in lists]
-        press, drag = (jnp.concatenate(parts, axis) for axis, parts in enumerate(zip(*kept, strict=True)))
-        start["bodies"] = Impulse(press, drag)
+        start["bodies"] = joint_impulse(impulses, tuple(lists))
     often = {**PASSES, "bodies": PASSES_OF_BODIES[now.nodes.shape[0]]}
     passes = [often[name] for name in contacts]
     after, found = solve(now, list(contacts.values()), [start[name] for name in contacts], ITERATIONS, passes)
-    return after, _kept(impulses, dict(zip(contacts, found, strict=True)), lists)
+    return after, kept_impulses(impulses, dict(zip(contacts, found, strict=True)), tuple(lists))
 
 
-def _kept(impulses: Impulses, found: Impulses, lists: dict[str, Contact]) -> Impulses:
+def joint_impulse(impulses: Impulses, lists: tuple[str, ...]) -> Impulse:
+    """Of the joint list of rigid bodies."""
+    kept = [impulses[name] for name in lists]
+    press, drag = (jnp.concatenate(parts, axis) for axis, parts in enumerate(zip(*kept, strict=True)))
+    return Impulse(press, drag)
+
+
+def kept_impulses(impulses: Impulses, found: Impulses, lists: tuple[str, ...]) -> Impulses:
     """Those of the next step's start: of tables as they are, of the joint list of rigid bodies part by part."""
     kept = {name: found.get(name, before) for name, before in impulses.items()}
     begin = 0
-    for name, contact in lists.items():
-        end = begin + contact.depth.shape[0]
+    for name in lists:
+        end = begin + impulses[name].press.shape[0]
         joint = found["bodies"]
         kept[name] = Impulse(joint.press[begin:end], joint.drag[:, begin:end])
         begin = end
     return kept
 
 
-def _rigid(
+def rigid_contacts(
     solids: Solids, state: SolidState, environment: Environment, nodes: Nodes, placed: Placed
 ) -> dict[str, Contact]:
     """Contacts of rigid bodies with each other and with the ground, by list."""
@@ -197,7 +202,7 @@ def slots(solids: Solids, vertices: int) -> dict[str, tuple[int, ...]]:
     }
 
 
-def _with_voxels(environment: Environment, lists: Lists, lattice: Lattice, nodes: Nodes, now: Speeds) -> Speeds:
+def with_voxels(environment: Environment, lists: Lists, lattice: Lattice, nodes: Nodes, now: Speeds) -> Speeds:
     """After what touches voxels: other voxels, and corners of the ground. If nothing is near, nothing is computed."""
     terrain, pairs = environment.terrain, lists.vertices
     if pairs is not None:

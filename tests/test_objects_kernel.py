@@ -1,0 +1,101 @@
+"""The kernel of contacts with rigid bodies and blocks against plain JAX; interpreted where there is no GPU."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from things import body_of, box, momenta, mover, solids_of, world_with
+
+from vsr.objects import Object
+from vsr.terrain import BlockGround, Flat, Polyline
+
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+KERNEL = "interpreted" if jax.default_backend() == "cpu" else "fused"
+FRAME = ("aaa", "a.a")
+HILL = Polyline(x=[0.0, 36.0, 41.0, 60.0], y=[0.0, 0.0, 1.0, -1.0])
+THINGS = {
+    "crate": Object(name="crate", shape={"type": "box", "size": (3, 3)}, position=(40.2, 1.5), velocity=(-2.0, 0.0)),
+    "ball": Object(name="ball", shape={"type": "ball", "radius": 1.5}, position=(44.0, 1.5), velocity=(-3.0, 0.0)),
+    "stone": Object(
+        name="stone",
+        shape={"type": "polygon", "points": [[0, 0], [4, 0], [3, 2], [1, 2]]},
+        position=(34.5, 7.4),
+        tilt=20.0,
+        velocity=(0.0, -3.0),
+    ),
+    "peg": Object(name="peg", shape={"type": "box", "size": (1, 8)}, position=(47.0, 4.0), fixed=True),
+}
+
+
+def both(things, masses, terrain, *, shape=FRAME, at=(30.0, 0.0), seconds=0.25, shifts=(0.0, 0.3), **options):
+    """Worlds after some time, robots shifted along x [m]: in plain JAX and by the kernel."""
+    ends = []
+    for implementation in ("xla", KERNEL):
+        world, state = world_with(
+            things, (body_of(masses, shape),), (at,), terrain, 9.8, implementation=implementation, **options
+        )
+        move = mover(world, seconds)
+
+        def shifted(shift, state=state, move=move):
+            (robot,) = state.robots
+            moved = replace(robot, position=robot.position + jnp.stack([shift, jnp.zeros(())]))
+            return move(replace(state, robots=(moved,)))
+
+        ends.append(jax.jit(jax.vmap(shifted))(jnp.asarray(shifts)))
+    return ends
+
+
+def same(plain, kernel, way):
+    for name in ("position", "velocity"):
+        ours, theirs = (np.asarray(getattr(state.robots[0], name)) for state in (kernel, plain))
+        np.testing.assert_allclose(ours, theirs, atol=way * (1 if name == "position" else 100), err_msg=name)
+    if solids_of(plain) is None:
+        return
+    for name in ("position", "rotation", "velocity", "spin"):
+        ours, theirs = (np.asarray(getattr(solids_of(state), name)) for state in (kernel, plain))
+        np.testing.assert_allclose(ours, theirs, atol=way * (1 if name == "position" else 100), err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("masses", "names", "terrain", "options"),
+    [
+        ("points", ("crate",), Flat(), {}),
+        pytest.param("squares", ("crate",), Flat(), {"self_contact": True}, marks=pytest.mark.slow),
+        pytest.param("points", ("crate", "ball", "stone", "peg"), Flat(), {}, marks=pytest.mark.slow),
+        pytest.param("squares", ("stone",), Flat(), {}, marks=pytest.mark.slow),
+        pytest.param("squares", ("ball", "crate"), HILL, {}, marks=pytest.mark.slow),
+    ],
+)
+def test_the_kernel_does_what_plain_jax_does(masses, names, terrain, options):
+    things = [THINGS[name] for name in names]
+    plain, kernel = both(things, masses, terrain.build(), **options)
+    moved = np.abs(np.asarray(solids_of(plain).velocity) - np.array([thing.velocity or (0, 0) for thing in things]))
+    assert (moved.max((0, 2))[~np.array([thing.fixed for thing in things])] > 0.1).all()  # all have met something
+    same(plain, kernel, 2e-5)
+
+
+@pytest.mark.parametrize("masses", ["points", pytest.param("squares", marks=pytest.mark.slow)])
+def test_robots_on_blocks(masses):
+    terrain = BlockGround(heights="0x11 3x2 0x20").build()
+    plain, kernel = both((), masses, terrain, at=(31.0, 3.05), ground_corners=True)
+    same(plain, kernel, 2e-5)
+    assert bool(plain.occupants["objects"].pressed[0].any())
+
+
+def test_momentum_is_kept():
+    """A robot and a box meet in free space."""
+    things = [box("box", (11.0, 1.0), velocity=(-6.0, 0.5), mass=4.0)]
+    world, state = world_with(things, (body_of("squares", FRAME),), implementation=KERNEL)
+    later = mover(world, 0.5)(state)
+    assert float(solids_of(later).velocity[0, 0]) > -5.0  # they have met
+    for before, after in zip(momenta(world, state), momenta(world, later), strict=True):
+        np.testing.assert_allclose(after, before, atol=5e-4)
+
+
+def test_what_the_kernel_cannot_do_is_done_in_plain_jax():
+    """More corners than it has code for."""
+    many = [box(f"box{number}", (20.0 + 5 * number, 1.0)) for number in range(9)]
+    world, state = world_with(many, (body_of("points", ("a",)),), terrain=Flat().build(), implementation=KERNEL)
+    assert np.isfinite(np.asarray(mover(world, 1 / 120)(state).robots[0].position)).all()
