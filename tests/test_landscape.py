@@ -181,6 +181,12 @@ def test_a_table_is_asked(table, tmp_path):
     assert "best bodies" in (tmp_path / "map.svg").read_text()
 
 
+def test_a_folder_is_passed_on_without_its_parts(table, tmp_path):
+    for name in ("landscape.yaml", "table.npz"):
+        (tmp_path / name).write_bytes((table / name).read_bytes())
+    np.testing.assert_array_equal(read_table(tmp_path).best, read_table(table).best)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

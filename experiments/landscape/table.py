@@ -187,7 +187,7 @@ def read_table(given: str | Path) -> Table:
 
 
 def read_folder(path: Path) -> Table:
-    """All parts that are done and whole."""
+    """All parts that are done and whole; without any, the table, with which folders are passed on."""
     if not (path / SETTINGS).is_file():
         raise UserError(f"{path}: there is no {SETTINGS} in it; this is no landscape's folder")
     landscape = load_landscape(path / SETTINGS)
@@ -196,6 +196,8 @@ def read_folder(path: Path) -> Table:
         with contextlib.suppress(Damaged):  # it is made again when the landscape goes on
             parts.append(read_part(file, mark))
     parts = [part for part in parts if part is not None]
+    if not parts and (path / TABLE).is_file():
+        return read_table(path / TABLE)
     if not parts:
         raise UserError(f"{path}: no part of it is done yet; vsr landscape FILE --out {path} goes on")
     columns = {name: np.concatenate([part[name] for part in parts]) for name in COLUMNS}

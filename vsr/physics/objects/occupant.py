@@ -27,7 +27,6 @@ from vsr.physics.collision.solver import Impulse
 from vsr.physics.contract import Met
 from vsr.physics.failure import Failure, gravest
 from vsr.physics.objects.companions import Companion, ObjectMotion, soft_motion
-from vsr.physics.objects.launching import can_launch, launching
 from vsr.physics.objects.resolving import Lists, resolving, slots
 from vsr.physics.objects.solids import Solids, SolidState
 from vsr.physics.telemetry import failure_of
@@ -160,8 +159,11 @@ class Objects:
     def _resolving(self, around: Environment, vertices: int, velocity: Array, duration: float) -> Callable[..., Any]:
         """All contacts of a step: by the kernel where it can run, else in plain JAX."""
         implementation = chosen(self.implementation, velocity.dtype)
-        if implementation in KERNELS and can_launch(self.solids, around, vertices, velocity.shape[0]):
-            return launching(duration, implementation == "interpreted")
+        if implementation in KERNELS:
+            from vsr.physics.objects.launching import can_launch, launching
+
+            if can_launch(self.solids, around, vertices, velocity.shape[0]):
+                return launching(duration, implementation == "interpreted")
         return resolving(duration)
 
     @property
