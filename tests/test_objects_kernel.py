@@ -12,7 +12,7 @@ from vsr.objects import Object
 from vsr.terrain import BlockGround, Flat, Polyline
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
-KERNEL = "interpreted" if jax.default_backend() == "cpu" else "fused"
+KERNEL = "interpreted" if jax.default_backend() == "cpu" else "auto"
 FRAME = ("aaa", "a.a")
 HILL = Polyline(x=[0.0, 36.0, 41.0, 60.0], y=[0.0, 0.0, 1.0, -1.0])
 THINGS = {
@@ -33,10 +33,8 @@ def both(things, masses, terrain, *, shape=FRAME, at=(30.0, 0.0), seconds=0.25, 
     """Worlds after some time, robots shifted along x [m]: in plain JAX and by the kernel."""
     ends = []
     for implementation in ("xla", KERNEL):
-        world, state = world_with(
-            things, (body_of(masses, shape),), (at,), terrain, 9.8, implementation=implementation, **options
-        )
-        move = mover(world, seconds)
+        world, state = world_with(things, (body_of(masses, shape),), (at,), terrain, 9.8, **options)
+        move = mover(world, seconds, implementation=implementation)
 
         def shifted(shift, state=state, move=move):
             (robot,) = state.robots
@@ -73,22 +71,22 @@ def test_the_kernel_does_what_plain_jax_does(masses, names, terrain, options):
     plain, kernel = both(things, masses, terrain.build(), **options)
     moved = np.abs(np.asarray(solids_of(plain).velocity) - np.array([thing.velocity or (0, 0) for thing in things]))
     assert (moved.max((0, 2))[~np.array([thing.fixed for thing in things])] > 0.1).all()  # all have met something
-    same(plain, kernel, 2e-5)
+    same(plain, kernel, 1e-4)
 
 
 @pytest.mark.parametrize("masses", ["points", pytest.param("squares", marks=pytest.mark.slow)])
 def test_robots_on_blocks(masses):
     terrain = BlockGround(heights="0x11 3x2 0x20").build()
     plain, kernel = both((), masses, terrain, at=(31.0, 3.05), ground_corners=True)
-    same(plain, kernel, 2e-5)
+    same(plain, kernel, 1e-4)
     assert bool(plain.occupants["objects"].pressed[0].any())
 
 
 def test_momentum_is_kept():
     """A robot and a box meet in free space."""
     things = [box("box", (11.0, 1.0), velocity=(-6.0, 0.5), mass=4.0)]
-    world, state = world_with(things, (body_of("squares", FRAME),), implementation=KERNEL)
-    later = mover(world, 0.5)(state)
+    world, state = world_with(things, (body_of("squares", FRAME),))
+    later = mover(world, 0.5, implementation=KERNEL)(state)
     assert float(solids_of(later).velocity[0, 0]) > -5.0  # they have met
     for before, after in zip(momenta(world, state), momenta(world, later), strict=True):
         np.testing.assert_allclose(after, before, atol=5e-4)
@@ -97,5 +95,6 @@ def test_momentum_is_kept():
 def test_what_the_kernel_cannot_do_is_done_in_plain_jax():
     """More corners than it has code for."""
     many = [box(f"box{number}", (20.0 + 5 * number, 1.0)) for number in range(9)]
-    world, state = world_with(many, (body_of("points", ("a",)),), terrain=Flat().build(), implementation=KERNEL)
-    assert np.isfinite(np.asarray(mover(world, 1 / 120)(state).robots[0].position)).all()
+    world, state = world_with(many, (body_of("points", ("a",)),), terrain=Flat().build())
+    later = mover(world, 1 / 120, implementation=KERNEL)(state)
+    assert np.isfinite(np.asarray(later.robots[0].position)).all()

@@ -44,10 +44,11 @@ def world_with(things=(), bodies=(), at=((0.0, 0.0),), terrain=None, gravity=0.0
     return world, world_state(world, robots, jax.random.key(0))
 
 
-def mover(world, seconds, substep=SUBSTEP):
+def mover(world, seconds, substep=SUBSTEP, implementation="auto"):
     """The compiled function from a state to that some time later, without control."""
     still = tuple(jnp.zeros((1, *model.present.shape)) for model in world.robots)
-    return jax.jit(lambda state: advance(world, state, still, substep=substep, count=round(seconds / substep))[0])
+    options = {"substep": substep, "count": round(seconds / substep), "implementation": implementation}
+    return jax.jit(lambda state: advance(world, state, still, **options)[0])
 
 
 def solids_of(state):

@@ -18,7 +18,7 @@ from vsr.body import MASSES
 from vsr.compute.implementation import Implementation
 from vsr.environment import Environment
 from vsr.environment.model import as_exact
-from vsr.physics.coupled import advance_coupled, met
+from vsr.physics.coupled import advance_coupled, met, own_ground
 from vsr.physics.engine import engine_of
 from vsr.physics.failure import Failure, gravest
 from vsr.physics.objects import ObjectMotion
@@ -74,7 +74,8 @@ def world_state(world: WorldModel, robots: tuple[Any, ...], key: Array) -> World
 
 def prepared(world: WorldModel, substep: float, implementation: Implementation = "auto") -> WorldModel:
     """The same world, with all that `advance` would else make of it in every call: for many calls with one world."""
-    robots = [engine_of(model).prepared(model, world.environment, substep, implementation) for model in world.robots]
+    ground = own_ground(world.environment)
+    robots = [engine_of(model).prepared(model, ground, substep, implementation) for model in world.robots]
     return replace(world, robots=tuple(robots))
 
 
@@ -102,7 +103,7 @@ def advance(
             model, world.environment, robot, control, substep=substep, count=count, implementation=implementation
         )
         return replace(state, robots=(robot,), time=later), (seen,)
-    if implementation not in ("auto", "xla"):
+    if implementation in ("fused", "differentiable"):
         raise ValueError(f"'{implementation}' cannot run: it moves one robot on its ground; use 'auto' or 'xla'")
 
     def interval(now: tuple[Any, Any], control: Any) -> Any:

@@ -11,6 +11,7 @@ themselves where the occupant `objects` (vsr.physics.objects.Objects) lets them.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Protocol
 
 import jax
@@ -22,6 +23,7 @@ from vsr.environment import Environment
 from vsr.physics.contract import Met
 from vsr.physics.engine import engine_of
 from vsr.physics.telemetry import Telemetry
+from vsr.terrain import Blocks
 
 States = tuple[Any, ...]
 Others = dict[str, Any]
@@ -70,15 +72,21 @@ def advance_coupled(
 ) -> tuple[States, Others, tuple[Telemetry, ...]]:
     """Everything `count` substeps [s] later, and what is seen of the robots then; controls: one array a robot, *cells.
 
-    implementation: of the robots' substeps between two meetings.
+    implementation: of the robots' substeps between two meetings, and of occupants that have a choice; with `auto` they
+    keep their own.
     """
-
+    own = own_ground(environment)
+    if implementation != "auto":
+        occupants = {
+            name: replace(occupant, implementation=implementation) if hasattr(occupant, "implementation") else occupant
+            for name, occupant in occupants.items()
+        }
     stride = stride_of(occupants, count)
 
     def move(robot: Met, control: Array) -> tuple[Met, Telemetry]:
         state, seen = robot.engine.advance(
             robot.model,
-            environment,
+            own,
             robot.state,
             control[None],
             substep=substep,
@@ -112,6 +120,12 @@ def advance_coupled(
     if any(hasattr(occupant, "listed") for occupant in occupants.values()):
         return jax.lax.fori_loop(0, steps // between, several, (states, others, nothing))
     return jax.lax.fori_loop(0, steps, step, (states, others, nothing))
+
+
+def own_ground(environment: Environment) -> Environment:
+    """What robots feel by themselves; blocks of ground are felt by contact, but for the floor under them."""
+    terrain = environment.terrain
+    return replace(environment, terrain=terrain.floor) if isinstance(terrain, Blocks) else environment
 
 
 def met(models: tuple[Any, ...], states: States) -> tuple[Met, ...]:

@@ -47,6 +47,11 @@ class Blocks(Terrain):
     corner: Array
     """convex corners, x and up [m], (corners, 2)"""
 
+    @property
+    def floor(self) -> Terrain:
+        """Without what stands on it."""
+        return Terrain(**{part.name: getattr(self, part.name) for part in fields(Terrain)})
+
     @staticmethod
     def over_floor(
         solid: np.ndarray,

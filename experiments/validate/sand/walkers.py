@@ -57,7 +57,6 @@ def thrown_at_grains(body: Body, seconds: float = 0.5, implementation: Implement
         grounded=False,
         samples=8 if dimension == 2 else 6,
     )
-    grains = replace(grains, implementation=implementation)
     world = WorldModel((model,), free_space(0.0), {"grains": grains})
     velocity = jnp.zeros(dimension).at[0].set(4.0)
     robot = move_rigidly(model, engine.rest_state(model), shift=jnp.zeros(dimension).at[0].set(2.0), velocity=velocity)
@@ -73,6 +72,7 @@ def thrown_at_grains(body: Body, seconds: float = 0.5, implementation: Implement
             still,
             substep=SUBSTEP,
             count=round(seconds / SUBSTEP),
+            implementation=implementation,
         )
     )(state)
     given = np.asarray(momentum(grains, others["grains"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -10,6 +11,7 @@ import numpy as np
 from jax import Array
 
 from vsr.compute.batch_last import batch_last
+from vsr.compute.gpu.ptx import WARP
 from vsr.environment import Environment
 from vsr.physics.collision.blocks import ground_corners
 from vsr.physics.collision.convex import place
@@ -32,9 +34,12 @@ from vsr.physics.objects.solids import Solids, SolidState
 from vsr.terrain import Blocks, Terrain
 from vsr.terrain.surface import by_numbers
 
+MOST_BODIES = 8
 MOST_CORNERS = 32
 """Of all rigid bodies together: the kernel's code has each of them once."""
 MOST_VERTICES = 512
+MOST_NUMBERS = 128
+"""Of what a lane keeps: for each of its vertices one of every body and corner."""
 
 
 def can_launch(solids: Solids | None, environment: Environment, vertices: int, dimension: int) -> bool:
@@ -43,7 +48,9 @@ def can_launch(solids: Solids | None, environment: Environment, vertices: int, d
         return False
     if solids is None:
         return isinstance(environment.terrain, Blocks)
-    return solids.count * solids.shapes.corner.shape[1] <= MOST_CORNERS
+    corners = solids.count * solids.shapes.corner.shape[1]
+    few = solids.count <= MOST_BODIES and corners <= MOST_CORNERS
+    return few and (solids.count + corners) * math.ceil(vertices / WARP) <= MOST_NUMBERS
 
 
 @lru_cache(maxsize=64)
