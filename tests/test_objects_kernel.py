@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 from things import body_of, box, momenta, mover, solids_of, world_with
 
+from vsr.environment import Environment
+from vsr.inhabitants import rigid_things
 from vsr.objects import Object
+from vsr.physics.objects.launching import can_launch
 from vsr.terrain import BlockGround, Flat, Polyline
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -92,9 +95,15 @@ def test_momentum_is_kept():
         np.testing.assert_allclose(after, before, atol=5e-4)
 
 
-def test_what_the_kernel_cannot_do_is_done_in_plain_jax():
-    """More corners than it has code for."""
-    many = [box(f"box{number}", (20.0 + 5 * number, 1.0)) for number in range(9)]
-    world, state = world_with(many, (body_of("points", ("a",)),), terrain=Flat().build())
-    later = mover(world, 1 / 120, implementation=KERNEL)(state)
-    assert np.isfinite(np.asarray(later.robots[0].position)).all()
+def test_the_kernel_is_asked_only_for_what_it_can_do():
+    free = Environment(gravity=jnp.float32(9.8))
+    blocks = replace(free, terrain=BlockGround(heights="0x11 3x2 0x20").build())
+    three, nine = (
+        rigid_things([box(f"box{i}", (5.0 * i, 1.0)) for i in range(count)], 2, jnp.float32) for count in (3, 9)
+    )
+    assert can_launch(three, free, 36, 2)
+    assert can_launch(None, blocks, 36, 2)
+    assert not can_launch(None, free, 36, 2)  # there is nothing to do
+    assert not can_launch(nine, free, 36, 2)  # more corners than it has code for
+    assert not can_launch(three, free, 512, 2)  # more than a lane can keep
+    assert not can_launch(three, free, 36, 3)

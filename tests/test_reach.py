@@ -124,6 +124,7 @@ def test_unreachable_targets_end_at_the_nearest_point(target):
     assert bool((found.pose.drive >= given.bounds.low).all() & (found.pose.drive <= given.bounds.high).all())
 
 
+@pytest.mark.slow
 def test_bounds_of_volumes_hold_where_pressure_is_driven():
     given = problem(fluid={"added_volume": [-0.2, 0.15]})
     start = first_pose(given)
