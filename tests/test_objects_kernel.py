@@ -11,7 +11,7 @@ from things import body_of, box, momenta, mover, solids_of, world_with
 from vsr.environment import Environment
 from vsr.inhabitants import rigid_things
 from vsr.objects import Object
-from vsr.physics.objects.launching import can_launch
+from vsr.physics.objects.fused.launch import can_launch
 from vsr.terrain import BlockGround, Flat, Polyline
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")

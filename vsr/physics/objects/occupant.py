@@ -160,7 +160,7 @@ class Objects:
         """All contacts of a step: by the kernel where it can run, else in plain JAX."""
         implementation = chosen(self.implementation, velocity.dtype)
         if implementation in KERNELS:
-            from vsr.physics.objects.launching import can_launch, launching
+            from vsr.physics.objects.fused.launch import can_launch, launching
 
             if can_launch(self.solids, around, vertices, velocity.shape[0]):
                 return launching(duration, implementation == "interpreted")

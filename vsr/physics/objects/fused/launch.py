@@ -19,7 +19,8 @@ from vsr.physics.collision.lattices import Lattice, outward_of
 from vsr.physics.collision.meetings import moving_pairs, together, vertices_in_blocks
 from vsr.physics.collision.sides import Nodes, Rows, Speeds
 from vsr.physics.collision.solver import Contact, Impulse
-from vsr.physics.objects import kernel
+from vsr.physics.objects.fused import tables
+from vsr.physics.objects.fused.kernel import launch
 from vsr.physics.objects.resolving import (
     ITERATIONS,
     PASSES_OF_BODIES,
@@ -68,7 +69,7 @@ def launching(duration: float, interpret: bool) -> Callable[..., tuple[SolidStat
         velocity: Array,
     ) -> tuple[SolidState | None, Impulses, Array]:
         names, known, plan = _known(solids, environment, state, impulses, lattice, nodes, velocity, duration, interpret)
-        after = kernel.launch(known, plan)
+        after = launch(known, plan)
         found = {name: Impulse(kept.press, kept.drag) for name, kept in after.kept.items()}
         given = after.given
         if lists.vertices is not None or lists.corners is not None:
@@ -98,24 +99,24 @@ def _known(
     velocity: Array,
     duration: float,
     interpret: bool,
-) -> tuple[tuple[str, ...], kernel.Known, kernel.Plan]:
+) -> tuple[tuple[str, ...], tables.Known, tables.Plan]:
     """Names of the lists of contacts of rigid bodies, what the kernel reads, and what its program depends on."""
     terrain, surface = environment.terrain, lattice.at_surface & nodes.exists
     assert nodes.lever is not None
     assert nodes.inverse_inertia is not None
     names: tuple[str, ...] = ()
     listed = ground = cells = bodies = None
-    kept: dict[str, kernel.Pressed] = {}
+    kept: dict[str, tables.Pressed] = {}
     if solids is not None and state is not None:
         names, listed, ground = _list(solids, state, environment, nodes)
         cells, bodies = _cells(lattice, nodes), _bodies(solids, state)
         if names:
-            kept["bodies"] = kernel.Pressed(*joint_impulse(impulses, names))
-        kept |= {name: kernel.Pressed(*impulses[name]) for name in ("corners", "vertices") if impulses[name].press.size}
+            kept["bodies"] = tables.Pressed(*joint_impulse(impulses, names))
+        kept |= {name: tables.Pressed(*impulses[name]) for name in ("corners", "vertices") if impulses[name].press.size}
     blocks = None
     if isinstance(terrain, Blocks):
         blocks = _plain(vertices_in_blocks(nodes, surface, terrain), nodes.count)
-    known = kernel.Known(
+    known = tables.Known(
         position=nodes.position,
         velocity=velocity,
         inverse_mass=nodes.inverse_mass,
@@ -132,7 +133,7 @@ def _known(
         blocks=blocks,
         kept=kept,
     )
-    plan = kernel.Plan(
+    plan = tables.Plan(
         vertices=nodes.count,
         cells=lattice.present.size,
         fixed=() if solids is None else tuple(solids.fixed),
@@ -149,13 +150,13 @@ def _known(
     return names, known, plan
 
 
-def _cells(lattice: Lattice, nodes: Nodes) -> kernel.Cells:
+def _cells(lattice: Lattice, nodes: Nodes) -> tables.Cells:
     flags = [part.astype(jnp.int32) << bit for bit, part in enumerate((*lattice.leads_out, lattice.present))]
-    return kernel.Cells(outward_of(nodes.position, lattice), lattice.places, sum(flags[1:], flags[0]), lattice.side)
+    return tables.Cells(outward_of(nodes.position, lattice), lattice.places, sum(flags[1:], flags[0]), lattice.side)
 
 
-def _bodies(solids: Solids, state: SolidState) -> kernel.BodyTables:
-    return kernel.BodyTables(
+def _bodies(solids: Solids, state: SolidState) -> tables.BodyTables:
+    return tables.BodyTables(
         corner=solids.shapes.corner,
         normal=solids.shapes.normal,
         offset=solids.shapes.offset,
@@ -173,7 +174,7 @@ def _bodies(solids: Solids, state: SolidState) -> kernel.BodyTables:
 
 def _list(
     solids: Solids, state: SolidState, environment: Environment, nodes: Nodes
-) -> tuple[tuple[str, ...], kernel.Listed | None, object]:
+) -> tuple[tuple[str, ...], tables.Listed | None, object]:
     """Contacts of rigid bodies with each other and with the ground, and the ground if these are left to the kernel."""
     terrain, free = environment.terrain, solids.free
     flat, mixed = moving_pairs(solids.shapes.round, solids.fixed)
@@ -181,7 +182,7 @@ def _list(
     if alone and len(free) and isinstance(terrain, Terrain) and terrain.convex and not isinstance(terrain, Blocks):
         owner = np.repeat(free, solids.shapes.corner.shape[1])
         numbers = jnp.asarray(np.stack([owner, np.full_like(owner, -1)]), jnp.int32)
-        return ("ground",), kernel.Listed(numbers, None, None), by_numbers(terrain)
+        return ("ground",), tables.Listed(numbers, None, None), by_numbers(terrain)
     placed = place(solids.shapes, state.position, state.rotation)
     lists = rigid_contacts(solids, state, environment, nodes, placed)
     if not lists:
@@ -192,12 +193,12 @@ def _list(
     count, still = joint.depth.shape[0], jnp.zeros_like(joint.normal)
     numbers = np.stack([np.full(count, -1) if one is None else np.array(one.numbers) for one in held])
     levers = tuple(still if one is None else one.lever for one in held)
-    return tuple(lists), kernel.Listed(jnp.asarray(numbers, jnp.int32), _plain(joint, count), levers), None
+    return tuple(lists), tables.Listed(jnp.asarray(numbers, jnp.int32), _plain(joint, count), levers), None
 
 
-def _plain(contact: Contact, count: int) -> kernel.Found:
+def _plain(contact: Contact, count: int) -> tables.Found:
     """A group of contacts as the kernel reads it."""
-    return kernel.Found(
+    return tables.Found(
         contact.normal,
         contact.depth,
         contact.touches.astype(jnp.int32),

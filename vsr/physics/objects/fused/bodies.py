@@ -1,0 +1,113 @@
+"""Rigid bodies against each other and the ground: a group of contacts (vsr.physics.objects.fused.solver)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+from jax import Array
+from jax.experimental.pallas import triton
+
+from vsr.compute.vector import Vector, minus, plus, times
+from vsr.environment.surfaces import combined_friction, combined_restitution, ground
+from vsr.physics.objects.fused.moving import Body, Now, carried, lanes_for, moment, pushed_body, share_of
+from vsr.physics.objects.fused.tables import Found, Pressed
+
+if TYPE_CHECKING:
+    from vsr.physics.objects.fused.kernel import Program
+
+
+class OfBodies:
+    """The list of contacts of rigid bodies with each other and with the ground: one part."""
+
+    def __init__(self, program: Program, bodies: tuple[Body, ...]) -> None:
+        plan, listed = program.plan, program.known.listed
+        self.passes = plan.passes
+        self.lane = lane = lanes_for(plan.listed)
+        self.row, self.held, self.bodies = jnp.minimum(lane, plan.listed - 1), lane < plan.listed, bodies
+        numbers = [jnp.where(self.held, triton.load(listed.numbers.at[side, self.row]), -1) for side in range(2)]
+        self.own = [[(number == body).astype(jnp.float32) for body in range(len(bodies))] for number in numbers]
+        if plan.finds_ground:
+            contact, lever = self._on_ground(program, lane)
+            self.levers = [lever, times(0.0, lever)]
+        else:
+            contact = self._found(listed.contact)
+            self.levers = [self._vector(table) for table in listed.levers]
+        self.contacts = (contact,)
+        touching = contact.touches.astype(jnp.float32)
+        self.shares = [[share_of(jnp.sum(own * touching)) for own in side] for side in self.own]
+
+    def _number(self, table: Any) -> Array:
+        return triton.load(table.at[self.row])
+
+    def _vector(self, table: Any) -> Vector:
+        return tuple(triton.load(table.at[part, self.row]) for part in range(2))
+
+    def _found(self, tables: Found) -> Found:
+        normal = self._vector(tables.normal)
+        depth, touches, friction, restitution = map(self._number, tables[1:])
+        return Found(normal, depth, (touches > 0) & self.held, friction, restitution)
+
+    def _on_ground(self, program: Program, lane: Array) -> tuple[Found, Vector]:
+        """Corners of bodies, and the lowest places of round ones (vsr.physics.collision.meetings.bodies_on_ground)."""
+        corners, terrain = program.plan.corners, program.known.ground
+        free = [number for number, fixed in enumerate(program.plan.fixed) if not fixed]
+        points = [corner for number in free for corner in self.bodies[number].corners]
+        point = tuple(_spread(lane, [each[part] for each in points]) for part in range(2))
+        own = [self.bodies[number] for number in free for _ in range(corners)]
+        center = tuple(_spread(lane, [body.center[part] for body in own]) for part in range(2))
+        radius, friction, restitution = (
+            _spread(lane, [getattr(body, name) for body in own]) for name in ("radius", "friction", "restitution")
+        )
+        once = [not program.plan.round[number] or corner == 0 for number in free for corner in range(corners)]
+        met = ground(terrain, point)
+        distance = met.height - radius
+        contact = Found(
+            met.normal,
+            -distance,
+            (distance < 0) & self.held & (_spread(lane, [float(each) for each in once]) > 0),
+            combined_friction(friction, met.friction),
+            combined_restitution(restitution, met.restitution),
+        )
+        return contact, minus(minus(point, times(radius, met.normal)), center)
+
+    def parting(self, now: Now) -> list[Vector]:
+        still = times(0.0, self.contacts[0].normal)
+        total = still
+        for sign, side, lever in zip((1, -1), self.own, self.levers, strict=True):
+            for own, moving in zip(side, now.bodies, strict=True):
+                total = plus(total, times(sign * own, plus(moving.velocity, carried(moving.spin, lever))))
+        return [total]
+
+    def yields(self, directions: Sequence[Vector]) -> list[Array]:
+        total = 0.0
+        for side, lever, shares in zip(self.own, self.levers, self.shares, strict=True):
+            for own, body, share in zip(side, self.bodies, shares, strict=True):
+                total = total + own * share * body.readiness(lever, directions[0])
+        return [jnp.asarray(total)]
+
+    def pushed(self, now: Now, impulses: Sequence[Vector]) -> Now:
+        (impulse,), moved = impulses, list(now.bodies)
+        for sign, side, lever in zip((1, -1), self.own, self.levers, strict=True):
+            turning = moment(lever, impulse)
+            for number, own in enumerate(side):
+                push = tuple(sign * jnp.sum(own * part) for part in impulse)
+                moved[number] = pushed_body(self.bodies[number], moved[number], push, sign * jnp.sum(own * turning))
+        return now._replace(bodies=tuple(moved))
+
+    def kept(self, tables: Pressed) -> tuple[Pressed, ...]:
+        return (Pressed(self._number(tables.press), self._vector(tables.drag)),)
+
+    def keep(self, tables: Pressed, impulses: Sequence[Pressed]) -> None:
+        triton.store(tables.press.at[self.lane], impulses[0].press, mask=self.held)
+        for part, value in enumerate(impulses[0].drag):
+            triton.store(tables.drag.at[part, self.lane], value, mask=self.held)
+
+
+def _spread(lane: Array, values: Sequence[Any]) -> Array:
+    """Numbers, one in each lane."""
+    found = jnp.zeros(lane.shape, jnp.float32) + values[0]
+    for place, value in enumerate(values[1:], 1):
+        found = jnp.where(lane == place, value, found)
+    return found

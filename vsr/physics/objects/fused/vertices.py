@@ -1,0 +1,137 @@
+"""Vertices in rigid bodies and in blocks of ground: groups of contacts (vsr.physics.objects.fused.solver)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.experimental.pallas import triton
+
+from vsr.compute.vector import Vector, dot, minus, plus
+from vsr.environment.surfaces import combined_friction, combined_restitution
+from vsr.physics.collision.convex import FAR
+from vsr.physics.collision.meetings import MARGIN
+from vsr.physics.objects.fused.moving import Body, Nodes, Now, carried, lanes_for, looks_along, moment, pushed_body
+from vsr.physics.objects.fused.tables import Found, Pressed
+
+if TYPE_CHECKING:
+    from vsr.physics.objects.fused.kernel import Program
+
+
+class Vertices:
+    """Vertices in rigid bodies: a part for each body."""
+
+    passes = 1
+
+    def __init__(self, program: Program, nodes: Nodes, bodies: tuple[Body, ...]) -> None:
+        cells = program.known.cells
+        outward = program.vector(cells.outward)
+        lane = lanes_for(program.plan.cells)
+        side = triton.load(cells.side.at[jnp.minimum(lane, program.plan.cells - 1)])
+        margin = MARGIN * jnp.max(side)
+        self.program, self.nodes, self.bodies = program, nodes, bodies
+        self.levers = [minus(nodes.position, body.center) for body in bodies]
+        found = [
+            _in_round(body, lever) if is_round else _behind_faces(body, nodes.position, outward, margin)
+            for body, lever, is_round in zip(bodies, self.levers, program.plan.round, strict=True)
+        ]
+        self.contacts = tuple(self._contact(body, *met) for body, met in zip(bodies, found, strict=True))
+        touching = [contact.touches.astype(jnp.float32) for contact in self.contacts]
+        self.on_node = jnp.maximum(sum(touching[1:], touching[0]), 1)
+        self.on_body = [jnp.maximum(jnp.sum(part), 1) for part in touching]
+
+    def _contact(self, body: Body, distance: Array, normal: Vector) -> Found:
+        nodes = self.nodes
+        inside = (distance < 0) & (distance > -FAR / 2)
+        return Found(
+            normal,
+            jnp.where(inside, -distance, 0),
+            inside & nodes.surface,
+            combined_friction(nodes.friction, body.friction),
+            combined_restitution(nodes.restitution, body.restitution),
+        )
+
+    def parting(self, now: Now) -> list[Vector]:
+        return [
+            minus(minus(now.nodes, moving.velocity), carried(moving.spin, lever))
+            for moving, lever in zip(now.bodies, self.levers, strict=True)
+        ]
+
+    def yields(self, directions: Sequence[Vector]) -> list[Array]:
+        return [
+            self.on_node * self.nodes.readiness(direction) + share * body.readiness(lever, direction)
+            for direction, share, body, lever in zip(directions, self.on_body, self.bodies, self.levers, strict=True)
+        ]
+
+    def pushed(self, now: Now, impulses: Sequence[Vector]) -> Now:
+        total = impulses[0]
+        for impulse in impulses[1:]:
+            total = plus(total, impulse)
+        now = self.nodes.pushed(now, total)
+        moved = [
+            pushed_body(body, moving, tuple(-jnp.sum(part) for part in impulse), -jnp.sum(moment(lever, impulse)))
+            for body, moving, lever, impulse in zip(self.bodies, now.bodies, self.levers, impulses, strict=True)
+        ]
+        return now._replace(bodies=tuple(moved))
+
+    def kept(self, tables: Pressed) -> tuple[Pressed, ...]:
+        row = self.program.row
+        return tuple(
+            Pressed(
+                triton.load(tables.press.at[number, row]),
+                tuple(triton.load(tables.drag.at[part, number, row]) for part in range(2)),
+            )
+            for number in range(len(self.bodies))
+        )
+
+    def keep(self, tables: Pressed, impulses: Sequence[Pressed]) -> None:
+        lane, held = self.program.lane, self.program.held
+        for number, impulse in enumerate(impulses):
+            triton.store(tables.press.at[number, lane], impulse.press, mask=held)
+            for part, value in enumerate(impulse.drag):
+                triton.store(tables.drag.at[part, number, lane], value, mask=held)
+
+
+def _behind_faces(body: Body, point: Vector, outward: Vector, margin: Any) -> tuple[Array, Vector]:
+    """Greatest distance from any face and that face's normal (vsr.physics.collision.convex.deepest_face)."""
+    distance = normal = None
+    for here, offset in zip(body.normals, body.offsets, strict=True):
+        away = dot(here, point) - offset
+        away = jnp.where(looks_along(here, outward) & (away < margin), -FAR, away)
+        if distance is None or normal is None:
+            distance, normal = away, tuple(part + 0 * away for part in here)
+        else:
+            normal = tuple(jnp.where(away > distance, *parts) for parts in zip(here, normal, strict=True))
+            distance = jnp.maximum(away, distance)
+    assert distance is not None
+    assert normal is not None
+    return distance, normal
+
+
+def _in_round(body: Body, lever: Vector) -> tuple[Array, Vector]:
+    away = jnp.sqrt(dot(lever, lever) + np.finfo(np.float32).tiny)
+    return away - body.radius, tuple(part / away for part in lever)
+
+
+class InBlocks:
+    """Vertices in blocks of ground, found before: one part."""
+
+    passes = 1
+
+    def __init__(self, program: Program, nodes: Nodes) -> None:
+        tables, self.nodes = program.known.blocks, nodes
+        depth, touches, friction, restitution = map(program.number, tables[1:])
+        touches = (touches > 0) & program.held
+        self.contacts = (Found(program.vector(tables.normal), depth, touches, friction, restitution),)
+
+    def parting(self, now: Now) -> list[Vector]:
+        return [now.nodes]
+
+    def yields(self, directions: Sequence[Vector]) -> list[Array]:
+        return [self.nodes.readiness(directions[0])]
+
+    def pushed(self, now: Now, impulses: Sequence[Vector]) -> Now:
+        return self.nodes.pushed(now, impulses[0])
