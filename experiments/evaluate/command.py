@@ -140,6 +140,7 @@ def summary(described: EvaluationSet, found: Matrix) -> str:
 
 def as_plain(given: Sequence[str], described: EvaluationSet, found: Matrix, left_out: Sequence[str]) -> dict[str, Any]:
     """As JSON has it."""
+    taken, kept_of = found.taken, found.kept  # of all robots at once
     return without_nan(
         {
             "set": described.to_plain(),
@@ -150,8 +151,8 @@ def as_plain(given: Sequence[str], described: EvaluationSet, found: Matrix, left
                     "name": name,
                     "source": given[source],
                     "measures": found.measures[place].tolist(),
-                    "taken": found.taken[place].tolist(),
-                    "kept": found.kept[place].tolist(),
+                    "taken": taken[place].tolist(),
+                    "kept": kept_of[place].tolist(),
                     "starts": found.values[place].tolist(),
                 }
                 for place, (name, source) in enumerate(zip(found.robots, found.sources, strict=True))

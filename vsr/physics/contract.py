@@ -207,6 +207,14 @@ class Engine(Protocol):
         """
         ...
 
+    def packed(self, model: Any, state: Any, implementation: Implementation = "auto") -> Any:
+        """A state for `advance` and for meetings at vertices: as the kernel that would run has it, else as it is."""
+        ...
+
+    def unpacked(self, state: Any) -> Any:
+        """A packed state as it was given."""
+        ...
+
     def takes_many_controls(self, implementation: Implementation, dtype: jnp.dtype) -> bool:
         """Whether one kernel takes the controls of many intervals at once."""
         ...

@@ -5,12 +5,14 @@ others takes its step and meets the robots as they are after the substep; what i
 opposite sign. So momentum is kept to rounding, whoever meets whom. An occupant may take longer steps than robots:
 `stride` substeps of theirs at once.
 
-An occupant that keeps lists of what is near (`listed`) makes them anew every few steps. Robots touch each other and
-themselves where the occupant `objects` (vsr.physics.objects.Objects) lets them.
+An occupant that keeps lists of what is near (`listed`) makes them anew every few steps. If all occupants read and push
+robots at their vertices alone (`meets_vertices`), robots stay from one meeting to the next as their kernels have them.
+Robots touch each other and themselves where the occupant `objects` (vsr.physics.objects.Objects) lets them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -18,7 +20,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.implementation import Implementation
+from vsr.compute.implementation import Implementation, chosen
+from vsr.compute.unrolled import repeat
 from vsr.environment import Environment
 from vsr.physics.contract import Met
 from vsr.physics.engine import engine_of
@@ -27,6 +30,8 @@ from vsr.terrain import Blocks
 
 States = tuple[Any, ...]
 Others = dict[str, Any]
+TOGETHER = 4
+"""Meetings in one turn of a loop where they are launches."""
 STEPS_PER_LIST = 8
 """Steps of occupants, at most, for which a list of what is near is kept."""
 
@@ -82,6 +87,9 @@ def advance_coupled(
             for name, occupant in occupants.items()
         }
     stride = stride_of(occupants, count)
+    at_vertices = all(getattr(occupant, "meets_vertices", False) for occupant in occupants.values())
+    if at_vertices:
+        states = tuple(robot.engine.packed(robot.model, robot.state, implementation) for robot in met(models, states))
 
     def move(robot: Met, control: Array) -> tuple[Met, Telemetry]:
         state, seen = robot.engine.advance(
@@ -105,6 +113,9 @@ def advance_coupled(
 
     steps = count // stride
     between = largest_divisor(steps, STEPS_PER_LIST)
+    launches = chosen(implementation, models[0].mass.dtype) == "fused"
+    # In 3-D, and with sand, a meeting is a large program: several would take minutes to compile.
+    together = TOGETHER if launches and at_vertices and models[0].present.ndim == 2 else 1
 
     def several(_: Any, carry: tuple[States, Others, Any]) -> tuple[States, Others, Any]:
         states, others, seen = carry
@@ -113,13 +124,19 @@ def advance_coupled(
             name: occupant.listed(environment, others[name], robots) if hasattr(occupant, "listed") else others[name]
             for name, occupant in occupants.items()
         }
-        return jax.lax.fori_loop(0, between, step, (states, listed, seen))
+        return _repeated(step, between, (states, listed, seen), together)
 
     seen = jax.eval_shape(lambda: tuple(seen for _, seen in map(move, met(models, states), controls)))
     nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), seen)
     if any(hasattr(occupant, "listed") for occupant in occupants.values()):
-        return jax.lax.fori_loop(0, steps // between, several, (states, others, nothing))
-    return jax.lax.fori_loop(0, steps, step, (states, others, nothing))
+        states, others, seen = jax.lax.fori_loop(0, steps // between, several, (states, others, nothing))
+    else:
+        states, others, seen = _repeated(step, steps, (states, others, nothing), together)
+    return tuple(robot.engine.unpacked(robot.state) for robot in met(models, states)), others, seen
+
+
+def _repeated(step: Callable[[Any, Any], Any], count: int, start: Any, together: int) -> Any:
+    return jax.lax.fori_loop(0, count, step, start) if together == 1 else repeat(step, 0, count, start, together)
 
 
 def own_ground(environment: Environment) -> Environment:

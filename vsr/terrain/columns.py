@@ -10,8 +10,11 @@ from pydantic import Field
 from vsr.spec import Real
 from vsr.terrain.shapes import AnyGround, Positive
 
-STEEP = 0.02
-"""Width of a side, which takes it from the higher column, over that of a column."""
+STEEP, WIDEST = 0.02, 0.45
+"""Width of a side, which takes it from the higher column, over that of a column: of low ones, and at most."""
+LEAN = 0.005
+"""Width of high sides over their height. What gets behind a side is under the top, and is lifted all the way up there:
+the side of a deep shaft must be wider than anything moves in a substep."""
 
 
 class Columns(AnyGround):
@@ -26,9 +29,9 @@ class Columns(AnyGround):
     def points(self) -> tuple[np.ndarray, np.ndarray]:
         tops = np.array(self.heights, float)
         borders = self.width * np.arange(1, len(tops))
-        side = STEEP * self.width
         x, y = [0.0], [tops[0]]
         for border, before, after in zip(borders, tops[:-1], tops[1:], strict=True):
+            side = min(max(STEEP * self.width, LEAN * abs(after - before)), WIDEST * self.width)
             if after > before:
                 x, y = [*x, border, border + side], [*y, before, after]
             elif after < before:

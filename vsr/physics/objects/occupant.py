@@ -89,6 +89,7 @@ class Objects:
     implementation: Implementation = field(default="auto", metadata={"static": True})
     """of contacts with rigid bodies and blocks"""
     cover: ClassVar[float] = 0.0
+    meets_vertices: ClassVar[bool] = True
 
     def rest_state(self, robots: tuple[Met, ...] = ()) -> ObjectState:
         states = tuple(companion.start for companion in self.companions)

@@ -121,6 +121,12 @@ class PointEngine:
     ) -> PointModel:
         return model
 
+    def packed(self, model: PointModel, state: PointState, implementation: Implementation = "auto") -> PointState:
+        return state
+
+    def unpacked(self, state: PointState) -> PointState:
+        return state
+
     def takes_many_controls(self, implementation: Implementation, dtype: jnp.dtype) -> bool:
         return False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -130,6 +131,16 @@ class SquareEngine:
     ) -> SquareModel:
         return prepared(model, environment, substep, implementation)
 
+    def packed(self, model: SquareModel, state: SquareState, implementation: Implementation = "auto") -> Any:
+        if chosen(implementation, model.mass.dtype) not in KERNELS:
+            return state
+        from vsr.physics.squares.fused.packed import packed
+
+        return packed(state)
+
+    def unpacked(self, state: Any) -> SquareState:
+        return state if isinstance(state, SquareState) else state.unpacked()
+
     def takes_many_controls(self, implementation: Implementation, dtype: jnp.dtype) -> bool:
         return chosen(implementation, dtype) in KERNELS
 
@@ -150,10 +161,9 @@ class SquareEngine:
     def push(self, model: SquareModel, state: SquareState, impulses: Array) -> SquareState:
         lever = turn(state.rotation, model.contact_offset)
         turning = lever[..., 0] * impulses[..., 1] - lever[..., 1] * impulses[..., 0]
-        return replace(
-            state,
-            velocity=state.velocity + model.inverse_mass[..., None] * impulses.sum(0),
-            spin=state.spin + model.inverse_inertia * turning.sum(0),
+        return state.moving(
+            state.velocity + model.inverse_mass[..., None] * impulses.sum(0),
+            state.spin + model.inverse_inertia * turning.sum(0),
         )
 
     def hull(self, model: SquareModel, state: SquareState) -> Hull:
@@ -176,10 +186,9 @@ class SquareEngine:
         turning = lever[..., 0] * impulses[..., 1] - lever[..., 1] * impulses[..., 0]
         pushed = clusters_of_masses(impulses, second[..., None], layers)
         turned = clusters_of_masses(turning, second, layers)
-        return replace(
-            state,
-            velocity=state.velocity + model.inverse_mass[..., None] * pushed,
-            spin=state.spin + model.inverse_inertia * turned,
+        return state.moving(
+            state.velocity + model.inverse_mass[..., None] * pushed,
+            state.spin + model.inverse_inertia * turned,
         )
 
     def vertices(self, model: SquareModel, state: SquareState) -> Vertices:
@@ -207,10 +216,9 @@ class SquareEngine:
     def push_vertices(self, model: SquareModel, state: SquareState, impulses: Array) -> SquareState:
         lever = geometry.vertex_levers(model, state)
         turning = lever[..., 0] * impulses[..., 1] - lever[..., 1] * impulses[..., 0]
-        return replace(
-            state,
-            velocity=state.velocity + model.inverse_mass[..., None] * impulses,
-            spin=state.spin + model.inverse_inertia * turning,
+        return state.moving(
+            state.velocity + model.inverse_mass[..., None] * impulses,
+            state.spin + model.inverse_inertia * turning,
         )
 
     def flaw(self, model: SquareModel) -> Array:

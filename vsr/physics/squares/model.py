@@ -12,7 +12,7 @@ is fast. `vsr.compute.batch_last` moves the axes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import jax
@@ -100,3 +100,7 @@ class SquareState:
     """[m/s], (layers, rows+1, columns+1, 2)"""
     spin: Array
     """angular velocity [rad/s], (layers, rows+1, columns+1)"""
+
+    def moving(self, velocity: Array, spin: Array) -> SquareState:
+        """In the same place, with another velocity and spin."""
+        return replace(self, velocity=velocity, spin=spin)

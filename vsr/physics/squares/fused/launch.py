@@ -6,6 +6,7 @@ Callers use `vmap`; its rule gathers all robots into one call. What the kernel r
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, cast
 
@@ -28,54 +29,35 @@ from vsr.physics.squares.fused.kernel import (
 )
 from vsr.physics.squares.fused.layout import choose_layout
 from vsr.physics.squares.fused.numbers import FusedNumbers, fused_numbers
+from vsr.physics.squares.fused.packed import PackedSquares, packed
 from vsr.physics.squares.model import SquareModel, SquareState
 from vsr.physics.telemetry import Telemetry
 from vsr.terrain.surface import Terrain
 
-OUT_OF_THE_WAY = 1e6
-"""Height of clusters that do not exist [m]."""
+STATE = 6
+"""Which of the kernel's inputs it is."""
 
 
 def advance_through(
     model: SquareModel,
     environment: Environment,
-    state: SquareState,
+    state: SquareState | PackedSquares,
     controls: Array,
     substep: float,
     count: int,
     *,
     interpret: bool,
-) -> tuple[SquareState, Telemetry]:
-    """The contract of vsr.physics.squares.advance.advance_through."""
+) -> tuple[Any, Telemetry]:
+    """The contract of vsr.physics.squares.advance.advance_through; who gives a packed state gets one."""
     numbers = model.fused
     if numbers is None or numbers.substep != substep:
         numbers = fused_numbers(model, environment, substep)
-    exists = model.cluster_mass > 0
-    robot = numbers, ground_line(environment), _packed(state), controls.reshape(controls.shape[0], -1)
+    before = state if isinstance(state, PackedSquares) else packed(state)
+    robot = numbers, ground_line(environment), before.table, controls.reshape(controls.shape[0], -1)
     one = jax.tree.map(lambda leaf: leaf[None], robot)
-    (after,) = _batched(exists.shape, model.present.shape, substep, count, interpret)(*one)
-    x, y, cosine, sine, velocity_x, velocity_y, spin, height, failure = after[:, :-1].reshape(-1, *exists.shape)
-    moved = SquareState(
-        position=jnp.stack([x, y], -1),
-        rotation=jnp.stack([cosine, sine], -1),
-        velocity=jnp.stack([velocity_x, velocity_y], -1),
-        spin=spin,
-    )
-
-    def there(now: Array, before: Array) -> Array:
-        return jnp.where(exists[..., None] if now.ndim > exists.ndim else exists, now, before)
-
-    return jax.tree.map(there, moved, state), Telemetry(
-        jnp.where(exists, height, 0), jnp.where(exists, failure, 0).astype(jnp.int32)
-    )
-
-
-def _packed(state: SquareState) -> Array:
-    """x, y, cosine, sine, velocity x and y, spin of all clusters and, last, of none, (7, cells + 1)."""
-    vectors = jnp.concatenate([state.position, state.rotation, state.velocity], -1)
-    motion = jnp.concatenate([jnp.moveaxis(vectors, -1, 0), state.spin[None]]).reshape(MOTION_FIELDS, -1)
-    none = jnp.asarray([0, OUT_OF_THE_WAY, 1, 0, 0, 0, 0], motion.dtype)
-    return jnp.concatenate([motion, none[:, None]], 1)
+    (after,) = _batched(before.clusters, model.present.shape, substep, count, interpret)(*one)
+    later = replace(before, table=after)
+    return later if isinstance(state, PackedSquares) else later.unpacked(), later.seen
 
 
 @lru_cache(maxsize=64)
@@ -119,10 +101,11 @@ def _advance(
     count: int,
     interpret: bool,
 ) -> Array:
-    """Run the kernel: motion and telemetry of all clusters and, last, of none, (robots, 9, cells + 1)."""
+    """Run the kernel: tables of packed states (vsr.physics.squares.fused.packed), (robots, 9, cells + 1)."""
     robots = max(leaf.shape[0] for leaf in jax.tree.leaves((numbers, terrain, state, controls)))
     layout = choose_layout(*shape, robots)
     ground, shape_of_ground = _ground_tables(terrain)
+    state = jnp.broadcast_to(state, (robots, *state.shape[1:]))
     kernel = Kernel(layout, *numbers.names, shape_of_ground, controls.shape[1], count, substep, interpret)
 
     def space(fields: int, slots: int) -> jax.ShapeDtypeStruct:
@@ -136,13 +119,15 @@ def _advance(
         kernel,
         grid=(layout.programs,),
         out_shape=(
-            jax.ShapeDtypeStruct((robots, MOTION_FIELDS + TELEMETRY_FIELDS, state.shape[-1]), state.dtype),
+            jax.ShapeDtypeStruct(state.shape, state.dtype),
             space(TELEMETRY_FIELDS, layout.cluster_width),
             space(ACTUATION_FIELDS, layout.voxel_width),
             exchange(MOTION_FIELDS, layout.cluster_width),
             exchange(FORCE_FIELDS, layout.force_slots),
         ),
         compiler_params=triton.CompilerParams(num_warps=layout.lanes // WARP, num_stages=1),
+        # In place: what does not exist stays as it was, and loops need no copies.
+        input_output_aliases={STATE: 0},
         interpret=interpret,
         name="advance",
     )(
