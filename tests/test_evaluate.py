@@ -19,6 +19,7 @@ from vsr.experiments.evaluate.faults import DRAWS, Impaired, impaired, trials_of
 from vsr.experiments.evaluate.matrix import Matrix, jobs_of
 from vsr.experiments.evaluate.robots import read_flocks
 from vsr.experiments.evaluate.sets import EvaluationSet, Fault, load_set
+from vsr.experiments.evaluate.settings import Setting, settle
 from vsr.experiments.shipped import shipped_files
 from vsr.physics.engine import ENGINES, assemble_body
 from vsr.scene import Scene, simulate
@@ -215,6 +216,18 @@ def test_what_does_not_suit_robots_is_left_out_with_the_reason(run):
     assert names == [("own", "flat")] * 2 + [("height", "flat")] * 2
     goals = [job.settings[0].goal for job in jobs]
     assert [(goal.measure, goal.sign) for goal in goals[::2]] == [("relative_velocity", 1.0), ("average_height", -1.0)]
+
+
+def test_substeps_chosen_at_home_are_divided_among_meetings_with_things(run):
+    """19 in a time step would be 19 meetings in it, where 7 do."""
+    described = EvaluationSet.model_validate({"tasks": {"home": {}, "carrier": {"task": "Carrier-v0"}}})
+    (flock, *_) = read_flocks([run], elites=False)
+    flock = replace(flock, physics=flock.physics.model_copy(update={"substeps": 19}))
+    (ground,) = described.terrains
+    home, carrier = (settle(flock, described, (name, ground)) for name in ("home", "carrier"))
+    assert isinstance(home, Setting)
+    assert isinstance(carrier, Setting)
+    assert (home.physics.substeps, carrier.physics.substeps) == (19, 21)
 
 
 def test_faulty_sets_are_reported_whole(tmp_path):

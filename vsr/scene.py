@@ -74,6 +74,11 @@ class Physics(Spec):
         chosen(self.implementation, jnp.dtype(self.precision))
 
 
+def whole_strides(substeps: int) -> int:
+    """Substeps of a time step that can be divided among meetings with things, at least as many as given."""
+    return STRIDE * math.ceil(substeps / STRIDE)
+
+
 def plan(voxels: Voxels, materials: Iterable[Material], world: World, task: Task, physics: Physics) -> Schedule:
     """How an episode is cut into steps short enough for all materials; raises ValueError if that is impossible."""
     materials, fixed = list(materials), ENGINES[voxels.masses].fixed_substep
@@ -87,7 +92,7 @@ def plan(voxels: Voxels, materials: Iterable[Material], world: World, task: Task
     accurate = min(world.longest_step, *map(ENGINES[voxels.masses].accurate_substep, materials))
     substeps = choose_substeps(bound, physics.time_step, physics.substeps, accurate)
     if world.is_touched and physics.substeps is None:
-        substeps = STRIDE * math.ceil(substeps / STRIDE)
+        substeps = whole_strides(substeps)
     if physics.time_step / substeps > world.longest_step * (1 + 1e-6):
         needed = math.ceil(physics.time_step / world.longest_step - 1e-6)
         raise ValueError(

@@ -11,7 +11,7 @@ from vsr.experiments.evaluate.sets import EvaluationSet, Fault, TaskCase
 from vsr.experiments.evaluation import EvaluationOptions, Ground
 from vsr.experiments.experiment import Fitness
 from vsr.physics.engine import ENGINES, stability_bound
-from vsr.scene import Physics, World, check_episode, plan
+from vsr.scene import Physics, World, check_episode, plan, whole_strides
 from vsr.tasks import Task
 from vsr.terrain import Sand
 from vsr.usual import with_usual
@@ -45,12 +45,20 @@ def settle(flock: Flock, described: EvaluationSet, names: tuple[str, str]) -> Se
     goal = _goal(flock, described, case, task)
     task = task.model_copy(update={"measures": (goal.measure,)})
     world, task, physics, against = with_usual(flock.voxels, world, task, flock.physics)
+    if case.task is not None and world.is_touched and ENGINES[flock.voxels.masses].fixed_substep is None:
+        physics = _for_meetings(physics)
     against += check_episode(flock.voxels, flock.materials, flock.cells, world, task, physics)
     if goal.measure not in task.known_measures():
         against.append((("fitness",), f"this task does not measure '{goal.measure}'"))
     if against:
         return "; ".join(f"{'.'.join(path)}: {reason}" for path, reason in against)
     return Setting(names, world, task, physics, goal)
+
+
+def _for_meetings(physics: Physics) -> Physics:
+    """With as many substeps, which evolution may have chosen for a world without things, as meetings divide."""
+    substeps = physics.substeps
+    return physics if substeps is None else physics.model_copy(update={"substeps": whole_strides(substeps)})
 
 
 def _world(flock: Flock, task: Task, ground: Ground | None) -> World:
