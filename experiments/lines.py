@@ -1,5 +1,8 @@
 """Lines of statistics without a fault as columns of numbers, read by several processes where there are many.
 
+Of a long file the columns may lie beside it (`kept_beside`), made when its run ended. They are believed if they are
+whole and the file still begins with the bytes that they were made of; lines after these are read.
+
 Nothing heavy is imported here: a command begins to read (`begin`) before it loads the rest, and processes that read are
 there in a tenth of a second.
 """
@@ -21,11 +24,15 @@ from pathlib import Path
 
 import numpy as np
 
+from vsr.arrays import Damaged, read_arrays
+
 BYTES_AT_ONCE = 2**16
 """Of a file; more would not stay in a cache."""
 BYTES_FOR_A_PROCESS = 2**24
 """Of files; for fewer another process does not pay."""
 MOST_PROCESSES = 8
+KEPT = ".npz"
+"""Suffix of the columns of a file."""
 LINE = re.compile(
     rb'(\{"generation": (\d+), "seed": (\d+), "best": ([^,]+), "median": ([^,]+), "failed": (\d+), "failures": '
     rb'\{([^}]*)\}, "evaluations": \d+, "best_id": -?\d+, "spread": ([^,]+), "bodies": (\d+|null), '
@@ -97,7 +104,8 @@ def begin(files: Sequence[Path]) -> None:
     found: list[Version] = []
     for file in files:
         with contextlib.suppress(OSError):
-            found.append(Version.of(file))
+            if not file.with_suffix(KEPT).exists():
+                found.append(Version.of(file))
     processes = min(MOST_PROCESSES, _cores(), sum(version.size for version in found) // BYTES_FOR_A_PROCESS)
     if not processes:
         return
@@ -125,12 +133,54 @@ def read_lines(file: Path) -> Columns | None:
 @lru_cache(maxsize=1)
 def _read(version: Version) -> Columns | None:
     """A file that is not read again while it stays as it is."""
+    kept = _kept(version)
+    if kept is not None:
+        return kept
     readers = _begun.pop(version, None)
     if readers is None:
         return read_part(Path(version.path), 0, version.size) or None
     pieces = [reader.pieces[place] for reader, place in readers]
     whole = [piece for piece in pieces if piece is not None]
     return (_joined(whole) or None) if len(whole) == len(pieces) else None
+
+
+def kept_beside(file: Path, columns: Columns) -> tuple[dict[str, np.ndarray], dict[str, int]]:
+    """Columns of a whole file as small arrays, and what tells that they are of it: to be written beside it."""
+    size = file.stat().st_size
+    return {name: _small(column) for name, column in columns.items()}, {"size": size, "crc32": _sum_of(file, size)}
+
+
+def _kept(version: Version) -> Columns | None:
+    """All lines, with columns that lie beside their file; None if there are none, or they are of another file."""
+    file = Path(version.path)
+    try:
+        stored = read_arrays(file.with_suffix(KEPT))
+        size, known = stored.label["size"], stored.label["crc32"]
+        if size > version.size or _sum_of(file, size) != known:
+            return None
+        lines = max(map(len, stored.arrays.values()))
+        whole = {name: np.broadcast_to(column.astype(float), lines) for name, column in stored.arrays.items()}
+        further = read_part(file, size, version.size) if size < version.size else {}
+    except (Damaged, OSError, KeyError, TypeError, ValueError):
+        return None
+    return None if further is None else _joined([whole, further])
+
+
+def _small(column: np.ndarray) -> np.ndarray:
+    """One number for a column that has but one, and integers as such."""
+    if (column == column[0]).all():
+        return column[:1]
+    whole = np.isfinite(column).all() and (np.abs(column) < 2**31).all() and (column == np.round(column)).all()
+    return column.astype(np.int32) if whole else column
+
+
+def _sum_of(file: Path, size: int) -> int:
+    """Of the first bytes."""
+    found, left = 0, size
+    with file.open("rb") as content:
+        while left and (data := content.read(min(left, 2**20))):
+            found, left = zlib.crc32(data, found), left - len(data)
+    return found
 
 
 def read_part(file: Path, start: int, end: int) -> Columns | None:
@@ -240,7 +290,7 @@ def _packed(pieces: Sequence[Columns | None]) -> bytes:
     whole = _joined([piece for piece in pieces if piece])
     lengths = [-1 if piece is None else len(piece["seed"]) if piece else 0 for piece in pieces]
     target = io.BytesIO()
-    np.savez(target, allow_pickle=False, lengths=lengths, **whole)
+    np.savez(target, lengths=np.array(lengths), **whole)
     return target.getvalue()
 
 

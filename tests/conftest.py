@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import inspect
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import settings
 from jax.experimental.compilation_cache import compilation_cache
 
@@ -63,6 +65,12 @@ SLOWEST = (
     "own_tasks",
 )
 """Files of tests that take longest; they are run first, so that no worker is left with one at the end."""
+
+
+def apart() -> CliRunner:
+    """Of commands whose standard output is read without their standard error: click 8.1 joins both unless told."""
+    joins = "mix_stderr" in inspect.signature(CliRunner).parameters
+    return CliRunner(**{"mix_stderr": False} if joins else {})
 
 
 def pytest_configure(config):

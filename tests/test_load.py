@@ -13,8 +13,8 @@ from vsr.experiments.config import parse_experiment as parse
 from vsr.experiments.config.alike import is_written, load_experiment_alike, load_variants, settled
 from vsr.experiments.plot.comparison import Pair, clearest, holm, rank_tests, superiority
 from vsr.experiments.plot.curves import MOST_POINTS, thinned
-from vsr.experiments.runs import settings
-from vsr.experiments.runs.columns import read_columns
+from vsr.experiments.runs import columns, settings
+from vsr.experiments.runs.columns import keep_columns, read_columns
 from vsr.experiments.runs.reading import read_run
 
 EXPERIMENTS = sorted(
@@ -153,6 +153,43 @@ def test_statistics_read_at_once_are_those_read_line_by_line(tmp_path):
     assert quick.generations == 700
     assert quick.failures["inverted"][1, 699] == 2
     assert np.isnan(quick.median[1]).all()
+
+
+def test_columns_beside_a_long_file_are_believed_only_if_they_are_of_it(tmp_path, monkeypatch):
+    rows = [row(generation, seed) for generation in range(40) for seed in (0, 1)]
+    file = put_statistics(tmp_path / "run", rows) / "statistics.jsonl"
+    keep_columns(file)
+    beside = file.with_suffix(".npz")
+    assert not beside.exists()  # reading a short file is quick
+    monkeypatch.setattr(columns, "LONG", file.stat().st_size)
+    keep_columns(file)
+    plain, whole, read_part = file.read_bytes(), lines.read_part(file, 0, file.stat().st_size), lines.read_part
+
+    def found(part=read_part):
+        lines._read.cache_clear()
+        monkeypatch.setattr(lines, "read_part", part)
+        return lines.read_lines(file)
+
+    def nothing(*_):
+        raise AssertionError("lines were read")
+
+    assert all(np.array_equal(column, whole[name], equal_nan=True) for name, column in found(nothing).items())
+    more = "".join(json.dumps(row(40, seed, failures={"buried": 1})) + "\n" for seed in (0, 1)).encode()
+    file.write_bytes(plain + more)
+    longer = found(lambda file, start, end: read_part(file, start, end) if start else nothing())
+    assert longer["best"].tolist() == [*whole["best"], 4.0, 5.0]
+    assert longer["failures.buried"].tolist() == [0.0] * 80 + [1.0] * 2
+    file.write_bytes(plain.replace(b'"best": 0.1,', b'"best": 0.2,', 1))
+    assert found()["best"][2] == 0.2
+    file.write_bytes(plain[: plain.rindex(b'{"generation"')])
+    assert len(found()["best"]) == 79
+    file.write_bytes(plain)
+    kept = bytearray(beside.read_bytes())
+    kept[len(kept) // 2] ^= 1
+    beside.write_bytes(kept)
+    with pytest.raises(AssertionError, match="lines were read"):
+        found(nothing)
+    assert np.array_equal(found()["best"], whole["best"])
 
 
 def test_parts_of_a_file_read_by_several_processes_are_the_whole(tmp_path, monkeypatch):

@@ -600,7 +600,7 @@ def test_ticks_are_round():
 def test_sensor_values_of_robots_without_senses_are_refused(vsr, robot, tmp_path):
     result = vsr(robot, "--seconds", SECONDS, "--show", "sensors", "--out", tmp_path / "film.gif")
     assert result.exit_code == 2
-    assert "--show sensors: this robot's controller reads none" in result.stderr
+    assert "--show sensors: this robot's controller reads none" in result.output
     assert not (tmp_path / "film.gif").exists()
 
 

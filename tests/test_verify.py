@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
-from conftest import TINY
+from conftest import TINY, apart
 
 from vsr.cli import main
 from vsr.experiments.config import dump_plain, load_scene
@@ -31,7 +31,7 @@ def vsr(*arguments):
 
 def found(*arguments):
     """Exit code, and what was found of every file."""
-    result = vsr("verify", *arguments, "--json")
+    result = apart().invoke(main, ["verify", *map(str, arguments), "--json"])
     assert result.exit_code in (0, 1), result.output
     return result.exit_code, json.loads(result.stdout)["robots"]
 

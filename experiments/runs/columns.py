@@ -11,8 +11,19 @@ from pathlib import Path
 
 import numpy as np
 
-from vsr.experiments.lines import Columns, read_lines
+from vsr.experiments.files import write_arrays
+from vsr.experiments.lines import KEPT, Columns, kept_beside, read_lines
 from vsr.physics.failure import REASONS
+
+LONG = 2**24
+"""Bytes of a file from which its columns are kept beside it: a second of reading."""
+
+
+def keep_columns(file: Path) -> None:
+    """Write a long file's columns beside it, for whoever reads it next. Raises OSError."""
+    if file.exists() and file.stat().st_size >= LONG and (columns := read_lines(file)) is not None:
+        arrays, label = kept_beside(file, columns)
+        write_arrays(file.with_suffix(KEPT), arrays, label, compressed=False)
 
 
 def read_columns(file: Path, seeds: Sequence[int]) -> Columns | None:

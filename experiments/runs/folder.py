@@ -3,6 +3,7 @@
     config.yaml        the experiment with every value written out
     meta.json          versions, device, commit, command of every start; the settings once more
     statistics.jsonl   one line per generation and seed
+    statistics.npz     the same as columns, at the end of a long run, so that it is read quickly
     lineage/           npz pieces: ids, parents and fitness of all individuals, and the best genes of each generation
     checkpoints/       the last two, each enough to go on
     best/              each seed's best robot, as a file that `vsr simulate` accepts
