@@ -157,7 +157,7 @@ def test_a_longer_round(ground, kind):
             "robot: {body: {type: material_grid, grid: [2, 2], masses: {a: 1}}, controller: phases}",
             "masses: {'a': 1} given",
         ),
-        ("mesh", "v 1 0 0\nv 0 1 0\nv 0\nf 1 3 2\nf 1 ", "not a mesh that can be read (OverflowError"),
+        ("mesh", "v 1 0 0\nv 0 1 0\nv 0\nf 1 3 2\nf 1 ", "not a mesh that can be read ("),
     ],
 )
 def test_what_once_ended_in_a_traceback_is_refused(tmp_path, target, content, words):
