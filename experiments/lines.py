@@ -42,6 +42,8 @@ LINE = re.compile(
 NAMES = ("generation", "seed", "best", "median", "failed", "failures", "spread", "bodies", "seconds", "figures")
 GROUPS = ("checked", *NAMES, "crc32")
 """What is taken of a line."""
+USUAL = {*NAMES} - {"failures", "figures"}
+"""Columns that all lines have."""
 REPEATED = ("seed", "best", "failed", "bodies")
 """Of which many lines have the same."""
 FAILURE = re.compile(rb'"(\w+)": (\d+)')
@@ -144,9 +146,8 @@ def _read(version: Version) -> Columns | None:
     return (_joined(whole) or None) if len(whole) == len(pieces) else None
 
 
-def kept_beside(file: Path, columns: Columns) -> tuple[dict[str, np.ndarray], dict[str, int]]:
-    """Columns of a whole file as small arrays, and what tells that they are of it: to be written beside it."""
-    size = file.stat().st_size
+def kept_beside(file: Path, size: int, columns: Columns) -> tuple[dict[str, np.ndarray], dict[str, int]]:
+    """Columns of a file's first bytes as small arrays, and what tells that they are of it: to be written beside it."""
     return {name: _small(column) for name, column in columns.items()}, {"size": size, "crc32": _sum_of(file, size)}
 
 
@@ -156,7 +157,7 @@ def _kept(version: Version) -> Columns | None:
     try:
         stored = read_arrays(file.with_suffix(KEPT))
         size, known = stored.label["size"], stored.label["crc32"]
-        if size > version.size or _sum_of(file, size) != known:
+        if size > version.size or not stored.arrays.keys() >= USUAL or _sum_of(file, size) != known:
             return None
         lines = max(map(len, stored.arrays.values()))
         whole = {name: np.broadcast_to(column.astype(float), lines) for name, column in stored.arrays.items()}

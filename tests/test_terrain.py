@@ -202,3 +202,16 @@ def test_what_hits_the_side_of_a_shaft_is_not_lifted_out():
     trajectory = simulate(scene, keep_trajectory=True).trajectory
     assert trajectory is not None
     assert np.asarray(trajectory.state.position)[..., 1].max() < 15
+
+
+def test_sides_of_columns():
+    """Of walls they are wider the higher they are; of poles and low steps a fiftieth of a column."""
+    for heights, widths in (
+        ((270, 3, 270), [1.335, 1.335]),
+        ((3, 270, 3), [0.06, 0.06]),
+        ((3, 6, 6), [0.06]),
+        ((3, 600, 600), [1.35]),
+    ):
+        x, y = Columns(heights=heights).points()
+        assert (np.diff(x) > 0).all()
+        np.testing.assert_allclose(np.diff(x)[np.diff(y) != 0], widths)

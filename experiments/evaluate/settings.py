@@ -45,7 +45,7 @@ def settle(flock: Flock, described: EvaluationSet, names: tuple[str, str]) -> Se
     goal = _goal(flock, described, case, task)
     task = task.model_copy(update={"measures": (goal.measure,)})
     world, task, physics, against = with_usual(flock.voxels, world, task, flock.physics)
-    if case.task is not None and world.is_touched and ENGINES[flock.voxels.masses].fixed_substep is None:
+    if world.is_touched and not _is_touched_at_home(flock) and ENGINES[flock.voxels.masses].fixed_substep is None:
         physics = _for_meetings(physics)
     against += check_episode(flock.voxels, flock.materials, flock.cells, world, task, physics)
     if goal.measure not in task.known_measures():
@@ -53,6 +53,11 @@ def settle(flock: Flock, described: EvaluationSet, names: tuple[str, str]) -> Se
     if against:
         return "; ".join(f"{'.'.join(path)}: {reason}" for path, reason in against)
     return Setting(names, world, task, physics, goal)
+
+
+def _is_touched_at_home(flock: Flock) -> bool:
+    """Whether there are things in the robots' own world, with what their task brings."""
+    return with_usual(flock.voxels, flock.world, flock.task, flock.physics)[0].is_touched
 
 
 def _for_meetings(physics: Physics) -> Physics:

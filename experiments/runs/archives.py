@@ -125,8 +125,9 @@ def _read(run: Path) -> dict[str, np.ndarray]:
         if None not in (known := {found.label.get("experiment"), fingerprint_in_checkpoints(run)}) and len(known) > 1:
             raise Damaged(file, "it was made by a run with other settings")
         return found.arrays
-    except Damaged as error:
-        raise UserError(f"{error}; vsr evolve {run} --resume writes it again") from None
+    except (Damaged, OSError) as error:
+        told = error if isinstance(error, Damaged) else Damaged(file, error)
+        raise UserError(f"{told}; vsr evolve {run} --resume writes it again") from None
 
 
 @lru_cache(maxsize=1)

@@ -21,8 +21,10 @@ LONG = 2**24
 
 def keep_columns(file: Path) -> None:
     """Write a long file's columns beside it, for whoever reads it next. Raises OSError."""
-    if file.exists() and file.stat().st_size >= LONG and (columns := read_lines(file)) is not None:
-        arrays, label = kept_beside(file, columns)
+    size = file.stat().st_size
+    columns = read_lines(file) if size >= LONG else None
+    if columns is not None and file.stat().st_size == size:  # else someone has gone on with the run meanwhile
+        arrays, label = kept_beside(file, size, columns)
         write_arrays(file.with_suffix(KEPT), arrays, label, compressed=False)
 
 

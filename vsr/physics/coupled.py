@@ -31,7 +31,7 @@ from vsr.terrain import Blocks
 States = tuple[Any, ...]
 Others = dict[str, Any]
 TOGETHER = 4
-"""Meetings in one turn of a loop where they are launches."""
+"""Meetings in one turn of a loop where they are launches; twice as many are no loop at all."""
 STEPS_PER_LIST = 8
 """Steps of occupants, at most, for which a list of what is near is kept."""
 

@@ -247,7 +247,10 @@ class _Program:
         return self.memory.store(MOTION, slots, self.first_motion(slots), token)
 
     def end(self, slots: Array, token: Array) -> Array:
-        """Write down where clusters are, and what was seen of them; those that do not exist go to the last cell."""
+        """Write down where clusters are, and what was seen of them; those that do not exist go to the last cell.
+
+        What is there then, of whichever lane was last, matters to nobody: nothing can push it, and it pushes nothing.
+        """
         robots, cells = self.robots(slots), self.cells(slots)
         if self.layout.robots % self.layout.together:  # copies of the last robot are nobody
             own = self.number * self.layout.together + slots % self.layout.together
