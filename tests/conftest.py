@@ -68,7 +68,7 @@ SLOWEST = (
 
 
 def apart() -> CliRunner:
-    """Of commands whose standard output is read without their standard error: click 8.1 joins both unless told."""
+    """Keeps standard output and standard error separate, which click 8.1 mixes by default."""
     joins = "mix_stderr" in inspect.signature(CliRunner).parameters
     return CliRunner(**{"mix_stderr": False} if joins else {})
 

@@ -126,8 +126,8 @@ def _read(run: Path) -> dict[str, np.ndarray]:
             raise Damaged(file, "it was made by a run with other settings")
         return found.arrays
     except (Damaged, OSError) as error:
-        told = error if isinstance(error, Damaged) else Damaged(file, error)
-        raise UserError(f"{told}; vsr evolve {run} --resume writes it again") from None
+        damage = error if isinstance(error, Damaged) else Damaged(file, error)
+        raise UserError(f"{damage}; vsr evolve {run} --resume writes it again") from None
 
 
 @lru_cache(maxsize=1)

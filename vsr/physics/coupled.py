@@ -5,7 +5,7 @@ others takes its step and meets the robots as they are after the substep; what i
 opposite sign. So momentum is kept to rounding, whoever meets whom. An occupant may take longer steps than robots:
 `stride` substeps of theirs at once.
 
-An occupant that keeps lists of what is near (`listed`) makes them anew every few steps. If all occupants read and push
+An occupant may keep neighbour lists (`listed`), which are rebuilt every few steps. If all occupants read and push
 robots at their vertices alone (`meets_vertices`), robots stay from one meeting to the next as their kernels have them.
 Robots touch each other and themselves where the occupant `objects` (vsr.physics.objects.Objects) lets them.
 """
