@@ -11,7 +11,9 @@ from things import body_of, box, momenta, mover, solids_of, world_with
 from vsr.environment import Environment
 from vsr.inhabitants import rigid_things
 from vsr.objects import Object
+from vsr.physics.collision.near import no_pairs
 from vsr.physics.objects.fused.launch import can_launch
+from vsr.physics.objects.resolving import Lists
 from vsr.terrain import BlockGround, Flat, Polyline
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -82,7 +84,32 @@ def test_robots_on_blocks(masses):
     terrain = BlockGround(heights="0x11 3x2 0x20").build()
     plain, kernel = both((), masses, terrain, at=(31.0, 3.05), ground_corners=True)
     same(plain, kernel, 1e-4)
-    assert bool(plain.occupants["objects"].pressed[0].any())
+    assert bool(plain.occupants["objects"].given.any())
+
+
+@pytest.mark.parametrize("masses", ["squares", pytest.param("points", marks=pytest.mark.slow)])
+def test_robots_in_each_other_and_in_themselves(masses):
+    """The lower arm of one robot is bent into its upper one; another falls on it."""
+    ends = []
+    for implementation in ("xla", KERNEL):
+        bodies = (body_of(masses, ("aaa", "a..", "aaa")), body_of(masses, ("aa",)))
+        world, state = world_with((), bodies, ((30.0, 0.05), (31.3, 8.6)), Flat().build(), 9.8, self_contact=True)
+        robot = state.robots[0]
+        bent = robot.velocity.at[0, :2, 2:, 1].set(16.0).at[0, 2:, 2:, 1].set(-16.0)
+        state = replace(state, robots=(replace(robot, velocity=bent), state.robots[1]))
+        ends.append(mover(world, 0.4, implementation=implementation)(state))
+    plain, kernel = ends
+    assert bool(plain.occupants["objects"].near.vertices.counts.any())
+    assert bool(plain.occupants["objects"].given.any())
+    same(plain, kernel, 1e-4)
+
+
+@pytest.mark.parametrize("masses", ["squares", pytest.param("points", marks=pytest.mark.slow)])
+def test_corners_of_the_ground_in_voxels(masses):
+    spike = Polyline(x=[0.0, 31.0, 31.5, 32.0, 60.0], y=[0.0, 0.0, 2.0, 0.0, 0.0]).build()
+    plain, kernel = both((), masses, spike, at=(30.0, 2.0), ground_corners=True)
+    assert bool(plain.occupants["objects"].given.any())
+    same(plain, kernel, 1e-4)
 
 
 def test_momentum_is_kept():
@@ -101,9 +128,12 @@ def test_the_kernel_is_asked_only_for_what_it_can_do():
     three, nine = (
         rigid_things([box(f"box{i}", (5.0 * i, 1.0)) for i in range(count)], 2, jnp.float32) for count in (3, 9)
     )
-    assert can_launch(three, free, 36, 2)
-    assert can_launch(None, blocks, 36, 2)
-    assert not can_launch(None, free, 36, 2)  # there is nothing to do
-    assert not can_launch(nine, free, 36, 2)  # more corners than it has code for
-    assert not can_launch(three, free, 512, 2)  # more than a lane can keep
-    assert not can_launch(three, free, 36, 3)
+    none, few, many = Lists(None, None), Lists(no_pairs(36), None), Lists(no_pairs(400), None)
+    assert can_launch(three, free, none, 36, 2)
+    assert can_launch(None, blocks, none, 36, 2)
+    assert can_launch(None, free, few, 36, 2)
+    assert not can_launch(None, free, none, 36, 2)  # there is nothing to do
+    assert not can_launch(nine, free, none, 36, 2)  # more corners than it has code for
+    assert not can_launch(three, free, none, 512, 2)  # more than a lane can keep
+    assert not can_launch(None, free, many, 36, 2)  # likewise
+    assert not can_launch(three, free, none, 36, 3)

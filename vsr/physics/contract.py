@@ -78,6 +78,16 @@ class Vertices(NamedTuple):
     """coefficient, v"""
 
 
+class Carriers(NamedTuple):
+    """What carries a robot's vertices, one each, as the robot's kernel has it, for other kernels; p vertices."""
+
+    table: Array
+    """x, y, cosine, sine, velocity x and y, spin, and perhaps more; of carriers and perhaps more, (7 and more, p and
+    more)"""
+    offset: Array
+    """the vertex seen from its carrier, where this is not turned [m], (2, p)"""
+
+
 class RigidParts(NamedTuple):
     """How the corners of a model's voxels are fastened to its rigid parts, for recordings."""
 
@@ -264,6 +274,14 @@ class Engine(Protocol):
 
     def push_vertices(self, model: Any, state: Any, impulses: Array) -> Any:
         """The state after impulses at its vertices [N s], like their positions."""
+        ...
+
+    def carriers(self, model: Any, state: Any) -> Carriers | None:
+        """Of the vertices of a packed state; None if its kernel has them otherwise or none would run."""
+        ...
+
+    def with_carriers(self, state: Any, table: Array) -> Any:
+        """The same with another table of carriers."""
         ...
 
     def momentum(self, model: Any, state: Any) -> Array:

@@ -6,9 +6,8 @@ each other, the ground and the robots, and robots themselves if they are asked t
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -21,13 +20,13 @@ from vsr.compute.implementation import KERNELS, Implementation, chosen
 from vsr.environment.model import Environment, as_exact
 from vsr.physics.collision.blocks import ground_corners
 from vsr.physics.collision.convex import place
-from vsr.physics.collision.lattices import Lattice, joined, lattice_of, nodes_of, pushed_by
+from vsr.physics.collision.lattices import Lattice, joined, lattice_of, nodes_of
 from vsr.physics.collision.near import CORNER_PLACES, list_pairs, may_touch, no_pairs, places_for
 from vsr.physics.collision.solver import Impulse
 from vsr.physics.contract import Met
 from vsr.physics.failure import Failure, gravest
 from vsr.physics.objects.companions import Companion, ObjectMotion, soft_motion
-from vsr.physics.objects.resolving import Lists, resolving, slots
+from vsr.physics.objects.resolving import Lists, Resolve, resolving, slots
 from vsr.physics.objects.solids import Solids, SolidState
 from vsr.physics.telemetry import failure_of
 
@@ -48,8 +47,8 @@ class ObjectState:
     """[s], ()"""
     impulses: dict[str, Impulse]
     """of the last step's contacts, by list"""
-    pressed: tuple[Array, ...]
-    """of each robot, True for vertices that something touches, (p,)"""
+    given: Array
+    """impulses that vertices of robots and companions got in the last step [N s], (dimension, p)"""
     lattices: tuple[Lattice, ...]
     """of robots and companions, which do not change"""
     lattice: Lattice
@@ -106,7 +105,7 @@ class Objects:
                 name: Impulse(jnp.zeros(shape, dtype), jnp.zeros((dimension, *shape), dtype))
                 for name, shape in shapes.items()
             },
-            pressed=tuple(jnp.zeros(lattice.at_surface.shape, bool) for lattice in lattices[: len(robots)]),
+            given=jnp.zeros((dimension, vertices), dtype),
             lattices=lattices,
             lattice=joined(lattices),
             near=Lists(
@@ -139,31 +138,29 @@ class Objects:
             one.moved(environment, now, state.time, duration, self.stride)
             for one, now in zip(self.companions, state.companions, strict=True)
         )
-        everyone = robots + moved
-        nodes, velocity = nodes_of(everyone)
-        around = as_exact(Environment(environment.gravity, environment.terrain), velocity.dtype)
-        resolve = self._resolving(around, nodes.count, velocity, duration)
-        solids, impulses, given = resolve(
-            self.solids, around, state.solids, state.impulses, state.near, state.lattice, nodes, velocity
+        around = as_exact(Environment(environment.gravity, environment.terrain), state.given.dtype)
+        resolve = self._resolving(around, state, duration)
+        solids, impulses, given, everyone = resolve(
+            self.solids, around, state.solids, state.impulses, state.near, state.lattice, robots + moved
         )
-        everyone = pushed_by(everyone, given)
         later = replace(
             state,
             solids=solids,
             companions=tuple(one.state for one in everyone[len(robots) :]),
             time=state.time + duration,
             impulses=impulses,
-            pressed=_pressed(given, state.pressed),
+            given=given,
         )
         return later, everyone[: len(robots)]
 
-    def _resolving(self, around: Environment, vertices: int, velocity: Array, duration: float) -> Callable[..., Any]:
+    def _resolving(self, around: Environment, state: ObjectState, duration: float) -> Resolve:
         """All contacts of a step: by the kernel where it can run, else in plain JAX."""
-        implementation = chosen(self.implementation, velocity.dtype)
+        dimension, vertices = state.given.shape
+        implementation = chosen(self.implementation, state.given.dtype)
         if implementation in KERNELS:
             from vsr.physics.objects.fused.launch import can_launch, launching
 
-            if can_launch(self.solids, around, vertices, velocity.shape[0]):
+            if can_launch(self.solids, around, state.near, vertices, dimension):
                 return launching(duration, implementation == "interpreted")
         return resolving(duration)
 
@@ -200,8 +197,10 @@ class Objects:
 
     def touched(self, state: ObjectState) -> tuple[Array, ...]:
         """Of each robot, 1 for voxels that something touches, else 0, *cells."""
-        pairs = zip(state.pressed, state.lattices, strict=False)
-        return tuple(_cells(pressed, lattice, state.time.dtype) for pressed, lattice in pairs)
+        sizes = [lattice.at_surface.size for lattice in state.lattices]
+        parts = jnp.split((state.given != 0).any(0), np.cumsum(sizes)[:-1])
+        robots = len(sizes) - len(self.companions)
+        return tuple(map(partial(_cells, dtype=state.time.dtype), parts[:robots], state.lattices))
 
     def seen(self, state: ObjectState) -> ObjectsSeen:
         solids = state.solids
@@ -224,13 +223,6 @@ class Objects:
 
 
 _list_anew = batch_last(list_pairs)
-
-
-def _pressed(given: Array, like: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Vertices of each robot that got an impulse; given: (dimension, p)."""
-    any_push = (given != 0).any(0)
-    bounds = np.cumsum([0, *(part.shape[0] for part in like)])
-    return tuple(any_push[begin:end] for begin, end in itertools.pairwise(bounds))
 
 
 def _cells(pressed: Array, lattice: Lattice, dtype: jnp.dtype) -> Array:

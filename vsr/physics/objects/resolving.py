@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ from vsr.compute.materialize import materialize
 from vsr.environment import Environment
 from vsr.physics.collision.blocks import ground_corners
 from vsr.physics.collision.convex import Placed, place
-from vsr.physics.collision.lattices import Lattice
+from vsr.physics.collision.lattices import Lattice, nodes_of, pushed_by
 from vsr.physics.collision.meetings import (
     bodies_in_blocks,
     bodies_meet,
@@ -38,6 +38,7 @@ from vsr.physics.collision.near import NearPairs
 from vsr.physics.collision.rows import beside, widened
 from vsr.physics.collision.sides import Nodes, Speeds
 from vsr.physics.collision.solver import Contact, Impulse, no_impulse, solve
+from vsr.physics.contract import Met
 from vsr.physics.objects.solids import Solids, SolidState, moved
 from vsr.terrain import Blocks, HeightField, Terrain
 
@@ -64,10 +65,22 @@ class Lists(NamedTuple):
     """of the ground"""
 
 
+Resolve = Callable[..., tuple[SolidState | None, Impulses, Array, tuple[Met, ...]]]
+"""From (solids, environment, state, impulses, lists, lattice, robots) to rigid bodies after a step, the impulses of
+contacts that are kept, those that vertices got [N s], (dimension, p), and the robots after them."""
+
+
 @lru_cache(maxsize=64)
-def resolving(duration: float) -> Callable[..., tuple[SolidState | None, Impulses, Array]]:
-    """`resolve` for steps of one duration [s], with its batching rule."""
-    return batch_last(partial(resolve, duration=duration))
+def resolving(duration: float) -> Resolve:
+    """In plain JAX, for steps of one duration [s]."""
+    batched = batch_last(partial(resolve, duration=duration))
+
+    def resolved(*arguments: Any) -> tuple[SolidState | None, Impulses, Array, tuple[Met, ...]]:
+        *others, robots = arguments
+        state, kept, given = batched(*others, *nodes_of(robots))
+        return state, kept, given, pushed_by(robots, given)
+
+    return resolved
 
 
 def resolve(
@@ -91,7 +104,7 @@ def resolve(
     nodes, velocity = materialize(velocity, (nodes._replace(position=position), velocity))
     state = None if state is None or solids is None else _fallen(solids, state, environment, duration)
     after, kept = _with_bodies(solids, environment, state, impulses, lattice, nodes, _speeds(velocity, state))
-    after = with_voxels(environment, lists, lattice, nodes, after)
+    after = _with_voxels(environment, lists, lattice, nodes, after)
     if state is not None:
         pushed = replace(state, velocity=jnp.swapaxes(after.bodies, 0, 1), spin=jnp.swapaxes(after.spin, 0, 1))
         state = moved(pushed, duration)
@@ -202,7 +215,7 @@ def slots(solids: Solids, vertices: int) -> dict[str, tuple[int, ...]]:
     }
 
 
-def with_voxels(environment: Environment, lists: Lists, lattice: Lattice, nodes: Nodes, now: Speeds) -> Speeds:
+def _with_voxels(environment: Environment, lists: Lists, lattice: Lattice, nodes: Nodes, now: Speeds) -> Speeds:
     """After what touches voxels: other voxels, and corners of the ground. If nothing is near, nothing is computed."""
     terrain, pairs = environment.terrain, lists.vertices
     if pairs is not None:

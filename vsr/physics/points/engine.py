@@ -174,6 +174,12 @@ class PointEngine:
     def push_vertices(self, model: PointModel, state: PointState, impulses: Array) -> PointState:
         return self.push(model, state, impulses)
 
+    def carriers(self, model: PointModel, state: PointState) -> None:
+        return None
+
+    def with_carriers(self, state: PointState, table: Array) -> PointState:
+        raise NotImplementedError("points carry themselves")
+
     def flaw(self, model: PointModel) -> Array:
         leaks = jnp.zeros((), bool) if model.chambers is None else model.chambers.leaks
         return empty_or(model.present, jnp.where(leaks, int(Failure.leaking), 0))

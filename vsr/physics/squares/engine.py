@@ -15,7 +15,7 @@ from vsr.body.material import Material
 from vsr.compute.implementation import KERNELS, Implementation, chosen
 from vsr.compute.rotation import quarter_turn, rotation_by, turn
 from vsr.environment import Environment
-from vsr.physics.contract import X_AND_UP, Hull, RigidParts, SurfacePoints, Vertices
+from vsr.physics.contract import X_AND_UP, Carriers, Hull, RigidParts, SurfacePoints, Vertices
 from vsr.physics.failure import empty_or
 from vsr.physics.squares import geometry
 from vsr.physics.squares.advance import advance_through, prepared
@@ -220,6 +220,14 @@ class SquareEngine:
             state.velocity + model.inverse_mass[..., None] * impulses,
             state.spin + model.inverse_inertia * turning,
         )
+
+    def carriers(self, model: SquareModel, state: Any) -> Carriers | None:
+        if isinstance(state, SquareState):
+            return None
+        return Carriers(state.table, jnp.moveaxis(geometry.vertex_offsets(model), -1, 0).reshape(2, -1))
+
+    def with_carriers(self, state: Any, table: Array) -> Any:
+        return replace(state, table=table)
 
     def flaw(self, model: SquareModel) -> Array:
         return empty_or(model.present, jnp.zeros((), int))

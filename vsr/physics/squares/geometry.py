@@ -76,10 +76,14 @@ def vertex_levers(model: SquareModel, state: SquareState) -> Array:
 
     It is the outer corner of all masses that are welded there.
     """
+    return turn(state.rotation, vertex_offsets(model))
+
+
+def vertex_offsets(model: SquareModel) -> Array:
+    """The same of clusters that are not turned."""
     _, rows, columns = model.cluster_mass.shape
     up, right = jnp.meshgrid(jnp.arange(rows), jnp.arange(columns), indexing="ij")
-    vertex = model.voxel_side * jnp.stack([right, up], -1)
-    return turn(state.rotation, vertex - model.rest_position)
+    return model.voxel_side * jnp.stack([right, up], -1) - model.rest_position
 
 
 def area_ratio(model: SquareModel, motion: MassMotion) -> Array:

@@ -26,11 +26,13 @@ class OfBodies:
         self.passes = plan.passes
         self.lane = lane = lanes_for(plan.listed)
         self.row, self.held, self.bodies = jnp.minimum(lane, plan.listed - 1), lane < plan.listed, bodies
-        numbers = [jnp.where(self.held, triton.load(listed.numbers.at[side, self.row]), -1) for side in range(2)]
+        # The ground is no body, so contacts that are found here have one side.
+        sides = 1 if plan.finds_ground else 2
+        numbers = [jnp.where(self.held, triton.load(listed.numbers.at[side, self.row]), -1) for side in range(sides)]
         self.own = [[(number == body).astype(jnp.float32) for body in range(len(bodies))] for number in numbers]
         if plan.finds_ground:
             contact, lever = self._on_ground(program, lane)
-            self.levers = [lever, times(0.0, lever)]
+            self.levers = [lever]
         else:
             contact = self._found(listed.contact)
             self.levers = [self._vector(table) for table in listed.levers]
@@ -75,7 +77,7 @@ class OfBodies:
     def parting(self, now: Now) -> list[Vector]:
         still = times(0.0, self.contacts[0].normal)
         total = still
-        for sign, side, lever in zip((1, -1), self.own, self.levers, strict=True):
+        for sign, side, lever in zip((1, -1), self.own, self.levers, strict=False):
             for own, moving in zip(side, now.bodies, strict=True):
                 total = plus(total, times(sign * own, plus(moving.velocity, carried(moving.spin, lever))))
         return [total]
@@ -89,7 +91,7 @@ class OfBodies:
 
     def pushed(self, now: Now, impulses: Sequence[Vector]) -> Now:
         (impulse,), moved = impulses, list(now.bodies)
-        for sign, side, lever in zip((1, -1), self.own, self.levers, strict=True):
+        for sign, side, lever in zip((1, -1), self.own, self.levers, strict=False):
             turning = moment(lever, impulse)
             for number, own in enumerate(side):
                 push = tuple(sign * jnp.sum(own * part) for part in impulse)

@@ -7,6 +7,7 @@ launches for the same.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import jax
@@ -18,11 +19,26 @@ from jax.experimental.pallas import triton
 from vsr.compute.gpu.ptx import WARP
 from vsr.compute.vector import Vector, dot, plus, times
 from vsr.physics.objects.fused.bodies import OfBodies
-from vsr.physics.objects.fused.corners import Corners
-from vsr.physics.objects.fused.moving import Body, Moving, Nodes, Now, lanes_for
-from vsr.physics.objects.fused.solver import solved
-from vsr.physics.objects.fused.tables import Known, Outcome, Plan, Pressed
+from vsr.physics.objects.fused.corners import Corners, InVoxels
+from vsr.physics.objects.fused.moving import Body, Moving, Nodes, Now, carried, lanes_for, moment
+from vsr.physics.objects.fused.pairs import Pairs
+from vsr.physics.objects.fused.solver import nothing_before, solved
+from vsr.physics.objects.fused.tables import (
+    EXISTS,
+    SPIN,
+    SURFACE,
+    VELOCITY,
+    Known,
+    Near,
+    OnCarriers,
+    Outcome,
+    Plain,
+    Plan,
+    Pressed,
+    Shared,
+)
 from vsr.physics.objects.fused.vertices import InBlocks, Vertices
+from vsr.physics.objects.fused.voxels import Voxels
 
 
 def launch(known: Known, plan: Plan) -> Outcome:
@@ -32,12 +48,14 @@ def launch(known: Known, plan: Plan) -> Outcome:
     numbers = [leaf for leaf in arrays if leaf.ndim == 0]
     tables = [leaf for leaf in arrays if leaf.ndim]
     single = tuple(leaf.ndim == 0 for leaf in arrays)
-    bodies = known.bodies
+    table = known.robots.table if isinstance(known.robots, OnCarriers) else None
+    bodies, kind = known.bodies, known.inverse_mass.dtype
     results = Outcome(
-        known.velocity,
-        known.velocity,
+        table,
+        jax.ShapeDtypeStruct((2, plan.vertices), kind),
         None if bodies is None else (bodies.position, bodies.rotation, bodies.velocity, bodies.spin),
         known.kept,
+        _shared(plan, kind),
     )
     wanted, shape = jax.tree.flatten(results)
 
@@ -53,10 +71,18 @@ def launch(known: Known, plan: Plan) -> Outcome:
         grid=(1,),
         out_shape=[jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in wanted],
         compiler_params=triton.CompilerParams(num_warps=1, num_stages=1),
+        # In place: what does not move at all stays as it was.
+        input_output_aliases={} if table is None else {1 + [leaf is table for leaf in tables].index(True): 0},
         interpret=plan.interpret,
-        name="meet_bodies",
+        name="meet",
     )(jnp.stack(numbers), *tables)
     return jax.tree.unflatten(shape, after)
+
+
+def _shared(plan: Plan, kind: jnp.dtype) -> Shared:
+    vertices, cells, pairs = (2, plan.vertices), (2, plan.cells), max(1, plan.pairs)
+    shapes = vertices, cells, vertices, vertices, vertices, vertices[1:], (4, pairs), (pairs,), (2, pairs)
+    return Shared(*(jax.ShapeDtypeStruct(shape, kind) for shape in shapes))
 
 
 class Program:
@@ -66,47 +92,134 @@ class Program:
         self.plan, self.known, self.written = plan, known, written
         self.lane = lanes_for(max(WARP, plan.vertices))
         self.row, self.held = jnp.minimum(self.lane, plan.vertices - 1), self.lane < plan.vertices
-
-    def run(self) -> None:
-        known, plan = self.known, self.plan
-        nodes = Nodes(
+        self.place, self.lever, self.velocity = self._vertices()
+        flags = jnp.where(self.held, self.number(known.flags), 0)
+        self.exists = (flags >> EXISTS & 1) > 0
+        self.nodes = Nodes(
             self.lane,
-            self.vector(known.position),
+            self.place,
             self.number(known.inverse_mass),
-            self.vector(known.lever),
+            self.lever,
             self.number(known.inverse_inertia),
-            self.held & (self.number(known.surface) > 0),
+            (flags >> SURFACE & 1) > 0,
             self.number(known.friction),
             self.number(known.restitution),
         )
+
+    def _vertices(self) -> tuple[Vector, Vector, Vector]:
+        """Where they are, as seen from what carries them, and how they move."""
+        robots = self.known.robots
+        if isinstance(robots, Plain):
+            self.position = robots.position
+            return self.vector(robots.position), self.vector(robots.lever), self.vector(robots.velocity)
+        x, y, cosine, sine, along, upwards, spin = (self.read(robots.table, field, self.row) for field in range(7))
+        right, up = self.vector(robots.offset)
+        lever = cosine * right - sine * up, sine * right + cosine * up
+        place = plus((x, y), lever)
+        self.position = self.written.shared.position
+        self.write(self.position, place)
+        self.wait()
+        return place, lever, plus((along, upwards), carried(spin, lever))
+
+    def run(self) -> None:
         still = jnp.zeros(self.lane.shape, jnp.float32)
-        bodies = tuple(self.body(number) for number in range(plan.bodies))
-        now = Now(self.vector(known.velocity), (still, still), tuple(map(self.fallen, range(plan.bodies))))
-        groups = self.groups(nodes, bodies)
-        start = tuple(self.kept(name, group) for name, group in groups.items())
-        now, found = solved(tuple(groups.values()), start, now, plan)
-        for reference, values in ((self.written.given, now.given), (self.written.velocity, now.nodes)):
-            self.write(reference, values)
+        bodies = tuple(self.body(number) for number in range(self.plan.bodies))
+        now = Now(self.velocity, (still, still), tuple(map(self.fallen, range(self.plan.bodies))))
+        now = self.with_bodies(bodies, now) if bodies else self.solved(now, self.groups(bodies))
         for number, moving in enumerate(now.bodies):
             self.move(number, moving)
+        for near in self.known.near.values():
+            now = self.with_voxels(near, now)
+        self.write(self.written.given, now.given)
+        if self.written.table is not None:
+            self.push(now.given)
+
+    def with_bodies(self, bodies: tuple[Body, ...], now: Now) -> Now:
+        """After contacts of rigid bodies and with blocks of ground. Robots that nothing is near to cost little."""
+
+        def apart(now: Now) -> Now:
+            for name in ("corners", "vertices"):
+                self.forget(name)
+            return self.solved(now, self.groups(bodies))
+
+        def close(now: Now) -> Now:
+            voxels = Voxels(self)
+            vertices = Vertices(self, self.nodes, bodies, voxels.outward())
+            if not self.plan.flat:
+                return self.solved(now, self.groups(bodies, vertices))
+            found = InVoxels(self, voxels, bodies)
+
+            def with_corners(now: Now) -> Now:
+                return self.solved(now, self.groups(bodies, vertices, Corners(self, self.nodes, bodies, found)))
+
+            def without(now: Now) -> Now:
+                self.forget("corners")
+                return self.solved(now, self.groups(bodies, vertices))
+
+            return jax.lax.cond(found.any, with_corners, without, now)
+
+        return jax.lax.cond(self.is_near(bodies), close, apart, now)
+
+    def is_near(self, bodies: tuple[Body, ...]) -> Array:
+        """Whether the boxes around the robots and around a rigid body, whose sides are along the axes, overlap."""
+        margin, least, most = self.known.margin, [], []
+        for place in self.place:
+            least.append(jnp.min(jnp.where(self.exists, place, jnp.inf)) - margin)
+            most.append(jnp.max(jnp.where(self.exists, place, -jnp.inf)) + margin)
+        near = None
+        for body, is_round in zip(bodies, self.plan.round, strict=True):
+            low, high = body.box(is_round)
+            here = (low[0] < most[0]) & (high[0] > least[0]) & (low[1] < most[1]) & (high[1] > least[1])
+            near = here if near is None else near | here
+        assert near is not None
+        return near
+
+    def groups(
+        self, bodies: tuple[Body, ...], vertices: Vertices | None = None, corners: Corners | None = None
+    ) -> dict[str, Any]:
+        """Contacts in the order in which they are solved."""
+        found = {}
+        if self.plan.listed:
+            found["bodies"] = OfBodies(self, bodies)
+        if corners is not None:
+            found["corners"] = corners
+        if vertices is not None:
+            found["vertices"] = vertices
+        if self.known.blocks is not None:
+            found["blocks"] = InBlocks(self, self.nodes)
+        return found
+
+    def solved(self, now: Now, groups: dict[str, Any]) -> Now:
+        """After contacts, whose impulses are kept for the next step."""
+        if not groups:
+            return now
+        start = [self.kept(name, group) for name, group in groups.items()]
+        now, found = solved(tuple(groups.values()), start, now, self.plan.iterations)
         for (name, group), impulses in zip(groups.items(), found, strict=True):
             if name in self.written.kept:
                 group.keep(self.written.kept[name], impulses)
+        return now
 
-    def groups(self, nodes: Nodes, bodies: tuple[Body, ...]) -> dict[str, Any]:
-        """Contacts in the order in which they are solved."""
-        known, plan, found = self.known, self.plan, {}
-        if plan.listed:
-            found["bodies"] = OfBodies(self, bodies)
-        if bodies:
-            if plan.flat:
-                found["corners"] = Corners(self, nodes, bodies)
-            found["vertices"] = Vertices(self, nodes, bodies)
-        if known.blocks is not None:
-            found["blocks"] = InBlocks(self, nodes)
-        return found
+    def with_voxels(self, near: Near, now: Now) -> Now:
+        """After contacts of what is near voxels. If nothing is, nothing is computed."""
+
+        def met(now: Now) -> Now:
+            group = Pairs(self, self.nodes, near)
+            return solved((group,), [nothing_before(group)], now, self.plan.iterations_of_voxels)[0]
+
+        return jax.lax.cond(near.counts[0] > 0, met, lambda now: now, now)
 
     # What is read and written
+
+    def read(self, table: Any, *place: Any) -> Any:
+        """One number, or one in each lane."""
+        lanes = any(jnp.ndim(index) for index in place)
+        return triton.load(table.at[place]) if lanes else table[place]
+
+    def wait(self) -> None:
+        """Until all lanes have written what the next lines read."""
+        if not self.plan.interpret:  # interpreted, a program runs alone and in order
+            triton.debug_barrier()
 
     def number(self, table: Any) -> Array:
         return triton.load(table.at[self.row])
@@ -117,6 +230,14 @@ class Program:
     def write(self, table: Any, values: Vector) -> None:
         for part, value in enumerate(values):
             triton.store(table.at[part, self.lane], value, mask=self.held)
+
+    def push(self, given: Vector) -> None:
+        """Give impulses at vertices to what carries them."""
+        table, nodes = self.written.table, self.nodes
+        gained = *times(nodes.inverse_mass, given), nodes.inverse_inertia * moment(self.lever, given)
+        for field, more in zip((VELOCITY, VELOCITY + 1, SPIN), gained, strict=True):
+            before = self.read(self.known.robots.table, field, self.row)
+            triton.store(table.at[field, self.lane], before + more, mask=self.held)
 
     def body(self, number: int) -> Body:
         tables = self.known.bodies
@@ -167,6 +288,12 @@ class Program:
 
     def kept(self, name: str, group: Any) -> tuple[Pressed, ...]:
         """Impulses to begin with: those of the step before, or none."""
-        if name in self.known.kept:
-            return group.kept(self.known.kept[name])
-        return tuple(Pressed(part.depth * 0, times(0.0, part.normal)) for part in group.contacts)
+        return group.kept(self.known.kept[name]) if name in self.known.kept else nothing_before(group)
+
+    def forget(self, name: str) -> None:
+        """Nothing of a group touches: there is no impulse to begin the next step with."""
+        for table in self.written.kept.get(name, ()):
+            *others, last = table.shape
+            lane = lanes_for(last)
+            for place in itertools.product(*map(range, others)):
+                triton.store(table.at[(*place, lane)], jnp.zeros(lane.shape, jnp.float32), mask=lane < last)

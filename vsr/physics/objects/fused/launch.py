@@ -1,35 +1,36 @@
-"""All contacts of one step as in vsr.physics.objects.resolving; those with rigid bodies and blocks by the kernel."""
+"""All contacts of one step as in vsr.physics.objects.resolving, by the kernel."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import lru_cache
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.batch_last import batch_last
 from vsr.compute.gpu.ptx import WARP
 from vsr.environment import Environment
 from vsr.physics.collision.blocks import ground_corners
 from vsr.physics.collision.convex import place
-from vsr.physics.collision.lattices import Lattice, outward_of
-from vsr.physics.collision.meetings import moving_pairs, together, vertices_in_blocks
-from vsr.physics.collision.sides import Nodes, Rows, Speeds
+from vsr.physics.collision.lattices import Lattice, nodes_of, pushed_by
+from vsr.physics.collision.meetings import MARGIN, moving_pairs, together, vertices_in_blocks
+from vsr.physics.collision.near import NearPairs
+from vsr.physics.collision.sides import Nodes, Rows
 from vsr.physics.collision.solver import Contact, Impulse
+from vsr.physics.contract import Met
 from vsr.physics.objects.fused import tables
 from vsr.physics.objects.fused.kernel import launch
 from vsr.physics.objects.resolving import (
     ITERATIONS,
+    ITERATIONS_OF_VOXELS,
     PASSES_OF_BODIES,
     Impulses,
     Lists,
+    Resolve,
     joint_impulse,
     kept_impulses,
     rigid_contacts,
-    with_voxels,
 )
 from vsr.physics.objects.solids import Solids, SolidState
 from vsr.terrain import Blocks, Terrain
@@ -39,24 +40,27 @@ MOST_BODIES = 8
 MOST_CORNERS = 32
 """Of all rigid bodies together: the kernel's code has each of them once."""
 MOST_VERTICES = 512
+MOST_PAIRS = 256
+"""Places for what is near voxels."""
 MOST_NUMBERS = 128
 """Of what a lane keeps: for each of its vertices one of every body and corner."""
 
 
-def can_launch(solids: Solids | None, environment: Environment, vertices: int, dimension: int) -> bool:
+def can_launch(solids: Solids | None, environment: Environment, lists: Lists, vertices: int, dimension: int) -> bool:
     """Whether the kernel can do what is asked, and there is something to do for it."""
-    if dimension != 2 or vertices > MOST_VERTICES:
+    near = [pairs for pairs in lists if pairs is not None]
+    if dimension != 2 or vertices > MOST_VERTICES or any(pairs.point.shape[0] > MOST_PAIRS for pairs in near):
         return False
     if solids is None:
-        return isinstance(environment.terrain, Blocks)
+        return isinstance(environment.terrain, Blocks) or bool(near)
     corners = solids.count * solids.shapes.corner.shape[1]
     few = solids.count <= MOST_BODIES and corners <= MOST_CORNERS
     return few and (solids.count + corners) * math.ceil(vertices / WARP) <= MOST_NUMBERS
 
 
 @lru_cache(maxsize=64)
-def launching(duration: float, interpret: bool) -> Callable[..., tuple[SolidState | None, Impulses, Array]]:
-    """`resolve` of vsr.physics.objects.resolving for steps of one duration [s], with the kernel."""
+def launching(duration: float, interpret: bool) -> Resolve:
+    """`resolve` of vsr.physics.objects.resolving for steps of one duration [s], by the kernel."""
 
     def resolve(
         solids: Solids | None,
@@ -65,28 +69,25 @@ def launching(duration: float, interpret: bool) -> Callable[..., tuple[SolidStat
         impulses: Impulses,
         lists: Lists,
         lattice: Lattice,
-        nodes: Nodes,
-        velocity: Array,
-    ) -> tuple[SolidState | None, Impulses, Array]:
-        names, known, plan = _known(solids, environment, state, impulses, lattice, nodes, velocity, duration, interpret)
-        after = launch(known, plan)
+        robots: tuple[Met, ...],
+    ) -> tuple[SolidState | None, Impulses, Array, tuple[Met, ...]]:
+        nodes, velocity = nodes_of(robots)
+        names, listed, ground = _listed(solids, environment, state, nodes)
+        known = _known(solids, environment, state, impulses, lists, lattice, robots, nodes, velocity)
+        known = known._replace(listed=listed, ground=ground)
+        if names:
+            known.kept["bodies"] = tables.Pressed(*joint_impulse(impulses, names))
+        after = launch(known, _plan(solids, known, duration, interpret))
         found = {name: Impulse(kept.press, kept.drag) for name, kept in after.kept.items()}
-        given = after.given
-        if lists.vertices is not None or lists.corners is not None:
-            given = _among_voxels(environment, lists, lattice, nodes, after.velocity, given)
         moved = None if after.bodies is None else SolidState(*after.bodies)
-        return moved, kept_impulses(impulses, found, names), given
+        if after.table is None:
+            robots = pushed_by(robots, after.given)
+        else:
+            (robot,) = robots
+            robots = (robot._replace(state=robot.engine.with_carriers(robot.state, after.table)),)
+        return moved, kept_impulses(impulses, found, names), after.given, robots
 
     return resolve
-
-
-@batch_last
-def _among_voxels(
-    environment: Environment, lists: Lists, lattice: Lattice, nodes: Nodes, velocity: Array, given: Array
-) -> Array:
-    """Impulses on vertices after contacts of voxels with each other and with corners of the ground."""
-    now = Speeds(velocity, given, velocity[:, :0], velocity[:1, :0])
-    return with_voxels(environment, lists, lattice, nodes, now).given
 
 
 def _known(
@@ -94,65 +95,87 @@ def _known(
     environment: Environment,
     state: SolidState | None,
     impulses: Impulses,
+    lists: Lists,
     lattice: Lattice,
+    robots: tuple[Met, ...],
     nodes: Nodes,
     velocity: Array,
-    duration: float,
-    interpret: bool,
-) -> tuple[tuple[str, ...], tables.Known, tables.Plan]:
-    """Names of the lists of contacts of rigid bodies, what the kernel reads, and what its program depends on."""
+) -> tables.Known:
+    """What the kernel reads, but for contacts of rigid bodies with each other and the ground."""
     terrain, surface = environment.terrain, lattice.at_surface & nodes.exists
-    assert nodes.lever is not None
     assert nodes.inverse_inertia is not None
-    names: tuple[str, ...] = ()
-    listed = ground = cells = bodies = None
+    bodies = blocks = None
     kept: dict[str, tables.Pressed] = {}
     if solids is not None and state is not None:
-        names, listed, ground = _list(solids, state, environment, nodes)
-        cells, bodies = _cells(lattice, nodes), _bodies(solids, state)
-        if names:
-            kept["bodies"] = tables.Pressed(*joint_impulse(impulses, names))
+        bodies = _bodies(solids, state)
         kept |= {name: tables.Pressed(*impulses[name]) for name in ("corners", "vertices") if impulses[name].press.size}
-    blocks = None
     if isinstance(terrain, Blocks):
         blocks = _plain(vertices_in_blocks(nodes, surface, terrain), nodes.count)
-    known = tables.Known(
-        position=nodes.position,
-        velocity=velocity,
+    return tables.Known(
+        robots=_robots(robots, nodes, velocity),
         inverse_mass=nodes.inverse_mass,
-        lever=nodes.lever,
         inverse_inertia=nodes.inverse_inertia,
-        surface=surface.astype(jnp.int32),
+        flags=(surface.astype(jnp.int32) << tables.SURFACE) + (nodes.exists.astype(jnp.int32) << tables.EXISTS),
         friction=nodes.friction,
         restitution=nodes.restitution,
-        cells=cells,
+        cells=_cells(lattice),
+        margin=MARGIN * lattice.side.max(),
         bodies=bodies,
-        ground=ground,
+        ground=None,
         gravity=jnp.asarray(environment.gravity, velocity.dtype),
-        listed=listed,
+        listed=None,
         blocks=blocks,
+        near=_near(environment, lists),
         kept=kept,
     )
-    plan = tables.Plan(
-        vertices=nodes.count,
-        cells=lattice.present.size,
+
+
+def _plan(solids: Solids | None, known: tables.Known, duration: float, interpret: bool) -> tables.Plan:
+    return tables.Plan(
+        vertices=known.inverse_mass.shape[0],
+        cells=known.cells.side.shape[0],
+        pairs=max((near.point.shape[0] for near in known.near.values()), default=0),
         fixed=() if solids is None else tuple(solids.fixed),
         round=() if solids is None else tuple(solids.shapes.round),
         corners=0 if solids is None else solids.shapes.corner.shape[1],
         faces=0 if solids is None else solids.shapes.offset.shape[1],
-        finds_ground=ground is not None,
-        listed=0 if listed is None else listed.numbers.shape[1],
+        finds_ground=known.ground is not None,
+        listed=0 if known.listed is None else known.listed.numbers.shape[1],
         iterations=ITERATIONS,
         passes=PASSES_OF_BODIES[2],
+        iterations_of_voxels=ITERATIONS_OF_VOXELS,
         duration=duration,
         interpret=interpret,
     )
-    return names, known, plan
 
 
-def _cells(lattice: Lattice, nodes: Nodes) -> tables.Cells:
+def _robots(robots: tuple[Met, ...], nodes: Nodes, velocity: Array) -> tables.OnCarriers | tables.Plain:
+    """Vertices, as the kernel of the only robot has them if there is one."""
+    carriers = robots[0].engine.carriers(robots[0].model, robots[0].state) if len(robots) == 1 else None
+    if carriers is not None:
+        return tables.OnCarriers(*carriers)
+    return tables.Plain(nodes.position, velocity, nodes.lever)
+
+
+def _near(environment: Environment, lists: Lists) -> dict[str, tables.Near]:
+    """What is near voxels, in the order in which it is solved."""
+    terrain, found = environment.terrain, {}
+    if lists.vertices is not None:
+        found["vertices"] = tables.Near(*_places(lists.vertices), None, None, None)
+    corners = ground_corners(terrain, 2)
+    if lists.corners is not None and corners is not None and isinstance(terrain, Terrain):
+        surface = jnp.asarray(terrain.friction), jnp.asarray(terrain.restitution)
+        found["ground corners"] = tables.Near(*_places(lists.corners), corners[0], *surface)
+    return found
+
+
+def _places(pairs: NearPairs) -> tuple[Array, Array, Array]:
+    return pairs.point, pairs.cell, pairs.counts.astype(jnp.int32)
+
+
+def _cells(lattice: Lattice) -> tables.Cells:
     flags = [part.astype(jnp.int32) << bit for bit, part in enumerate((*lattice.leads_out, lattice.present))]
-    return tables.Cells(outward_of(nodes.position, lattice), lattice.places, sum(flags[1:], flags[0]), lattice.side)
+    return tables.Cells(lattice.places, lattice.around, sum(flags[1:], flags[0]), lattice.side)
 
 
 def _bodies(solids: Solids, state: SolidState) -> tables.BodyTables:
@@ -172,10 +195,13 @@ def _bodies(solids: Solids, state: SolidState) -> tables.BodyTables:
     )
 
 
-def _list(
-    solids: Solids, state: SolidState, environment: Environment, nodes: Nodes
+def _listed(
+    solids: Solids | None, environment: Environment, state: SolidState | None, nodes: Nodes
 ) -> tuple[tuple[str, ...], tables.Listed | None, object]:
-    """Contacts of rigid bodies with each other and with the ground, and the ground if these are left to the kernel."""
+    """Contacts of rigid bodies with each other and with the ground: names of their lists, what is found before, and the
+    ground if finding them is left to the kernel."""
+    if solids is None or state is None:
+        return (), None, None
     terrain, free = environment.terrain, solids.free
     flat, mixed = moving_pairs(solids.shapes.round, solids.fixed)
     alone = not (len(flat) or len(mixed)) and ground_corners(terrain, 2) is None

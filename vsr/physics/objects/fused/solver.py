@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from vsr.compute.vector import Vector, dot, minus, plus, times
 from vsr.physics.collision.solver import asked_speed, bounded_drag, inverse_or_zero
 from vsr.physics.objects.fused.moving import Now
-from vsr.physics.objects.fused.tables import Found, Plan, Pressed
+from vsr.physics.objects.fused.tables import Found, Pressed
 
 
 class Asked(NamedTuple):
@@ -25,7 +25,7 @@ class Asked(NamedTuple):
 
 
 def solved(
-    groups: tuple[Any, ...], start: tuple[tuple[Pressed, ...], ...], now: Now, plan: Plan
+    groups: Sequence[Any], start: Sequence[tuple[Pressed, ...]], now: Now, iterations: int
 ) -> tuple[Now, tuple[tuple[Pressed, ...], ...]]:
     """How everything moves after contacts, and their impulses."""
     asked = [_ask(group, now) for group in groups]
@@ -42,7 +42,12 @@ def solved(
             better.append(impulse)
         return now, tuple(better)
 
-    return jax.lax.fori_loop(0, plan.iterations, improve, (now, impulses))
+    return jax.lax.fori_loop(0, iterations, improve, (now, impulses))
+
+
+def nothing_before(group: Any) -> tuple[Pressed, ...]:
+    """Impulses to begin with where none are known."""
+    return tuple(Pressed(part.depth * 0, times(0.0, part.normal)) for part in group.contacts)
 
 
 def _admitted(contact: Found, before: Pressed) -> Pressed:

@@ -7,6 +7,10 @@ from typing import Any, NamedTuple
 
 PRESENT = 4
 """Bit of a cell's flags that says that there is a voxel; those before say which faces lead out."""
+SURFACE, EXISTS = 0, 1
+"""Bits of a vertex's flags: it can touch, and there is one."""
+VELOCITY, SPIN = 4, 6
+"""Rows of a table of carriers (vsr.physics.contract.Carriers): velocity x and the next one, and spin."""
 
 
 @dataclass(frozen=True)
@@ -15,6 +19,8 @@ class Plan:
 
     vertices: int
     cells: int
+    pairs: int
+    """places of the longest list of what is near voxels"""
     fixed: tuple[bool, ...]
     """of each rigid body, whether it never moves"""
     round: tuple[bool, ...]
@@ -29,6 +35,8 @@ class Plan:
     iterations: int
     passes: int
     """of the list, in each iteration"""
+    iterations_of_voxels: int
+    """of contacts among voxels, and with corners of the ground"""
     duration: float
     """of the step [s]"""
     interpret: bool
@@ -46,26 +54,23 @@ class Plan:
 class Known(NamedTuple):
     """What a launch reads of one world; p vertices, c cells, s bodies, m contacts of the list."""
 
-    position: Any
-    """of vertices [m], (2, p)"""
-    velocity: Any
-    """[m/s], (2, p)"""
+    robots: Any
+    """where vertices are and how they move: OnCarriers, or Plain"""
     inverse_mass: Any
     """(p,)"""
-    lever: Any
-    """(2, p)"""
     inverse_inertia: Any
     """(p,)"""
-    surface: Any
-    """1 for vertices that can touch, else 0, (p,)"""
+    flags: Any
+    """of vertices, (p,)"""
     friction: Any
     """(p,)"""
     restitution: Any
     """(p,)"""
     cells: Any
-    """None if there are no rigid bodies"""
+    margin: Any
+    """by which a face that looks the same way as what touches it reaches beyond itself, at most [m]"""
     bodies: Any
-    """None likewise"""
+    """None if there are none"""
     ground: Any
     """a convex terrain by its numbers, if contacts with it are to be found here; else None"""
     gravity: Any
@@ -73,21 +78,59 @@ class Known(NamedTuple):
     """contacts of rigid bodies that were found before; or None"""
     blocks: Any
     """contacts of vertices with blocks of ground; or None"""
+    near: Any
+    """by name, what is near voxels (Near)"""
     kept: Any
     """impulses of the step before, by group"""
 
 
-class Cells(NamedTuple):
-    """Voxels, and vertices as these see them."""
+class OnCarriers(NamedTuple):
+    """The vertices of one robot that its kernel moves (vsr.physics.contract.Carriers)."""
 
-    outward: Any
-    """out of the robot at its vertices, (2, p)"""
+    table: Any
+    """(7 and more, p and more)"""
+    offset: Any
+    """(2, p)"""
+
+
+class Plain(NamedTuple):
+    """Vertices of any robots."""
+
+    position: Any
+    """[m], (2, p)"""
+    velocity: Any
+    """[m/s], (2, p)"""
+    lever: Any
+    """(2, p)"""
+
+
+class Cells(NamedTuple):
+    """Voxels."""
+
     places: Any
-    """(4, c)"""
+    """of their corners among vertices, (4, c)"""
+    around: Any
+    """the cells of which a vertex is a corner, -1 where there is none, (4, p)"""
     flags: Any
     """(c,)"""
     side: Any
     """[m], (c,)"""
+
+
+class Near(NamedTuple):
+    """Points that are near voxels; n places."""
+
+    point: Any
+    """numbers, (n,)"""
+    cell: Any
+    """(n,)"""
+    counts: Any
+    """1, or 0 for places that are empty, which come last, (n,)"""
+    corner: Any
+    """corners of the ground [m], (2, q), if the points are these; None if they are vertices"""
+    friction: Any
+    """of the ground; None likewise"""
+    restitution: Any
 
 
 class BodyTables(NamedTuple):
@@ -136,13 +179,37 @@ class Pressed(NamedTuple):
 class Outcome(NamedTuple):
     """What a launch writes."""
 
+    table: Any
+    """of carriers, the same memory as the one that is read; None if vertices are given plainly"""
     given: Any
     """impulses on vertices [N s], (2, p)"""
-    velocity: Any
-    """of vertices [m/s], (2, p)"""
     bodies: Any
     """position, rotation, velocity, spin of rigid bodies after the step; None if there are none"""
     kept: Any
+    shared: Any
+
+
+class Shared(NamedTuple):
+    """Memory through which lanes tell each other what they found; n the places of the longest list of Near."""
+
+    position: Any
+    """of vertices, (2, p)"""
+    middle: Any
+    """of cells, (2, c)"""
+    outward: Any
+    """of vertices, (2, p)"""
+    lever: Any
+    """(2, p)"""
+    velocity: Any
+    """(2, p)"""
+    load: Any
+    """(p,)"""
+    weight: Any
+    """of cells' corners for what is in them, (4, n)"""
+    touches: Any
+    """(n,)"""
+    impulse: Any
+    """(2, n)"""
 
 
 class Found(NamedTuple):

@@ -13,8 +13,7 @@ from jax.experimental.pallas import triton
 from vsr.compute.vector import Vector, dot, minus, plus
 from vsr.environment.surfaces import combined_friction, combined_restitution
 from vsr.physics.collision.convex import FAR
-from vsr.physics.collision.meetings import MARGIN
-from vsr.physics.objects.fused.moving import Body, Nodes, Now, carried, lanes_for, looks_along, moment, pushed_body
+from vsr.physics.objects.fused.moving import Body, Nodes, Now, carried, looks_along, moment, pushed_body
 from vsr.physics.objects.fused.tables import Found, Pressed
 
 if TYPE_CHECKING:
@@ -26,16 +25,11 @@ class Vertices:
 
     passes = 1
 
-    def __init__(self, program: Program, nodes: Nodes, bodies: tuple[Body, ...]) -> None:
-        cells = program.known.cells
-        outward = program.vector(cells.outward)
-        lane = lanes_for(program.plan.cells)
-        side = triton.load(cells.side.at[jnp.minimum(lane, program.plan.cells - 1)])
-        margin = MARGIN * jnp.max(side)
+    def __init__(self, program: Program, nodes: Nodes, bodies: tuple[Body, ...], outward: Vector) -> None:
         self.program, self.nodes, self.bodies = program, nodes, bodies
         self.levers = [minus(nodes.position, body.center) for body in bodies]
         found = [
-            _in_round(body, lever) if is_round else _behind_faces(body, nodes.position, outward, margin)
+            _in_round(body, lever) if is_round else _behind_faces(body, nodes.position, outward, program.known.margin)
             for body, lever, is_round in zip(bodies, self.levers, program.plan.round, strict=True)
         ]
         self.contacts = tuple(self._contact(body, *met) for body, met in zip(bodies, found, strict=True))

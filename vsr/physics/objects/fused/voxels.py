@@ -1,0 +1,133 @@
+"""Voxels in the kernel of contacts: which of them a point is in, how deep, and what that gives to their corners."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+from jax.experimental.pallas import triton
+
+from vsr.compute.gpu.ptx import WARP
+from vsr.compute.vector import Vector, dot, minus, plus, times
+from vsr.physics.collision.meetings import MARGIN
+from vsr.physics.collision.voxels import NEWTON_STEPS, faces
+from vsr.physics.objects.fused.moving import lanes_for, looks_along
+from vsr.physics.objects.fused.tables import PRESENT
+
+if TYPE_CHECKING:
+    from vsr.physics.objects.fused.kernel import Program
+
+FACES = faces(2)
+NOWHERE = -1e30
+"""Deeper than anything [m]: of cells that a point is not in."""
+
+
+class Voxel(NamedTuple):
+    """One voxel, or one in each lane."""
+
+    places: list[Any]
+    """of its corners among vertices"""
+    corners: list[Vector]
+    flags: Any
+    side: Any
+
+    @property
+    def middle(self) -> Vector:
+        """Mean of the corners."""
+        first, second, third, fourth = self.corners
+        return times(0.25, plus(plus(plus(first, second), third), fourth))
+
+    def planes(self) -> list[tuple[Vector, Vector]]:
+        """A point and the unit normal of every face (vsr.physics.collision.voxels.face_planes)."""
+        found = []
+        for face in FACES:
+            first, second = (self.corners[number] for number in face.corners)
+            x, y = minus(second, first)
+            size = jnp.sqrt(jnp.maximum(x * x + y * y, 1e-20))
+            found.append((first, (y / size, -x / size)))
+        return found
+
+    def holds(
+        self, point: Vector, outward: Vector | None, planes: Sequence[tuple[Vector, Vector]]
+    ) -> tuple[Any, Any, Vector]:
+        """Whether a point is inside, how deep below the nearest face that leads out, and the normal of that face.
+
+        See vsr.physics.collision.voxels.point_in_voxel.
+        """
+        least = inside = nearest = None
+        for number, (middle, normal) in enumerate(planes):
+            height, counts, limit = dot(minus(point, middle), normal), (self.flags >> number & 1) > 0, 0.0
+            if outward is not None:
+                aside = counts & looks_along(normal, outward)
+                counts, limit = counts & ~aside, jnp.where(aside, MARGIN * self.side, 0.0)
+            here, within = jnp.where(counts, height, NOWHERE), height < limit
+            if least is None or inside is None or nearest is None:
+                least, inside, nearest = here, within, normal
+            else:
+                nearest = tuple(jnp.where(here > least, *parts) for parts in zip(normal, nearest, strict=True))
+                inside, least = inside & within, jnp.maximum(here, least)
+        assert least is not None
+        assert inside is not None
+        assert nearest is not None
+        found = (least > NOWHERE) & ((self.flags >> PRESENT & 1) > 0)
+        return inside & found, jnp.where(found, -least, 0), nearest
+
+    def weights(self, point: Vector) -> list[Any]:
+        """Of the corners for a point (vsr.physics.collision.voxels.weights_at)."""
+        at = [minus(corner, point) for corner in self.corners]
+        right, up = minus(at[1], at[0]), minus(at[2], at[0])
+        twist = minus(minus(at[3], at[2]), right)
+        u = v = jnp.zeros_like(at[0][0]) + 0.5
+        for _ in range(NEWTON_STEPS):
+            rest = tuple(-(a + u * b + v * c + u * v * d) for a, b, c, d in zip(at[0], right, up, twist, strict=True))
+            (a, c), (b, d) = plus(right, times(v, twist)), plus(up, times(u, twist))
+            whole = a * d - b * c
+            whole = jnp.where(jnp.abs(whole) > 1e-12, whole, 1e-12)
+            u, v = (
+                jnp.minimum(jnp.maximum(part + more / whole, -0.5), 1.5)
+                for part, more in ((u, rest[0] * d - b * rest[1]), (v, a * rest[1] - rest[0] * c))
+            )
+        return [(1 - u) * (1 - v), u * (1 - v), (1 - u) * v, u * v]
+
+
+def voxel(program: Program, cell: Any) -> Voxel:
+    """The voxel of a number, or those of a number in each lane."""
+    cells, position = program.known.cells, program.position
+    places = [program.read(cells.places, corner, cell) for corner in range(4)]
+    corners = [tuple(program.read(position, part, place) for part in range(2)) for place in places]
+    return Voxel(places, corners, program.read(cells.flags, cell), program.read(cells.side, cell))
+
+
+class Voxels:
+    """All of them, one a lane."""
+
+    def __init__(self, program: Program) -> None:
+        self.program, self.count = program, program.plan.cells
+        self.lane = lanes_for(max(WARP, self.count))
+        self.held = self.lane < self.count
+        every = voxel(program, jnp.minimum(self.lane, self.count - 1))
+        self.every = every._replace(flags=jnp.where(self.held, every.flags, 0))
+        self.planes = self.every.planes()
+
+    def outward(self) -> Vector:
+        """Roughly out of the robot at every vertex (vsr.physics.collision.lattices.outward_of)."""
+        program, shared = self.program, self.program.written.shared
+        for part, value in enumerate(self.every.middle):
+            triton.store(shared.middle.at[part, self.lane], value, mask=self.held)
+        program.wait()
+        total = (jnp.zeros(program.lane.shape, jnp.float32),) * 2
+        for corner in range(4):
+            cell = program.read(program.known.cells.around, corner, program.row)
+            middle = tuple(program.read(shared.middle, part, jnp.maximum(cell, 0)) for part in range(2))
+            away = minus(program.place, middle)
+            total = tuple(jnp.where(cell >= 0, one + more, one) for one, more in zip(total, away, strict=True))
+        return total
+
+    def deepest(self, point: Vector, outward: Vector) -> tuple[Array, Array]:
+        """The voxel that a point is deepest in, and whether it is in one at all; outward: of what has the point."""
+        inside, depth, _ = self.every.holds(point, outward, self.planes)
+        nearest = jnp.where(inside, -depth, NOWHERE)
+        best = jnp.max(nearest)
+        return jnp.min(jnp.where(nearest == best, self.lane, self.count - 1)), best > NOWHERE
