@@ -121,7 +121,8 @@ class Objects:
             return state
         nodes, _ = nodes_of(robots + self._met(state.companions))
         allowed = may_touch(state.lattices, self.self_contact)
-        if near.vertices is not None and allowed is not None:
+        # The kernel finds vertices near voxels itself.
+        if near.vertices is not None and allowed is not None and not self._launches(environment, state):
             surface = lattice.at_surface & nodes.exists
             pairs = _list_anew(nodes.position, surface, nodes.position, lattice, jnp.asarray(allowed), near.vertices)
             near = near._replace(vertices=pairs)
@@ -140,7 +141,7 @@ class Objects:
         )
         around = as_exact(Environment(environment.gravity, environment.terrain), state.given.dtype)
         resolve = self._resolving(around, state, duration)
-        solids, impulses, given, everyone = resolve(
+        solids, impulses, near, given, everyone = resolve(
             self.solids, around, state.solids, state.impulses, state.near, state.lattice, robots + moved
         )
         later = replace(
@@ -150,19 +151,27 @@ class Objects:
             time=state.time + duration,
             impulses=impulses,
             given=given,
+            near=near,
         )
         return later, everyone[: len(robots)]
 
     def _resolving(self, around: Environment, state: ObjectState, duration: float) -> Resolve:
         """All contacts of a step: by the kernel where it can run, else in plain JAX."""
-        dimension, vertices = state.given.shape
-        implementation = chosen(self.implementation, state.given.dtype)
-        if implementation in KERNELS:
-            from vsr.physics.objects.fused.launch import can_launch, launching
+        if not self._launches(around, state):
+            return resolving(duration)
+        from vsr.physics.objects.fused.launch import launching
 
-            if can_launch(self.solids, around, state.near, vertices, dimension):
-                return launching(duration, implementation == "interpreted")
-        return resolving(duration)
+        allowed = may_touch(state.lattices, self.self_contact)
+        return launching(duration, allowed, chosen(self.implementation, state.given.dtype) == "interpreted")
+
+    def _launches(self, environment: Environment, state: ObjectState) -> bool:
+        """Whether contacts are the kernel's."""
+        if chosen(self.implementation, state.given.dtype) not in KERNELS:
+            return False
+        from vsr.physics.objects.fused.launch import can_launch
+
+        dimension, vertices = state.given.shape
+        return can_launch(self.solids, environment, state.near, vertices, dimension)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -65,9 +65,9 @@ class Lists(NamedTuple):
     """of the ground"""
 
 
-Resolve = Callable[..., tuple[SolidState | None, Impulses, Array, tuple[Met, ...]]]
+Resolve = Callable[..., tuple[SolidState | None, Impulses, Lists, Array, tuple[Met, ...]]]
 """From (solids, environment, state, impulses, lists, lattice, robots) to rigid bodies after a step, the impulses of
-contacts that are kept, those that vertices got [N s], (dimension, p), and the robots after them."""
+contacts that are kept, lists, impulses that vertices got [N s], (dimension, p), and the robots after them."""
 
 
 @lru_cache(maxsize=64)
@@ -75,10 +75,10 @@ def resolving(duration: float) -> Resolve:
     """In plain JAX, for steps of one duration [s]."""
     batched = batch_last(partial(resolve, duration=duration))
 
-    def resolved(*arguments: Any) -> tuple[SolidState | None, Impulses, Array, tuple[Met, ...]]:
-        *others, robots = arguments
-        state, kept, given = batched(*others, *nodes_of(robots))
-        return state, kept, given, pushed_by(robots, given)
+    def resolved(*arguments: Any) -> tuple[SolidState | None, Impulses, Lists, Array, tuple[Met, ...]]:
+        *others, lists, lattice, robots = arguments
+        state, kept, given = batched(*others, lists, lattice, *nodes_of(robots))
+        return state, kept, lists, given, pushed_by(robots, given)
 
     return resolved
 

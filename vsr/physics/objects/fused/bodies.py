@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.experimental.pallas import triton
 
 from vsr.compute.vector import Vector, minus, plus, times
 from vsr.environment.surfaces import combined_friction, combined_restitution, ground
+from vsr.physics.objects.fused.corners import corners_of
 from vsr.physics.objects.fused.moving import Body, Now, carried, lanes_for, moment, pushed_body, share_of
 from vsr.physics.objects.fused.tables import Found, Pressed
 
@@ -31,7 +33,7 @@ class OfBodies:
         numbers = [jnp.where(self.held, triton.load(listed.numbers.at[side, self.row]), -1) for side in range(sides)]
         self.own = [[(number == body).astype(jnp.float32) for body in range(len(bodies))] for number in numbers]
         if plan.finds_ground:
-            contact, lever = self._on_ground(program, lane)
+            contact, lever = self._on_ground(program)
             self.levers = [lever]
         else:
             contact = self._found(listed.contact)
@@ -51,28 +53,26 @@ class OfBodies:
         depth, touches, friction, restitution = map(self._number, tables[1:])
         return Found(normal, depth, (touches > 0) & self.held, friction, restitution)
 
-    def _on_ground(self, program: Program, lane: Array) -> tuple[Found, Vector]:
+    def _on_ground(self, program: Program) -> tuple[Found, Vector]:
         """Corners of bodies, and the lowest places of round ones (vsr.physics.collision.meetings.bodies_on_ground)."""
-        corners, terrain = program.plan.corners, program.known.ground
-        free = [number for number, fixed in enumerate(program.plan.fixed) if not fixed]
-        points = [corner for number in free for corner in self.bodies[number].corners]
-        point = tuple(_spread(lane, [each[part] for each in points]) for part in range(2))
-        own = [self.bodies[number] for number in free for _ in range(corners)]
-        center = tuple(_spread(lane, [body.center[part] for body in own]) for part in range(2))
-        radius, friction, restitution = (
-            _spread(lane, [getattr(body, name) for body in own]) for name in ("radius", "friction", "restitution")
-        )
-        once = [not program.plan.round[number] or corner == 0 for number in free for corner in range(corners)]
-        met = ground(terrain, point)
-        distance = met.height - radius
+        plan, free = program.plan, [number for number, fixed in enumerate(program.plan.fixed) if not fixed]
+        corners = corners_of(program, free)
+        met = ground(program.known.ground, corners.point)
+        distance = met.height - corners.radius
+        touches = (distance < 0) & corners.held
+        # A round body is a place and a radius, given once for each corner that others have.
+        first = jax.lax.rem(corners.lane, plan.corners) == 0
+        for number in free:
+            if plan.round[number]:
+                touches = touches & (first | (corners.number != number))
         contact = Found(
             met.normal,
             -distance,
-            (distance < 0) & self.held & (_spread(lane, [float(each) for each in once]) > 0),
-            combined_friction(friction, met.friction),
-            combined_restitution(restitution, met.restitution),
+            touches,
+            combined_friction(corners.friction, met.friction),
+            combined_restitution(corners.restitution, met.restitution),
         )
-        return contact, minus(minus(point, times(radius, met.normal)), center)
+        return contact, minus(corners.lever, times(corners.radius, met.normal))
 
     def parting(self, now: Now) -> list[Vector]:
         still = times(0.0, self.contacts[0].normal)
@@ -105,11 +105,3 @@ class OfBodies:
         triton.store(tables.press.at[self.lane], impulses[0].press, mask=self.held)
         for part, value in enumerate(impulses[0].drag):
             triton.store(tables.drag.at[part, self.lane], value, mask=self.held)
-
-
-def _spread(lane: Array, values: Sequence[Any]) -> Array:
-    """Numbers, one in each lane."""
-    found = jnp.zeros(lane.shape, jnp.float32) + values[0]
-    for place, value in enumerate(values[1:], 1):
-        found = jnp.where(lane == place, value, found)
-    return found

@@ -1,127 +1,134 @@
-"""Corners of rigid bodies in voxels: a group of contacts (vsr.physics.objects.fused.solver)."""
+"""Corners of rigid bodies, one in each lane; those in voxels are a group of contacts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.experimental.pallas import triton
 
-from vsr.compute.vector import Vector, minus, plus, times
+from vsr.compute.vector import Vector, plus, times
 from vsr.environment.surfaces import combined_friction, combined_restitution
-from vsr.physics.objects.fused.moving import Body, Nodes, Now, carried, moment, pushed_body, share_of
+from vsr.physics.objects.fused.inside import Inside
+from vsr.physics.objects.fused.moving import Body, Now, carried, lanes_for, moment, pushed_body, share_of
 from vsr.physics.objects.fused.tables import Found, Pressed
-from vsr.physics.objects.fused.voxels import Voxels, voxel
+from vsr.physics.objects.fused.voxels import Voxels
 
 if TYPE_CHECKING:
     from vsr.physics.objects.fused.kernel import Program
 
 
-class InVoxels:
-    """Which voxels the corners of all rigid bodies are in."""
+class CornersOf(NamedTuple):
+    """All corners of some bodies."""
 
-    def __init__(self, program: Program, voxels: Voxels, bodies: tuple[Body, ...]) -> None:
-        flat = program.plan.flat
-        self.numbers = [number for number in flat for _ in range(program.plan.corners)]
-        self.points = [corner for number in flat for corner in bodies[number].corners]
-        self.levers = [
-            minus(point, bodies[number].center) for point, number in zip(self.points, self.numbers, strict=True)
-        ]
-        found = [voxels.deepest(point, lever) for point, lever in zip(self.points, self.levers, strict=True)]
-        self.cells, self.inside = zip(*found, strict=True)
+    lane: Array
+    held: Array
+    count: int
+    number: Array
+    """of the body"""
+    own: list[Array]
+    """1 for the corners of each body of the world, else 0"""
+    point: Vector
+    lever: Vector
+    """seen from the body's centre"""
+    radius: Array
+    friction: Array
+    restitution: Array
 
-    @property
-    def any(self) -> Array:
-        """Whether one is in a voxel."""
-        first, *others = self.inside
-        for one in others:
-            first = first | one
-        return first
+
+def corners_of(program: Program, numbers: Sequence[int]) -> CornersOf:
+    """Of the bodies with these numbers, one body after the other."""
+    tables, corners = program.known.bodies, program.plan.corners
+    count = len(numbers) * corners
+    lane = lanes_for(count)
+    row = jnp.minimum(lane, count - 1)
+    number = jnp.full_like(lane, numbers[0])
+    for place, body in enumerate(numbers[1:], 1):
+        number = jnp.where(jax.lax.div(row, corners) == place, body, number)
+    x, y = (program.read(tables.corner, number, jax.lax.rem(row, corners), part) for part in range(2))
+    turn = [[program.read(tables.rotation, number, row, column) for column in range(2)] for row in range(2)]
+    lever = tuple(along * x + across * y for along, across in turn)
+    held = lane < count
+    return CornersOf(
+        lane,
+        held,
+        count,
+        number,
+        [(held & (number == body)).astype(jnp.float32) for body in range(program.plan.bodies)],
+        plus(tuple(program.read(tables.position, number, part) for part in range(2)), lever),
+        lever,
+        *(program.read(table, number) for table in (tables.radius, tables.friction, tables.restitution)),
+    )
 
 
 class Corners:
-    """Corners of rigid bodies in voxels: a part, which is one number, for each corner."""
+    """Corners of rigid bodies in voxels: one part."""
 
     passes = 1
 
-    def __init__(self, program: Program, nodes: Nodes, bodies: tuple[Body, ...], found: InVoxels) -> None:
-        self.nodes, self.bodies, self.numbers, self.levers = nodes, bodies, found.numbers, found.levers
-        own = [bodies[number] for number in self.numbers]
-        parts = zip(own, found.points, found.levers, found.cells, found.inside, strict=True)
-        self.contacts, self.weights = zip(*(_meet(program, nodes, *part) for part in parts), strict=True)
-        touching = [contact.touches.astype(jnp.float32) for contact in self.contacts]
-        self.sizes = [jnp.abs(row) for row in self.weights]
-        loads = [size * part for size, part in zip(self.sizes, touching, strict=True)]
-        self.load = sum(loads[1:], loads[0])
-        total = {
-            own: sum(part for part, number in zip(touching, self.numbers, strict=True) if number == own)
-            for own in set(self.numbers)
-        }
-        self.shares = [share_of(total[number]) for number in self.numbers]
+    def __init__(self, program: Program, voxels: Voxels, bodies: tuple[Body, ...]) -> None:
+        self.corners = corners = corners_of(program, program.plan.flat)
+        self.bodies, known = bodies, program.known
+        cell, may = _deepest(program, voxels, corners)
+        inside = Inside(program, corners.lane, corners.count, corners.point, cell, corners.lever, may)
+        self.inside = inside
+        self.contacts = (
+            Found(
+                inside.normal,
+                inside.depth,
+                inside.touches,
+                combined_friction(corners.friction, inside.greatest(known.friction)),
+                combined_restitution(corners.restitution, inside.greatest(known.restitution)),
+            ),
+        )
+        touching = inside.touches.astype(jnp.float32)
+        self.shares = [share_of(jnp.sum(own * touching)) for own in corners.own]
 
     def parting(self, now: Now) -> list[Vector]:
-        found = []
-        for row, lever, number in zip(self.weights, self.levers, self.numbers, strict=True):
-            own = plus(now.bodies[number].velocity, carried(now.bodies[number].spin, lever))
-            found.append(minus(own, tuple(jnp.sum(row * part) for part in now.nodes)))
-        return found
+        total = self.inside.speed(now)
+        for own, moving in zip(self.corners.own, now.bodies, strict=True):
+            total = plus(total, times(own, plus(moving.velocity, carried(moving.spin, self.corners.lever))))
+        return [total]
 
     def yields(self, directions: Sequence[Vector]) -> list[Array]:
-        parts = zip(directions, self.sizes, self.levers, self.numbers, self.shares, strict=True)
-        return [
-            jnp.sum(size * self.load * self.nodes.readiness(direction))
-            + share * self.bodies[number].readiness(lever, direction)
-            for direction, size, lever, number, share in parts
-        ]
+        total = self.inside.readiness(directions[0])
+        for own, body, share in zip(self.corners.own, self.bodies, self.shares, strict=True):
+            total = total + own * share * body.readiness(self.corners.lever, directions[0])
+        return [total]
 
     def pushed(self, now: Now, impulses: Sequence[Vector]) -> Now:
-        pushes = [times(-row, impulse) for row, impulse in zip(self.weights, impulses, strict=True)]
-        total = pushes[0]
-        for push in pushes[1:]:
-            total = plus(total, push)
-        now = self.nodes.pushed(now, total)
-        moved = list(now.bodies)
-        for lever, number, impulse in zip(self.levers, self.numbers, impulses, strict=True):
-            moved[number] = pushed_body(self.bodies[number], moved[number], impulse, moment(lever, impulse))
+        (impulse,), corners = impulses, self.corners
+        now, turning = self.inside.pushed(now, impulse), moment(corners.lever, impulse)
+        moved = [
+            pushed_body(body, moving, tuple(jnp.sum(own * part) for part in impulse), jnp.sum(own * turning))
+            for own, body, moving in zip(corners.own, self.bodies, now.bodies, strict=True)
+        ]
         return now._replace(bodies=tuple(moved))
 
     def kept(self, tables: Pressed) -> tuple[Pressed, ...]:
-        return tuple(
-            Pressed(tables.press[place], tuple(tables.drag[part, place] for part in range(2)))
-            for place in range(len(self.numbers))
-        )
+        read, row = self.inside.program.read, jnp.minimum(self.corners.lane, self.corners.count - 1)
+        return (Pressed(read(tables.press, row), tuple(read(tables.drag, part, row) for part in range(2))),)
 
     def keep(self, tables: Pressed, impulses: Sequence[Pressed]) -> None:
-        for place, impulse in enumerate(impulses):
-            tables.press[place] = impulse.press
-            for part in range(2):
-                tables.drag[part, place] = impulse.drag[part]
+        (impulse,), corners = impulses, self.corners
+        triton.store(tables.press.at[corners.lane], impulse.press, mask=corners.held)
+        for part, value in enumerate(impulse.drag):
+            triton.store(tables.drag.at[part, corners.lane], value, mask=corners.held)
 
 
-def _meet(
-    program: Program, nodes: Nodes, body: Body, point: Vector, outward: Vector, cell: Any, inside: Any
-) -> tuple[Found, Array]:
-    """The contact of a body's corner with the voxel that it is deepest in, and the weights of all vertices."""
-    known, here = program.known, voxel(program, cell)
-    holds, depth, normal = here.holds(point, outward, here.planes())
-    rows = [jnp.where(nodes.lane == at, weight, 0) for at, weight in zip(here.places, here.weights(point), strict=True)]
-    friction, restitution = (
-        greatest([table[place] for place in here.places]) for table in (known.friction, known.restitution)
-    )
-    contact = Found(
-        normal,
-        depth,
-        holds & inside,
-        combined_friction(body.friction, friction),
-        combined_restitution(body.restitution, restitution),
-    )
-    return contact, sum(rows[1:], rows[0])
+def _deepest(program: Program, voxels: Voxels, corners: CornersOf) -> tuple[Array, Array]:
+    """The voxel that each corner is deepest in, and whether it is in one."""
+    nowhere = jnp.full_like(corners.lane, -1)
 
+    def one(number: Array, found: Array) -> Array:
+        here = corners.lane == number
+        point, outward = (
+            tuple(jnp.sum(jnp.where(here, part, 0.0)) for part in vector) for vector in (corners.point, corners.lever)
+        )
+        return jnp.where(here, voxels.deepest(point, outward), found)
 
-def greatest(values: Sequence[Any]) -> Any:
-    """Of several."""
-    first, *others = values
-    for value in others:
-        first = jnp.maximum(first, value)
-    return first
+    found = jax.lax.fori_loop(0, corners.count, one, nowhere)
+    return jnp.maximum(found, 0), (found >= 0) & corners.held

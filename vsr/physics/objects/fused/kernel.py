@@ -8,6 +8,8 @@ launches for the same.
 from __future__ import annotations
 
 import itertools
+from functools import partial, reduce
+from operator import or_
 from typing import Any
 
 import jax
@@ -17,11 +19,11 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
 from vsr.compute.gpu.ptx import WARP
-from vsr.compute.vector import Vector, dot, plus, times
+from vsr.compute.vector import Vector, plus, times
 from vsr.physics.objects.fused.bodies import OfBodies
-from vsr.physics.objects.fused.corners import Corners, InVoxels
+from vsr.physics.objects.fused.corners import Corners, corners_of
 from vsr.physics.objects.fused.moving import Body, Moving, Nodes, Now, carried, lanes_for, moment
-from vsr.physics.objects.fused.pairs import Pairs
+from vsr.physics.objects.fused.pairs import Neighbours, Pairs, corners_of_ground
 from vsr.physics.objects.fused.solver import nothing_before, solved
 from vsr.physics.objects.fused.tables import (
     EXISTS,
@@ -29,7 +31,6 @@ from vsr.physics.objects.fused.tables import (
     SURFACE,
     VELOCITY,
     Known,
-    Near,
     OnCarriers,
     Outcome,
     Plain,
@@ -41,6 +42,7 @@ from vsr.physics.objects.fused.vertices import InBlocks, Vertices
 from vsr.physics.objects.fused.voxels import Voxels
 
 
+@partial(jax.jit, static_argnames="plan")
 def launch(known: Known, plan: Plan) -> Outcome:
     """One step's contacts of one world; `vmap` adds worlds as an axis of the grid."""
     arrays, places = jax.tree.flatten(known)
@@ -55,6 +57,7 @@ def launch(known: Known, plan: Plan) -> Outcome:
         jax.ShapeDtypeStruct((2, plan.vertices), kind),
         None if bodies is None else (bodies.position, bodies.rotation, bodies.velocity, bodies.spin),
         known.kept,
+        known.beyond,
         _shared(plan, kind),
     )
     wanted, shape = jax.tree.flatten(results)
@@ -80,9 +83,31 @@ def launch(known: Known, plan: Plan) -> Outcome:
 
 
 def _shared(plan: Plan, kind: jnp.dtype) -> Shared:
-    vertices, cells, pairs = (2, plan.vertices), (2, plan.cells), max(1, plan.pairs)
-    shapes = vertices, cells, vertices, vertices, vertices, vertices[1:], (4, pairs), (pairs,), (2, pairs)
-    return Shared(*(jax.ShapeDtypeStruct(shape, kind) for shape in shapes))
+    vertices, cells, points, near = plan.vertices, plan.cells, max(1, plan.points), max(1, plan.neighbours)
+    shapes = Shared(
+        position=(2, vertices),
+        lever=(2, vertices),
+        velocity=(2, vertices),
+        outward=(2, vertices),
+        load=(vertices,),
+        middle=(2, cells),
+        low=(2, cells),
+        high=(2, cells),
+        cell=(points,),
+        vertex=(points,),
+        touches=(points,),
+        weight=(4, points),
+        impulse=(2, points),
+        near_vertex=(near,),
+        near_cell=(near,),
+    )
+    numbers = "cell", "vertex", "near_vertex", "near_cell"
+    return Shared(
+        *(
+            jax.ShapeDtypeStruct(shape, jnp.int32 if name in numbers else kind)
+            for name, shape in shapes._asdict().items()
+        )
+    )
 
 
 class Program:
@@ -128,8 +153,10 @@ class Program:
         now = self.with_bodies(bodies, now) if bodies else self.solved(now, self.groups(bodies))
         for number, moving in enumerate(now.bodies):
             self.move(number, moving)
-        for near in self.known.near.values():
-            now = self.with_voxels(near, now)
+        if self.known.may_touch is not None:
+            now = self.with_neighbours(now)
+        if self.known.ground_corners is not None:
+            now = self.with_corners_of_ground(now)
         self.write(self.written.given, now.given)
         if self.written.table is not None:
             self.push(now.given)
@@ -145,34 +172,24 @@ class Program:
         def close(now: Now) -> Now:
             voxels = Voxels(self)
             vertices = Vertices(self, self.nodes, bodies, voxels.outward())
-            if not self.plan.flat:
-                return self.solved(now, self.groups(bodies, vertices))
-            found = InVoxels(self, voxels, bodies)
+            corners = Corners(self, voxels, bodies) if self.plan.flat else None
+            return self.solved(now, self.groups(bodies, vertices, corners))
 
-            def with_corners(now: Now) -> Now:
-                return self.solved(now, self.groups(bodies, vertices, Corners(self, self.nodes, bodies, found)))
+        return jax.lax.cond(self.is_near(), close, apart, now)
 
-            def without(now: Now) -> Now:
-                self.forget("corners")
-                return self.solved(now, self.groups(bodies, vertices))
-
-            return jax.lax.cond(found.any, with_corners, without, now)
-
-        return jax.lax.cond(self.is_near(bodies), close, apart, now)
-
-    def is_near(self, bodies: tuple[Body, ...]) -> Array:
+    def is_near(self) -> Array:
         """Whether the boxes around the robots and around a rigid body, whose sides are along the axes, overlap."""
-        margin, least, most = self.known.margin, [], []
-        for place in self.place:
-            least.append(jnp.min(jnp.where(self.exists, place, jnp.inf)) - margin)
-            most.append(jnp.max(jnp.where(self.exists, place, -jnp.inf)) + margin)
-        near = None
-        for body, is_round in zip(bodies, self.plan.round, strict=True):
-            low, high = body.box(is_round)
-            here = (low[0] < most[0]) & (high[0] > least[0]) & (low[1] < most[1]) & (high[1] > least[1])
-            near = here if near is None else near | here
-        assert near is not None
-        return near
+        corners, margin = corners_of(self, range(self.plan.bodies)), self.known.margin
+        least = [jnp.min(jnp.where(self.exists, place, jnp.inf)) - margin for place in self.place]
+        most = [jnp.max(jnp.where(self.exists, place, -jnp.inf)) + margin for place in self.place]
+
+        def overlaps(own: Array, axis: int) -> Array:
+            point = corners.point[axis]
+            low = jnp.min(jnp.where(own > 0, point - corners.radius, jnp.inf))
+            high = jnp.max(jnp.where(own > 0, point + corners.radius, -jnp.inf))
+            return (low < most[axis]) & (high > least[axis])
+
+        return reduce(or_, (overlaps(own, 0) & overlaps(own, 1) for own in corners.own))
 
     def groups(
         self, bodies: tuple[Body, ...], vertices: Vertices | None = None, corners: Corners | None = None
@@ -200,14 +217,23 @@ class Program:
                 group.keep(self.written.kept[name], impulses)
         return now
 
-    def with_voxels(self, near: Near, now: Now) -> Now:
-        """After contacts of what is near voxels. If nothing is, nothing is computed."""
+    def with_neighbours(self, now: Now) -> Now:
+        """After contacts of vertices with voxels of other robots or of their own."""
+        near, places = Neighbours(self), self.plan.neighbours
+        self.written.beyond[0] = self.known.beyond[0] + jnp.maximum(near.found - places, 0)
+        return jax.lax.cond(near.found > 0, lambda now: self.among_voxels(near.pairs(), now), lambda now: now, now)
+
+    def with_corners_of_ground(self, now: Now) -> Now:
+        """After contacts of the ground's corners with voxels."""
+        listed = self.known.ground_corners
 
         def met(now: Now) -> Now:
-            group = Pairs(self, self.nodes, near)
-            return solved((group,), [nothing_before(group)], now, self.plan.iterations_of_voxels)[0]
+            return self.among_voxels(corners_of_ground(self, listed), now)
 
-        return jax.lax.cond(near.counts[0] > 0, met, lambda now: now, now)
+        return jax.lax.cond(listed.counts[0] > 0, met, lambda now: now, now)
+
+    def among_voxels(self, group: Pairs, now: Now) -> Now:
+        return solved((group,), [nothing_before(group)], now, self.plan.iterations_of_voxels)[0]
 
     # What is read and written
 
@@ -241,19 +267,8 @@ class Program:
 
     def body(self, number: int) -> Body:
         tables = self.known.bodies
-        turn = [[tables.rotation[number, row, column] for column in range(2)] for row in range(2)]
-        center = tuple(tables.position[number, part] for part in range(2))
-
-        def turned(table: Any, place: int) -> Vector:
-            x, y = (table[number, place, part] for part in range(2))
-            return tuple(row[0] * x + row[1] * y for row in turn)
-
-        normals = tuple(turned(tables.normal, face) for face in range(self.plan.faces))
         return Body(
-            center=center,
-            corners=tuple(plus(center, turned(tables.corner, corner)) for corner in range(self.plan.corners)),
-            normals=normals,
-            offsets=tuple(tables.offset[number, face] + dot(normal, center) for face, normal in enumerate(normals)),
+            center=tuple(tables.position[number, part] for part in range(2)),
             radius=tables.radius[number],
             inverse_mass=tables.inverse_mass[number],
             inverse_inertia=tables.inverse_inertia[number],

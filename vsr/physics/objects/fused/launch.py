@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,12 +14,12 @@ from vsr.physics.collision.blocks import ground_corners
 from vsr.physics.collision.convex import place
 from vsr.physics.collision.lattices import Lattice, nodes_of, pushed_by
 from vsr.physics.collision.meetings import MARGIN, moving_pairs, together, vertices_in_blocks
-from vsr.physics.collision.near import NearPairs
 from vsr.physics.collision.sides import Nodes, Rows
 from vsr.physics.collision.solver import Contact, Impulse
 from vsr.physics.contract import Met
 from vsr.physics.objects.fused import tables
 from vsr.physics.objects.fused.kernel import launch
+from vsr.physics.objects.fused.voxels import BITS
 from vsr.physics.objects.resolving import (
     ITERATIONS,
     ITERATIONS_OF_VOXELS,
@@ -58,9 +57,8 @@ def can_launch(solids: Solids | None, environment: Environment, lists: Lists, ve
     return few and (solids.count + corners) * math.ceil(vertices / WARP) <= MOST_NUMBERS
 
 
-@lru_cache(maxsize=64)
-def launching(duration: float, interpret: bool) -> Resolve:
-    """`resolve` of vsr.physics.objects.resolving for steps of one duration [s], by the kernel."""
+def launching(duration: float, allowed: np.ndarray | None, interpret: bool) -> Resolve:
+    """By the kernel, for steps of one duration [s]; allowed: see vsr.physics.collision.near.may_touch."""
 
     def resolve(
         solids: Solids | None,
@@ -70,14 +68,16 @@ def launching(duration: float, interpret: bool) -> Resolve:
         lists: Lists,
         lattice: Lattice,
         robots: tuple[Met, ...],
-    ) -> tuple[SolidState | None, Impulses, Array, tuple[Met, ...]]:
+    ) -> tuple[SolidState | None, Impulses, Lists, Array, tuple[Met, ...]]:
         nodes, velocity = nodes_of(robots)
         names, listed, ground = _listed(solids, environment, state, nodes)
-        known = _known(solids, environment, state, impulses, lists, lattice, robots, nodes, velocity)
-        known = known._replace(listed=listed, ground=ground)
+        known = _known(solids, environment, state, impulses, lattice, robots, nodes, velocity)
+        known = known._replace(listed=listed, ground=ground, ground_corners=_ground_corners(environment, lists))
         if names:
             known.kept["bodies"] = tables.Pressed(*joint_impulse(impulses, names))
-        after = launch(known, _plan(solids, known, duration, interpret))
+        if lists.vertices is not None and allowed is not None:
+            known = known._replace(may_touch=jnp.asarray(_bits(allowed)), beyond=lists.vertices.beyond[None])
+        after = launch(known, _plan(solids, known, lists, duration, interpret))
         found = {name: Impulse(kept.press, kept.drag) for name, kept in after.kept.items()}
         moved = None if after.bodies is None else SolidState(*after.bodies)
         if after.table is None:
@@ -85,9 +85,16 @@ def launching(duration: float, interpret: bool) -> Resolve:
         else:
             (robot,) = robots
             robots = (robot._replace(state=robot.engine.with_carriers(robot.state, after.table)),)
-        return moved, kept_impulses(impulses, found, names), after.given, robots
+        if after.beyond is not None:
+            lists = _counted(lists, after.beyond[0])
+        return moved, kept_impulses(impulses, found, names), lists, after.given, robots
 
     return resolve
+
+
+def _counted(lists: Lists, beyond: Array) -> Lists:
+    assert lists.vertices is not None
+    return lists._replace(vertices=lists.vertices._replace(beyond=beyond))
 
 
 def _known(
@@ -95,13 +102,12 @@ def _known(
     environment: Environment,
     state: SolidState | None,
     impulses: Impulses,
-    lists: Lists,
     lattice: Lattice,
     robots: tuple[Met, ...],
     nodes: Nodes,
     velocity: Array,
 ) -> tables.Known:
-    """What the kernel reads, but for contacts of rigid bodies with each other and the ground."""
+    """What the kernel reads of robots, rigid bodies and blocks."""
     terrain, surface = environment.terrain, lattice.at_surface & nodes.exists
     assert nodes.inverse_inertia is not None
     bodies = blocks = None
@@ -125,16 +131,21 @@ def _known(
         gravity=jnp.asarray(environment.gravity, velocity.dtype),
         listed=None,
         blocks=blocks,
-        near=_near(environment, lists),
+        may_touch=None,
+        beyond=None,
+        ground_corners=None,
         kept=kept,
     )
 
 
-def _plan(solids: Solids | None, known: tables.Known, duration: float, interpret: bool) -> tables.Plan:
+def _plan(solids: Solids | None, known: tables.Known, lists: Lists, duration: float, interpret: bool) -> tables.Plan:
+    corners = 0 if solids is None else len(solids.flat) * solids.shapes.corner.shape[1]
+    listed = [pairs.point.shape[0] for pairs in lists if pairs is not None]
     return tables.Plan(
         vertices=known.inverse_mass.shape[0],
         cells=known.cells.side.shape[0],
-        pairs=max((near.point.shape[0] for near in known.near.values()), default=0),
+        points=max([corners, *listed]),
+        neighbours=0 if lists.vertices is None else lists.vertices.point.shape[0],
         fixed=() if solids is None else tuple(solids.fixed),
         round=() if solids is None else tuple(solids.shapes.round),
         corners=0 if solids is None else solids.shapes.corner.shape[1],
@@ -157,20 +168,21 @@ def _robots(robots: tuple[Met, ...], nodes: Nodes, velocity: Array) -> tables.On
     return tables.Plain(nodes.position, velocity, nodes.lever)
 
 
-def _near(environment: Environment, lists: Lists) -> dict[str, tables.Near]:
-    """What is near voxels, in the order in which it is solved."""
-    terrain, found = environment.terrain, {}
-    if lists.vertices is not None:
-        found["vertices"] = tables.Near(*_places(lists.vertices), None, None, None)
+def _ground_corners(environment: Environment, lists: Lists) -> tables.GroundCorners | None:
+    terrain, near = environment.terrain, lists.corners
     corners = ground_corners(terrain, 2)
-    if lists.corners is not None and corners is not None and isinstance(terrain, Terrain):
-        surface = jnp.asarray(terrain.friction), jnp.asarray(terrain.restitution)
-        found["ground corners"] = tables.Near(*_places(lists.corners), corners[0], *surface)
-    return found
+    if near is None or corners is None or not isinstance(terrain, Terrain):
+        return None
+    surface = jnp.asarray(terrain.friction), jnp.asarray(terrain.restitution)
+    return tables.GroundCorners(near.point, near.cell, near.counts.astype(jnp.int32), corners[0], *surface)
 
 
-def _places(pairs: NearPairs) -> tuple[Array, Array, Array]:
-    return pairs.point, pairs.cell, pairs.counts.astype(jnp.int32)
+def _bits(allowed: np.ndarray) -> np.ndarray:
+    """A table of vertices and cells (p, c) as numbers of 32 bits, (numbers, p)."""
+    vertices, cells = allowed.shape
+    padded = np.zeros((vertices, -(-cells // BITS), BITS), np.uint32)
+    padded.reshape(vertices, -1)[:, :cells] = allowed
+    return (padded << np.arange(BITS, dtype=np.uint32)).sum(-1, dtype=np.uint32).T.astype(np.int32)
 
 
 def _cells(lattice: Lattice) -> tables.Cells:

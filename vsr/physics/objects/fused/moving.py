@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -11,8 +10,6 @@ from jax.experimental import pallas as pl
 
 from vsr.compute.vector import Vector, dot, plus, times
 from vsr.physics.collision.sides import BOLDNESS
-
-LIMITS = jnp.minimum, jnp.maximum
 
 
 class Moving(NamedTuple):
@@ -34,21 +31,11 @@ class Body(NamedTuple):
     """A rigid body: numbers."""
 
     center: Vector
-    corners: tuple[Vector, ...]
-    normals: tuple[Vector, ...]
-    offsets: tuple[Any, ...]
     radius: Any
     inverse_mass: Any
     inverse_inertia: Any
     friction: Any
     restitution: Any
-
-    def box(self, is_round: bool) -> tuple[Vector, Vector]:
-        """Around the body, with sides along the axes: its lowest and highest corner."""
-        if is_round:
-            return tuple(part - self.radius for part in self.center), tuple(part + self.radius for part in self.center)
-        low, high = (tuple(reduce(limit, parts) for parts in zip(*self.corners, strict=True)) for limit in LIMITS)
-        return low, high
 
     def readiness(self, lever: Vector, direction: Vector) -> Any:
         """Speed that a unit of impulse gives to points [1/kg]."""

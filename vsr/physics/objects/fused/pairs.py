@@ -1,8 +1,4 @@
-"""Vertices in voxels, and corners of the ground in them, as far as they are listed: groups of contacts.
-
-A lane has some of the listed pairs. What a pair needs of vertices that other lanes have, and what it gives to them,
-goes through memory; impulses are added up pair by pair, always in the same order.
-"""
+"""Vertices in voxels, and corners of the ground in them: groups of contacts (vsr.physics.objects.fused.solver)."""
 
 from __future__ import annotations
 
@@ -14,131 +10,106 @@ import jax.numpy as jnp
 from jax import Array
 from jax.experimental.pallas import triton
 
-from vsr.compute.vector import Vector, minus, times
+from vsr.compute.vector import Vector
 from vsr.environment.surfaces import combined_friction, combined_restitution
-from vsr.physics.objects.fused.corners import greatest
-from vsr.physics.objects.fused.moving import Nodes, Now, lanes_for, moment
-from vsr.physics.objects.fused.tables import Found, Near
-from vsr.physics.objects.fused.voxels import Voxels, voxel
+from vsr.physics.objects.fused.inside import Inside
+from vsr.physics.objects.fused.moving import Now, lanes_for
+from vsr.physics.objects.fused.tables import Found, GroundCorners
+from vsr.physics.objects.fused.voxels import BITS, Voxels
 
 if TYPE_CHECKING:
     from vsr.physics.objects.fused.kernel import Program
 
 
 class Pairs:
-    """One list: one part. The first side is a vertex, or ground, and the second a place in a voxel."""
+    """Points in voxels, whose other side are vertices or the ground: one part."""
 
     passes = 1
 
-    def __init__(self, program: Program, nodes: Nodes, near: Near) -> None:
-        self.program, self.nodes, self.near, self.shared = program, nodes, near, program.written.shared
-        count = near.point.shape[0]
-        self.lane = lanes_for(count)
-        self.held, row = self.lane < count, jnp.minimum(self.lane, count - 1)
-        self.counts = self.held & (program.read(near.counts, row) > 0)
-        self.point, cell = program.read(near.point, row), program.read(near.cell, row)
-        self.many = jnp.sum(self.counts.astype(jnp.int32))
-        place, outward = self._points()
-        here = voxel(program, cell)
-        holds, depth, normal = here.holds(place, outward, here.planes())
-        touches = self.counts & holds
-        self.places, self.weights = here.places, here.weights(place)
-        self.contacts = (Found(normal, depth, touches, *self._surfaces()),)
-        self._tell_weights(touches)
-        self.load = self._summed([None])[0]
-
-    def _points(self) -> tuple[Vector, Vector | None]:
-        """Where the points are, and what leads out of their body."""
-        program, near = self.program, self.near
-        if near.corner is not None:
-            return tuple(program.read(near.corner, part, self.point) for part in range(2)), None
-        for part, value in enumerate(Voxels(program).outward()):
-            triton.store(self.shared.outward.at[part, program.lane], value, mask=program.held)
-        program.wait()
-        place, outward = (
-            tuple(program.read(table, part, self.point) for part in range(2))
-            for table in (program.position, self.shared.outward)
+    def __init__(self, inside: Inside, friction: Any, restitution: Any) -> None:
+        """friction, restitution: of the points."""
+        known = inside.program.known
+        self.inside = inside
+        self.contacts = (
+            Found(
+                inside.normal,
+                inside.depth,
+                inside.touches,
+                combined_friction(friction, inside.greatest(known.friction)),
+                combined_restitution(restitution, inside.greatest(known.restitution)),
+            ),
         )
-        return place, outward
-
-    def _surfaces(self) -> tuple[Any, Any]:
-        """Friction and restitution of pairs."""
-        program, known, near = self.program, self.program.known, self.near
-        of_voxel = [
-            greatest([program.read(table, place) for place in self.places])
-            for table in (known.friction, known.restitution)
-        ]
-        if near.corner is not None:
-            of_point = near.friction, near.restitution
-        else:
-            of_point = [program.read(table, self.point) for table in (known.friction, known.restitution)]
-        return combined_friction(of_point[0], of_voxel[0]), combined_restitution(of_point[1], of_voxel[1])
-
-    def _tell_weights(self, touches: Array) -> None:
-        """To all lanes."""
-        shared, program = self.shared, self.program
-        for corner, weight in enumerate(self.weights):
-            triton.store(shared.weight.at[corner, self.lane], weight, mask=self.held)
-        triton.store(shared.touches.at[self.lane], touches.astype(jnp.float32), mask=self.held)
-        for part, value in enumerate(self.nodes.lever):
-            triton.store(shared.lever.at[part, program.lane], value, mask=program.held)
-        program.wait()
-
-    def _summed(self, values: Sequence[Any]) -> list[Array]:
-        """Over pairs, at each vertex: weights times values, which are numbers of pairs in memory.
-
-        None stands for how many touch, and takes weights without their signs.
-        """
-        near, cells, shared, lane = self.near, self.program.known.cells, self.shared, self.program.lane
-
-        def more(pair: Array, total: tuple[Array, ...]) -> tuple[Array, ...]:
-            cell = near.cell[pair]
-            share = jnp.zeros(lane.shape, jnp.float32)
-            for corner in range(4):
-                share = jnp.where(lane == cells.places[corner, cell], shared.weight[corner, pair], share)
-            own = 0.0 if near.corner is not None else jnp.where(lane == near.point[pair], 1.0, 0.0)
-            return tuple(
-                one + (jnp.abs(share) + own) * shared.touches[pair]
-                if value is None
-                else one + (own - share) * shared.impulse[value, pair]
-                for one, value in zip(total, values, strict=True)
-            )
-
-        nothing = tuple(jnp.zeros(lane.shape, jnp.float32) for _ in values)
-        return list(jax.lax.fori_loop(0, self.many, more, nothing))
 
     def parting(self, now: Now) -> list[Vector]:
-        program, shared = self.program, self.shared
-        for part, value in enumerate(now.nodes):
-            triton.store(shared.velocity.at[part, program.lane], value, mask=program.held)
-        program.wait()
-
-        def at(place: Array) -> Vector:
-            return tuple(program.read(shared.velocity, part, place) for part in range(2))
-
-        total = times(0.0, self.contacts[0].normal) if self.near.corner is not None else at(self.point)
-        for place, weight in zip(self.places, self.weights, strict=True):
-            total = minus(total, times(weight, at(place)))
-        return [total]
+        return [self.inside.speed(now)]
 
     def yields(self, directions: Sequence[Vector]) -> list[Array]:
-        program, known, shared = self.program, self.program.known, self.shared
-        triton.store(shared.load.at[program.lane], self.load, mask=program.held)
-        program.wait()
-
-        def at(place: Array, size: Any) -> Array:
-            lever = tuple(program.read(shared.lever, part, place) for part in range(2))
-            turning = moment(lever, directions[0])
-            ready = program.read(known.inverse_mass, place) + program.read(known.inverse_inertia, place) * turning**2
-            return size * program.read(shared.load, place) * ready
-
-        parts = [at(place, jnp.abs(weight)) for place, weight in zip(self.places, self.weights, strict=True)]
-        if self.near.corner is None:
-            parts.append(at(self.point, 1.0))
-        return [sum(parts[1:], parts[0])]
+        return [self.inside.readiness(directions[0])]
 
     def pushed(self, now: Now, impulses: Sequence[Vector]) -> Now:
-        for part, value in enumerate(impulses[0]):
-            triton.store(self.shared.impulse.at[part, self.lane], value, mask=self.held)
-        self.program.wait()
-        return self.nodes.pushed(now, tuple(self._summed([0, 1])))
+        return self.inside.pushed(now, impulses[0])
+
+
+def corners_of_ground(program: Program, corners: GroundCorners) -> Pairs:
+    """As far as they are listed."""
+    count = corners.point.shape[0]
+    lane = lanes_for(count)
+    row = jnp.minimum(lane, count - 1)
+    may = (lane < count) & (program.read(corners.counts, row) > 0)
+    number, cell = program.read(corners.point, row), program.read(corners.cell, row)
+    place = tuple(program.read(corners.place, part, number) for part in range(2))
+    listed = jnp.sum(may.astype(jnp.int32))
+    return Pairs(Inside(program, lane, listed, place, cell, None, may), corners.friction, corners.restitution)
+
+
+class Neighbours:
+    """Vertices and voxels that are near each other, found anew in every step."""
+
+    def __init__(self, program: Program) -> None:
+        self.program, self.shared = program, program.written.shared
+        self.places = self.shared.near_vertex.shape[0]
+        self.voxels = Voxels(program)
+        for tables, values in zip((self.shared.low, self.shared.high), self.voxels.boxes(), strict=True):
+            for part, value in enumerate(values):
+                triton.store(tables.at[part, self.voxels.lane], value, mask=self.voxels.held)
+        program.wait()
+        self.found = jax.lax.fori_loop(0, program.plan.cells, self._beside, jnp.int32(0))
+        program.wait()
+
+    def _beside(self, cell: Array, found: Array) -> Array:
+        """List the vertices in the box around a voxel."""
+        program, shared = self.program, self.shared
+        allowed = (
+            program.read(program.known.may_touch, jax.lax.div(cell, BITS), program.row) >> jax.lax.rem(cell, BITS) & 1
+        )
+        near = program.nodes.surface & (allowed > 0)
+        for part, place in enumerate(program.place):
+            near = near & (place > shared.low[part, cell]) & (place < shared.high[part, cell])
+
+        def take(_: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
+            lanes, number = state
+            first = jnp.min(lanes)
+            # What finds no place is counted, which fails the world.
+            at = jnp.minimum(number, self.places - 1)
+            shared.near_vertex[at], shared.near_cell[at] = first, cell
+            return jnp.where(lanes == first, program.lane.size, lanes), number + 1
+
+        lanes = jnp.where(near, program.lane, program.lane.size)
+        many = jnp.sum(near.astype(jnp.int32))
+        return jax.lax.fori_loop(0, many, take, (lanes, found))[1]
+
+    def pairs(self) -> Pairs:
+        """Those that touch."""
+        program, known, shared = self.program, self.program.known, self.shared
+        program.write(shared.outward, self.voxels.outward())
+        program.wait()
+        listed = jnp.minimum(self.found, self.places)
+        lane = lanes_for(self.places)
+        row, may = jnp.minimum(lane, listed - 1), lane < listed
+        vertex, cell = program.read(shared.near_vertex, row), program.read(shared.near_cell, row)
+        place, outward = (
+            tuple(program.read(table, part, vertex) for part in range(2))
+            for table in (program.position, shared.outward)
+        )
+        inside = Inside(program, lane, listed, place, cell, outward, may, vertex)
+        return Pairs(inside, *(program.read(table, vertex) for table in (known.friction, known.restitution)))

@@ -6,7 +6,8 @@ how readily they yield, and take impulses.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -37,8 +38,7 @@ def solved(
         now, impulses = state
         better = []
         for group, wanted, impulse in zip(groups, asked, impulses, strict=True):
-            for _ in range(group.passes):
-                now, impulse = _pass(group, wanted, now, impulse)
+            now, impulse = _repeated(partial(_pass, group, wanted), group.passes, (now, impulse))
             better.append(impulse)
         return now, tuple(better)
 
@@ -77,10 +77,15 @@ def _ask(group: Any, now: Now) -> list[Asked]:
     ]
 
 
+def _repeated(one: Callable[[Any], Any], count: int, state: Any) -> Any:
+    return one(state) if count == 1 else jax.lax.fori_loop(0, count, lambda _, state: one(state), state)
+
+
 def _pass(
-    group: Any, asked: Sequence[Asked], now: Now, impulses: tuple[Pressed, ...]
+    group: Any, asked: Sequence[Asked], state: tuple[Now, tuple[Pressed, ...]]
 ) -> tuple[Now, tuple[Pressed, ...]]:
     """One group solved once."""
+    now, impulses = state
     parts = zip(group.contacts, asked, impulses, group.parting(now), strict=True)
     after = tuple(_answered(*part) for part in parts)
     changes = [

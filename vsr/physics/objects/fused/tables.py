@@ -19,8 +19,10 @@ class Plan:
 
     vertices: int
     cells: int
-    pairs: int
-    """places of the longest list of what is near voxels"""
+    points: int
+    """that may be in voxels: places of the longest list of them, or corners of all rigid bodies"""
+    neighbours: int
+    """places for vertices near voxels"""
     fixed: tuple[bool, ...]
     """of each rigid body, whether it never moves"""
     round: tuple[bool, ...]
@@ -78,8 +80,12 @@ class Known(NamedTuple):
     """contacts of rigid bodies that were found before; or None"""
     blocks: Any
     """contacts of vertices with blocks of ground; or None"""
-    near: Any
-    """by name, what is near voxels (Near)"""
+    may_touch: Any
+    """a bit for each cell that a vertex may touch, numbers of 32 bits, (numbers, p); None if none may touch any"""
+    beyond: Any
+    """pairs of these that found no place so far, (1,)"""
+    ground_corners: Any
+    """near voxels; or None"""
     kept: Any
     """impulses of the step before, by group"""
 
@@ -117,8 +123,8 @@ class Cells(NamedTuple):
     """[m], (c,)"""
 
 
-class Near(NamedTuple):
-    """Points that are near voxels; n places."""
+class GroundCorners(NamedTuple):
+    """Convex corners of the ground that are near voxels; n places."""
 
     point: Any
     """numbers, (n,)"""
@@ -126,10 +132,10 @@ class Near(NamedTuple):
     """(n,)"""
     counts: Any
     """1, or 0 for places that are empty, which come last, (n,)"""
-    corner: Any
-    """corners of the ground [m], (2, q), if the points are these; None if they are vertices"""
+    place: Any
+    """of all corners [m], (2, q)"""
     friction: Any
-    """of the ground; None likewise"""
+    """of the ground"""
     restitution: Any
 
 
@@ -186,30 +192,44 @@ class Outcome(NamedTuple):
     bodies: Any
     """position, rotation, velocity, spin of rigid bodies after the step; None if there are none"""
     kept: Any
+    beyond: Any
+    """pairs that found no place so far, (1,); None if none are looked for"""
     shared: Any
 
 
 class Shared(NamedTuple):
-    """Memory through which lanes tell each other what they found; n the places of the longest list of Near."""
+    """Memory through which lanes tell each other what they found; n points that may be in voxels, m neighbours."""
 
     position: Any
-    """of vertices, (2, p)"""
-    middle: Any
-    """of cells, (2, c)"""
-    outward: Any
     """of vertices, (2, p)"""
     lever: Any
     """(2, p)"""
     velocity: Any
     """(2, p)"""
+    outward: Any
+    """(2, p)"""
     load: Any
     """(p,)"""
-    weight: Any
-    """of cells' corners for what is in them, (4, n)"""
+    middle: Any
+    """of cells, (2, c)"""
+    low: Any
+    """lowest corners of the boxes around cells, (2, c)"""
+    high: Any
+    """(2, c)"""
+    cell: Any
+    """of points, (n,)"""
+    vertex: Any
+    """(n,)"""
     touches: Any
     """(n,)"""
+    weight: Any
+    """of the corners of their cells, (4, n)"""
     impulse: Any
     """(2, n)"""
+    near_vertex: Any
+    """(m,)"""
+    near_cell: Any
+    """(m,)"""
 
 
 class Found(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
@@ -29,8 +29,8 @@ class Vertices:
         self.program, self.nodes, self.bodies = program, nodes, bodies
         self.levers = [minus(nodes.position, body.center) for body in bodies]
         found = [
-            _in_round(body, lever) if is_round else _behind_faces(body, nodes.position, outward, program.known.margin)
-            for body, lever, is_round in zip(bodies, self.levers, program.plan.round, strict=True)
+            _in_round(body, lever) if is_round else _behind_faces(program, number, lever, outward)
+            for number, (body, lever, is_round) in enumerate(zip(bodies, self.levers, program.plan.round, strict=True))
         ]
         self.contacts = tuple(self._contact(body, *met) for body, met in zip(bodies, found, strict=True))
         touching = [contact.touches.astype(jnp.float32) for contact in self.contacts]
@@ -89,12 +89,16 @@ class Vertices:
                 triton.store(tables.drag.at[part, number, lane], value, mask=held)
 
 
-def _behind_faces(body: Body, point: Vector, outward: Vector, margin: Any) -> tuple[Array, Vector]:
-    """Greatest distance from any face and that face's normal (vsr.physics.collision.convex.deepest_face)."""
+def _behind_faces(program: Program, number: int, lever: Vector, outward: Vector) -> tuple[Array, Vector]:
+    """Greatest distance from any face of a body and that face's normal (vsr.physics.collision.convex.deepest_face)."""
+    tables = program.known.bodies
+    turn = [[tables.rotation[number, row, column] for column in range(2)] for row in range(2)]
     distance = normal = None
-    for here, offset in zip(body.normals, body.offsets, strict=True):
-        away = dot(here, point) - offset
-        away = jnp.where(looks_along(here, outward) & (away < margin), -FAR, away)
+    for face in range(program.plan.faces):
+        x, y = (tables.normal[number, face, part] for part in range(2))
+        here = tuple(row[0] * x + row[1] * y for row in turn)
+        away = dot(here, lever) - tables.offset[number, face]
+        away = jnp.where(looks_along(here, outward) & (away < program.known.margin), -FAR, away)
         if distance is None or normal is None:
             distance, normal = away, tuple(part + 0 * away for part in here)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax.numpy as jnp
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 FACES = faces(2)
 NOWHERE = -1e30
 """Deeper than anything [m]: of cells that a point is not in."""
+BITS = 32
+"""Cells in one number of those that a vertex may touch."""
 
 
 class Voxel(NamedTuple):
@@ -125,9 +128,16 @@ class Voxels:
             total = tuple(jnp.where(cell >= 0, one + more, one) for one, more in zip(total, away, strict=True))
         return total
 
-    def deepest(self, point: Vector, outward: Vector) -> tuple[Array, Array]:
-        """The voxel that a point is deepest in, and whether it is in one at all; outward: of what has the point."""
+    def boxes(self) -> tuple[Vector, Vector]:
+        """Around voxels, with sides along the axes: lowest and highest corners; nothing is in that of an absent one."""
+        present, margin = (self.every.flags >> PRESENT & 1) > 0, self.program.known.margin
+        parts = list(zip(*self.every.corners, strict=True))
+        low = tuple(jnp.where(present, reduce(jnp.minimum, values) - margin, jnp.inf) for values in parts)
+        return low, tuple(reduce(jnp.maximum, values) + margin for values in parts)
+
+    def deepest(self, point: Vector, outward: Vector) -> Array:
+        """Number of the voxel that a point is deepest in, -1 if there is none; outward: of what has the point."""
         inside, depth, _ = self.every.holds(point, outward, self.planes)
         nearest = jnp.where(inside, -depth, NOWHERE)
         best = jnp.max(nearest)
-        return jnp.min(jnp.where(nearest == best, self.lane, self.count - 1)), best > NOWHERE
+        return jnp.where(best > NOWHERE, jnp.min(jnp.where(nearest == best, self.lane, self.count - 1)), -1)
