@@ -45,7 +45,7 @@ class Inside:
         self.touches = may & holds
         self.places, self.weights = here.places, here.weights(point)
         # Without contact there is nothing to add up.
-        self.many = jnp.where(jnp.max(self.touches.astype(jnp.int32)) > 0, count, 0)
+        self.many = jnp.where(jnp.max(self.touches.astype(jnp.int32)) > 0, jnp.int32(count), 0)
         self._tell(lane < count, cell)
         self.load = self._summed([None])[0]
 
