@@ -25,6 +25,7 @@ class CornersOf(NamedTuple):
     """All corners of some bodies."""
 
     lane: Array
+    row: Array
     held: Array
     count: int
     number: Array
@@ -54,6 +55,7 @@ def corners_of(program: Program, numbers: Sequence[int]) -> CornersOf:
     held = lane < count
     return CornersOf(
         lane,
+        row,
         held,
         count,
         number,
@@ -109,7 +111,7 @@ class Corners:
         return now._replace(bodies=tuple(moved))
 
     def kept(self, tables: Pressed) -> tuple[Pressed, ...]:
-        read, row = self.inside.program.read, jnp.minimum(self.corners.lane, self.corners.count - 1)
+        read, row = self.inside.program.read, self.corners.row
         return (Pressed(read(tables.press, row), tuple(read(tables.drag, part, row) for part in range(2))),)
 
     def keep(self, tables: Pressed, impulses: Sequence[Pressed]) -> None:

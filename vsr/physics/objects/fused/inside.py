@@ -39,27 +39,27 @@ class Inside:
         vertex: Array | None = None,
     ) -> None:
         """count: of lanes that have a point; outward: of what has the point; vertex: its number, if it is one."""
-        self.program, self.lane, self.vertex = program, lane, vertex
+        self.program, self.vertex = program, vertex
+        self.lane, self.held = lane, lane < count
         here = voxel(program, cell)
         holds, self.depth, self.normal = here.holds(point, outward, here.planes())
         self.touches = may & holds
         self.places, self.weights = here.places, here.weights(point)
         # Without contact there is nothing to add up.
         self.many = jnp.where(jnp.max(self.touches.astype(jnp.int32)) > 0, jnp.int32(count), 0)
-        self._tell(lane < count, cell)
+        self._tell(cell)
         self.load = self._summed([None])[0]
 
-    def _tell(self, held: Array, cell: Array) -> None:
+    def _tell(self, cell: Array) -> None:
         """All lanes what stays as it is."""
         program, shared = self.program, self.program.written.shared
         vertex = jnp.full_like(cell, NO_VERTEX) if self.vertex is None else self.vertex
         told = (shared.cell, cell), (shared.vertex, vertex), (shared.touches, self.touches.astype(jnp.float32))
         for table, values in told:
-            triton.store(table.at[self.lane], values, mask=held)
+            triton.store(table.at[self.lane], values, mask=self.held)
         for corner, weight in enumerate(self.weights):
-            triton.store(shared.weight.at[corner, self.lane], weight, mask=held)
+            triton.store(shared.weight.at[corner, self.lane], weight, mask=self.held)
         program.write(shared.lever, program.lever)
-        self.held = held
         program.wait()
 
     def greatest(self, table: Any) -> Array:

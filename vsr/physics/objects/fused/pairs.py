@@ -73,18 +73,31 @@ class Neighbours:
             for part, value in enumerate(values):
                 triton.store(tables.at[part, self.voxels.lane], value, mask=self.voxels.held)
         program.wait()
-        self.found = jax.lax.fori_loop(0, program.plan.cells, self._beside, jnp.int32(0))
+        self.found = self._listed()
         program.wait()
+
+    def _listed(self) -> Array:
+        """List all pairs; returns their number, which is usually 0 and then soon known."""
+        cells, nothing = self.program.plan.cells, jnp.zeros(self.program.lane.shape, jnp.int32)
+        near = jnp.max(jax.lax.fori_loop(0, cells, lambda cell, any_: any_ | self._in_box(cell), nothing))
+
+        def every(_: Array) -> Array:
+            return jax.lax.fori_loop(0, cells, self._beside, jnp.int32(0))
+
+        return jax.lax.cond(near > 0, every, lambda none: none, near)
+
+    def _in_box(self, cell: Array) -> Array:
+        """1 for vertices in the box around a voxel that they may touch, else 0."""
+        program, shared = self.program, self.shared
+        numbers = program.read(program.known.may_touch, jax.lax.div(cell, BITS), program.row)
+        near = program.nodes.surface & ((numbers >> jax.lax.rem(cell, BITS) & 1) > 0)
+        for part, place in enumerate(program.place):
+            near = near & (place > shared.low[part, cell]) & (place < shared.high[part, cell])
+        return near.astype(jnp.int32)
 
     def _beside(self, cell: Array, found: Array) -> Array:
         """List the vertices in the box around a voxel."""
         program, shared = self.program, self.shared
-        allowed = (
-            program.read(program.known.may_touch, jax.lax.div(cell, BITS), program.row) >> jax.lax.rem(cell, BITS) & 1
-        )
-        near = program.nodes.surface & (allowed > 0)
-        for part, place in enumerate(program.place):
-            near = near & (place > shared.low[part, cell]) & (place < shared.high[part, cell])
 
         def take(_: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
             lanes, number = state
@@ -94,9 +107,9 @@ class Neighbours:
             shared.near_vertex[at], shared.near_cell[at] = first, cell
             return jnp.where(lanes == first, program.lane.size, lanes), number + 1
 
-        lanes = jnp.where(near, program.lane, program.lane.size)
-        many = jnp.sum(near.astype(jnp.int32))
-        return jax.lax.fori_loop(0, many, take, (lanes, found))[1]
+        near = self._in_box(cell)
+        lanes = jnp.where(near > 0, program.lane, program.lane.size)
+        return jax.lax.fori_loop(0, jnp.sum(near), take, (lanes, found))[1]
 
     def pairs(self) -> Pairs:
         """Those that touch."""

@@ -110,7 +110,8 @@ class Voxels:
         self.program, self.count = program, program.plan.cells
         self.lane = lanes_for(max(WARP, self.count))
         self.held = self.lane < self.count
-        every = voxel(program, jnp.minimum(self.lane, self.count - 1))
+        self.row = jnp.minimum(self.lane, self.count - 1)
+        every = voxel(program, self.row)
         self.every = every._replace(flags=jnp.where(self.held, every.flags, 0))
         self.planes = self.every.planes()
 
