@@ -17,11 +17,12 @@ from vsr.evo import OPTIMISERS, Optimiser
 from vsr.evo.inheritance import Baldwinian, Lamarckian
 from vsr.experiments.descriptors import descriptor_names
 from vsr.experiments.encodings import EvolvedRobot
+from vsr.experiments.encodings.base import BodyEncoding
 from vsr.experiments.evaluation import EvaluationOptions
 from vsr.experiments.learning import WAY_BACK, Learning, against_slopes
 from vsr.physics.engine import ENGINES
 from vsr.scene import Physics, Scene, World, check_episode, plan
-from vsr.spec import Count, OneOf, Real, Spec, clipped, misfit, suggest
+from vsr.spec import Count, OneOf, Real, Spec, clipped, misfit, remembering, suggest
 from vsr.tasks import TASKS, Locomotion, Task
 from vsr.tasks.measures import WITHOUT_SLOPES
 from vsr.terrain import Sand, together
@@ -104,11 +105,10 @@ class Experiment(Spec):
     @model_validator(mode="after")
     def _possible(self) -> Experiment:
         body = self.robot.body
-        cells = body.possible.shape
-        *settled, against = with_usual(body, self.world, self.task, self.physics)
+        *settled, against = _settled(body, self.world, self.task, self.physics, self.evaluation)
         for name, part in zip(("world", "task", "physics"), settled, strict=True):
             object.__setattr__(self, name, part)  # frozen for everyone else
-        complaints = against + check_episode(body, self._materials(), cells, self.world, self.task, self.physics)
+        complaints = list(against)
         known = self.known_measures()
         used = [(("fitness", "measure"), self.fitness.measure), *((("ea",), name) for name in self.ea.descriptors)]
         complaints += [
@@ -118,7 +118,7 @@ class Experiment(Spec):
         ]
         if (part := getattr(self.ea, "first", "body")) not in ("body", "controller"):
             complaints.append((("ea", "first"), f"'{clipped(part)}' given; genes are those of body and controller"))
-        complaints += self._against_evaluation()
+        complaints += _against_evaluation(body, self.world, self.task, self.physics, self.evaluation)
         complaints += self._against_learning()
         if self.evaluation.refine is not None and ENGINES[body.masses].fixed_substep is not None:
             text = f"{body.masses} masses have substeps of one length only: leave it out"
@@ -131,43 +131,10 @@ class Experiment(Spec):
             raise misfit(complaints)
         return self
 
-    def _against_evaluation(self) -> list[tuple[tuple[str, ...], str]]:
-        """What of the evaluation does not suit these robots or their world."""
-        options, body = self.evaluation, self.robot.body
-        found = [(("evaluation", *path), reason) for path, reason in options.complaints()]
-        constant = [name for name in options.vary.scaled if name not in ENGINES[body.masses].scales]
-        if constant:
-            text = f"{body.masses} masses have no {' and no '.join(constant)} of their own: leave it out"
-            found.append((("evaluation", "vary"), text))
-        sandy = any(isinstance(ground, Sand) for ground in (self.world.terrain, *options.terrains))
-        if sandy and (options.terrains or options.vary.gravity):
-            name = "terrains" if options.terrains else "vary"
-            found.append((("evaluation", name), "sand lies in one world only, as it has settled: leave it out"))
-        if not options.terrains or sandy:
-            return found
-        if (
-            self.world.terrain is None
-            or "terrain" in self.task.brings(body.masses, body.voxel_side, body.dimension).world
-        ):
-            text = "there are no other grounds in free space, or for a task that brings its own: leave it out"
-            return [*found, (("evaluation", "terrains"), text)]
-        for number, ground in enumerate(options.terrains):
-            path = ("evaluation", "terrains", str(number))
-            if ground.in_3d != self.world.terrain.in_3d:
-                kinds = "lines and height fields cannot be used together"
-                found.append((path, f"'{ground.type}' and '{self.world.terrain.type}' given; {kinds}"))  # pyright: ignore[reportAttributeAccessIssue]
-                continue
-            world = self.world.model_copy(update={"terrain": ground})
-            against = check_episode(body, self._materials(), body.possible.shape, world, self.task, self.physics)
-            own = check_episode(body, self._materials(), body.possible.shape, self.world, self.task, self.physics)
-            found += [(path, reason) for where, reason in against if (where, reason) not in own]
-        return found
-
     def _against_learning(self) -> list[tuple[tuple[str, ...], str]]:
         """Why individuals cannot learn, or their search follow slopes, if so."""
         learning, found = self.learning, []
-        controller_genes = self.robot.controller.gene_count(self.robot.body)
-        if learning is not None and not controller_genes:
+        if learning is not None and not self.robot.controller.gene_count(self.robot.body):
             found.append((("learning",), "there is nothing to learn: this controller has no genes; leave it out"))
         if learning is not None and self.ea.wants_slopes:
             found.append((("learning",), f"'{self.ea.type}' learns itself: leave it out, or use another search"))  # pyright: ignore[reportAttributeAccessIssue]
@@ -202,12 +169,6 @@ class Experiment(Spec):
         assert environment.terrain is not None
         return replace(environment, terrain=together([environment.terrain, *further]))
 
-    def _materials(self) -> list[Material]:
-        """All that bodies may be made of, in the start in which each is stiffest."""
-        materials = list(self.robot.body.materials.values())
-        varied = self.evaluation.vary.scaled
-        return [*materials, *map(self.evaluation.stiffened, materials)] if varied else materials
-
     def known_measures(self) -> tuple[str, ...]:
         """What robots can be selected for or told apart by: the task's measures, and descriptors of body and brain."""
         return (*self.task.known_measures(), *descriptor_names(self.robot))
@@ -234,7 +195,7 @@ class Experiment(Spec):
 
     def schedule(self) -> Schedule:
         """How every episode is cut into steps: short enough for any material a body may have."""
-        return plan(self.robot.body, self._materials(), self.world, self.task, self.physics)
+        return _schedule(self.robot.body, self.world, self.task, self.physics, self.evaluation)
 
     def resolved(self) -> Experiment:
         """The same experiment with what it leaves to the program written out, so that a later version repeats it."""
@@ -258,6 +219,66 @@ class Experiment(Spec):
         if chosen in measures or chosen not in self.task.known_measures():
             return self.task
         return self.task.model_copy(update={"measures": (*measures, chosen)})
+
+
+Complaints = tuple[tuple[tuple[str, ...], str], ...]
+"""Where something does not fit, and why."""
+
+
+@remembering
+def _settled(
+    body: BodyEncoding, world: World, task: Task, physics: Physics, evaluation: EvaluationOptions
+) -> tuple[World, Task, Physics, Complaints]:
+    """World, task and physics with what is usual for such bodies, and what speaks against such episodes."""
+    world, task, physics, against = with_usual(body, world, task, physics)
+    cells, materials = body.possible.shape, _materials(body, evaluation)
+    return world, task, physics, (*against, *check_episode(body, materials, cells, world, task, physics))
+
+
+@remembering
+def _schedule(
+    body: BodyEncoding, world: World, task: Task, physics: Physics, evaluation: EvaluationOptions
+) -> Schedule:
+    return plan(body, _materials(body, evaluation), world, task, physics)
+
+
+@remembering
+def _against_evaluation(
+    body: BodyEncoding, world: World, task: Task, physics: Physics, evaluation: EvaluationOptions
+) -> Complaints:
+    """What of the evaluation does not suit these robots or their world."""
+    found = [(("evaluation", *path), reason) for path, reason in evaluation.complaints()]
+    constant = [name for name in evaluation.vary.scaled if name not in ENGINES[body.masses].scales]
+    if constant:
+        text = f"{body.masses} masses have no {' and no '.join(constant)} of their own: leave it out"
+        found.append((("evaluation", "vary"), text))
+    sandy = any(isinstance(ground, Sand) for ground in (world.terrain, *evaluation.terrains))
+    if sandy and (evaluation.terrains or evaluation.vary.gravity):
+        name = "terrains" if evaluation.terrains else "vary"
+        found.append((("evaluation", name), "sand lies in one world only, as it has settled: leave it out"))
+    if not evaluation.terrains or sandy:
+        return tuple(found)
+    if world.terrain is None or "terrain" in task.brings(body.masses, body.voxel_side, body.dimension).world:
+        text = "there are no other grounds in free space, or for a task that brings its own: leave it out"
+        return (*found, (("evaluation", "terrains"), text))
+    materials, cells = _materials(body, evaluation), body.possible.shape
+    own = check_episode(body, materials, cells, world, task, physics)
+    for number, ground in enumerate(evaluation.terrains):
+        path = ("evaluation", "terrains", str(number))
+        if ground.in_3d != world.terrain.in_3d:
+            kinds = "lines and height fields cannot be used together"
+            found.append((path, f"'{ground.type}' and '{world.terrain.type}' given; {kinds}"))  # pyright: ignore[reportAttributeAccessIssue]
+            continue
+        other = world.model_copy(update={"terrain": ground})
+        against = check_episode(body, materials, cells, other, task, physics)
+        found += [(path, reason) for where, reason in against if (where, reason) not in own]
+    return tuple(found)
+
+
+def _materials(body: BodyEncoding, evaluation: EvaluationOptions) -> list[Material]:
+    """All that bodies may be made of, in the start in which each is stiffest."""
+    materials = list(body.materials.values())
+    return [*materials, *map(evaluation.stiffened, materials)] if evaluation.vary.scaled else materials
 
 
 def grid_name(experiment: Experiment) -> str:

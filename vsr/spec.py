@@ -8,9 +8,10 @@ job of the module that owns the mathematics.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Annotated, Any
+from functools import wraps
+from typing import Annotated, Any, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -33,6 +34,31 @@ class Spec(BaseModel):
     def to_plain(self) -> dict[str, Any]:
         """Only JSON types (numbers, text, lists, dicts), ready for YAML or JSON."""
         return _type_first(self.model_dump(mode="json"))
+
+
+T = TypeVar("T")
+REMEMBERED = 1024
+"""Results that a function remembers."""
+
+
+def remembering(function: Callable[..., T]) -> Callable[..., T]:
+    """A function of descriptions that is called once for the very same ones, which many experiments may share.
+
+    It is pure, and what it gives is not to be changed.
+    """
+    known: dict[tuple[int, ...], tuple[tuple[Any, ...], T]] = {}
+
+    @wraps(function)
+    def remembered(*parts: Any) -> T:
+        key = tuple(map(id, parts))
+        found = known.get(key)
+        if found is None:
+            if len(known) >= REMEMBERED:
+                known.clear()
+            found = known[key] = parts, function(*parts)  # with the parts, so that nothing else gets their ids
+        return found[1]
+
+    return remembered
 
 
 class Impractical(ValueError):

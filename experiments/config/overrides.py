@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from vsr.experiments.config.problems import ConfigError, Problem, UserError
@@ -11,6 +13,8 @@ from vsr.experiments.config.yaml_values import DEEPEST, Document
 
 LONGEST_SHOWN = 120
 """Characters of a setting in messages."""
+KEPT = 4096
+"""Settings that are remembered."""
 
 
 def override(document: Document, settings: Sequence[str], option: str = "--set") -> None:
@@ -18,10 +22,12 @@ def override(document: Document, settings: Sequence[str], option: str = "--set")
     for setting in settings:
         words = f"{option} {setting if len(setting) <= LONGEST_SHOWN else setting[: LONGEST_SHOWN - 3] + '...'}"
         path, value = _read(setting, words)
-        _put(document, path, value, words)
+        _put(document, path, copy.deepcopy(value), words)
 
 
+@lru_cache(maxsize=KEPT)
 def _read(setting: str, words: str) -> tuple[list[str], Any]:
+    """The path and the value; both are remembered, as a sweep has the same in many of its runs."""
     dotted, equals, text = setting.partition("=")
     path = dotted.strip().split(".")
     if not equals or not all(path):

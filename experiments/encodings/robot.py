@@ -17,7 +17,7 @@ from vsr.experiments.encodings.base import BodyEncoding, ControllerEncoding
 from vsr.experiments.encodings.registry import BODIES, CONTROLLERS
 from vsr.physics.engine import ENGINES, AnyModel
 from vsr.scene import Robot
-from vsr.spec import OneOf, Spec, misfit
+from vsr.spec import OneOf, Spec, misfit, remembering
 
 Genes = dict[str, Array]
 """An individual's genes: one vector for the body and one for the controller."""
@@ -54,10 +54,7 @@ class EvolvedRobot(Spec):
 
     @model_validator(mode="after")
     def _fits(self) -> EvolvedRobot:
-        complaints = [(("controller", *path), reason) for path, reason in self.controller.check(self.body)]
-        if not complaints and not self.gene_count:
-            complaints = [(("controller",), "nothing evolves: neither this controller nor the body has genes")]
-        if complaints:
+        if complaints := _complaints(self.body, self.controller):
             raise misfit(complaints)
         return self
 
@@ -110,3 +107,12 @@ class EvolvedRobot(Spec):
             return None
         controller = self.controller.describe(genes["controller"], body.cells, self.body, duration)
         return Robot(body=body, controller=controller, hardware=self.hardware)
+
+
+@remembering
+def _complaints(body: BodyEncoding, controller: ControllerEncoding) -> list[tuple[tuple[str, ...], str]]:
+    """Why a controller does not fit a body, if so."""
+    complaints = [(("controller", *path), reason) for path, reason in controller.check(body)]
+    if not complaints and not body.gene_count + controller.gene_count(body):
+        complaints = [(("controller",), "nothing evolves: neither this controller nor the body has genes")]
+    return complaints

@@ -102,9 +102,8 @@ def combine(axes: Sequence[Axis]) -> list[Combination]:
     keys = [axis.path.split(".")[-1] for axis in axes]
     keys = [key if keys.count(key) == 1 else axis.path for key, axis in zip(keys, axes, strict=True)]
     every = list(itertools.product(*(axis.values for axis in axes)))
-    names = [
-        ",".join(f"{_safe(key)}={_safe(value)}" for key, value in zip(keys, values, strict=True)) for values in every
-    ]
+    words = [[f"{_safe(key)}={_safe(value)}" for value in axis.values] for key, axis in zip(keys, axes, strict=True)]
+    names = [",".join(chosen) for chosen in itertools.product(*words)]
     count = Counter(names)
     return [
         Combination(name if count[name] == 1 and len(name) <= LONGEST_NAME else _shortened(name, values), values)

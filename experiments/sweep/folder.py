@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,10 +69,11 @@ class Sweep:
 
     def unfinished(self) -> list[str]:
         """Names of the runs that are still to be done, or to go on with."""
+        begun = set(os.listdir(self.path))
         return [
             combination.name
             for combination, experiment in zip(self.combinations, self.experiments, strict=True)
-            if saved_generations(self.run(combination.name)) < experiment.generations
+            if combination.name not in begun or saved_generations(self.run(combination.name)) < experiment.generations
         ]
 
 
@@ -90,8 +92,10 @@ def check_place(sweep: Sweep, resume: bool) -> None:
     path = sweep.path
     if is_sweep(path) and not resume:
         raise UserError(f"{path}: it already holds a sweep; add --resume to go on with it, or give another --out")
-    if path.exists() and not is_sweep(path) and not (path.is_dir() and not any(path.iterdir())):
-        raise UserError(f"{path}: it exists and is not the folder of a sweep; give another --out")
+    if not is_sweep(path):
+        if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+            raise UserError(f"{path}: it exists and is not the folder of a sweep; give another --out")
+        return
     faults = []
     for combination, experiment in zip(sweep.combinations, sweep.experiments, strict=True):
         run = sweep.run(combination.name)
