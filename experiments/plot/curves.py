@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -106,7 +107,8 @@ def thinned(*lines: np.ndarray) -> np.ndarray:
 def labels(runs: Sequence[Run]) -> list[str]:
     """A short name for each run: its folder's, or the whole path where folders share a name."""
     names = [run.name for run in runs]
-    return [name if names.count(name) == 1 else str(run.path) for run, name in zip(runs, names, strict=True)]
+    count = Counter(names)
+    return [name if count[name] == 1 else str(run.path) for run, name in zip(runs, names, strict=True)]
 
 
 def _draw(axes: Axes, run: Run, label: str, band: Band) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -20,6 +21,17 @@ def quantile(fitness: np.ndarray, share: float | np.ndarray) -> np.ndarray:
 def middle(fitness: np.ndarray) -> np.ndarray:
     """The median over the first axis."""
     return quantile(fitness, 0.5)
+
+
+def quantiles_of_each(samples: Sequence[np.ndarray], shares: Sequence[float]) -> np.ndarray:
+    """Of many samples over their seeds, (samples, shares): those alike are looked at together, which is quicker."""
+    found = np.empty((len(samples), len(shares)))
+    kinds = [(len(sample), bool(np.isfinite(sample).all())) for sample in samples]
+    for kind in set(kinds):
+        places = [place for place, own in enumerate(kinds) if own == kind]
+        together = np.stack([samples[place] for place in places], -1)
+        found[places] = quantile(together, np.array(shares)).T
+    return found
 
 
 FEW = 8
