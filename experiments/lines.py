@@ -17,10 +17,12 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 
@@ -28,6 +30,8 @@ from vsr.arrays import Damaged, read_arrays
 
 BYTES_AT_ONCE = 2**16
 """Of a file; more would not stay in a cache."""
+BYTES_TO_ADD = 2**22
+"""To a check sum, at once; a thread waits for its turn after each."""
 BYTES_FOR_A_PROCESS = 2**24
 """Of files; for fewer another process does not pay."""
 MOST_PROCESSES = 8
@@ -99,15 +103,38 @@ class _Reader:
 
 _begun: dict[Version, list[tuple[_Reader, int]]] = {}
 """Files that are being read: by which processes, and the place of the file's part among those of each."""
+_looked_at: dict[Version, Future[Columns | None]] = {}
+"""Files whose columns beside them are being looked at."""
 
 
 def begin(files: Sequence[Path]) -> None:
-    """Let other processes read large files, or many, which `read_lines` will ask for."""
+    """Let others read large files, or many, which `read_lines` will ask for: a thread what lies beside files, as that
+    needs little Python, and processes the rest."""
     found: list[Version] = []
     for file in files:
         with contextlib.suppress(OSError):
-            if not file.with_suffix(KEPT).exists():
-                found.append(Version.of(file))
+            found.append(Version.of(file))
+    beside = [version for version in found if Path(version.path).with_suffix(KEPT).exists()]
+    if beside:
+        _looked_at.update((version, Future()) for version in beside)
+        Thread(target=_look, args=[{version: _looked_at[version] for version in beside}], daemon=True).start()
+    _let_read([version for version in found if version not in _looked_at])
+
+
+def _look(waiting: dict[Version, Future[Columns | None]]) -> None:
+    """The work of a thread: columns beside files; those that have none of use are left to processes."""
+    for version, future in waiting.items():
+        try:
+            kept = _kept(version)
+            if kept is None:
+                _let_read([version])
+            future.set_result(kept)
+        except Exception as error:  # for whoever asks for the file
+            future.set_exception(error)
+
+
+def _let_read(found: Sequence[Version]) -> None:
+    """Begin processes that read files, as many as pay."""
     processes = min(MOST_PROCESSES, _cores(), sum(version.size for version in found) // BYTES_FOR_A_PROCESS)
     if not processes:
         return
@@ -135,7 +162,8 @@ def read_lines(file: Path) -> Columns | None:
 @lru_cache(maxsize=1)
 def _read(version: Version) -> Columns | None:
     """A file that is not read again while it stays as it is."""
-    kept = _kept(version)
+    looked_at = _looked_at.pop(version, None)
+    kept = _kept(version) if looked_at is None else looked_at.result()
     if kept is not None:
         return kept
     readers = _begun.pop(version, None)
@@ -179,7 +207,7 @@ def _sum_of(file: Path, size: int) -> int:
     """Of the first bytes."""
     found, left = 0, size
     with file.open("rb") as content:
-        while left and (data := content.read(min(left, 2**20))):
+        while left and (data := content.read(min(left, BYTES_TO_ADD))):
             found, left = zlib.crc32(data, found), left - len(data)
     return found
 
