@@ -15,6 +15,7 @@ from conftest import TINY
 
 import vsr.cli as cli
 from vsr.body import Body
+from vsr.experiments.config.problems import UserError
 from vsr.experiments.play.sources import read_sources
 from vsr.experiments.report import page as page_module
 from vsr.experiments.report import sections
@@ -128,7 +129,18 @@ def written(run, quickly_compiled):
 @pytest.fixture
 def unmoving(monkeypatch):
     """No viewer, which takes most of the time."""
-    monkeypatch.setattr(page_module, "viewer", lambda runs: tag("p", f"{len(runs)} robots"))
+    monkeypatch.setattr(page_module, "_record", lambda runs: [])
+    monkeypatch.setattr(page_module, "viewer", lambda runs, robots: tag("p", f"{len(runs)} robots"))
+
+
+def test_faults_of_robots_that_are_simulated_beside_are_told(vsr, run, monkeypatch):
+    def fault(runs):
+        raise UserError("it cannot be simulated")
+
+    monkeypatch.setattr(page_module, "_record", fault)
+    result = vsr(run)
+    assert result.exit_code == 2
+    assert "it cannot be simulated" in result.output
 
 
 # the page

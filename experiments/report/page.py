@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,11 +25,16 @@ MOST_SECONDS = 20.0
 MOST_ROBOTS = 9
 """In the viewer."""
 
+Robots = Future[list[RecordedRobot]]
+"""Those of the viewer, which are simulated beside."""
+
 
 def report_page(runs: Sequence[Findings]) -> str:
     """The whole file."""
     title = runs[0].label if len(runs) == 1 else f"{len(runs)} runs compared"
-    body = _one(runs[0]) if len(runs) == 1 else _several(runs)
+    with ThreadPoolExecutor(1) as beside:  # charts are drawn while XLA compiles or loads programs and robots move
+        robots = beside.submit(_record, runs)
+        body = _one(runs[0], robots) if len(runs) == 1 else _several(runs, robots)
     fields = {
         "TITLE": joined([title]),
         "STYLE": (ASSETS / "report.css").read_text(encoding="utf-8"),
@@ -51,25 +57,27 @@ def _state(found: Findings, before: str = "") -> Markup:
     return tag("p", before + found.state, *going_on, class_="state")
 
 
-def _one(found: Findings) -> Markup:
-    parts: list[tuple[str, Content]] = [("Best robot", viewer([found]))]
-    parts += _parts(found, "c")
+def _one(found: Findings, robots: Robots) -> Markup:
+    charted = _parts(found, "c")
+    parts: list[tuple[str, Content]] = [("Best robot", viewer([found], robots.result())), *charted]
     inside = [_section(heading, content, 2, _slug(heading)) for heading, content in parts]
     return joined(
         [_contents([heading for heading, _ in parts]), _section("Summary", sections.summary(found), 2), *inside]
     )
 
 
-def _several(runs: Sequence[Findings]) -> Markup:
+def _several(runs: Sequence[Findings], robots: Robots) -> Markup:
     names = [found.label for found in runs]
-    parts = [
-        _section("Comparison", _comparison(runs), 2, _slug("Comparison")),
-        _section("Best robots", viewer(runs), 2, _slug("Best robots")),
-    ]
+    of_runs = []
     for place, found in enumerate(runs):
         inside = [_section("Summary", sections.summary(found), 3)]
         inside += [_section(heading, content, 3) for heading, content in _parts(found, f"r{place}c")]
-        parts.append(_section(found.label, joined([_state(found), *inside]), 2, _slug(f"run {place}")))
+        of_runs.append(_section(found.label, joined([_state(found), *inside]), 2, _slug(f"run {place}")))
+    parts = [
+        _section("Comparison", _comparison(runs), 2, _slug("Comparison")),
+        _section("Best robots", viewer(runs, robots.result()), 2, _slug("Best robots")),
+        *of_runs,
+    ]
     links = [("Comparison", _slug("Comparison")), ("Best robots", _slug("Best robots"))]
     links += [(name, _slug(f"run {place}")) for place, name in enumerate(names)]
     return joined([_links(links), *parts])
@@ -144,14 +152,12 @@ def _pairs(comparison: Comparison) -> Markup:
     return table(caption, head, rows)
 
 
-def viewer(runs: Sequence[Findings]) -> Markup:
+def viewer(runs: Sequence[Findings], robots: Sequence[RecordedRobot]) -> Markup:
     """The best robots, simulated again, in a frame that holds its own page."""
-    shown = [found for found in runs if found.scene is not None]
-    if not shown:
+    if not robots:
         return joined(
             tag("p", found.absence if len(runs) == 1 else f"{found.label}: {found.absence}") for found in runs
         )
-    robots = [_recorded(found) for found in shown[:MOST_ROBOTS]]
     look = Look(palette="original")
     frame = tag(
         "iframe",
@@ -160,7 +166,7 @@ def viewer(runs: Sequence[Findings]) -> Markup:
         loading="lazy",
         class_="viewer" if len(robots) == 1 else "viewer tall",
     )
-    return joined([frame, _measured_again(shown, robots), *map(_chambers, robots, range(len(robots)))])
+    return joined([frame, _measured_again(_with_robots(runs), robots), *map(_chambers, robots, range(len(robots)))])
 
 
 def _chambers(robot: RecordedRobot, place: int) -> Markup | None:
@@ -176,6 +182,15 @@ def _chambers(robot: RecordedRobot, place: int) -> Markup | None:
         f"{f' and {more} more' if more > 0 else ''})."
     )
     return tag("figure", chart, tag("figcaption", caption), class_="large")
+
+
+def _with_robots(runs: Sequence[Findings]) -> list[Findings]:
+    return [found for found in runs if found.scene is not None]
+
+
+def _record(runs: Sequence[Findings]) -> list[RecordedRobot]:
+    """The best robots of the first runs that have one, simulated again."""
+    return [_recorded(found) for found in _with_robots(runs)[:MOST_ROBOTS]]
 
 
 def _recorded(found: Findings) -> RecordedRobot:
