@@ -7,14 +7,19 @@ import pytest
 from conftest import ROOT, TINY
 from scipy.stats import mannwhitneyu
 
-from vsr.experiments import lines
+import vsr
+from vsr import spec
+from vsr.experiments import experiment, lines
 from vsr.experiments.config import ConfigError, dump_plain, dump_yaml, load_experiment
 from vsr.experiments.config import parse_experiment as parse
 from vsr.experiments.config.alike import is_written, load_experiment_alike, load_variants, settled
+from vsr.experiments.config.overrides import override
+from vsr.experiments.config.yaml_values import Document
 from vsr.experiments.plot.comparison import Pair, clearest, holm, rank_tests, superiority
 from vsr.experiments.plot.curves import MOST_POINTS, thinned
 from vsr.experiments.runs import columns, settings
 from vsr.experiments.runs.columns import keep_columns, read_columns
+from vsr.experiments.runs.ranks import quantile, quantiles_of_each
 from vsr.experiments.runs.reading import read_run
 
 EXPERIMENTS = sorted(
@@ -67,6 +72,34 @@ def test_unusual_files_go_the_plain_way(tmp_path, text):
     with pytest.raises(ConfigError) as quick:
         load_experiment_alike(path)
     assert str(quick.value) == str(plain.value)
+
+
+def test_variants_do_not_share_lists_that_were_set(tiny):
+    documents = [Document("x", {}), Document("x", {})]
+    for document in documents:
+        override(document, ["robot.body.shape=['aa', '.a']"])
+    documents[0].data["robot"]["body"]["shape"].append("aa")
+    assert documents[1].data == {"robot": {"body": {"shape": ["aa", ".a"]}}}
+
+
+def test_functions_of_descriptions_remember_the_very_same_ones(monkeypatch):
+    monkeypatch.setattr(spec, "REMEMBERED", 2)
+    calls = []
+    found = spec.remembering(lambda one, other: calls.append((one, other)) or len(calls))
+    a, b, c = vsr.Physics(), vsr.Physics(), vsr.Physics(substeps=9)
+    assert [found(a, c), found(a, c), found(c, a), found(b, c), found(b, c)] == [1, 1, 2, 3, 3]
+    assert found(a, c) == 4  # forgotten
+
+
+def test_experiments_of_one_sweep_are_looked_at_together(tiny, monkeypatch):
+    looked_at = []
+    check = experiment.check_episode
+    monkeypatch.setattr(experiment, "check_episode", lambda *given: looked_at.append(given) or check(*given))
+    values = [[f"ea.n_pop={size}", f"world.gravity={gravity}"] for size in (6, 7, 8) for gravity in (8, 9)]
+    found = list(load_variants(tiny, (), values))
+    assert len(looked_at) == 2
+    assert [(one.ea.n_pop, one.world.gravity) for one in found] == [(n, g) for n in (6, 7, 8) for g in (8, 9)]
+    assert found == [load_experiment(tiny, (), swept) for swept in values]
 
 
 def test_a_file_with_what_was_set_over_it_reads_back(tiny, tmp_path):
@@ -192,6 +225,31 @@ def test_columns_beside_a_long_file_are_believed_only_if_they_are_of_it(tmp_path
     assert np.array_equal(found()["best"], whole["best"])
 
 
+def test_columns_beside_a_file_are_looked_at_ahead_and_what_has_none_of_use_is_read_by_processes(tmp_path, monkeypatch):
+    rows = [row(generation, seed) for generation in range(40) for seed in (0, 1)]
+    kept, stale = (put_statistics(tmp_path / name, rows) / "statistics.jsonl" for name in ("kept", "stale"))
+    monkeypatch.setattr(columns, "LONG", 1)
+    for file in (kept, stale):
+        keep_columns(file)
+    plain = stale.read_bytes()
+    stale.write_bytes(plain.replace(b'"best": 0.1,', b'"best": 0.2,', 1))
+    monkeypatch.setattr(lines, "BYTES_FOR_A_PROCESS", len(plain) // 2)
+    monkeypatch.setattr(lines, "_cores", lambda: 2)
+    lines.begin([kept, stale, tmp_path / "absent"])
+    (look,) = [future for version, future in lines._looked_at.items() if version.path == str(stale)]
+    assert look.result(60) is None
+    assert [(version.path, len(readers)) for version, readers in lines._begun.items()] == [(str(stale), 2)]
+
+    def nothing(*_):
+        raise AssertionError("lines were read here")
+
+    monkeypatch.setattr(lines, "read_part", nothing)
+    assert lines.read_lines(stale)["best"][2] == 0.2
+    assert lines.read_lines(kept)["best"][2] == 0.1
+    assert not lines._begun
+    assert not lines._looked_at
+
+
 def test_parts_of_a_file_read_by_several_processes_are_the_whole(tmp_path, monkeypatch):
     path = put_statistics(tmp_path / "run", [row(generation, seed) for generation in range(40) for seed in (0, 1)])
     file = path / "statistics.jsonl"
@@ -271,6 +329,15 @@ def test_tests_of_many_pairs_are_those_of_each():
         assert effect == superiority(a, b)
         expected = mannwhitneyu(a, b, alternative="two-sided").pvalue if min(len(a), len(b)) > 1 else np.nan
         assert one == pytest.approx(expected, rel=1e-9, nan_ok=True)
+
+
+def test_quantiles_of_many_samples_are_those_of_each():
+    random = np.random.default_rng(2)
+    samples = [random.normal(size=size) for size in (5, 3, 1, 5, 8, 5)]
+    samples[3][1] = samples[4][0] = -np.inf
+    shares = [0.25, 0.5, 0.75]
+    expected = [quantile(sample, np.array(shares)).tolist() for sample in samples]
+    assert quantiles_of_each(samples, shares).tolist() == expected
 
 
 def test_holm_raises_what_is_small_and_leaves_what_is_no_number():
