@@ -714,7 +714,7 @@ def plot(
         from vsr.experiments.plot.curves import plot_runs
         from vsr.experiments.plot.figures import FORMATS
         from vsr.experiments.plot.searches import plot_figures
-        from vsr.experiments.runs import read_run
+        from vsr.experiments.runs import read_runs
         from vsr.experiments.runs.trust import trust_plugins
 
     if figure is not None and archive:
@@ -728,7 +728,7 @@ def plot(
     if trust:
         trust_plugins(runs)
     with busy("reading runs"):
-        read = [read_run(run) for run in runs]
+        read = read_runs(runs)
     warn([warning for run in read for warning in run.warnings])
     if archive:
         plot_archives(read[0], read[0].index_of(seed), target)
@@ -750,14 +750,14 @@ def compare(runs: tuple[str, ...], figure: str | None, as_json: bool, trust: boo
     with _loading():
         from vsr.experiments.console import busy, warn
         from vsr.experiments.plot.comparison import compare as work
-        from vsr.experiments.runs import read_run
+        from vsr.experiments.runs import read_runs
         from vsr.experiments.runs.trust import trust_plugins
         from vsr.experiments.terminal import show_comparison
 
     if trust:
         trust_plugins(runs)
     with busy("reading and comparing runs"):
-        read = [read_run(run) for run in runs]
+        read = read_runs(runs)
         comparison = work(read, figure)
     warn([warning for run in read for warning in run.warnings])
     show_comparison(comparison, as_json)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from vsr.experiments.runs.columns import read_columns
 from vsr.experiments.runs.folder import check_run
 from vsr.experiments.runs.lineage import LINEAGE
 from vsr.experiments.runs.rows import STATISTICS, Row, figures_in, read_rows, saved_generations, warnings_of
-from vsr.experiments.runs.settings import read_settings
+from vsr.experiments.runs.settings import RunSettings, read_settings
 from vsr.physics.failure import REASONS
 
 
@@ -71,10 +72,22 @@ class Run(Displayed):
 
 def read_run(path: str | Path) -> Run:
     """Read a run's statistics; the last generations are left out if some seed lacks them."""
-    path = Path(path)
+    (run,) = read_runs([path])
+    return run
+
+
+def read_runs(paths: Sequence[str | Path]) -> list[Run]:
+    """Many of them: first what all were made with, while others may still read statistics (vsr.experiments.lines)."""
+    return [_with_statistics(settings) for settings in [_settings_of(Path(path)) for path in paths]]
+
+
+def _settings_of(path: Path) -> RunSettings:
     check_run(path)
-    settings = read_settings(path)
-    experiment, doubts = settings.experiment, tuple(settings.warnings)
+    return read_settings(path)
+
+
+def _with_statistics(settings: RunSettings) -> Run:
+    path, experiment, doubts = settings.path, settings.experiment, tuple(settings.warnings)
     saved = saved_generations(path)  # first: a run that goes on writes statistics before its checkpoint
     columns = read_columns(path / STATISTICS, experiment.seeds)
     if columns is None or columns["best"].shape[1] < saved:
