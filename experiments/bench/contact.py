@@ -40,7 +40,7 @@ class BenchContact:
     name: str
     shape: tuple[str, ...] | tuple[tuple[str, ...], ...]
     masses: Masses
-    robots: tuple[int, int] = (64, 1024)
+    robots: tuple[int, int] = (64, 4096)
     """on the CPU and on an accelerator"""
 
     def scene(self, world: str, implementation: Implementation) -> Scene:

@@ -86,7 +86,7 @@ class Objects:
     stride: int = field(default=STRIDE, metadata={"static": True})
     """substeps of robots from one meeting to the next, at most"""
     implementation: Implementation = field(default="auto", metadata={"static": True})
-    """of contacts with rigid bodies and blocks"""
+    """of contacts"""
     cover: ClassVar[float] = 0.0
     meets_vertices: ClassVar[bool] = True
 

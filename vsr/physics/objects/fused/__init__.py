@@ -1,1 +1,1 @@
-"""The GPU kernel of contacts with rigid bodies and blocks of ground, in 2-D."""
+"""The GPU kernel of contacts in 2-D: of robots with rigid bodies, with the ground, and of voxels with voxels."""

@@ -1,8 +1,8 @@
-"""Contacts with rigid bodies and blocks of ground in a GPU kernel: found and solved in one launch, in 2-D.
+"""Contacts in a GPU kernel: found and solved in one launch, in 2-D.
 
-A warp has a world, a lane some of its vertices. What concerns rigid bodies alone is computed in all lanes alike; what
-they exchange are sums over vertices. Plain JAX (vsr.physics.objects.resolving) is the reference: it needs a hundred
-launches for the same.
+A warp has a world, a lane some of its vertices, voxels, corners of rigid bodies or pairs that are near each other. What
+concerns a rigid body as a whole is computed in all lanes alike. Lanes add up what they found, or tell each other
+through memory. Plain JAX (vsr.physics.objects.resolving) is the reference: it needs a hundred launches for the same.
 """
 
 from __future__ import annotations
