@@ -74,7 +74,7 @@ class Corners:
     def __init__(self, program: Program, voxels: Voxels, bodies: tuple[Body, ...]) -> None:
         self.corners = corners = corners_of(program, program.plan.flat)
         self.bodies, known = bodies, program.known
-        cell, may = _deepest(program, voxels, corners)
+        cell, may = _deepest(voxels, corners)
         inside = Inside(program, corners.lane, corners.count, corners.point, cell, corners.lever, may)
         self.inside = inside
         self.contacts = (
@@ -90,7 +90,7 @@ class Corners:
         self.shares = [share_of(jnp.sum(own * touching)) for own in corners.own]
 
     def parting(self, now: Now) -> list[Vector]:
-        total = self.inside.speed(now)
+        total = self.inside.seen_from_voxels(now)
         for own, moving in zip(self.corners.own, now.bodies, strict=True):
             total = plus(total, times(own, plus(moving.velocity, carried(moving.spin, self.corners.lever))))
         return [total]
@@ -121,7 +121,7 @@ class Corners:
             triton.store(tables.drag.at[part, corners.lane], value, mask=corners.held)
 
 
-def _deepest(program: Program, voxels: Voxels, corners: CornersOf) -> tuple[Array, Array]:
+def _deepest(voxels: Voxels, corners: CornersOf) -> tuple[Array, Array]:
     """The voxel that each corner is deepest in, and whether it is in one."""
     nowhere = jnp.full_like(corners.lane, -1)
 

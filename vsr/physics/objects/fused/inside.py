@@ -6,7 +6,7 @@ point by point, always in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -48,11 +48,12 @@ class Inside:
         # Without contact there is nothing to add up.
         self.many = jnp.where(jnp.max(self.touches.astype(jnp.int32)) > 0, jnp.int32(count), 0)
         self._tell(cell)
-        self.load = self._summed([None])[0]
+        self.load = self._summed(self._weighing, 1)[0]
 
     def _tell(self, cell: Array) -> None:
         """All lanes what stays as it is."""
         program, shared = self.program, self.program.written.shared
+        program.wait()  # for those who still read what other points told
         vertex = jnp.full_like(cell, NO_VERTEX) if self.vertex is None else self.vertex
         told = (shared.cell, cell), (shared.vertex, vertex), (shared.touches, self.touches.astype(jnp.float32))
         for table, values in told:
@@ -69,8 +70,8 @@ class Inside:
             first = jnp.maximum(first, other)
         return first
 
-    def speed(self, now: Now) -> Vector:
-        """Of the points as parts of the voxels; those that are vertices seen from there."""
+    def seen_from_voxels(self, now: Now) -> Vector:
+        """Velocity of the points, which is 0 unless they are vertices, less that of the voxels there."""
         program, shared = self.program, self.program.written.shared
         program.write(shared.velocity, now.nodes)
         program.wait()
@@ -107,10 +108,19 @@ class Inside:
         for part, value in enumerate(impulse):
             triton.store(self.program.written.shared.impulse.at[part, self.lane], value, mask=self.held)
         self.program.wait()
-        return self.program.nodes.pushed(now, tuple(self._summed([0, 1])))
+        return self.program.nodes.pushed(now, self._summed(self._given, 2))
 
-    def _summed(self, parts: Sequence[int | None]) -> list[Array]:
-        """Impulses that each vertex gets, by part; None stands for how many weigh on it."""
+    def _weighing(self, number: Array, own: Array, share: Array) -> tuple[Array, ...]:
+        """How much a point that touches weighs on vertices: all on its own one, and a share on corners of its voxel."""
+        return ((own + jnp.abs(share)) * self.program.written.shared.touches[number],)
+
+    def _given(self, number: Array, own: Array, share: Array) -> tuple[Array, ...]:
+        """The impulse that a point gives to vertices, by part."""
+        impulse = self.program.written.shared.impulse
+        return tuple((own - share) * impulse[part, number] for part in range(2))
+
+    def _summed(self, what: Callable[[Array, Array, Array], tuple[Array, ...]], parts: int) -> tuple[Array, ...]:
+        """Over all points, at every vertex."""
         program, shared = self.program, self.program.written.shared
         places, lane = program.known.cells.places, program.lane
 
@@ -120,12 +130,7 @@ class Inside:
             for corner in range(4):
                 share = jnp.where(lane == places[corner, cell], shared.weight[corner, number], share)
             own = jnp.where(lane == shared.vertex[number], 1.0, 0.0)
-            return tuple(
-                one + (jnp.abs(share) + own) * shared.touches[number]
-                if part is None
-                else one + (own - share) * shared.impulse[part, number]
-                for one, part in zip(total, parts, strict=True)
-            )
+            return tuple(one + part for one, part in zip(total, what(number, own, share), strict=True))
 
-        nothing = tuple(jnp.zeros(lane.shape, jnp.float32) for _ in parts)
-        return list(jax.lax.fori_loop(0, self.many, more, nothing))
+        nothing = tuple(jnp.zeros(lane.shape, jnp.float32) for _ in range(parts))
+        return jax.lax.fori_loop(0, self.many, more, nothing)

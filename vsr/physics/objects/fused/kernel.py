@@ -121,7 +121,6 @@ class Program:
         flags = jnp.where(self.held, self.number(known.flags), 0)
         self.exists = (flags >> EXISTS & 1) > 0
         self.nodes = Nodes(
-            self.lane,
             self.place,
             self.number(known.inverse_mass),
             self.lever,
@@ -171,7 +170,7 @@ class Program:
 
         def close(now: Now) -> Now:
             voxels = Voxels(self)
-            vertices = Vertices(self, self.nodes, bodies, voxels.outward())
+            vertices = Vertices(self, bodies, voxels.outward())
             corners = Corners(self, voxels, bodies) if self.plan.flat else None
             return self.solved(now, self.groups(bodies, vertices, corners))
 
@@ -203,7 +202,7 @@ class Program:
         if vertices is not None:
             found["vertices"] = vertices
         if self.known.blocks is not None:
-            found["blocks"] = InBlocks(self, self.nodes)
+            found["blocks"] = InBlocks(self)
         return found
 
     def solved(self, now: Now, groups: dict[str, Any]) -> Now:

@@ -37,12 +37,12 @@ from vsr.terrain.surface import by_numbers
 
 MOST_BODIES = 8
 MOST_CORNERS = 32
-"""Of all rigid bodies together: the kernel's code has each of them once."""
+"""Of all rigid bodies together, with those that fill up smaller ones' tables: more was not tried."""
 MOST_VERTICES = 512
 MOST_PAIRS = 256
 """Places for what is near voxels."""
 MOST_NUMBERS = 128
-"""Of what a lane keeps: for each of its vertices one of every body and corner."""
+"""Bodies and corners times vertices in a lane: more was not tried, and takes long to compile."""
 
 
 def can_launch(solids: Solids | None, environment: Environment, lists: Lists, vertices: int, dimension: int) -> bool:

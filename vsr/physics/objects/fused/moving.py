@@ -45,7 +45,6 @@ class Body(NamedTuple):
 class Nodes(NamedTuple):
     """The vertices of the lanes."""
 
-    lane: Array
     position: Vector
     inverse_mass: Array
     lever: Vector

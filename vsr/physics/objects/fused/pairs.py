@@ -41,7 +41,7 @@ class Pairs:
         )
 
     def parting(self, now: Now) -> list[Vector]:
-        return [self.inside.speed(now)]
+        return [self.inside.seen_from_voxels(now)]
 
     def yields(self, directions: Sequence[Vector]) -> list[Array]:
         return [self.inside.readiness(directions[0])]
@@ -102,14 +102,14 @@ class Neighbours:
         def take(_: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
             lanes, number = state
             first = jnp.min(lanes)
-            # What finds no place is counted, which fails the world.
-            at = jnp.minimum(number, self.places - 1)
-            shared.near_vertex[at], shared.near_cell[at] = first, cell
+            shared.near_vertex[number], shared.near_cell[number] = first, cell
             return jnp.where(lanes == first, program.lane.size, lanes), number + 1
 
         near = self._in_box(cell)
-        lanes = jnp.where(near > 0, program.lane, program.lane.size)
-        return jax.lax.fori_loop(0, jnp.sum(near), take, (lanes, found))[1]
+        many, lanes = jnp.sum(near), jnp.where(near > 0, program.lane, program.lane.size)
+        # What finds no place is counted, which fails the world.
+        jax.lax.fori_loop(0, jnp.clip(self.places - found, 0, many), take, (lanes, found))
+        return found + many
 
     def pairs(self) -> Pairs:
         """Those that touch."""

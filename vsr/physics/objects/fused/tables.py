@@ -20,7 +20,7 @@ class Plan:
     vertices: int
     cells: int
     points: int
-    """that may be in voxels: places of the longest list of them, or corners of all rigid bodies"""
+    """that may be in voxels: places of the longest list of them, or corners of all rigid bodies that have any"""
     neighbours: int
     """places for vertices near voxels"""
     fixed: tuple[bool, ...]
@@ -77,7 +77,7 @@ class Known(NamedTuple):
     """a convex terrain by its numbers, if contacts with it are to be found here; else None"""
     gravity: Any
     listed: Any
-    """contacts of rigid bodies that were found before; or None"""
+    """contacts of rigid bodies with each other and the ground; or None"""
     blocks: Any
     """contacts of vertices with blocks of ground; or None"""
     may_touch: Any

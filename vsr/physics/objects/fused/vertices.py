@@ -13,7 +13,7 @@ from jax.experimental.pallas import triton
 from vsr.compute.vector import Vector, dot, minus, plus
 from vsr.environment.surfaces import combined_friction, combined_restitution
 from vsr.physics.collision.convex import FAR
-from vsr.physics.objects.fused.moving import Body, Nodes, Now, carried, looks_along, moment, pushed_body
+from vsr.physics.objects.fused.moving import Body, Now, carried, looks_along, moment, pushed_body
 from vsr.physics.objects.fused.tables import Found, Pressed
 
 if TYPE_CHECKING:
@@ -25,8 +25,9 @@ class Vertices:
 
     passes = 1
 
-    def __init__(self, program: Program, nodes: Nodes, bodies: tuple[Body, ...], outward: Vector) -> None:
-        self.program, self.nodes, self.bodies = program, nodes, bodies
+    def __init__(self, program: Program, bodies: tuple[Body, ...], outward: Vector) -> None:
+        self.program, self.bodies = program, bodies
+        self.nodes = nodes = program.nodes
         self.levers = [minus(nodes.position, body.center) for body in bodies]
         found = [
             _in_round(body, lever) if is_round else _behind_faces(program, number, lever, outward)
@@ -119,8 +120,8 @@ class InBlocks:
 
     passes = 1
 
-    def __init__(self, program: Program, nodes: Nodes) -> None:
-        tables, self.nodes = program.known.blocks, nodes
+    def __init__(self, program: Program) -> None:
+        tables, self.nodes = program.known.blocks, program.nodes
         depth, touches, friction, restitution = map(program.number, tables[1:])
         touches = (touches > 0) & program.held
         self.contacts = (Found(program.vector(tables.normal), depth, touches, friction, restitution),)

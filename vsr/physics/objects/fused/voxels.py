@@ -13,6 +13,7 @@ from jax.experimental.pallas import triton
 from vsr.compute.gpu.ptx import WARP
 from vsr.compute.vector import Vector, dot, minus, plus, times
 from vsr.physics.collision.meetings import MARGIN
+from vsr.physics.collision.near import SKIN
 from vsr.physics.collision.voxels import NEWTON_STEPS, faces
 from vsr.physics.objects.fused.moving import lanes_for, looks_along
 from vsr.physics.objects.fused.tables import PRESENT
@@ -130,11 +131,14 @@ class Voxels:
         return total
 
     def boxes(self) -> tuple[Vector, Vector]:
-        """Around voxels, with sides along the axes: lowest and highest corners; nothing is in that of an absent one."""
-        present, margin = (self.every.flags >> PRESENT & 1) > 0, self.program.known.margin
+        """Around voxels and what is near them: lowest and highest corners; nothing is in that of an absent one.
+
+        See vsr.physics.collision.near.boxes.
+        """
+        present, skin = (self.every.flags >> PRESENT & 1) > 0, SKIN * self.every.side
         parts = list(zip(*self.every.corners, strict=True))
-        low = tuple(jnp.where(present, reduce(jnp.minimum, values) - margin, jnp.inf) for values in parts)
-        return low, tuple(reduce(jnp.maximum, values) + margin for values in parts)
+        low = tuple(jnp.where(present, reduce(jnp.minimum, values) - skin, jnp.inf) for values in parts)
+        return low, tuple(reduce(jnp.maximum, values) + skin for values in parts)
 
     def deepest(self, point: Vector, outward: Vector) -> Array:
         """Number of the voxel that a point is deepest in, -1 if there is none; outward: of what has the point."""
