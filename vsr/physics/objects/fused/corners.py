@@ -11,10 +11,9 @@ from jax import Array
 from jax.experimental.pallas import triton
 
 from vsr.compute.vector import Vector, plus, times
-from vsr.environment.surfaces import combined_friction, combined_restitution
 from vsr.physics.objects.fused.inside import Inside
 from vsr.physics.objects.fused.moving import Body, Now, carried, lanes_for, moment, pushed_body, share_of
-from vsr.physics.objects.fused.tables import Found, Pressed
+from vsr.physics.objects.fused.tables import Pressed
 from vsr.physics.objects.fused.voxels import Voxels
 
 if TYPE_CHECKING:
@@ -73,19 +72,11 @@ class Corners:
 
     def __init__(self, program: Program, voxels: Voxels, bodies: tuple[Body, ...]) -> None:
         self.corners = corners = corners_of(program, program.plan.flat)
-        self.bodies, known = bodies, program.known
+        self.bodies = bodies
         cell, may = _deepest(voxels, corners)
         inside = Inside(program, corners.lane, corners.count, corners.point, cell, corners.lever, may)
         self.inside = inside
-        self.contacts = (
-            Found(
-                inside.normal,
-                inside.depth,
-                inside.touches,
-                combined_friction(corners.friction, inside.greatest(known.friction)),
-                combined_restitution(corners.restitution, inside.greatest(known.restitution)),
-            ),
-        )
+        self.contacts = (inside.contact(corners.friction, corners.restitution),)
         touching = inside.touches.astype(jnp.float32)
         self.shares = [share_of(jnp.sum(own * touching)) for own in corners.own]
 

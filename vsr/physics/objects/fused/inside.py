@@ -15,7 +15,9 @@ from jax import Array
 from jax.experimental.pallas import triton
 
 from vsr.compute.vector import Vector, plus, times
+from vsr.environment.surfaces import combined_friction, combined_restitution
 from vsr.physics.objects.fused.moving import Now, moment
+from vsr.physics.objects.fused.tables import Found
 from vsr.physics.objects.fused.voxels import voxel
 
 if TYPE_CHECKING:
@@ -47,23 +49,34 @@ class Inside:
         self.places, self.weights = here.places, here.weights(point)
         # Without contact there is nothing to add up.
         self.many = jnp.where(jnp.max(self.touches.astype(jnp.int32)) > 0, jnp.int32(count), 0)
-        self._tell(cell)
+        self._share(cell)
         self.load = self._summed(self._weighing, 1)[0]
 
-    def _tell(self, cell: Array) -> None:
-        """All lanes what stays as it is."""
+    def _share(self, cell: Array) -> None:
+        """Write what stays as it is where all lanes can read it."""
         program, shared = self.program, self.program.written.shared
-        program.wait()  # for those who still read what other points told
+        program.wait()  # other lanes may still read the last group's numbers
         vertex = jnp.full_like(cell, NO_VERTEX) if self.vertex is None else self.vertex
-        told = (shared.cell, cell), (shared.vertex, vertex), (shared.touches, self.touches.astype(jnp.float32))
-        for table, values in told:
+        constant = (shared.cell, cell), (shared.vertex, vertex), (shared.touches, self.touches.astype(jnp.float32))
+        for table, values in constant:
             triton.store(table.at[self.lane], values, mask=self.held)
         for corner, weight in enumerate(self.weights):
             triton.store(shared.weight.at[corner, self.lane], weight, mask=self.held)
         program.write(shared.lever, program.lever)
         program.wait()
 
-    def greatest(self, table: Any) -> Array:
+    def contact(self, friction: Any, restitution: Any) -> Found:
+        """Of the points with the voxels; friction, restitution: of the points."""
+        known = self.program.known
+        return Found(
+            self.normal,
+            self.depth,
+            self.touches,
+            combined_friction(friction, self._greatest(known.friction)),
+            combined_restitution(restitution, self._greatest(known.restitution)),
+        )
+
+    def _greatest(self, table: Any) -> Array:
         """Of the numbers of the voxel's corners."""
         first, *others = (self.program.read(table, place) for place in self.places)
         for other in others:

@@ -11,10 +11,9 @@ from jax import Array
 from jax.experimental.pallas import triton
 
 from vsr.compute.vector import Vector
-from vsr.environment.surfaces import combined_friction, combined_restitution
 from vsr.physics.objects.fused.inside import Inside
 from vsr.physics.objects.fused.moving import Now, lanes_for
-from vsr.physics.objects.fused.tables import Found, GroundCorners
+from vsr.physics.objects.fused.tables import GroundCorners
 from vsr.physics.objects.fused.voxels import BITS, Voxels
 
 if TYPE_CHECKING:
@@ -28,17 +27,7 @@ class Pairs:
 
     def __init__(self, inside: Inside, friction: Any, restitution: Any) -> None:
         """friction, restitution: of the points."""
-        known = inside.program.known
-        self.inside = inside
-        self.contacts = (
-            Found(
-                inside.normal,
-                inside.depth,
-                inside.touches,
-                combined_friction(friction, inside.greatest(known.friction)),
-                combined_restitution(restitution, inside.greatest(known.restitution)),
-            ),
-        )
+        self.inside, self.contacts = inside, (inside.contact(friction, restitution),)
 
     def parting(self, now: Now) -> list[Vector]:
         return [self.inside.seen_from_voxels(now)]
@@ -63,7 +52,7 @@ def corners_of_ground(program: Program, corners: GroundCorners) -> Pairs:
 
 
 class Neighbours:
-    """Vertices and voxels that are near each other, found anew in every step."""
+    """Vertices and voxels that are near each other, searched for in every step."""
 
     def __init__(self, program: Program) -> None:
         self.program, self.shared = program, program.written.shared
