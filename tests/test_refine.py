@@ -241,8 +241,18 @@ def test_a_report_forgets_what_was_found_of_an_older_state(run):
 
 def test_reasons_are_counted():
     failure = jnp.array([0, 1, 1, 5, 3, 0])
-    assert counted(failure).tolist() == [2, 0, 1, 0, 1, 0, 0, 0]
-    labels = ["empty", "not finite", "exploded", "inverted", "left the world", "crowded", "leaking", "buried"]
+    assert counted(failure).tolist() == [2, 0, 1, 0, 1, 0, 0, 0, 0]
+    labels = [
+        "empty",
+        "not finite",
+        "exploded",
+        "inverted",
+        "left the world",
+        "crowded",
+        "leaking",
+        "buried",
+        "gained energy",
+    ]
     assert [reason.label for reason in REASONS] == labels
 
 

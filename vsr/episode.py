@@ -22,6 +22,7 @@ from vsr.controllers import Controller, decide, first_memory, knows_time_alone, 
 from vsr.environment import Environment
 from vsr.physics.engine import AnyModel, AnyState, engine_of
 from vsr.physics.failure import Failure, first_of, gravest
+from vsr.physics.ledger import Ledger, begin_ledger, follow_ledger
 from vsr.physics.telemetry import Telemetry
 from vsr.sensors import Sense, empty_memory, readings, remember
 from vsr.tasks import Locomotion, Summary, Task, has_left, place
@@ -46,6 +47,8 @@ class Schedule:
     """integration steps in a time step"""
     implementation: Implementation = "auto"
     """of the engine"""
+    audited: bool = False
+    """whether a robot's energy is accounted for, as where materials hardly damp (vsr.physics.ledger)"""
 
     @property
     def steps(self) -> int:
@@ -130,6 +133,8 @@ class EpisodeState:
     """what the task accumulates"""
     gait: Gait | None = None
     """how it walks; None if no measure asks for it"""
+    ledger: Ledger | None = None
+    """of its energy; None if it is not accounted for"""
 
     @property
     def failed(self) -> Array:
@@ -193,9 +198,10 @@ def begin(scenario: Scenario, robot: AnyState, key: Array | None = None) -> Epis
         memory = empty_memory(model, scenario.senses)
         felt = touched(world, first.occupants)
         memory = remember(scenario.senses, model, world.environment, first.robots[0], memory, jnp.ones((), bool), felt)
+    action = jnp.zeros(model.present.shape, model.mass.dtype)
     return EpisodeState(
         world=first,
-        action=jnp.zeros(model.present.shape, model.mass.dtype),
+        action=action,
         memory=memory,
         calls=jnp.zeros((), jnp.int32),
         height=zero,
@@ -206,6 +212,7 @@ def begin(scenario: Scenario, robot: AnyState, key: Array | None = None) -> Epis
         ended=jnp.zeros((), bool),
         account=scenario.task.begin(world, first),
         gait=begin_gait(world, first, scenario.schedule.interval) if scenario.task.follows_gait else None,
+        ledger=_begin_ledger(scenario, first, action),
     )
 
 
@@ -380,7 +387,7 @@ def _moved(scenario: Scenario, state: EpisodeState, action: Array) -> EpisodeSta
     if memory is not None:
         environment = scenario.world.environment
         memory = remember(scenario.senses, model, environment, world.robots[0], memory, state.calls == 0, felt)
-    return replace(
+    later = replace(
         state,
         world=world,
         action=action,
@@ -391,6 +398,28 @@ def _moved(scenario: Scenario, state: EpisodeState, action: Array) -> EpisodeSta
         effort=state.effort + _effort(model, action),
         failure=_failure(scenario, state, world, seen),
     )
+    return _accounted(scenario, state, later)
+
+
+def _begin_ledger(scenario: Scenario, first: WorldState, action: Array) -> Ledger | None:
+    """Of a robot that is alone on its ground: others could give it energy."""
+    schedule, world, model = scenario.schedule, scenario.world, scenario.model
+    if not schedule.audited or world.is_coupled:
+        return None
+    return begin_ledger(engine_of(model), model, world.environment, first.robots[0], action, schedule.substep)
+
+
+def _accounted(scenario: Scenario, before: EpisodeState, after: EpisodeState) -> EpisodeState:
+    """With the energy of an interval in the ledger, if there is one, and a failure if it came from nowhere."""
+    if before.ledger is None:
+        return after
+    model, environment = scenario.model, scenario.world.environment
+    states = before.world.robots[0], after.world.robots[0]
+    ledger = follow_ledger(
+        before.ledger, engine_of(model), model, environment, *states, after.action, scenario.schedule.substep
+    )
+    gained = jnp.where(ledger.gained, int(Failure.gained_energy), 0)
+    return replace(after, ledger=ledger, failure=first_of(after.failure, gained))
 
 
 def _advance(scenario: Scenario, world: WorldState, controls: Array, time_steps: int) -> tuple[WorldState, Telemetry]:
@@ -412,7 +441,10 @@ def _failure(scenario: Scenario, state: EpisodeState, world: WorldState, seen: T
     found = gravest(seen.failure)
     if scenario.world.is_coupled:
         found = gravest(jnp.stack([found, failure(scenario.world, world)]))
-    return first_of(state.failure, found)
+    if state.ledger is None:
+        return first_of(state.failure, found)
+    # What befalls a robot says more than that its energy had grown before, which the ledger keeps anyway.
+    return first_of(jnp.where(state.failure == int(Failure.gained_energy), 0, state.failure), found)
 
 
 def _failure_at_the_end(scenario: Scenario, last: EpisodeState) -> Array:
@@ -426,7 +458,7 @@ def _runs_open_loop(scenario: Scenario, controller: Controller) -> bool:
     """Whether control values of many calls can be made at once for a kernel that takes them."""
     model = scenario.model
     fused = engine_of(model).takes_many_controls(scenario.schedule.implementation, model.mass.dtype)
-    alone = not (scenario.world.is_coupled or scenario.task.needs_every_step)
+    alone = not (scenario.world.is_coupled or scenario.task.needs_every_step or scenario.schedule.audited)
     return fused and alone and knows_time_alone(controller) and not scenario.senses
 
 

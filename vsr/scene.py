@@ -105,6 +105,7 @@ def plan(voxels: Voxels, materials: Iterable[Material], world: World, task: Task
         control_interval=physics.control_interval,
         substeps=substeps,
         implementation=physics.implementation,
+        audited=any(material.hardly_damps for material in materials),
     )
 
 

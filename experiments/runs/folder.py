@@ -28,6 +28,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISDIR
 from types import ModuleType
 from typing import IO, Any
 
@@ -297,9 +298,17 @@ def _has_results(path: Path) -> bool:
     return (path / STATISTICS).is_file() or bool(checkpoint_files(path / "checkpoints"))
 
 
+def _is_folder(path: Path) -> bool:
+    """Raises OSError where that cannot be told; from Python 3.14 on `Path.is_dir` says no instead."""
+    try:
+        return S_ISDIR(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return False
+
+
 def check_run(path: Path) -> None:
     """Raise UserError if there is no run here."""
-    if not path.is_dir():
+    if not _is_folder(path):
         raise UserError(f"{path}: there is no such run folder")
     if not is_run(path):
         if _has_results(path):

@@ -14,6 +14,9 @@ from vsr.body.masses import MASSES, Actuation, Masses
 from vsr.body.springs import POINT_GROUPS, SQUARE_GROUPS, Group
 from vsr.spec import Real, Spec, Switch
 
+LITTLE_DAMPING = 0.15
+"""Damping ratio of springs below which errors of steps may outgrow what is lost: found by trying."""
+
 
 class Material(Spec):
     """One kind of voxel. The side length belongs to the body, because all voxels of a robot share it."""
@@ -59,6 +62,11 @@ class Material(Spec):
     """whether lengths change by 3 % at most (evogym masses only)"""
     fluid: Fluid | None = None
     """what fills the voxel instead of springs; the rest then tells of the membrane around it (point masses only)"""
+
+    @property
+    def hardly_damps(self) -> bool:
+        """Whether its springs lose so little energy that errors of steps may bring more (vsr.physics.ledger)."""
+        return self.spring_damping_ratio < LITTLE_DAMPING
 
     @field_validator("scaffolding")
     @classmethod

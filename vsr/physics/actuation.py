@@ -43,6 +43,12 @@ def inward_forces(strength: Array, positions: Sequence[Vector]) -> list[Vector]:
     return [times(strength, minus(pull, rest)) for pull in pulls]
 
 
+def inward_energy(strength: Array, corner: Array) -> Array:
+    """Of which the forces are minus the gradient while they are held [J], (); corner: [m], (corners, c, dimension)."""
+    away = jnp.sqrt(((corner - corner.mean(0)) ** 2).sum(-1) + TINY)
+    return (strength * away).sum()
+
+
 def _pull(center: Vector, position: Vector) -> Vector:
     """Unit vectors towards the centre."""
     inward = minus(center, position)

@@ -116,6 +116,21 @@ class ChambersSeen(NamedTuple):
     """1 for the voxels of each chamber, (m, c)"""
 
 
+class Energies(NamedTuple):
+    """Of a robot at one moment [J], all ()."""
+
+    motion: Array
+    weight: Array
+    """of heights, over that at height 0"""
+    inner: Array
+    """of springs, limits and fluid, and of loads and forces of actuation while they are held"""
+
+    @property
+    def total(self) -> Array:
+        """Their sum."""
+        return self.motion + self.weight + self.inner
+
+
 class Engine(Protocol):
     """The questions. Models and states are those of one robot; use `vmap` for many."""
 
@@ -286,6 +301,16 @@ class Engine(Protocol):
 
     def momentum(self, model: Any, state: Any) -> Array:
         """Linear momentum [kg m/s], (dimension,)."""
+        ...
+
+    def total_mass(self, model: Any) -> Array:
+        """[kg], ()."""
+        ...
+
+    def energies(
+        self, model: Any, environment: Environment, state: Any, control: Array, substep: float
+    ) -> Energies | None:
+        """Under control values, c, and with the limits of a substep [s]; None if they are not known."""
         ...
 
     # what is seen of a body

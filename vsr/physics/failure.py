@@ -28,6 +28,8 @@ class Failure(IntEnum):
     """a chamber of fluid has a face to the outside and no membrane there"""
     buried = 8
     """it began inside the ground, as where it is too wide for a shaft: what throws it out is no gait"""
+    gained_energy = 9
+    """its energy grew from nowhere, as errors of steps can make it where materials hardly damp (vsr.physics.ledger)"""
 
     @property
     def label(self) -> str:

@@ -18,7 +18,7 @@ from vsr.controllers.time_functions import TimeFunctions
 from vsr.environment import Environment
 from vsr.episode import EpisodeState, Schedule, begin, scenario_of, step, summarise
 from vsr.experiments.population import on_all_devices, robots_at_once, stack
-from vsr.experiments.validate.trust.energy import masses_of
+from vsr.experiments.validate.trust.masses import masses_of
 from vsr.experiments.validate.trust.robots import GRAVITY, SAND, SHAKEN, THROWN, TIME_STEP, Kind, Sample
 from vsr.experiments.validate.trust.watching import Watch, Watched
 from vsr.physics.engine import ENGINES, AnyModel, AnyState
@@ -39,8 +39,8 @@ Batch = tuple[AnyModel, TimeFunctions, AnyState, Array]
 
 
 def schedule_of(substeps: int) -> Schedule:
-    """Of all batches with these substeps, however long they last."""
-    return Schedule(duration=2 * TIME_STEP, time_step=TIME_STEP, substeps=substeps)
+    """Of all batches with these substeps, however long they last; energy is accounted for, as some robots need it."""
+    return Schedule(duration=2 * TIME_STEP, time_step=TIME_STEP, substeps=substeps, audited=True)
 
 
 def calls_of(kind: Kind) -> int:

@@ -18,8 +18,9 @@ from jax import Array
 
 from vsr.environment import Environment
 from vsr.environment.surfaces import ground
-from vsr.experiments.validate.trust.energy import corners_of, kinetic, masses_of, potential, weight
-from vsr.physics.engine import AnyModel, AnyState
+from vsr.experiments.validate.trust.masses import corners_of, masses_of
+from vsr.physics.contract import Energies
+from vsr.physics.engine import AnyModel, AnyState, engine_of
 from vsr.physics.grains import Grains
 from vsr.physics.squares.model import SquareModel
 from vsr.tasks import Locomotion
@@ -82,21 +83,20 @@ class Watched(Locomotion):
         model = world.robots[0]
         one = jnp.ones((), model.mass.dtype)
         zeros = dict.fromkeys(Watch.__dataclass_fields__, 0 * one)
-        first = Watch(**{**zeros, "finite": jnp.ones((), bool), "least_size": one, "least_corner": one})
-        return _Account(state.robots[0], jnp.zeros_like(model.present), first)
+        still = jnp.zeros_like(model.present)
+        found = engine_of(model).energies(model, world.environment, state.robots[0], still, self.substep)
+        assert found is not None
+        whole = {"finite": jnp.ones((), bool), "least_size": one, "least_corner": one, "energy": found.motion}
+        return _Account(state.robots[0], still, Watch(**{**zeros, **whole}))
 
     def accumulate(
         self, account: _Account, world: WorldModel, before: WorldState, after: WorldState, action: Array
     ) -> _Account:
         seen = account.watch
         shape = _shape(world, after)
-        growth, energy, work = self._energies(account, world, before, after, action)
+        growth, energy, work, raised = self._energies(account, world, before, after, action)
         ledger = seen.ledger + growth
         momentum, pushing, fastest = _motion(world.robots[0], account.start, after.robots[0])
-        raised = [
-            kinetic(world.robots[0], state) + weight(world.robots[0], world.environment, state)
-            for state in (account.start, after.robots[0])
-        ]
         watch = Watch(
             finite=seen.finite & _all_finite(after),
             least_size=jnp.minimum(seen.least_size, shape.least_size),
@@ -110,7 +110,7 @@ class Watched(Locomotion):
             gained=jnp.maximum(seen.gained, ledger),
             energy=jnp.maximum(seen.energy, energy),
             work=seen.work + jnp.abs(work),
-            raised=jnp.maximum(seen.raised, raised[1] - raised[0]),
+            raised=jnp.maximum(seen.raised, raised),
             drift=jnp.maximum(seen.drift, momentum),
             pushing=jnp.maximum(seen.pushing, pushing),
             calls=seen.calls + 1,
@@ -119,20 +119,29 @@ class Watched(Locomotion):
 
     def _energies(
         self, account: _Account, world: WorldModel, before: WorldState, after: WorldState, action: Array
-    ) -> tuple[Array, Array, Array]:
-        """Growth of the energy since the last call, its largest part, and what the change of controls then did [J]."""
+    ) -> tuple[Array, Array, Array, Array]:
+        """Growth of the energy since the last call, its largest part, what the change of controls then did, and what
+        motion and weight have more than at the start [J]."""
         model, environment = world.robots[0], world.environment
-        was, now = before.robots[0], after.robots[0]
 
-        def stored(state: AnyState, control: Array) -> Array:
-            return potential(model, environment, state, control, self.substep)
+        def energies(state: AnyState, control: Array) -> Energies:
+            found = engine_of(model).energies(model, environment, state, control, self.substep)
+            assert found is not None
+            return found
 
         # Mapped, so that the formulas are compiled once.
-        states = jax.tree.map(lambda *leaves: jnp.stack(leaves), now, was, was)
-        held, began, ended = jax.vmap(stored)(states, jnp.stack([action, action, account.action]))
-        moving, moved = kinetic(model, now), held - began
+        was, now = before.robots[0], after.robots[0]
+        states = jax.tree.map(lambda *leaves: jnp.stack(leaves), now, was, was, account.start)
+        found = jax.vmap(energies)(states, jnp.stack([action, action, account.action, action]))
+        held, began, ended, start = (jax.tree.map(lambda each, place=place: each[place], found) for place in range(4))
+        moved = held.weight + held.inner - began.weight - began.inner
         others = _of_grains(world, after) - _of_grains(world, before)
-        return moving - kinetic(model, was) + moved + others, jnp.maximum(moving, jnp.abs(moved)), began - ended
+        return (
+            held.motion - began.motion + moved + others,
+            jnp.maximum(held.motion, jnp.abs(moved)),
+            began.inner - ended.inner,
+            held.motion + held.weight - start.motion - start.weight,
+        )
 
 
 def _all_finite(world: WorldState) -> Array:

@@ -79,6 +79,11 @@ class EvogymEngine(PointEngine):
         """Stiffness only: damping, friction and mass are constants of the law."""
         return replace(model, stiffness=frequency**2 * model.stiffness)
 
+    def energies(  # pyright: ignore[reportIncompatibleVariableOverride]
+        self, model: EvogymModel, environment: Environment, state: EvogymState, control: Array, substep: float
+    ) -> None:
+        """Not known: EvoGym's law is not that of springs alone."""
+
     def rest_state(self, model: EvogymModel) -> EvogymState:  # pyright: ignore[reportIncompatibleVariableOverride]
         position = jnp.broadcast_to(model.rest_position, (*model.node_mass.shape, 2))
         still = jnp.zeros_like(position)

@@ -1,6 +1,6 @@
-"""Potential energy of a body of point masses: springs, weight, chambers. Its gradient is minus the engine's forces.
+"""Energy of a body of point masses: motion, springs, weight, chambers. Minus the potential's gradient are the forces.
 
-Dampers, friction and actuation by force have none and are left out.
+Dampers and friction have none.
 """
 
 from __future__ import annotations
@@ -10,13 +10,30 @@ from jax import Array
 
 from vsr.compute.vector import Vector, split
 from vsr.environment import Environment
+from vsr.physics.actuation import inward_energy
 from vsr.physics.chambers import voxels
+from vsr.physics.contract import Energies
 from vsr.physics.points.breaking import by_class
 from vsr.physics.points.fluid import chamber_drive
 from vsr.physics.points.gather import corners_of_nodes
-from vsr.physics.points.model import PointModel
+from vsr.physics.points.model import PointModel, PointState
 from vsr.physics.points.reference import target_side
 from vsr.physics.points.springs import rest_length, spring_lengths, turns
+
+
+def energies(
+    model: PointModel, environment: Environment, state: PointState, control: Array, substep: float
+) -> Energies | None:
+    """Of a state under control values, with forces of actuation as these are held; None if springs can break."""
+    if state.intact is not None:
+        return None
+    control = jnp.clip(control, -1, 1)
+    stored = potential_energy(model, environment, state.position, control)
+    if model.max_force is not None:
+        corner = corners_of_nodes(state.position, model.layer[..., None], model.dimension)
+        stored = stored + inward_energy(control * model.max_force, corner)
+    weight = environment.gravity * (model.node_mass * state.position[..., -1]).sum()
+    return Energies(0.5 * (model.node_mass * (state.velocity**2).sum(-1)).sum(), weight, stored - weight)
 
 
 def potential_energy(

@@ -21,6 +21,7 @@ from vsr.physics.points import geometry
 from vsr.physics.points.advance import advance_through, beyond_kernel
 from vsr.physics.points.assembly import PointMaterials, assemble_points, layers_needed, most_layers
 from vsr.physics.points.breaking import broken_springs
+from vsr.physics.points.energy import energies
 from vsr.physics.points.fluid import chambers_seen
 from vsr.physics.points.gather import corners_of_nodes, nodes_of_corners
 from vsr.physics.points.model import USUAL_INTEGRATOR, PointModel, PointState
@@ -39,6 +40,7 @@ class PointEngine:
     layers_needed = staticmethod(layers_needed)
     rest_state = staticmethod(geometry.rest_state)
     failure = staticmethod(failure)
+    energies = staticmethod(energies)
     most_layers = staticmethod(most_layers)
     assemble = staticmethod(assemble_points)
     longest_substep = staticmethod(longest_substep)
@@ -186,6 +188,9 @@ class PointEngine:
 
     def momentum(self, model: PointModel, state: PointState) -> Array:
         return (model.node_mass[..., None] * state.velocity).sum(tuple(range(1 + model.dimension)))
+
+    def total_mass(self, model: PointModel) -> Array:
+        return model.node_mass.sum()
 
     def broken_springs(self, model: PointModel, state: PointState) -> Array | None:
         return None if state.intact is None else broken_springs(model, state).sum()

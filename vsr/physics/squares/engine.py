@@ -21,6 +21,7 @@ from vsr.physics.squares import geometry
 from vsr.physics.squares.advance import advance_through, prepared
 from vsr.physics.squares.assembly import MOST_LAYERS, assemble, layers_needed
 from vsr.physics.squares.contact import ground_line, heights_over_ground
+from vsr.physics.squares.energy import energies
 from vsr.physics.squares.gather import clusters_of_masses, masses_of_clusters
 from vsr.physics.squares.limits import substep_of_limits
 from vsr.physics.squares.materials import SquareMaterials
@@ -44,6 +45,7 @@ class SquareEngine:
     layers_needed = staticmethod(layers_needed)
     rest_state = staticmethod(geometry.rest_state)
     failure = staticmethod(failure)
+    energies = staticmethod(energies)
 
     def check(
         self, materials: Sequence[Material], integrator: str | None, implementation: Implementation
@@ -234,6 +236,9 @@ class SquareEngine:
 
     def momentum(self, model: SquareModel, state: SquareState) -> Array:
         return geometry.momentum(model, state)[0]
+
+    def total_mass(self, model: SquareModel) -> Array:
+        return model.cluster_mass.sum()
 
     def voxel_motion(self, model: SquareModel, environment: Environment, state: SquareState) -> VoxelMotion:
         motion = geometry.mass_motion(model, state)

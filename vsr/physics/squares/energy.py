@@ -1,8 +1,7 @@
-"""The energy of a robot by formulas of its own: of motion, of weight, and of all that is stretched or pressed in it.
+"""The energy of a robot of square masses: of motion, of weight, and of all that is stretched or pressed in it.
 
-Springs of square masses have a stiffness that follows the pose (docs/physics.md), so their forces are near to the
-gradient of this energy and not equal to it. The energy of point masses is that of vsr.physics.points.energy, whose
-gradient the fluid suite compares with the forces. Dampers and friction have none.
+Springs have a stiffness that follows the pose (docs/physics.md), so their forces are near to the gradient of this
+energy and not equal to it. Dampers and friction have none.
 """
 
 from __future__ import annotations
@@ -12,10 +11,8 @@ import numpy as np
 from jax import Array
 
 from vsr.environment import Environment
-from vsr.physics.engine import AnyModel, AnyState
-from vsr.physics.points.energy import potential_energy
-from vsr.physics.points.gather import corners_of_nodes
-from vsr.physics.points.model import PointModel
+from vsr.physics.actuation import inward_energy
+from vsr.physics.contract import Energies
 from vsr.physics.squares.actuation import rest_lengths
 from vsr.physics.squares.geometry import MassMotion, mass_motion
 from vsr.physics.squares.limits import limit_rate
@@ -28,52 +25,19 @@ DIAGONALS = 3
 """Place of the springs between opposite masses among the groups."""
 
 
-def masses_of(model: AnyModel) -> Array:
-    """Of all clusters or nodes [kg], 0 where there is none."""
-    return model.cluster_mass if isinstance(model, SquareModel) else model.node_mass
-
-
-def corners_of(model: AnyModel, state: AnyState) -> Array:
-    """Centres of the masses in the corners of all voxels [m], numbered by their bits, (corners, c, dimension)."""
-    if isinstance(state, SquareState):
-        assert isinstance(model, SquareModel)
-        return mass_motion(model, state).center[jnp.array((0, 1, 3, 2))]
-    assert isinstance(model, PointModel)
-    return corners_of_nodes(state.position, model.layer[..., None], model.dimension)
-
-
-def kinetic(model: AnyModel, state: AnyState) -> Array:
-    """Of all masses [J], ()."""
-    moving = (masses_of(model) * (state.velocity**2).sum(-1)).sum()
-    if isinstance(model, SquareModel):
-        assert isinstance(state, SquareState)
-        moving = moving + (model.cluster_inertia * state.spin**2).sum()
-    return 0.5 * moving
-
-
-def weight(model: AnyModel, environment: Environment, state: AnyState) -> Array:
-    """Of the height of all masses, from 0 [J], ()."""
-    return environment.gravity * (masses_of(model) * state.position[..., -1]).sum()
-
-
-def potential(model: AnyModel, environment: Environment, state: AnyState, control: Array, substep: float) -> Array:
-    """Of weight, springs, limits, fluid and inward forces that are held [J], (); substep: see `limit_rate` [s]."""
-    stored = _inward(model, corners_of(model, state), control)
-    if isinstance(state, SquareState):
-        assert isinstance(model, SquareModel)
-        motion = mass_motion(model, state)
-        stored = stored + _springs(model, motion, control) + _limits(model, motion, substep)
-        return stored + _least_area(model, motion, substep) + weight(model, environment, state)
-    assert isinstance(model, PointModel)
-    return stored + potential_energy(model, environment, state.position, control)
-
-
-def _inward(model: AnyModel, corner: Array, control: Array) -> Array:
-    """Of actuation by force, whose forces are along the lines to a voxel's middle."""
-    if model.max_force is None:
-        return jnp.zeros((), corner.dtype)
-    away = jnp.sqrt(((corner - corner.mean(0)) ** 2).sum(-1) + TINY)
-    return (control * model.max_force * away).sum()
+def energies(
+    model: SquareModel, environment: Environment, state: SquareState, control: Array, substep: float
+) -> Energies:
+    """Of a state under control values; substep: see `limit_rate` [s]."""
+    control, motion = jnp.clip(control, -1, 1), mass_motion(model, state)
+    moving = (model.cluster_mass * (state.velocity**2).sum(-1)).sum() + (model.cluster_inertia * state.spin**2).sum()
+    stored = _springs(model, motion, control) + _limits(model, motion, substep) + _least_area(model, motion, substep)
+    if model.max_force is not None:
+        stored = stored + inward_energy(control * model.max_force, motion.center)
+    if environment.load is not None:
+        stored = stored - (environment.load * state.position).sum()
+    weight = environment.gravity * (model.cluster_mass * state.position[..., -1]).sum()
+    return Energies(0.5 * moving, weight, stored)
 
 
 def _springs(model: SquareModel, motion: MassMotion, control: Array) -> Array:

@@ -1,0 +1,121 @@
+"""Energy from nowhere: the ledger, the failure that it reports, and who is asked for one."""
+
+from dataclasses import replace
+from itertools import pairwise
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from vsr.body import Body, Material
+from vsr.environment import Environment
+from vsr.environment.obstacles import Sphere
+from vsr.episode import begin, reset, rollout
+from vsr.physics.contract import Energies
+from vsr.physics.engine import assemble_body, engine_of
+from vsr.physics.failure import Failure
+from vsr.physics.ledger import begin_ledger, follow_ledger
+from vsr.scene import Scene
+from vsr.tasks.placement import move_rigidly
+
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
+
+class Told:
+    """An engine whose states are energies: of motion, of weight, and of a spring that a control value stretches."""
+
+    def energies(self, model, environment, state, control, substep):
+        return Energies(state[0], state[1], state[2] + 10 * control[0])
+
+    def total_mass(self, model):
+        return jnp.ones(())
+
+
+MODEL, FREE = SimpleNamespace(voxel_side=1.0), Environment(gravity=0.0)
+
+
+def ledger_of(states, controls):
+    """After states that follow each other, the first before any control."""
+    states, still = jnp.asarray(states, float), jnp.zeros(1)
+    ledger = begin_ledger(Told(), MODEL, FREE, states[0], still, 0.01)
+    for (before, after), control in zip(pairwise(states), controls, strict=True):
+        ledger = follow_ledger(ledger, Told(), MODEL, FREE, before, after, jnp.full(1, float(control)), 0.01)
+    return ledger
+
+
+@pytest.mark.parametrize(
+    ("states", "controls", "gained"),
+    [
+        pytest.param([(8, 0, 0), (0, 8, 0), (4, 0, 4)], (0, 0), False, id="from one kind to another"),
+        pytest.param([(8, 0, 0), (4, 0, 0), (2, 0, 0)], (0, 0), False, id="lost"),
+        pytest.param([(8, 0, 0), (5, 0, 0), (8, 0, 0)], (0, 0), False, id="swings"),
+        pytest.param([(8, 0, 0), (2, 0, 0), (8, 0, 0)], (0, 0), True, id="comes back after it was lost"),
+        pytest.param([(0, 0, 0), (9, 0, -9), (18, 0, -18)], (1, -1), False, id="done by actuation"),
+        pytest.param([(8, 0, 0), (8, 3, 0)], (0,), True, id="too high with nothing that drives"),
+        pytest.param([(8, 0, 0), (8, 3, 0)], (0.1,), False, id="the same, driven: it may be a swing"),
+        pytest.param([(0, 0, 5), (3, 2, 0)], (0,), False, id="pressed at the start"),
+        pytest.param([(8, 0, 0), (40, 0, 0), (1, 0, 0)], (0, 0), True, id="once gained, always"),
+        pytest.param([(1e-5, 0, 0), (9e-5, 0, 0)], (0,), False, id="too little to tell"),
+    ],
+)
+def test_what_comes_from_nowhere(states, controls, gained):
+    assert bool(ledger_of(states, controls).gained) == gained
+
+
+def test_nothing_is_accounted_for_where_not_all_is_known():
+    sphere = Sphere(jnp.zeros(2), jnp.ones(()), jnp.ones(()), jnp.ones(()))
+    still = jnp.zeros(1)
+    for unknown in (replace(FREE, bodies=(sphere,)), replace(FREE, drag=1.0)):
+        assert begin_ledger(Told(), MODEL, unknown, jnp.zeros(3), still, 0.01) is None
+    breaks = assemble_body(Body(shape=["a"], masses="points", materials={"a": Material(yield_force=1.0)}))
+    engine = engine_of(breaks)
+    assert begin_ledger(engine, breaks, FREE, engine.rest_state(breaks), jnp.zeros((1, 1)), 0.01) is None
+
+
+@pytest.mark.parametrize("masses", ["squares", "points"])
+def test_energies_of_a_robot_that_falls_and_turns(masses):
+    model = assemble_body(Body(shape=["aa"], masses=masses))
+    engine, environment = engine_of(model), Environment(gravity=9.8)
+    rest, still = engine.rest_state(model), jnp.zeros((1, 2))
+    found = [
+        engine.energies(model, environment, move_rigidly(model, rest, shift=jnp.array([0.0, up]), velocity=velocity),
+                        still, 0.01)
+        for up, velocity in ((0.0, jnp.zeros(2)), (5.0, jnp.array([3.0, -4.0])))
+    ]  # fmt: skip
+    mass = float(engine.total_mass(model))
+    assert mass == 8.0  # two voxels of four masses
+    assert float(found[0].motion) == 0
+    np.testing.assert_allclose(found[1].motion, 0.5 * mass * 25, rtol=1e-5)
+    np.testing.assert_allclose(found[1].weight - found[0].weight, mass * 9.8 * 5, rtol=1e-5)
+    np.testing.assert_allclose([one.inner for one in found], 0, atol=1e-3)
+    pressed = replace(rest, position=rest.position * 0.98)
+    assert float(engine.energies(model, environment, pressed, still, 0.01).inner) > 0.1
+
+
+def bouncing(damping):
+    """A voxel that bounces without loss; with springs of some damping ratio."""
+    material = {"spring_frequency": 15, "spring_damping_ratio": damping, "linear_damping": 0, "angular_damping": 0,
+                "restitution": 1}  # fmt: skip
+    body = {"shape": ["a"], "materials": {"a": material}}
+    return Scene.model_validate({"robot": {"body": body}, "task": {"duration": 30}})
+
+
+def test_a_robot_that_leaps_higher_and_higher_has_failed_and_with_dampers_none_does():
+    tilts = jnp.linspace(-0.5, 0.5, 24)  # a third of them gain
+    failures = {}
+    for damping in (0.0, 0.3):
+        scenario, controller = bouncing(damping).build()
+        assert scenario.schedule.audited == (damping == 0)
+        scenario = replace(scenario, schedule=replace(scenario.schedule, audited=True))
+
+        def end(tilt, scenario=scenario, controller=controller):
+            (robot,) = reset(jax.random.key(0), scenario).world.robots
+            up = jnp.array([0.0, 1.5])
+            dropped = move_rigidly(scenario.model, robot, tilt=tilt, shift=up)
+            return rollout(scenario, controller, begin(scenario, dropped)).failure
+
+        failures[damping] = np.asarray(jax.jit(jax.vmap(end))(tilts))
+    assert (failures[0.0] == Failure.gained_energy).any()
+    assert (failures[0.3] == Failure.none).all()
