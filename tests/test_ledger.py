@@ -95,11 +95,11 @@ def test_energies_of_a_robot_that_falls_and_turns(masses):
 
 
 def bouncing(damping):
-    """A voxel that bounces without loss; with springs of some damping ratio."""
+    """A voxel that bounces without loss, springs of some damping ratio; a time step is left after the last call."""
     material = {"spring_frequency": 15, "spring_damping_ratio": damping, "linear_damping": 0, "angular_damping": 0,
                 "restitution": 1}  # fmt: skip
     body = {"shape": ["a"], "materials": {"a": material}}
-    return Scene.model_validate({"robot": {"body": body}, "task": {"duration": 30}})
+    return Scene.model_validate({"robot": {"body": body}, "task": {"duration": 30 + 1 / 60}})
 
 
 def test_a_robot_that_leaps_higher_and_higher_has_failed_and_with_dampers_none_does():

@@ -366,6 +366,7 @@ def _moved_to_the_end(scenario: Scenario, last: EpisodeState, action: Array) -> 
     task, world = scenario.task, scenario.world
     after, seen = _advance(scenario, last.world, action[None], scenario.schedule.remainder)
     moved = replace(last, world=after, failure=_failure(scenario, last, after, seen))
+    moved = _accounted(scenario, last, moved, action)
     if not task.needs_every_step:
         return moved
     account = task.accumulate(last.account, world, last.world, after, action)
@@ -398,7 +399,7 @@ def _moved(scenario: Scenario, state: EpisodeState, action: Array) -> EpisodeSta
         effort=state.effort + _effort(model, action),
         failure=_failure(scenario, state, world, seen),
     )
-    return _accounted(scenario, state, later)
+    return _accounted(scenario, state, later, action)
 
 
 def _begin_ledger(scenario: Scenario, first: WorldState, action: Array) -> Ledger | None:
@@ -409,14 +410,17 @@ def _begin_ledger(scenario: Scenario, first: WorldState, action: Array) -> Ledge
     return begin_ledger(engine_of(model), model, world.environment, first.robots[0], action, schedule.substep)
 
 
-def _accounted(scenario: Scenario, before: EpisodeState, after: EpisodeState) -> EpisodeState:
-    """With the energy of an interval in the ledger, if there is one, and a failure if it came from nowhere."""
+def _accounted(scenario: Scenario, before: EpisodeState, after: EpisodeState, action: Array) -> EpisodeState:
+    """With the energy of an interval in the ledger, if there is one, and a failure if it came from nowhere.
+
+    action: in force meanwhile.
+    """
     if before.ledger is None:
         return after
     model, environment = scenario.model, scenario.world.environment
     states = before.world.robots[0], after.world.robots[0]
     ledger = follow_ledger(
-        before.ledger, engine_of(model), model, environment, *states, after.action, scenario.schedule.substep
+        before.ledger, engine_of(model), model, environment, *states, action, scenario.schedule.substep
     )
     gained = jnp.where(ledger.gained, int(Failure.gained_energy), 0)
     return replace(after, ledger=ledger, failure=first_of(after.failure, gained))
