@@ -32,7 +32,7 @@ FLOORS = {
         ("failure", "voxel_motion", "actuation", "substeps"),
         ("telemetry",),
         ("contract",),
-        ("chambers",),
+        ("chambers", "ledger"),
         ("collision",),
         ("squares", "points", "objects", "grains"),
         ("evogym",),

@@ -13,6 +13,7 @@ from vsr.body import Body, Material
 from vsr.environment import Environment
 from vsr.environment.obstacles import Sphere
 from vsr.episode import begin, reset, rollout
+from vsr.experiments.config import parse_scene
 from vsr.physics.contract import Energies
 from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.failure import Failure
@@ -32,16 +33,19 @@ class Told:
     def total_mass(self, model):
         return jnp.ones(())
 
+    def least_damping(self, model):
+        return jnp.asarray(model.damping)
 
-MODEL, FREE = SimpleNamespace(voxel_side=1.0), Environment(gravity=0.0)
+
+MODEL, FREE = SimpleNamespace(voxel_side=1.0, damping=0.0), Environment(gravity=0.0)
 
 
-def ledger_of(states, controls):
+def ledger_of(states, controls, model=MODEL):
     """After states that follow each other, the first before any control."""
     states, still = jnp.asarray(states, float), jnp.zeros(1)
-    ledger = begin_ledger(Told(), MODEL, FREE, states[0], still, 0.01)
+    ledger = begin_ledger(Told(), model, FREE, states[0], still, 0.01)
     for (before, after), control in zip(pairwise(states), controls, strict=True):
-        ledger = follow_ledger(ledger, Told(), MODEL, FREE, before, after, jnp.full(1, float(control)), 0.01)
+        ledger = follow_ledger(ledger, Told(), model, FREE, before, after, jnp.full(1, float(control)), 0.01)
     return ledger
 
 
@@ -53,6 +57,7 @@ def ledger_of(states, controls):
         pytest.param([(8, 0, 0), (5, 0, 0), (8, 0, 0)], (0, 0), False, id="swings"),
         pytest.param([(8, 0, 0), (2, 0, 0), (8, 0, 0)], (0, 0), True, id="comes back after it was lost"),
         pytest.param([(0, 0, 0), (9, 0, -9), (18, 0, -18)], (1, -1), False, id="done by actuation"),
+        pytest.param([(8, 0, 0), (8, 0, 0), (8, 0, 0), (20, 0, 0)], (1, -1, -1), True, id="after much work"),
         pytest.param([(8, 0, 0), (8, 3, 0)], (0,), True, id="too high with nothing that drives"),
         pytest.param([(8, 0, 0), (8, 3, 0)], (0.1,), False, id="the same, driven: it may be a swing"),
         pytest.param([(0, 0, 5), (3, 2, 0)], (0,), False, id="pressed at the start"),
@@ -62,6 +67,7 @@ def ledger_of(states, controls):
 )
 def test_what_comes_from_nowhere(states, controls, gained):
     assert bool(ledger_of(states, controls).gained) == gained
+    assert not ledger_of(states, controls, SimpleNamespace(voxel_side=1.0, damping=0.15)).gained  # it damps
 
 
 def test_nothing_is_accounted_for_where_not_all_is_known():
@@ -75,14 +81,14 @@ def test_nothing_is_accounted_for_where_not_all_is_known():
 
 
 @pytest.mark.parametrize("masses", ["squares", "points"])
-def test_energies_of_a_robot_that_falls_and_turns(masses):
+def test_energies_of_a_robot_that_moves(masses):
     model = assemble_body(Body(shape=["aa"], masses=masses))
     engine, environment = engine_of(model), Environment(gravity=9.8)
     rest, still = engine.rest_state(model), jnp.zeros((1, 2))
     found = [
         engine.energies(model, environment, move_rigidly(model, rest, shift=jnp.array([0.0, up]), velocity=velocity),
                         still, 0.01)
-        for up, velocity in ((0.0, jnp.zeros(2)), (5.0, jnp.array([3.0, -4.0])))
+        for up, velocity in ((0.0, jnp.zeros(2)), (5.0, jnp.array([5.0, 0.0])))
     ]  # fmt: skip
     mass = float(engine.total_mass(model))
     assert mass == 8.0  # two voxels of four masses
@@ -94,28 +100,84 @@ def test_energies_of_a_robot_that_falls_and_turns(masses):
     assert float(engine.energies(model, environment, pressed, still, 0.01).inner) > 0.1
 
 
+@pytest.mark.parametrize(("masses", "integrator"), [("squares", None), ("points", "semi_implicit_euler")])
+def test_what_steps_keep_does_not_swing(masses, integrator):
+    """A voxel in the mode that needs the shortest steps: energy with velocities as they are would swing by a half."""
+    drag = {"angular_damping": 0.0} if masses == "squares" else {}
+    stiff = Material(spring_frequency=27.0, spring_damping_ratio=0.0, linear_damping=0.0, **drag)
+    model = assemble_body(Body(shape=["a"], masses=masses, materials={"a": stiff}), integrator=integrator)
+    engine, substep, still = engine_of(model), 1 / 540, jnp.zeros((1, 1))
+    state = engine.rest_state(model)
+    away = state.position - state.position.mean((0, 1, 2))
+    free = (model.inverse_mass > 0)[..., None]
+    shaken = replace(state, velocity=free * away * jnp.array([1.0, -1.0]))
+    if masses == "squares":
+        shaken = replace(shaken, spin=3.0 * free[..., 0])
+
+    def later(state, _):
+        after, _ = engine.advance(model, FREE, state, still[None], substep=substep, count=1)
+        found = engine.energies(model, FREE, after, still, substep)
+        return after, (found.total, found.motion)
+
+    _, (total, motion) = jax.jit(lambda state: jax.lax.scan(later, state, length=120))(shaken)
+    assert np.ptp(motion) > 0.5 * np.mean(total)  # it does go from one kind to another
+    assert np.ptp(total) < 0.01 * np.mean(total)
+
+
+def test_a_load_may_lift_a_robot():
+    model = assemble_body(Body(shape=["a"], masses="points", materials={"a": Material(spring_damping_ratio=0.0)}))
+    engine, still, substep = engine_of(model), jnp.zeros((1, 1)), 1 / 360
+    state = engine.rest_state(model)
+    environment = Environment(gravity=9.8, load=jnp.zeros_like(state.position).at[..., 1].set(20.0))
+    ledger = begin_ledger(engine, model, environment, state, still, substep)
+    move = jax.jit(lambda state: engine.advance(model, environment, state, still[None], substep=substep, count=12)[0])
+    for _ in range(20):
+        after = move(state)
+        ledger = follow_ledger(ledger, engine, model, environment, state, after, still, substep)
+        state = after
+    assert float(engine.center(model, state)[1]) > 2.0
+    assert not ledger.gained
+
+
+SUCKING = """
+robot:
+  body:
+    masses: points
+    voxel_side: 0.03
+    shape: [aaaa, awwa, aaaa]
+    materials:
+      a: {young_modulus: 2.0e+5, density: 1000, spring_damping_ratio: 0, linear_damping: 0}
+      w: {fluid: {}}
+world: {terrain: {type: polyline, x: [0, 10], y: [0.8, 0.8]}}
+task: {duration: 0.2, placement: {clearance: 0}}
+"""
+
+
+def test_fluid_that_pulls_walls_in_is_no_energy_from_nowhere():
+    scenario, controller = parse_scene(SUCKING).build()
+    assert scenario.schedule.audited
+    summary = jax.jit(lambda: rollout(scenario, controller, reset(jax.random.key(0), scenario)))()
+    assert int(summary.failure) == Failure.none
+
+
 def bouncing(damping):
     """A voxel that bounces without loss, springs of some damping ratio; a time step is left after the last call."""
     material = {"spring_frequency": 15, "spring_damping_ratio": damping, "linear_damping": 0, "angular_damping": 0,
                 "restitution": 1}  # fmt: skip
     body = {"shape": ["a"], "materials": {"a": material}}
-    return Scene.model_validate({"robot": {"body": body}, "task": {"duration": 30 + 1 / 60}})
+    return Scene.model_validate({"robot": {"body": body}, "task": {"duration": 20 + 1 / 60}})
 
 
-def test_a_robot_that_leaps_higher_and_higher_has_failed_and_with_dampers_none_does():
-    tilts = jnp.linspace(-0.5, 0.5, 24)  # a third of them gain
-    failures = {}
-    for damping in (0.0, 0.3):
-        scenario, controller = bouncing(damping).build()
-        assert scenario.schedule.audited == (damping == 0)
-        scenario = replace(scenario, schedule=replace(scenario.schedule, audited=True))
+def test_a_robot_that_leaps_higher_and_higher_has_failed():
+    assert not bouncing(0.3).schedule().audited
+    scenario, controller = bouncing(0.0).build()
+    assert scenario.schedule.audited
 
-        def end(tilt, scenario=scenario, controller=controller):
-            (robot,) = reset(jax.random.key(0), scenario).world.robots
-            up = jnp.array([0.0, 1.5])
-            dropped = move_rigidly(scenario.model, robot, tilt=tilt, shift=up)
-            return rollout(scenario, controller, begin(scenario, dropped)).failure
+    def end(tilt):
+        (robot,) = reset(jax.random.key(0), scenario).world.robots
+        dropped = move_rigidly(scenario.model, robot, tilt=tilt, shift=jnp.array([0.0, 1.5]))
+        return rollout(scenario, controller, begin(scenario, dropped)).failure
 
-        failures[damping] = np.asarray(jax.jit(jax.vmap(end))(tilts))
-    assert (failures[0.0] == Failure.gained_energy).any()
-    assert (failures[0.3] == Failure.none).all()
+    failure = np.asarray(jax.jit(jax.vmap(end))(jnp.linspace(-0.5, 0.5, 24)))
+    assert (failure == Failure.gained_energy).any()  # a third of them
+    assert (failure == Failure.none).any()

@@ -286,7 +286,7 @@ def _summary(scenario: Scenario, first: EpisodeState, last: EpisodeState, total_
         total_time=total_time,
         mean_height=jnp.where(calls > 0, (last.height - first.height) / (made * masses), start[-1]),
         mean_squared_control=(last.effort - first.effort) / made,
-        failure=first_of(last.failure, _failure_at_the_end(scenario, last)),
+        failure=_first_or(last, _failure_at_the_end(scenario, last)),
         broken_springs=engine.broken_springs(model, last.world.robots[0]),
         ended=last.ended if scenario.task.needs_every_step else None,
         gait=last.gait,
@@ -445,10 +445,15 @@ def _failure(scenario: Scenario, state: EpisodeState, world: WorldState, seen: T
     found = gravest(seen.failure)
     if scenario.world.is_coupled:
         found = gravest(jnp.stack([found, failure(scenario.world, world)]))
+    return _first_or(state, found)
+
+
+def _first_or(state: EpisodeState, found: Array) -> Array:
+    """What befell a robot first. Whatever befalls it says more than that its energy had grown before."""
     if state.ledger is None:
         return first_of(state.failure, found)
-    # What befalls a robot says more than that its energy had grown before, which the ledger keeps anyway.
-    return first_of(jnp.where(state.failure == int(Failure.gained_energy), 0, state.failure), found)
+    grown = state.failure == int(Failure.gained_energy)
+    return jnp.where(grown & (found == 0), state.failure, first_of(jnp.where(grown, 0, state.failure), found))
 
 
 def _failure_at_the_end(scenario: Scenario, last: EpisodeState) -> Array:

@@ -120,6 +120,7 @@ class Energies(NamedTuple):
     """Of a robot at one moment [J], all ()."""
 
     motion: Array
+    """with velocities of the middle of a substep, where a state's are those of its end: as steps keep it, then"""
     weight: Array
     """of heights, over that at height 0"""
     inner: Array
@@ -307,10 +308,14 @@ class Engine(Protocol):
         """[kg], ()."""
         ...
 
+    def least_damping(self, model: Any) -> Array:
+        """The lowest damping ratio of a body's springs, infinite if there are none, ()."""
+        ...
+
     def energies(
         self, model: Any, environment: Environment, state: Any, control: Array, substep: float
     ) -> Energies | None:
-        """Under control values, c, and with the limits of a substep [s]; None if they are not known."""
+        """Under control values, c, for substeps of this length [s]; None if they are not known."""
         ...
 
     # what is seen of a body

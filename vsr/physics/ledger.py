@@ -16,13 +16,13 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from vsr.body.material import LITTLE_DAMPING
 from vsr.environment import Environment
 from vsr.physics.contract import Energies, Engine
 
 FROM_NOWHERE = 0.5
-"""Energy that may seem to come from nowhere, over the largest energy and all work of actuation. Semi-implicit Euler's
-energy swings by up to the angular frequency times half the substep (0.4 at the bound of automatic substeps) while none
-is gained; what blows up passes this by orders of magnitude."""
+"""Energy that may seem to come from nowhere, over the largest energy and the work of actuation meanwhile. While none is
+gained it swings by up to a third; what blows up passes this by orders of magnitude."""
 RAISED = 0.25
 """Energy of motion and weight that a robot without any control may gain over those at the start, over the same."""
 LIFT = 0.02
@@ -44,14 +44,12 @@ class Ledger:
     """what came from nowhere, without what was lost"""
     lowest: Array
     """value of the balance so far"""
-    growth: Array
-    """most that the balance rose above its lowest value before"""
     largest: Array
     """energy of motion, or change of the other between two calls"""
     work: Array
-    """sizes of what actuation did, added up"""
+    """sizes of what actuation did since the balance was at its lowest, added up"""
     raised: Array
-    """largest energy of motion and weight, over those at the start"""
+    """most that motion and weight had over those at the start, without what springs and fluid have given them"""
     driven: Array
     """largest size of a control value so far, without unit"""
     gained: Array
@@ -61,13 +59,13 @@ class Ledger:
 def begin_ledger(
     engine: Engine, model: Any, environment: Environment, state: Any, control: Array, substep: float
 ) -> Ledger | None:
-    """Before the first step; None where not all that may move a robot is known: with obstacles, in a current, or for
-    masses whose energy is not."""
+    """Before the first step; None with obstacles, whose contact may hold energy, with drag, which takes it anyway, and
+    for masses whose energy is not known."""
     now = engine.energies(model, environment, state, control, substep)
     if now is None or environment.bodies or environment.drag is not None:
         return None
     zero = jnp.zeros_like(now.motion)
-    return Ledger(now, now, zero, zero, zero, now.motion, zero, zero, jnp.abs(control).max(), jnp.zeros((), bool))
+    return Ledger(now, now, zero, zero, now.motion, zero, zero, jnp.abs(control).max(), jnp.zeros((), bool))
 
 
 def follow_ledger(
@@ -92,19 +90,21 @@ def follow_ledger(
     began, now = (jax.tree.map(lambda values, place=place: values[place], both) for place in (0, 1))
     balance = ledger.balance + now.total - began.total
     moved = jnp.abs(now.weight + now.inner - began.weight - began.inner)
+    given = jnp.maximum(ledger.start.inner - now.inner, 0)
+    raised = now.motion + now.weight - ledger.start.motion - ledger.start.weight - given
     later = Ledger(
         now=now,
         start=ledger.start,
         balance=balance,
         lowest=jnp.minimum(ledger.lowest, balance),
-        growth=jnp.maximum(ledger.growth, balance - ledger.lowest),
         largest=jnp.maximum(ledger.largest, jnp.maximum(now.motion, moved)),
-        work=ledger.work + jnp.abs(began.inner - ledger.now.inner),
-        raised=jnp.maximum(ledger.raised, now.motion + now.weight - ledger.start.motion - ledger.start.weight),
+        work=jnp.where(balance <= ledger.lowest, 0, ledger.work + jnp.abs(began.inner - ledger.now.inner)),
+        raised=jnp.maximum(ledger.raised, raised),
         driven=jnp.maximum(ledger.driven, jnp.abs(control).max()),
         gained=ledger.gained,
     )
-    return replace(later, gained=ledger.gained | _has_gained(later, negligible(engine, model, environment)))
+    gained = _has_gained(later, negligible(engine, model, environment)) & (engine.least_damping(model) < LITTLE_DAMPING)
+    return replace(later, gained=ledger.gained | gained)
 
 
 def negligible(engine: Engine, model: Any, environment: Environment) -> Array:
@@ -116,7 +116,5 @@ def negligible(engine: Engine, model: Any, environment: Environment) -> Array:
 def _has_gained(ledger: Ledger, allowed: Array) -> Array:
     """By all that is known now; allowed: energy that is too little to tell [J]."""
     energy = ledger.largest + ledger.work
-    grown = ledger.growth > FROM_NOWHERE * energy + allowed
-    # What is pressed at the start, as fluid may be, can lift a robot that nothing drives.
-    alone = (ledger.driven == 0) & (jnp.abs(ledger.start.inner) <= allowed)
-    return grown | (alone & (ledger.raised > RAISED * energy + allowed))
+    grown = ledger.balance - ledger.lowest > FROM_NOWHERE * energy + allowed
+    return grown | ((ledger.driven == 0) & (ledger.raised > RAISED * energy + allowed))

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vsr.experiments.validate.trust.robots import GRAVITY, Kind, Sample
+from vsr.experiments.validate.trust.robots import Kind, Sample
 from vsr.experiments.validate.trust.watching import Watch
 from vsr.physics.failure import Failure
-from vsr.physics.ledger import FROM_NOWHERE, LIFT, RAISED, STILL
+from vsr.physics.ledger import FROM_NOWHERE, RAISED
 
 SUNK = 0.1
 """Depth of a mass in the ground, over the side of a voxel."""
@@ -46,17 +46,11 @@ def judge(kind: Kind, substeps: int, robots: Sequence[Sample], failure: np.ndarr
             kind,
             substeps,
             robot,
-            _as_reported(robot, Failure(int(failure[place]))),
+            Failure(int(failure[place])),
             {name: float(values[place]) for name, values in vars(watch).items()},
         )
         for place, robot in enumerate(robots)
     ]
-
-
-def _as_reported(robot: Sample, found: Failure) -> Failure:
-    """What a run would report: it accounts for energy only where materials hardly damp."""
-    audited = any(material.hardly_damps for material in robot.materials)
-    return found if audited or found is not Failure.gained_energy else Failure.none
 
 
 def _judged(kind: Kind, substeps: int, robot: Sample, reported: Failure, seen: dict[str, float]) -> Judged:
@@ -77,20 +71,14 @@ def _judged(kind: Kind, substeps: int, robot: Sample, reported: Failure, seen: d
 
 
 def _faults_of_energy(kind: Kind, robot: Sample, seen: dict[str, float]) -> list[str]:
-    broken, energy, allowed = [], seen["energy"] + seen["work"], _negligible(kind, robot)
+    broken, energy, allowed = [], seen["energy"] + seen["work"], seen["negligible"]
     # Grains that are pressed hold energy which is not in the ledger; they may give back what they took.
-    if not (seen["gained"] if kind.ground == "sand" else seen["growth"]) <= FROM_NOWHERE * energy + allowed:
+    grown = seen["gained"] - FROM_NOWHERE * energy if kind.ground == "sand" else seen["growth"]
+    if not grown <= allowed:
         broken.append("energy from nowhere")
-    passive = robot.control == "passive" and kind.ground != "sand" and not kind.fluid
-    if passive and not seen["raised"] <= RAISED * energy + allowed:
+    if robot.control == "passive" and kind.ground != "sand" and not seen["raised"] <= RAISED * energy + allowed:
         broken.append("too high or too fast")
     return broken
-
-
-def _negligible(kind: Kind, robot: Sample) -> float:
-    """Energy that is too little to tell [J] (vsr.physics.ledger)."""
-    gravity = 0.0 if robot.start == "floating" else GRAVITY
-    return _mass(robot) * kind.side * (LIFT * gravity + 0.5 * STILL**2 * kind.side)
 
 
 def _mass(robot: Sample) -> float:

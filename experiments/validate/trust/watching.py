@@ -22,6 +22,7 @@ from vsr.experiments.validate.trust.masses import corners_of, masses_of
 from vsr.physics.contract import Energies
 from vsr.physics.engine import AnyModel, AnyState, engine_of
 from vsr.physics.grains import Grains
+from vsr.physics.ledger import FROM_NOWHERE, negligible
 from vsr.physics.squares.model import SquareModel
 from vsr.tasks import Locomotion
 from vsr.world import WorldModel, WorldState
@@ -49,15 +50,20 @@ class Watch:
     lowest: Array
     """the ledger's lowest value so far [J]"""
     growth: Array
-    """most that the ledger rose above its lowest value before [J]"""
+    """most that the ledger rose above its lowest value before, beyond a share of the energy and of the work since then
+    [J]"""
     gained: Array
     """most that the ledger rose above its value at the start [J]"""
     energy: Array
     """largest kinetic energy, or change of the potential energy between two calls [J]"""
     work: Array
     """sizes of what actuation did, added up [J]"""
+    recent: Array
+    """the same since the ledger was at its lowest [J]"""
     raised: Array
-    """largest kinetic energy and that of the weight, over those at the start [J]"""
+    """largest kinetic energy and that of the weight, over those at the start and what all else has given them [J]"""
+    negligible: Array
+    """energy that is too little to tell [J]"""
     drift: Array
     """largest change of the momentum [kg m/s]"""
     pushing: Array
@@ -87,6 +93,7 @@ class Watched(Locomotion):
         found = engine_of(model).energies(model, world.environment, state.robots[0], still, self.substep)
         assert found is not None
         whole = {"finite": jnp.ones((), bool), "least_size": one, "least_corner": one, "energy": found.motion}
+        whole["negligible"] = negligible(engine_of(model), model, world.environment)
         return _Account(state.robots[0], still, Watch(**{**zeros, **whole}))
 
     def accumulate(
@@ -95,7 +102,8 @@ class Watched(Locomotion):
         seen = account.watch
         shape = _shape(world, after)
         growth, energy, work, raised = self._energies(account, world, before, after, action)
-        ledger = seen.ledger + growth
+        ledger, energy = seen.ledger + growth, jnp.maximum(seen.energy, energy)
+        recent = jnp.where(ledger <= seen.lowest, 0, seen.recent + jnp.abs(work))
         momentum, pushing, fastest = _motion(world.robots[0], account.start, after.robots[0])
         watch = Watch(
             finite=seen.finite & _all_finite(after),
@@ -106,11 +114,13 @@ class Watched(Locomotion):
             fastest=jnp.maximum(seen.fastest, fastest),
             ledger=ledger,
             lowest=jnp.minimum(seen.lowest, ledger),
-            growth=jnp.maximum(seen.growth, ledger - seen.lowest),
+            growth=jnp.maximum(seen.growth, ledger - seen.lowest - FROM_NOWHERE * (energy + recent)),
             gained=jnp.maximum(seen.gained, ledger),
-            energy=jnp.maximum(seen.energy, energy),
+            energy=energy,
             work=seen.work + jnp.abs(work),
+            recent=recent,
             raised=jnp.maximum(seen.raised, raised),
+            negligible=seen.negligible,
             drift=jnp.maximum(seen.drift, momentum),
             pushing=jnp.maximum(seen.pushing, pushing),
             calls=seen.calls + 1,
@@ -121,7 +131,7 @@ class Watched(Locomotion):
         self, account: _Account, world: WorldModel, before: WorldState, after: WorldState, action: Array
     ) -> tuple[Array, Array, Array, Array]:
         """Growth of the energy since the last call, its largest part, what the change of controls then did, and what
-        motion and weight have more than at the start [J]."""
+        motion and weight have more than at the start, without what all else gave them [J]."""
         model, environment = world.robots[0], world.environment
 
         def energies(state: AnyState, control: Array) -> Energies:
@@ -132,7 +142,7 @@ class Watched(Locomotion):
         # Mapped, so that the formulas are compiled once.
         was, now = before.robots[0], after.robots[0]
         states = jax.tree.map(lambda *leaves: jnp.stack(leaves), now, was, was, account.start)
-        found = jax.vmap(energies)(states, jnp.stack([action, action, account.action, action]))
+        found = jax.vmap(energies)(states, jnp.stack([action, action, account.action, jnp.zeros_like(action)]))
         held, began, ended, start = (jax.tree.map(lambda each, place=place: each[place], found) for place in range(4))
         moved = held.weight + held.inner - began.weight - began.inner
         others = _of_grains(world, after) - _of_grains(world, before)
@@ -140,7 +150,7 @@ class Watched(Locomotion):
             held.motion - began.motion + moved + others,
             jnp.maximum(held.motion, jnp.abs(moved)),
             began.inner - ended.inner,
-            held.motion + held.weight - start.motion - start.weight,
+            held.motion + held.weight - start.motion - start.weight - jnp.maximum(start.inner - held.inner, 0),
         )
 
 

@@ -5,6 +5,7 @@ Dampers and friction have none.
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -28,12 +29,22 @@ def energies(
     if state.intact is not None:
         return None
     control = jnp.clip(control, -1, 1)
-    stored = potential_energy(model, environment, state.position, control)
-    if model.max_force is not None:
-        corner = corners_of_nodes(state.position, model.layer[..., None], model.dimension)
-        stored = stored + inward_energy(control * model.max_force, corner)
+
+    def stored(position: Array) -> Array:
+        total = potential_energy(model, environment, position, control)
+        if model.max_force is None:
+            return total
+        corner = corners_of_nodes(position, model.layer[..., None], model.dimension)
+        return total + inward_energy(control * model.max_force, corner)
+
+    motion = 0.5 * (model.node_mass * (state.velocity**2).sum(-1)).sum()
+    if model.integrator == "semi_implicit_euler":  # see vsr.physics.squares.energy
+        potential, rate = jax.jvp(stored, (state.position,), (state.velocity,))
+        motion = motion - 0.5 * substep * rate
+    else:
+        potential = stored(state.position)
     weight = environment.gravity * (model.node_mass * state.position[..., -1]).sum()
-    return Energies(0.5 * (model.node_mass * (state.velocity**2).sum(-1)).sum(), weight, stored - weight)
+    return Energies(motion, weight, potential - weight)
 
 
 def potential_energy(

@@ -192,6 +192,11 @@ class PointEngine:
     def total_mass(self, model: PointModel) -> Array:
         return model.node_mass.sum()
 
+    def least_damping(self, model: PointModel) -> Array:
+        there = (model.stiffness > 0) & (model.present > 0)
+        critical = jnp.sqrt(2 * jnp.where(there, model.stiffness, 1) * model.mass)
+        return jnp.where(there, model.damping / critical, jnp.inf).min()
+
     def broken_springs(self, model: PointModel, state: PointState) -> Array | None:
         return None if state.intact is None else broken_springs(model, state).sum()
 

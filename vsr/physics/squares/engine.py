@@ -240,6 +240,9 @@ class SquareEngine:
     def total_mass(self, model: SquareModel) -> Array:
         return model.cluster_mass.sum()
 
+    def least_damping(self, model: SquareModel) -> Array:
+        return jnp.where(model.present > 0, model.damping_ratio, jnp.inf).min()
+
     def voxel_motion(self, model: SquareModel, environment: Environment, state: SquareState) -> VoxelMotion:
         motion = geometry.mass_motion(model, state)
         touching = jnp.zeros_like(model.present)
