@@ -128,7 +128,7 @@ def test_a_load_may_lift_a_robot():
     model = assemble_body(Body(shape=["a"], masses="points", materials={"a": Material(spring_damping_ratio=0.0)}))
     engine, still, substep = engine_of(model), jnp.zeros((1, 1)), 1 / 360
     state = engine.rest_state(model)
-    environment = Environment(gravity=9.8, load=jnp.zeros_like(state.position).at[..., 1].set(20.0))
+    environment = Environment(gravity=9.8, load=jnp.zeros_like(state.position).at[:, 0, :, 1].set(30.0))
     ledger = begin_ledger(engine, model, environment, state, still, substep)
     move = jax.jit(lambda state: engine.advance(model, environment, state, still[None], substep=substep, count=12)[0])
     for _ in range(20):
