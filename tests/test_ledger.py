@@ -162,7 +162,7 @@ def test_fluid_that_pulls_walls_in_is_no_energy_from_nowhere():
 
 def bouncing(damping):
     """A voxel that bounces without loss, springs of some damping ratio; a time step is left after the last call."""
-    material = {"spring_frequency": 15, "spring_damping_ratio": damping, "linear_damping": 0, "angular_damping": 0,
+    material = {"spring_frequency": 4, "spring_damping_ratio": damping, "linear_damping": 0, "angular_damping": 0,
                 "restitution": 1}  # fmt: skip
     body = {"shape": ["a"], "materials": {"a": material}}
     return Scene.model_validate({"robot": {"body": body}, "task": {"duration": 20 + 1 / 60}})

@@ -7,13 +7,14 @@ energy and not equal to it. Dampers and friction have none.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.rotation import quarter_turn
+from vsr.compute.rotation import quarter_turn, turn
 from vsr.environment import Environment
 from vsr.physics.actuation import inward_energy
 from vsr.physics.contract import Energies
@@ -62,40 +63,51 @@ def _stored(
     return environment.gravity * (model.cluster_mass * state.position[..., -1]).sum(), stored
 
 
-def _springs(model: SquareModel, motion: MassMotion, control: Array) -> Array:
-    rest = rest_lengths(model, control)
-    total = jnp.zeros((), rest.dtype)
-    for side in range(4):
-        along = SIDE_ALONG[side].astype(float)
+class _Spring(NamedTuple):
+    """One spring of a voxel: the masses it joins, where it is fastened to each [half sides], its group and length."""
+
+    masses: tuple[int, int]
+    places: tuple[np.ndarray, np.ndarray]
+    group: int
+    kind: int
+
+
+def _listed() -> list[_Spring]:
+    """All springs of a voxel."""
+    found = []
+    for side, along in enumerate(SIDE_ALONG):
         inward = np.array([-along[1], along[0]])
-        for first_sign, second_sign, group, kind in SIDE_SPRINGS:
-            first = _anchor(model, motion, side, along + first_sign * inward)
-            second = _anchor(model, motion, (side + 1) % 4, second_sign * inward - along)
-            total = total + _stretched(model, first, second, rest[kind], model.groups[group])
-    for corner in (0, 1):
-        first, second = (_anchor(model, motion, mass, np.zeros(2)) for mass in (corner, corner + 2))
-        total = total + _stretched(model, first, second, rest[2], model.groups[DIAGONALS])
-    return total
+        for first, second, group, kind in SIDE_SPRINGS:
+            places = along + first * inward, second * inward - along
+            found.append(_Spring((side, (side + 1) % 4), places, group, kind))
+    middle = np.zeros(2), np.zeros(2)
+    return found + [_Spring((corner, corner + 2), middle, DIAGONALS, 2) for corner in (0, 1)]
 
 
-def _anchor(model: SquareModel, motion: MassMotion, mass: int, place: np.ndarray) -> tuple[Array, Array]:
-    """Where a spring is fastened to a mass of every voxel [m], and seen from its centre; place: in half sides."""
-    cosine, sine = motion.rotation[mass][..., 0], motion.rotation[mass][..., 1]
-    x, y = float(place[0]) * model.half_side, float(place[1]) * model.half_side
-    arm = jnp.stack([cosine * x - sine * y, sine * x + cosine * y], -1)
-    return motion.center[mass] + arm, arm
+SPRINGS = _listed()
 
 
-def _stretched(
-    model: SquareModel, first: tuple[Array, Array], second: tuple[Array, Array], rest: Array, there: Array
-) -> Array:
-    """Half the stiffness times the squared change of length of one spring of every voxel."""
+def _springs(model: SquareModel, motion: MassMotion, control: Array) -> Array:
+    """Half the stiffness times the squared change of length of every spring, all at once."""
+    first, second = (_anchors(model, motion, end) for end in (0, 1))
     between = second[0] - first[0]
     length = jnp.sqrt((between**2).sum(-1) + TINY)
     unit = between / length[..., None]
     levers = [arm[..., 0] * unit[..., 1] - arm[..., 1] * unit[..., 0] for _, arm in (first, second)]
     effective = 1 / (2 / model.mass + (levers[0] ** 2 + levers[1] ** 2) / model.inertia)
+    rest = rest_lengths(model, control)[np.array([spring.kind for spring in SPRINGS])]
+    there = model.groups[np.array([spring.group for spring in SPRINGS])]
     return (0.5 * there * effective * model.angular_frequency**2 * (length - rest) ** 2).sum()
+
+
+def _anchors(model: SquareModel, motion: MassMotion, end: int) -> tuple[Array, Array]:
+    """Where all springs are fastened with one end [m], and seen from the masses' centres, each (springs, c, 2)."""
+    masses = np.array([spring.masses[end] for spring in SPRINGS])
+    x, y = (model.half_side * np.array([spring.places[end][axis] for spring in SPRINGS])[:, None, None]
+            for axis in (0, 1))  # fmt: skip
+    rotation = motion.rotation[masses]
+    arm = turn(rotation, jnp.stack([x, y], -1))
+    return motion.center[masses] + arm, arm
 
 
 def _limits(model: SquareModel, motion: MassMotion, substep: float) -> Array:
