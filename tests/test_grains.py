@@ -219,7 +219,7 @@ def test_robots_feel_grains():
     """With the sense that feels the ground; the ground itself lies deep below the sand."""
     scenario, _ = scene_on(SMALL_SAND, duration=2.0).build()
     scenario = replace(scenario, senses=(Sense(quantity="touching"),))
-    state = reset(jax.random.key(0), scenario)
+    state = jax.jit(reset)(jax.random.key(0), scenario)
     assert not observe(scenario, state).any()
     still = jnp.zeros(scenario.model.present.shape)
     state, _ = jax.lax.scan(lambda now, _: step_episode(scenario, now, still), state, None, 40)
@@ -240,7 +240,7 @@ def test_sand_in_double_precision():
 @pytest.mark.slow
 def test_robots_in_a_batch_walk_as_they_do_alone():
     scenario, controller = scene_on(SMALL_SAND, duration=0.5).build()
-    start = reset(jax.random.key(0), scenario)
+    start = jax.jit(reset)(jax.random.key(0), scenario)
     alone = jax.jit(lambda state: rollout(scenario, controller, state))(start)
     two = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), start)
     many = jax.jit(jax.vmap(lambda state: rollout(scenario, controller, state)))(two)
@@ -306,7 +306,7 @@ def test_every_key_of_grains_changes_them(dimension):
 def test_contacts_of_robots_have_as_many_places_as_asked_for():
     sand = SMALL_SAND.model_copy(update={"contacts": 8})
     scenario, _ = scene_on(sand).build()
-    state = reset(jax.random.key(0), scenario)
+    state = jax.jit(reset)(jax.random.key(0), scenario)
     assert state.world.occupants["sand"].robots[0].grain.shape == (8,)
     assert "set `contacts` to 13" in crowding(scenario.world.occupants["sand"], jnp.array([0, 0, 5, 0]), 8)
 

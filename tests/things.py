@@ -41,7 +41,7 @@ def world_with(things=(), bodies=(), at=((0.0, 0.0),), terrain=None, gravity=0.0
         move_rigidly(model, engine_of(model).rest_state(model), shift=jnp.asarray(place, jnp.float32))
         for model, place in zip(models, at, strict=True)
     )
-    return world, world_state(world, robots, jax.random.key(0))
+    return world, jax.jit(world_state)(world, robots, jax.random.key(0))
 
 
 def mover(world, seconds, substep=SUBSTEP, implementation="auto"):
@@ -71,6 +71,11 @@ def box(name, position, size=(3.0, 2.0), **options):
 
 def deepest(models, states):
     """How deep any vertex of some robots is in a voxel that it is no corner of [m]."""
+    return float(_deepest(models, states))
+
+
+@jax.jit
+def _deepest(models, states):
     robots = tuple(Met(engine_of(model), model, state) for model, state in zip(models, states, strict=True))
     lattices = tuple(map(lattice_of, robots))
     lattice, (nodes, _) = joined(lattices), nodes_of(robots)
@@ -78,7 +83,7 @@ def deepest(models, states):
     outward = outward_of(nodes.position, lattice)[:, :, None]
     found = point_in_voxel(nodes.position[:, :, None], corner, lattice.leads_out[:, None], outward, 0.06)
     counts = found.is_inside & lattice.present & nodes.exists[:, None] & may_touch(lattices, True)
-    return float(jnp.where(counts, -found.distance, 0).max())
+    return jnp.where(counts, -found.distance, 0).max()
 
 
 def momenta(world, state):
