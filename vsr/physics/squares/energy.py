@@ -36,7 +36,7 @@ def energies(
     """Of a state under control values; substep: see `limit_rate` [s].
 
     Semi-implicit Euler keeps, of a body with linear springs without error, the energy of positions and of velocities
-    half a substep later. That of velocities as they are swings with every oscillation, by up to nine tenths.
+    half a substep later. That of velocities as they are swings with every oscillation, by half of it if it is fast.
     """
     control = jnp.clip(control, -1, 1)
 
