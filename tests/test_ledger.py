@@ -24,7 +24,7 @@ from vsr.tasks.placement import move_rigidly
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
 
-class Told:
+class ScriptedEngine:
     """An engine whose states are energies: of motion, of weight, and of a spring that a control value stretches."""
 
     def energies(self, model, environment, state, control, substep):
@@ -43,9 +43,9 @@ MODEL, FREE = SimpleNamespace(voxel_side=1.0, damping=0.0), Environment(gravity=
 def ledger_of(states, controls, model=MODEL):
     """After states that follow each other, the first before any control."""
     states, still = jnp.asarray(states, float), jnp.zeros(1)
-    ledger = begin_ledger(Told(), model, FREE, states[0], still, 0.01)
+    ledger = begin_ledger(ScriptedEngine(), model, FREE, states[0], still, 0.01)
     for (before, after), control in zip(pairwise(states), controls, strict=True):
-        ledger = follow_ledger(ledger, Told(), model, FREE, before, after, jnp.full(1, float(control)), 0.01)
+        ledger = follow_ledger(ledger, ScriptedEngine(), model, FREE, before, after, jnp.full(1, float(control)), 0.01)
     return ledger
 
 
@@ -74,7 +74,7 @@ def test_nothing_is_accounted_for_where_not_all_is_known():
     sphere = Sphere(jnp.zeros(2), jnp.ones(()), jnp.ones(()), jnp.ones(()))
     still = jnp.zeros(1)
     for unknown in (replace(FREE, bodies=(sphere,)), replace(FREE, drag=1.0)):
-        assert begin_ledger(Told(), MODEL, unknown, jnp.zeros(3), still, 0.01) is None
+        assert begin_ledger(ScriptedEngine(), MODEL, unknown, jnp.zeros(3), still, 0.01) is None
     breaks = assemble_body(Body(shape=["a"], masses="points", materials={"a": Material(yield_force=1.0)}))
     engine = engine_of(breaks)
     assert begin_ledger(engine, breaks, FREE, engine.rest_state(breaks), jnp.zeros((1, 1)), 0.01) is None

@@ -299,7 +299,7 @@ def _has_results(path: Path) -> bool:
 
 
 def _is_folder(path: Path) -> bool:
-    """Raises OSError where that cannot be told; from Python 3.14 on `Path.is_dir` says no instead."""
+    """Raises OSError for a path that cannot be looked up, as one too long: `Path.is_dir` hides that since 3.14."""
     try:
         return S_ISDIR(path.stat().st_mode)
     except (FileNotFoundError, NotADirectoryError, ValueError):
