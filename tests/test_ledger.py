@@ -12,7 +12,7 @@ import pytest
 from vsr.body import Body, Material
 from vsr.environment import Environment
 from vsr.environment.obstacles import Sphere
-from vsr.episode import begin, reset, rollout
+from vsr.episode import _first_or, _runs_open_loop, begin, reset, rollout
 from vsr.experiments.config import parse_scene
 from vsr.physics.contract import Energies
 from vsr.physics.engine import assemble_body, engine_of
@@ -181,3 +181,27 @@ def test_a_robot_that_leaps_higher_and_higher_has_failed():
     failure = np.asarray(jax.jit(jax.vmap(end))(jnp.linspace(-0.5, 0.5, 24)))
     assert (failure == Failure.gained_energy).any()  # a third of them
     assert (failure == Failure.none).any()
+
+
+def test_a_robot_with_a_ledger_is_moved_from_call_to_call():
+    """A kernel that takes the controls of many calls at once would leave it nothing to see."""
+    scenario, controller = bouncing(0.0).build()
+    alone = {}
+    for audited in (True, False):
+        schedule = replace(scenario.schedule, implementation="interpreted", audited=audited)
+        alone[audited] = _runs_open_loop(replace(scenario, schedule=schedule), controller)
+    assert alone == {True: False, False: True}
+
+
+@pytest.mark.parametrize(
+    ("before", "found", "stands"),
+    [
+        (Failure.none, Failure.inverted, Failure.inverted),
+        (Failure.gained_energy, Failure.none, Failure.gained_energy),
+        (Failure.gained_energy, Failure.left_world, Failure.left_world),
+        (Failure.inverted, Failure.left_world, Failure.inverted),
+    ],
+)
+def test_whatever_befalls_a_robot_goes_before_grown_energy(before, found, stands):
+    state = SimpleNamespace(failure=jnp.int32(before), ledger=ledger_of([(1, 0, 0)], ()))
+    assert int(_first_or(state, jnp.int32(found))) == stands
