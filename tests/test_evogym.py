@@ -1,5 +1,6 @@
-"""EvoGym's point masses, restated: the figures of its specification, and what follows from its rules."""
+"""EvoGym's point masses: numbers of its specification, what follows from its rules, and a trace of the program."""
 
+import json
 from dataclasses import replace
 from functools import partial
 
@@ -7,9 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import ROOT
 
 import vsr
 from vsr.environment import Environment
+from vsr.episode import reset, step
 from vsr.physics.engine import ENGINES, assemble_body
 from vsr.physics.evogym import GroundCells, Thing, law, springs
 from vsr.physics.evogym.assembly import assemble_evogym, kinds_table
@@ -18,6 +21,7 @@ from vsr.scene import Scene
 
 ENGINE = ENGINES["evogym"]
 STEPS = {"substep": law.SUBSTEP, "count": law.SUBSTEPS}
+TRACE = json.loads((ROOT / "tests/data/evogym_trace.json").read_text())
 
 
 def body_of(*rows):
@@ -103,6 +107,40 @@ def test_a_corner_below_an_edge_is_pushed_out_through_it_and_half_of_it_goes_to_
     assert reaction == pytest.approx(np.array([[-friction / 2] * 2, [-normal / 2] * 2]), rel=1e-4)
     through_the_side = touch(point, ends, speed, quad, None, jnp.array([True, False, False, True]), jnp.array(True))
     assert np.abs(np.stack(through_the_side.point)).max() == 0  # no outer edge that it could have come by
+
+
+@pytest.mark.parametrize(
+    ("corner", "normal"), [((1, 1), (0, 1)), ((1, 0), (1, 0)), ((0, 0), (0, -1)), ((0, 1), (0, 1))]
+)
+def test_of_two_edges_that_are_equally_near_the_first_of_top_right_bottom_left_is_taken(corner, normal):
+    """A voxel touches another one at a corner: its own edges lead away from there."""
+    quad = jnp.array([0.0, 0.1, 0.1, 0.0]), jnp.array([0.0, 0.0, 0.1, 0.1])
+    right, up = 0.1 * jnp.array(corner)
+    away = 0.2 * jnp.array(corner) - 0.1
+    ends, still = ((right + away[0], up), (right, up + away[1])), (jnp.zeros(()), jnp.zeros(()))
+    met = touch((right, up), ends, still, quad, None, jnp.ones(4, bool), jnp.array(True))
+    assert np.asarray(met.point) == pytest.approx(law.CONTACT * law.CONTACT_OFFSET * np.array(normal), abs=0.1)
+
+
+def test_the_first_steps_of_a_robot_with_voxels_that_touch_at_corners_are_those_of_evogym():
+    with jax.enable_x64(True):
+        robot = {"body": {"shape": TRACE["shape"], "masses": "evogym"}}
+        scene = Scene.model_validate({"robot": robot, "task": "DownStepper-v0", "physics": {"precision": "float64"}})
+        scenario, _ = scene.build()
+        model, state = scenario.world.robots[0], reset(jax.random.key(0), scenario)
+        # Its corners start on the ground: a little higher, as rounding has it in EvoGym, no corner is in it.
+        lifted = replace(state.world.robots[0], position=state.world.robots[0].position + jnp.array([0, 1e-12]))
+        state = replace(state, world=replace(state.world, robots=(lifted,)))
+        row, column, corner = np.array(TRACE["points"]).T
+        place = np.asarray(ENGINE.vertex_places(model))[corner, row, column]
+        actuators = np.argwhere(np.asarray(model.horizontal + model.vertical)[::-1] > 0)
+        advance = jax.jit(lambda *given: step(scenario, *given)[0])
+        for targets, there, tolerance in zip(TRACE["targets"], TRACE["steps"][1:], (1e-7, 1e-5), strict=False):
+            control = np.zeros(model.present.shape)
+            control[::-1][tuple(actuators.T)] = springs.control_of_target(jnp.array(targets))
+            state = advance(state, jnp.asarray(control))
+            found = ENGINE.vertices(model, state.world.robots[0]).position.reshape(-1, 2)[place] / law.SIDE
+            assert pytest.approx(np.array([there["x"], there["y"]]), abs=tolerance) == np.asarray(found).T
 
 
 def furnished():

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -33,6 +32,8 @@ from vsr.physics.evogym.law import (
 
 NEIGHBOURS = {corner: (RING[place - 1], RING[(place + 1) % 4]) for place, corner in enumerate(RING)}
 """The corners at the other ends of a corner's two edges."""
+TURNS = (2, 1, 0, 3)
+"""Of equally near edges EvoGym takes the first of top, right, bottom, left: turns of edges in the order of RING."""
 
 
 class Boxes(NamedTuple):
@@ -86,8 +87,8 @@ def touch(
     distance, outward, inside = materialize(point[0], (distance, outward, allowed & _inside(point, quad)))
     depth = distance.min(0)
     hit = inside & jnp.isfinite(depth)
-    edge = jax.lax.broadcasted_iota(jnp.int32, distance.shape, 0)
-    chosen = ((edge == distance.argmin(0)) & hit).astype(depth.dtype)
+    turn = jnp.where(distance == depth, _by(TURNS, depth.ndim), len(TURNS))
+    chosen = ((turn == turn.min(0)) & hit).astype(depth.dtype)
     normal = tuple((chosen * part).sum(0) for part in outward)
     chosen, normal, depth = materialize(point[0], (chosen, normal, jnp.where(hit, depth, 0)))
     push, shared = contact_force(depth, normal, speed)
