@@ -1,5 +1,6 @@
 """EvoGym's tasks: rewards, ends and observations against closed forms, on robots and things moved by hand."""
 
+import json
 import math
 from dataclasses import replace
 
@@ -7,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import ROOT
 
 import vsr
 from vsr.episode import begin, observe_task, reset, step
@@ -124,12 +126,40 @@ def test_turning_counts_whole_turns_counter_clockwise():
     episode = ByHand("Flipper-v0")
     for _ in range(9):
         episode.move(turn=math.radians(50))
-    # The estimate stops just short of 0 and of pi (EvoGym clips the cosine): compare where it is exact.
-    assert episode.score == pytest.approx(math.radians(450), abs=0.01)
+    assert episode.score == pytest.approx(math.radians(450), abs=1e-4)
     for _ in range(9):
         episode.move(turn=math.radians(-50))
-    assert episode.score == pytest.approx(0, abs=0.01)
+    assert episode.score == pytest.approx(0, abs=1e-4)
     assert episode.move((-62, 0))[1]
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize("angle", [0.0, 1e-3, 4e-3, 0.3])
+def test_bodies_are_seen_turned_by_as_much_as_they_are(precision, angle):
+    """Whatever the angle and the body: 0 and not 2 pi for one that has not turned."""
+    random = np.random.default_rng(0)
+    rotation = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
+    with jax.enable_x64(precision == "float64"):
+
+        @jax.jit
+        def seen(points, later, exists):
+            now = [part_of(one, jnp.zeros_like(one), exists) for one in (points, later)]
+            return orientation(relative(now[0]), now[1])
+
+        for _ in range(50):
+            points, exists = box(*random.integers(0, 60, 2), 5, 5), random.random(36) < 0.7
+            later = points @ rotation.T + random.integers(0, 2, 2)
+            arrays = (jnp.asarray(one, precision) for one in (points, later))
+            assert float(seen(*arrays, jnp.asarray(exists))) == pytest.approx(angle, abs=1e-4)
+
+
+def test_a_robot_is_seen_turned_by_as_much_as_in_evogym():
+    first, *later = json.loads((ROOT / "tests/data/evogym_trace.json").read_text())["steps"]
+    start, *others = (part(0.1 * np.array([one["x"], one["y"]]).T) for one in (first, *later))
+    assert [float(orientation(relative(start), one)) for one in others] == pytest.approx(
+        [one["orientation"] for one in later], abs=1e-5
+    )
+    assert float(orientation(relative(start), start)) == pytest.approx(first["orientation"], abs=1e-3)
 
 
 def test_shapes_are_measured_by_hull_width_and_height():

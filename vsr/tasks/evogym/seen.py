@@ -107,7 +107,9 @@ def orientation(first: Array, part: Part) -> Array:
     """How far a body has turned since the start, counter-clockwise, from 0 to 2 pi, ().
 
     EvoGym's estimate: the mean over points of the angle between now and then, weighted by the first distance from the
-    centre; if the cross products say clockwise, what remains of a full turn. No true angle where parts turn both ways.
+    centre; if the cross products say clockwise, 2 pi less that. No true angle where parts turn both ways.
+    EvoGym takes arccosines, and that of 0.99999 where rounding made a cosine larger than 1, so that it sees up to 0.001
+    in a body that has not moved. Here that is 0, because arctangents round less, which counts in 32 bits.
     first: points seen from their centre at the start, (p, dimension); in 3-D the plane of x and up counts.
     """
     old, new = (values[:, jnp.array([0, values.shape[1] - 1])] for values in (first, relative(part)))
@@ -115,8 +117,8 @@ def orientation(first: Array, part: Part) -> Array:
     sound = part.exists & (before * now > 1e-7)
     safe = jnp.where(sound, before * now, 1)
     cosine = jnp.where(sound, (old * new).sum(1) / safe, 1)
-    angle = jnp.arccos(jnp.clip(cosine, -0.99999, 0.99999))
+    clockwise = jnp.where(sound, (new[:, 0] * old[:, 1] - new[:, 1] * old[:, 0]) / safe, 0)
     weight = jnp.where(part.exists, before, 0)
-    mean = (weight * angle).sum() / jnp.maximum(weight.sum(), 1e-9)
-    cross = jnp.where(sound, (new[:, 0] * old[:, 1] - new[:, 1] * old[:, 0]) / safe, 0).sum()
-    return jnp.where(cross > 0, 2 * jnp.pi - mean, mean)
+    mean = (weight * jnp.arctan2(jnp.abs(clockwise), cosine)).sum() / jnp.maximum(weight.sum(), 1e-9)
+    rounding = jnp.finfo(mean.dtype).eps ** 0.5  # a sum of sines that is smaller has no direction
+    return jnp.where(clockwise.sum() > rounding, 2 * jnp.pi - mean, mean)
