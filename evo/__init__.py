@@ -14,23 +14,26 @@ from vsr.evo.nsga2 import NSGA2
 from vsr.evo.population import Population, best
 from vsr.evo.protocol import Evaluation, Optimiser, SearchSummary
 from vsr.evo.random_search import RandomSearch
+from vsr.evo.settings import Registry
 from vsr.evo.strategies import CMAES, SNES, Evosax, OpenES, SepCMAES
 
-OPTIMISERS = {
-    "mu_plus_lambda": MuPlusLambda,
-    "random_search": RandomSearch,
-    "map_elites": MapElites,
-    "nsga2": NSGA2,
-    "afpo": AFPO,
-    "cma_es": CMAES,
-    "sep_cma_es": SepCMAES,
-    "snes": SNES,
-    "open_es": OpenES,
-    "evosax": Evosax,
-    "evogym_ga": EvogymGA,
-    "adam": Adam,
-    "in_turn": InTurn,
-}
+OPTIMISERS = Registry(
+    {
+        "mu_plus_lambda": MuPlusLambda,
+        "random_search": RandomSearch,
+        "map_elites": MapElites,
+        "nsga2": NSGA2,
+        "afpo": AFPO,
+        "cma_es": CMAES,
+        "sep_cma_es": SepCMAES,
+        "snes": SNES,
+        "open_es": OpenES,
+        "evosax": Evosax,
+        "evogym_ga": EvogymGA,
+        "adam": Adam,
+        "in_turn": InTurn,
+    }
+)
 """Every optimiser by its name."""
 
 __all__ = [

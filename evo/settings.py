@@ -23,6 +23,16 @@ class Settings(BaseModel):
         return False
 
 
+class Registry(dict[str, type[Settings]]):
+    """Optimisers by name; as `vsr.spec.Registry`, which a search does not know: a name has one owner."""
+
+    def __setitem__(self, name: str, kind: type[Settings]) -> None:
+        origins = [f"{one.__module__}.{one.__qualname__}" for one in (self.get(name, kind), kind)]
+        if origins[0] != origins[1]:
+            raise ValueError(f"the optimiser '{name}' exists: {origins[0]}; register {origins[1]} under another name")
+        super().__setitem__(name, kind)
+
+
 Size = Annotated[int, Strict(), Field(ge=1, le=1_000_000)]
 """How many individuals."""
 

@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from vsr.body import Body
-from vsr.spec import OneOf, Real, Spec, Switch
+from vsr.spec import OneOf, Real, Registry, Spec, Switch
 
 Length = Annotated[Real, Field(gt=0)]
 Place = Annotated[tuple[Real, ...], Field(min_length=2, max_length=3)]
@@ -117,7 +117,7 @@ class Mesh(_Hull):
     dimensions: ClassVar[tuple[int, ...]] = (3,)
 
 
-SHAPES: dict[str, type[Shape]] = {"box": Box, "ball": Ball, "polygon": Polygon, "mesh": Mesh}
+SHAPES: Registry[type[Shape]] = Registry("shape", {"box": Box, "ball": Ball, "polygon": Polygon, "mesh": Mesh})
 """Every rigid shape by its name."""
 
 

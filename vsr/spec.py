@@ -130,6 +130,43 @@ def suggest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean '{near[0]}'?" if near else f"; choose from {', '.join(known)}"
 
 
+class Registry(dict[str, T]):
+    """Components by name. A name belongs to the first component that has it, and cannot be given to another one.
+
+    A component that is defined again, by its module and its own name, replaces the old one: a cell of a notebook may
+    be run twice. `listeners` are called after every new entry.
+    """
+
+    def __init__(self, what: str, components: Mapping[str, T]):
+        """what: a component of the registry is called in messages."""
+        super().__init__(components)
+        self.what = what
+        self.listeners: list[Callable[[], object]] = []
+
+    def __setitem__(self, name: str, component: T) -> None:
+        old, new = _origin(self.get(name, component)), _origin(component)
+        if old != new:
+            raise ValueError(f"the {self.what} '{name}' exists: {old}; register {new} under another name")
+        super().__setitem__(name, component)
+        for listener in self.listeners:
+            listener()
+
+    def update(self, *given: Any, **named: Any) -> None:
+        """As of any dict; every name is checked."""
+        for name, component in dict(*given, **named).items():
+            self[name] = component
+
+    def __ior__(self, given: Any) -> Registry[T]:  # type: ignore[override,misc]
+        self.update(given)
+        return self
+
+
+def _origin(component: Any) -> str:
+    """Where a class or function comes from: `module.name`."""
+    kind = component if hasattr(component, "__qualname__") else type(component)
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
 class OneOf:
     """Annotation of a field that holds one of a registry's components, distinguished by their `type`.
 

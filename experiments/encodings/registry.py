@@ -11,21 +11,28 @@ from vsr.experiments.encodings.mlp import MLPWeights
 from vsr.experiments.encodings.oscillators import EvolvedOscillators
 from vsr.experiments.encodings.recurrent import RecurrentWeights
 from vsr.experiments.encodings.time_functions import ByMaterial, DevelopingPhases, Phases
+from vsr.spec import Registry
 
-BODIES: dict[str, type[BaseModel]] = {
-    "fixed": FixedBody,
-    "gaussian_mixture": GaussianMixture,
-    "material_grid": MaterialGrid,
-    "voxel_kinds": VoxelKinds,
-    "cppn": PatternBody,
-}
-CONTROLLERS: dict[str, type[BaseModel]] = {
-    "phases": Phases,
-    "development": DevelopingPhases,
-    "mlp": MLPWeights,
-    "by_material": ByMaterial,
-    "cppn_phases": PatternPhases,
-    "oscillators": EvolvedOscillators,
-    "recurrent": RecurrentWeights,
-    "distributed": DistributedWeights,
-}
+BODIES: Registry[type[BaseModel]] = Registry(
+    "body",
+    {
+        "fixed": FixedBody,
+        "gaussian_mixture": GaussianMixture,
+        "material_grid": MaterialGrid,
+        "voxel_kinds": VoxelKinds,
+        "cppn": PatternBody,
+    },
+)
+CONTROLLERS: Registry[type[BaseModel]] = Registry(
+    "evolved controller",
+    {
+        "phases": Phases,
+        "development": DevelopingPhases,
+        "mlp": MLPWeights,
+        "by_material": ByMaterial,
+        "cppn_phases": PatternPhases,
+        "oscillators": EvolvedOscillators,
+        "recurrent": RecurrentWeights,
+        "distributed": DistributedWeights,
+    },
+)

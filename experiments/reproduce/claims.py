@@ -20,7 +20,7 @@ from vsr.experiments.refine.robustness import Robustness
 from vsr.experiments.reproduce.exchange import Exchange, Trait
 from vsr.experiments.runs import Run
 from vsr.experiments.runs.ranks import middle, p_value
-from vsr.spec import Real, Spec
+from vsr.spec import Real, Registry, Spec
 
 SIGNIFICANT = 0.05
 
@@ -298,16 +298,19 @@ class TellsMore(Comparing):
         return run.bodies if self.figure == "bodies" else run.figures.get(self.figure)
 
 
-CLAIMS: dict[str, type[Claim]] = {
-    "gain": Gain,
-    "gains_more": GainsMore,
-    "above": Above,
-    "wider": Wider,
-    "fares_better": FaresBetter,
-    "keeps_more": KeepsMore,
-    "more_of": MoreOf,
-    "tells_more": TellsMore,
-}
+CLAIMS: Registry[type[Claim]] = Registry(
+    "claim",
+    {
+        "gain": Gain,
+        "gains_more": GainsMore,
+        "above": Above,
+        "wider": Wider,
+        "fares_better": FaresBetter,
+        "keeps_more": KeepsMore,
+        "more_of": MoreOf,
+        "tells_more": TellsMore,
+    },
+)
 """Every kind of claim by its name."""
 
 

@@ -17,15 +17,19 @@ from vsr.controllers.mlp import MLP, Perceptron, check_senses, spread_weights, w
 from vsr.controllers.oscillators import CoupledOscillators, Oscillators
 from vsr.controllers.recurrent import Recurrent, RecurrentNetwork
 from vsr.controllers.time_functions import Development, Sine, TimeFunctions
+from vsr.spec import Registry
 
-CONTROLLERS: dict[str, type[ControllerSpec]] = {
-    "sine": Sine,
-    "development": Development,
-    "oscillators": Oscillators,
-    "mlp": MLP,
-    "recurrent": Recurrent,
-    "distributed": Distributed,
-}
+CONTROLLERS: Registry[type[ControllerSpec]] = Registry(
+    "controller",
+    {
+        "sine": Sine,
+        "development": Development,
+        "oscillators": Oscillators,
+        "mlp": MLP,
+        "recurrent": Recurrent,
+        "distributed": Distributed,
+    },
+)
 """Every described controller by its name."""
 
 __all__ = [

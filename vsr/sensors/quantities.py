@@ -14,6 +14,7 @@ from jax import Array
 from vsr.compute.slopes import root_with_slope
 from vsr.physics.voxel_motion import VoxelMotion
 from vsr.sensors.surroundings import ANYWHERE, IN_SPACE
+from vsr.spec import Registry
 
 
 def area_ratio(voxels: VoxelMotion) -> Array:
@@ -88,26 +89,29 @@ def touching(voxels: VoxelMotion) -> Array:
     return voxels.touching
 
 
-QUANTITIES: dict[str, Callable[..., Array]] = {
-    function.__name__: function
-    for function in (
-        area_ratio,
-        volume_ratio,
-        velocity_magnitude,
-        angle,
-        velocity_x,
-        velocity_y,
-        velocity_z,
-        rotated_velocity_x,
-        rotated_velocity_y,
-        touching,
-        legacy_angle,
-        legacy_rotated_velocity_x,
-        legacy_rotated_velocity_y,
-        *ANYWHERE,
-        *IN_SPACE,
-    )
-}
+QUANTITIES: Registry[Callable[..., Array]] = Registry(
+    "sensor",
+    {
+        function.__name__: function
+        for function in (
+            area_ratio,
+            volume_ratio,
+            velocity_magnitude,
+            angle,
+            velocity_x,
+            velocity_y,
+            velocity_z,
+            rotated_velocity_x,
+            rotated_velocity_y,
+            touching,
+            legacy_angle,
+            legacy_rotated_velocity_x,
+            legacy_rotated_velocity_y,
+            *ANYWHERE,
+            *IN_SPACE,
+        )
+    },
+)
 """Every quantity by its name."""
 
 ONLY_IN_3D = ("volume_ratio", "velocity_z", *(function.__name__ for function in IN_SPACE))

@@ -1,5 +1,6 @@
 """What robots are asked to do, and how well they did."""
 
+from vsr.spec import Registry
 from vsr.tasks.base import Task
 from vsr.tasks.evogym import EVOGYM_TASKS, NamedTask
 from vsr.tasks.locomotion import Locomotion
@@ -9,7 +10,9 @@ from vsr.tasks.placement import Placement, has_left, move_rigidly, place
 from vsr.tasks.summary import Summary
 from vsr.tasks.workspace import Workspace
 
-TASKS: dict[str, type[Task]] = {"locomotion": Locomotion, "workspace": Workspace, **OWN_TASKS, **EVOGYM_TASKS}
+TASKS: Registry[type[Task]] = Registry(
+    "task", {"locomotion": Locomotion, "workspace": Workspace, **OWN_TASKS, **EVOGYM_TASKS}
+)
 """Every described task by its name."""
 
 __all__ = [

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jax import Array
 
+from vsr.spec import Registry
 from vsr.tasks.gait import Gait, duty, rhythm
 from vsr.tasks.summary import Summary
 
@@ -75,17 +76,20 @@ def _gait(episode: Summary) -> Gait:
 
 
 OF_GAIT = (gait_frequency, touching_time, rear_duty, front_duty, mean_duty)
-MEASURES: dict[str, Measure] = {
-    function.__name__: function
-    for function in (
-        travel_velocity,
-        relative_velocity,
-        average_height,
-        average_squared_control,
-        broken_springs,
-        *OF_GAIT,
-    )
-}
+MEASURES: Registry[Measure] = Registry(
+    "measure",
+    {
+        function.__name__: function
+        for function in (
+            travel_velocity,
+            relative_velocity,
+            average_height,
+            average_squared_control,
+            broken_springs,
+            *OF_GAIT,
+        )
+    },
+)
 """Every measure of any task by its name."""
 
 NEED_GAIT = frozenset(function.__name__ for function in OF_GAIT)

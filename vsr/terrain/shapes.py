@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from vsr.spec import Count, Real, Spec
+from vsr.spec import Count, Real, Registry, Spec
 from vsr.terrain.field import HeightField
 from vsr.terrain.surface import Terrain
 
@@ -354,10 +354,13 @@ class Heights(GivenGround):
         )
 
 
-TERRAINS: dict[str, type[AnyGround]] = {
-    kind.model_fields["type"].default: kind
-    for kind in (Flat, Uneven, Hilly, Steppy, Uphill, Downhill, Polyline, Bumpy, Heights)
-}
+TERRAINS: Registry[type[AnyGround]] = Registry(
+    "terrain",
+    {
+        kind.model_fields["type"].default: kind
+        for kind in (Flat, Uneven, Hilly, Steppy, Uphill, Downhill, Polyline, Bumpy, Heights)
+    },
+)
 """Every described terrain by its name."""
 
 
