@@ -20,6 +20,7 @@ from vsr.experiments.estimate import (
     seconds_of,
     told_if_exhausted,
 )
+from vsr.experiments.refine.command import RefineOptions, refine
 from vsr.experiments.torture.fuzz import corpus
 
 NETWORK = """
@@ -140,3 +141,59 @@ def test_operations_are_counted_with_loops_and_choices():
 def test_grounds_of_too_many_points_are_told():
     with pytest.raises(UserError, match=r"world.terrain: 1e\+08 points are too many; at most 1,000,000"):
         parse_scene("robot:\n  body: {shape: aa}\nworld: {terrain: {type: hilly, length: 1.0e+7, width: 0.1}}\n")
+
+
+SANDY = """
+robot: {body: {shape: aa}}
+world: {terrain: {type: sand, radius: 0.4, depth: 2, period: 24}}
+task: {duration: 0.1}
+"""
+
+
+@pytest.fixture
+def no_bed(monkeypatch, tmp_path):
+    """Beds are not kept, and must not be built."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("vsr.physics.grains.bed._settled", None)  # cannot be called
+
+
+@pytest.mark.parametrize("command", ["check", "evolve", "simulate", "refine"])
+def test_sand_that_does_not_fit_is_refused_before_it_is_built(command, no_bed, tmp_path, monkeypatch):
+    file = tmp_path / "sandy.yaml"
+    large = SANDY.replace("period: 24", "period: 100000")
+    file.write_text(large.replace("shape: aa}", "shape: aa}, controller: phases") if command == "evolve" else large)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(budget, "host_memory", lambda: 1e9)
+    result = CliRunner().invoke(cli.main, [command, "sandy.yaml"])
+    assert result.exit_code == 2, result.output
+    assert "this needs about" in result.output
+    reduced = result.output.split("; reduce ")[1]
+    assert "world.terrain.period (100000 m)" in reduced
+    assert "world.terrain.depth (2 m)" in reduced
+    assert "world.terrain.radius (0.4 m)" in reduced
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("command", ["check", "simulate", "refine"])
+def test_sand_that_settles_for_hours_is_refused_at_once(command, no_bed, tmp_path):
+    (tmp_path / "deep.yaml").write_text(SANDY.replace("depth: 2", "depth: 3000"))
+    result = CliRunner().invoke(cli.main, [command, str(tmp_path / "deep.yaml")])
+    assert result.exit_code == 2, result.output
+    assert "a bed of 117,472 grains takes about" in result.output
+    assert "world.terrain.depth (3000 m)" in result.output
+
+
+def test_how_long_a_bed_settles_is_said_beforehand(no_bed, capsys):
+    require_memory("deep.yaml", needs_of_scene(parse_scene(SANDY.replace("depth: 2", "depth: 200"))))
+    assert "settling a bed of 7,840 grains, about" in capsys.readouterr().err
+    require_memory("shallow.yaml", needs_of_scene(parse_scene(SANDY)))
+    assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize("starts", [10_000_000, 99_999_999_999_999])
+def test_more_starts_than_fit_are_refused(starts, tmp_path, monkeypatch):
+    (tmp_path / "walk.yaml").write_text("robot: {body: {shape: aa}}\ntask: {duration: 0.1}\n")
+    monkeypatch.setattr(budget, "host_memory", lambda: 16e9)
+    options = RefineOptions((str(tmp_path / "walk.yaml"),), (1,), starts, None, None, None)
+    with pytest.raises(UserError, match=rf"vsr refine: this needs about .* reduce --starts \({starts:,}\)"):
+        refine(options)

@@ -26,6 +26,7 @@ from vsr.physics.grains.step import step
 from vsr.scene import Robot, Scene, World, simulate
 from vsr.sdf import Ball, Block, HalfSpace
 from vsr.sensors import Sense
+from vsr.spec import Impractical
 from vsr.tasks import Locomotion, Placement
 from vsr.terrain import Flat, Sand
 from vsr.terrain.surface import Terrain
@@ -263,6 +264,33 @@ def test_a_body_far_round_a_cyclic_box_is_met():
         grains = grains_of(np.array([[0.1, 0.145]]), 0.02, 1.0, box=box, bodies=[ball], grounded=False)
         state = scenes.run(grains, scenes.free_space(), grains.rest_state(), 20)
         assert float(jnp.abs(state.velocity).max()) < 1e-3  # it lies on the ball
+
+
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_what_a_bed_costs_is_known_before_it_is_built(dimension):
+    sand = Sand(radius=0.6, depth=2.4, period=16.0)
+    loose = bed._loose(sand, dimension, jnp.float32)
+    environment = Environment(gravity=jnp.asarray(9.8), terrain=sand.build(jnp.dtype("float32")))
+    cost, duration = bed.bed_cost(sand, dimension, 9.8), sand.longest_step(9.8)
+    needed = bed.lie_down.lower(loose, environment, duration, cost.steps).compile().memory_analysis()
+    taken = needed.temp_size_in_bytes + needed.argument_size_in_bytes + needed.output_size_in_bytes
+    assert cost.grains == loose.count
+    assert taken <= cost.bytes < 1.5 * taken
+
+
+def test_cells_of_a_long_bed_grow_with_its_length_alone():
+    short, long = (bed._loose(Sand(period=period), 2, jnp.float32) for period in (300.0, 3000.0))
+    assert long.start.starts.size < 11 * short.start.starts.size
+
+
+def test_a_bed_without_memory_says_what_to_reduce(monkeypatch):
+    def exhausted(*_):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 39056431132 bytes.")
+
+    monkeypatch.setattr(bed, "_lying", exhausted)
+    monkeypatch.setattr(bed, "_read", lambda path: None)
+    with pytest.raises(Impractical, match=r"^world\.terrain: .* reduce period \(77\) or depth \(3\)"):
+        bed.sand_bed(Sand(period=77.0), 2, 9.8, 3.0)
 
 
 def test_beds_are_kept_by_their_description(tmp_path, monkeypatch):

@@ -2,13 +2,19 @@
 and time from the operations of a traced program (`operations`, `speed`)."""
 
 from vsr.experiments.estimate.budget import memory_lines, require_memory, told_if_exhausted
-from vsr.experiments.estimate.needs import needs_of_experiment, needs_of_scene, needs_of_training
+from vsr.experiments.estimate.needs import (
+    needs_of_experiment,
+    needs_of_refining,
+    needs_of_scene,
+    needs_of_training,
+)
 from vsr.experiments.estimate.operations import operations_of
 from vsr.experiments.estimate.speed import seconds_of
 
 __all__ = [
     "memory_lines",
     "needs_of_experiment",
+    "needs_of_refining",
     "needs_of_scene",
     "needs_of_training",
     "operations_of",

@@ -1,4 +1,4 @@
-"""Needs of memory against what there is."""
+"""Needs of memory, and of time before anything can begin, against what there is."""
 
 from __future__ import annotations
 
@@ -6,22 +6,40 @@ import contextlib
 from collections.abc import Iterator, Sequence
 
 import jax
+from rich.console import Console
 
 from vsr.experiments.config.problems import UserError
+from vsr.experiments.console import say
 from vsr.experiments.estimate.needs import Need
 from vsr.experiments.estimate.resources import accelerator_memory, host_memory
+from vsr.experiments.numbers import lasting
 
 DOUBT = 1.25
 """Estimates beyond what there is by this factor are refused; nearer ones may be wrong, and are tried."""
+LONGEST_WAIT = 1800.0
+"""Until something can begin [s]; what takes longer is refused ..."""
+WORTH_SAYING = 5.0
+"""... and what takes longer than this is told beforehand."""
 EXHAUSTED = ("RESOURCE_EXHAUSTED", "out of memory", "Out of memory")
 
 
 def require_memory(what: str, needs: Sequence[Need]) -> None:
-    """Raise UserError if there is no memory for this; what: the file or command that asks for it."""
+    """Raise UserError if there is no memory for this, or if it takes too long to begin; say so if it takes a while.
+
+    what: the file or command that asks for it. To be called before anything is built.
+    """
+    for need in needs:
+        if need.seconds > LONGEST_WAIT:
+            took, most = lasting(need.seconds), lasting(LONGEST_WAIT)
+            reduced = " or ".join(need.settings)
+            raise UserError(f"{what}: {need.what} takes about {took} to settle here, at most {most}: reduce {reduced}")
     for place, have, own in _budgets(needs):
         total = sum(need.bytes for need in own)
         if total > DOUBT * have:
             raise UserError(f"{what}: {_refusal(place, total, have, own)}")
+    for need in needs:
+        if need.seconds > WORTH_SAYING:
+            say(f"settling {need.what}, about {lasting(need.seconds)}; it is kept for later", Console(stderr=True))
 
 
 def memory_lines(needs: Sequence[Need]) -> list[tuple[str, str]]:
@@ -60,7 +78,7 @@ def _refusal(place: str, total: float, have: float, needs: Sequence[Need]) -> st
     settings = list(dict.fromkeys(setting for need in heavy for setting in need.settings))
     return (
         f"this needs about {size(total)} of memory, and {place} has {size(have)} left: {parts}; "
-        f"reduce {' or '.join(settings[:4])}"
+        f"reduce {' or '.join(settings[:6])}"
     )
 
 

@@ -1,4 +1,5 @@
-"""How much memory an experiment, a scene or a training takes, from its description alone: no array is made.
+"""How much memory an experiment, a scene or a training takes, from its description alone: no array is made; and how
+long it takes until it can begin.
 
 Sizes of populations are counted. What programs need besides was measured (docs/performance.md), and grows with cells,
 grains and genes as written here.
@@ -7,15 +8,21 @@ grains and genes as written here.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 from vsr.experiments.encodings.bodies import FixedBody
+from vsr.experiments.estimate.operations import Operations
 from vsr.experiments.estimate.resources import memory_limit
+from vsr.experiments.estimate.speed import seconds_of
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.population import robots_at_once
-from vsr.scene import Scene, World
+from vsr.physics.grains.bed import bed_cost, is_kept
+from vsr.physics.grains.robots import samples_needed
+from vsr.scene import Physics, Scene, Voxels, World
 from vsr.terrain import Sand
 
 Place = Literal["device", "host"]
@@ -34,7 +41,17 @@ BYTES_OF_ANY_CELL = 700.0
 BYTES_OF_A_CELL_COUNTED = 110.0
 """While the different bodies of a population are counted, for each individual and cell; 104 were measured."""
 BYTES_OF_A_GRAIN = 1500.0
-"""In one world, while it is simulated."""
+"""In one world of a machine among grains, while it is simulated."""
+BYTES_AT_A_FACE = {2: 70.0, 3: 420.0}
+"""For each place on a face of a robot at which grains are looked for, and each grain that is looked at there."""
+OPERATIONS_OF_A_COMPARISON = 11.0
+"""Of grains while a bed settles, in plain ones; 9 to 12 were measured (two Neoverse-N1 cores) ..."""
+LAUNCHES_OF_A_STEP = 130.0
+"""... and operations that an accelerator begins for each step."""
+BYTES_OF_A_COPY, BYTES_OF_A_CELL_COPIED, BYTES_OF_A_GRAIN_COPIED = 1500.0, 400.0, 350.0
+"""Of a robot with its world that lies ready to be simulated: at least, for each cell and for each grain."""
+BYTES_OF_A_MEASURE = 150.0
+"""Of one number of a table, until it is written."""
 BYTES_OF_A_CELL_RECORDED = 200.0
 """In one moment of a recording, for each layer."""
 BYTES_OF_A_GRAIN_RECORDED = 80.0
@@ -54,6 +71,8 @@ class Need(NamedTuple):
     settings: tuple[str, ...]
     """what to reduce, with the values given"""
     place: Place = "device"
+    seconds: float = 0.0
+    """that it takes before anything else can begin"""
 
 
 def needs_of_experiment(experiment: Experiment, search: float | None = None) -> list[Need]:
@@ -68,6 +87,7 @@ def needs_of_experiment(experiment: Experiment, search: float | None = None) -> 
     waiting = min(experiment.generations, experiment.checkpoint_seconds / SHORTEST_GENERATION)
     population = (f"ea.n_pop ({ea.n_pop:,})", *_of_seeds(seeds))
     found = [
+        *_bed(body, experiment.world, experiment.physics),
         Need("genes of the population", bred + evaluated, (_of_genes(experiment), *population)),
         _simulated(experiment, size),
         Need("checkpoints", 3 * seeds * state, (_of_genes(experiment), *population), "host"),
@@ -78,7 +98,7 @@ def needs_of_experiment(experiment: Experiment, search: float | None = None) -> 
             "host",
         ),
         Need("files of the best robots", BYTES_OF_A_WRITTEN_GENE * genes, (_of_genes(experiment),), "host"),
-        _program(grains_of(experiment.world, body.dimension)),
+        _program(isinstance(experiment.world.terrain, Sand)),
     ]
     if not isinstance(body, FixedBody):
         counted = BYTES_OF_A_CELL_COUNTED * body.possible.size * ea.n_pop * size / 4
@@ -92,8 +112,8 @@ def _simulated(experiment: Experiment, size: int) -> Need:
     seeds = 1 if jax.default_backend() == "cpu" else len(experiment.seeds)
     robots = experiment.ea.n_pop * seeds * experiment.evaluation.starts
     at_once = robots_at_once(robots, body.possible.size)
-    own = bytes_of_robot(body, experiment.world, size) + 2.0 * size * experiment.robot.gene_count
-    settings = [_of_body(body), *_of_ground(experiment.world)]
+    own = bytes_of_robot(body, body.possible.shape, experiment.world, size) + 2.0 * size * experiment.robot.gene_count
+    settings = [*_of_ground(experiment.world), _of_body(body)]
     if size * experiment.robot.gene_count > own / 4:
         settings.insert(0, _of_genes(experiment))
     return Need(
@@ -101,11 +121,47 @@ def _simulated(experiment: Experiment, size: int) -> Need:
     )
 
 
-def bytes_of_robot(body: Any, world: World, size: int) -> float:
-    """That one robot and what moves in its world take; size: of a number [bytes]."""
-    cells = BYTES_OF_A_CELL * body.layers + BYTES_OF_ANY_CELL
-    own = cells * body.possible.size + BYTES_OF_A_GRAIN * grains_of(world, body.dimension)
+def bytes_of_robot(voxels: Voxels, cells: tuple[int, ...], world: World, size: int) -> float:
+    """That one robot and what moves in its world take; cells: of its grid; size: of a number [bytes]."""
+    layers = 1 + (len(cells) == 3)
+    own = (BYTES_OF_A_CELL * layers + BYTES_OF_ANY_CELL) * math.prod(cells)
+    if isinstance(sand := world.terrain, Sand):
+        bed = bed_cost(sand, voxels.dimension, world.gravity)
+        faces = 2 * sum(math.prod(cells) // along for along in cells)
+        samples = samples_needed(voxels.voxel_side, sand.radius * (1 - sand.spread), voxels.dimension)
+        places = faces * samples ** (voxels.dimension - 1)
+        own += bed.bytes + BYTES_AT_A_FACE[voxels.dimension] * places * bed.compared
     return own * size / 4
+
+
+def _bed(voxels: Voxels, world: World, physics: Physics) -> list[Need]:
+    """Sand that must settle first; the memory for that is what one robot's world takes later on."""
+    sand, dtype = world.terrain, jnp.dtype(physics.precision)
+    if not isinstance(sand, Sand) or is_kept(sand, voxels.dimension, world.gravity, dtype):
+        return []
+    cost = bed_cost(sand, voxels.dimension, world.gravity)
+    work = Operations(OPERATIONS_OF_A_COMPARISON * cost.comparisons, LAUNCHES_OF_A_STEP * cost.steps)
+    settings = (*_of_ground(world), f"world.terrain.settle ({sand.settle:g} s, {cost.steps:,} steps)")
+    return [Need(f"a bed of {cost.grains:,} grains", 0.0, settings, seconds=seconds_of(work))]
+
+
+def needs_of_scene(scene: Scene, *, recorded: bool = True) -> list[Need]:
+    """Of one episode."""
+    body, schedule = scene.robot.body, scene.schedule()
+    size = 8 if scene.physics.precision == "float64" else 4
+    cells, layers = body.cells.shape, 1 + (body.cells.ndim == 3)
+    settings = (*_of_ground(scene.world), f"the robot's shape ({body.cells.size:,} cells)")
+    found = [
+        *_bed(body, scene.world, scene.physics),
+        Need("the simulation", bytes_of_robot(body, cells, scene.world, size), settings),
+        _program(isinstance(scene.world.terrain, Sand)),
+    ]
+    if recorded:
+        grains = grains_of(scene.world, body.dimension)
+        moment = BYTES_OF_A_CELL_RECORDED * layers * body.cells.size + BYTES_OF_A_GRAIN_RECORDED * grains
+        lasting = f"task.duration ({scene.task.duration:g} s, {schedule.calls:,} moments)"
+        found.append(Need("its recording", 2 * moment * schedule.calls * size / 4, (lasting, *settings)))
+    return found
 
 
 def grains_of(world: World, dimension: int) -> int:
@@ -113,20 +169,26 @@ def grains_of(world: World, dimension: int) -> int:
     return world.terrain.count(dimension) if isinstance(world.terrain, Sand) else 0
 
 
-def needs_of_scene(scene: Scene, *, recorded: bool = True) -> list[Need]:
-    """Of one episode."""
-    body, schedule = scene.robot.body, scene.schedule()
-    size = 8 if scene.physics.precision == "float64" else 4
-    layers = 1 + (body.cells.ndim == 3)
-    grains = grains_of(scene.world, body.dimension)
-    settings = (f"the robot's shape ({body.cells.size:,} cells)", *_of_ground(scene.world))
-    robot = (BYTES_OF_A_CELL * layers + BYTES_OF_ANY_CELL) * body.cells.size + BYTES_OF_A_GRAIN * grains
-    found = [Need("the simulation", robot * size / 4, settings), _program(grains)]
-    if recorded:
-        moment = BYTES_OF_A_CELL_RECORDED * layers * body.cells.size + BYTES_OF_A_GRAIN_RECORDED * grains
-        lasting = f"task.duration ({scene.task.duration:g} s, {schedule.calls:,} moments)"
-        found.append(Need("its recording", 2 * moment * schedule.calls * size / 4, (lasting, *settings)))
-    return found
+def needs_of_refining(scenes: Sequence[Scene], starts: int, cases: int) -> list[Need]:
+    """Of robots that are simulated again from several starts in each of several cases, all starts at once."""
+    copies = 0.0
+    for scene in scenes:
+        grains = grains_of(scene.world, scene.robot.body.dimension)
+        own = BYTES_OF_A_COPY + BYTES_OF_A_CELL_COPIED * scene.robot.body.cells.size + BYTES_OF_A_GRAIN_COPIED * grains
+        copies += 2 * own * (2 if scene.physics.precision == "float64" else 1)
+    settings = (f"--starts ({starts:,})", f"robots ({len(scenes):,})")
+    measured = BYTES_OF_A_MEASURE * len(scenes) * cases * starts
+    # Of the heaviest alone: others are simulated before and after it.
+    heaviest = max((needs_of_scene(scene, recorded=False) for scene in scenes), key=_total)
+    return [
+        *heaviest,
+        Need("robots in all their starts", copies * starts, settings),
+        Need("what is measured", measured, (*settings, f"--factors ({cases:,} cases)"), "host"),
+    ]
+
+
+def _total(needs: Sequence[Need]) -> tuple[float, float]:
+    return sum(need.seconds for need in needs), sum(need.bytes for need in needs)
 
 
 def needs_of_training(population: int, starts: int, grains: int) -> list[Need]:
@@ -134,13 +196,13 @@ def needs_of_training(population: int, starts: int, grains: int) -> list[Need]:
     settings = (f"--grains ({grains:,})", f"--population ({population:,})", f"--starts ({starts:,})")
     return [
         Need("worlds that are simulated at once", BYTES_OF_A_GRAIN * grains * (population + 1) * starts, settings),
-        _program(grains),
+        _program(sandy=True),
     ]
 
 
-def _program(grains: int) -> Need:
+def _program(sandy: bool) -> Need:
     """Whatever is simulated."""
-    return Need("the program itself", PROGRAM + (PROGRAM_OF_GRAINS if grains else 0.0), (), "host")
+    return Need("the program itself", PROGRAM + (PROGRAM_OF_GRAINS if sandy else 0.0), (), "host")
 
 
 def _of_genes(experiment: Experiment) -> str:
@@ -164,9 +226,12 @@ def _of_seeds(seeds: int) -> tuple[str, ...]:
 
 
 def _of_ground(world: World) -> tuple[str, ...]:
+    """What makes grains many."""
     sand = world.terrain
+    if not isinstance(sand, Sand):
+        return ()
     return (
-        (f"world.terrain (depth {sand.depth:g}, radius {sand.radius:g}: fewer grains)",)
-        if isinstance(sand, Sand)
-        else ()
+        f"world.terrain.period ({sand.period:g} m)",
+        f"world.terrain.depth ({sand.depth:g} m)",
+        f"the number of grains by a larger world.terrain.radius ({sand.radius:g} m)",
     )

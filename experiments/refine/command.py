@@ -14,12 +14,13 @@ from rich.table import Table
 from vsr.arrays import Damaged
 from vsr.experiments.config import UserError, load
 from vsr.experiments.console import busy, console_for_tables, say, warn
-from vsr.experiments.devices import check_implementation, keep_compiled_programs, prepare
+from vsr.experiments.devices import check_implementation, prepare
+from vsr.experiments.estimate import needs_of_refining, require_memory, told_if_exhausted
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.files import read_checked_json, target_file, without_nan, write_checked_json, write_json
 from vsr.experiments.numbers import number
 from vsr.experiments.refine.plot import plot_robustness
-from vsr.experiments.refine.robustness import Robustness, batches_of, robustness_of
+from vsr.experiments.refine.robustness import CHANGES, Robustness, batches_of, robustness_of
 from vsr.experiments.runs import Run, read_run
 from vsr.experiments.runs.robot_files import load_robot, read_title, robot_file
 from vsr.experiments.runs.trust import trust_plugins
@@ -62,7 +63,6 @@ class RefinedRobot:
 def refine(options: RefineOptions) -> None:
     """Simulate again, print the table, write what is asked for."""
     prepare(options.device)
-    keep_compiled_programs()
     picture = None if options.plot is None else target_file("--plot", options.plot, PICTURES)
     report = None if options.json is None else target_file("--json", options.json, (".json",))
     if options.trust_plugins:
@@ -73,7 +73,11 @@ def refine(options: RefineOptions) -> None:
     for robot in robots:
         assert robot.scene is not None
         check_implementation(robot.scene.physics)
-    found = measure(robots, options.factors, options.starts)
+    scenes = [robot.scene for robot in robots if robot.scene is not None]
+    needs = needs_of_refining(scenes, options.starts, len(options.factors) + 2 * len(CHANGES))
+    require_memory("vsr refine", needs)
+    with told_if_exhausted(needs):
+        found = measure(robots, options.factors, options.starts)
     show(robots, found)
     if report is not None:
         write_json(report, as_plain(robots, found))

@@ -105,6 +105,14 @@ def slots_needed(dimension: int, ratio: float) -> int:
     return math.floor(math.pi / math.asin(ratio / (1 + ratio + SKIN))) + 1
 
 
+def candidates_needed(dimension: int, ratio: float) -> int:
+    """Grains to look at in each column of three cells; ratio: smallest radius over largest.
+
+    Small grains find more room around a large one.
+    """
+    return math.ceil(CANDIDATES[dimension] * (0.5 * (1 + 1 / ratio)) ** dimension)
+
+
 def crowding(grains: GrainModel, beyond: Array, places: int = 0) -> str:
     """What to do about grains that found no place.
 
@@ -160,10 +168,8 @@ def grains_of(
             f"radii must be above 0 and the largest at most {WIDEST_RATIO:g} times the smallest; "
             f"got {smallest:g} to {largest:g} m"
         )
-    # Small grains find more room around a large one.
-    crowding = (0.5 * (1 + largest / smallest)) ** (dimension - 1)
     slots = slots or slots_needed(dimension, smallest / largest)
-    candidates = candidates or math.ceil(CANDIDATES[dimension] * crowding ** (dimension / (dimension - 1)))
+    candidates = candidates or candidates_needed(dimension, smallest / largest)
     turning = None if rolling is None else 2 * dimension - 3
     own = jnp.arange(count, dtype=jnp.int32)
     start = GrainState(
