@@ -1,21 +1,31 @@
 """Environments: the pure functions, and what brax and gymnasium see of them."""
 
+import copy
 import inspect
+import os
+import pickle
+import signal
+import subprocess
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import ROOT
 
 import vsr
 from vsr.episode import observe_task, step
+from vsr.experiments.config.plugins import learn_components
 from vsr.gym import BraxView, Environment, body_of_kinds, registration
 from vsr.gym.commands import in_cells, in_drawn_order
 from vsr.gym.picture import picture
+from vsr.gym.spaces import Box as OurBox
 from vsr.physics.evogym.springs import control_of_target
-from vsr.tasks import TASKS
+from vsr.tasks import TASKS, Locomotion
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 KEY = jax.random.key(7)
@@ -179,7 +189,8 @@ def test_random_tasks_draw_from_the_key_at_every_reset():
 
 def test_our_tasks_show_senses_and_take_control_values():
     env = vsr.make("locomotion", body=("aa", ".a"), masses="points", duration=0.2)
-    assert env.action_space()[:3] == (-1, 1, (4,))
+    space = env.action_space()
+    assert (space.low, space.high, space.shape) == (-1, 1, (4,))
     assert env.observation_space().shape == (4 * 4,)
     assert env.default_params.observation_mask.reshape(4, 4).tolist() == 4 * [[True, True, False, True]]
     seen, state = env.reset(KEY)
@@ -197,7 +208,18 @@ def test_our_tasks_show_senses_and_take_control_values():
         (lambda: vsr.make("Walker-v0", body=np.full((2, 2), 7)), "from 0 to 4"),
         (lambda: vsr.make("Walker-v0", body=BODIES[0], masses="squares"), "squares given"),
         (lambda: vsr.make("Walker-v0", body=vsr.Body(shape="a"), masses="points"), "say it once"),
-        (lambda: vsr.make("Walker-v0", body="a", durration=3.0), "durration"),
+        (
+            lambda: vsr.make("Walker-v0", body="a", durations=3.0),
+            "durations: .*'duration'.* has body, masses, .*placement",
+        ),
+        (lambda: vsr.make("Walker-v0", body=["aaa", "a"]), "rows of 1 and 3 cells"),
+        (lambda: vsr.make("Walker-v0", body=[[3, 3], [3]]), "rows of 1 and 2 cells"),
+        (lambda: vsr.make("Walker-v0", body=[["a", "aa"]]), "rows of 1 and 2 cells"),
+        (
+            lambda: vsr.make("Walker-v0", body="a", max_episode_steps=501),
+            "max_episode_steps: 501 given; it is from 1 to 500",
+        ),
+        (lambda: vsr.make("Walker-v0", body="a", max_episode_steps=0), "max_episode_steps: 0 given"),
         (lambda: vsr.make("Walker-v0", body="a", world={"terrain": "hilly"}), "the task brings its own"),
         (lambda: vsr.make("Walker-v0", body=[body_of_kinds(BODIES[0]), body_of_kinds(BODIES[0][:1])]), "its grid is"),
     ],
@@ -205,6 +227,114 @@ def test_our_tasks_show_senses_and_take_control_values():
 def test_what_does_not_fit_is_refused(call, match):
     with pytest.raises(ValueError, match=match):
         call()
+
+
+def test_kinds_may_be_lists():
+    assert vsr.make("Walker-v0", body=BODIES[0].tolist(), **SHORT) == vsr.make("Walker-v0", body=BODIES[0], **SHORT)
+
+
+def test_an_action_of_another_length_is_refused(env):
+    params = of(0, env.default_params)
+    _, state = env.reset(KEY, params)
+    with pytest.raises(ValueError, match=r"action: shape \(3,\) given; it is \(4,\)"):
+        env.step(KEY, state, jnp.ones(3), params)
+    with pytest.raises(ValueError, match=r"action: shape \(2, 4\) given; it is \(4,\)"):
+        env.step_env(KEY, state, jnp.ones((2, 4)), params)
+
+
+def test_environments_are_copied_inside_programs_and_pickled(env):
+    """Trainers copy them while they trace; vectors of processes send them. The tasks' classes are made on the fly."""
+    assert jax.jit(lambda x: (copy.deepcopy(env), x)[1])(1.0) == 1
+    assert copy.copy(env) is copy.deepcopy(env) is env
+    again = pickle.loads(pickle.dumps(env))
+    assert again is not env
+    assert again == env
+    assert type(again.task) is type(env.task)
+    assert again.task.model_fields_set == env.task.model_fields_set
+    jax.tree.map(np.testing.assert_array_equal, *map(plain, (again.default_params, env.default_params)))
+    params, action = of(SECOND, env.default_params), jnp.array([1.6, 0.6, 1.2, 0.9])
+    for one in (again, env):
+        _, state = one.reset(KEY, params)
+        seen = [one.step(KEY, state, action, params)[0] for one in (again, env)]
+        np.testing.assert_array_equal(*seen)
+
+
+def plain(params):
+    """Without the random key, which is no array of numbers."""
+    return replace(params, start=params.start.world.robots)
+
+
+def test_a_task_that_is_not_registered_is_pickled_as_any_object():
+    task = Unregistered(duration=2.0)
+    again = pickle.loads(pickle.dumps(task))
+    assert (type(again), again) == (Unregistered, task)
+
+
+class Unregistered(Locomotion):
+    """With the type of the task that it extends."""
+
+
+# gymnax
+
+
+def test_spaces_are_gymnaxs_too_once_it_is_imported(env, monkeypatch):
+    """A stand-in for gymnax, imported after the environment was made."""
+
+    class Box:
+        def __init__(self, low, high, shape, dtype):
+            raise AssertionError
+
+    assert not isinstance(env.observation_space(), Box)
+    monkeypatch.setitem(sys.modules, "gymnax.environments.spaces", SimpleNamespace(Box=Box))
+    for space in (env.observation_space(), env.action_space()):
+        assert isinstance(space, Box)
+        assert isinstance(space, OurBox)
+        assert isinstance(pickle.loads(pickle.dumps(space)), Box)
+    assert env.action_space() == env.action_space()
+    assert env.action_space().sample(KEY).shape == (4,)
+
+
+def test_gymnaxs_wrappers_take_our_environments(env):
+    wrappers = pytest.importorskip("gymnax.wrappers", reason="gymnax is not installed")
+    params = of(SECOND, env.default_params)
+    wrapped = wrappers.LogWrapper(wrappers.FlattenObservationWrapper(env))
+    assert wrapped.observation_space(params).shape == env.observation_space().shape
+    seen, state = wrapped.reset(KEY, params)
+    np.testing.assert_array_equal(seen, env.reset(KEY, params)[0])
+    *_, info = wrapped.step(KEY, state, jnp.ones(4), params)
+    assert float(info["returned_episode_lengths"]) == 0
+
+
+# processes
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*")
+@pytest.mark.parametrize("use", ["make", "reset", "step"])
+def test_a_fork_of_a_process_that_uses_jax_is_refused(env, use):
+    """It would wait for ever."""
+    params = of(0, env.default_params)
+    state = env.reset(KEY, params)[1]
+    calls = {
+        "make": lambda: vsr.make("Walker-v0", body="a"),
+        "reset": lambda: env.reset(KEY, params),
+        "step": lambda: env.step(KEY, state, np.ones(4), params),
+    }
+    reads, writes = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        try:
+            calls[use]()
+        except RuntimeError as error:
+            os.write(writes, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(writes)
+    os.waitpid(child, 0)
+    with os.fdopen(reads) as said:
+        assert "spawn" in said.read()
+    env.reset(KEY, params)  # here nothing has changed
 
 
 def test_bodies_of_other_materials_or_joints_are_refused(env):
@@ -246,6 +376,119 @@ def test_gymnasium_knows_all_tasks(gymnasium):
 def test_without_gymnasium_nothing_is_registered(monkeypatch):
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     assert registration.register() == []
+
+
+def test_tasks_that_are_registered_late_are_known_to_gymnasium(gymnasium):
+    class Kick(Locomotion):
+        type: Literal["kick"] = "kick"
+
+    try:
+        TASKS["kick"] = Kick
+        learn_components()
+        env = gymnasium.make("vsr/kick", body=("aa", ".a"), masses="points", duration=0.1)
+        assert isinstance(env.unwrapped.env.task, Kick)
+    finally:
+        TASKS.pop("kick", None)
+        gymnasium.registry.pop("vsr/kick", None)
+        learn_components()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "limit"),
+    [
+        ("Walker-v0", {}, 500),
+        ("Walker-v0", SHORT, STEPS),
+        ("Walker-v0", {"duration": 600 * 0.055}, 600),
+        ("locomotion", {"masses": "points"}, 1800),
+    ],
+)
+def test_specs_have_the_limit_of_steps(gymnasium, name, options, limit):
+    env = gymnasium.make(f"vsr/{name}", body=("aa", ".a"), **options)
+    many = gymnasium.make_vec(f"vsr/{name}", num_envs=2, body=("aa", ".a"), **options)
+    assert env.spec.max_episode_steps == many.spec.max_episode_steps == limit
+    again = gymnasium.make(env.spec)
+    assert again.spec.max_episode_steps == limit
+    assert again.unwrapped.env == env.unwrapped.env
+
+
+def test_episodes_end_by_truncation_after_max_episode_steps(gymnasium):
+    """As the vector counts, and as gymnasium's own time limit does; the same where both say the same."""
+    ends = {}
+    for name, env in {
+        "one": gymnasium.make("vsr/Walker-v0", body=BODIES[0], max_episode_steps=2, **SHORT),
+        "made again": gymnasium.make(gymnasium.make("vsr/Walker-v0", body=BODIES[0], duration=0.11).spec),
+        "many": gymnasium.make_vec("vsr/Walker-v0", num_envs=2, body=BODIES[0], max_episode_steps=2, **SHORT),
+        "one by one": gymnasium.make_vec("vsr/Walker-v0", 1, "sync", body=BODIES[0], max_episode_steps=2, **SHORT),
+    }.items():
+        assert env.reset(seed=0)
+        ends[name] = [[bool(np.all(end)) for end in env.step(env.action_space.sample())[2:4]] for _ in range(2)]
+        if name != "one by one":  # gymnasium's own vector says nothing
+            assert env.spec.max_episode_steps == 2
+    assert ends == {name: [[False, False], [False, True]] for name in ends}
+
+
+def test_gymnasiums_environments_are_pickled_as_they_are(gymnasium):
+    """In the middle of an episode."""
+    one = gymnasium.make("vsr/Walker-v0", body=BODIES[0], **SHORT)
+    many = gymnasium.make_vec("vsr/Walker-v0", num_envs=2, body=BODIES[0], **SHORT)
+    for env in (one, many):
+        env.reset(seed=0)
+        env.step(env.action_space.sample())
+        copies = pickle.loads(pickle.dumps(env)), copy.deepcopy(env)
+        action = env.action_space.sample()
+        seen = env.step(action)[0]
+        for other in copies:
+            assert other.spec.max_episode_steps == STEPS
+            np.testing.assert_array_equal(other.step(action)[0], seen)
+
+
+def test_steps_need_an_episode_and_an_action_of_the_right_length(gymnasium):
+    one = gymnasium.make("vsr/Walker-v0", body=BODIES[0], max_episode_steps=-1, padded=False, duration=0.055).unwrapped
+    many = gymnasium.make_vec("vsr/Walker-v0", num_envs=2, body=BODIES[0], **SHORT)
+    for env in (one, many):
+        with pytest.raises(gymnasium.error.ResetNeeded, match="reset"):
+            env.step(env.action_space.sample())
+        env.reset(seed=0)
+    with pytest.raises(ValueError, match=r"action: shape \(4,\) given; it is \(3,\)"):
+        one.step(np.ones(4))
+    with pytest.raises(ValueError, match=r"action: shape \(4,\) given; it is \(2, 4\)"):
+        many.step(np.ones(4))
+    assert one.step(np.ones(3))[2:4] == (False, True)
+    with pytest.raises(gymnasium.error.ResetNeeded, match="over"):
+        one.step(np.ones(3))
+    one.reset()
+    one.close()
+    with pytest.raises(gymnasium.error.ResetNeeded, match="over"):
+        one.step(np.ones(3))
+
+
+ASYNC = """
+import sys, warnings
+import gymnasium, numpy, vsr.gym
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    envs = gymnasium.make_vec(
+        "vsr/Walker-v0", 1, "async", {"context": sys.argv[1]}, body=[[3, 4], [0, 3]], max_episode_steps=2
+    )
+    envs.reset(seed=0)
+    print(*(bool(envs.step(envs.action_space.sample())[3][0]) for _ in range(2)))
+    envs.close()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_vectors_of_processes_work_if_spawned_and_else_say_so(gymnasium, tmp_path):
+    file = tmp_path / "many.py"
+    file.write_text(ASYNC)
+    done = {
+        context: subprocess.run([sys.executable, file, context], capture_output=True, text=True, cwd=ROOT, timeout=300)
+        for context in ("fork", "spawn")
+    }
+    assert done["fork"].returncode != 0
+    assert 'vector_kwargs={"context": "spawn"}' in done["fork"].stderr
+    assert done["spawn"].stdout.split() == ["False", "True"], done["spawn"].stderr
 
 
 @pytest.mark.filterwarnings("ignore:.*symmetric and normalized.*")

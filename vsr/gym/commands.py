@@ -6,7 +6,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.gym.spaces import Box
+from vsr.gym.spaces import Box, box
 from vsr.physics.evogym.law import LARGEST_TARGET, SMALLEST_TARGET
 from vsr.physics.evogym.springs import control_of_target
 from vsr.tasks import NamedTask, Task
@@ -32,7 +32,7 @@ def action_space(task: Task, cells: tuple[int, ...], dtype: jnp.dtype) -> Box:
     for size in cells:
         count *= size
     low, high = (SMALLEST_TARGET, LARGEST_TARGET) if isinstance(task, NamedTask) else (-1.0, 1.0)
-    return Box(low, high, (count,), dtype)
+    return box(low, high, (count,), dtype)
 
 
 def controls_of(task: Task, action: Array, cells: tuple[int, ...]) -> Array:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,11 +24,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax._src import xla_bridge  # nothing public says whether JAX has begun without beginning it
 
 from vsr.body import MASSES, Body
 from vsr.episode import EpisodeState, Scenario, begin, observe, reset, scenario_of, step
 from vsr.gym.commands import FARTHEST, action_space, controls_of, in_drawn_order, within_bounds
-from vsr.gym.spaces import Box
+from vsr.gym.spaces import Box, box
 from vsr.physics.engine import ENGINES, AnyModel
 from vsr.scene import Scene, plan
 from vsr.sensors import Sense
@@ -67,9 +69,19 @@ class Params:
 class Environment:
     """A task for bodies of one grid and the same materials. Two that say the same share their compiled programs."""
 
-    def __init__(self, name: str, scene: Scene, bodies: Sequence[Body], senses: tuple[Sense, ...], several: bool):
+    def __init__(
+        self,
+        name: str,
+        scene: Scene,
+        bodies: Sequence[Body],
+        senses: tuple[Sense, ...],
+        several: bool,
+        max_steps: int | None = None,
+    ):
         """scene: of the first body; senses: what is observed of every voxel, if not what the task shows; several:
-        whether params have a leading axis for bodies."""
+        whether params have a leading axis for bodies; max_steps: of an episode, if fewer than the task has."""
+        refuse_forked()
+        self._made_with = name, scene, tuple(bodies), senses, several, max_steps
         body = scene.robot.body
         self.name, self.scene, self.senses, self.several = name, scene, senses, several
         self.materials = list(body.materials.values())
@@ -77,6 +89,7 @@ class Environment:
         self.dtype = jnp.dtype(scene.physics.precision)
         planned = [self.materials[index] for index in self.used]
         self.schedule = plan(body, planned, scene.world, scene.task, scene.physics)
+        self.max_steps = self._limit(max_steps)
         self._surroundings = scene.world.build(self.dtype)
         self._occupants = scene.world.occupants(body, self.schedule, self.dtype)
         self._engine = ENGINES[body.masses]
@@ -93,6 +106,7 @@ class Environment:
                 "body": {**body.to_plain(), "shape": body.cells.tolist() if single else body.cells.shape},
                 "schedule": str(self.schedule),
                 "layers": self.layers,
+                "max_steps": self.max_steps,
             }
         )
         self.default_params = self.params_of(bodies if several else body)
@@ -103,6 +117,15 @@ class Environment:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Environment) and self._identity == other._identity
 
+    def __copy__(self) -> Environment:
+        return self  # nothing of it ever changes
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Environment:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Environment, self._made_with
+
     @property
     def task(self) -> Task:
         """With all that it leaves open filled in."""
@@ -112,6 +135,16 @@ class Environment:
     def cells(self) -> tuple[int, ...]:
         """Of the grid, the lowest first."""
         return self.scene.robot.body.cells.shape
+
+    def _limit(self, given: int | None) -> int:
+        """Steps of an episode, if fewer are asked for than the task has, or not."""
+        own = self.schedule.calls
+        if given is not None and not 1 <= given <= own:
+            raise ValueError(
+                f"max_episode_steps: {given} given; it is from 1 to {own}, as many as the task's `duration` has: "
+                "give a longer one [s] for more steps"
+            )
+        return own if given is None else given
 
     # bodies
 
@@ -166,7 +199,7 @@ class Environment:
             first_observation=seen,
             observation_mask=there,
             action_mask=in_drawn_order(driven, len(self.cells)),
-            max_steps_in_episode=jnp.asarray(self.schedule.calls, jnp.int32),
+            max_steps_in_episode=jnp.asarray(self.max_steps, jnp.int32),
         )
 
     def scenario(self, params: Params) -> Scenario:
@@ -190,6 +223,7 @@ class Environment:
 
     def reset(self, key: Array, params: Params | None = None) -> tuple[Array, EpisodeState]:
         """The first observation, (numbers,), and the first state of an episode."""
+        refuse_forked()
         return _reset(self, key, self._given(params))
 
     def step(
@@ -200,6 +234,7 @@ class Environment:
         Where the episode is over, observation and state are the first ones of the next; `final_observation` in info is
         what was seen before that.
         """
+        refuse_forked()
         return _step(self, key, state, action, self._given(params))
 
     def reset_env(self, key: Array, params: Params) -> tuple[Array, EpisodeState]:
@@ -215,11 +250,18 @@ class Environment:
         self, key: Array, state: EpisodeState, action: Array, params: Params
     ) -> tuple[Array, EpisodeState, Array, Array, dict[str, Array]]:
         """Observation, state, reward, terminated and info of the episode that is, even if it is over."""
+        self.check_action(jnp.shape(action))
         scenario = self._scenario(params.model)
         state, came = step(scenario, state, controls_of(self.task, action, self.cells))
         seen = self._observed(scenario, state)[0]
         info = {"discount": 1 - came.terminated.astype(self.dtype), "failure": state.failure}
         return seen, state, came.reward, came.terminated, info
+
+    def check_action(self, shape: tuple[int, ...], *leading: int) -> None:
+        """Raise ValueError unless an action has the shape that it should have; leading: axes before its own."""
+        wanted = (*leading, self.num_actions)
+        if shape != wanted:
+            raise ValueError(f"action: shape {shape} given; it is {wanted}, one number for every cell of the grid")
 
     def is_truncated(self, state: EpisodeState, params: Params) -> Array:
         """Whether time is up, ()."""
@@ -232,7 +274,7 @@ class Environment:
     def observation_space(self, params: Params | None = None) -> Box:
         """The same for all bodies of the grid."""
         count = self.default_params.first_observation.shape[-1]
-        return Box(-FARTHEST, FARTHEST, (count,), self.dtype)
+        return box(-FARTHEST, FARTHEST, (count,), self.dtype)
 
     @property
     def num_actions(self) -> int:
@@ -250,6 +292,28 @@ class Environment:
         if params is None and self.several:
             raise ValueError("this environment has several bodies: give `params`, one body's, as `vmap` does")
         return self.default_params if params is None else params
+
+
+_FORKED = False
+"""Whether this process is the fork of one in which JAX had begun."""
+
+
+def refuse_forked() -> None:
+    """Raise RuntimeError where JAX would wait for ever: for its threads, which a fork does not have."""
+    if _FORKED:
+        raise RuntimeError(
+            "this process was forked from one that uses JAX, where JAX does not work: start processes with `spawn`, "
+            'for instance gymnasium.make_vec(..., vectorization_mode="async", vector_kwargs={"context": "spawn"})'
+        )
+
+
+def _after_fork() -> None:
+    global _FORKED
+    _FORKED = _FORKED or xla_bridge.backends_are_initialized()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 @partial(jax.jit, static_argnums=0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +11,7 @@ import numpy as np
 
 from vsr.body import KINDS, Body, Masses
 from vsr.body.kinds import SYMBOLS
-from vsr.gym.environment import Environment
+from vsr.gym.environment import Environment, refuse_forked
 from vsr.scene import Physics, Robot, Scene, World
 from vsr.sensors import Sense
 from vsr.spec import suggest
@@ -32,17 +34,21 @@ def make(
     senses: Sequence[Sense | str] | None = None,
     world: World | Mapping[str, Any] | None = None,
     physics: Physics | Mapping[str, Any] | None = None,
+    max_episode_steps: int | None = None,
     **task: Any,
 ) -> Environment:
     """The environment of a task, by its name in `vsr.tasks.TASKS`, for a body or several.
 
     body: a Body, a shape as Body has it, or EvoGym's array of kinds (0 to 4, the top row first); several as a sequence
     of Bodies or an array with one more axis. masses: of what is no Body yet. senses: observed of every voxel, instead
-    of what the task shows. world, physics: as in a Scene. All others are fields of the task, such as `duration`.
+    of what the task shows. world, physics: as in a Scene. max_episode_steps: if fewer than the task's `duration` has.
+    All others are fields of the task, such as `duration`.
     Raises ValueError for what does not fit together.
     """
+    refuse_forked()
     if name not in TASKS:
         raise ValueError(f"there is no task '{name}'{suggest(name, TASKS)}")
+    _check_names(name, task)
     bodies, several = _bodies(USUAL_BODY if body is None else body, masses)
     described = TASKS[name].model_validate(task)
     scene = Scene.model_validate(
@@ -53,7 +59,7 @@ def make(
             "physics": {} if physics is None else physics,
         }
     )
-    return Environment(name, scene, bodies, _senses(senses, scene.task), several)
+    return Environment(name, scene, bodies, _senses(senses, scene.task), several, max_episode_steps)
 
 
 def body_of_kinds(kinds: np.ndarray, masses: Masses = "points") -> Body:
@@ -67,21 +73,47 @@ def body_of_kinds(kinds: np.ndarray, masses: Masses = "points") -> Body:
     return Body(shape=tuple(rows), masses=masses, materials=KINDS[masses])
 
 
+def _check_names(name: str, given: Mapping[str, Any]) -> None:
+    """Raise ValueError for an argument that neither `make` nor the task has."""
+    own = [argument for argument in inspect.signature(make).parameters if argument not in ("name", "task")]
+    allowed = [*own, *(field for field in TASKS[name].model_fields if field != "type")]
+    for argument in given:
+        if argument not in allowed:
+            near = difflib.get_close_matches(argument, allowed, n=1)
+            hint = f", did you mean '{near[0]}'?" if near else ""
+            raise ValueError(f"{argument}: no such argument{hint}; '{name}' has {', '.join(allowed)}")
+
+
 def _bodies(given: Drawn, masses: Masses | None) -> tuple[list[Body], bool]:
     """Bodies, and whether several were given."""
     if isinstance(given, Body):
         if masses not in (None, given.masses):
             raise ValueError(f"masses: {masses} given, and the body has {given.masses}: say it once, in the body")
         return [given], False
+    if isinstance(given, list | tuple) and given:
+        first = given[0]
+        if isinstance(first, Body | np.ndarray):
+            return [body for one in given for body in _bodies(one, masses)[0]], True
+        in_3d = isinstance(first, list | tuple) and first and isinstance(first[0], str)
+        for rows in given if in_3d else [given]:
+            _check_widths(rows)
+        if isinstance(first, list | tuple) and not in_3d:
+            given = np.array(given)
     if isinstance(given, np.ndarray):
         kind: Masses = masses or "points"
         if kind not in KINDS:
             raise ValueError(f"masses: {kind} given; EvoGym's kinds of voxels are for {' and '.join(KINDS)}")
         several = given.ndim == 3
         return [body_of_kinds(one, kind) for one in (given if several else given[None])], several
-    if not isinstance(given, str) and given and isinstance(given[0], Body | np.ndarray):
-        return [body for one in given for body in _bodies(one, masses)[0]], True
     return [Body.model_validate({"shape": given, **({} if masses is None else {"masses": masses})})], False
+
+
+def _check_widths(rows: Sequence[Any]) -> None:
+    """Raise ValueError if a list of rows is ragged; in a text, short rows are filled with blanks."""
+    widths = sorted({len(row) for row in rows if isinstance(row, str | list | tuple) and "\n" not in row})
+    if len(widths) > 1:
+        cells = " and ".join(map(str, widths))
+        raise ValueError(f"body: rows of {cells} cells given; all need as many: fill short ones with empty cells")
 
 
 def _senses(given: Sequence[Sense | str] | None, task: Task) -> tuple[Sense, ...]:
@@ -89,4 +121,4 @@ def _senses(given: Sequence[Sense | str] | None, task: Task) -> tuple[Sense, ...
     if given is None:
         shows = type(task).observation is not Task.observation
         given = () if shows else USUAL_SENSES
-    return tuple(Sense(quantity=one) if isinstance(one, str) else one for one in given)
+    return tuple(Sense.model_validate(one) for one in given)

@@ -10,7 +10,7 @@ NAMESPACE = "vsr"
 
 
 def register() -> list[str]:
-    """Tell gymnasium of all tasks, if it is installed; the names that are new to it."""
+    """Register all tasks with gymnasium, if it is installed; returns the names that are new to it."""
     if find_spec("gymnasium") is None:
         return []
     import gymnasium

@@ -9,14 +9,14 @@ import jax
 import numpy as np
 from jax import Array
 
-from vsr.gym.environment import Environment, Params
-from vsr.gym.gymnasium_spaces import gymnasium, space_of
+from vsr.gym.environment import Environment, Params, refuse_forked
+from vsr.gym.gymnasium_spaces import WithLimit, gymnasium, space_of
 from vsr.gym.making import make
 from vsr.gym.picture import frames_per_second, picture
 from vsr.physics.failure import Failure
 
 
-class SoftRobotEnv(gymnasium.Env):
+class SoftRobotEnv(WithLimit, gymnasium.Env):
     """A task for one body; `reset` begins an episode, nothing does so on its own.
 
     Observations and actions have a number for everything that the body's grid can hold. With `padded=False` there are
@@ -40,24 +40,36 @@ class SoftRobotEnv(gymnasium.Env):
         self.observation_space = space_of(self.env.observation_space(), int(self._sees.sum()))
         self.action_space = space_of(self.env.action_space(), int(self._acts.sum()))
         self.state: Any = None
+        self._over = True
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
         """The first observation, and nothing more."""
         super().reset(seed=seed)
         self._key = jax.random.key(int(self.np_random.integers(2**31)))
         seen, self.state = self.env.reset(self._key, self.params)
+        self._over = False
         return np.asarray(seen)[self._sees], {}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Observation, reward, terminated, truncated; `failure` in info says why a simulation is no use."""
+        refuse_forked()
+        if self._over:
+            raise gymnasium.error.ResetNeeded("the episode is over, or none has begun: call reset() before step()")
+        if np.shape(action) != self.action_space.shape:
+            raise ValueError(f"action: shape {np.shape(action)} given; it is {self.action_space.shape}")
         whole = np.ones(self._acts.shape, self.action_space.dtype)
         whole[self._acts] = action
         key = jax.random.fold_in(self._key, int(self.state.calls))
         seen, self.state, reward, terminated, info = _step(self.env, key, self.state, whole, self.params)
         truncated = bool(self.env.is_truncated(self.state, self.params))
+        self._over = bool(terminated) or truncated
         failure = Failure(int(info["failure"]))
         said = {} if failure is Failure.none else {"failure": failure.name}
         return np.asarray(seen)[self._sees], float(reward), bool(terminated), truncated, said
+
+    def close(self) -> None:
+        """Nothing is held open; the episode is over."""
+        self._over = True
 
     def render(self) -> np.ndarray | None:
         """A picture of the present moment, (height, width, 3), if that is what `render_mode` says."""

@@ -10,15 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.gym.environment import Environment, Params
-from vsr.gym.gymnasium_spaces import gymnasium, space_of
+from vsr.gym.environment import Environment, Params, refuse_forked
+from vsr.gym.gymnasium_spaces import WithLimit, gymnasium, space_of
 from vsr.gym.making import make
 from vsr.gym.picture import frames_per_second, picture
 
 SAME_STEP = gymnasium.vector.AutoresetMode.SAME_STEP
 
 
-class SoftRobotVectorEnv(gymnasium.vector.VectorEnv):
+class SoftRobotVectorEnv(WithLimit, gymnasium.vector.VectorEnv):
     """A task for as many bodies as environments, or for one body in all of them.
 
     An environment whose episode is over begins the next within the same step: the observation is the first of that,
@@ -62,6 +62,10 @@ class SoftRobotVectorEnv(gymnasium.vector.VectorEnv):
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Observations, rewards, terminated, truncated, info; leading axis (environments,)."""
+        refuse_forked()
+        if self.state is None:
+            raise gymnasium.error.ResetNeeded("no episode is going on: call reset() before the first step()")
+        self.env.check_action(np.shape(actions), self.num_envs)
         self._steps += 1
         key = jax.random.fold_in(self._key, self._steps)
         seen, self.state, reward, *ends, info = _step(self.env, key, self.state, jnp.asarray(actions), self.params)

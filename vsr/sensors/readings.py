@@ -7,13 +7,14 @@ value, as in the original, so that means start right and differences start at ze
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, GetJsonSchemaHandler, field_validator, model_validator
+from pydantic_core import CoreSchema
 
 from vsr.environment import Environment
 from vsr.physics.engine import AnyModel, AnyState, engine_of
@@ -23,7 +24,7 @@ from vsr.spec import Count, Real, Spec, unknown_names
 
 
 class Sense(Spec):
-    """One reading that voxels take."""
+    """One reading that voxels take. A plain name stands for the present value of that quantity: `[angle, touching]`."""
 
     quantity: str
     """what is felt, one of QUANTITIES"""
@@ -39,6 +40,15 @@ class Sense(Spec):
     downwards if absent"""
     range: Annotated[Real, Field(gt=0)] | None = None
     """how far a ray is followed [m]; 10 if absent"""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_name(cls, given: Any) -> Any:
+        return {"quantity": given} if isinstance(given, str) else given
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"anyOf": [handler(schema), {"enum": list(QUANTITIES)}]}
 
     @property
     def label(self) -> str:

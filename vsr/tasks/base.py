@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
@@ -79,6 +80,15 @@ class Task(Spec):
         """The surroundings of all episodes of one generation of a search; key: that generation's. Pure."""
         return environment
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickled by name where it is registered, because a class that was made on the fly cannot be imported."""
+        from vsr.tasks import TASKS
+
+        name = str(getattr(self, "type", ""))
+        if TASKS.get(name) is not type(self):
+            return super().__reduce_ex__(protocol)
+        return _unpickled, (type(self).__module__, name), self.__getstate__()
+
     # rules
 
     def occupants(self, dimension: int, dtype: jnp.dtype | type) -> dict[str, Any]:
@@ -142,3 +152,11 @@ class Task(Spec):
         known = self.known_measures()
         chosen = self.measures if names is None else names
         return {name: jnp.where(episode.failed, jnp.nan, known[name](episode)) for name in chosen}
+
+
+def _unpickled(module: str, name: str) -> Task:
+    """A task without its fields, of a module that registers it."""
+    from vsr.tasks import TASKS
+
+    import_module(module)
+    return TASKS[name].__new__(TASKS[name])
