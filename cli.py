@@ -435,11 +435,10 @@ def simulate(robot: str, as_json: bool, out: str | None, held_out: int | None, t
     """Simulate one robot in its world and print how it did."""
     from vsr.experiments import simulate as work
     from vsr.experiments.console import busy
-    from vsr.experiments.devices import keep_compiled_programs, prepare
+    from vsr.experiments.devices import prepare
     from vsr.experiments.terminal import show_outcome
 
     prepare()
-    keep_compiled_programs()
     if held_out is not None:
         from vsr.experiments.terminal import show_held_out
 
@@ -528,12 +527,11 @@ def play(
     trust: bool,
 ) -> None:
     """Show robots, and the best of runs: a page for any browser, a film, or a strip of frames."""
-    from vsr.experiments.devices import keep_compiled_programs, prepare
+    from vsr.experiments.devices import prepare
     from vsr.experiments.play.command import PlayOptions
     from vsr.experiments.play.command import play as work
 
     prepare()
-    keep_compiled_programs()
     target = work(
         PlayOptions(
             given=given,
@@ -772,12 +770,11 @@ def report(runs: tuple[str, ...], out: str | None, trust: bool) -> None:
     _begin_reading(runs)
     with _loading():
         from vsr.experiments.console import warn
-        from vsr.experiments.devices import keep_compiled_programs, prepare
+        from vsr.experiments.devices import prepare
         from vsr.experiments.report.command import report as work
         from vsr.experiments.runs.trust import trust_plugins
 
     prepare()
-    keep_compiled_programs()
     if trust:
         trust_plugins(runs)
     target, warnings = work(runs, out)
@@ -795,11 +792,10 @@ def reach(config: str, json_file: str | None, out: str | None, device: str | Non
     """Find the pressures or volumes that bring points of a robot with chambers to targets, at rest."""
     # Threads that share a small matrix wait for each other longer than they work.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from vsr.experiments.devices import keep_compiled_programs, prepare
+    from vsr.experiments.devices import prepare
     from vsr.experiments.reach.command import run
 
     prepare(device)
-    keep_compiled_programs()
     run(config, json_file, out, run_plugins=trust)
 
 

@@ -1,6 +1,7 @@
 """Which devices compute, and where compiled programs are kept to make a second start quick.
 
-`prepare` must run before anything is computed.
+`prepare` must run before anything is computed. Programs are kept by JAX, which finds them by their lowered form: if
+anything that a program is made from changes, it is another program.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import hashlib
 import os
 import platform
 import re
-from collections.abc import Iterator
+import shutil
+import stat
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,9 +22,10 @@ from jax.experimental.compilation_cache import compilation_cache
 
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.hosts.launch import Launch, join
-from vsr.experiments.private import private_folder
 from vsr.scene import Physics
 
+MOST_KEPT = 2**31
+"""Compiled programs that are kept [bytes]; beyond it the oldest half goes."""
 GENERATOR_FLAG = "xla_cpu_use_fusion_emitters"
 OWN_FLAG = f"--{GENERATOR_FLAG}=false"
 """What `prepare` may add to the user's XLA_FLAGS."""
@@ -34,7 +37,9 @@ def prepare(device: str | None = None, launch: Launch | None = None) -> Any:
         jax.config.update("jax_platforms", "cpu")
     _use_every_core()
     _generate_quick_code()
-    if launch is not None:
+    if launch is None:
+        _keep_compiled_programs()
+    else:  # programs of several processes can only be loaded where all have them
         join(launch)
     try:
         return jax.devices(device)[0]
@@ -94,42 +99,23 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def keep_compiled_programs() -> None:
-    """Let JAX's compiled programs outlive the process, unless the user has said where and whether they should.
-
-    Not for evolution, which has a store of its own that also saves tracing (experiments.evolve.programs).
-    """
+def _keep_compiled_programs() -> None:
+    """Let JAX's compiled programs outlive the process, unless the user has said where and whether they should."""
     if os.environ.get("JAX_COMPILATION_CACHE_DIR") is not None:
         return
     folder = cache_folder()
     if folder is None:
         return  # a home that cannot be written to only costs time
-    jax.config.update("jax_compilation_cache_dir", str(folder))
+    _forget_oldest(folder)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-
-
-@contextlib.contextmanager
-def keeping_compiled_programs() -> Iterator[None]:
-    """The same for a while, after which evolution's own store is as before."""
-    names = (
-        "jax_compilation_cache_dir",
-        "jax_persistent_cache_min_compile_time_secs",
-        "jax_persistent_cache_min_entry_size_bytes",
-    )
-    before = {name: getattr(jax.config, name) for name in names}
-    keep_compiled_programs()
-    compilation_cache.reset_cache()  # or else JAX would not look at where it is to be
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            jax.config.update(name, value)
-        compilation_cache.reset_cache()
+    if jax.config.jax_compilation_cache_dir != str(folder):  # pyright: ignore[reportAttributeAccessIssue]
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+        compilation_cache.reset_cache()  # or else JAX would not look there once it has looked elsewhere
 
 
 def cache_folder() -> Path | None:
-    """One per kind of processor: programs compiled for one need not run on another that shares the home folder.
+    """Where compiled programs are kept, one folder per kind of processor: programs for one need not run on another.
 
     None where it cannot be this user's alone: what is read from it is run.
     """
@@ -138,6 +124,43 @@ def cache_folder() -> Path | None:
     except RuntimeError:  # a user without a home
         return None
     return private_folder(base / "vsr" / f"compiled-{_processor()}")
+
+
+def private_folder(path: Path) -> Path | None:
+    """The folder, made if need be and closed to others; None if it is a link, somebody else's, or cannot be made.
+
+    The content of a folder that others could write to is removed: it can be made again.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            path.mkdir(mode=0o700)
+        found = path.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+            return None
+        if found.st_mode & 0o077:
+            path.chmod(0o700)
+        if found.st_mode & 0o022:
+            for entry in path.iterdir():
+                if entry.is_dir() and not entry.is_symlink():
+                    shutil.rmtree(entry)
+                else:
+                    entry.unlink()
+        return path
+    except OSError:
+        return None
+
+
+def _forget_oldest(folder: Path) -> None:
+    """Remove the oldest programs once all together take too much."""
+    with contextlib.suppress(OSError):
+        files = [(entry.stat().st_mtime, entry.stat().st_size, entry.path) for entry in os.scandir(folder)]
+        excess = sum(size for _, size, _ in files) - MOST_KEPT
+        for _, size, path in sorted(files) if excess > 0 else ():
+            os.unlink(path)
+            excess -= size
+            if excess < -MOST_KEPT / 2:
+                return
 
 
 def _processor() -> str:

@@ -1,12 +1,17 @@
-"""Writing files so that a crash never leaves half of one: temporary file, fsync, rename."""
+"""Writing files so that a crash never leaves half of one: temporary file, fsync, rename.
+
+A folder may come from anyone, so that nothing is written or read through a link that lies in it (`refuse_links`).
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import math
 import os
+import stat
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -14,12 +19,14 @@ from typing import IO, Any
 
 import numpy as np
 
-from vsr.arrays import Damaged, packed
+from vsr.arrays import Damaged, packed, read_regular
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.stopping import removed_if_stopped
 
 TEMPORARY = ".partial"
 """How the name of a file that is still being written ends."""
+MOST_JSON = 2**26
+"""The largest JSON file that is read [bytes]."""
 CHECK, BEFORE_CRC = "sha256", b', "crc32": "'
 """Where check sums stand: the key in a JSON file, and what comes before it in a line of JSON."""
 
@@ -33,7 +40,59 @@ def target_file(option: str, given: str, suffixes: Sequence[str] = ()) -> Path:
         raise UserError(f"{option} {given}: there is no folder {target.parent}")
     if target.is_dir():
         raise UserError(f"{option} {given}: this is a folder; give a file")
+    require_writable(target.parent, f"{option} {given}")
     return target
+
+
+def require_writable(folder: Path, name: str | Path) -> None:
+    """Raise UserError if no file can be made in a folder; name: what was to be written."""
+    if not os.access(folder, os.W_OK | os.X_OK):
+        reason = "its file system is read-only" if _is_read_only(folder) else "no permission to write there"
+        raise UserError(f"{name}: cannot be written to {folder}: {reason}; give another place")
+
+
+def _is_read_only(folder: Path) -> bool:
+    return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+
+
+def refuse_links(folder: Path) -> None:
+    """Raise UserError if anything in a folder, at any depth, is neither a regular file nor a folder.
+
+    A link would lead reading and writing out of the folder, and a pipe or a device may have no end.
+    """
+    try:
+        with os.scandir(folder) as found:
+            entries = list(found)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return
+    for entry in entries:
+        if entry.is_symlink() or not (entry.is_file() or entry.is_dir()):
+            kind = "a link" if entry.is_symlink() else "no regular file"
+            raise UserError(
+                f"{entry.path}: {kind}; a run folder holds regular files and folders only: remove it, or put a copy of "
+                "what is meant in its place"
+            )
+        if entry.is_dir():
+            refuse_links(Path(entry.path))
+
+
+def open_new(path: Path) -> IO[bytes]:
+    """A new file to write; anything that lies there, a link too, is taken away first."""
+    path.unlink(missing_ok=True)
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), "wb")
+
+
+def open_own(path: Path, mode: str) -> IO[str]:
+    """A file to lock or to add to, made if need be; raises OSError if it is a link or no regular file."""
+
+    def opener(name: str, flags: int) -> int:
+        descriptor = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise OSError(errno.EINVAL, "not a regular file", name)
+        return descriptor
+
+    return open(path, mode, encoding="utf-8", opener=opener)
 
 
 def write_atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:
@@ -41,7 +100,7 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:
     partial = path.with_name(path.name + TEMPORARY)
     try:
         with removed_if_stopped(partial):
-            with partial.open("wb") as file:
+            with open_new(partial) as file:
                 write(file)
                 file.flush()
                 os.fsync(file.fileno())
@@ -62,6 +121,7 @@ def replacing(target: Path) -> Iterator[Path]:
     partial = target.with_name(f".{target.stem}.partial{target.suffix}")
     try:
         with removed_if_stopped(partial):
+            open_new(partial).close()
             yield partial
             partial.replace(target)
     except OSError as error:
@@ -72,7 +132,12 @@ def replacing(target: Path) -> Iterator[Path]:
 
 def write_text(path: Path, text: str) -> None:
     """A whole text, or nothing."""
-    write_atomically(path, lambda file: _put(file, text.encode()))
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """The whole of it, or nothing."""
+    write_atomically(path, lambda file: _put(file, data))
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -94,7 +159,7 @@ def write_arrays(
 ) -> str:
     """A whole npz file, or nothing; label: what `vsr.arrays.read_arrays` is to tell of it. Returns its check sum."""
     data, digest = packed(arrays, label, compressed=compressed)
-    write_atomically(path, lambda file: _put(file, data))
+    write_bytes(path, data)
     return digest
 
 
@@ -105,12 +170,11 @@ def write_checked_json(path: Path, value: dict[str, Any]) -> None:
 
 def read_checked_json(path: Path) -> dict[str, Any]:
     """What a file of `write_checked_json` holds; files of older versions have no check sum. Raises Damaged."""
+    data = read_regular(path, MOST_JSON)
     try:
-        value = json.loads(path.read_bytes())
-    except OSError as error:
-        raise Damaged(path, error) from None
+        value = json.loads(data)
     except (ValueError, RecursionError):
-        raise Damaged(path, "this is not JSON" if path.stat().st_size else "empty") from None
+        raise Damaged(path, "this is not JSON" if data else "empty") from None
     if not isinstance(value, dict):
         raise Damaged(path, "this is not a JSON object")
     given = value.pop(CHECK, None)
@@ -146,7 +210,7 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
     """Line number (from 1) and content of every line; None for one that is torn, changed or not JSON."""
     if not path.is_file():
         return
-    lines = path.read_bytes().split(b"\n")
+    lines = read_regular(path).split(b"\n")
     for number, line in enumerate(lines, 1):
         last = number == len(lines)
         if last and not line:
@@ -160,7 +224,11 @@ def numbered_files(folder: Path) -> list[Path]:
         names = os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return []
-    return sorted(folder / name for name in names if name.endswith(".npz") and name.removesuffix(".npz").isdigit())
+    return sorted(folder / name for name in names if name.endswith(".npz") and _is_number(name.removesuffix(".npz")))
+
+
+def _is_number(name: str) -> bool:
+    return name.isascii() and name.isdecimal()
 
 
 def remove_leftovers(folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,6 +54,8 @@ class Evolved:
     """what the value is made of, if it is more than one episode"""
     again: float
     """the measure now"""
+    file: str
+    """of the robot"""
 
     @property
     def difference(self) -> float | None:
@@ -69,11 +72,8 @@ class Evolved:
             return said
         share = f"{said}; here {100 * abs(change):.2g} % {'more' if change > 0 else 'less'}"
         if self.meaning:
-            return f"{share}: this is one undisturbed start with the usual steps"
-        return (
-            f"{share}: robots that are computed together, or on another device, are rounded differently in the last "
-            "digit, and a gait makes more of it; vsr refine tells how much"
-        )
+            return f"{share}: this is one undisturbed trial with the default time step"
+        return f"{share}; vsr verify {shlex.quote(self.file)} replays it as it evolved and tells if the score holds"
 
 
 def evolved(file: str, outcome: Outcome) -> Evolved | None:
@@ -81,7 +81,7 @@ def evolved(file: str, outcome: Outcome) -> Evolved | None:
     title = read_title(Path(file))
     if title is None or title.measure not in outcome.measures:
         return None
-    return Evolved(title.measure, title.value, title.meaning, outcome.measures[title.measure])
+    return Evolved(title.measure, title.value, title.meaning, outcome.measures[title.measure], file)
 
 
 @dataclass(frozen=True)

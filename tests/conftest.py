@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from hypothesis import settings
-from jax.experimental.compilation_cache import compilation_cache
 
 from vsr.body import Body, Material
 from vsr.experiments.devices import prepare
@@ -154,25 +153,7 @@ generations: 5
 seeds: 2
 checkpoint_seconds: 0
 """
-"""An experiment for tests of runs: compiled by the first, in the store for all others with as many seeds."""
-
-
-STORE = jax.config.jax_compilation_cache_dir
-"""As it was before any test or fixture."""
-
-
-@pytest.fixture(autouse=True)
-def _no_store_is_left():
-    """Commands that run in this process may turn on JAX's store, which would turn ours off for the tests to come."""
-    _without_store()  # fixtures of a module may have turned it on
-    yield
-    _without_store()
-
-
-def _without_store():
-    if jax.config.jax_compilation_cache_dir != STORE:
-        jax.config.update("jax_compilation_cache_dir", STORE)
-        compilation_cache.reset_cache()
+"""An experiment for tests of runs."""
 
 
 @pytest.fixture(scope="module")

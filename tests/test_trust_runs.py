@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import pickle
 import random
 import shutil
 import zipfile
@@ -19,13 +18,12 @@ import vsr.cli as cli
 import vsr.experiments.evolve.command as evolve_module
 from vsr.arrays import Damaged, packed, read_arrays, read_label, unpacked
 from vsr.evo.evolution_strategy import Climb, start
-from vsr.experiments.config import UserError, parse_experiment
-from vsr.experiments.devices import cache_folder
-from vsr.experiments.evolve import programs
+from vsr.experiments import devices
+from vsr.experiments.config import UserError
+from vsr.experiments.devices import private_folder
 from vsr.experiments.evolve.command import EvolveOptions, evolve
 from vsr.experiments.evolve.generation import compile_evolution
 from vsr.experiments.files import json_line, numbered_files, parse_json_line
-from vsr.experiments.private import private_folder, read_signed, write_signed
 from vsr.experiments.report.findings import find_out
 from vsr.experiments.runs import read_run
 from vsr.experiments.runs.lineage import read_lineage
@@ -119,48 +117,9 @@ def test_a_label_that_does_not_fit_is_refused():
 # compiled programs: what is read is run
 
 
-@pytest.fixture
-def signed(tmp_path):
-    folder = private_folder(tmp_path / "store")
-    file = folder / "one.programs"
-    write_signed(file, b"what was compiled")
-    assert read_signed(file) == b"what was compiled"
-    return file
-
-
-def test_the_store_is_this_users_alone(signed):
-    assert signed.parent.stat().st_mode & 0o777 == 0o700
-    assert {file.stat().st_mode & 0o777 for file in signed.parent.iterdir()} == {0o600}
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda file: file.write_bytes(flipped(file.read_bytes(), 8 * 40)),
-        lambda file: file.write_bytes(flipped(file.read_bytes(), 3)),
-        lambda file: file.write_bytes(file.read_bytes()[:-1]),
-        lambda file: file.write_bytes(b""),
-        lambda file: file.chmod(0o622),
-        lambda file: file.rename(file.with_name("two.programs")),
-        lambda file: (file.rename(file.with_name("two.programs")), file.symlink_to("two.programs")),
-        lambda file: (file.unlink(), file.mkdir()),
-        lambda file: (file.unlink(), os.mkfifo(file)),
-        lambda file: file.with_name("key").unlink(),
-        lambda file: file.with_name("key").write_bytes(b"short"),
-        lambda file: file.with_name("key").chmod(0o644),
-        lambda file: (file.with_name("key").rename(file.with_name("k")), file.with_name("key").symlink_to("k")),
-    ],
-)
-def test_what_others_may_have_written_is_not_read(signed, change):
-    change(signed)
-    assert all(read_signed(signed.with_name(name)) is None for name in ("one.programs", "two.programs"))
-    if not signed.is_dir():
-        write_signed(signed, b"again")  # it only cost time
-        assert read_signed(signed) == b"again"
-
-
-def test_a_store_of_others_is_not_used(tmp_path, monkeypatch):
+def test_the_folder_of_compiled_programs_is_this_users_alone(tmp_path, monkeypatch):
     mine = private_folder(tmp_path / "mine")
+    assert mine.stat().st_mode & 0o777 == 0o700
     (tmp_path / "link").symlink_to(mine)
     (tmp_path / "file").write_text("")
     assert private_folder(tmp_path / "link") is None
@@ -170,32 +129,27 @@ def test_a_store_of_others_is_not_used(tmp_path, monkeypatch):
     assert private_folder(mine) is None
 
 
-def test_a_store_that_others_could_write_to_is_emptied(signed):
-    signed.parent.chmod(0o755)
-    assert private_folder(signed.parent) == signed.parent
-    assert read_signed(signed) == b"what was compiled"  # they could only look
-    signed.parent.chmod(0o775)
-    (signed.parent / "below").mkdir()
-    assert private_folder(signed.parent) == signed.parent
-    assert signed.parent.stat().st_mode & 0o777 == 0o700
-    assert not list(signed.parent.iterdir())
+def test_a_folder_that_others_could_write_to_is_emptied(tmp_path):
+    mine = private_folder(tmp_path / "mine")
+    (mine / "program").write_text("")
+    mine.chmod(0o755)
+    assert private_folder(mine) == mine
+    assert (mine / "program").exists()  # they could only look
+    mine.chmod(0o775)
+    (mine / "below").mkdir()
+    assert private_folder(mine) == mine
+    assert mine.stat().st_mode & 0o777 == 0o700
+    assert not list(mine.iterdir())
 
 
-def test_a_planted_program_is_not_unpickled(tmp_path, monkeypatch):
-    ran = tmp_path / "ran"
-
-    class Planted:
-        def __reduce__(self):
-            return Path.touch, (ran,)
-
-    experiment = parse_experiment(TINY).resolved()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    file = programs._file(experiment)
-    file.write_bytes(pickle.dumps(Planted()))
-    file.chmod(0o600)
-    assert programs.recall(experiment) is None
-    assert not ran.exists()
-    assert not file.exists()
+def test_the_oldest_programs_go_once_all_take_too_much(tmp_path, monkeypatch):
+    monkeypatch.setattr("vsr.experiments.devices.MOST_KEPT", 1000)
+    for age in range(12):
+        file = tmp_path / f"program-{age}"
+        file.write_bytes(bytes(100))
+        os.utime(file, (1e9 - age, 1e9 - age))
+    devices._forget_oldest(tmp_path)
+    assert {file.name for file in tmp_path.iterdir()} == {f"program-{age}" for age in range(4)}
 
 
 def test_a_user_without_a_home_only_loses_time(monkeypatch):
@@ -204,8 +158,7 @@ def test_a_user_without_a_home_only_loses_time(monkeypatch):
 
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setattr(Path, "home", home)
-    assert cache_folder() is None
-    assert programs.recall(parse_experiment(TINY)) is None
+    assert devices.cache_folder() is None
 
 
 # a run that somebody or something has been at

@@ -2,13 +2,19 @@
 
 The check sum (SHA-256) is of all bytes before it, so that damage is found before anything in the file is believed, in
 whatever form it comes. Files of older versions have no comment; of these the zip's own check sums (CRC-32) must fit.
+
+Files may come from anyone, so that only regular files are read, and sizes are known before anything is unpacked: from
+the zip's directory, and from the header of each array.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
+import os
+import stat
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +25,8 @@ import numpy as np
 MOST_OF_A_COMMENT = 2**16 - 1
 END_OF_ZIP, END_LENGTH = b"PK\x05\x06", 22
 """How the last record of a zip file begins, and its length without a comment [bytes]."""
+MOST_BYTES = 2**31
+"""The largest file that is read, and the most that all its arrays may hold [bytes]."""
 BEFORE_LABEL, BEFORE_DIGEST, DIGEST_LENGTH = b"vsr ", b" sha256 ", 64
 
 
@@ -46,6 +54,9 @@ def packed(
     arrays: dict[str, np.ndarray], label: dict[str, Any] | None = None, *, compressed: bool = True
 ) -> tuple[bytes, str]:
     """The bytes of an npz file and their check sum; label: what is to be known of it, of plain values, a few only."""
+    size = sum(array.nbytes for array in arrays.values())
+    if size > MOST_BYTES:
+        raise ValueError(f"arrays of {size} bytes; a file holds at most {MOST_BYTES}")
     target = io.BytesIO()
     save = np.savez_compressed if compressed else np.savez
     save(target, **arrays)  # pyright: ignore[reportArgumentType]
@@ -60,7 +71,7 @@ def packed(
 
 def read_arrays(path: Path | str) -> Stored:
     """All of a file, verified; raises Damaged."""
-    return unpacked(_read(path), path)
+    return unpacked(read_regular(path), path)
 
 
 def unpacked(data: bytes, path: Path | str) -> Stored:
@@ -68,6 +79,9 @@ def unpacked(data: bytes, path: Path | str) -> Stored:
     label, digest = _verified(path, data)
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:  # its own check sums are compared as members are read
+            size = sum(member.file_size for member in archive.infolist())
+            if size > MOST_BYTES:
+                raise ValueError(f"its arrays hold {size} bytes; at most {MOST_BYTES} are read")
             arrays = {name.removesuffix(".npy"): _array(archive.read(name)) for name in archive.namelist()}
         if len(arrays) != _member_count(data):
             raise ValueError("some of its arrays are missing")
@@ -78,12 +92,22 @@ def unpacked(data: bytes, path: Path | str) -> Stored:
 
 def read_label(path: Path | str) -> tuple[dict[str, Any], str | None]:
     """Label and check sum of a file, verified; nothing and None for one of an older version. Raises Damaged."""
-    return _verified(path, _read(path))
+    return _verified(path, read_regular(path))
 
 
-def _read(path: Path | str) -> bytes:
+def read_regular(path: Path | str, most: int = MOST_BYTES) -> bytes:
+    """All of a regular file: never of a device or a pipe, which may have no end. Raises Damaged."""
     try:
-        return Path(path).read_bytes()
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:
+            found = os.fstat(descriptor)
+            if stat.S_ISDIR(found.st_mode):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            if not stat.S_ISREG(found.st_mode):
+                raise Damaged(path, "not a regular file")
+            if found.st_size > most:
+                raise Damaged(path, f"{found.st_size} bytes; at most {most} are read")
+            return file.read(most)
     except OSError as error:
         raise Damaged(path, error) from None
 
@@ -99,15 +123,24 @@ def _verified(path: Path | str, data: bytes) -> tuple[dict[str, Any], str | None
         raise Damaged(path, "its end is missing or changed")
     if hashlib.sha256(signed).hexdigest().encode("ascii") != digest:
         raise Damaged(path, "its check sum does not fit its content")
-    label = signed[signed.rindex(END_OF_ZIP) + END_LENGTH :].removeprefix(BEFORE_LABEL).removesuffix(BEFORE_DIGEST)
-    return json.loads(label), digest.decode("ascii")
+    comment = signed[signed.rfind(END_OF_ZIP) + END_LENGTH :]
+    try:
+        label = json.loads(comment.removeprefix(BEFORE_LABEL).removesuffix(BEFORE_DIGEST).decode("ascii"))
+    except (ValueError, RecursionError):
+        label = None
+    if not isinstance(label, dict):
+        raise Damaged(path, "its label is malformed")
+    return label, digest.decode("ascii")
 
 
 def _member_count(data: bytes) -> int:
     """As a zip's last record tells it."""
-    place = data.rindex(END_OF_ZIP) + 10
+    place = data.rfind(END_OF_ZIP) + 10
     return int.from_bytes(data[place : place + 2], "little")
 
 
 def _array(data: bytes) -> np.ndarray:
-    return np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+    array = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+    if array.nbytes > len(data):  # numbers of no bytes, as many as the header likes
+        raise ValueError(f"a header of {array.size} numbers, {len(data)} bytes")
+    return array

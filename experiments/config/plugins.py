@@ -9,14 +9,13 @@ already (`vsr.experiments.config.unread`).
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import importlib
 import importlib.machinery
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import ModuleType
 
+from vsr.experiments.config.modules import own_modules, place_of
 from vsr.experiments.config.parts import part_reader
 from vsr.experiments.config.problems import ConfigError, UserError
 from vsr.experiments.config.yaml_values import Document
@@ -37,6 +36,7 @@ def load_plugins(document: Document) -> None:
             if fault is not None:
                 raise ConfigError([document.problem(fault, ("plugins", index))])
     if names:
+        _keep_searching(names)
         learn_components()
 
 
@@ -73,15 +73,13 @@ def plugin_files(document: Document) -> list[Path]:
     return [file for file in found if file is not None]
 
 
-def plugin_modules(names: Sequence[str]) -> list[ModuleType]:
-    """The modules of plugins that have been loaded."""
-    return [sys.modules[name] for name in names]
+def modules_of(names: Sequence[str]) -> dict[str, Path]:
+    """Files of plugins that are loaded and of all modules of the user's own that they import, by module."""
+    return own_modules([*names, *(module for name in names for module in _LOADED_WITH.get(name, ()))])
 
 
-def digests(modules: Sequence[ModuleType]) -> dict[str, str]:
-    """What each plugin's file holds, in short, to notice when it changes."""
-    sources = {module.__name__: Path(getattr(module, "__file__", None) or "") for module in modules}
-    return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in sources.items() if path.is_file()}
+_LOADED_WITH: dict[str, frozenset[str]] = {}
+"""Modules that importing a plugin loaded, by the plugin's name: what its source does not name is known from here."""
 
 
 def learn_components() -> None:
@@ -93,8 +91,11 @@ def learn_components() -> None:
 
 def _import(name: str) -> str | None:
     """Run a module; returns why that was not possible. Ctrl-C is not its fault."""
+    before = set(sys.modules)
     try:
         importlib.import_module(name)
+        if name not in before:
+            _LOADED_WITH[name] = frozenset(set(sys.modules) - before)
         return None
     except KeyboardInterrupt:
         raise
@@ -109,11 +110,15 @@ def _import(name: str) -> str | None:
 
 def _another(name: str, beside: Path) -> str | None:
     """Of a plugin that is loaded and is not the one a file in the folder `beside` means: what to say of it."""
-    module, meant = sys.modules.get(name.split(".")[0]), _file_of(name, beside)
-    loaded = Path(getattr(module, "__file__", None) or "")
-    if meant is None or not loaded.is_file() or loaded.read_bytes() == meant.read_bytes():
+    meant = _file_of(name, beside)
+    if meant is None or name.split(".")[0] not in sys.modules:
         return None
-    return f"another plugin '{name}' is loaded ({loaded}) than {meant}; give such files one at a time"
+    root = meant.parents[1] if meant.stem == "__init__" else meant.parent
+    for module, loaded in modules_of([name]).items():
+        own = root / place_of(module, loaded)
+        if own.is_file() and own.read_bytes() != loaded.read_bytes():
+            return f"another plugin '{module}' is loaded ({loaded}) than {own}; give such files one at a time"
+    return None
 
 
 def _file_of(name: str, beside: Path) -> Path | None:
@@ -135,6 +140,15 @@ def _folders(beside: Path) -> list[Path]:
     """Where Python does not look, and plugins of a file in the folder `beside` may be."""
     places = [beside, *(folder / PLUGINS_FOLDER for folder in (beside, beside.parent)), Path.cwd()]
     return [folder for folder in places if folder.is_dir()]
+
+
+def _keep_searching(names: Sequence[str]) -> None:
+    """Let functions of plugins import what lies beside these, also later; last, so that it takes no module's place."""
+    for name in names:
+        file = Path(getattr(sys.modules[name.split(".")[0]], "__file__", None) or "")
+        folder = str((file.parent.parent if file.stem == "__init__" else file.parent).resolve())
+        if file.is_file() and folder not in sys.path:
+            sys.path.append(folder)
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from vsr.experiments.config import UserError
 from vsr.experiments.console import busy, console_for_tables, say, warn
-from vsr.experiments.devices import keep_compiled_programs, prepare
+from vsr.experiments.devices import prepare
 from vsr.experiments.evaluate.matrix import Matrix, evaluate, jobs_of
 from vsr.experiments.evaluate.plot import plot_matrix
 from vsr.experiments.evaluate.robots import read_flocks
@@ -46,7 +46,6 @@ class EvaluateOptions:
 def evaluate_command(options: EvaluateOptions) -> None:
     """Simulate, print, write what is asked for."""
     prepare(options.device)
-    keep_compiled_programs()
     report = None if options.json is None else target_file("--json", options.json, (".json",))
     picture = None if options.plot is None else target_file("--plot", options.plot, FORMATS)
     if options.trust_plugins:

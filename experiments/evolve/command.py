@@ -7,20 +7,21 @@ import math
 import shlex
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 
 import jax.numpy as jnp
 import numpy as np
 
 from vsr.experiments.config import load_experiment
-from vsr.experiments.config.plugins import digests, plugin_files, plugin_modules
+from vsr.experiments.config.plugins import plugin_files
 from vsr.experiments.config.problems import UserError
+from vsr.experiments.config.sources import Sources, sources_of, with_registered
 from vsr.experiments.config.yaml_values import Document
 from vsr.experiments.console import Pulse, busy, say
-from vsr.experiments.devices import check_implementation, keeping_compiled_programs, prepare
+from vsr.experiments.devices import check_implementation, prepare
 from vsr.experiments.estimate import needs_of_experiment, require_memory, told_if_exhausted
 from vsr.experiments.evolve.coordinator import Leader, check_same_command, ending_together, follow
 from vsr.experiments.evolve.display import Display, Progress, open_display
@@ -136,7 +137,7 @@ def _evolve_together(options: EvolveOptions, launch: Launch) -> Path | None:
 def read_options(options: EvolveOptions) -> tuple[Experiment, Path]:
     """The experiment with everything written out, and where its run goes; all that can be wrong is reported here."""
     given = _given(options)
-    experiment = _experiment(options).resolved()
+    experiment = with_registered(_experiment(options).resolved())
     path = Path(options.out) if options.out else given if is_run(given) else Path("runs") / given.stem
     if is_run(path):
         if not options.resume:
@@ -198,7 +199,7 @@ def _evolve(experiment: Experiment, path: Path, options: EvolveOptions, leader: 
             with if_stopped(f"ended at once; {again}"), told_if_exhausted(needs, again):
                 with busy("compiling"):
                     evolution = _compile(experiment, path, stop, leader)
-                _note_compilation(folder, time.monotonic() - began)
+                _note_compilation(folder, evolution.program, time.monotonic() - began)
                 display.say(f"compiled in {time.monotonic() - began:.1f} s; the run is in {path}")
                 _go_on(evolution, folder, searches or evolution.start(), done, display, stop, leader)
     finally:
@@ -209,46 +210,65 @@ def _evolve(experiment: Experiment, path: Path, options: EvolveOptions, leader: 
 def _open(folder: RunFolder, options: EvolveOptions, display: Display) -> tuple[int, SearchStates | None]:
     """Generations done and the searches there, None for the beginning."""
     experiment = folder.experiment
-    plugins = plugin_modules(experiment.plugins)
+    sources = sources_of(experiment)
+    warnings = _unkept(sources)
     if not (options.resume and is_run(folder.path)):
         if options.resume:
             display.say(f"{folder.path}: there is no run to go on with; starting one")
         source = source_of(_config_file(options))
-        meta = {"config": source, "seeds": list(experiment.seeds), "plugins": digests(plugins)}
-        folder.create({**meta, "starts": [describe_start(0)]}, plugins)
+        meta = {"config": source, "seeds": list(experiment.seeds), "plugins": sources.digests}
+        registered = {"registered": list(sources.unkept)} if sources.unkept else {}
+        folder.create({**meta, **registered, "starts": [describe_start(0)]}, sources)
+        _warn(display, warnings)
         return 0, None
     folder.lock()
     standing = folder.inspect(search_shapes(experiment))
-    done, meta, warnings = standing.done, standing.settings.meta, list(standing.warnings)
+    done, meta = standing.done, standing.settings.meta
+    warnings += standing.warnings
     if experiment.generations < done:
         raise UserError(
             f"{folder.path}: it has {count(done)} generations already, {count(experiment.generations)} are asked for"
         )
-    _check_plugins(folder.path, standing, plugins)
+    _check_sources(folder.path, standing, sources)
     if done < experiment.generations:
         now = describe_start(done)
         if meta["starts"] and (changed := differences(meta["starts"][-1], now)):
             warnings.append(f"not as when the run began, so its last digits may differ: {'; '.join(changed)}")
-        warnings += folder.reopen(standing, plugins)
+        warnings += folder.reopen(standing, sources)
         meta, _ = read_meta(folder.path)
         folder.write_meta({**meta, "starts": [*meta["starts"], now]})
         display.say(f"{folder.path}: going on after generation {done}")
     else:
         warnings += folder.mend(standing)
-    for warning in warnings:
-        display.say(f"warning: {warning}")
+    _warn(display, warnings)
     return done, standing.checkpoint.searches
 
 
-def _check_plugins(path: Path, standing: Standing, plugins: list[ModuleType]) -> None:
-    before = standing.plugins
-    for module in plugins:
-        digest = digests([module]).get(module.__name__)
-        if digest is not None and before.get(module.__name__, digest) != digest:
-            raise UserError(
-                f"{path}: plugin '{module.__name__}' is not what it was when the run began; put {module.__file__} back "
-                "as it was, or start again with another --out"
-            )
+def _warn(display: Display, warnings: Sequence[str]) -> None:
+    for warning in warnings:
+        display.say(f"warning: {warning}")
+
+
+def _unkept(sources: Sources) -> list[str]:
+    """Components without which nobody can read the run."""
+    if not sources.unkept:
+        return []
+    kept = "".join(f"; a copy of {file.name} is kept" for file in sources.scripts)
+    return [
+        f"{' and '.join(sources.unkept)}: registered by code that is no module{kept}. Nobody can simulate this run's "
+        "robots without it: put it into a file of its own and name that file under `plugins`"
+    ]
+
+
+def _check_sources(path: Path, standing: Standing, sources: Sources) -> None:
+    changed = sources.changed_since(standing.plugins) if standing.plugins or sources.files else None
+    if changed is not None:
+        where = sources.files.get(changed)
+        back = f"put {changed if where is None else where} back as it was"
+        raise UserError(
+            f"{path}: module '{changed}', of a plugin or imported by one, is not what it was when the run began; "
+            f"{back}, or start again with another --out"
+        )
 
 
 def _compile(experiment: Experiment, path: Path, stop: list[int], leader: Leader | None) -> Evolution:
@@ -275,11 +295,27 @@ def _compile(experiment: Experiment, path: Path, stop: list[int], leader: Leader
     return result[0]
 
 
-def _note_compilation(folder: RunFolder, seconds: float) -> None:
-    """Tell with the present start how long it took until the first generation could begin."""
+def _note_compilation(folder: RunFolder, program: str, seconds: float) -> None:
+    """Keep with the present start how long it took until the first generation could begin, and what is computed.
+
+    Raises UserError if that is not what the run has computed so far, although nothing is known to have changed: of the
+    user's own code, files that it reads or components registered in Python may have.
+    """
     meta, _ = read_meta(folder.path)
     *before, now = meta["starts"]
-    folder.write_meta({**meta, "starts": [*before, {**now, "compile_seconds": round(seconds, 1)}]})
+    last = before[-1] if before else {}
+    own = sources_of(folder.experiment)
+    changed = last.get("program", program) != program and not differences(last, now)
+    if changed and (own.files or own.unkept):
+        folder.write_meta({**meta, "starts": before})
+        names = ", ".join([*own.unkept, *(f"module '{name}'" for name in own.files)])
+        raise UserError(
+            f"{folder.path}: the evaluation is not what it was when the run began, with the same settings, versions "
+            f"and files of plugins; {names}: put back what was changed there, or in the data it reads, or start again "
+            "with another --out"
+        )
+    now = {**now, "compile_seconds": round(seconds, 1), "program": program}
+    folder.write_meta({**meta, "starts": [*before, now]})
 
 
 def _go_on(
@@ -378,8 +414,7 @@ def _report(run: Run) -> None:
     target, began = run.path / REPORT, time.monotonic()
     again = f"vsr report {shlex.quote(str(run.path))}"
     try:
-        with keeping_compiled_programs():
-            write_report([run], target)
+        write_report([run], target)
     except KeyboardInterrupt:
         say(f"the run is whole, its report was left out; to write it: {again}")
     except Exception as error:  # the run itself is whole and must not seem to have failed

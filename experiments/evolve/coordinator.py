@@ -22,8 +22,8 @@ from typing import Any
 import jax
 
 from vsr.experiments.config import dump_yaml, parse_experiment
-from vsr.experiments.config.plugins import digests, plugin_modules
 from vsr.experiments.config.problems import UserError
+from vsr.experiments.config.sources import sources_of
 from vsr.experiments.evolve.generation import (
     Evolution,
     SearchStates,
@@ -31,10 +31,10 @@ from vsr.experiments.evolve.generation import (
     compile_led_evolution,
     memory_limit,
 )
-from vsr.experiments.evolve.programs import source_digest
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.hosts.collectives import Lost, broadcast_text, exchange, noticing_loss
 from vsr.experiments.hosts.launch import leave
+from vsr.experiments.installed import source_digest
 from vsr.experiments.runs.stats import GenerationStats
 from vsr.scene import precision
 
@@ -57,7 +57,7 @@ class Leader:
     def __init__(self, experiment: Experiment, file: str, at_work: list[Any]):
         """Tell the others what to evolve; file: beside which plugins are; at_work: where results to come are kept."""
         self.at_work = at_work
-        plugins = digests(plugin_modules(experiment.plugins))
+        plugins = sources_of(experiment).digests
         text = json.dumps({"experiment": dump_yaml(experiment), "file": file, "plugins": plugins})
         length = len(text.encode())
         exchange(-length)
@@ -119,11 +119,11 @@ def check_same_command(command: str) -> None:
 
 
 def _check_plugins(experiment: Experiment, expected: dict[str, str]) -> None:
-    for name, digest in digests(plugin_modules(experiment.plugins)).items():
-        if expected.get(name) != digest:
-            raise UserError(
-                f"process {jax.process_index()}: plugin '{name}' is not the same as on process 0; copy it to all hosts"
-            )
+    changed = sources_of(experiment).changed_since(expected)
+    if changed is not None:
+        raise UserError(
+            f"process {jax.process_index()}: plugin '{changed}' is not the same as on process 0; copy it to all hosts"
+        )
 
 
 def _smallest_memory() -> float:

@@ -8,11 +8,12 @@ experiments.devices), also those of other processes: then process 0 searches, an
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +29,6 @@ from vsr.experiments.encodings.base import BodyEncoding
 from vsr.experiments.encodings.connectivity import in_the_corner
 from vsr.experiments.estimate.resources import memory_limit
 from vsr.experiments.evolve.evaluation import asks_when, evaluate_all, measured
-from vsr.experiments.evolve.programs import recall, remember
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.hosts.collectives import broadcast, noticing_loss
 from vsr.experiments.population import device_mesh, robots_at_once
@@ -51,6 +51,8 @@ class Evolution:
     """how many robots a device simulates together"""
     evaluate: Callable[..., tuple[Evaluation, ...]]
     """what `step` evaluates individuals with: genes, one population per seed, and `when` (see evaluate_all)"""
+    program: str
+    """SHA-256 of the evaluation as it was lowered: another one is another computation"""
 
 
 def start(experiment: Experiment, key: Array) -> Any:
@@ -129,38 +131,31 @@ def _key_shape() -> Any:
 
 
 def compile_evolution(experiment: Experiment) -> Evolution:
-    """The compiled search, or the one that was compiled for the same experiment before."""
-    at_once, (*search, evaluate) = recall(experiment) or _compile(experiment)
+    """The compiled search."""
+    compiled = _compile(experiment, memory_limit())
     everywhere, home = _everywhere(), jax.devices()[0]
 
     def evaluation(*asked: Any) -> tuple[Evaluation, ...]:
-        return jax.device_put(evaluate(*jax.device_put(asked, everywhere)), home)
+        return jax.device_put(compiled.evaluate(*jax.device_put(asked, everywhere)), home)
 
-    return _evolution(experiment, search, evaluation, at_once)
+    return _evolution(experiment, compiled, evaluation)
 
 
 def compile_led_evolution(experiment: Experiment, limit: float) -> Evolution:
-    """For process 0 of several: it searches, all of them evaluate; limit: memory of each device [bytes].
-
-    Nothing is kept for a second start: programs of several processes can only be loaded where all have them.
-    """
-    small = _lowered_search(experiment)
-    with ThreadPoolExecutor() as threads:
-        programs = [threads.submit(program.compile) for program in small]
-        evaluate, at_once = _compile_evaluation(experiment, limit)
-        search = [program.result() for program in programs]
+    """For process 0 of several: it searches, all of them evaluate; limit: memory of each device [bytes]."""
+    compiled = _compile(experiment, limit)
 
     def evaluation(*asked: Any) -> tuple[Evaluation, ...]:
         everywhere = broadcast(asked)
         with noticing_loss():
-            return jax.tree.map(lambda result: result.addressable_data(0), evaluate(*everywhere))
+            return jax.tree.map(lambda result: result.addressable_data(0), compiled.evaluate(*everywhere))
 
-    return _evolution(experiment, search, evaluation, at_once)
+    return _evolution(experiment, compiled, evaluation)
 
 
 def compile_led_evaluation(experiment: Experiment, limit: float) -> Callable[[], None]:
     """For the other processes: their part of one evaluation that process 0 has begun."""
-    evaluate, _ = _compile_evaluation(experiment, limit)
+    evaluate, _, _ = _compile_evaluation(experiment, limit)
     asked = asked_genes(experiment), *when_shapes(experiment)
     nothing = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), asked)
 
@@ -172,61 +167,67 @@ def compile_led_evaluation(experiment: Experiment, limit: float) -> Callable[[],
     return take_part
 
 
-def _evolution(experiment: Experiment, search: list[Any], evaluation: Callable[..., Any], at_once: int) -> Evolution:
-    first, ask_one, tell_one = search
+class _Compiled(NamedTuple):
+    """Programs of an experiment."""
+
+    start: Any
+    ask: Any
+    tell: Any
+    evaluate: Any
+    at_once: int
+    program: str
+
+
+def _evolution(experiment: Experiment, compiled: _Compiled, evaluation: Callable[..., Any]) -> Evolution:
     drawn_anew = asks_when(experiment)
 
     def when(seed: int, asked: Population) -> Array | None:
         return jnp.stack([jnp.uint32(seed), asked.birth.max().astype(jnp.uint32)]) if drawn_anew else None
 
     def begin() -> SearchStates:
-        return tuple(first(jax.random.key(seed)) for seed in experiment.seeds)
+        return tuple(compiled.start(jax.random.key(seed)) for seed in experiment.seeds)
 
     def step(searches: SearchStates) -> tuple[SearchStates, tuple[GenerationStats, ...]]:
-        everyone = tuple(map(ask_one, searches))
+        everyone = tuple(map(compiled.ask, searches))
         births = [when(seed, asked) for seed, asked in zip(experiment.seeds, everyone, strict=True)]
         evaluations = evaluation(tuple(asked.genes for asked in everyone), *((tuple(births),) if drawn_anew else ()))
-        following = list(map(tell_one, searches, everyone, evaluations))
+        following = list(map(compiled.tell, searches, everyone, evaluations))
         return tuple(search for search, _ in following), tuple(stats for _, stats in following)
 
-    return Evolution(begin, step, at_once, evaluation)
+    return Evolution(begin, step, compiled.at_once, evaluation, compiled.program)
 
 
-def _compile(experiment: Experiment) -> tuple[int, list[Any]]:
-    """How many robots run at once, and the programs to start, ask, tell and evaluate."""
-    lowered = _lowered_search(experiment)
-    with ThreadPoolExecutor() as threads:
-        small = [threads.submit(program.compile) for program in lowered]
-        evaluate, at_once = _compile_evaluation(experiment, memory_limit())
-        programs = [program.result() for program in small]
-    on_devices = [*((program, 1) for program in programs), (evaluate, jax.device_count())]
-    remember(experiment, at_once, on_devices)
-    return at_once, [*programs, evaluate]
-
-
-def _lowered_search(experiment: Experiment) -> list[Any]:
-    """The programs to start, ask and tell, not yet compiled."""
+def _compile(experiment: Experiment, limit: float) -> _Compiled:
+    """All programs; limit: memory of each device [bytes]."""
     search = search_shapes(experiment)
     asked = jax.eval_shape(partial(ask, experiment), search)
-    return [
+    lowered = [
         jax.jit(partial(start, experiment)).lower(_key_shape()),
         jax.jit(partial(ask, experiment)).lower(search),
         jax.jit(partial(tell, experiment)).lower(search, asked, evaluation_shapes(experiment, asked)),
     ]
+    with ThreadPoolExecutor() as threads:
+        small = [threads.submit(program.compile) for program in lowered]
+        evaluate, at_once, program = _compile_evaluation(experiment, limit)
+        return _Compiled(*(one.result() for one in small), evaluate, at_once, program)
 
 
-def _compile_evaluation(experiment: Experiment, limit: float) -> tuple[Any, int]:
-    """The program to evaluate, and how many robots run at once.
+def _compile_evaluation(experiment: Experiment, limit: float) -> tuple[Any, int, str]:
+    """The program to evaluate, how many robots run at once, and SHA-256 of the evaluation as it was lowered.
 
     If the robots of a device together need too much memory, they are simulated in parts.
     """
     asked = asked_genes(experiment), *when_shapes(experiment)
 
-    def compile_for(at_once: int) -> Any:
+    def lower(at_once: int) -> Any:
         whole = partial(evaluate_all, experiment, at_once)
-        return jax.jit(whole, in_shardings=_everywhere(), out_shardings=_everywhere()).lower(*asked).compile()
+        return jax.jit(whole, in_shardings=_everywhere(), out_shardings=_everywhere()).lower(*asked)
 
-    return within_memory(compile_for, most_at_once(experiment), limit)
+    most = most_at_once(experiment)
+    first = lower(most)
+    program = hashlib.sha256(first.as_text().encode()).hexdigest()
+    compiled, at_once = within_memory(lambda count: (first if count == most else lower(count)).compile(), most, limit)
+    return compiled, at_once, program
 
 
 def asked_genes(experiment: Experiment) -> tuple[Genes, ...]:

@@ -18,7 +18,7 @@ from rich.table import Table as Columns
 from vsr.experiments.config import dump_yaml
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import busy, console_for_tables, say, show_pairs
-from vsr.experiments.devices import check_implementation, keep_compiled_programs, prepare
+from vsr.experiments.devices import check_implementation, prepare
 from vsr.experiments.files import target_file, without_nan, write_text
 from vsr.experiments.landscape.plot import plot_landscape
 from vsr.experiments.landscape.searching import rounds_of, search, seconds_of_part
@@ -65,7 +65,6 @@ def landscape_command(options: LandscapeOptions) -> None:
 
 def _make(options: LandscapeOptions) -> None:
     prepare(options.device)
-    keep_compiled_programs()
     file = find_config(options.given, LANDSCAPE)
     landscape = load_landscape(file, options.settings, run_plugins=options.trust_plugins)
     check_implementation(landscape.physics)

@@ -17,7 +17,7 @@ import numpy as np
 from vsr.arrays import Damaged, read_arrays
 from vsr.experiments.config import dump_plain
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.files import digest_of, remove_leftovers, write_arrays, write_text
+from vsr.experiments.files import digest_of, open_own, refuse_links, remove_leftovers, write_arrays, write_text
 from vsr.experiments.landscape.bodies import cells_of, code_of, number_of, read_code
 from vsr.experiments.landscape.searching import Found
 from vsr.experiments.landscape.spec import Landscape, load_landscape
@@ -111,7 +111,8 @@ class Folder:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """While it is open, no other process writes here; raises UserError if one does."""
-        with (self.path / LOCK).open("w") as lock:
+        refuse_links(self.path)
+        with open_own(self.path / LOCK, "a") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

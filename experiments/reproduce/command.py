@@ -18,7 +18,7 @@ from rich.console import Console
 
 from vsr.experiments.config import run_plugins_of
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.devices import keeping_compiled_programs, prepare
+from vsr.experiments.devices import prepare
 from vsr.experiments.evolve.command import EvolveOptions, Stopped, evolve, read_options
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.reproduce.claims import Claim, Result, Verdict
@@ -172,11 +172,10 @@ def _exchange(file: StudyFile, options: ReproduceOptions, folder: Path, console:
         return
     if read_exchange(runs, home) is None:
         (home / BODIES).unlink(missing_ok=True)  # pictures are those of other robots
-    with keeping_compiled_programs():
-        found = exchange(runs, home, scale.factors, min(scale.repeats, STARTS), partial(_say, console))
-        if not (home / BODIES).exists():
-            labels = {name: member.label for name, member in file.study.experiments.items()}
-            keep_winners(runs, found, labels, file.study.exchange.film, home, home / BEST)
+    found = exchange(runs, home, scale.factors, min(scale.repeats, STARTS), partial(_say, console))
+    if not (home / BODIES).exists():
+        labels = {name: member.label for name, member in file.study.experiments.items()}
+        keep_winners(runs, found, labels, file.study.exchange.film, home, home / BEST)
 
 
 def _finished_runs(file: StudyFile, scale: str, home: Path) -> dict[str, Run] | None:

@@ -8,7 +8,7 @@
     checkpoints/       the last two, each enough to go on
     best/              each seed's best robot, as a file that `vsr simulate` accepts
     archive.npz        the searches' archives or fronts, if they have any
-    plugins/           copies of the user's own modules, if any
+    plugins/           copies of the user's own modules that the experiment depends on, if any
 
 A folder is a run if it has meta.json and config.yaml, or results and one of both. Order of writing makes it safe to be
 killed at any moment: statistics and lineage first, then the checkpoint that counts on them. What lies beyond the last
@@ -29,18 +29,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISDIR
-from types import ModuleType
 from typing import IO, Any
 
 import numpy as np
 
 from vsr.experiments.config import dump_plain
-from vsr.experiments.config.plugins import PLUGINS_FOLDER, digests
+from vsr.experiments.config.plugins import PLUGINS_FOLDER
 from vsr.experiments.config.problems import UserError
+from vsr.experiments.config.sources import Sources
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.files import (
     TEMPORARY,
     json_line,
+    open_own,
+    refuse_links,
     remove_leftovers,
     write_arrays,
     write_checked_json,
@@ -93,7 +95,7 @@ class Standing:
 
     @property
     def plugins(self) -> dict[str, str]:
-        """Digests of the plugins that the run was made with."""
+        """SHA-256 of the user's own modules that the run was made with."""
         return {**self.checkpoint.label.get("plugins", {}), **self.settings.meta["plugins"]}
 
 
@@ -131,14 +133,14 @@ class RunFolder:
         self._statistics: IO[str] | None = None
         self._lock: IO[str] | None = None
 
-    def create(self, meta: dict[str, Any], plugins: list[ModuleType]) -> None:
+    def create(self, meta: dict[str, Any], sources: Sources) -> None:
         """Make a new run where `is_free` holds."""
         with reporting_write_faults(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             self.lock()
             self.write_meta(meta)
             write_text(self.path / CONFIG, dump_plain(self._begun))  # now it is a run that can go on
-            self._prepare(plugins)
+            self._prepare(sources)
 
     def inspect(self, like: Any) -> Standing:
         """Where a run stands, changing nothing.
@@ -158,7 +160,7 @@ class RunFolder:
         lost, last_piece = check_lineage(self.path, done, settings.fingerprint, label.get("lineage"))
         return Standing(settings, checkpoint, last_piece, (*checkpoint.skipped, *lost))
 
-    def reopen(self, standing: Standing, plugins: list[ModuleType]) -> list[str]:
+    def reopen(self, standing: Standing, sources: Sources) -> list[str]:
         """Make a run ready to go on; returns what had to be dropped or was mended."""
         with reporting_write_faults(self.path):
             remove_leftovers(self.path)
@@ -167,7 +169,7 @@ class RunFolder:
                     piece.unlink()
             warnings = self.mend(standing)
             write_text(self.path / CONFIG, config_text(standing.settings.begun, self.experiment))
-            self._prepare(plugins)
+            self._prepare(sources)
         self._last_piece = standing.last_piece
         return warnings
 
@@ -244,7 +246,8 @@ class RunFolder:
     def lock(self) -> None:
         """Keep other processes from writing; raises UserError if one already does."""
         with reporting_write_faults(self.path):
-            self._lock = (self.path / LOCK).open("w")
+            refuse_links(self.path)
+            self._lock = open_own(self.path / LOCK, "a")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -252,12 +255,12 @@ class RunFolder:
                 f"{self.path}: another process is writing this run; wait for it or give another --out"
             ) from None
 
-    def _prepare(self, plugins: list[ModuleType]) -> None:
+    def _prepare(self, sources: Sources) -> None:
         for name in FOLDERS:
             (self.path / name).mkdir(exist_ok=True)
-        copy_plugins(plugins, self.path / PLUGINS_FOLDER)
-        self._plugins, self._label = digests(plugins), {"experiment": fingerprint(self._begun)}
-        self._statistics = (self.path / STATISTICS).open("a", encoding="utf-8")
+        sources.copy_to(self.path / PLUGINS_FOLDER)
+        self._plugins, self._label = sources.digests, {"experiment": fingerprint(self._begun)}
+        self._statistics = open_own(self.path / STATISTICS, "a")
 
     def _write_lineage(self) -> None:
         """All generations since the last checkpoint as one piece, named after the first of them."""
@@ -341,11 +344,3 @@ def _finite(value: Any) -> float | None:
     number = float(value)
     return number if math.isfinite(number) else None
 
-
-def copy_plugins(plugins: list[ModuleType], folder: Path) -> None:
-    """Keep single-file plugins with the run, so that its robots can be simulated wherever it is taken."""
-    for plugin in plugins:
-        source = Path(getattr(plugin, "__file__", None) or "")
-        if source.name == f"{plugin.__name__}.py" and source.resolve() != (folder / source.name).resolve():
-            folder.mkdir(exist_ok=True)
-            write_text(folder / source.name, source.read_text(encoding="utf-8"))

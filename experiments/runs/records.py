@@ -15,8 +15,9 @@ from pydantic import Field, model_validator
 
 from vsr.experiments.config import EVOLVED
 from vsr.experiments.config.check import check
-from vsr.experiments.config.plugins import digests, learn_components, plugin_modules
+from vsr.experiments.config.plugins import learn_components
 from vsr.experiments.config.problems import ConfigError, Problem
+from vsr.experiments.config.sources import sources_of
 from vsr.experiments.config.unread import require_plugins
 from vsr.experiments.config.yaml_reader import read_yaml
 from vsr.experiments.config.yaml_values import Document
@@ -114,8 +115,9 @@ def made_with(starts: Sequence[Mapping[str, Any]], generation: int) -> dict[str,
 
 
 def plugins_of(experiment: Experiment) -> dict[str, Any]:
-    """What the files of an experiment's plugins hold, in short, if it has any."""
-    return {"plugins": digests(plugin_modules(experiment.plugins))} if experiment.plugins else {}
+    """SHA-256 of the user's own modules that an experiment depends on, if there are any."""
+    digests = sources_of(experiment).digests
+    return {"plugins": digests} if digests else {}
 
 
 def _short(gene: Any) -> float:

@@ -21,7 +21,7 @@ from vsr.experiments.config.problems import ConfigError, UserError
 from vsr.experiments.config.unread import missing_of
 from vsr.experiments.config.yaml_reader import read_yaml
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.files import digest_of, read_checked_json
+from vsr.experiments.files import digest_of, read_checked_json, refuse_links
 from vsr.experiments.runs.checkpoints import checkpoint_files
 
 CONFIG, META = "config.yaml", "meta.json"
@@ -84,6 +84,7 @@ def read_settings(path: Path, settings: Sequence[str] = (), *, run_plugins: bool
 
     Raises UserError if no file has them.
     """
+    refuse_links(path)
     meta, meta_fault = read_meta(path)
     begun = meta.get("experiment") if isinstance(meta.get("experiment"), dict) else None
     file, doubt = path / CONFIG, ""
@@ -92,7 +93,7 @@ def read_settings(path: Path, settings: Sequence[str] = (), *, run_plugins: bool
     except ConfigError as error:
         own = _experiment_of(begun, path, settings, run_plugins)
         if own is None or begun is None:
-            raise _lost(error, meta_fault) from None
+            raise _lost(error, meta, meta_fault) from None
         return RunSettings(path, own, begun, meta, meta_fault, config_fault=_first_line(error))
     same = begun is not None and (is_written(file, begun, MAY_CHANGE) or _kept(stored.to_plain()) == _kept(begun))
     own = stored if same else _experiment_of(begun, path, (), run_plugins)
@@ -201,7 +202,12 @@ def fingerprint_in_checkpoints(path: Path) -> str | None:
     return None
 
 
-def _lost(error: ConfigError, meta_fault: str) -> UserError:
+def _lost(error: ConfigError, meta: dict[str, Any], meta_fault: str) -> UserError:
+    if meta.get("registered"):
+        return UserError(
+            f"{error}\nthe run was made with components that were registered by code that is no module: "
+            f"{', '.join(map(str, meta['registered']))}; register them, then read the run from Python"
+        )
     if not meta_fault:  # as in runs of older versions, or with a plugin that is missing
         return UserError(f"{error}\nthe run's settings are in this file alone: mend it, or put back a copy")
     return UserError(

@@ -24,14 +24,14 @@ from pathlib import Path
 
 from vsr.experiments.config import dump_yaml
 from vsr.experiments.config.alike import load_experiment_alike, load_variants, settled
-from vsr.experiments.config.plugins import PLUGINS_FOLDER, plugin_modules
+from vsr.experiments.config.plugins import PLUGINS_FOLDER, modules_of
 from vsr.experiments.config.problems import ConfigError, UserError
+from vsr.experiments.config.sources import Sources
 from vsr.experiments.config.unread import missing_of
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.files import write_json, write_text
 from vsr.experiments.runs import check_same_experiment, is_run
 from vsr.experiments.runs.checkpoints import whole_generations
-from vsr.experiments.runs.folder import copy_plugins
 from vsr.experiments.sweep.axes import Axis, Combination
 
 SWEEP, BASE, JOBS = "sweep.json", "base.yaml", "jobs.json"
@@ -119,7 +119,7 @@ def write_sweep(sweep: Sweep, config: str, settings: Sequence[str] = ()) -> None
         for name in (CONFIGS, LOGS):
             (sweep.path / name).mkdir(parents=True, exist_ok=True)
         plugins = sorted({name for experiment in sweep.experiments for name in experiment.plugins})
-        copy_plugins(plugin_modules(plugins), sweep.path / PLUGINS_FOLDER)
+        Sources(modules_of(plugins)).copy_to(sweep.path / PLUGINS_FOLDER)
         write_text(sweep.path / BASE, settled(config, settings))
         write_json(sweep.path / SWEEP, plain)
 

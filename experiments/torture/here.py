@@ -98,11 +98,7 @@ def _in_folder(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _as_before() -> Iterator[None]:
-    """Commands may turn on JAX's store of programs, which would turn evolution's own off for those to come."""
-    import jax
-    from jax.experimental.compilation_cache import compilation_cache
-
-    before = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]
+    """Commands may load plugins, of which another trial may have others of the same name."""
     path, modules = list(sys.path), set(sys.modules)
     try:
         yield
@@ -110,9 +106,6 @@ def _as_before() -> Iterator[None]:
         sys.path[:] = path
         for name in _plugins(modules):
             del sys.modules[name]
-        if jax.config.jax_compilation_cache_dir != before:  # pyright: ignore[reportAttributeAccessIssue]
-            jax.config.update("jax_compilation_cache_dir", before)
-            compilation_cache.reset_cache()
 
 
 def _plugins(before: set[str]) -> list[str]:

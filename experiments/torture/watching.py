@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from vsr.experiments.devices import keep_compiled_programs, prepare
+from vsr.experiments.devices import prepare
 from vsr.experiments.runs.folder import check_run
 from vsr.experiments.watch.following import Follower
 from vsr.experiments.watch.portrait import Portrait
@@ -27,7 +27,6 @@ def watch_answers(run: str) -> dict[str, Any]:
     follower = Follower(path)
     follower.look()
     prepare("cpu")
-    keep_compiled_programs()
     portrait = Portrait(follower, SECONDS)
     with open_server(0, follower, portrait) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()

@@ -19,7 +19,7 @@ from vsr.arrays import Damaged, read_arrays
 from vsr.evo.evolution_strategy import Climb, EvolutionStrategy, ask, start, tell
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import say
-from vsr.experiments.devices import keep_compiled_programs, prepare
+from vsr.experiments.devices import prepare
 from vsr.experiments.estimate import needs_of_training, require_memory
 from vsr.experiments.files import write_arrays, write_json
 from vsr.experiments.stopping import EXIT_CODE, if_stopped, stopping_politely
@@ -75,7 +75,6 @@ def train(options: TrainOptions) -> None:
     if options.population % 2:
         raise UserError(f"--population {options.population}: individuals come in opposite pairs; give an even number")
     prepare(options.device)
-    keep_compiled_programs()
     require_memory("vsr train", needs_of_training(options.population, options.starts, options.grains))
     settings = EvolutionStrategy(n_pop=options.population)
     scenario = bulldozing.scenario(options.grains, radius=options.radius, duration=options.duration, seed=options.seed)

@@ -18,9 +18,9 @@ from rich.progress import Progress
 from rich.table import Table
 
 from vsr.experiments.config import UserError, load_scene
-from vsr.experiments.config.plugins import digests, plugin_modules
+from vsr.experiments.config.sources import sources_of
 from vsr.experiments.console import busy, console_for_tables, say, warn
-from vsr.experiments.devices import check_implementation, keeping_compiled_programs, prepare
+from vsr.experiments.devices import check_implementation, prepare
 from vsr.experiments.estimate import needs_of_experiment, needs_of_scene, require_memory
 from vsr.experiments.files import without_nan
 from vsr.experiments.refine.robustness import robustness_of
@@ -150,9 +150,9 @@ def read(file: Path, now: dict[str, Any]) -> Read:
         if not changed and not is_made_by(record, scene, experiment):
             changed = ["genes"]
     otherwise = differences(record.made_with, now) if record.made_with else ["device and versions are not in the file"]
-    plugins = digests(plugin_modules(experiment.plugins))
-    if record.made_with.get("plugins", {}) != plugins:
-        otherwise.append("plugins are not what they were")
+    module = sources_of(experiment).changed_since(record.made_with.get("plugins", {}))
+    if module is not None:
+        otherwise.append(f"module '{module}', of a plugin or imported by one, is not what it was")
     claim = None if changed else Claim(record, experiment, not otherwise)
     require_memory(str(file), needs_of_scene(scene, recorded=False) if otherwise else needs_of_experiment(experiment))
     return Read(file, record, scene, tuple(changed), claim, tuple(otherwise))
@@ -221,8 +221,7 @@ def _may_be_chaos(robot: Read, verdict: Verdict) -> bool:
 def _nearby(robots: Sequence[Read]) -> list[tuple[float, float]]:
     """Least and greatest measure of every robot from starts that hardly differ; infinite if all of them fail."""
     scenes, measures = [robot.scene for robot in robots], [robot.record.measure for robot in robots]
-    with keeping_compiled_programs():
-        found = robustness_of(scenes, measures, factors=(1,), starts=NEARBY, height=MICROMETRE, changes=())
+    found = robustness_of(scenes, measures, factors=(1,), starts=NEARBY, height=MICROMETRE, changes=())
     values = np.where(np.isfinite(found.refined[:, 0]), found.refined[:, 0], np.nan)
     return [
         (float(np.nanmin(own)), float(np.nanmax(own))) if np.isfinite(own).any() else (math.inf, math.inf)
@@ -259,6 +258,6 @@ def show(verdicts: Sequence[Verdict]) -> None:
     for otherwise in dict.fromkeys(verdict.otherwise for verdict in verdicts if verdict.otherwise):
         own = [shlex.quote(verdict.file) for verdict in verdicts if verdict.otherwise == otherwise]
         whose = "" if len(own) == len(verdicts) else f" ({', '.join(own)})"
-        say(f"not as when it evolved{whose}, so that digits may differ: {'; '.join(otherwise)}")
+        say(f"not as when it evolved{whose}: {'; '.join(otherwise)}")
     confirmed = sum(verdict.confirmed for verdict in verdicts)
     say(f"{confirmed} of {len(verdicts)} confirmed, {sum(verdict.exact for verdict in verdicts)} with all digits")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import say, warn
-from vsr.experiments.devices import keep_compiled_programs, prepare
+from vsr.experiments.devices import prepare
 from vsr.experiments.runs.folder import check_run, is_free
 from vsr.experiments.stopping import stopping_politely
 from vsr.experiments.watch.following import Follower
@@ -49,7 +49,6 @@ def watch(options: WatchOptions) -> None:
     follower.look()  # so that what cannot be read is reported at once
     warn(follower.warnings)
     prepare("cpu")  # a GPU is for the run
-    keep_compiled_programs()
     portrait = Portrait(follower, options.seconds)
     with open_server(options.port, follower, portrait) as server, stopping_politely() as stop:
         threading.Thread(target=server.serve_forever, args=(LOOK_AGAIN,), daemon=True).start()
