@@ -189,7 +189,8 @@ class Environment:
         model = self._engine.assemble(cells, self._table, body.voxel_side, layers=self.layers, integrator=integrator)
         scenario = self._scenario(model)
         model = prepared(scenario.world, self.schedule.substep, self.schedule.implementation).robots[0]
-        start = reset(jax.random.key(0), scenario)
+        # A key of plain numbers: trainers copy params while they trace, which keys of JAX's own type do not survive.
+        start = reset(jax.random.PRNGKey(0), scenario)
         seen, there = self._observed(scenario, start)
         drives = jnp.asarray([material.actuation != "none" for material in self.materials])
         driven = (cells >= 0) & drives[jnp.clip(cells, 0)]
