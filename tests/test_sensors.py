@@ -6,10 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 
 from vsr.body import Body
 from vsr.environment import Environment
+from vsr.experiments.catalogue import schema
+from vsr.experiments.config import ConfigError, dump_yaml, parse_experiment
 from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.squares.geometry import rest_state
 from vsr.sensors import QUANTITIES, Sense, empty_memory, readings, remember
@@ -118,3 +121,29 @@ def test_readings_run_under_jit_and_vmap(model):
 def test_bad_senses_are_refused(fields):
     with pytest.raises(ValidationError):
         Sense(**fields)
+
+
+MLP = "robot: {body: {shape: aa}, controller: {type: KIND, senses: SENSES}}\n"
+
+
+@pytest.mark.parametrize("kind", ["mlp", "recurrent", "distributed"])
+def test_plain_names_stand_for_present_values(kind):
+    """In files as in `vsr.make`, in every list of sensors; what is written back is the whole."""
+    short, long = (
+        parse_experiment(MLP.replace("KIND", kind).replace("SENSES", senses))
+        for senses in ("[touching, {quantity: angle}]", "[{quantity: touching}, {quantity: angle}]")
+    )
+    assert short == long
+    assert short.robot.controller.senses == (Sense(quantity="touching"), Sense(quantity="angle"))
+    assert dump_yaml(short) == dump_yaml(long)
+    assert parse_experiment(dump_yaml(short)) == short
+
+
+def test_plain_names_are_checked_and_in_the_schema():
+    with pytest.raises(ConfigError, match=r"<text>:1: robot.controller.senses.1: .*'angel'.*'angle'"):
+        parse_experiment(MLP.replace("KIND", "mlp").replace("SENSES", "[touching, angel]"))
+    for file in ("experiment", "scene"):
+        known = Draft202012Validator({"$defs": schema(file)["$defs"], "$ref": "#/$defs/Sense"})
+        assert known.is_valid("touching")
+        assert known.is_valid({"quantity": "touching", "window": 3})
+        assert not known.is_valid("touched")
