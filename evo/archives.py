@@ -1,6 +1,7 @@
 """Archives: the fittest individual of every cell of a space of descriptors (Mouret and Clune 2015).
 
-A grid cuts every axis into equal intervals. A CVT archive (Vassiliades et al. 2018) has as many cells as asked for,
+A grid cuts every axis into equal intervals; a value on a border, or as near below as rounding brings it, belongs to the
+upper cell, by the rule of pyribs. A CVT archive (Vassiliades et al. 2018) has as many cells as asked for,
 whatever the number of axes: the regions that are nearest to centres spread evenly. What lies beyond a range belongs to
 the outermost cell, as in pyribs. What has a descriptor that is not a number, or failed, enters no cell.
 """
@@ -23,6 +24,8 @@ from vsr.evo.settings import Settings
 from vsr.evo.variation import choosing
 
 MOST_CELLS = 1_000_000
+NEARLY = 1e-6
+"""pyribs' epsilon: the cell of x is the whole part of (cells (x - low) + epsilon) / (high - low)."""
 Number = Annotated[float, Strict()]
 
 
@@ -47,6 +50,21 @@ class GridAxis(Axis):
 
     cells: Annotated[int, Strict(), Field(ge=1, le=100_000)] = 32
     """intervals of equal width"""
+
+    def borders(self, dtype: np.dtype) -> np.ndarray:
+        """The least number of a type that belongs to each cell but the first, (cells - 1,).
+
+        Found by bisection of pyribs' rule, which has 64 bits: in 32 bits its sums would round by more than NEARLY.
+        """
+        low, high = self.range
+        number = np.arange(1, self.cells)
+        below, least = np.full(number.shape, low), np.full(number.shape, high)
+        for _ in range(128):
+            middle = below + (least - below) / 2
+            reached = (self.cells * (middle - low) + NEARLY) / (high - low) >= number
+            below, least = np.where(reached, below, middle), np.where(reached, middle, least)
+        near = least.astype(dtype)
+        return np.where(near < least, np.nextafter(near, np.inf, dtype=dtype), near)
 
 
 class GridArchive(Settings):
@@ -75,16 +93,11 @@ class GridArchive(Settings):
 
     def place(self, descriptors: Array, centers: Array) -> Array:
         """The cell of each individual; descriptors: (size, axes)."""
-        low, high = np.array([axis.range for axis in self.axes], float).T
-        count = jnp.array(self.shape)
-        # A product, as pyribs has it: a quotient by a width would round the bounds otherwise.
-        share = (descriptors - low.astype(descriptors.dtype)) * (np.array(self.shape) / (high - low)).astype(
-            descriptors.dtype
-        )
-        along = jnp.clip(jnp.nan_to_num(share), 0, count - 1).astype(jnp.int32)
         cell = jnp.zeros(len(descriptors), jnp.int32)
-        for axis in range(len(self.axes)):
-            cell = cell * self.shape[axis] + along[:, axis]
+        for number, axis in enumerate(self.axes):
+            borders = jnp.asarray(axis.borders(descriptors.dtype))
+            along = jnp.searchsorted(borders, descriptors[:, number], side="right", method="compare_all")
+            cell = cell * axis.cells + along.astype(jnp.int32)
         return cell
 
 

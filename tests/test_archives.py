@@ -11,6 +11,11 @@ from vsr.evo import OPTIMISERS, Evaluation
 from vsr.evo.archives import CVTArchive, GridArchive, archive_figures, inserted, nobody
 from vsr.evo.pareto import crowding, fronts, hypervolume
 from vsr.evo.population import NOBODY, WORST, evaluated, newborns
+from vsr.experiments.config.yaml_reader import read_yaml
+from vsr.experiments.descriptors.bodies import elongation
+from vsr.experiments.descriptors.registry import SHARE
+from vsr.experiments.shipped import shipped_files
+from vsr.tasks.gait import frequencies
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 AXES = [{"measure": "speed", "range": [-1.0, 2.0], "cells": 4}, {"measure": "height", "range": [0.0, 1.0], "cells": 3}]
@@ -72,6 +77,67 @@ def test_of_every_cell_the_fittest_and_among_equals_the_first_stays(archive):
     assert float(figures["coverage"]) == pytest.approx(len(values) / len(archive.centers()))
     assert float(figures["qd_score"]) == pytest.approx((values + 2).sum())
     assert float(figures["mean"]) == pytest.approx(values.mean())
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("bounds", "cells", "expected"),
+    [
+        ((0.0, 0.8), 16, {0.19999998807907104: 4, 0.2: 4, 0.25: 5, 0.4: 8, 0.5: 10, 0.6: 12, 0.75: 15}),
+        ((0.0, 0.8), 16, {0.0499999: 0, 0.04999999: 1, -1.0: 0, 0.8: 15, 2.0: 15}),
+        ((0.2, 1.0), 10, {0.28: 1, 0.36: 2, 0.44: 3, 0.52: 4, 0.6: 5, 0.84: 8, 0.92: 9, 1.0: 9}),
+        ((-1.0, 2.0), 32, {-0.90625: 1, 0.49999994039535522: 15, 0.4999999701976776: 16, 0.5: 16, 1.90625: 31}),
+    ],
+)
+def test_values_on_borders_are_in_the_cells_of_pyribs(precision, bounds, cells, expected):
+    """Numbers of cells as pyribs 0.12 gives them, from either precision."""
+    archive = GridArchive(axes=[{"measure": "speed", "range": bounds, "cells": cells}])
+    with jax.enable_x64(precision == "float64"):
+        values = jnp.array(list(expected), precision)[:, None]
+        found = jax.jit(archive.place)(values, jnp.asarray(archive.centers()))
+    assert found.tolist() == list(expected.values())
+
+
+def attainable(measure, rows, columns, voxels):
+    """Values of a measure that are fractions of small whole numbers, so that many robots of a grid share them."""
+    wholes = [voxels] if voxels else range(1, rows * columns + 1)
+    boxes = list(itertools.product(range(1, rows + 1), range(1, columns + 1)))
+    if measure == "symmetry" or measure.startswith(SHARE):
+        return [part / whole for whole in wholes for part in range(whole + 1)]
+    if measure == "filled_share":
+        return [part / (high * wide) for high, wide in boxes for part in range(1, high * wide + 1)]
+    if measure == "elongation":  # of all rectangles, and of every body of 4 x 4 cells
+        bodies = np.arange(1, 2**16)[:, None] >> np.arange(16) & 1
+        small = jax.jit(jax.vmap(elongation))(jnp.asarray(bodies.reshape(-1, 4, 4) - 1))
+        return [*small.tolist(), *(1 - min(box) / max(box) for box in boxes)]
+    if measure == "gait_frequency":
+        return [0.0, *frequencies(1e-3).tolist()]
+    if measure == "mean_duty":  # of feet that always or never touch the ground
+        return [standing / feet for feet in range(1, columns + 1) for standing in range(feet + 1)]
+    assert measure in ("gene_mean", "gene_deviation"), f"say here which values of {measure} robots share"
+    return []
+
+
+ON_BORDERS = pytest.mark.xfail(strict=True, reason="values of small grids lie on borders")
+WITH_ARCHIVES = [
+    pytest.param(file.path, id=file.name, marks=ON_BORDERS if file.name.startswith(("bodies/", "studies/")) else ())
+    for file in shipped_files()
+    if "archives" in (read_yaml(file.path).data.get("ea") or {})
+]
+
+
+@pytest.mark.parametrize("path", WITH_ARCHIVES)
+def test_no_value_that_many_robots_share_lies_on_a_border_of_a_shipped_archive(path):
+    described = read_yaml(path).data
+    body = described["robot"]["body"]
+    for name, archive in described["ea"]["archives"].items():
+        for axis in archive["axes"]:
+            values = np.array(attainable(axis["measure"], *body["grid"], body.get("voxels")))
+            low, high = axis["range"]
+            share = (values - low) / (high - low) * axis["cells"]
+            inside = (share > 0.5) & (share < axis["cells"] - 0.5)
+            near = inside & (np.abs(share - np.round(share)) < 1e-4)
+            assert not near.any(), f"{name}, {axis['measure']}: {sorted(set(values[near]))[:5]}"
 
 
 def test_an_empty_archive_has_no_mean():
@@ -167,6 +233,23 @@ def test_archives_are_those_of_pyribs(archive):
     assert float(figures["qd_score"]) == pytest.approx(theirs.stats.qd_score)
     assert float(figures["mean"]) == pytest.approx(theirs.stats.obj_mean)
     assert float(elites.members.fitness.max()) == theirs.stats.obj_max
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_cells_at_and_around_borders_are_those_of_pyribs(precision):
+    ribs = pytest.importorskip("ribs.archives", reason="pyribs is not installed")
+    random = np.random.default_rng(4)
+    for (low, high), cells in itertools.product([(0.0, 0.8), (0.2, 1.01), (-1.0, 2.0), (-1e3, 1e3)], [1, 3, 16, 1000]):
+        archive = GridArchive(axes=[{"measure": "speed", "range": (low, high), "cells": cells}])
+        theirs = ribs.GridArchive(solution_dim=1, dims=[cells], ranges=[(low, high)])
+        borders = low + (high - low) * np.arange(cells + 1) / cells
+        values = np.concatenate([borders, random.uniform(low, high, 1000)]).astype(precision)
+        around = [values + np.array(by * 1e-6 / cells, precision) for by in (-2, -1, -0.9, 0, 0.1)]
+        values = np.concatenate([*around, np.nextafter(values, -np.inf, dtype=precision)])[:, None]
+        with jax.enable_x64(precision == "float64"):
+            found = archive.place(jnp.asarray(values), jnp.asarray(archive.centers()))
+        np.testing.assert_array_equal(found, theirs.index_of(values))
 
 
 @pytest.mark.slow
