@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import math
 import os
@@ -46,7 +47,9 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context):
         try:
-            return super().invoke(ctx)
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
         except KeyboardInterrupt:
             click.echo(stopping.situation(), err=True)
             ctx.exit(stopping.EXIT_CODE)
@@ -56,18 +59,31 @@ class _Commands(click.Group):
             )
             ctx.exit(2)
         except OSError as error:
-            if error.filename is None:
+            if error.filename is None and error.errno not in FULL:
                 raise
-            click.echo(f"{error.filename}: {error.strerror}", err=True)
+            _tell(f"{error.filename or 'standard output'}: {error.strerror}")
+            if error.filename is None:
+                os._exit(2)  # or else Python would try to write what is left, and complain
             ctx.exit(2)
         except Exception as error:
             if not isinstance(error, _what_users_mend()):
                 raise
-            click.echo(str(error), err=True)
+            _tell(str(error))
             if getattr(error, "leave_at_once", False):
                 sys.stdout.flush()
                 os._exit(getattr(error, "exit_code", 2))
             ctx.exit(getattr(error, "exit_code", 2))
+
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Why standard output cannot be written, of which Python does not name the file."""
+
+
+def _tell(message: str) -> None:
+    """What went wrong, apart from results."""
+    from vsr.experiments.console import printable
+
+    click.echo(printable(message), err=True)
 
 
 def _where(error: BaseException) -> str:
@@ -112,17 +128,18 @@ def _loading() -> Iterator[None]:
         gc.enable()
 
 
-class _Seconds(click.FloatRange):
-    """How long an episode is [s]: more than 0, at most an hour."""
-
-    def __init__(self):
-        super().__init__(min=0, min_open=True, max=3600)
+class _Number(click.FloatRange):
+    """A number in a range, which `nan` is not in: it is neither below nor above anything."""
 
     def convert(self, value, param, ctx):
-        seconds = super().convert(value, param, ctx)
-        if math.isnan(seconds):  # which is neither below nor above anything
-            self.fail(f"{value} is not in the range 0<x<=3600.", param, ctx)
-        return seconds
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value} is not in the range {self._describe_range()}.", param, ctx)
+        return number
+
+
+SECONDS = _Number(min=0, min_open=True, max=3600)
+"""How long an episode is [s]."""
 
 
 class _Factors(click.ParamType):
@@ -134,7 +151,7 @@ class _Factors(click.ParamType):
         if isinstance(value, tuple):
             return value
         parts = [part.strip() for part in str(value).split(",")]
-        if not all(part.isdecimal() and 1 <= int(part) <= 64 for part in parts):
+        if not all(part.isdecimal() and len(part) <= 2 and 1 <= int(part) <= 64 for part in parts):
             self.fail(f"'{value}' given; whole numbers from 1 to 64 with commas between, such as 1,2,4,8", param, ctx)
         factors = tuple(map(int, parts))
         if list(factors) != sorted(set(factors)):
@@ -321,7 +338,7 @@ def reproduce(
 @click.option(
     "--factors", default=(1, 2, 4, 8), type=_Factors(), metavar="N,N,...", help="Times finer; 1,2,4,8 by default."
 )
-@click.option("--starts", type=click.IntRange(min=1), default=8, help="Simulations of each robot; 8 by default.")
+@click.option("--starts", type=click.IntRange(1, 10_000), default=8, help="Simulations of each robot; 8 by default.")
 @click.option("--json", metavar="FILE.json", help="Write every number as JSON.")
 @click.option("--plot", metavar="FILE.png|.pdf|.svg", help="Draw fitness over refinement.")
 @DEVICE
@@ -406,7 +423,7 @@ def landscape(
 @click.argument("given", metavar="ROBOT.yaml|RUN...", nargs=-1, required=True)
 @click.option(
     "--tolerance",
-    type=click.FloatRange(0, 1),
+    type=_Number(0, 1),
     default=0.01,
     show_default=True,
     metavar="SHARE",
@@ -457,7 +474,7 @@ def simulate(robot: str, as_json: bool, out: str | None, held_out: int | None, t
 @click.argument("given", metavar="ROBOT.yaml|NAME|RUN...", nargs=-1, required=True)
 @click.option(
     "--seconds",
-    type=_Seconds(),
+    type=SECONDS,
     default=20.0,
     show_default=True,
     metavar="S",
@@ -557,7 +574,7 @@ def play(
 )
 @click.option(
     "--seconds",
-    type=_Seconds(),
+    type=SECONDS,
     default=10.0,
     show_default=True,
     metavar="S",
@@ -593,7 +610,7 @@ def check(config: str, settings: tuple[str, ...], trust: bool) -> None:
 @main.command()
 @click.argument("config", metavar="[CONFIG.yaml|NAME]", required=False)
 @SETTINGS
-@click.option("--minutes", type=click.FloatRange(0, 10_000), default=5.0, show_default=True, help="How long to try.")
+@click.option("--minutes", type=_Number(0, 10_000), default=5.0, show_default=True, help="How long to try.")
 @click.option("--trials", type=click.IntRange(min=1), metavar="N", help="So many of each kind, however long it takes.")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, metavar="S")
 @click.option("--only", multiple=True, metavar="KIND[:NUMBER]", help="One kind of fault, or one trial of it.")
@@ -632,7 +649,7 @@ def torture(
     help="Fewer are larger: the heap keeps its volume.",
 )
 @click.option(
-    "--duration", type=_Seconds(), default=15.0, show_default=True, metavar="S", help="How long an episode is."
+    "--duration", type=SECONDS, default=15.0, show_default=True, metavar="S", help="How long an episode is."
 )
 @click.option("--starts", type=click.IntRange(1, 1000), default=2, show_default=True, help="Episodes of each policy.")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, metavar="S")

@@ -3,26 +3,47 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from rich.console import Console
+from rich.console import Console as RichConsole
 from rich.markup import escape
 from rich.table import Table
 
 
-def say(text: str, console: Console | None = None) -> None:
-    """A line as it is, whatever is in it."""
-    (console or Console()).print(text, highlight=False, soft_wrap=True, markup=False)
+class Console(RichConsole):
+    """A console that leaves it to the command what to do when nobody reads on."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
+def printable(text: str) -> str:
+    """A text without commands to a terminal, which names of files and folders may hold."""
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() or sign in "\n\t" else repr(sign)[1:-1] for sign in text)
+
+
+def say(text: str, console: RichConsole | None = None) -> None:
+    """A line as it is, with no terminal's commands in it."""
+    (console or Console()).print(printable(text), highlight=False, soft_wrap=True, markup=False)
 
 
 def warn(warnings: Sequence[str]) -> None:
     """One line each, apart from results."""
     console = Console(stderr=True)
     for warning in warnings:
-        console.print(f"warning: {warning}", highlight=False, soft_wrap=True, markup=False)
+        say(f"warning: {warning}", console)
+
+
+def cell(text: str) -> str:
+    """What stands in a table, as it is."""
+    return escape(printable(text))
 
 
 class Pulse:
@@ -87,10 +108,10 @@ def show_pairs(title: str | None, pairs: Sequence[tuple[str, str]]) -> None:
     """Names and values, under a title if there is one."""
     console = console_for_tables()
     if title is not None:
-        console.print(title, highlight=False, soft_wrap=True, markup=False)
+        say(title, console)
     table = Table(box=None, show_header=False)
     for name, value in pairs:
-        table.add_row(name, escape(value))
+        table.add_row(name, cell(value))
     console.print(table)
 
 

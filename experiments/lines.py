@@ -26,7 +26,7 @@ from threading import Thread
 
 import numpy as np
 
-from vsr.arrays import Damaged, read_arrays
+from vsr.arrays import MOST_BYTES, Damaged, read_arrays
 
 BYTES_AT_ONCE = 2**16
 """Of a file; more would not stay in a cache."""
@@ -40,15 +40,16 @@ KEPT = ".npz"
 LINE = re.compile(
     rb'(\{"generation": (\d+), "seed": (\d+), "best": ([^,]+), "median": ([^,]+), "failed": (\d+), "failures": '
     rb'\{([^}]*)\}, "evaluations": \d+, "best_id": -?\d+, "spread": ([^,]+), "bodies": (\d+|null), '
-    rb'"seconds": ([^,}]+)(?:, "figures": \{([^}]*)\})?)(?:, "crc32": "([0-9a-f]{8})")?\}\n'
+    rb'"seconds": ([^,}]+)(?:, "figures": \{([^}]*)\})?(?:, "run": "([0-9a-f]{8})")?)'
+    rb'(?:, "crc32": "([0-9a-f]{8})")?\}\n'
 )
 """As runs write them (RunFolder.record), with a check sum of what comes before it."""
 NAMES = ("generation", "seed", "best", "median", "failed", "failures", "spread", "bodies", "seconds", "figures")
-GROUPS = ("checked", *NAMES, "crc32")
+GROUPS = ("checked", *NAMES, "run", "crc32")
 """What is taken of a line."""
 USUAL = {*NAMES} - {"failures", "figures"}
 """Columns that all lines have."""
-REPEATED = ("seed", "best", "failed", "bodies")
+REPEATED = ("seed", "best", "failed", "bodies", "run")
 """Of which many lines have the same."""
 FAILURE = re.compile(rb'"(\w+)": (\d+)')
 FIGURES = "figures."
@@ -188,6 +189,8 @@ def _kept(version: Version) -> Columns | None:
         if size > version.size or not stored.arrays.keys() >= USUAL or _sum_of(file, size) != known:
             return None
         lines = max(map(len, stored.arrays.values()))
+        if 8 * lines * len(stored.arrays) > MOST_BYTES:
+            return None
         whole = {name: np.broadcast_to(column.astype(float), lines) for name, column in stored.arrays.items()}
         further = read_part(file, size, version.size) if size < version.size else {}
     except (Damaged, OSError, KeyError, TypeError, ValueError):
@@ -255,6 +258,7 @@ def _columns(text: bytes) -> Columns | None:
         return None
     try:
         told, failures = columns.pop("figures"), columns.pop("failures")
+        columns["run"] = [str(int(text, 16)).encode() if text else b"null" for text in columns["run"]]
         numbers = {name: _numbers(name, texts) for name, texts in columns.items()}
         return {**numbers, **_failures(failures), **_figures(told)}
     except ValueError:

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from vsr.experiments.config import UserError
-from vsr.experiments.console import console_for_tables, say, warn
+from vsr.experiments.console import console_for_tables, printable, say, warn
 from vsr.experiments.files import without_nan
 from vsr.experiments.numbers import count, number, pressures, volume
 from vsr.experiments.plot.comparison import Comparison, Pair, Row, clearest
@@ -124,6 +124,7 @@ def _row_of_pair(pair: Pair) -> tuple[str, ...]:
 
 def _show_columns(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[str]) -> None:
     """A table as it is, without being fitted to the terminal, which takes a second for a thousand rows."""
+    rows = [list(map(printable, row)) for row in rows]
     if len(rows) > MANY_ROWS:
         width = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
         sys.stdout.write(f"{title}\n")

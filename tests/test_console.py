@@ -2,6 +2,7 @@
 
 import io
 import re
+import time
 
 from vsr.experiments import console
 from vsr.experiments.console import Pulse, busy
@@ -26,9 +27,11 @@ def waited_for(monkeypatch, stream, text, **options):
     monkeypatch.setattr(console.sys, "stderr", stream)
     monkeypatch.setattr(Pulse, "FIRST", 0.0)
     monkeypatch.setattr(Pulse.__init__, "__defaults__", (0.0, console.time.monotonic))
+    deadline = time.monotonic() + 30
     with busy("thinking", **options):
-        while text not in stream.getvalue():
-            pass
+        while text not in stream.getvalue() and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert text in stream.getvalue()
     return stream.getvalue()
 
 

@@ -74,7 +74,7 @@ FLOORS = {
         ("experiment",),
         ("config",),
         ("files", "hosts", "shipped", "estimate"),
-        ("private",),
+        ("sources",),
         ("devices",),
         ("runs",),
         ("plot", "evolve", "refine"),

@@ -11,7 +11,7 @@ from conftest import TINY
 
 from vsr.experiments.config import load_experiment
 from vsr.experiments.config.modules import own_modules
-from vsr.experiments.config.sources import sources_of, with_registered
+from vsr.experiments.sources import sources_of, with_registered
 from vsr.tasks import MEASURES
 
 PLUGIN = """

@@ -409,7 +409,7 @@ def test_a_changed_line_is_not_believed(run):
     file.write_text("".join(lines))
     found = read_run(run)
     np.testing.assert_array_equal(found.best, before.best)
-    assert "statistics.jsonl:6: not a whole line; skipped" in found.warnings[0]
+    assert "statistics.jsonl:6: not a whole line of this run; skipped" in found.warnings[0]
 
 
 def test_every_flipped_bit_in_a_line_is_found_or_does_no_harm():

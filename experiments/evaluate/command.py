@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
 from vsr.experiments.config import UserError
-from vsr.experiments.console import busy, console_for_tables, say, warn
+from vsr.experiments.console import busy, cell, console_for_tables, say, warn
 from vsr.experiments.devices import prepare
 from vsr.experiments.evaluate.matrix import Matrix, evaluate, jobs_of
 from vsr.experiments.evaluate.plot import plot_matrix
@@ -78,7 +77,7 @@ def show(given: Sequence[str], described: EvaluationSet, found: Matrix) -> None:
     head = [name for name, _ in columns] + (["worst", "best"] if alone and len(found.robots) > 1 else [])
     table = Table(box=None)
     for name in ("case", "measure", *head, "kept", "failed"):
-        table.add_column(escape(name), justify="left" if name in ("case", "measure") else "right", overflow="fold")
+        table.add_column(cell(name), justify="left" if name in ("case", "measure") else "right", overflow="fold")
     for place, case in enumerate(described.cases):
         if not found.suits[:, place].any():
             continue
@@ -86,7 +85,7 @@ def show(given: Sequence[str], described: EvaluationSet, found: Matrix) -> None:
         cells += extremes(found, place) if alone and len(found.robots) > 1 else []
         measures = dict.fromkeys(found.measures[found.suits[:, place], place])
         row = (described.label(case), ", ".join(measures), *cells, kept(found, place), failed(found, place))
-        table.add_row(*map(escape, row))
+        table.add_row(*map(cell, row))
     console_for_tables().print(table)
     say(summary(described, found))
 

@@ -18,7 +18,6 @@ import numpy as np
 from vsr.experiments.config import load_experiment
 from vsr.experiments.config.plugins import plugin_files
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.config.sources import Sources, sources_of, with_registered
 from vsr.experiments.config.yaml_values import Document
 from vsr.experiments.console import Pulse, busy, say
 from vsr.experiments.devices import check_implementation, prepare
@@ -44,6 +43,7 @@ from vsr.experiments.runs.rows import STATISTICS
 from vsr.experiments.runs.settings import CONFIG, read_meta, read_settings
 from vsr.experiments.runs.stats import GenerationStats, gathered
 from vsr.experiments.shipped import EXPERIMENT, find_config, source_of
+from vsr.experiments.sources import Sources, sources_of, with_registered
 from vsr.experiments.stopping import EXIT_CODE, if_stopped, leave_if_asked, stopping_politely
 from vsr.scene import precision
 
@@ -408,7 +408,7 @@ def _conclude(path: Path, report: bool) -> None:
 
 
 def _report(run: Run) -> None:
-    """Write the page about a run; whatever goes wrong with it costs the page only."""
+    """Write the page about a run; raises UserError if the user can help it, as with a full disk."""
     from vsr.experiments.report.command import REPORT, write_report
 
     target, began = run.path / REPORT, time.monotonic()
@@ -417,9 +417,10 @@ def _report(run: Run) -> None:
         write_report([run], target)
     except KeyboardInterrupt:
         say(f"the run is whole, its report was left out; to write it: {again}")
+    except UserError as error:
+        raise UserError(f"{error}; the run is whole, its report was left out; to write it: {again}") from None
     except Exception as error:  # the run itself is whole and must not seem to have failed
-        reason = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
-        say(f"warning: the report could not be written: {reason}; to try again: {again}")
+        say(f"warning: the report could not be written: {type(error).__name__}: {error}; to try again: {again}")
     else:
         say(f"report: {target} (written in {time.monotonic() - began:.1f} s)")
 

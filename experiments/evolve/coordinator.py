@@ -23,7 +23,6 @@ import jax
 
 from vsr.experiments.config import dump_yaml, parse_experiment
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.config.sources import sources_of
 from vsr.experiments.evolve.generation import (
     Evolution,
     SearchStates,
@@ -36,6 +35,7 @@ from vsr.experiments.hosts.collectives import Lost, broadcast_text, exchange, no
 from vsr.experiments.hosts.launch import leave
 from vsr.experiments.installed import source_digest
 from vsr.experiments.runs.stats import GenerationStats
+from vsr.experiments.sources import sources_of
 from vsr.scene import precision
 
 EVALUATE = -1

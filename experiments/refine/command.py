@@ -17,7 +17,14 @@ from vsr.experiments.console import busy, console_for_tables, say, warn
 from vsr.experiments.devices import check_implementation, prepare
 from vsr.experiments.estimate import needs_of_refining, require_memory, told_if_exhausted
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.files import read_checked_json, target_file, without_nan, write_checked_json, write_json
+from vsr.experiments.files import (
+    read_checked_json,
+    require_writable,
+    target_file,
+    without_nan,
+    write_checked_json,
+    write_json,
+)
 from vsr.experiments.numbers import number
 from vsr.experiments.refine.plot import plot_robustness
 from vsr.experiments.refine.robustness import CHANGES, Robustness, batches_of, robustness_of
@@ -67,6 +74,9 @@ def refine(options: RefineOptions) -> None:
     report = None if options.json is None else target_file("--json", options.json, (".json",))
     if options.trust_plugins:
         trust_plugins(options.given)
+    for name in options.given:
+        if Path(name).is_dir():
+            require_writable(Path(name), Path(name) / STORED)
     sources = {name: read_robots(find_config(name, SCENE, folders=True)) for name in dict.fromkeys(options.given)}
     _distinguish(sources)
     robots = [robot for of_source in sources.values() for robot in of_source]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def _once(given: Sequence[str]) -> tuple[list[str], list[str]]:
     known: dict[Path, str] = {}
     warnings = []
     for name in given:
-        folder = Path(name).resolve()
+        folder = Path(os.path.realpath(name))  # Path.resolve raises for a link to itself
         if folder in known:
             reason = "it was given twice" if known[folder] == name else f"it is the same folder as {known[folder]}"
             warnings.append(f"{name}: {reason}; it is reported once")

@@ -28,10 +28,10 @@ def keep_columns(file: Path) -> None:
         write_arrays(file.with_suffix(KEPT), arrays, label, compressed=False)
 
 
-def read_columns(file: Path, seeds: Sequence[int]) -> Columns | None:
+def read_columns(file: Path, seeds: Sequence[int], run: str | None = None) -> Columns | None:
     """Numbers by name, and `failures.REASON` of every reason, each (seeds, generations), null as not a number.
 
-    None if any line is unusual.
+    run: of which lines are to be (`run_tag`). None if any line is unusual.
     """
     columns = read_lines(file)
     if columns is None:
@@ -41,6 +41,9 @@ def read_columns(file: Path, seeds: Sequence[int]) -> Columns | None:
     found = columns["generation"], columns["seed"]
     known = {f"failures.{reason.name}" for reason in REASONS}
     strange = {name for name in columns if name.startswith("failures.")} - known
+    runs = columns.pop("run") if "run" in columns else np.zeros(0)
+    if run is not None and (runs[np.isfinite(runs)] != int(run, 16)).any():
+        return None
     if strange or not all(np.array_equal(one, other) for one, other in zip(expected, found, strict=True)):
         return None
     nothing = dict.fromkeys(known, np.zeros(len(columns["seed"])))

@@ -36,7 +36,6 @@ import numpy as np
 from vsr.experiments.config import dump_plain
 from vsr.experiments.config.plugins import PLUGINS_FOLDER
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.config.sources import Sources
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.files import (
     TEMPORARY,
@@ -69,8 +68,10 @@ from vsr.experiments.runs.settings import (
     fingerprint,
     read_meta,
     read_settings,
+    run_tag,
 )
 from vsr.experiments.runs.stats import GenerationStats
+from vsr.experiments.sources import Sources
 from vsr.physics.failure import REASONS
 
 ARCHIVE = "archive.npz"
@@ -211,6 +212,7 @@ class RunFolder:
                 "bodies": int(stats.bodies[i]),
                 "seconds": round(seconds, 4),
                 **_figures(stats.figures, i),
+                "run": run_tag(self._begun),
             }
             for i, seed in enumerate(self.experiment.seeds)
         )

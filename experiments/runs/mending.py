@@ -29,7 +29,7 @@ def mend_statistics(path: Path, experiment: Experiment, done: int) -> list[str]:
     text = "".join(json_line(rows.of[key]) for key in order)
     if not file.is_file() or file.read_bytes() != text.encode():
         write_text(file, text)
-    torn = [f"{file}:{number}: not a whole line; dropped" for number in rows.damaged]
+    torn = [f"{file}:{number}: not a whole line of this run; dropped" for number in rows.damaged]
     return [*torn, *warnings_of(path, rows)]
 
 

@@ -18,7 +18,7 @@ from vsr.experiments.runs.columns import read_columns
 from vsr.experiments.runs.folder import check_run
 from vsr.experiments.runs.lineage import LINEAGE
 from vsr.experiments.runs.rows import STATISTICS, Row, figures_in, read_rows, saved_generations, warnings_of
-from vsr.experiments.runs.settings import RunSettings, read_settings
+from vsr.experiments.runs.settings import RunSettings, read_settings, run_tag
 from vsr.physics.failure import REASONS
 
 
@@ -89,7 +89,7 @@ def _settings_of(path: Path) -> RunSettings:
 def _with_statistics(settings: RunSettings) -> Run:
     path, experiment, doubts = settings.path, settings.experiment, tuple(settings.warnings)
     saved = saved_generations(path)  # first: a run that goes on writes statistics before its checkpoint
-    columns = read_columns(path / STATISTICS, experiment.seeds)
+    columns = read_columns(path / STATISTICS, experiment.seeds, run_tag(settings.begun))
     if columns is None or columns["best"].shape[1] < saved:
         return _read_by_lines(path, experiment, doubts)
     return _run(path, experiment, columns, doubts)
@@ -114,7 +114,7 @@ def _run(path: Path, experiment: Experiment, columns: dict[str, np.ndarray], war
 def _read_by_lines(path: Path, experiment: Experiment, warnings: tuple[str, ...]) -> Run:
     """With a warning for every line that is not whole or was lost."""
     rows = read_rows(path, experiment)
-    torn = [f"{path / STATISTICS}:{number}: not a whole line; skipped" for number in rows.damaged]
+    torn = [f"{path / STATISTICS}:{number}: not a whole line of this run; skipped" for number in rows.damaged]
     length = rows.generations
     if not length:
         raise UserError(_nothing_known(path))

@@ -15,6 +15,7 @@ from vsr.experiments.files import read_json_lines
 from vsr.experiments.numbers import in_ranges
 from vsr.experiments.runs.checkpoints import checkpoint_files
 from vsr.experiments.runs.lineage import ARRAYS, Piece, piece_files, read_pieces
+from vsr.experiments.runs.settings import read_meta, run_tag
 
 STATISTICS = "statistics.jsonl"
 NUMBERS = ("best", "median", "spread", "bodies", "seconds")
@@ -35,7 +36,7 @@ class Rows:
     unknown: list[int] = field(default_factory=list)
     """generations of which some seed's line is lost"""
     damaged: list[int] = field(default_factory=list)
-    """numbers of lines that could not be read, from 1"""
+    """numbers of lines that could not be read, or are of another run, from 1"""
 
 
 def read_rows(path: Path, experiment: Experiment, until: int | None = None) -> Rows:
@@ -44,7 +45,7 @@ def read_rows(path: Path, experiment: Experiment, until: int | None = None) -> R
     until: to look at the generations before this one only.
     """
     end = saved_generations(path) if until is None else until  # before lines are read: a run that goes on writes more
-    rows, damaged = _read(path / STATISTICS, set(experiment.seeds), until)
+    rows, damaged = _read(path / STATISTICS, set(experiment.seeds), until, _tag_of(path))
     there = _contiguous(rows, experiment, 0)
     if there >= end:
         return Rows(rows, there, damaged=damaged)
@@ -86,10 +87,18 @@ def figures_in(row: Row) -> dict[str, float | int | None]:
     return {name: value for name, value in known if isinstance(value, float | int | None)}
 
 
-def _read(file: Path, seeds: set[int], until: int | None) -> tuple[dict[tuple[int, int], Row], list[int]]:
+def _tag_of(path: Path) -> str | None:
+    """What lines of a run carry; None if meta.json does not tell its settings."""
+    begun = read_meta(path)[0].get("experiment")
+    return run_tag(begun) if isinstance(begun, dict) else None
+
+
+def _read(
+    file: Path, seeds: set[int], until: int | None, run: str | None
+) -> tuple[dict[tuple[int, int], Row], list[int]]:
     rows, damaged = {}, []
     for number, row in read_json_lines(file):
-        if row is None or not is_statistics(row):
+        if row is None or not is_statistics(row) or run not in (None, row.get("run", run)):
             damaged.append(number)
         elif row["seed"] in seeds and (until is None or row["generation"] < until):
             rows[row["seed"], row["generation"]] = row

@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from rich.markup import escape
 from rich.table import Table
 
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.console import console_for_tables
+from vsr.experiments.console import cell, console_for_tables
 from vsr.experiments.files import write_text
 from vsr.experiments.numbers import count, number
 from vsr.experiments.plot.comparison import Row, describe
@@ -100,9 +99,9 @@ def show_sweep(paths: Sequence[str], lines: Sequence[Line]) -> None:
     measures = sorted({line.measure for line in lines})
     table = Table(title=f"best {' or '.join(measures)}, median over seeds", box=None, title_justify="left")
     for name in (*paths, "state", "generations", "first", "best"):
-        table.add_column(escape(name), justify="right" if name in ("generations", "first", "best") else "left")
+        table.add_column(cell(name), justify="right" if name in ("generations", "first", "best") else "left")
     for line in lines:
         row = line.row
         numbers = (count(row.generations), number(row.first), number(row.final)) if row else ("0", "", "")
-        table.add_row(*map(escape, line.values), escape(line.state), *numbers)
+        table.add_row(*map(cell, line.values), cell(line.state), *numbers)
     console_for_tables().print(table)

@@ -13,13 +13,11 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
 from vsr.experiments.config import UserError, load_scene
-from vsr.experiments.config.sources import sources_of
-from vsr.experiments.console import busy, console_for_tables, say, warn
+from vsr.experiments.console import busy, cell, console_for_tables, say, warn
 from vsr.experiments.devices import check_implementation, prepare
 from vsr.experiments.estimate import needs_of_experiment, needs_of_scene, require_memory
 from vsr.experiments.files import without_nan
@@ -29,6 +27,7 @@ from vsr.experiments.runs.meta import describe_start, differences
 from vsr.experiments.runs.records import Record, experiment_of, hashes_of, is_made_by, read_record
 from vsr.experiments.runs.robot_files import load_robot, robot_file
 from vsr.experiments.runs.trust import trust_plugins
+from vsr.experiments.sources import sources_of
 from vsr.experiments.verify.replay import Claim, replay
 from vsr.scene import Scene, precision
 
@@ -253,7 +252,7 @@ def show(verdicts: Sequence[Verdict]) -> None:
     for verdict in verdicts:
         again = "" if verdict.again is None else f"{verdict.again:.9g}" if math.isfinite(verdict.again) else "failed"
         row = (verdict.file, verdict.measure, f"{verdict.score:.9g}", again, verdict.reason)
-        table.add_row(*map(escape, row))
+        table.add_row(*map(cell, row))
     console_for_tables().print(table)
     for otherwise in dict.fromkeys(verdict.otherwise for verdict in verdicts if verdict.otherwise):
         own = [shlex.quote(verdict.file) for verdict in verdicts if verdict.otherwise == otherwise]
