@@ -118,9 +118,8 @@ def attainable(measure, rows, columns, voxels):
     return []
 
 
-ON_BORDERS = pytest.mark.xfail(strict=True, reason="values of small grids lie on borders")
 WITH_ARCHIVES = [
-    pytest.param(file.path, id=file.name, marks=ON_BORDERS if file.name.startswith(("bodies/", "studies/")) else ())
+    pytest.param(file.path, id=file.name)
     for file in shipped_files()
     if "archives" in (read_yaml(file.path).data.get("ea") or {})
 ]
