@@ -1,12 +1,20 @@
-"""The work of `vsr check`: build and trace all that a file asks for, without running it."""
+"""The work of `vsr check`: build and trace all that a file asks for, and simulate a few robots for a moment.
+
+A description can be sound and yet all robots fail, as when they fall from too high. So some land before it is called
+sound.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from vsr.controllers import Controller
@@ -23,19 +31,32 @@ from vsr.experiments.estimate import (
     seconds_of,
 )
 from vsr.experiments.evaluate.sets import EvaluationSet, load_set
-from vsr.experiments.evolve.evaluation import evaluate_all
+from vsr.experiments.evaluation import starts_of
+from vsr.experiments.evolve.evaluation import evaluate_all, evaluation_of
 from vsr.experiments.evolve.generation import ask, most_at_once, search_shapes, tell, when_shapes
 from vsr.experiments.experiment import Experiment, grid_name
 from vsr.experiments.landscape.command import costs
 from vsr.experiments.landscape.spec import load_landscape
 from vsr.experiments.numbers import count, lasting
+from vsr.experiments.population import on_all_devices
 from vsr.experiments.reproduce.reading import StudyFile, is_study, load_study
 from vsr.experiments.shipped import EXPERIMENT, LANDSCAPE, SCENE, SET, STUDY, find_config, kind_of
-from vsr.scene import Scene, precision
-from vsr.tasks import Summary
+from vsr.physics.failure import Failure, remedies, told
+from vsr.scene import Scene, World, precision
+from vsr.tasks import Summary, Task
 
+DRAWN = 64
+"""Random individuals of which one should have a body, and ..."""
 TRIED = 8
-"""Random individuals of which one should have a body."""
+"""... of which so many are simulated, where that is quick."""
+LANDED = 1.0
+"""How long they are simulated after they should have landed [s]."""
+PATIENCE = 3.0
+"""What their simulation should take at most [s]."""
+UNOPTIMISED = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+"""For processors: compiled in a fifth of the time, as programs are that run once for a moment ..."""
+SLOWER = 25.0
+"""... and up to so many times as slow."""
 
 
 def check_file(given: str, settings: Sequence[str] = (), *, run_plugins: bool = False) -> list[tuple[str, str]]:
@@ -76,7 +97,7 @@ def _check_study(file: StudyFile, settings: Sequence[str]) -> list[tuple[str, st
     for name in file.study.experiments:
         experiment = file.experiment(name, settings)
         with precision(experiment.physics.precision):
-            lines.append((name, dict(_check_experiment(experiment, name))["genes"]))
+            lines.append((name, dict(_check_experiment(experiment, name, simulated=False))["genes"]))
     for scale, described in file.study.scales.items():
         names = described.experiments or tuple(file.study.experiments)
         experiments = [file.experiment(name, (*described.settings(name), *settings)) for name in names]
@@ -85,8 +106,8 @@ def _check_study(file: StudyFile, settings: Sequence[str]) -> list[tuple[str, st
     return lines
 
 
-def _check_experiment(experiment: Experiment, what: str) -> list[tuple[str, str]]:
-    """What an experiment would do and need; what: how it is called in a refusal."""
+def _check_experiment(experiment: Experiment, what: str, *, simulated: bool = True) -> list[tuple[str, str]]:
+    """What an experiment would do and need; what: how it is called in a refusal; simulated: whether robots land."""
     needs = needs_of_experiment(experiment)
     require_memory(what, needs)
     search = search_shapes(experiment)
@@ -95,7 +116,9 @@ def _check_experiment(experiment: Experiment, what: str) -> list[tuple[str, str]
     genes = (asked.genes,) * len(experiment.seeds)
     program, evaluations = jax.make_jaxpr(evaluate, return_shape=True)(genes, *when_shapes(experiment))
     jax.eval_shape(partial(tell, experiment), search, asked, evaluations[0])
-    _describe_someone(experiment)
+    seconds = seconds_of(operations_of(program))
+    tried = _describe_someone(experiment)
+    landed = _landed(experiment, what, tried, seconds) if simulated else []
     robots = len(experiment.seeds) * experiment.ea.n_pop
     schedule = experiment.schedule()
     return [
@@ -111,7 +134,8 @@ def _check_experiment(experiment: Experiment, what: str) -> list[tuple[str, str]
         *_starts(experiment),
         *_times(schedule),
         *memory_lines(needs),
-        *_duration(experiment, seconds_of(operations_of(program))),
+        *_duration(experiment, seconds),
+        *landed,
     ]
 
 
@@ -134,14 +158,83 @@ def _starts(experiment: Experiment) -> list[tuple[str, str]]:
     return [*lines, ("cost of an evaluation", f"{cost:.3g} episodes in the mean")]
 
 
-def _describe_someone(experiment: Experiment) -> None:
-    """Make the file of a random individual, as a checkpoint does of the best; some genes give no body."""
-    genes = experiment.robot.sample(jax.random.key(0), TRIED)
-    for index in range(TRIED):
-        scene = experiment.scene({part: np.asarray(leaf[index]) for part, leaf in genes.items()})
-        if scene is not None:
+def _describe_someone(experiment: Experiment) -> list[int]:
+    """Make the file of a random individual, as a checkpoint does of the best; which of those drawn have a body.
+
+    Some genes give no body.
+    """
+    genes, found = _drawn(experiment), []
+    for index in range(DRAWN):
+        own = {part: np.asarray(leaf[index]) for part, leaf in genes.items()}
+        if not found and (scene := experiment.scene(own)) is not None:
             dump_yaml(scene)
-            return
+            found.append(index)
+        elif found and experiment.robot.describe(own, experiment.task.duration) is not None:
+            found.append(index)
+        if len(found) == TRIED:
+            break
+    return found
+
+
+def _drawn(experiment: Experiment) -> Any:
+    return experiment.robot.sample(jax.random.key(0), DRAWN)
+
+
+def _landed(experiment: Experiment, what: str, tried: Sequence[int], seconds: float) -> list[tuple[str, str]]:
+    """Let some of those drawn land, and tell who failed; seconds: that a generation should take."""
+    if not tried:
+        _report(what, {Failure.empty: DRAWN}, DRAWN, 0.0)
+    episodes = experiment.episodes() * len(experiment.seeds)
+    each = seconds * jax.device_count() / (episodes * experiment.task.duration)
+    moment = _moment(experiment.task, experiment.world, each, len(tried))
+    places = jnp.array(tried[: moment.robots])
+    genes = jax.tree.map(lambda leaf: leaf[places], _drawn(experiment))
+    short = experiment.model_copy(update={"task": _shortened(experiment.task, moment.seconds)})
+    options, evaluation = experiment.evaluation, evaluation_of(short)
+    dtype, grounds = jnp.dtype(experiment.physics.precision), 1 + len(options.terrains)
+    start = jax.tree.map(lambda leaf: leaf[0], starts_of(options.jitter, 1, dtype, vary=options.vary, grounds=grounds))
+    at_once = math.ceil(moment.robots / jax.device_count())
+    failure = _run(lambda own: on_all_devices(lambda one: evaluation(one, start).failure, own, at_once), genes)
+    return _report(what, Counter(map(Failure, np.asarray(failure).tolist())), moment.robots, moment.seconds)
+
+
+class _Moment(NamedTuple):
+    """How many robots are simulated, and for how long."""
+
+    robots: int
+    seconds: float
+
+
+def _moment(task: Task, world: World, each: float, robots: int) -> _Moment:
+    """Long enough to land; each: what a simulated second of one robot should take [s]; robots: that there are."""
+    fall = math.sqrt(2 * task.placement.clearance / world.gravity) if world.gravity and world.terrain else 0.0
+    wanted = min(task.duration, fall + LANDED)
+    slower = SLOWER if jax.default_backend() == "cpu" else 1.0
+    affordable = PATIENCE * jax.device_count() / (slower * max(each, 1e-12))  # robots times seconds
+    robots = max(min(robots, jax.device_count()), min(robots, int(affordable / wanted)))
+    return _Moment(robots, min(wanted, max(affordable / robots, min(task.duration, 1.2 * fall))))
+
+
+def _shortened(task: Task, seconds: float) -> Task:
+    return task.model_copy(update={"duration": seconds})
+
+
+def _run(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Compile quickly and call once."""
+    options = UNOPTIMISED if jax.default_backend() == "cpu" else {}
+    return jax.jit(function).lower(*arguments).compile(compiler_options=options)(*arguments)
+
+
+def _report(what: str, failures: Mapping[Failure, int], robots: int, seconds: float) -> list[tuple[str, str]]:
+    """A line about those that failed, if some did; raises UserError if all did."""
+    failures = {reason: number for reason, number in failures.items() if reason}
+    said = f"{told(failures, robots)}, within {seconds:.2g} s"
+    if sum(failures.values()) == robots:
+        who = "its robot" if robots == 1 else "random robots"
+        advice = f"what usually helps: {remedies(failures)}"
+        raise UserError(f"{what}: the description is sound, but {who} cannot be simulated: {said}; {advice}")
+    none = f"{count(robots)} robot{'s' if robots > 1 else ''} for {seconds:.2g} s, none failed"
+    return [("tried", said if failures else none)]
 
 
 def _episode(scenario: Scenario, controller: Controller) -> Summary:
@@ -152,8 +245,17 @@ def _check_scene(scene: Scene, what: str) -> list[tuple[str, str]]:
     needs = needs_of_scene(scene)
     require_memory(what, needs)
     schedule = scene.schedule()
-    jax.eval_shape(lambda: _episode(*scene.build()))
-    return [("scene", f"{int(scene.robot.body.present.sum())} voxels"), *_times(schedule), *memory_lines(needs)]
+    program = jax.make_jaxpr(lambda: _episode(*scene.build()))()
+    each = seconds_of(operations_of(program)) / schedule.total_time
+    moment = _moment(scene.task, scene.world, each, 1)
+    short = scene.model_copy(update={"task": _shortened(scene.task, moment.seconds)})
+    failure = _run(lambda *built: _episode(*built).failure, *short.build())
+    return [
+        ("scene", f"{int(scene.robot.body.present.sum())} voxels"),
+        *_times(schedule),
+        *memory_lines(needs),
+        *_report(what, {Failure(int(failure)): 1}, 1, moment.seconds),
+    ]
 
 
 def _genes(experiment: Experiment) -> str:

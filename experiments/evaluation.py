@@ -27,6 +27,7 @@ from vsr.physics.engine import engine_of
 from vsr.spec import Count, OneOf, Real, Seconds, Spec
 from vsr.tasks import place
 from vsr.terrain import TERRAINS, AnyGround, chosen
+from vsr.usual import HasMasses, filled, in_proportion
 
 Share = Annotated[Real, Field(ge=0, le=0.5)]
 Take = Literal["median", "mean", "worst"]
@@ -50,13 +51,18 @@ class Jitter(Spec):
     """How much starts differ. The first is always the undisturbed one."""
 
     height: Annotated[Real, Field(ge=0)] = 0.001
-    """dropped from up to so much higher [m]"""
+    """dropped from up to so much higher [m]; the default is for voxels of the default side, and in proportion to it for
+    others"""
     frequency: Share = 0.0
     """of all springs, up to so much more or less, as a share: 0.01 is one percent"""
     damping: Share = 0.0
     """damping ratio of all springs, likewise"""
     friction: Share = 0.0
     """of all masses, likewise"""
+
+    def for_voxels(self, voxels: HasMasses) -> Jitter:
+        """With a height that suits such voxels, unless one was given."""
+        return filled(self, height=in_proportion(type(self).model_fields["height"].default, voxels))
 
 
 class Vary(Spec):
@@ -152,6 +158,11 @@ class EvaluationOptions(Spec):
         if self.refine is not None:
             parts.append(f"confirmed with steps {self.refine.factor} times finer in {self.refine.starts} starts")
         return ", ".join(parts)
+
+    def for_voxels(self, voxels: HasMasses) -> EvaluationOptions:
+        """With lengths that suit such voxels, where none were given."""
+        jitter = self.jitter.for_voxels(voxels)
+        return self if jitter == self.jitter else self.model_copy(update={"jitter": jitter})
 
     def complaints(self) -> list[tuple[tuple[str, ...], str]]:
         """What of it does not go together: where and why."""

@@ -106,7 +106,7 @@ class Experiment(Spec):
     def _possible(self) -> Experiment:
         body = self.robot.body
         *settled, against = _settled(body, self.world, self.task, self.physics, self.evaluation)
-        for name, part in zip(("world", "task", "physics"), settled, strict=True):
+        for name, part in zip(("world", "task", "physics", "evaluation"), settled, strict=True):
             object.__setattr__(self, name, part)  # frozen for everyone else
         complaints = list(against)
         known = self.known_measures()
@@ -228,11 +228,12 @@ Complaints = tuple[tuple[tuple[str, ...], str], ...]
 @remembering
 def _settled(
     body: BodyEncoding, world: World, task: Task, physics: Physics, evaluation: EvaluationOptions
-) -> tuple[World, Task, Physics, Complaints]:
-    """World, task and physics with what is usual for such bodies, and what speaks against such episodes."""
+) -> tuple[World, Task, Physics, EvaluationOptions, Complaints]:
+    """All of these with the defaults for such bodies, and what speaks against such episodes."""
     world, task, physics, against = with_usual(body, world, task, physics)
     cells, materials = body.possible.shape, _materials(body, evaluation)
-    return world, task, physics, (*against, *check_episode(body, materials, cells, world, task, physics))
+    evaluation = evaluation.for_voxels(body)
+    return world, task, physics, evaluation, (*against, *check_episode(body, materials, cells, world, task, physics))
 
 
 @remembering

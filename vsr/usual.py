@@ -1,4 +1,4 @@
-"""What an episode has where its description says nothing: it hangs on the kind of masses, and on the task."""
+"""Defaults of an episode: what its description leaves out depends on voxels, their masses and side, and on the task."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from vsr.body import MASSES, Masses
 from vsr.spec import Spec
 
 S = TypeVar("S", bound=Spec)
+P = TypeVar("P", bound=Spec)
 Complaints = list[tuple[tuple[str, ...], str]]
 
 
@@ -28,6 +29,16 @@ def filled(spec: S, **usual: Any) -> S:
     return spec.model_copy(update=missing) if missing else spec
 
 
+def in_proportion(length: float, voxels: HasMasses) -> float:
+    """A length that is meant for voxels of the default side, for voxels of another [m]."""
+    return length * (voxels.voxel_side / MASSES[voxels.masses].usual_side)
+
+
+def _placed(placement: P, voxels: HasMasses) -> P:
+    """A fall of a metre is a third of a voxel's default side; voxels of 3 cm would be turned inside out by it."""
+    return filled(placement, clearance=in_proportion(type(placement).model_fields["clearance"].default, voxels))
+
+
 def with_usual(voxels: HasMasses, world: Any, task: Any, physics: Any) -> tuple[Any, Any, Any, Complaints]:
     """World, task and physics with all that masses and task settle, and complaints about what was given against it.
 
@@ -42,5 +53,10 @@ def with_usual(voxels: HasMasses, world: Any, task: Any, physics: Any) -> tuple[
         if name in world.model_fields_set and getattr(world, name) != value
     ]
     world = filled(world.model_copy(update=dict(brought.world)), **kind.usual_world)
+    others = tuple(one.model_copy(update={"placement": _placed(one.placement, one.robot.body)}) for one in world.others)
+    if others != world.others:
+        world = world.model_copy(update={"others": others})
     interval = (physics.control_interval + 1) * physics.time_step
-    return world, task.completed(voxels.voxel_side, interval), physics, complaints
+    task = task.completed(voxels.voxel_side, interval)
+    placement = _placed(task.placement, voxels)
+    return world, task.model_copy(update={"placement": placement}), physics, complaints

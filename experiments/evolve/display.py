@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -17,6 +18,7 @@ from rich.table import Table
 from vsr.experiments.console import say
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.numbers import clock, count
+from vsr.physics.failure import Failure, remedies, told
 
 SPARKS = "▁▂▃▄▅▆▇█"
 SECONDS_BETWEEN_LINES = 2.0
@@ -37,6 +39,15 @@ class Progress:
     """robots that failed in this generation, all seeds together"""
     seconds: float
     """how long the generation took"""
+    failures: Mapping[Failure, int] = field(default_factory=dict)
+    """how many of these robots failed for each reason"""
+
+    @property
+    def failed_and_why(self) -> str:
+        """'3 (inverted 2, exploded 1)'."""
+        by_number = sorted(self.failures.items(), key=lambda item: -item[1])
+        reasons = ", ".join(f"{reason.label} {count(number)}" for reason, number in by_number)
+        return f"{count(self.failed)} ({reasons})" if reasons else count(self.failed)
 
 
 class Display(Protocol):
@@ -66,6 +77,14 @@ class _Pace:
     def note(self, progress: Progress) -> None:
         self.recent.append(progress.seconds)
 
+    def alarm(self, progress: Progress) -> str | None:
+        """What is to be said at once, if nobody of the first generation could be simulated."""
+        if progress.generation or progress.failed < self.robots:
+            return None
+        reasons = f": {told(progress.failures, self.robots)}" if progress.failures else ""
+        advice = f"; what usually helps: {remedies(progress.failures)}" if progress.failures else ""
+        return f"warning: all robots of the first generation failed{reasons}{advice}; evolution goes on"
+
     def evaluations_per_second(self) -> float:
         return self.robots * len(self.recent) / max(sum(self.recent), 1e-9)
 
@@ -85,14 +104,16 @@ class PlainLines:
 
     def show(self, progress: Progress) -> None:
         self.pace.note(progress)
+        if alarm := self.pace.alarm(progress):
+            self.say(alarm)
         last = progress.generation == self.pace.total - 1
         if last or time.monotonic() - self.last_line >= SECONDS_BETWEEN_LINES:
             self.last_line = time.monotonic()
             speed, left = self.pace.evaluations_per_second(), self.pace.time_left(progress.generation)
             self.say(
                 f"generation {count(progress.generation + 1)}/{count(self.pace.total)}  "
-                f"best {summary(progress.best)}  median {summary(progress.median)}  failed {count(progress.failed)}  "
-                f"{count(speed)} evaluations/s  {left} left"
+                f"best {summary(progress.best)}  median {summary(progress.median)}  "
+                f"failed {progress.failed_and_why}  {count(speed)} evaluations/s  {left} left"
             )
 
     def close(self) -> None:
@@ -113,6 +134,8 @@ class LivePanel:
 
     def show(self, progress: Progress) -> None:
         self.pace.note(progress)
+        if alarm := self.pace.alarm(progress):
+            self.say(alarm)
         self.history.append(float(np.nanmedian(progress.best)) if np.isfinite(progress.best).any() else np.nan)
         if self.live is None:
             self.live = Live(console=self.console, auto_refresh=False)
@@ -130,7 +153,7 @@ class LivePanel:
             "generation": f"{count(progress.generation + 1)} of {count(self.pace.total)}",
             f"best {self.measure}": summary(progress.best),
             "population median": summary(progress.median),
-            "failed": count(progress.failed),
+            "failed": progress.failed_and_why,
             "evaluations/s": count(self.pace.evaluations_per_second()),
             "time left": self.pace.time_left(progress.generation),
             "best so far": sparkline(self.history, max(10, min(60, self.console.width - 30))),

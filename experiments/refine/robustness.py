@@ -101,19 +101,22 @@ def robustness_of(
     *,
     factors: Sequence[int],
     starts: int,
-    height: float = 1e-3,
+    height: float | None = None,
     changes: Sequence[tuple[str, float]] = CHANGES,
     minimised: bool = False,
     done: Callable[[], None] = lambda: None,
 ) -> Robustness:
-    """Of every scene its measure; height: most that starts are higher [m]; done: called after each of `batches_of`."""
+    """Of every scene its measure; done: called after each of `batches_of`.
+
+    height: most that starts are higher [m]; if absent, that of Jitter for such voxels.
+    """
     labels = [f"{name} {100 * sign * share:+g} %" for name, share in changes for sign in (-1, 1)]
     found = np.full((len(scenes), len(factors) + len(labels), starts), np.nan)
     for group in groups_of(scenes, measures):
         with precision(group.precision):
-            for i, (factor, differing) in enumerate(
-                _cases(factors, starts, height, changes, jnp.dtype(group.precision))
-            ):
+            jitter = group.jitter if height is None else Jitter(height=height)
+            cases = _cases(factors, starts, jitter, changes, jnp.dtype(group.precision))
+            for i, (factor, differing) in enumerate(cases):
                 found[group.places, i] = group.measured(factor, differing)
                 done()
     count = len(factors)
@@ -121,10 +124,10 @@ def robustness_of(
 
 
 def _cases(
-    factors: Sequence[int], starts: int, height: float, changes: Sequence[tuple[str, float]], dtype: jnp.dtype
+    factors: Sequence[int], starts: int, jitter: Jitter, changes: Sequence[tuple[str, float]], dtype: jnp.dtype
 ) -> Iterator[Case]:
     """All have all factors of parameters, so that those with the same steps share one program."""
-    given = starts_of(Jitter(height=height), starts, dtype)
+    given = starts_of(jitter, starts, dtype)
     undisturbed = {"higher": 0, "frequency": 1, "damping": 1, "friction": 1}
     missing = {name: value for name, value in undisturbed.items() if getattr(given, name) is None}
     usual = given._replace(**{name: jnp.full(starts, value, dtype) for name, value in missing.items()})
@@ -150,6 +153,8 @@ class Group:
     controller: Controller
     measure: str
     precision: str
+    jitter: Jitter
+    """that suits their voxels"""
 
     def measured(self, factor: int, differing: Start) -> np.ndarray:
         """(robots, starts)"""
@@ -189,11 +194,13 @@ def groups_of(
         with precision(scene.physics.precision):
             arrays = build(scene)
         leaves, structure = jax.tree.flatten(arrays)
-        kind = structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves), measure, scene.physics.precision
+        shapes, jitter = tuple((leaf.shape, leaf.dtype) for leaf in leaves), Jitter().for_voxels(scene.robot.body)
+        kind = structure, shapes, measure, scene.physics.precision, jitter
         built.setdefault(kind, []).append((place, arrays))
     groups = []
-    for (_, _, measure, exactness), members in built.items():
+    for (_, _, measure, exactness, jitter), members in built.items():
         with precision(exactness):
             arrays = stack([arrays for _, arrays in members])
-        groups.append(Group([place for place, _ in members], *arrays, measure=measure, precision=exactness))
+        places = [place for place, _ in members]
+        groups.append(Group(places, *arrays, measure=measure, precision=exactness, jitter=jitter))
     return groups

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
+from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 
@@ -36,9 +39,56 @@ class Failure(IntEnum):
         """For people: 'not finite'."""
         return "left the world" if self is Failure.left_world else self.name.replace("_", " ")
 
+    @property
+    def meaning(self) -> str:
+        """What it is, in one line."""
+        return _EXPLAINED[self][0]
+
+    @property
+    def remedy(self) -> str:
+        """What usually helps."""
+        return _EXPLAINED[self][1]
+
+
+_SOFTER = "fall from less high (task.placement.clearance), use stiffer materials, or take more physics.substeps"
+_SHORTER = "take more physics.substeps, or use softer materials that damp more"
+_EXPLAINED = {
+    Failure.none: ("it did not fail", ""),
+    Failure.empty: ("it has no voxels", "let genes fill more cells"),
+    Failure.not_finite: ("its state was infinite or not a number", _SHORTER),
+    Failure.exploded: ("a mass was faster than anything a robot can do", _SHORTER),
+    Failure.inverted: ("a voxel was turned inside out", _SOFTER),
+    Failure.left_world: ("it fell through the ground", _SOFTER),
+    Failure.crowded: (
+        "grains had more neighbours than their lists hold",
+        "raise neighbours, candidates or contacts of world.terrain; `vsr simulate` of one robot says which",
+    ),
+    Failure.leaking: ("a chamber of fluid is open to the outside", "leave out `membrane: none`, or close the chamber"),
+    Failure.buried: ("it began inside the ground", "change task.placement, or make room in the ground"),
+    Failure.gained_energy: ("errors of steps added energy", "take more physics.substeps, or materials that damp more"),
+}
 
 REASONS = tuple(reason for reason in Failure if reason)
 """All that can befall a robot."""
+
+
+def by_reason(numbers: Any) -> dict[Failure, int]:
+    """How many robots failed for each reason that occurs; numbers: as `counted` gives them, (..., reasons)."""
+    sums = np.nansum(np.reshape(numbers, (-1, len(REASONS))), 0)
+    return {reason: int(number) for reason, number in zip(REASONS, sums, strict=True) if number}
+
+
+def told(failures: Mapping[Failure, int], robots: int) -> str:
+    """How many of the robots failed, and why, the most frequent reason first: '3 of 8 failed: inverted 3 (...)'."""
+    found = sorted(((reason, number) for reason, number in failures.items() if number), key=lambda item: -item[1])
+    reasons = ", ".join(f"{reason.label} {number:,} ({reason.meaning})" for reason, number in found)
+    return f"{sum(number for _, number in found):,} of {robots:,} failed{': ' if reasons else ''}{reasons}"
+
+
+def remedies(failures: Mapping[Failure, int]) -> str:
+    """What usually helps against all of them, the most frequent first."""
+    found = sorted((reason for reason, number in failures.items() if number), key=lambda reason: -failures[reason])
+    return "; or ".join(dict.fromkeys(reason.remedy for reason in found))
 
 
 def first_of(before: Array, later: Array) -> Array:
