@@ -139,6 +139,95 @@ def test_each_fault_reads_well(text, wanted):
     assert told[0].startswith(wanted)
 
 
+MANY = """\
+robot:
+  body: {type: material_grid, grid: [3, 0], materials: {a: {spring_frequency: -1}}}
+  controller: {type: mlp, senses: [{quantity: aera_ratio}], hidden: [4]}
+world:
+  terrain: {type: hilly, heigth: 2}
+  gravity: -9.8
+task: {duration: 0}
+physics: {time_step: 1/0, integrator: euler}
+fitness: relative_velocty
+evaluation: {starts: 2, terrains: [flat, flat, hilly]}
+ea: {type: map_elites, archives: {a: {type: grid, axes: [{measure: elongatoin, range: [0, 1], cells: 4}]}}}
+generations: 0
+seeds: [1, 1]
+"""
+
+
+def test_faults_of_all_sections_are_told_at_once():
+    told = experiment_faults(MANY)
+    for wanted in (
+        "f.yaml:2: robot.body.grid.1: 0 given",
+        "f.yaml:2: robot.body.materials.a.spring_frequency: -1 given",
+        "f.yaml:3: robot.controller.senses.0.quantity: unknown quantity 'aera_ratio'; did you mean 'area_ratio'?",
+        "f.yaml:5: world.terrain.heigth: unknown key",
+        "f.yaml:6: world.gravity: -9.8 given",
+        "f.yaml:7: task.duration: 0 given",
+        "f.yaml:8: physics.time_step: '1/0' given",
+        "f.yaml:8: physics.integrator: 'euler' given",
+        "f.yaml:9: fitness.measure: unknown measure 'relative_velocty'; did you mean 'relative_velocity'?",
+        "f.yaml:10: evaluation.starts: 2 given, which do not reach all 4 terrains",
+        "f.yaml:11: ea: unknown measure 'elongatoin'; did you mean 'elongation'?",
+        "f.yaml:12: generations: 0 given",
+        "f.yaml:13: seeds: a seed is named twice",
+    ):
+        assert any(line.startswith(wanted) for line in told), (wanted, told)
+    assert len(told) == 13, told
+
+
+def experiment_faults(text):
+    with pytest.raises(ConfigError) as error:
+        parse_experiment(text, "f.yaml")
+    return str(error.value).splitlines()
+
+
+HYDRAULIC = """\
+robot:
+  body:
+    shape: swws
+    materials:
+      s: {young_modulus: 1.0e+5, density: 1000}
+      w: {fluid: {pressure: [0, 2000]}}
+  controller: phases
+"""
+HYDRAULIC_POINTS = HYDRAULIC.replace("    shape", "    masses: points\n    shape")
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (HYDRAULIC, "f.yaml:6: robot.body.materials.w.fluid: squares cannot hold fluid: give the body `masses: points`"),
+        (HYDRAULIC_POINTS.replace("1.0e+5", "-5"), "f.yaml:6: robot.body.materials.s.young_modulus: -5 given"),
+        (HYDRAULIC_POINTS.replace("{young_modulus: 1.0e+5, density: 1000}", "3"), "f.yaml:6: robot.body.materials.s: 3 given"),
+        ("robot: {body: {shape: aa}, controller: phases}\ntask: Walker-v1\nfitness: score\n", "f.yaml:2: task: unknown type 'Walker-v1'"),
+        ("robot:\n  body: {type: material_grid, grid: [3, 3, 0]}\n  controller: phases\nworld: {terrain: {type: heights, heights: [[0, 1], [0, 1]]}}\n", "f.yaml:2: robot.body.grid.2: 0 given"),
+        ("robot:\n  body: {shape: [a, 3]}\n  controller: phases\nworld: {terrain: {type: sand, radius: 4, depth: 20, period: 60}}\n", "f.yaml:2: robot.body.shape"),
+        ("robot:\n  body: {type: gausian_mixture, grid: [3, 3]}\n  controller: phases\nfitness: filled_share\n", "f.yaml:2: robot.body.type: unknown type 'gausian_mixture'"),
+    ],
+)  # fmt: skip
+def test_no_consequence_of_a_fault_is_told(text, wanted):
+    told = experiment_faults(text)
+    assert len(told) == 1, told
+    assert told[0].startswith(wanted)
+
+
+def test_faults_are_told_although_there_is_no_robot():
+    told = experiment_faults("fitness: relative_velocty\ntask: {placement: {left: 5000}}\n")
+    assert sorted(line.split(": ")[1] for line in told) == ["fitness.measure", "robot", "task.placement.left"]
+
+
+def test_a_plugin_that_is_missing_hides_no_other_fault(tmp_path):
+    file = tmp_path / "f.yaml"
+    file.write_text("plugins: [no_such_plugin]\n" + MANY + "checkpoint_seconds: -1\n")
+    with pytest.raises(ConfigError) as error:
+        load_experiment(file, run_plugins=True)
+    told = str(error.value)
+    for wanted in ("no_such_plugin", "f.yaml:13: generations: 0 given", "f.yaml:15: checkpoint_seconds: -1 given"):
+        assert wanted in told
+
+
 HEIGHTS = "robot: {body: {shape: [[aa], [aa]]}}\nworld:\n  terrain:\n    type: heights\n    heights: [[0, 1], [0, 1]]\n"
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from itertools import islice, product
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -38,32 +41,150 @@ def check(document: Document, kind: type[Described]) -> Described:
     return described
 
 
+STAND_INS: dict[Path, tuple[Any, ...]] = {
+    ("robot", "body"): (
+        {"shape": "aa"},
+        {"shape": "aa", "voxel_side": 0.01},
+        {"shape": "aa", "voxel_side": 100},
+        {"shape": [["aa"], ["aa"]]},
+        {"shape": "hv", "masses": "evogym"},
+        {"type": "material_grid", "grid": [3, 3]},
+        {"type": "material_grid", "grid": [3, 3, 3]},
+        {"type": "gaussian_mixture", "grid": [3, 3]},
+    ),
+    ("robot", "controller"): ("sine", "phases", {"type": "mlp", "senses": [{"quantity": "area_ratio"}]}),
+}
+"""Sound values of parts that have no default. Those of a part that has a `type` are all its kinds besides."""
+ROBOT: Path = ("robot",)
+MOST_VARIANTS = 200
+"""Of a document whose parts are replaced."""
+
+
 def _all_problems(document: Document, kind: type[Spec], error: ValidationError) -> list[Problem]:
-    """Every fault, also those that other faults hide.
+    """Every fault, also those that other faults hide, but none that is only the consequence of another.
 
     What concerns several values at once is only checked where each of them is sound. So faulty values are taken out,
-    which leaves their defaults, and the rest is checked again until nothing new is found. What is then said where a
-    fault was told before is about these defaults, or the same with other numbers, and is left out.
+    which leaves their defaults, and the rest is checked again until nothing new is found. Left out is then what is
+    said where a fault was told before, as it is about these defaults, what names a value that was taken out, and what
+    is said by a whole that had found its parts sound before. A part that is of no use is replaced by several sound
+    ones: what is said whichever stands there does not depend on it (`_whatever_stands_there`).
     """
     problems: dict[Problem, None] = {}
     data, removed = copy.deepcopy(document.data), set()
+    gone: set[Path] = set()  # parts that were taken out as a whole
+    heard: set[Path] = set()  # wholes that have said all that they have against their parts
     told = {problem.path for problem in document.problems if _is_absent(data, problem.path)}
     while True:
-        known = len(problems)
+        known, spoken = len(problems) + len(removed), set()
         for fault in _one_of_each_choice(document.data, error):
             found = list(_problems(document, kind, fault))
-            if not (fault["type"] == "missing" and found[0].path in removed):
-                problems.update(dict.fromkeys(problem for problem in found if problem.path not in told))
-            for problem in found:
-                removed.add(_remove(data, problem.path[:-1] if "_tag_" in fault["type"] else problem.path))
-        if len(problems) == known or len(problems) >= MOST_FAULTS:
-            return list(problems)
+            where = _path_in_data(document.data, fault["loc"], keep_last=False)
+            absent = fault["type"] == "missing" and found[0].path in removed
+            if absent or any(_is_inside(part, where) and part != where for part in gone):
+                paths = [_part_of(kind, document.data, found[0].path)] if absent else []
+            else:
+                if not any(_is_inside(where, whole) for whole in heard):
+                    news = [one for one in found if one.path not in told and not _is_consequence(one, removed)]
+                    problems.update(dict.fromkeys(news))
+                spoken |= {where} if fault["type"] == "misfit" else set()
+                paths = [problem.path[:-1] if "_tag_" in fault["type"] else problem.path for problem in found]
+            for path in paths:
+                taken = _remove(data, path)
+                removed.add(taken)
+                gone |= {taken} & set(_parts(kind, document.data, taken))
+        if len(problems) + len(removed) == known or len(problems) >= MOST_FAULTS:
+            break
         told |= {problem.path for problem in problems}
+        heard |= spoken
         try:
             kind.model_validate(data)
-            return list(problems)
+            break
         except ValidationError as following:
             error = following
+    if gone:
+        told |= {problem.path for problem in problems}
+        others = _whatever_stands_there(document, kind, data, gone)
+        problems.update(dict.fromkeys(one for one in others if one.path not in told))
+    return list(problems)
+
+
+def _is_inside(path: Path, owner: Path) -> bool:
+    """Whether a path leads to something in a value, or to the value itself."""
+    return path[: len(owner)] == owner
+
+
+def _is_consequence(problem: Problem, removed: set[Path]) -> bool:
+    """Whether a fault of a whole names something that was taken out of it."""
+    keys = {str(key) for path in removed if _is_inside(path, problem.path) for key in path[len(problem.path) :]}
+    patterns = [rf"\b{re.escape(key)}\b" if len(key) > 1 else f"'{re.escape(key)}'" for key in keys]
+    return any(re.search(pattern, problem.message) for pattern in patterns)
+
+
+def _parts(kind: type[BaseModel], data: Any, path: Path) -> Iterator[Path]:
+    """All parts around a path, the innermost first, that can be replaced as a whole."""
+    for length in range(len(path), 0, -1):
+        owner = path[:length]
+        known = owner == ROBOT or owner in STAND_INS
+        if known or (_is_one(data, owner) and _choices(_field_at(kind, data, owner))):
+            yield owner
+
+
+def _is_one(data: Any, path: Path) -> bool:
+    """Whether one value stands at a path, and not a list of them, or none."""
+    return not _is_absent(data, path) and not isinstance(_value_at(data, path), list)
+
+
+def _part_of(kind: type[BaseModel], data: Any, path: Path) -> Path:
+    """The part that cannot do without the value at a path; the value's owner, where there is no such part."""
+    return next(_parts(kind, data, path[:-1]), path[:-1])
+
+
+def _whatever_stands_there(document: Document, kind: type[Spec], data: Any, gone: set[Path]) -> list[Problem]:
+    """What parts say against each other whatever sound values stand in for those that are gone."""
+    if ROBOT in gone:
+        gone = {path for path in gone if not _is_inside(path, ROBOT)} | set(STAND_INS)
+    choices = {path: _stand_ins(kind, document.data, path) for path in gone}
+    faults = partial(_faults_with, document, kind, data)
+    tries = (dict(zip(choices, values, strict=True)) for values in product(*choices.values()))
+    first = next((variant for variant in islice(tries, MOST_VARIANTS) if faults(variant) is not None), None)
+    if first is None:
+        return []
+    always = faults(first) or []
+    for variant in islice(({**first, path: value} for path in choices for value in choices[path]), MOST_VARIANTS):
+        found = faults(variant)
+        if found is not None:
+            said = {(one.path, _beginning_of(one)) for one in found}
+            always = [one for one in always if (one.path, _beginning_of(one)) in said]
+    return always
+
+
+def _beginning_of(problem: Problem) -> str:
+    """What is wrong, without what to do about it."""
+    return problem.message.split(";")[0]
+
+
+def _stand_ins(kind: type[BaseModel], data: Any, path: Path) -> list[Any]:
+    named = [] if path in STAND_INS else list(_choices(_field_at(kind, data, path)))
+    return [*STAND_INS.get(path, ()), *named]
+
+
+def _faults_with(document: Document, kind: type[Spec], data: Any, variant: Mapping[Path, Any]) -> list[Problem] | None:
+    """What parts say against each other, some of them replaced; None where these do not even suit their neighbours."""
+    data = copy.deepcopy(data)
+    for path, value in variant.items():
+        owner = data
+        for key in path[:-1]:
+            owner = owner.setdefault(key, {})
+        owner[path[-1]] = copy.deepcopy(value)
+    try:
+        kind.model_validate(data)
+        return []
+    except ValidationError as error:
+        faults = error.errors(include_url=False)
+    if any(fault["loc"] for fault in faults):
+        return None
+    found = [problem for fault in faults for problem in _problems(document, kind, dict(fault))]
+    return [one for one in found if not any(_is_inside(one.path, path) for path in variant)]
 
 
 def _remove(data: Any, path: Path) -> Path:

@@ -16,7 +16,7 @@ from pydantic import ConfigDict, PrivateAttr, ValidationError
 from vsr.experiments.config.check import check
 from vsr.experiments.config.parts import part_reader
 from vsr.experiments.config.plugins import missing_plugins
-from vsr.experiments.config.problems import ConfigError, UserError
+from vsr.experiments.config.problems import ConfigError, Problem, UserError
 from vsr.experiments.config.yaml_values import Document
 from vsr.experiments.experiment import Experiment
 from vsr.scene import Scene
@@ -123,6 +123,21 @@ def read_without(document: Document, kind: type[Described], missing: dict[str, P
     described = partly.model_construct(**parts)
     described._data, described._missing = data, missing
     return cast(Described, described)
+
+
+def faults_without(document: Document, kind: type[Spec]) -> list[Problem]:
+    """Faults of parts that no plugin has to do with."""
+    faulty = set(document.data) - set(kind.model_fields) if isinstance(document.data, dict) else set()
+    for name in set(kind.model_fields) & set(document.data) - {*OF_PLUGINS, "physics"}:
+        try:
+            part_reader(kind, name).validate_python(document.data[name])
+        except ValidationError:
+            faulty.add(name)
+    try:
+        _report(document, kind, faulty)
+    except ConfigError as error:
+        return error.problems
+    return []
 
 
 def _unread(document: Document, name: str, missing: dict[str, Path | None]) -> Unread:

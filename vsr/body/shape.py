@@ -22,8 +22,14 @@ Symbols = dict[Annotated[str, Field(min_length=1, max_length=1)], Material]
 
 def misfits(materials: dict[str, Material], masses: Masses, dimension: int) -> list[tuple[tuple[str, str, str], str]]:
     """Where and why materials cannot be those of voxels with such masses."""
-    found = ((symbol, material.misfit(masses, dimension)) for symbol, material in materials.items())
-    wrong = [(("materials", symbol, complaint[0]), complaint[1]) for symbol, complaint in found if complaint]
+    found = {symbol: complaint for symbol in materials if (complaint := materials[symbol].misfit(masses, dimension))}
+    if any(field == "fluid" for field, _ in found.values()):  # which needs other masses: what suits those is no fault
+        found = {
+            symbol: complaint
+            for symbol, complaint in found.items()
+            if complaint[0] == "fluid" or materials[symbol].misfit("points", dimension)
+        }
+    wrong = [(("materials", symbol, field), reason) for symbol, (field, reason) in found.items()]
     fluids = {symbol: material.fluid for symbol, material in materials.items() if material.fluid is not None}
     depths = {fluid.depth for fluid in fluids.values()}
     if dimension == 2 and len(depths) > 1:
