@@ -79,7 +79,7 @@ def refuse_links(folder: Path) -> None:
 def open_new(path: Path) -> IO[bytes]:
     """A new file to write; anything that lies there, a link too, is taken away first."""
     path.unlink(missing_ok=True)
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), "wb")
+    return open(path, "xb")
 
 
 def open_own(path: Path, mode: str) -> IO[str]:

@@ -1,6 +1,5 @@
 """Run folders that come from somebody else: nothing leads out of them, and nothing in them is without end."""
 
-import hashlib
 import io
 import json
 import os
@@ -21,6 +20,7 @@ from vsr.experiments.console import printable
 from vsr.experiments.evolve.command import EvolveOptions, evolve
 from vsr.experiments.files import numbered_files, open_own, refuse_links, replacing, target_file, write_text
 from vsr.experiments.runs import read_run
+from vsr.experiments.torture.crafted import bomb, signed
 
 
 @pytest.fixture(scope="module")
@@ -125,26 +125,9 @@ def test_a_link_to_a_run_folder_is_a_run_folder(run, tmp_path):
 # Sizes
 
 
-def bomb(size, label=b"vsr {}"):
-    """A small file of arrays that unpacks to many bytes, with a right check sum."""
-    target = io.BytesIO()
-    archive = zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED)
-    with archive, archive.open("id.npy", "w", force_zip64=True) as member:
-        np.lib.format.write_array_header_1_0(member, {"descr": "|u1", "fortran_order": False, "shape": (size,)})
-        for _ in range(size // 2**20):
-            member.write(bytes(2**20))
-    return signed(target.getvalue(), label)
-
-
-def signed(data, label):
-    before = label + b" sha256 "
-    data = data[:-2] + (len(before) + 64).to_bytes(2, "little") + before
-    return data + hashlib.sha256(data).hexdigest().encode()
-
-
 def test_arrays_that_unpack_to_too_much_are_refused_before_they_are(tmp_path, monkeypatch):
     monkeypatch.setattr("vsr.arrays.MOST_BYTES", 2**22)
-    (tmp_path / "much.npz").write_bytes(bomb(2**24))
+    (tmp_path / "much.npz").write_bytes(signed(bomb(2**24), b"vsr {}"))
     assert (tmp_path / "much.npz").stat().st_size < 2**16
 
     def read(*_):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from vsr.experiments.torture import ages, damage, disk, kills, rivals, signals, small_disk, write_faults
+from vsr.experiments.torture import ages, crafted, damage, disk, kills, rivals, signals, small_disk, write_faults
 from vsr.experiments.torture.fuzz import inputs
 from vsr.experiments.torture.ground import Ground
 
@@ -31,6 +31,7 @@ KINDS: dict[str, Kind] = {
     "write": Kind(write_faults.WHAT, write_faults.trial),
     "disk": Kind(small_disk.WHAT, small_disk.trial, is_possible=disk.is_possible),
     "damage": Kind(damage.WHAT, damage.trial),
+    "craft": Kind(crafted.WHAT, crafted.trial),
     "rival": Kind(rivals.WHAT, rivals.trial),
     "age": Kind(ages.WHAT, ages.trial),
     "fuzz": Kind(inputs.WHAT, inputs.trial, needs_runs=False),

@@ -11,6 +11,8 @@ import numpy as np
 
 TIMES = ("seconds", "compile_seconds", "crc32")
 """What of the statistics depends on how busy the computer was, check sums of it included."""
+NUMBERED = "[0-9]" * 8 + ".npz"
+"""Names of checkpoints and of pieces of lineage."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class End:
 
 def read_end(run: Path) -> End:
     """Of a run folder that nobody is writing."""
-    checkpoint = max((run / "checkpoints").glob("*.npz"), key=lambda file: int(file.stem))
+    checkpoint = max((run / "checkpoints").glob(NUMBERED))
     with np.load(checkpoint, allow_pickle=False) as stored:
         searches = {name: stored[name] for name in stored.files}
     return End(int(checkpoint.stem), searches, _statistics(run), _lineage(run), _best(run))
@@ -68,10 +70,12 @@ def _statistics(run: Path) -> list[dict[str, Any]]:
 
 def _lineage(run: Path) -> dict[str, np.ndarray]:
     pieces = []
-    for file in sorted((run / "lineage").glob("*.npz")):
+    for file in sorted((run / "lineage").glob(NUMBERED)):
         try:
             with np.load(file, allow_pickle=False) as stored:
-                pieces.append({name: stored[name] for name in stored.files})
+                piece = {name: stored[name] for name in stored.files}
+            if {"id", "parents"} <= set(piece) and all(array.ndim > 1 for array in piece.values()):
+                pieces.append(piece)
         except Exception:  # damaged, in one of many ways: then it lacks something that an undisturbed run has
             continue
     return {name: np.concatenate([piece[name] for piece in pieces], axis=1) for name in (pieces or [{}])[0]}

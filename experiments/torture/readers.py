@@ -68,9 +68,12 @@ def readers(ground: Ground, seed: int, only: Sequence[str] = ()) -> list[Reader]
     return [reader for reader in every if not only or reader.name in only]
 
 
-def read(ground: Ground, reader: Reader, source: Path, folder: Path) -> tuple[Ended, Any]:
+def read(
+    ground: Ground, reader: Reader, source: Path, folder: Path, change: Callable[[Path], None] = lambda run: None
+) -> tuple[Ended, Any]:
     """Run it in a new folder on a copy of a run; its answer, None if it ended otherwise than with code 0.
 
+    change: what is done to the copy before.
     The copy is of an hour ago: what was just written could be a run that goes on, on another computer.
     """
     folder.mkdir(exist_ok=True)
@@ -78,6 +81,7 @@ def read(ground: Ground, reader: Reader, source: Path, folder: Path) -> tuple[En
     then = time.time() - AN_HOUR
     for file in (folder / RUN).rglob("*"):
         os.utime(file, (then, then))
+    change(folder / RUN)
     if reader.name == "watch":
         ended = ground.worker.watch(RUN, folder)
     else:
