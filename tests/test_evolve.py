@@ -99,9 +99,9 @@ def final_population(path):
 
 
 def statistics(path):
-    """What the statistics say, but for how long things took."""
+    """What the statistics say, but for how long things took and of which run they are."""
     rows = [json.loads(line) for line in (path / "statistics.jsonl").read_text().splitlines()]
-    return [{name: value for name, value in row.items() if name not in ("seconds", "crc32")} for row in rows]
+    return [{name: value for name, value in row.items() if name not in ("seconds", "run", "crc32")} for row in rows]
 
 
 def lineage(path):
@@ -241,6 +241,19 @@ def test_a_second_start_of_cma_es_goes_on(tiny, tmp_path):
         command += ["--no-report", "--out", str(tmp_path / name), *more]
         ends.append(subprocess.run(command, capture_output=True, text=True, timeout=240))
     assert [end.returncode for end in ends] == [0, 0, 0], ends[-1].stderr
+
+
+def test_a_search_that_no_checkpoint_holds_is_refused_before_anything_is_written(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(evolve_module, "MOST_BYTES", 100)
+    with pytest.raises(UserError, match="in a checkpoint, at most"):
+        evolve(EvolveOptions(str(tiny), out=str(tmp_path / "run")))
+    assert not (tmp_path / "run").exists()
+
+
+def test_lineage_of_many_generations_is_saved_before_it_is_too_much(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr("vsr.experiments.runs.folder.MOST_BYTES", 1600)
+    path = evolve(EvolveOptions(str(tiny), ("checkpoint_seconds=3600",), out=str(tmp_path / "run")))
+    assert len(list((path / "lineage").iterdir())) == 3  # the first at once, then two and two
 
 
 # going on

@@ -12,9 +12,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from vsr.arrays import MOST_BYTES
 from vsr.experiments.config import load_experiment
 from vsr.experiments.config.plugins import plugin_files
 from vsr.experiments.config.problems import UserError
@@ -180,6 +182,7 @@ def _evolve(experiment: Experiment, path: Path, options: EvolveOptions, leader: 
     check_implementation(experiment.physics)
     needs = needs_of_experiment(experiment)
     require_memory(options.config, needs)
+    require_storable(experiment)
     # What cannot be built is said before there is a folder. A bed of sand takes a while to settle.
     with precision(experiment.physics.precision), busy("building the world"):
         experiment.world.occupants(
@@ -205,6 +208,17 @@ def _evolve(experiment: Experiment, path: Path, options: EvolveOptions, leader: 
     finally:
         display.close()
         folder.close()
+
+
+def require_storable(experiment: Experiment) -> None:
+    """Raise UserError if a checkpoint would be larger than what is read of a file."""
+    leaves = jax.tree.leaves(search_shapes(experiment))
+    size = len(experiment.seeds) * sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
+    if size > MOST_BYTES:
+        raise UserError(
+            f"ea: its state takes {size / 2**30:.1f} GiB in a checkpoint, at most {MOST_BYTES / 2**30:.0f} GiB: reduce "
+            "the population, cells of archives, genes or seeds"
+        )
 
 
 def _open(folder: RunFolder, options: EvolveOptions, display: Display) -> tuple[int, SearchStates | None]:
@@ -350,7 +364,8 @@ def _go_on(
             seconds, last_end = time.monotonic() - last_end, time.monotonic()
             folder.record(done - 1, stats, seconds)
             display.show(_progress(experiment, done - 1, stats, seconds))
-            if done == experiment.generations or last_end - last_save >= experiment.checkpoint_seconds:
+            due = folder.is_full or last_end - last_save >= experiment.checkpoint_seconds
+            if done == experiment.generations or due:
                 folder.checkpoint(done, searches)
                 saved, last_save = done, time.monotonic()
     except _Stop:

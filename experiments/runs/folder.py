@@ -33,6 +33,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from vsr.arrays import MOST_BYTES
 from vsr.experiments.config import dump_plain
 from vsr.experiments.config.plugins import PLUGINS_FOLDER
 from vsr.experiments.config.problems import UserError
@@ -129,6 +130,8 @@ class RunFolder:
         self._last_piece: str | None = None
         """check sum of the newest piece of lineage"""
         self._lineage: list[tuple[int, GenerationStats]] = []
+        self._unsaved = 0
+        """size of that lineage [bytes]"""
         self._described: dict[int, int] = {}
         """id of the individual that each seed's file in best/ holds"""
         self._statistics: IO[str] | None = None
@@ -198,6 +201,7 @@ class RunFolder:
         """Append one generation's statistics; its lineage is kept until the next checkpoint."""
         assert self._statistics is not None
         self._lineage.append((generation, stats))
+        self._unsaved += sum(np.asarray(getattr(stats, name)).nbytes for name in ARRAYS)
         rows = (
             {
                 "generation": generation,
@@ -232,6 +236,12 @@ class RunFolder:
             label = {**self._label, "plugins": self._plugins, "lineage": self._last_piece}
             save_checkpoint(self.path / "checkpoints", generations, searches, label)
         self._lineage.clear()
+        self._unsaved = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether lineage since the last checkpoint is as much as one file should hold."""
+        return self._unsaved > MOST_BYTES / 4
 
     def write_meta(self, meta: dict[str, Any]) -> None:
         """Replace what is known about the run; the settings are added."""
