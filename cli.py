@@ -159,6 +159,7 @@ class _Factors(click.ParamType):
         return factors
 
 
+A_SEED = click.IntRange(0, 2**32 - 1)
 SETTINGS = click.option(
     "--set", "settings", metavar="PATH=VALUE", multiple=True, help="Change a value of the file; may be repeated."
 )
@@ -168,7 +169,7 @@ SEEDS = click.option(
 PLUGINS = click.option(
     "--plugin", "plugins", multiple=True, metavar="MODULE", help="Import a module of your own first."
 )
-SEED = click.option("--seed", type=click.IntRange(0, 2**32 - 1), metavar="S", help="Run just this seed.")
+SEED = click.option("--seed", type=A_SEED, metavar="S", help="Run just this seed.")
 TRUST = click.option(
     "--trust-plugins",
     "trust",
@@ -200,8 +201,8 @@ def main() -> None:
 @DEVICE
 @click.option("--report/--no-report", default=True, help="At the end, write report.html into the folder, or not.")
 @click.option("--coordinator", metavar="HOST:PORT", help="On several hosts: where process 0 listens; srun knows.")
-@click.option("--processes", type=click.IntRange(min=1), metavar="N", help="On several hosts: how many processes.")
-@click.option("--process", type=click.IntRange(min=0), metavar="I", help="On several hosts: which one this is, from 0.")
+@click.option("--processes", type=click.IntRange(1, 100_000), metavar="N", help="On several hosts: how many processes.")
+@click.option("--process", type=click.IntRange(0, 99_999), metavar="I", help="On several hosts: which one, from 0.")
 def evolve(
     config: str,
     seeds: int | None,
@@ -250,7 +251,7 @@ def evolve(
 @click.option(
     "--executor", type=click.Choice(["local", "slurm"]), default="local", help="Run here (default), or on a cluster."
 )
-@click.option("--jobs", type=click.IntRange(min=1), default=1, help="Here: how many runs at once; 1 by default.")
+@click.option("--jobs", type=click.IntRange(1, 256), default=1, help="Here: how many runs at once; 1 by default.")
 @click.option(
     "--slurm", metavar="KEY=VALUE", multiple=True, help="A parameter of the jobs, as partition=gpu; may be repeated."
 )
@@ -388,12 +389,12 @@ def evaluate(
 @click.argument("given", metavar="FILE.yaml|NAME|DIR|TABLE.npz")
 @SETTINGS
 @click.option("--out", metavar="DIR", help="Where to store it; runs/NAME by default. What is there goes on.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only about N bodies, a fair sample of all.")
+@click.option("--limit", type=click.IntRange(1, 10**9), metavar="N", help="Only about N bodies, a fair sample of all.")
 @click.option(
     "--query", multiple=True, metavar="BODY", help="Of a table: this body, such as .a./aaa/a.a; may be repeated."
 )
 @click.option(
-    "--best", type=click.IntRange(min=1), default=5, show_default=True, metavar="N", help="How many bodies to show."
+    "--best", type=click.IntRange(1, 10_000), default=5, show_default=True, metavar="N", help="How many bodies to show."
 )
 @click.option("--robot", metavar="FILE.yaml", help="With --query: write the body with its best controller.")
 @click.option("--plot", metavar="FILE.png|.pdf|.svg", help="Of a table: draw the map.")
@@ -513,11 +514,11 @@ def simulate(robot: str, as_json: bool, out: str | None, held_out: int | None, t
     show_default=True,
     help="What grains of sand are coloured by.",
 )
-@click.option("--seed", type=click.IntRange(min=0), metavar="S", help="Of a run: this seed's best, not the run's.")
+@click.option("--seed", type=A_SEED, metavar="S", help="Of a run: this seed's best, not the run's.")
 @click.option(
     "--generation",
     "generations",
-    type=click.IntRange(min=0),
+    type=click.IntRange(0, 10**9),
     multiple=True,
     metavar="G",
     help="Of a run: the best so far at a generation; may be repeated, to see them side by side.",
@@ -596,7 +597,7 @@ def watch(run: str, port: int, seconds: float, open_page: bool, wait: bool, trus
 @SETTINGS
 @TRUST
 def check(config: str, settings: tuple[str, ...], trust: bool) -> None:
-    """Check an experiment or scene: build and trace everything, run nothing."""
+    """Check an experiment or scene: build and trace everything, and let a few robots land."""
     from vsr.experiments.check import check_file
     from vsr.experiments.console import busy, show_pairs
     from vsr.experiments.devices import prepare
@@ -611,8 +612,8 @@ def check(config: str, settings: tuple[str, ...], trust: bool) -> None:
 @click.argument("config", metavar="[CONFIG.yaml|NAME]", required=False)
 @SETTINGS
 @click.option("--minutes", type=_Number(0, 10_000), default=5.0, show_default=True, help="How long to try.")
-@click.option("--trials", type=click.IntRange(min=1), metavar="N", help="So many of each kind, however long it takes.")
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, metavar="S")
+@click.option("--trials", type=click.IntRange(1, 1_000_000), metavar="N", help="So many of each kind, in any time.")
+@click.option("--seed", type=A_SEED, default=0, show_default=True, metavar="S")
 @click.option("--only", multiple=True, metavar="KIND[:NUMBER]", help="One kind of fault, or one trial of it.")
 @click.option("--json", metavar="FILE.json", help="Write all figures and failures as JSON.")
 def torture(
@@ -652,7 +653,7 @@ def torture(
     "--duration", type=SECONDS, default=15.0, show_default=True, metavar="S", help="How long an episode is."
 )
 @click.option("--starts", type=click.IntRange(1, 1000), default=2, show_default=True, help="Episodes of each policy.")
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, metavar="S")
+@click.option("--seed", type=A_SEED, default=0, show_default=True, metavar="S")
 @click.option("--out", required=True, metavar="DIR", help="The folder for curve, weights and film.")
 @click.option("--resume", is_flag=True, help="Go on with a training that was stopped, or for more generations.")
 @click.option("--film/--no-film", default=True, help="At the end, draw an episode as film.gif, or not.")
@@ -707,7 +708,7 @@ def train(
     "--figure", metavar="NAME", help="Instead, what searches tell of themselves: coverage, qd_score, hypervolume, ..."
 )
 @click.option("--archive", is_flag=True, help="Instead, maps of one run's archives, or its front of compromises.")
-@click.option("--seed", type=click.IntRange(min=0), metavar="S", help="With --archive: of this seed, else the first.")
+@click.option("--seed", type=A_SEED, metavar="S", help="With --archive: of this seed, else the first.")
 @TRUST
 def plot(
     runs: tuple[str, ...],
@@ -868,7 +869,7 @@ def schema(file: str, plugins: tuple[str, ...]) -> None:
     help="Time only this scene of 2d, 3d, sand, fluid, contact or environments; may be repeated.",
 )
 @click.option(
-    "--repeats", type=click.IntRange(min=1), default=3, help="Timed repetitions after a warm-up; 3 by default."
+    "--repeats", type=click.IntRange(1, 1000), default=3, help="Timed repetitions after a warm-up; 3 by default."
 )
 @click.option(
     "--implementation",

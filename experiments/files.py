@@ -228,7 +228,8 @@ def numbered_files(folder: Path) -> list[Path]:
 
 
 def _is_number(name: str) -> bool:
-    return name.isascii() and name.isdecimal()
+    """Whether a name is one that `f"{number:08d}"` gives."""
+    return name.isascii() and name.isdecimal() and len(name) <= 10 and name == f"{int(name):08d}"
 
 
 def remove_leftovers(folder: Path) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from vsr.experiments.config import UserError, load_scene
-from vsr.scene import Scene, simulate
+from vsr.experiments.estimate import simulate_within_memory
+from vsr.scene import Scene
 
 
 def run(file: str, count: int, say: Callable[[str], None], trust: bool = False) -> dict[str, np.ndarray]:
@@ -17,7 +18,7 @@ def run(file: str, count: int, say: Callable[[str], None], trust: bool = False) 
         raise UserError(f"{file}: --held-out is for tasks that draw their ground, such as fresh_ground")
     found: dict[str, list[float]] = {}
     for number in range(count):
-        outcome = simulate(on_ground(scene, number))
+        outcome = simulate_within_memory(file, on_ground(scene, number))
         for name, value in outcome.measures.items():
             found.setdefault(name, []).append(value)
         say(f"ground {number}: " + ", ".join(f"{name} {value:.6g}" for name, value in outcome.measures.items()))

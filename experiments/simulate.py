@@ -14,12 +14,12 @@ from vsr.drawing.chambers import chambers_of
 from vsr.experiments.config import load_scene
 from vsr.experiments.console import warn
 from vsr.experiments.devices import check_implementation
-from vsr.experiments.estimate import needs_of_scene, require_memory, told_if_exhausted
+from vsr.experiments.estimate import simulate_within_memory
 from vsr.experiments.files import replacing, target_file
 from vsr.experiments.runs.best_robots import SIX_DIGITS
 from vsr.experiments.runs.robot_files import is_changed, read_title
 from vsr.experiments.shipped import SCENE, find_config
-from vsr.scene import Outcome, Scene, precision, simulate
+from vsr.scene import Outcome, Scene, precision
 
 DRAWINGS = (".gif", ".png")
 
@@ -35,10 +35,7 @@ def run(file: str, out: str | None, *, run_plugins: bool = False) -> tuple[Scene
         warn([f"{found}: it is not as the run wrote it"])
     scene = load_scene(found, run_plugins=run_plugins)
     check_implementation(scene.physics)
-    needs = needs_of_scene(scene)
-    require_memory(file, needs)
-    with told_if_exhausted(needs):
-        outcome = simulate(scene, keep_trajectory=True)
+    outcome = simulate_within_memory(file, scene, keep_trajectory=True)
     if target is not None:
         draw(Path(file).stem, scene, outcome, target)
     return scene, outcome

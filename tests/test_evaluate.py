@@ -132,7 +132,8 @@ def test_a_heavier_body_is_one_of_heavier_material(masses):
 
 def test_dead_voxels_are_among_those_that_are_there():
     described = EvaluationSet(starts=5, faults={"two": Fault(dead=2), "all": Fault(dead=9), "none": Fault()})
-    trials = trials_of(described, list(described.faults.values()), 1, (2, 3), jnp.dtype("float32"))
+    body = Body(shape=("aaa", "aaa"))
+    trials = trials_of(described, list(described.faults.values()), 1, body, (2, 3), jnp.dtype("float32"))
     present = jnp.array([[1.0, 1, 0], [1, 1, 0]])
     alive = []
     for number in range(15):

@@ -6,6 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -16,6 +18,7 @@ from conftest import TINY
 import vsr.cli as cli
 from vsr.arrays import MOST_BYTES, Damaged, packed, read_arrays, read_label, read_regular
 from vsr.experiments.config.problems import UserError
+from vsr.experiments.config.yaml_reader import read_text
 from vsr.experiments.console import printable
 from vsr.experiments.evolve.command import EvolveOptions, evolve
 from vsr.experiments.files import numbered_files, open_own, refuse_links, replacing, target_file, write_text
@@ -96,6 +99,18 @@ def test_a_pipe_in_a_run_folder_is_not_waited_for(run, name):
         open_own(run / name, "r")
 
 
+def test_a_pipe_is_no_file_unless_a_shell_gives_it(tmp_path):
+    os.mkfifo(tmp_path / "scene.yaml")
+    for command in ("check", "simulate", "evolve"):
+        ended = vsr(command, tmp_path / "scene.yaml")
+        assert ended.exit_code == 2
+        assert f"{tmp_path / 'scene.yaml'}: a pipe; give a regular file" in ended.output
+    reading, writing = os.pipe()
+    threading.Timer(0.2, lambda: (os.write(writing, b"some: text"), os.close(writing))).start()  # it is waited for
+    assert read_text(f"/dev/fd/{reading}") == "some: text"
+    os.close(reading)
+
+
 def test_a_device_is_not_read(tmp_path):
     (tmp_path / "endless.npz").symlink_to("/dev/zero")
     with pytest.raises(Damaged, match="not a regular file"):
@@ -128,7 +143,7 @@ def test_a_link_to_a_run_folder_is_a_run_folder(run, tmp_path):
 def test_arrays_that_unpack_to_too_much_are_refused_before_they_are(tmp_path, monkeypatch):
     monkeypatch.setattr("vsr.arrays.MOST_BYTES", 2**22)
     (tmp_path / "much.npz").write_bytes(signed(bomb(2**24), b"vsr {}"))
-    assert (tmp_path / "much.npz").stat().st_size < 2**16
+    assert (tmp_path / "much.npz").stat().st_size < 2**18
 
     def read(*_):
         raise AssertionError("unpacked")
@@ -146,6 +161,16 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path):
         file.truncate(MOST_BYTES + 1)
     with pytest.raises(Damaged, match="at most"):
         read_arrays(tmp_path / "sparse.npz")
+
+
+def test_a_small_file_takes_little_memory(tmp_path):
+    (tmp_path / "a.npz").write_bytes(packed({"id": np.zeros(3)})[0])
+    tracemalloc.start()
+    try:
+        read_arrays(tmp_path / "a.npz")
+        assert tracemalloc.get_traced_memory()[1] < 2**22
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(
@@ -167,13 +192,19 @@ def test_a_malformed_label_with_a_right_check_sum_is_damage(run, tmp_path, label
 
 
 def test_strange_digits_are_no_numbers(run, tmp_path):
-    shutil.copy(run / "checkpoints" / "00000001.npz", run / "checkpoints" / "²².npz")
-    shutil.copy(run / "checkpoints" / "00000001.npz", run / "checkpoints" / "٣.npz")
+    for name in ("²²", "٣", "9" * 20, "1", "-1", "000000001"):
+        shutil.copy(run / "checkpoints" / "00000001.npz", run / "checkpoints" / f"{name}.npz")
     assert [file.name for file in numbered_files(run / "checkpoints")] == ["00000001.npz", "00000002.npz"]
     assert vsr("plot", run, "--out", tmp_path / "a.png").exit_code == 0
 
 
 # Files of another run
+
+
+def test_a_checkpoint_is_no_piece_of_lineage(run, capfd):
+    shutil.copy(run / "checkpoints" / "00000001.npz", run / "lineage" / "00000001.npz")
+    evolve(EvolveOptions(str(run), resume=True))
+    assert "00000001.npz: damaged (it is no piece of lineage)" in capfd.readouterr().out
 
 
 def test_statistics_of_another_run_are_not_taken_for_its_own(runs, run):

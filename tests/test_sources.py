@@ -1,5 +1,6 @@
 """Code of the user's own that a run depends on: fingerprinted, kept with the run, and named where it cannot be kept."""
 
+import importlib
 import json
 import shutil
 import subprocess
@@ -141,8 +142,7 @@ def test_a_module_that_registers_a_component_becomes_a_plugin_of_the_run(home, m
     experiment = load_experiment_of(home)
     assert with_registered(experiment).plugins == ()
     try:
-        import late_measures  # pyright: ignore[reportMissingImports]
-
+        late_measures = importlib.import_module("late_measures")
         experiment = experiment.model_copy(
             update={"fitness": experiment.fitness.model_copy(update={"measure": "late_scaled"})}
         )

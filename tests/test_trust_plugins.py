@@ -94,7 +94,8 @@ def run(tmp_path):
     every = np.arange(18).reshape(3, 6)
     parents = np.stack([every - 6, np.full_like(every, -1)], -1)
     arrays = {"id": every, "parents": np.maximum(parents, -1), "fitness": every / 20.0, "best_id": every[:, -1]}
-    write_arrays(folder / "lineage" / "00000000.npz", {name: np.stack([value] * 2) for name, value in arrays.items()})
+    of_seeds = {name: np.stack([value] * 2) for name, value in arrays.items()}
+    write_arrays(folder / "lineage" / "00000000.npz", of_seeds, {"first": 0, "count": of_seeds["id"].shape[1]})
     (folder / "plugins").mkdir()
     (folder / "plugins" / f"{NAME}.py").write_text(PLUGIN)
     yield folder

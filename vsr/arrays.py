@@ -107,7 +107,7 @@ def read_regular(path: Path | str, most: int = MOST_BYTES) -> bytes:
                 raise Damaged(path, "not a regular file")
             if found.st_size > most:
                 raise Damaged(path, f"{found.st_size} bytes; at most {most} are read")
-            return file.read(most)
+            return file.read(found.st_size)  # of more than that, as much would be set aside at once
     except OSError as error:
         raise Damaged(path, error) from None
 

@@ -174,7 +174,9 @@ def _faults_with(document: Document, kind: type[Spec], data: Any, variant: Mappi
     for path, value in variant.items():
         owner = data
         for key in path[:-1]:
-            owner = owner.setdefault(key, {})
+            owner = owner.setdefault(key, {}) if isinstance(owner, dict) else None
+        if not isinstance(owner, dict):
+            return None
         owner[path[-1]] = copy.deepcopy(value)
     try:
         kind.model_validate(data)

@@ -9,7 +9,9 @@ aliases repeat, how deep they are nested, how long names and numbers are. libyam
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,8 @@ MOST_TAG_DIRECTIVES = 10
 """libyaml compares each with all others."""
 
 _Scanner: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+GIVEN_BY_SHELLS = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+"""Where a pipe is no surprise."""
 _WORDY = 20_000
 """Characters up to which a text with a fault is scanned again by PyYAML itself, which words faults better."""
 
@@ -37,7 +41,10 @@ def read_text(path: str | Path) -> str:
     """What a file holds; raises ConfigError if it is no text, or too much of it."""
     file = str(path)
     try:
-        with Path(path).open("rb") as opened:
+        with open(path, "rb", opener=_without_waiting) as opened:
+            if stat.S_ISFIFO(os.fstat(opened.fileno()).st_mode) and not file.startswith(GIVEN_BY_SHELLS):
+                raise ConfigError([Problem(file, "a pipe; give a regular file")])
+            os.set_blocking(opened.fileno(), True)
             content = opened.read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
             raise ConfigError([Problem(file, f"larger than {MOST_BYTES >> 20} MiB, the most that is read")])
@@ -52,6 +59,11 @@ def read_text(path: str | Path) -> str:
         raise ConfigError([Problem(file, f"cannot be read: {error.strerror}")]) from None
     except ValueError as error:  # a name that no file can have
         raise ConfigError([Problem(_printable(file), f"cannot be read: {error}")]) from None
+
+
+def _without_waiting(name: str, flags: int) -> int:
+    """Opens also a pipe at once, whether anybody writes to it or not."""
+    return os.open(name, flags | os.O_NONBLOCK)
 
 
 def parse_yaml(text: str, file: str = "<text>") -> Document:

@@ -1,7 +1,12 @@
 """What a command would take, before it takes any of it: memory (`needs`) against what there is (`resources`, `budget`),
 and time from the operations of a traced program (`operations`, `speed`)."""
 
-from vsr.experiments.estimate.budget import memory_lines, require_memory, told_if_exhausted
+from vsr.experiments.estimate.budget import (
+    memory_lines,
+    require_memory,
+    simulate_within_memory,
+    told_if_exhausted,
+)
 from vsr.experiments.estimate.needs import (
     needs_of_experiment,
     needs_of_refining,
@@ -20,5 +25,6 @@ __all__ = [
     "operations_of",
     "require_memory",
     "seconds_of",
+    "simulate_within_memory",
     "told_if_exhausted",
 ]

@@ -10,9 +10,10 @@ from rich.console import Console
 
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import say
-from vsr.experiments.estimate.needs import Need
+from vsr.experiments.estimate.needs import Need, needs_of_scene
 from vsr.experiments.estimate.resources import accelerator_memory, host_memory
 from vsr.experiments.numbers import lasting
+from vsr.scene import Outcome, Scene, simulate
 
 DOUBT = 1.25
 """Estimates beyond what there is by this factor are refused; nearer ones may be wrong, and are tried."""
@@ -93,6 +94,14 @@ def told_if_exhausted(needs: Sequence[Need], standing: str = "") -> Iterator[Non
         most = max((need for need in needs if need.settings), key=lambda need: need.bytes, default=None)
         advice = f"; reduce {' or '.join(most.settings[:3])}" if most else ""
         raise UserError(f"there is not enough memory for this{advice}{f'; {standing}' if standing else ''}") from None
+
+
+def simulate_within_memory(name: str, scene: Scene, *, keep_trajectory: bool = False) -> Outcome:
+    """A scene's episode; raises UserError if there is no memory for it. name: of what asks for it."""
+    needs = needs_of_scene(scene, recorded=keep_trajectory)
+    require_memory(name, needs)
+    with told_if_exhausted(needs):
+        return simulate(scene, keep_trajectory=keep_trajectory)
 
 
 def is_exhausted(error: BaseException) -> bool:

@@ -15,6 +15,7 @@ from vsr.controllers import Controller, decide, first_memory
 from vsr.experiments.evaluate.sets import EvaluationSet, Fault
 from vsr.experiments.evaluation import Start, starts_of
 from vsr.sensors import Sense
+from vsr.usual import HasMasses
 
 DRAWS = 20_251
 """The seed of dead voxels and of noise."""
@@ -69,11 +70,16 @@ class Impaired:
 
 
 def trials_of(
-    described: EvaluationSet, faults: Sequence[Fault], grounds: int, cells: tuple[int, ...], dtype: jnp.dtype
+    described: EvaluationSet,
+    faults: Sequence[Fault],
+    grounds: int,
+    voxels: HasMasses,
+    cells: tuple[int, ...],
+    dtype: jnp.dtype,
 ) -> Trials:
     """All starts of all faults on several grounds, (grounds * faults * starts,), the grounds first."""
     starts, count = described.starts, grounds * len(faults) * described.starts
-    usual = starts_of(described.jitter, starts, dtype)
+    usual = starts_of(described.jitter.for_voxels(voxels), starts, dtype)
 
     def of_start(values: Array | None, otherwise: float) -> np.ndarray:
         own = np.full(starts, otherwise) if values is None else np.asarray(values)

@@ -16,6 +16,7 @@ import numpy as np
 from jax import Array
 
 from vsr.episode import Schedule, rollout, scenario_of
+from vsr.experiments.estimate import told_if_exhausted
 from vsr.experiments.evaluate.faults import Trials, impaired, trials_of
 from vsr.experiments.evaluate.robots import Flock
 from vsr.experiments.evaluate.sets import EvaluationSet
@@ -133,7 +134,7 @@ def evaluate(
     measures, signs = np.full(shape, "", dtype=object), np.ones(shape)
     values = np.full((*shape, described.starts), np.nan)
     for job in jobs:
-        with precision(job.settings[0].physics.precision):
+        with precision(job.settings[0].physics.precision), told_if_exhausted(()):
             found = _simulated(job, described, done)
         goal = job.settings[0].goal
         for place, case in enumerate(job.cases(described)):
@@ -161,7 +162,7 @@ def _simulated(job: Job, described: EvaluationSet, done: Callable[[int], None]) 
         grounds = [one.world.terrain.build(dtype) for one in job.settings if one.world.terrain is not None]
         environment = replace(environment, terrain=together(grounds))
     faults = [described.faults[name] for name in job.faults]
-    trials = trials_of(described, faults, len(job.settings), flock.cells, dtype)
+    trials = trials_of(described, faults, len(job.settings), flock.voxels, flock.cells, dtype)
     count = len(trials.dead)
     pairs = np.stack(np.meshgrid(np.arange(flock.size), np.arange(count), indexing="ij"), -1).reshape(-1, 2)
     found = []

@@ -47,6 +47,7 @@ from vsr.experiments.runs.stats import GenerationStats, gathered
 from vsr.experiments.shipped import EXPERIMENT, find_config, source_of
 from vsr.experiments.sources import Sources, sources_of, with_registered
 from vsr.experiments.stopping import EXIT_CODE, if_stopped, leave_if_asked, stopping_politely
+from vsr.physics.failure import REASONS, by_reason, told
 from vsr.scene import precision
 
 CURVE = "fitness.png"
@@ -184,7 +185,7 @@ def _evolve(experiment: Experiment, path: Path, options: EvolveOptions, leader: 
     require_memory(options.config, needs)
     require_storable(experiment)
     # What cannot be built is said before there is a folder. A bed of sand takes a while to settle.
-    with precision(experiment.physics.precision), busy("building the world"):
+    with precision(experiment.physics.precision), busy("building the world"), told_if_exhausted(needs):
         experiment.world.occupants(
             experiment.robot.body, experiment.schedule(), jnp.dtype(experiment.physics.precision)
         )
@@ -393,7 +394,7 @@ def _working(display: Display, generation: int, seconds: float) -> None:
 def _progress(experiment: Experiment, generation: int, stats: GenerationStats, seconds: float) -> Progress:
     sign = experiment.fitness.sign
     best, median = sign * np.asarray(stats.best), sign * np.asarray(stats.median)
-    return Progress(generation, best, median, int(np.sum(stats.failed)), seconds)
+    return Progress(generation, best, median, int(np.sum(stats.failed)), seconds, by_reason(stats.failures))
 
 
 def _describe(experiment: Experiment) -> str:
@@ -446,7 +447,9 @@ def _gain(run: Run) -> str:
     first, last = (goal.sign * float(middle(run.fitness[:, generation])) for generation in (0, -1))
     of_seeds = " (medians over seeds)" if len(run.experiment.seeds) > 1 else ""
     if not math.isfinite(last):
-        return f"all robots failed, so there is no best {goal.measure}"
+        failures = by_reason(np.stack([run.failures[reason.name] for reason in REASONS], -1))
+        why = f": {told(failures, int(np.nansum(run.failed)))}" if failures else ""
+        return f"all robots failed, so there is no best {goal.measure}{why}"
     if not math.isfinite(first):
         return f"best {goal.measure} {last:.4g}; all robots of the first generation failed{of_seeds}"
     line = f"best {goal.measure} {last:.4g}, {first:.4g} in the first generation{of_seeds}"

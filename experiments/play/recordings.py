@@ -9,9 +9,10 @@ import numpy as np
 from vsr.drawing.recording import Recording, recording_of
 from vsr.episode import Trajectory
 from vsr.experiments.devices import check_implementation
+from vsr.experiments.estimate import simulate_within_memory
 from vsr.experiments.play.sources import Source
 from vsr.physics.engine import AnyModel
-from vsr.scene import Scene, precision, simulate
+from vsr.scene import Scene, precision
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def record_robot(source: Source, seconds: float) -> RecordedRobot:
     task = source.scene.task.model_copy(update={"duration": seconds})
     scene = source.scene.model_copy(update={"task": task})
     check_implementation(scene.physics)
-    outcome = simulate(scene, keep_trajectory=True)
+    outcome = simulate_within_memory(source.name, scene, keep_trajectory=True)
     assert outcome.model is not None
     assert outcome.trajectory is not None
     return robot_from_trajectory(source.name, scene, outcome.model, outcome.trajectory, outcome.measures)

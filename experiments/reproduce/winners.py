@@ -12,6 +12,7 @@ from matplotlib.patches import Polygon
 from vsr.body import Body
 from vsr.drawing.painter import Look
 from vsr.experiments.config import dump_yaml
+from vsr.experiments.estimate import simulate_within_memory
 from vsr.experiments.files import replacing, write_text
 from vsr.experiments.play.film import GIF_RATE, Film, write_gif
 from vsr.experiments.play.recordings import RecordedRobot, robot_from_trajectory
@@ -20,7 +21,7 @@ from vsr.experiments.report.bodies import COLOURS, polygons
 from vsr.experiments.reproduce.exchange import Exchange, moved, robots_of
 from vsr.experiments.reproduce.robots import draw_strip, title_of
 from vsr.experiments.runs import Run
-from vsr.scene import Scene, simulate
+from vsr.scene import Scene
 
 BODIES, FILM = "bodies.png", "exchange.gif"
 PANEL, SECONDS = (300, 200), 6.0
@@ -92,7 +93,7 @@ def _place(found: Exchange, name: str) -> int:
 
 
 def _recorded(scene: Scene, name: str) -> RecordedRobot:
-    outcome = simulate(scene, keep_trajectory=True)
+    outcome = simulate_within_memory(name, scene, keep_trajectory=True)
     assert outcome.model is not None
     assert outcome.trajectory is not None
     return robot_from_trajectory(name, scene, outcome.model, outcome.trajectory, outcome.measures)

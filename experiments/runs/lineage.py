@@ -86,7 +86,7 @@ def piece_files(run: Path) -> list[Path]:
 def read_piece(file: Path, seeds: int) -> Piece:
     """One file; raises Damaged if it is not whole, or not what its name says."""
     stored = read_arrays(file)
-    first = _checked_first(file, stored.label)
+    first = _checked_first(file, stored.label, stored.digest)
     shapes = {array.shape[:2] for array in stored.arrays.values()}
     if len(shapes) != 1 or len(shape := shapes.pop()) != 2 or shape[0] != seeds:
         raise Damaged(file, f"it is not the lineage of {seeds} seed{'s' if seeds > 1 else ''}")
@@ -120,7 +120,7 @@ def check_lineage(run: Path, done: int, experiment: str, newest: str | None) -> 
         lacking += range(reached, first)
         try:
             label, digest = read_label(file)
-            _checked_first(file, label)
+            _checked_first(file, label, digest)
             _check_order(file, label, before if first == reached else None)
             if label.get("experiment", experiment) != experiment:
                 raise Damaged(file, "it was made by a run with other settings")
@@ -141,8 +141,10 @@ def check_lineage(run: Path, done: int, experiment: str, newest: str | None) -> 
     return warnings, before
 
 
-def _checked_first(file: Path, label: dict[str, Any]) -> int:
+def _checked_first(file: Path, label: dict[str, Any], digest: str | None) -> int:
     first = int(file.stem)
+    if digest is not None and not all(type(label.get(name)) is int for name in ("first", "count")):
+        raise Damaged(file, "it is no piece of lineage")
     if label.get("first", first) != first:
         raise Damaged(file, f"it begins with generation {label['first']}: copied or renamed")
     return first

@@ -54,16 +54,17 @@ def trial(ground: Ground, number: int, random: Random) -> list[str]:
     seed = ground.end.statistics[0]["seed"]
     reader = random.choice(readers(ground, seed))
     right = right_answer(ground, source, reader, seed)
-    done: list[tuple[str, str]] = []
+    done: list[tuple[str, str, str]] = []
     ways = (_link, _pipe, _device, _bomb, _label, _header, _exchange, _strange_name)
     way = ways[number % len(ways)]
 
     def change(run: Path) -> None:
-        done.append(way(run, folder, random))
+        name, words, *others = way(run, folder, random)
+        done.append((name, words, *(others or [name])))
 
     ended, answer = read(ground, reader, source, folder / reader.name, change)
-    name, words = done[0]
-    fault = judge(ended, answer, right, name)
+    name, words, other = done[0]
+    fault = judge(ended, answer, right, name) and judge(ended, answer, right, other)
     if victim.read_bytes() != PRECIOUS or any((folder / "empty").iterdir()):
         fault = "it wrote outside of the folder"
     return [f"{source.parent.name} run, {name!a} {words}: vsr {reader.name}: {fault}"] if fault else []
@@ -151,16 +152,15 @@ def _header(run: Path, folder: Path, random: Random) -> tuple[str, str]:
     return name, f"of {kind} and shape {shape}"
 
 
-def _exchange(run: Path, folder: Path, random: Random) -> tuple[str, str]:
+def _exchange(run: Path, folder: Path, random: Random) -> tuple[str, str, str]:
     """Two files of a kind in each other's places."""
     files = files_of(run)
-    name = random.choice(files)
-    alike = [other for other in files if Path(other).suffix == Path(name).suffix and other != name]
-    other = random.choice(alike or [name])
+    pairs = [(one, other) for one in files for other in files if one < other and Path(one).suffix == Path(other).suffix]
+    name, other = random.choice(pairs)
     first, second = (run / name).read_bytes(), (run / other).read_bytes()
     (run / name).write_bytes(second)
     (run / other).write_bytes(first)
-    return name, f"exchanged with {other}"
+    return name, f"exchanged with {other}", other
 
 
 def _strange_name(run: Path, folder: Path, random: Random) -> tuple[str, str]:

@@ -33,9 +33,8 @@ class Reader:
 
 
 def _printed(ended: Ended, _: Path) -> Any:
-    """The JSON in what was printed, after any warnings."""
-    text = ended.output[ended.output.find("{") : ended.output.rfind("}") + 1]
-    return json.loads(text)
+    """The first JSON object in what was printed."""
+    return json.JSONDecoder().raw_decode(ended.output, ended.output.find("{"))[0]
 
 
 def _bytes(name: str) -> Callable[[Ended, Path], Any]:
@@ -78,10 +77,10 @@ def read(
     """
     folder.mkdir(exist_ok=True)
     shutil.copytree(source, folder / RUN)
+    change(folder / RUN)
     then = time.time() - AN_HOUR
     for file in (folder / RUN).rglob("*"):
-        os.utime(file, (then, then))
-    change(folder / RUN)
+        os.utime(file, (then, then), follow_symlinks=False)
     if reader.name == "watch":
         ended = ground.worker.watch(RUN, folder)
     else:

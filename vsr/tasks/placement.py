@@ -22,7 +22,7 @@ class Placement(Spec):
     left: Real | None = None
     """left edge of its bounding box [m]; if absent, 1 m right of the left wall"""
     clearance: Annotated[Real, Field(ge=0)] = 1.0
-    """from the highest ground below it to its lowest corner [m]"""
+    """from the highest ground below it to its lowest corner [m]; if absent, a third of a voxel's side"""
     corner: tuple[Real, Real] | None = None
     """x and height of the lowest left corner of its grid [m]; then left and clearance do not count"""
     tilt: Real = 0.0
