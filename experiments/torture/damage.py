@@ -8,6 +8,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from vsr.experiments.runs.checkpoints import newest_generation
+from vsr.experiments.runs.lineage import LINEAGE
 from vsr.experiments.runs.locks import LOCK
 from vsr.experiments.torture.ends import End, different
 from vsr.experiments.torture.ground import Ground, last_line
@@ -23,7 +25,16 @@ def trial(ground: Ground, number: int, random: Random) -> list[str]:
     """Damage one file of a finished or a stopped run, then ask every command about it."""
     places = [(source, file) for source in (ground.half, ground.whole) for file in files_of(source)]
     source, name = places[number % len(places)]
-    return try_damage(ground, source, name, WAYS[number // len(places) % len(WAYS)], f"damage:{number}", random)
+    way = WAYS[number // len(places) % len(WAYS)]
+    if way == "remove" and _is_ahead(source, name):
+        way = "truncate"
+    return try_damage(ground, source, name, way, f"damage:{number}", random)
+
+
+def _is_ahead(run: Path, name: str) -> bool:
+    """Whether a file is lineage that no checkpoint counts on yet: a run that goes on may not have written it."""
+    file = Path(name)
+    return file.parent.name == LINEAGE and int(file.stem) >= newest_generation(run)
 
 
 def try_damage(
