@@ -68,9 +68,9 @@ class Sources:
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 write_bytes(copy, file.read_bytes())
 
-    def changed_since(self, digests: Mapping[str, str]) -> str | None:
-        """A module that is not what it was, or was not there; None if all are the same."""
-        now = self.digests
+    def changed_since(self, digests: Any) -> str | None:
+        """A module that is not what it was, or was not there; None if all are the same. digests: as files tell them."""
+        now, digests = self.digests, digests if isinstance(digests, dict) else {}
         return next((name for name in {**digests, **now} if digests.get(name) != now.get(name)), None)
 
 

@@ -355,3 +355,12 @@ def test_a_task_without_an_observation_says_so():
     state = begin(scenario, engine_of(scenario.model).rest_state(scenario.model))
     with pytest.raises(ValueError, match="no observation"):
         observe_task(scenario, state)
+
+
+def test_a_duration_of_nothing_is_the_tasks_own():
+    body = {"shape": ["aa"], "masses": "points"}
+    scenes = [
+        Scene.model_validate({"robot": {"body": body}, "task": {"type": "Walker-v0", **given}})
+        for given in ({}, {"duration": None})
+    ]
+    assert scenes[0].schedule() == scenes[1].schedule()

@@ -11,9 +11,10 @@ from conftest import TINY, apart
 
 from vsr.cli import main
 from vsr.experiments.config import dump_plain, load_scene
+from vsr.experiments.runs.meta import describe_start
 from vsr.experiments.runs.records import made_with, read_record
 from vsr.experiments.runs.robot_files import load_robot
-from vsr.experiments.verify.command import NEARBY, Read, _explained, _verdict
+from vsr.experiments.verify.command import NEARBY, Read, _explained, _verdict, read
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +108,23 @@ def test_files_that_cannot_be_verified_are_all_named(run, tmp_path):
     assert "evolved.seed: " in lines[4]
     assert "evolved.generation: " in lines[5]
     assert len(lines) == 6
+
+
+@pytest.mark.parametrize("strange", ["text", 0.5, ["list"], {"XLA_FLAGS": 3}])
+def test_what_a_file_says_of_its_making_may_be_anything(run, tmp_path, strange):
+    def change(data):
+        data["evolved"]["made_with"].update(flags=strange, plugins=strange, packages=strange)
+
+    read_file = read(changed(run, tmp_path / "strange.yaml", change), describe_start(0))
+    assert any("flags was" in one for one in read_file.otherwise)
+    assert any("packages was" in one for one in read_file.otherwise)
+
+
+def test_genes_of_which_nothing_can_be_made_are_not_the_robots(run, tmp_path):
+    def change(data):
+        data["evolved"]["genes"]["controller"] = [1e300] * len(data["evolved"]["genes"]["controller"])
+
+    assert read(changed(run, tmp_path / "strange.yaml", change), describe_start(0)).changed == ("genes",)
 
 
 def test_the_block_is_no_part_of_the_scene(run):

@@ -47,7 +47,8 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     Older starts have a flag that was not the user's among the flags, or do not tell how code was generated.
     """
     names = [name for name in SHAPE_DIGITS if name != "code_generator" or name in old]
-    old = {**old, "flags": _without_own(old.get("flags") or {})}
+    flags = old.get("flags") or {}
+    old = {**old, "flags": _without_own(flags) if isinstance(flags, dict) else flags}  # a robot's file says anything
     return [f"{name} was {old.get(name)}, is {new[name]}" for name in names if old.get(name) != new[name]]
 
 

@@ -177,5 +177,8 @@ def is_made_by(record: Record, scene: Scene, experiment: Experiment) -> bool:
     if counts != {part: len(own) for part, own in record.genes.items()}:
         return False
     genes = {part: np.asarray(own, experiment.physics.precision) for part, own in record.genes.items()}
-    made = experiment.scene(genes)
+    try:
+        made = experiment.scene(genes)
+    except ValueError:  # genes of which nothing can be made
+        return False
     return made is not None and made.robot == scene.robot

@@ -81,8 +81,8 @@ class NamedTask(Task):
             "duration": self.row.steps * interval,
             "placement": Placement(corner=(float(x * voxel_side), float(y * voxel_side))),
         }
-        missing = {name: value for name, value in usual.items() if name not in self.model_fields_set}
-        return self.model_copy(update=missing)
+        given = {name for name in self.model_fields_set if getattr(self, name) is not None}
+        return self.model_copy(update={name: value for name, value in usual.items() if name not in given})
 
     def furnished(self, model: Any) -> Any:
         if not MASSES[model.engine].has_things:
