@@ -176,8 +176,9 @@ def is_made_by(record: Record, scene: Scene, experiment: Experiment) -> bool:
     counts = {"body": body.gene_count, "controller": experiment.robot.controller.gene_count(body)}
     if counts != {part: len(own) for part, own in record.genes.items()}:
         return False
-    genes = {part: np.asarray(own, experiment.physics.precision) for part, own in record.genes.items()}
     try:
+        with np.errstate(over="ignore"):  # infinite then, and no robot's
+            genes = {part: np.asarray(own, experiment.physics.precision) for part, own in record.genes.items()}
         made = experiment.scene(genes)
     except ValueError:  # genes of which nothing can be made
         return False
