@@ -318,7 +318,7 @@ def _note_compilation(folder: RunFolder, program: str, seconds: float) -> None:
     """
     meta, _ = read_meta(folder.path)
     *before, now = meta["starts"]
-    last = before[-1] if before else {}
+    last = next((start for start in reversed(before) if "program" in start), {})  # others did not come that far
     own = sources_of(folder.experiment)
     changed = last.get("program", program) != program and not differences(last, now)
     if changed and (own.files or own.unkept):

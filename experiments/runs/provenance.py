@@ -35,7 +35,7 @@ class Making:
 def making(run: Path) -> Making:
     """What a run folder tells about how it was made."""
     meta, fault = read_meta(run)
-    starts = [start for start in meta["starts"] if isinstance(start, dict)]
+    starts = meta["starts"]
     if not starts:
         fault = (
             f"{fault or f'{run / META}: it tells of no start'}; versions, device and command of this run are not known"

@@ -121,7 +121,9 @@ def read_meta(path: Path) -> tuple[dict[str, Any], str]:
     except Damaged as error:
         return {"plugins": {}, "starts": []}, str(error)
     meta = {"plugins": {}, **meta}
-    if not isinstance(meta["plugins"], dict) or not isinstance(meta.get("starts"), list):
+    starts = meta.get("starts")
+    whole = isinstance(starts, list) and all(isinstance(start, dict) for start in starts)
+    if not isinstance(meta["plugins"], dict) or not whole:
         return {**meta, "plugins": {}, "starts": []}, f"{file}: damaged (it tells of no starts)"
     return meta, ""
 
