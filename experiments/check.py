@@ -41,7 +41,7 @@ from vsr.experiments.numbers import count, lasting
 from vsr.experiments.population import on_all_devices
 from vsr.experiments.reproduce.reading import StudyFile, is_study, load_study
 from vsr.experiments.shipped import EXPERIMENT, LANDSCAPE, SCENE, SET, STUDY, find_config, kind_of
-from vsr.physics.failure import Failure, remedies, told
+from vsr.physics.failure import Failure, failure_summary, remedies
 from vsr.scene import Scene, World, precision
 from vsr.tasks import Summary, Task
 
@@ -228,7 +228,7 @@ def _run(function: Callable[..., Any], *arguments: Any) -> Any:
 def _report(what: str, failures: Mapping[Failure, int], robots: int, seconds: float) -> list[tuple[str, str]]:
     """A line about those that failed, if some did; raises UserError if all did."""
     failures = {reason: number for reason, number in failures.items() if reason}
-    said = f"{told(failures, robots)}, within {seconds:.2g} s"
+    said = f"{failure_summary(failures, robots)}, within {seconds:.2g} s"
     if sum(failures.values()) == robots:
         who = "its robot" if robots == 1 else "random robots"
         advice = f"what usually helps: {remedies(failures)}"

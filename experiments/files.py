@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import io
 import json
 import math
 import os
@@ -25,8 +26,12 @@ from vsr.experiments.stopping import removed_if_stopped
 
 TEMPORARY = ".partial"
 """How the name of a file that is still being written ends."""
+DEEPEST = 32
+"""How deep folders in a run folder may be nested."""
 MOST_JSON = 2**26
 """The largest JSON file that is read [bytes]."""
+LEAST_LINE, MOST_SHORT_LINES = 20, 2**16
+"""How long a line of JSON is [bytes], and how many bytes of shorter ones a file may have."""
 CHECK, BEFORE_CRC = "sha256", b', "crc32": "'
 """Where check sums stand: the key in a JSON file, and what comes before it in a line of JSON."""
 
@@ -60,20 +65,25 @@ def refuse_links(folder: Path) -> None:
 
     A link would lead reading and writing out of the folder, and a pipe or a device may have no end.
     """
-    try:
-        with os.scandir(folder) as found:
-            entries = list(found)
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return
-    for entry in entries:
-        if entry.is_symlink() or not (entry.is_file() or entry.is_dir()):
-            kind = "a link" if entry.is_symlink() else "no regular file"
-            raise UserError(
-                f"{entry.path}: {kind}; a run folder holds regular files and folders only: remove it, or put a copy of "
-                "what is meant in its place"
-            )
-        if entry.is_dir():
-            refuse_links(Path(entry.path))
+    waiting = [(os.fspath(folder), 0)]
+    while waiting:
+        place, depth = waiting.pop()
+        if depth > DEEPEST:
+            raise UserError(f"{folder}: folders in it are nested more than {DEEPEST} deep; a run makes no such folders")
+        try:
+            with os.scandir(place) as found:
+                entries = list(found)
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            continue
+        for entry in entries:
+            if entry.is_symlink() or not (entry.is_file() or entry.is_dir() or not os.path.lexists(entry)):
+                kind = "a link" if entry.is_symlink() else "no regular file"
+                raise UserError(
+                    f"{entry.path}: {kind}; a run folder holds regular files and folders only: remove it, or put a "
+                    "copy of what is meant in its place"
+                )
+            if entry.is_dir():
+                waiting.append((entry.path, depth + 1))
 
 
 def open_new(path: Path) -> IO[bytes]:
@@ -97,7 +107,7 @@ def open_own(path: Path, mode: str) -> IO[str]:
 
 def write_atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:
     """Let `write` fill a file that appears under its name only when it is whole and on disk."""
-    partial = path.with_name(path.name + TEMPORARY)
+    partial = path.with_name(f"{path.name}.{os.getpid()}{TEMPORARY}")  # another process may write the same file
     try:
         with removed_if_stopped(partial):
             with open_new(partial) as file:
@@ -118,7 +128,7 @@ def replacing(target: Path) -> Iterator[Path]:
 
     For what others write; raises UserError if the disk is full or may not be written to.
     """
-    partial = target.with_name(f".{target.stem}.partial{target.suffix}")
+    partial = target.with_name(f".{target.stem}.{os.getpid()}.partial{target.suffix}")
     try:
         with removed_if_stopped(partial):
             open_new(partial).close()
@@ -210,12 +220,12 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
     """Line number (from 1) and content of every line; None for one that is torn, changed or not JSON."""
     if not path.is_file():
         return
-    lines = read_regular(path).split(b"\n")
-    for number, line in enumerate(lines, 1):
-        last = number == len(lines)
-        if last and not line:
-            return
-        yield number, None if last else parse_json_line(line)  # a line without its end was being written
+    data = read_regular(path)
+    if LEAST_LINE * data.count(b"\n") > len(data) + MOST_SHORT_LINES:
+        raise Damaged(path, f"most of its lines have less than {LEAST_LINE} bytes")
+    for number, line in enumerate(io.BytesIO(data), 1):
+        whole = line.endswith(b"\n")  # one without its end was being written
+        yield number, parse_json_line(line[:-1]) if whole else None
 
 
 def numbered_files(folder: Path) -> list[Path]:

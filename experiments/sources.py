@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +19,11 @@ from vsr.controllers import CONTROLLERS
 from vsr.evo import OPTIMISERS
 from vsr.experiments.config.modules import file_of, is_own, place_of
 from vsr.experiments.config.plugins import modules_of
-from vsr.experiments.descriptors import DESCRIPTORS
 from vsr.experiments.encodings import BODIES
 from vsr.experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.files import write_bytes
+from vsr.objects import SHAPES
 from vsr.sensors import QUANTITIES
 from vsr.tasks import MEASURES, TASKS
 from vsr.terrain import TERRAINS
@@ -36,7 +35,7 @@ REGISTRIES: dict[str, tuple[Mapping[str, Any], ...]] = {
     "terrain": (TERRAINS,),
     "task": (TASKS,),
     "measure": (MEASURES,),
-    "descriptor": (DESCRIPTORS,),
+    "shape": (SHAPES,),
     "sensor": (QUANTITIES,),
 }
 """Where components are registered, by what they are called."""
@@ -50,7 +49,7 @@ class Sources:
     files: dict[str, Path]
     """of modules, by their names"""
     unkept: tuple[str, ...] = ()
-    """components that no module holds: those of a script, a notebook or a prompt"""
+    """components of no plugin: those of a script, a notebook, a prompt, or an installed package"""
     scripts: tuple[Path, ...] = ()
     """files in which such components are defined"""
 
@@ -69,22 +68,21 @@ class Sources:
                 write_bytes(copy, file.read_bytes())
 
     def changed_since(self, digests: Any) -> str | None:
-        """A module that is not what it was, or was not there; None if all are the same. digests: as files tell them."""
+        """A module that is not what it was; None if all are the same. digests: as files tell them."""
         now, digests = self.digests, digests if isinstance(digests, dict) else {}
-        return next((name for name in {**digests, **now} if digests.get(name) != now.get(name)), None)
+        return next((name for name in digests if digests[name] != now.get(name)), None)
 
 
 def sources_of(experiment: Experiment) -> Sources:
     """Of an experiment whose plugins are loaded."""
     files = modules_of(experiment.plugins)
     unkept, scripts = [], set()
+    plugins = {name.split(".")[0] for name in experiment.plugins}
     for component, module in _registered(experiment):
-        if module in files:
-            continue
-        file = file_of(module)
-        if module == SCRIPT or module not in sys.modules:
+        if module not in files and module.split(".")[0] not in plugins:
+            file = file_of(module)
             unkept.append(component)
-            scripts |= {file} if file is not None else set()
+            scripts |= {file} if file is not None and module == SCRIPT else set()
     return Sources(files, tuple(unkept), tuple(sorted(scripts)))
 
 

@@ -13,7 +13,7 @@ from vsr.experiments.check import check_file
 from vsr.experiments.config import UserError, dump_yaml, parse_experiment, parse_scene
 from vsr.experiments.evolve.display import PlainLines, Progress
 from vsr.experiments.refine.robustness import groups_of
-from vsr.physics.failure import REASONS, Failure, by_reason, remedies, told
+from vsr.physics.failure import REASONS, Failure, by_reason, failure_summary, remedies
 
 SMALL = """
 robot:
@@ -127,9 +127,9 @@ def test_every_failure_is_explained():
         assert reason.meaning
         assert reason.remedy
     failures = {Failure.exploded: 1, Failure.inverted: 3}
-    assert told(failures, 8).startswith("4 of 8 failed: inverted 3 (")
+    assert failure_summary(failures, 8).startswith("4 of 8 failed: inverted 3 (")
     assert remedies(failures).startswith(Failure.inverted.remedy)
-    assert told({}, 8) == "0 of 8 failed"
+    assert failure_summary({}, 8) == "0 of 8 failed"
     numbers = np.zeros((2, len(REASONS)))
     numbers[:, REASONS.index(Failure.inverted)] = [1, 2]
     assert by_reason(numbers) == {Failure.inverted: 3}

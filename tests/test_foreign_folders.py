@@ -118,9 +118,9 @@ def test_a_device_is_not_read(tmp_path):
 
 
 def test_writing_replaces_a_link_and_does_not_follow_it(tmp_path, victim):
-    (tmp_path / "page.html.partial").symlink_to(victim)
+    (tmp_path / f"page.html.{os.getpid()}.partial").symlink_to(victim)
     write_text(tmp_path / "page.html", "page")
-    (tmp_path / ".film.partial.gif").symlink_to(victim)
+    (tmp_path / f".film.{os.getpid()}.partial.gif").symlink_to(victim)
     with replacing(tmp_path / "film.gif") as partial:
         partial.write_text("film")
     (tmp_path / "lock").symlink_to(victim)
@@ -129,6 +129,36 @@ def test_writing_replaces_a_link_and_does_not_follow_it(tmp_path, victim):
     assert victim.read_text() == "precious"
     assert [(tmp_path / name).read_text() for name in ("page.html", "film.gif")] == ["page", "film"]
     assert not (tmp_path / "page.html").is_symlink()
+
+
+def test_folders_in_folders_without_end_are_refused(run):
+    deep = run / "plugins" / "/".join("a" * 200)
+    deep.mkdir(parents=True)
+    ended = vsr("compare", run)
+    assert ended.exit_code == 2
+    assert "nested more than" in ended.output
+
+
+def test_many_empty_lines_are_no_statistics(run):
+    with (run / "statistics.jsonl").open("ab") as file:
+        file.write(b"\n" * 50)
+    assert len(read_run(run).warnings) == 11  # ten of them, and how many more
+    with (run / "statistics.jsonl").open("ab") as file:
+        file.write(b"\n" * 10**6)
+    ended = vsr("compare", run)
+    assert ended.exit_code == 2
+    assert "statistics.jsonl: damaged (most of its lines" in ended.output
+
+
+def test_two_processes_may_write_one_file(tmp_path):
+    script = (
+        "import sys, pathlib\nfrom vsr.experiments.files import write_bytes\n"
+        "for _ in range(60): write_bytes(pathlib.Path('file'), sys.argv[1].encode() * 10**6)\n"
+    )
+    processes = [subprocess.Popen([sys.executable, "-c", script, letter], cwd=tmp_path) for letter in "ab"]
+    assert [process.wait(120) for process in processes] == [0, 0]
+    assert (tmp_path / "file").read_bytes() in (b"a" * 10**6, b"b" * 10**6)
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_link_to_a_run_folder_is_a_run_folder(run, tmp_path):

@@ -5,13 +5,16 @@ import json
 import shutil
 import subprocess
 import sys
+from functools import wraps
 
+import jax
 import pytest
 import yaml
 from conftest import TINY
 
 from vsr.experiments.config import load_experiment
 from vsr.experiments.config.modules import own_modules
+from vsr.experiments.evolve.generation import program_digest
 from vsr.experiments.sources import sources_of, with_registered
 from vsr.tasks import MEASURES
 
@@ -151,13 +154,41 @@ def test_a_module_that_registers_a_component_becomes_a_plugin_of_the_run(home, m
         sources = sources_of(with_registered(experiment))
         assert set(sources.files) == {"late_measures", *MODULES - {"scale_plugin"}}
         assert sources.unkept == ()
-        assert sources.changed_since(sources.digests) is None
+        before = sources.digests
+        assert sources.changed_since(before) is None
         (home / "lazy_package" / "constants.py").write_text("ZERO = 1.0\n")
-        assert sources.changed_since(dict.fromkeys(sources.digests, "")) is not None
+        assert sources.changed_since(before) == "lazy_package.constants"
         assert late_measures.scaled is MEASURES["late_scaled"]
     finally:
         MEASURES.pop("late_scaled", None)
         for name in ("late_measures", "scale_helper"):
+            sys.modules.pop(name, None)
+
+
+def test_data_that_a_plugin_reads_and_what_a_search_does_are_part_of_the_program(home, monkeypatch):
+    """Whatever the number of devices: the evaluation of one robot is compared."""
+    experiment = load_experiment_of(home)
+    before = program_digest(experiment)
+    assert program_digest(load_experiment_of(home)) == before
+    measure = MEASURES["relative_velocity"]
+    with monkeypatch.context() as patch:
+        patch.setitem(MEASURES, "relative_velocity", wraps(measure)(lambda *given: 2 * measure(*given)))
+        assert program_digest(experiment) != before
+    ask = type(experiment.ea).ask
+    monkeypatch.setattr(
+        type(experiment.ea), "ask", lambda *given: jax.tree.map(lambda leaf: leaf + 1, ask(*given)), raising=True
+    )
+    assert program_digest(experiment) != before
+
+
+def test_imports_by_a_literal_name_are_found(home, monkeypatch):
+    monkeypatch.syspath_prepend(str(home))
+    (home / "dynamic_import.py").write_text("import importlib\n\nimportlib.import_module('scale_helper')\n")
+    try:
+        importlib.import_module("dynamic_import")
+        assert set(own_modules(["dynamic_import"])) == {"dynamic_import", "scale_helper"}
+    finally:
+        for name in ("dynamic_import", "scale_helper"):
             sys.modules.pop(name, None)
 
 

@@ -82,7 +82,7 @@ def unpacked(data: bytes, path: Path | str) -> Stored:
             size = sum(member.file_size for member in archive.infolist())
             if size > MOST_BYTES:
                 raise ValueError(f"its arrays hold {size} bytes; at most {MOST_BYTES} are read")
-            arrays = {name.removesuffix(".npy"): _array(archive.read(name)) for name in archive.namelist()}
+            arrays = {one.filename.removesuffix(".npy"): _array(_content(archive, one)) for one in archive.infolist()}
         if len(arrays) != _member_count(data):
             raise ValueError("some of its arrays are missing")
     except Exception as error:  # zipfile and zlib raise all kinds of errors at damaged files
@@ -137,6 +137,12 @@ def _member_count(data: bytes) -> int:
     """As a zip's last record tells it."""
     place = data.rfind(END_OF_ZIP) + 10
     return int.from_bytes(data[place : place + 2], "little")
+
+
+def _content(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    """No more than the zip's directory says, whatever is packed there; then its check sum does not fit."""
+    with archive.open(member) as file:
+        return file.read(member.file_size)
 
 
 def _array(data: bytes) -> np.ndarray:

@@ -105,7 +105,7 @@ def _described(document: Document, kind: type[Described], run_plugins: bool = Fa
 
 
 def _run_plugins(document: Document, kind: type[Spec]) -> None:
-    """Run the plugins that a document names; if one cannot be, say what else is wrong that it would not mend."""
+    """Run the plugins that a document names; if one cannot be, report the other faults, which it would not fix."""
     try:
         load_plugins(document)
     except ConfigError as error:

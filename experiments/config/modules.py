@@ -83,6 +83,10 @@ def _imported(name: str, file: Path) -> list[tuple[str, Path | None]]:
             above = package[: len(package) - node.level + 1] if node.level else []
             base = ".".join([*above, *([node.module] if node.module else [])])
             names |= {part for alias in node.names for part in _with_parents(f"{base}.{alias.name}".lstrip("."))}
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
+            given = node.args[0] if node.args else None
+            if isinstance(given, ast.Constant) and isinstance(given.value, str):
+                names |= set(_with_parents(given.value))
     return [(one, file_of(one) or _beside(_root(name, file), one)) for one in names]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from types import MappingProxyType
 
 from jax import Array
 
@@ -17,7 +18,7 @@ OF_BODIES: dict[str, Callable[[Array], Array]] = {
 OF_BRAINS: dict[str, Callable[[Array], Array]] = {
     function.__name__: function for function in (brains.connectivity, brains.gene_mean, brains.gene_deviation)
 }
-DESCRIPTORS = {**OF_BODIES, **OF_BRAINS}
+DESCRIPTORS = MappingProxyType({**OF_BODIES, **OF_BRAINS})
 """Those that any robot has; `share_of_a` and the like come with its materials."""
 SHARE = "share_of_"
 

@@ -30,6 +30,7 @@ from vsr.experiments.evolve.generation import (
     Evolution,
     SearchStates,
     compile_evolution,
+    program_digest,
     search_shapes,
 )
 from vsr.experiments.experiment import Experiment, grid_name
@@ -47,7 +48,7 @@ from vsr.experiments.runs.stats import GenerationStats, gathered
 from vsr.experiments.shipped import EXPERIMENT, find_config, source_of
 from vsr.experiments.sources import Sources, sources_of, with_registered
 from vsr.experiments.stopping import EXIT_CODE, if_stopped, leave_if_asked, stopping_politely
-from vsr.physics.failure import REASONS, by_reason, told
+from vsr.physics.failure import REASONS, by_reason, failure_summary
 from vsr.scene import precision
 
 CURVE = "fitness.png"
@@ -203,7 +204,7 @@ def _evolve(experiment: Experiment, path: Path, options: EvolveOptions, leader: 
             with if_stopped(f"ended at once; {again}"), told_if_exhausted(needs, again):
                 with busy("compiling"):
                     evolution = _compile(experiment, path, stop, leader)
-                _note_compilation(folder, evolution.program, time.monotonic() - began)
+                _note_compilation(folder, display, time.monotonic() - began)
                 display.say(f"compiled in {time.monotonic() - began:.1f} s; the run is in {path}")
                 _go_on(evolution, folder, searches or evolution.start(), done, display, stop, leader)
     finally:
@@ -270,8 +271,8 @@ def _unkept(sources: Sources) -> list[str]:
         return []
     kept = "".join(f"; a copy of {file.name} is kept" for file in sources.scripts)
     return [
-        f"{' and '.join(sources.unkept)}: registered by code that is no module{kept}. Nobody can simulate this run's "
-        "robots without it: put it into a file of its own and name that file under `plugins`"
+        f"{' and '.join(sources.unkept)}: registered by code that is no plugin{kept}. Nobody can simulate this run's "
+        "robots without it: put it into a module and name that module under `plugins`"
     ]
 
 
@@ -310,26 +311,29 @@ def _compile(experiment: Experiment, path: Path, stop: list[int], leader: Leader
     return result[0]
 
 
-def _note_compilation(folder: RunFolder, program: str, seconds: float) -> None:
-    """Keep with the present start how long it took until the first generation could begin, and what is computed.
+def _note_compilation(folder: RunFolder, display: Display, seconds: float) -> None:
+    """Keep with the present start how long it took until the first generation could begin.
 
-    Raises UserError if that is not what the run has computed so far, although nothing is known to have changed: of the
-    user's own code, files that it reads or components registered in Python may have.
+    With code of the user's own, what is computed is kept too: raises UserError if that is not what the run has computed
+    so far, as where data that a plugin reads, or a component registered in Python, was changed.
     """
     meta, _ = read_meta(folder.path)
     *before, now = meta["starts"]
-    last = next((start for start in reversed(before) if "program" in start), {})  # others did not come that far
+    now = {**now, "compile_seconds": round(seconds, 1)}
     own = sources_of(folder.experiment)
-    changed = last.get("program", program) != program and not differences(last, now)
-    if changed and (own.files or own.unkept):
-        folder.write_meta({**meta, "starts": before})
+    if own.files or own.unkept:
+        now["program"] = program_digest(folder.experiment)
+        last = next((start for start in reversed(before) if "program" in start), now)
         names = ", ".join([*own.unkept, *(f"module '{name}'" for name in own.files)])
-        raise UserError(
-            f"{folder.path}: the evaluation is not what it was when the run began, with the same settings, versions "
-            f"and files of plugins; {names}: put back what was changed there, or in the data it reads, or start again "
-            "with another --out"
-        )
-    now = {**now, "compile_seconds": round(seconds, 1), "program": program}
+        if last["program"] != now["program"]:
+            if all(one.startswith("devices was") for one in differences(last, now)):
+                folder.write_meta({**meta, "starts": before})
+                raise UserError(
+                    f"{folder.path}: it does not compute what it did when the run began, with the same settings, "
+                    f"versions and files of plugins; {names}: put back what was changed there, or in the data it "
+                    "reads, or start again with another --out"
+                )
+            _warn(display, [f"versions are others, so a change in what {names} computes would not be noticed"])
     folder.write_meta({**meta, "starts": [*before, now]})
 
 
@@ -448,7 +452,7 @@ def _gain(run: Run) -> str:
     of_seeds = " (medians over seeds)" if len(run.experiment.seeds) > 1 else ""
     if not math.isfinite(last):
         failures = by_reason(np.stack([run.failures[reason.name] for reason in REASONS], -1))
-        why = f": {told(failures, int(np.nansum(run.failed)))}" if failures else ""
+        why = f": {failure_summary(failures, int(np.nansum(run.failed)))}" if failures else ""
         return f"all robots failed, so there is no best {goal.measure}{why}"
     if not math.isfinite(first):
         return f"best {goal.measure} {last:.4g}; all robots of the first generation failed{of_seeds}"

@@ -18,7 +18,7 @@ from rich.table import Table
 from vsr.experiments.console import say
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.numbers import clock, count
-from vsr.physics.failure import Failure, remedies, told
+from vsr.physics.failure import Failure, failure_summary, remedies
 
 SPARKS = "▁▂▃▄▅▆▇█"
 SECONDS_BETWEEN_LINES = 2.0
@@ -81,7 +81,7 @@ class _Pace:
         """What is to be said at once, if nobody of the first generation could be simulated."""
         if progress.generation or progress.failed < self.robots:
             return None
-        reasons = f": {told(progress.failures, self.robots)}" if progress.failures else ""
+        reasons = f": {failure_summary(progress.failures, self.robots)}" if progress.failures else ""
         advice = f"; what usually helps: {remedies(progress.failures)}" if progress.failures else ""
         return f"warning: all robots of the first generation failed{reasons}{advice}; evolution goes on"
 

@@ -28,7 +28,7 @@ from vsr.experiments.encodings import Genes
 from vsr.experiments.encodings.base import BodyEncoding
 from vsr.experiments.encodings.connectivity import in_the_corner
 from vsr.experiments.estimate.resources import memory_limit
-from vsr.experiments.evolve.evaluation import asks_when, evaluate_all, measured
+from vsr.experiments.evolve.evaluation import UNDISTURBED, asks_when, evaluate_all, evaluation_of, measured
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.hosts.collectives import broadcast, noticing_loss
 from vsr.experiments.population import device_mesh, robots_at_once
@@ -51,8 +51,6 @@ class Evolution:
     """how many robots a device simulates together"""
     evaluate: Callable[..., tuple[Evaluation, ...]]
     """what `step` evaluates individuals with: genes, one population per seed, and `when` (see evaluate_all)"""
-    program: str
-    """SHA-256 of the evaluation as it was lowered: another one is another computation"""
 
 
 def start(experiment: Experiment, key: Array) -> Any:
@@ -155,7 +153,7 @@ def compile_led_evolution(experiment: Experiment, limit: float) -> Evolution:
 
 def compile_led_evaluation(experiment: Experiment, limit: float) -> Callable[[], None]:
     """For the other processes: their part of one evaluation that process 0 has begun."""
-    evaluate, _, _ = _compile_evaluation(experiment, limit)
+    evaluate, _ = _compile_evaluation(experiment, limit)
     asked = asked_genes(experiment), *when_shapes(experiment)
     nothing = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), asked)
 
@@ -175,7 +173,6 @@ class _Compiled(NamedTuple):
     tell: Any
     evaluate: Any
     at_once: int
-    program: str
 
 
 def _evolution(experiment: Experiment, compiled: _Compiled, evaluation: Callable[..., Any]) -> Evolution:
@@ -194,40 +191,56 @@ def _evolution(experiment: Experiment, compiled: _Compiled, evaluation: Callable
         following = list(map(compiled.tell, searches, everyone, evaluations))
         return tuple(search for search, _ in following), tuple(stats for _, stats in following)
 
-    return Evolution(begin, step, compiled.at_once, evaluation, compiled.program)
+    return Evolution(begin, step, compiled.at_once, evaluation)
 
 
 def _compile(experiment: Experiment, limit: float) -> _Compiled:
     """All programs; limit: memory of each device [bytes]."""
+    lowered = _lowered_search(experiment)
+    with ThreadPoolExecutor() as threads:
+        small = [threads.submit(program.compile) for program in lowered]
+        evaluate, at_once = _compile_evaluation(experiment, limit)
+        return _Compiled(*(one.result() for one in small), evaluate, at_once)
+
+
+def _lowered_search(experiment: Experiment) -> list[Any]:
+    """The programs to start, ask and tell, not yet compiled."""
     search = search_shapes(experiment)
     asked = jax.eval_shape(partial(ask, experiment), search)
-    lowered = [
+    return [
         jax.jit(partial(start, experiment)).lower(_key_shape()),
         jax.jit(partial(ask, experiment)).lower(search),
         jax.jit(partial(tell, experiment)).lower(search, asked, evaluation_shapes(experiment, asked)),
     ]
-    with ThreadPoolExecutor() as threads:
-        small = [threads.submit(program.compile) for program in lowered]
-        evaluate, at_once, program = _compile_evaluation(experiment, limit)
-        return _Compiled(*(one.result() for one in small), evaluate, at_once, program)
 
 
-def _compile_evaluation(experiment: Experiment, limit: float) -> tuple[Any, int, str]:
-    """The program to evaluate, how many robots run at once, and SHA-256 of the evaluation as it was lowered.
+def program_digest(experiment: Experiment) -> str:
+    """SHA-256 of what is computed: the search and the evaluation of one individual, as JAX lowers them.
+
+    The number of devices, of seeds and of robots that are simulated at once is no part of it.
+    """
+    genes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), asked_genes(experiment)[0])
+    keys = (_key_shape(),) if experiment.task.draws else ()
+    evaluate = evaluation_of(experiment, sloped=experiment.ea.wants_slopes)
+    alone = jax.jit(lambda own, *key: evaluate(own, UNDISTURBED, *key)).lower(genes, *keys)
+    digest = hashlib.sha256()
+    for program in (*_lowered_search(experiment), alone):
+        digest.update(program.as_text().encode())
+    return digest.hexdigest()
+
+
+def _compile_evaluation(experiment: Experiment, limit: float) -> tuple[Any, int]:
+    """The program to evaluate, and how many robots run at once.
 
     If the robots of a device together need too much memory, they are simulated in parts.
     """
     asked = asked_genes(experiment), *when_shapes(experiment)
 
-    def lower(at_once: int) -> Any:
+    def compile_for(at_once: int) -> Any:
         whole = partial(evaluate_all, experiment, at_once)
-        return jax.jit(whole, in_shardings=_everywhere(), out_shardings=_everywhere()).lower(*asked)
+        return jax.jit(whole, in_shardings=_everywhere(), out_shardings=_everywhere()).lower(*asked).compile()
 
-    most = most_at_once(experiment)
-    first = lower(most)
-    program = hashlib.sha256(first.as_text().encode()).hexdigest()
-    compiled, at_once = within_memory(lambda count: (first if count == most else lower(count)).compile(), most, limit)
-    return compiled, at_once, program
+    return within_memory(compile_for, most_at_once(experiment), limit)
 
 
 def asked_genes(experiment: Experiment) -> tuple[Genes, ...]:

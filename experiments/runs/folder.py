@@ -349,8 +349,9 @@ def is_free(path: Path) -> bool:
     """Whether a new run may be made here: nothing is there, or only what a run that died at once has left."""
     if not path.exists():
         return True
-    unborn = (LOCK, META, META + TEMPORARY, CONFIG + TEMPORARY)
-    return path.is_dir() and all(entry.name in unborn for entry in path.iterdir())
+    names = [entry.name for entry in path.iterdir()] if path.is_dir() else [""]
+    begun = tuple(name for name in names if name.startswith((META, CONFIG)) and name.endswith(TEMPORARY))
+    return all(name in (LOCK, META, *begun) for name in names)
 
 
 def _finite(value: Any) -> float | None:

@@ -29,8 +29,7 @@ def mend_statistics(path: Path, experiment: Experiment, done: int) -> list[str]:
     text = "".join(json_line(rows.of[key]) for key in order)
     if not file.is_file() or file.read_bytes() != text.encode():
         write_text(file, text)
-    torn = [f"{file}:{number}: not a whole line of this run; dropped" for number in rows.damaged]
-    return [*torn, *warnings_of(path, rows)]
+    return warnings_of(path, rows, "dropped")
 
 
 def mend_robots(path: Path, experiment: Experiment, done: int) -> list[str]:

@@ -114,7 +114,6 @@ def _run(path: Path, experiment: Experiment, columns: dict[str, np.ndarray], war
 def _read_by_lines(path: Path, experiment: Experiment, warnings: tuple[str, ...]) -> Run:
     """With a warning for every line that is not whole or was lost."""
     rows = read_rows(path, experiment)
-    torn = [f"{path / STATISTICS}:{number}: not a whole line of this run; skipped" for number in rows.damaged]
     length = rows.generations
     if not length:
         raise UserError(_nothing_known(path))
@@ -141,7 +140,7 @@ def _read_by_lines(path: Path, experiment: Experiment, warnings: tuple[str, ...]
     columns = {name: collect(name) for name in ("best", "median", "failed", "spread", "bodies")}
     columns |= {f"failures.{reason.name}": by_reason(reason.name) for reason in REASONS}
     columns |= {FIGURES + name: by_figure(name) for name in names}
-    return _run(path, experiment, columns, (*warnings, *torn, *warnings_of(path, rows)))
+    return _run(path, experiment, columns, (*warnings, *warnings_of(path, rows, "skipped")))
 
 
 def _nothing_known(path: Path) -> str:

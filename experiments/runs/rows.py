@@ -18,6 +18,8 @@ from vsr.experiments.runs.lineage import ARRAYS, Piece, piece_files, read_pieces
 from vsr.experiments.runs.settings import read_meta, run_tag
 
 STATISTICS = "statistics.jsonl"
+MOST_NAMED = 10
+"""Lines that cannot be read of which each is named."""
 NUMBERS = ("best", "median", "spread", "bodies", "seconds")
 
 Row = dict[str, Any]
@@ -58,9 +60,12 @@ def read_rows(path: Path, experiment: Experiment, until: int | None = None) -> R
     return Rows(everything, generations, sorted({g for _, g in more}), unknown, damaged)
 
 
-def warnings_of(path: Path, rows: Rows) -> list[str]:
-    """What is to be said of lines that were lost."""
-    file, warnings = path / STATISTICS, []
+def warnings_of(path: Path, rows: Rows, done: str) -> list[str]:
+    """What is to be said of lines that were lost or could not be read; done: what became of the latter."""
+    file, more = path / STATISTICS, len(rows.damaged) - MOST_NAMED
+    warnings = [f"{file}:{number}: not a whole line of this run; {done}" for number in rows.damaged[:MOST_NAMED]]
+    if more > 0:
+        warnings.append(f"{file}: {more:,} more such lines; {done}")
     if rows.rebuilt:
         warnings.append(
             f"{file}: {in_ranges('generation', rows.rebuilt)} lost and made again from lineage/: fitness and failed "

@@ -212,11 +212,13 @@ def fingerprint_in_checkpoints(path: Path) -> str | None:
 def _lost(error: ConfigError, meta: dict[str, Any], meta_fault: str) -> UserError:
     if meta.get("registered"):
         return UserError(
-            f"{error}\nthe run was made with components that were registered by code that is no module: "
+            f"{error}\nthe run was made with components that were registered by code that is no plugin: "
             f"{', '.join(map(str, meta['registered']))}; register them, then read the run from Python"
         )
-    if not meta_fault:  # as in runs of older versions, or with a plugin that is missing
-        return UserError(f"{error}\nthe run's settings are in this file alone: mend it, or put back a copy")
+    if any(problem.path[:1] == ("plugins",) for problem in error.problems):
+        return error
+    if not meta_fault:  # as in runs of older versions
+        return UserError(f"{error}\nthe run's settings are in this file alone: repair it, or put back a copy")
     return UserError(
         f"{error}\n{meta_fault}\nno other file of the run has its settings: put back a copy of {CONFIG} or {META}"
     )

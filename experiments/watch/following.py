@@ -155,7 +155,7 @@ class Follower:
         if self._mended[0] != state:
             rows = read_rows(self.path, experiment)
             whole = [[rows.of.get((s, g), UNKNOWN) for g in range(rows.generations)] for s in experiment.seeds]
-            self._mended, self._losses = (state, whole), warnings_of(self.path, rows)
+            self._mended, self._losses = (state, whole), warnings_of(self.path, rows, "skipped")
         return self._mended[1]
 
     def _described(self, experiment: Experiment, lines: list[list[dict[str, Any]]], known: str) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def by_reason(numbers: Any) -> dict[Failure, int]:
     return {reason: int(number) for reason, number in zip(REASONS, sums, strict=True) if number}
 
 
-def told(failures: Mapping[Failure, int], robots: int) -> str:
+def failure_summary(failures: Mapping[Failure, int], robots: int) -> str:
     """How many of the robots failed, and why, the most frequent reason first: '3 of 8 failed: inverted 3 (...)'."""
     found = sorted(((reason, number) for reason, number in failures.items() if number), key=lambda item: -item[1])
     reasons = ", ".join(f"{reason.label} {number:,} ({reason.meaning})" for reason, number in found)
