@@ -63,17 +63,17 @@ MOST_VARIANTS = 200
 def _all_problems(document: Document, kind: type[Spec], error: ValidationError) -> list[Problem]:
     """Every fault, also those that other faults hide, but none that is only the consequence of another.
 
-    What concerns several values at once is only checked where each of them is sound. So faulty values are taken out,
-    which leaves their defaults, and the rest is checked again until nothing new is found. Left out is then what is
-    said where a fault was told before, as it is about these defaults, what names a value that was taken out, and what
-    is said by a whole that had found its parts sound before. A part that is of no use is replaced by several sound
-    ones: what is said whichever stands there does not depend on it (`_whatever_stands_there`).
+    Pydantic checks several values against each other only where each of them is sound. So faulty values are taken out,
+    which leaves their defaults, and the rest is checked again until nothing new is found. Complaints are then left out
+    if they stand where a fault was reported before (they are about these defaults), if they name a value that was
+    taken out, or if a whole makes them that had found its parts sound before. A part that is of no use is replaced by
+    several sound ones: a complaint about all of them does not depend on it (`_whatever_stands_there`).
     """
     problems: dict[Problem, None] = {}
     data, removed = copy.deepcopy(document.data), set()
     gone: set[Path] = set()  # parts that were taken out as a whole
     heard: set[Path] = set()  # wholes that have said all that they have against their parts
-    told = {problem.path for problem in document.problems if _is_absent(data, problem.path)}
+    reported = {problem.path for problem in document.problems if _is_absent(data, problem.path)}
     while True:
         known, spoken = len(problems) + len(removed), set()
         for fault in _one_of_each_choice(document.data, error):
@@ -84,7 +84,7 @@ def _all_problems(document: Document, kind: type[Spec], error: ValidationError) 
                 paths = [_part_of(kind, document.data, found[0].path)] if absent else []
             else:
                 if not any(_is_inside(where, whole) for whole in heard):
-                    news = [one for one in found if one.path not in told and not _is_consequence(one, removed)]
+                    news = [one for one in found if one.path not in reported and not _is_consequence(one, removed)]
                     problems.update(dict.fromkeys(news))
                 spoken |= {where} if fault["type"] == "misfit" else set()
                 paths = [problem.path[:-1] if "_tag_" in fault["type"] else problem.path for problem in found]
@@ -94,7 +94,7 @@ def _all_problems(document: Document, kind: type[Spec], error: ValidationError) 
                 gone |= {taken} & set(_parts(kind, document.data, taken))
         if len(problems) + len(removed) == known or len(problems) >= MOST_FAULTS:
             break
-        told |= {problem.path for problem in problems}
+        reported |= {problem.path for problem in problems}
         heard |= spoken
         try:
             kind.model_validate(data)
@@ -102,9 +102,9 @@ def _all_problems(document: Document, kind: type[Spec], error: ValidationError) 
         except ValidationError as following:
             error = following
     if gone:
-        told |= {problem.path for problem in problems}
+        reported |= {problem.path for problem in problems}
         others = _whatever_stands_there(document, kind, data, gone)
-        problems.update(dict.fromkeys(one for one in others if one.path not in told))
+        problems.update(dict.fromkeys(one for one in others if one.path not in reported))
     return list(problems)
 
 
