@@ -612,7 +612,7 @@ def check(config: str, settings: tuple[str, ...], trust: bool) -> None:
 @click.argument("config", metavar="[CONFIG.yaml|NAME]", required=False)
 @SETTINGS
 @click.option("--minutes", type=_Number(0, 10_000), default=5.0, show_default=True, help="How long to try.")
-@click.option("--trials", type=click.IntRange(1, 1_000_000), metavar="N", help="Trials of each kind, in place of a time.")
+@click.option("--trials", type=click.IntRange(1, 1_000_000), metavar="N", help="Trials of each kind, not a time.")
 @click.option("--seed", type=A_SEED, default=0, show_default=True, metavar="S")
 @click.option("--only", multiple=True, metavar="KIND[:NUMBER]", help="One kind of fault, or one trial of it.")
 @click.option("--json", metavar="FILE.json", help="Write all figures and failures as JSON.")
