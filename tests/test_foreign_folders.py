@@ -186,6 +186,20 @@ def test_arrays_that_unpack_to_too_much_are_refused_before_they_are(tmp_path, mo
     assert MOST_BYTES == 2**31
 
 
+def test_a_member_is_unpacked_no_further_than_the_zip_says(tmp_path):
+    data = bomb(2**26)
+    true, false = ((2**26 + 128).to_bytes(4, "little"), (1024).to_bytes(4, "little"))
+    assert true in data
+    (tmp_path / "lies.npz").write_bytes(signed(data.replace(true, false), b"vsr {}"))
+    tracemalloc.start()
+    try:
+        with pytest.raises(Damaged):
+            read_arrays(tmp_path / "lies.npz")
+        assert tracemalloc.get_traced_memory()[1] < 2**24
+    finally:
+        tracemalloc.stop()
+
+
 def test_a_file_that_is_too_large_is_not_read(tmp_path):
     with (tmp_path / "sparse.npz").open("wb") as file:
         file.truncate(MOST_BYTES + 1)

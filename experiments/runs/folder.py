@@ -98,8 +98,8 @@ class Standing:
     @property
     def plugins(self) -> dict[str, str]:
         """SHA-256 of the user's own modules that the run was made with."""
-        told = self.checkpoint.label.get("plugins", {})
-        return {**(told if isinstance(told, dict) else {}), **self.settings.meta["plugins"]}
+        labeled = self.checkpoint.label.get("plugins", {})
+        return {**(labeled if isinstance(labeled, dict) else {}), **self.settings.meta["plugins"]}
 
 
 @contextlib.contextmanager

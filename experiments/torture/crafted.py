@@ -113,7 +113,7 @@ def _bomb(run: Path, folder: Path, random: Random) -> tuple[str, str]:
 
 @functools.cache
 def bomb(size: int) -> bytes:
-    """A file of arrays whose one member unpacks to so many bytes."""
+    """A file of arrays whose one member unpacks to a number of bytes."""
     target = io.BytesIO()
     archive = zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1)
     with archive, archive.open("id.npy", "w", force_zip64=True) as member:
