@@ -649,9 +649,7 @@ def torture(
     show_default=True,
     help="Fewer are larger: the heap keeps its volume.",
 )
-@click.option(
-    "--duration", type=SECONDS, default=15.0, show_default=True, metavar="S", help="How long an episode is."
-)
+@click.option("--duration", type=SECONDS, default=15.0, show_default=True, metavar="S", help="How long an episode is.")
 @click.option("--starts", type=click.IntRange(1, 1000), default=2, show_default=True, help="Episodes of each policy.")
 @click.option("--seed", type=A_SEED, default=0, show_default=True, metavar="S")
 @click.option("--out", required=True, metavar="DIR", help="The folder for curve, weights and film.")

@@ -1,6 +1,8 @@
 """Contact with the ground: rest, friction against its closed form, restitution, walls."""
 
 from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,11 +14,22 @@ from vsr.environment import Environment
 from vsr.episode import record, reset
 from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.squares.advance import advance
-from vsr.physics.squares.contact import SINK, SLOP
+from vsr.physics.squares.contact import (
+    AT_REST,
+    SINK,
+    SLOP,
+    Corners,
+    Mobility,
+    Motion,
+    Pose,
+    corner_heights,
+    resolve_contact,
+)
 from vsr.physics.squares.geometry import center, kinetic_energy, mass_corners, mass_motion, rest_state
 from vsr.scene import Scene
 from vsr.tasks import Placement, move_rigidly, place
-from vsr.terrain import Flat, Terrain, Uphill
+from vsr.terrain import Columns, Flat, Terrain, Uphill
+from vsr.terrain.surface import nearest_surface
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 GRAVITY = 9.8
@@ -197,3 +210,145 @@ def test_no_voxel_turns_inside_out(speed):
 
 
 _recorded = jax.jit(record)
+
+
+# Single impacts of rigid clusters
+
+
+class Impacts(NamedTuple):
+    """Rectangles whose lowest corner is 0.1 mm in level ground, moving at random; axes (corners, impacts)."""
+
+    pose: Pose
+    mobility: Mobility
+    corners: Corners
+    heights: jax.Array
+    motion: Motion
+    levers: np.ndarray
+
+    @staticmethod
+    def random(size, friction, restitution, count=20_000, depth=1e-4):
+        """size: of the rectangle [m]; friction, restitution: coefficients from which each impact has one."""
+        draw = np.random.default_rng(int(100 * size[0]))
+        offset = 0.5 * np.array([[-1, 1, 1, -1], [-1, -1, 1, 1]]) * np.array(size)[:, None]
+        angle = draw.uniform(0, 2 * np.pi, count)
+        cosine, sine = np.cos(angle), np.sin(angle)
+        up = sine * offset[0][:, None] + cosine * offset[1][:, None]
+        gyration = (size[0] ** 2 + size[1] ** 2) / 12
+        like = partial(jnp.asarray, dtype=jnp.float32)
+        pose = Pose(like(0 * angle), like(-up.min(0) - depth), like(cosine), like(sine))
+        chosen = [np.tile(draw.choice(values, count), (4, 1)) for values in (friction, restitution)]
+        across = (np.repeat(part[:, None], count, 1) for part in offset)
+        corners = Corners(*map(like, across), like(np.zeros((4, count))), *map(like, chosen))
+        motion = Motion(*(like(draw.normal(0, 3 * scale, count)) for scale in (1, 1, gyration**-0.5)))
+        ground = partial(nearest_surface, Terrain.of(np.array([-9.0, 9.0]), np.zeros(2)))
+        heights = corner_heights(ground, corners.offset_x, corners.offset_y, corners.lift, pose)
+        mobility = Mobility(*(like(np.full(count, value)) for value in (1, 1 / gyration, gyration)))
+        levers = cosine * offset[0][:, None] - sine * offset[1][:, None]
+        return Impacts(pose, mobility, corners, heights, motion, levers)
+
+    def after(self, motion=None, *, sticking="resting", substep=1e-6):
+        """Motion after contact and the nudge; motion: that after the forces of the substep, if there are any."""
+        ground = partial(nearest_surface, Terrain.of(np.array([-9.0, 9.0]), np.zeros(2)))
+        later = self.motion if motion is None else motion
+        numbers = self.mobility, self.corners, self.heights, self.pose, self.motion, later
+        return jax.jit(partial(resolve_contact, ground, substep=substep, sticking=sticking))(*numbers)
+
+    def energy(self, motion):
+        """Twice of motion, over mass."""
+        x, y, spin, gyration = (np.asarray(part, float) for part in (*motion, self.mobility.gyration))
+        return x**2 + y**2 + gyration * spin**2
+
+    def leaving(self, motion):
+        """Speed of the lowest corner along the normal."""
+        lowest = np.asarray(self.heights).argmin(0)
+        return np.asarray(motion.y) + np.asarray(motion.spin) * np.take_along_axis(self.levers, lowest[None], 0)[0]
+
+
+@pytest.mark.parametrize("size", [(1.0, 1.0), (2.0, 1.0), (4.0, 1.0)])
+def test_impacts_never_add_energy(size):
+    """Newton's restitution with friction would: a square on a corner from 0.8 on, by up to 56 % (Kane's paradox)."""
+    impacts = Impacts.random(size, friction=(0.0, 0.5, 1.3, 4.47), restitution=(0.1, 0.5, 0.8, 0.9, 1.0))
+    for sticking in ("resting", "touching", "approaching"):
+        after, _ = impacts.after(sticking=sticking)
+        gained = impacts.energy(after) / impacts.energy(impacts.motion) - 1
+        assert gained.max() < 1e-5
+        assert (gained < -0.01).mean() > 0.3, "most of those that hit the ground lose some"
+        hit = (np.asarray(impacts.motion.y) != np.asarray(after.y)) & (impacts.leaving(impacts.motion) < -1)
+        assert np.quantile(impacts.leaving(after)[hit], 0.001) > -0.2, "they do not go on into the ground"
+
+
+def test_without_friction_the_corner_leaves_with_its_restitution():
+    impacts = Impacts.random((1.0, 1.0), friction=(0.0,), restitution=(0.3, 1.0))
+    came, e = impacts.leaving(impacts.motion), np.asarray(impacts.corners.restitution)[0]
+    one_only = np.sort(np.asarray(impacts.heights), 0)[1] > 0
+    fast = (came < -1.01) & one_only
+    left = impacts.leaving(impacts.after()[0])
+    np.testing.assert_allclose(left[fast], -(e * came)[fast], rtol=1e-3, atol=1e-3)
+
+
+def test_corners_that_leave_are_let_go():
+    """Friction of 4.47 could stop some of them dead, and Coulomb's law would hold (Painlevé); only `touching` does."""
+    impacts = Impacts.random((1.0, 1.0), friction=(4.47,), restitution=(0.1,))
+    one_only = np.sort(np.asarray(impacts.heights), 0)[1] > 0.1
+    substep = 1 / 360
+
+    def stopped(sticking, faster):
+        leaves = (impacts.leaving(impacts.motion) > faster) & one_only
+        after, _ = impacts.after(sticking=sticking, substep=substep)
+        return (np.asarray(after.spin) != np.asarray(impacts.motion.spin))[leaves].mean()
+
+    assert stopped("approaching", 0) == 0
+    assert stopped("resting", AT_REST * substep) == 0
+    assert stopped("touching", AT_REST * substep) > 0.05
+
+
+def test_a_corner_at_rest_may_stick_though_forces_pull_it_off():
+    """What was resting goes on sticking where friction can hold it, as in the original; `approaching` lets go."""
+    impacts = Impacts.random((1.0, 1.0), friction=(4.47,), restitution=(0.1,))
+    still = Motion(*(0 * part for part in impacts.motion))
+    pulled, impacts = impacts.motion, impacts._replace(motion=still)
+    leaves = impacts.leaving(pulled) > 0
+
+    def held(sticking):
+        after, _ = impacts.after(pulled, sticking=sticking)
+        return (np.asarray(after.spin) != np.asarray(pulled.spin))[leaves].mean()
+
+    assert held("approaching") == 0
+    assert held("resting") == held("touching") > 0.05
+
+
+def test_corners_that_bounce_are_not_pushed_out():
+    for restitution, expected in ((0.0, 1), (0.5, 0)):
+        impacts = Impacts.random((1.0, 1.0), friction=(0.5,), restitution=(restitution,), count=200, depth=0.05)
+        fast = impacts.leaving(impacts.motion) < -1.01
+        _, nudge = impacts.after()
+        assert (np.asarray(nudge[1])[fast] > 0).mean() == expected
+
+
+# Walls
+
+
+@pytest.mark.parametrize("masses", ["squares", "points"])
+@pytest.mark.parametrize("speed", [25.0, 60.0])
+def test_a_wall_stops_what_passes_its_side_within_a_substep(masses, speed):
+    """The side of a step is 6 cm wide. What got behind it was put on the top, metres above."""
+    wall = Columns(heights=(0.0,) * 10 + (6.0,) * 10, width=3.0)
+    body = Body(shape="a", masses=masses, materials={"a": Material(linear_damping=0.0, friction=0.0)})
+    model, terrain = assemble_body(body), wall.build()
+    engine = engine_of(model)
+    start = place(model, terrain, Placement(left=20.0, clearance=0.0, velocity=(speed, 0.0)))
+    around = Environment(gravity=jnp.float32(GRAVITY), terrain=terrain)
+
+    @jax.jit
+    def thrown(state):
+        def piece(state, _):
+            state, _ = engine.advance(model, around, state, jnp.zeros((1, 1, 1)), substep=SUBSTEP, count=1)
+            return state, engine.vertices(model, state).position
+
+        return jax.lax.scan(piece, state, length=480)[1]
+
+    place_of = np.asarray(thrown(start))
+    jump = np.abs(np.diff(place_of, axis=0)).max()
+    assert jump < 2 * speed * SUBSTEP, "nothing moves farther in a substep than it can"
+    assert place_of[..., 0].max() < 30.06 + 2 * speed * SUBSTEP, "and no deeper into the wall"
+    assert place_of[-1, ..., 0].max() < 30.0, "it ends in front of it"

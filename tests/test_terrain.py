@@ -35,6 +35,7 @@ from vsr.terrain import (
     surface,
     together,
 )
+from vsr.terrain.surface import nearest_surface
 
 WHOLE = {
     "polyline": {"x": (0, 10, 20), "y": (5, 0, 5)},
@@ -215,3 +216,36 @@ def test_sides_of_columns():
         x, y = Columns(heights=heights).points()
         assert (np.diff(x) > 0).all()
         np.testing.assert_allclose(np.diff(x)[np.diff(y) != 0], widths)
+
+
+def test_what_is_inside_a_step_is_nearest_to_the_side_or_to_the_top():
+    ground = Columns(heights=(0, 0, 2, 2, 0, 0, 5, 0, 0), width=3.0)
+    terrain = ground.build()
+    assert terrain.walls
+    x, y = ground.points()
+    draw = np.random.default_rng(0)
+    point = np.stack([draw.uniform(6, 21, 4000), draw.uniform(0, 5, 4000)], 1)
+    ends = np.stack([x, y], 1)
+    along = np.diff(ends, axis=0)
+    share = np.clip(((point[:, None] - ends[:-1]) * along).sum(-1) / (along**2).sum(-1), 0, 1)
+    distance = np.linalg.norm(ends[:-1] + share[..., None] * along - point[:, None], axis=-1).min(1)
+    inside = point[:, 1] < np.interp(point[:, 0], x, y)
+    height, *normal = nearest_surface(terrain, *(jnp.asarray(part, jnp.float32) for part in point.T))
+    np.testing.assert_array_equal(np.asarray(height) < 0, inside)
+    np.testing.assert_allclose(-np.asarray(height)[inside], distance[inside], atol=1e-3)
+    out = point - np.stack(normal, 1) * (np.asarray(height) - 1e-3)[:, None]
+    assert (out[inside, 1] > np.interp(out[inside, 0], x, y)).all(), "along the normal they come out"
+    below, *_ = surface(terrain, jnp.asarray(point[:, 0], jnp.float32))
+    assert (point[inside, 1] - np.asarray(below)[inside] < -1).sum() > 500, "many are far below the top"
+
+
+@pytest.mark.parametrize("ground", ALL, ids=lambda ground: ground.type)
+def test_outside_the_surface_is_that_below(ground):
+    x, y = ground.points()
+    terrain = ground.build()
+    place = np.random.default_rng(1).uniform(x[0], x[-1], 500)
+    probe = jnp.asarray(place, jnp.float32), jnp.asarray(np.interp(place, x, y) + 0.3, jnp.float32)
+    height, normal_x, normal_y = surface(terrain, probe[0])
+    found = nearest_surface(terrain, *probe)
+    np.testing.assert_allclose(found[0], (probe[1] - height) * normal_y, atol=1e-4)
+    np.testing.assert_array_equal(found[1:], (normal_x, normal_y))

@@ -14,6 +14,7 @@ from vsr.compute.implementation import Implementation
 from vsr.controllers import CONTROLLERS, Controller, ControllerSpec, Hardware, Sine
 from vsr.display import Displayed
 from vsr.environment import Environment
+from vsr.environment.model import Sticking
 from vsr.episode import Schedule
 from vsr.inhabitants import other_robot, rigid_things, soft_things
 from vsr.objects import Object
@@ -76,6 +77,9 @@ class World(Spec):
     ground_corners: Switch = False
     """whether corners of the ground touch the sides of voxels (2-D); if not, a spike passes between masses; those of
     terrain blocks always do"""
+    sticking: Sticking = "resting"
+    """which corners of square masses friction may hold on the ground where they could also leave it: those that were
+    resting on it before the forces of the substep acted, all that are touching it, or only those still approaching"""
 
     @model_validator(mode="after")
     def _named_once(self) -> World:
@@ -103,6 +107,7 @@ class World(Spec):
         return Environment(
             gravity=jnp.asarray(self.gravity, dtype),
             terrain=None if self.terrain is None else self.terrain.build(dtype),
+            sticking=self.sticking,
         )
 
     @property

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -56,6 +56,10 @@ class Contents(Protocol):
         ...
 
 
+Sticking = Literal["touching", "resting", "approaching"]
+"""Which corners of square masses friction may bring to rest on the ground (vsr.physics.squares.contact)."""
+
+
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Environment:
@@ -73,6 +77,8 @@ class Environment:
     """fixed obstacles"""
     contents: Contents | None = None
     """fluid that presses on the nodes of a lattice from inside; robots have chambers of their own"""
+    sticking: Sticking = field(default="resting", metadata={"static": True})
+    """which corners of square masses may stick"""
 
 
 def as_exact(environment: Environment, dtype: jnp.dtype) -> Environment:

@@ -14,7 +14,7 @@ from jax import Array
 from vsr.compute.vector import Vector, dot, minus, times
 from vsr.environment.model import Environment, Plane, Sphere
 from vsr.terrain.field import HeightField, field_surface
-from vsr.terrain.surface import Terrain, surface
+from vsr.terrain.surface import Terrain, nearest_surface
 
 BOUNCE_SPEED = 1.0
 """Slower approaches of rigid masses and balls do not bounce [m/s] (dyn4j's restitution velocity)."""
@@ -43,11 +43,6 @@ def combined_restitution(one: Array, other: Array) -> Array:
     return jnp.maximum(one, other)
 
 
-def height_over(up: Array, ground: Array, normal_up: Array) -> Array:
-    """Distance from the tangent plane of the ground below [m], negative inside; up, ground: heights [m]."""
-    return (up - ground) * normal_up
-
-
 def surfaces(environment: Environment, position: Vector) -> Iterator[Surface]:
     """Every obstacle, seen from all nodes; the environment is given by components."""
     for body in environment.bodies:
@@ -57,13 +52,14 @@ def surfaces(environment: Environment, position: Vector) -> Iterator[Surface]:
 
 
 def ground(terrain: Terrain | HeightField, position: Vector) -> Surface:
-    """The terrain below every node; a line of ground is the same for all y."""
+    """The terrain below every node, or beside it (vsr.terrain.surface); a line of ground is the same for all y."""
     if isinstance(terrain, HeightField):
         height, normal = field_surface(terrain, position[0], position[1])
+        over = (position[-1] - height) * normal[-1]
     else:
-        height, normal_x, normal_up = surface(terrain, position[0])
+        over, normal_x, normal_up = nearest_surface(terrain, position[0], position[-1])
         normal = (normal_x, *(jnp.zeros_like(part) for part in position[1:-1]), normal_up)
-    return Surface(height_over(position[-1], height, normal[-1]), normal, terrain.friction, terrain.restitution)
+    return Surface(over, normal, terrain.friction, terrain.restitution)
 
 
 def _plane(plane: Plane, position: Vector) -> Surface:

@@ -43,7 +43,8 @@ def _of_one_length(lines: Sequence[Terrain]) -> list[Terrain]:
     """Lines with as many segments and cells as the longest of each."""
     segments, cells = (max(getattr(line, name).size for line in lines) for name in ("slope", "cell_segment"))
     convex = all(line.convex and line.slope.size == segments for line in lines)
-    return [replace(_longer(line, segments, cells), convex=convex) for line in lines]
+    walls = any(line.walls for line in lines)
+    return [replace(_longer(line, segments, cells), convex=convex, walls=walls) for line in lines]
 
 
 def _longer(line: Terrain, segments: int, cells: int) -> Terrain:

@@ -3,6 +3,9 @@
 The segment below a point is found without searching: cells of equal width, none wider than the shortest segment,
 say where to look, and at most one step to the right remains. A line that is convex and has few segments, such as flat
 ground between two walls, is the largest of its segments' lines, and no table is read at all.
+
+Points inside the ground are put out through the nearest surface. Below a top with a steep side that is the side, where
+it is nearer: a point that passed the whole side within a substep goes back the way it came, not up.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ import numpy as np
 from jax import Array
 
 FEW_SEGMENTS = 4
+STEEP = 3.0
+"""Gradient from which on a side counts as a wall: about 72 degrees."""
 
 
 @jax.tree_util.register_dataclass
@@ -46,6 +51,8 @@ class Terrain:
     """coefficient, combined with a mass's by the larger of both, ()"""
     convex: bool = field(metadata={"static": True})
     """whether the height is the largest of few lines"""
+    walls: bool = field(metadata={"static": True})
+    """whether a steep side ends in a convex corner, so that what is inside may be nearer to it than to the top"""
 
     @staticmethod
     def of(
@@ -78,6 +85,7 @@ class Terrain:
             friction=jnp.asarray(friction, dtype),
             restitution=jnp.asarray(restitution, dtype),
             convex=bool(slope.size <= FEW_SEGMENTS and (np.diff(slope) >= 0).all()),
+            walls=bool(((np.diff(slope) < 0) & (np.maximum(np.abs(slope[1:]), np.abs(slope[:-1])) > STEEP)).any()),
         )
 
 
@@ -95,6 +103,27 @@ def surface(terrain: Terrain, x: Array, look_up: LookUp | None = None) -> tuple[
         return _highest_line(terrain, x)
     look_up = look_up or _look_up
     return _line_below(terrain, x, _find_segment(terrain, x, look_up), look_up)
+
+
+def nearest_surface(terrain: Terrain, x: Array, y: Array, look_up: LookUp | None = None) -> tuple[Array, Array, Array]:
+    """Height of points over the nearest surface [m], negative inside, and that surface's unit normal, x and y.
+
+    Outside, the surface is that below the point. Arrays as for `surface`.
+    """
+    if terrain.convex or not terrain.walls:
+        height, normal_x, normal_y = surface(terrain, x, look_up)
+        return (y - height) * normal_y, normal_x, normal_y
+    look_up = look_up or _look_up
+    own = _find_segment(terrain, x, look_up)
+    slope, best = look_up(terrain.slope, own), _height_over_line(terrain, x, y, own, look_up)
+    for beside in (jnp.maximum(own - 1, 0), jnp.minimum(own + 1, len(terrain.slope) - 1)):
+        steepness = look_up(terrain.slope, beside)
+        convex = jnp.where(beside < own, steepness > slope, steepness < slope)
+        other = _height_over_line(terrain, x, y, beside, look_up)
+        nearer = (best[0] < 0) & convex & (jnp.abs(steepness) > STEEP) & (other[0] > best[0])
+        height, normal_x, normal_y = (jnp.where(nearer, new, old) for new, old in zip(other, best, strict=True))
+        best = height, normal_x, normal_y
+    return best
 
 
 def by_numbers(terrain: Terrain) -> Any:
@@ -148,6 +177,13 @@ def _line_below(terrain: Terrain, x: Array, segment: Array, look_up: LookUp) -> 
     slope = look_up(terrain.slope, segment)
     height = look_up(terrain.vertex_y, segment) + slope * (x - look_up(terrain.vertex_x, segment))
     return height, look_up(terrain.normal_x, segment), look_up(terrain.normal_y, segment)
+
+
+def _height_over_line(
+    terrain: Terrain, x: Array, y: Array, segment: Array, look_up: LookUp
+) -> tuple[Array, Array, Array]:
+    height, normal_x, normal_y = _line_below(terrain, x, segment, look_up)
+    return (y - height) * normal_y, normal_x, normal_y
 
 
 def _look_up(table: Array, index: Array) -> Array:

@@ -4,12 +4,15 @@ Clusters are rigid and only springs join them, so contact is solved for each clu
 deepest are treated; on a straight piece of ground no more can carry load. As in the original, a corner that is in
 the ground must not move further in (or must bounce, if it came fast), friction is bounded by the normal impulse
 found so far and solved before the normal direction, and a part of the depth beyond a small slop is undone by moving
-the cluster without giving it velocity.
+the cluster without giving it velocity, unless it bounces and so leaves on its own.
 
 Two things keep the answer from hanging on the substep. A corner that will be in the ground in the middle of the substep
 is treated already, and comes to rest just below the surface: found only afterwards, contact would always come half a
 substep late. And whether a corner came fast is asked before the forces of the substep act: otherwise a foot that is
 pressed hard would bounce off the ground it stands on.
+
+Contact never adds energy. Newton's restitution with friction would, from a coefficient of 0.8 on for a square (Kane's
+paradox): there the impulses are made smaller, all alike, until the cluster has no more energy than it came with.
 
 Every array may have further axes at the end.
 """
@@ -17,7 +20,7 @@ Every array may have further axes at the end.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial, reduce
+from functools import reduce
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -25,10 +28,11 @@ from jax import Array
 
 from vsr.compute.materialize import iterate, materialize
 from vsr.environment import Environment
-from vsr.environment.surfaces import BOUNCE_SPEED, SLOP, combined_friction, combined_restitution, height_over
+from vsr.environment.model import Sticking
+from vsr.environment.surfaces import BOUNCE_SPEED, SLOP, combined_friction, combined_restitution
 from vsr.physics.squares.model import SquareModel
 from vsr.terrain.field import HeightField
-from vsr.terrain.surface import Terrain, surface
+from vsr.terrain.surface import Terrain, nearest_surface
 
 CORRECTED_SHARE = 1 - 0.8**10
 """Share of the depth beyond the slop undone in each substep (dyn4j: ten passes of a fifth in each step)."""
@@ -40,6 +44,8 @@ SINK = 0.001
 """How deep a corner is let in that is caught above the ground [m]: it then stays in contact, in spite of round-off."""
 ITERATIONS = 4
 """Passes over the two corners; docs/physics.md tells what fewer and more do."""
+AT_REST = 100.0
+"""Acceleration that gives a corner within a substep the speed of leaving up to which it counts as resting [m/s²]."""
 NOWHERE = 1e9
 """Lifts a corner that does not exist off any ground [m]."""
 
@@ -90,8 +96,8 @@ class Mobility(NamedTuple):
     """moment of inertia over mass [m²], likewise"""
 
 
-Ground = Callable[[Array], tuple[Array, Array, Array]]
-"""Height [m] and upward unit normal, x and y, at any x [m]."""
+Ground = Callable[[Array, Array], tuple[Array, Array, Array]]
+"""Of any points, x and y [m]: height over the nearest ground [m], negative inside it, and its unit normal, x and y."""
 
 
 class _Corner(NamedTuple):
@@ -110,8 +116,12 @@ class _Constraint(NamedTuple):
 
     active: Array
     """whether the corner is in the ground, or will be in the middle of the substep"""
+    may_stick: Array | bool
+    """whether friction may bring it to rest alone"""
     friction: Array
     """coefficient"""
+    bounces: Array
+    """whether it came fast enough, and is thrown back"""
     target: Array
     """normal velocity after the contact [m/s]"""
     normal: tuple[Array, Array, Array]
@@ -171,18 +181,13 @@ def corner_heights(ground: Ground, offset_x: Array, offset_y: Array, lift: Array
     """Of one or all corners over the ground [m], negative inside it; without lift they exist."""
     x = pose.x + pose.cosine * offset_x - pose.sine * offset_y
     y = pose.y + pose.sine * offset_x + pose.cosine * offset_y
-    height = _over(ground, x, y)
+    height = ground(x, y)[0]
     return height if lift is None else height + lift
 
 
 def heights_over_ground(terrain: Terrain, x: Array, y: Array) -> Array:
-    """Distance of points from the ground's line below them [m], negative inside."""
-    return _over(partial(surface, terrain), x, y)
-
-
-def _over(ground: Ground, x: Array, y: Array) -> Array:
-    height, _, normal_y = ground(x)
-    return height_over(y, height, normal_y)
+    """Distance of points from the nearest line of the ground [m], negative inside."""
+    return nearest_surface(terrain, x, y)[0]
 
 
 def reach_ahead(motion: Motion, radius: Array, substep: float) -> Array:
@@ -199,19 +204,23 @@ def resolve_contact(
     before: Motion,
     motion: Motion,
     substep: float,
+    sticking: Sticking,
 ) -> tuple[Motion, tuple[Array, Array]]:
     """Velocities that respect the ground, and the nudge out of it, x and y [m].
 
     heights: of the corners over the ground [m]; before, motion: velocities before and after all other forces of the
-    substep [s]. Where no corner gets into the ground, nothing changes.
+    substep [s]; sticking: which corners may stick. Where no corner gets into the ground, nothing changes.
     """
     deepest, next_deepest = materialize(pose.x, _deepest_corners(corners, pose, heights))
     first, second = materialize(
         pose.x,
-        tuple(_constrain(ground, pose, corner, before, motion, substep) for corner in (deepest, next_deepest)),
+        tuple(
+            _constrain(ground, pose, corner, before, motion, substep, sticking) for corner in (deepest, next_deepest)
+        ),
     )
     depth = jnp.clip(CORRECTED_SHARE * (-deepest.height - SLOP), 0, MAX_CORRECTION) * mobility.free
-    return _solve(mobility, first, second, motion), (depth * first.normal[0], depth * first.normal[1])
+    depth = jnp.where(first.bounces, 0, depth)
+    return _solve(mobility, first, second, before, motion), (depth * first.normal[0], depth * first.normal[1])
 
 
 def _deepest_corners(corners: Corners, pose: Pose, heights: Points) -> tuple[_Corner, _Corner]:
@@ -250,16 +259,20 @@ def _pick(values: Points, index: Array) -> Array:
 
 
 def _constrain(
-    ground: Ground, pose: Pose, corner: _Corner, before: Motion, motion: Motion, substep: float
+    ground: Ground, pose: Pose, corner: _Corner, before: Motion, motion: Motion, substep: float, sticking: Sticking
 ) -> _Constraint:
-    _, normal_x, normal_y = ground(pose.x + corner.arm_x)
+    _, normal_x, normal_y = ground(pose.x + corner.arm_x, pose.y + corner.arm_y)
     normal = normal_x, normal_y, corner.arm_x * normal_y - corner.arm_y * normal_x
-    came = _speed(before, normal)
+    came, goes = _speed(before, normal), _speed(motion, normal)
+    bounces = (came < -BOUNCE_SPEED) & (corner.restitution > 0)
     sinks = jnp.where(corner.height > 0, (corner.height + SINK) * (-1 / substep), 0)
+    may_stick = {"touching": True, "resting": came <= AT_REST * substep, "approaching": goes <= 0}
     return _Constraint(
-        active=corner.height + LEAD * substep * jnp.minimum(_speed(motion, normal), 0) < 0,
+        active=corner.height + LEAD * substep * jnp.minimum(goes, 0) < 0,
+        may_stick=may_stick[sticking],
         friction=corner.friction,
-        target=jnp.where(came < -BOUNCE_SPEED, -corner.restitution * came, sinks),
+        bounces=bounces,
+        target=jnp.where(bounces, -corner.restitution * came, sinks),
         normal=normal,
         tangent=(normal_y, -normal_x, -corner.arm_x * normal_x - corner.arm_y * normal_y),
     )
@@ -270,12 +283,13 @@ def _speed(motion: Motion, direction: tuple[Array, Array, Array]) -> Array:
     return motion.x * direction[0] + motion.y * direction[1] + motion.spin * direction[2]
 
 
-def _solve(mobility: Mobility, first: _Constraint, second: _Constraint, motion: Motion) -> Motion:
+def _solve(mobility: Mobility, first: _Constraint, second: _Constraint, before: Motion, motion: Motion) -> Motion:
     """Sequential impulses, a fixed number of passes over both corners, begun with sticking where friction can hold.
 
     With much friction (over 4/3 for a square) a corner may have two ways on, to stick or to slip off, and both
-    satisfy Coulomb's law. The original's solver remembers impulses from step to step and so goes on sticking; trying
-    to stick first does the same without a memory.
+    satisfy Coulomb's law (Painlevé's paradox). The original's solver remembers impulses from step to step and so goes
+    on sticking; trying to stick first does the same without a memory. A corner that leaves the ground on one of these
+    ways may stick on the other: see `Environment.sticking`.
 
     Speeds are linear in the impulses, so a pass need not know the velocities: every impulse in turn becomes what
     brings its own corner to the target speed while the other three act.
@@ -306,11 +320,24 @@ def _solve(mobility: Mobility, first: _Constraint, second: _Constraint, motion: 
         sum(impulse * direction[part] for impulse, direction in zip(impulses, directions, strict=True))
         for part in range(3)
     )
-    return Motion(
-        motion.x + mobility.free * change_x,
-        motion.y + mobility.free * change_y,
-        motion.spin + mobility.turning * change_spin,
-    )
+    change = Motion(mobility.free * change_x, mobility.free * change_y, mobility.turning * change_spin)
+    share = _share_without_gain(mobility, before, motion, change)
+    return Motion(*(part + share * more for part, more in zip(motion, change, strict=True)))
+
+
+def _share_without_gain(mobility: Mobility, before: Motion, motion: Motion, change: Motion) -> Array:
+    """The largest share of a change of velocity, at most 1, after which a cluster has no more energy of motion than
+    before the forces of the substep or after them."""
+
+    def product(one: Motion, other: Motion) -> Array:
+        """Twice the energy over the mass [m²/s²]."""
+        return one.x * other.x + one.y * other.y + mobility.gyration * one.spin * other.spin
+
+    given, along = product(change, change), product(motion, change)
+    room = jnp.maximum(product(before, before) - product(motion, motion), 0)
+    gains = given + 2 * along > room
+    root = jnp.sqrt(jnp.where(gains, along * along + given * room, 1))
+    return jnp.where(gains, (root - along) / jnp.where(gains, given, 1), 1)
 
 
 def _equations(mobility: Mobility, first: _Constraint, second: _Constraint, motion: Motion) -> _Equations:
@@ -351,7 +378,7 @@ def _stick_on_one(mobility: Mobility, contact: _Constraint, motion: Motion) -> _
     tangent_change = -_speed(motion, contact.tangent)
     normal = scale * (tangent_response * normal_change - coupling * tangent_change)
     tangent = scale * (normal_response * tangent_change - coupling * normal_change)
-    holds = contact.active & (normal > 0) & (jnp.abs(tangent) <= contact.friction * normal)
+    holds = contact.active & contact.may_stick & (normal > 0) & (jnp.abs(tangent) <= contact.friction * normal)
     zero = jnp.zeros_like(normal)
     return jnp.where(holds, tangent, 0), zero, jnp.where(holds, normal, 0), zero
 
@@ -371,7 +398,7 @@ def _stick_on_both(mobility: Mobility, first: _Constraint, second: _Constraint, 
     wide = jnp.abs(span) > 1e-6
     on_first = (second_lever * press - turning) / jnp.where(wide, span, 1)
     on_second = press - on_first
-    bounces = (first.target > 0) | (second.target > 0)
+    bounces = first.bounces | second.bounces
     presses = (on_first >= 0) & (on_second >= 0) & (press > 0)
     holds = first.active & second.active & wide & ~bounces & presses & (jnp.abs(drag) <= first.friction * press)
     share = drag / jnp.where(holds, press, 1)

@@ -18,6 +18,7 @@ from vsr.compute.batch_last import batch_last
 from vsr.compute.materialize import materialize
 from vsr.compute.slopes import slopes_wanted, with_slopes
 from vsr.environment import Environment
+from vsr.environment.model import Sticking
 from vsr.physics.squares.actuation import add_actuation_forces, rest_lengths
 from vsr.physics.squares.contact import (
     Corners,
@@ -39,7 +40,7 @@ from vsr.physics.squares.model import SquareModel, SquareState
 from vsr.physics.squares.springs import Masses, spring_forces
 from vsr.physics.squares.telemetry import telemetry
 from vsr.physics.telemetry import Telemetry, through_intervals
-from vsr.terrain.surface import surface
+from vsr.terrain.surface import nearest_surface
 
 ROWS_WORTH_A_CHOICE = 4
 """With fewer rows of clusters little is saved by treating the lowest alone, and a program takes longer to compile."""
@@ -86,7 +87,9 @@ def _advance(
     control = jnp.clip(control, -1, 1)
     rest_length = rest_lengths(model, control)
     terrain = ground_line(environment)
-    contact = None if terrain is None else (partial(surface, terrain), mobility_of(model), corners_on(model, terrain))
+    contact = None
+    if terrain is not None:
+        contact = partial(nearest_surface, terrain), mobility_of(model), corners_on(model, terrain)
     load = None if environment.load is None else (environment.load[:, :, :, 0], environment.load[:, :, :, 1])
     fall = jnp.where(model.inverse_mass > 0, environment.gravity, 0)
     decay = jnp.exp(-substep * model.linear_damping), jnp.exp(-substep * model.angular_damping)
@@ -97,7 +100,7 @@ def _advance(
         if load is not None:
             forces = forces[0] + load[0], forces[1] + load[1], forces[2]
         after = accelerate(motion, forces, model.inverse_mass, model.inverse_inertia, fall, decay, substep)
-        motion, nudge = _touch(contact, pose, motion, materialize(pose.x, after), substep)
+        motion, nudge = _touch(contact, pose, motion, materialize(pose.x, after), substep, environment.sticking)
         return move(pose, motion, nudge, substep), motion
 
     axes = control.ndim - 2
@@ -152,7 +155,12 @@ def _cluster_forces(
 
 
 def _touch(
-    contact: tuple[Ground, Mobility, Corners] | None, pose: Pose, before: Motion, motion: Motion, substep: float
+    contact: tuple[Ground, Mobility, Corners] | None,
+    pose: Pose,
+    before: Motion,
+    motion: Motion,
+    substep: float,
+    sticking: Sticking,
 ) -> tuple[Motion, tuple[Array | float, Array | float]]:
     """Velocities and the nudge that the ground demands, if there is one.
 
@@ -166,12 +174,12 @@ def _touch(
     heights = materialize(pose.x, heights)
 
     def everywhere() -> tuple[Motion, tuple[Array, Array]]:
-        return resolve_contact(ground, mobility, corners, heights, pose, before, motion, substep)
+        return resolve_contact(ground, mobility, corners, heights, pose, before, motion, substep, sticking)
 
     def in_lowest_row() -> tuple[Motion, tuple[Array, Array]]:
         low_corners, low_heights = jax.tree.map(lambda values: values[:, :, :1], (corners, heights))
         low, *moving = jax.tree.map(lambda values: values[:, :1], (mobility, pose, before, motion))
-        changed = resolve_contact(ground, low, low_corners, low_heights, *moving, substep=substep)
+        changed = resolve_contact(ground, low, low_corners, low_heights, *moving, substep=substep, sticking=sticking)
         still = motion, (jnp.zeros_like(pose.x), jnp.zeros_like(pose.x))
         return jax.tree.map(lambda part, whole: jnp.concatenate([part, whole[:, 1:]], 1), changed, still)
 

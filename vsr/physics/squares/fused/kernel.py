@@ -25,6 +25,7 @@ from jax.experimental.pallas import triton
 
 from vsr.compute.gpu.fma import with_fma
 from vsr.compute.gpu.shared_memory import GlobalMemory, SharedMemory
+from vsr.environment.model import Sticking
 from vsr.physics.failure import first_of
 from vsr.physics.squares.contact import (
     Corners,
@@ -42,7 +43,7 @@ from vsr.physics.squares.fused.numbers import Names
 from vsr.physics.squares.geometry import is_inside_out
 from vsr.physics.squares.integration import accelerate, move
 from vsr.physics.telemetry import failure_code
-from vsr.terrain.surface import Terrain, least_height, surface
+from vsr.terrain.surface import Terrain, least_height, nearest_surface
 
 MOTION, FORCES = 0, 1
 """The two tables of the exchange."""
@@ -67,6 +68,7 @@ class Kernel:
     """substeps in an interval"""
     substep: float
     """[s]"""
+    sticking: Sticking
     interpret: bool
 
     @property
@@ -327,7 +329,7 @@ class _Program:
         if self.kernel.ground is None:
             return motion, (0.0, 0.0)
         terrain = self.terrain_for_all or self.read_terrain(slots)
-        ground: Ground = partial(surface, terrain, look_up=getitem)
+        ground: Ground = partial(nearest_surface, terrain, look_up=getitem)
 
         def resolve() -> tuple[Motion, tuple[Array, Array]]:
             known = numbers if self.clusters else numbers | self.load_contact(slots)
@@ -337,7 +339,7 @@ class _Program:
             fields = {name: _by_corner(known, name) for name in Corners._fields if name != "lift"}
             mobility = Mobility(*(known[name] for name in Mobility._fields))
             corners = Corners(lift=(), **fields)
-            work = partial(resolve_contact, ground, substep=self.kernel.substep)
+            work = partial(resolve_contact, ground, substep=self.kernel.substep, sticking=self.kernel.sticking)
             return self.quick(work)(mobility, corners, heights, pose, before, motion)
 
         def fly() -> tuple[Motion, tuple[Array, Array]]:

@@ -19,6 +19,7 @@ from jax.experimental.pallas import triton
 
 from vsr.compute.gpu.ptx import WARP
 from vsr.environment import Environment
+from vsr.environment.model import Sticking
 from vsr.physics.squares.contact import ground_line
 from vsr.physics.squares.fused.kernel import (
     ACTUATION_FIELDS,
@@ -55,21 +56,28 @@ def advance_through(
     before = state if isinstance(state, PackedSquares) else packed(state)
     robot = numbers, ground_line(environment), before.table, controls.reshape(controls.shape[0], -1)
     one = jax.tree.map(lambda leaf: leaf[None], robot)
-    (after,) = _batched(before.clusters, model.present.shape, substep, count, interpret)(*one)
+    (after,) = _batched(before.clusters, model.present.shape, substep, count, environment.sticking, interpret)(*one)
     later = replace(before, table=after)
     return later if isinstance(state, PackedSquares) else later.unpacked(), later.seen
 
 
 @lru_cache(maxsize=64)
 def _batched(
-    clusters: tuple[int, int, int], voxels: tuple[int, int], substep: float, count: int, interpret: bool
+    clusters: tuple[int, int, int],
+    voxels: tuple[int, int],
+    substep: float,
+    count: int,
+    sticking: Sticking,
+    interpret: bool,
 ) -> Any:
     """The function of many robots, all arrays with a leading axis of 1 or their number, and its batching rule.
 
     clusters, voxels: shapes of their grids.
     """
     shape = *voxels, clusters[0]
-    function = custom_vmap(partial(_advance, shape, substep=substep, count=count, interpret=interpret))
+    function = custom_vmap(
+        partial(_advance, shape, substep=substep, count=count, sticking=sticking, interpret=interpret)
+    )
 
     @function.def_vmap
     def rule(axis_size, in_batched, *arguments):
@@ -99,6 +107,7 @@ def _advance(
     controls: Array,
     substep: float,
     count: int,
+    sticking: Sticking,
     interpret: bool,
 ) -> Array:
     """Run the kernel: tables of packed states (vsr.physics.squares.fused.packed), (robots, 9, cells + 1)."""
@@ -106,7 +115,7 @@ def _advance(
     layout = choose_layout(*shape, robots)
     ground, shape_of_ground = _ground_tables(terrain)
     state = jnp.broadcast_to(state, (robots, *state.shape[1:]))
-    kernel = Kernel(layout, *numbers.names, shape_of_ground, controls.shape[1], count, substep, interpret)
+    kernel = Kernel(layout, *numbers.names, shape_of_ground, controls.shape[1], count, substep, sticking, interpret)
 
     def space(fields: int, slots: int) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct((layout.programs, fields, slots), state.dtype)
