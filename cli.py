@@ -937,15 +937,26 @@ def bench(
     type=click.Choice(["quick", "full"]),
     help="Of trust: small robots for some minutes of two cores (the default), or up to 400 voxels, for a GPU.",
 )
+@click.option(
+    "--sticking",
+    type=click.Choice(["resting", "touching", "approaching"]),
+    help="Of 2d: which corners may stick to the ground (world.sticking).",
+)
 def validate(
-    suite: str, reference: str | None, json_file: str | None, plots: str | None, large: bool, scale: str | None
+    suite: str,
+    reference: str | None,
+    json_file: str | None,
+    plots: str | None,
+    large: bool,
+    scale: str | None,
+    sticking: Any,
 ) -> None:
     """Compare the physics with the original simulator, lattices with theory, grains and fluid with their laws."""
     from vsr.experiments.devices import prepare
     from vsr.experiments.validate import validate_command
 
     prepare()
-    validate_command(suite, reference, json_file, plots, large, scale)
+    validate_command(suite, reference, json_file, plots, large, scale, sticking)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import json
 from functools import partial
 from pathlib import Path
 
+from vsr.environment.model import Sticking
 from vsr.experiments.config import UserError
 from vsr.experiments.files import target_file, without_nan
 from vsr.experiments.validate.suite import Report, validate
@@ -23,6 +24,7 @@ def validate_command(
     plots: str | None,
     large: bool = False,
     scale: str | None = None,
+    sticking: Sticking | None = None,
 ) -> None:
     """The work of `vsr validate`."""
     from rich.console import Console
@@ -32,6 +34,8 @@ def validate_command(
     if scale is not None and suite != "trust":
         raise UserError(f"--scale: the {suite} suite has one scale; leave it out")
     if suite != "2d":
+        if sticking is not None:
+            raise UserError(f"--sticking: the {suite} suite has no choice of it; leave it out")
         if reference is not None:
             raise UserError(f"--reference: the {suite} suite has no data of another simulator; leave it out")
         if suite == "trust" and plots is not None:
@@ -45,7 +49,7 @@ def validate_command(
     folder = SHIPPED if reference is None else Path(reference)
     _check_targets(json_file, plots)
     console = Console()
-    report = validate(folder, lambda line: console.print(line, highlight=False, soft_wrap=True))
+    report = validate(folder, lambda line: console.print(line, highlight=False, soft_wrap=True), sticking or "resting")
     if json_file is not None:
         Path(json_file).write_text(json.dumps(without_nan(report), indent=2, allow_nan=False) + "\n")
     if plots is not None:

@@ -14,6 +14,7 @@ from scipy.stats import rankdata
 from vsr.body import Body
 from vsr.controllers import ControllerSpec
 from vsr.environment import Environment
+from vsr.environment.model import Sticking
 from vsr.episode import Schedule
 from vsr.experiments.population import repeat, rollout_population, stack
 from vsr.experiments.validate.original import body_of, controller_of, placed_low_left, terrain_of
@@ -28,7 +29,8 @@ from vsr.tasks.measures import travel_velocity
 ENSEMBLE_SPACING = 1e-4
 """Start heights of an ensemble differ by this [m], as in the data."""
 ENSEMBLE_SIZE = 16
-POPULATION_STARTS = 3
+POPULATION_STARTS = {"cpu": 3}
+"""Trials of every robot of a population, by device; on others 12."""
 POPULATION_SPACING = 1e-5
 """Start heights of a population's runs differ by this [m]."""
 
@@ -36,11 +38,11 @@ POPULATION_SPACING = 1e-5
 class Case:
     """An input block of the original, built once."""
 
-    def __init__(self, case: dict[str, Any]):
+    def __init__(self, case: dict[str, Any], sticking: Sticking = "resting"):
         self.body: Body = body_of(case)
         self.model: SquareModel = assemble_body(self.body)
         terrain = terrain_of(case).build()
-        self.environment = Environment(gravity=jnp.float32(9.8), terrain=terrain)
+        self.environment = Environment(gravity=jnp.float32(9.8), terrain=terrain, sticking=sticking)
         self.schedule = Schedule(
             duration=case["finalT"],
             time_step=case["dt"],
@@ -75,9 +77,9 @@ def _thrown(model: SquareModel, tilt: Array, middle: Array, velocity: Array) -> 
     return move_rigidly(model, tilted, shift=middle - now, velocity=velocity)
 
 
-def validate_landing(name: str, data: dict[str, Any]) -> dict[str, Any]:
+def validate_landing(name: str, data: dict[str, Any], memory: Memory) -> dict[str, Any]:
     """Height of the centre at the end of a landing; at rest only for a passive robot."""
-    case = Case(data["input"])
+    case = Case(data["input"], memory.sticking)
     path = np.array(data["com_every_step_[t,x,y]"])
     tilt, velocity = jnp.float32(np.radians(data["tilt_deg"])), jnp.asarray([data["vx"], 0.0], jnp.float32)
     start = _thrown(case.model, tilt, jnp.asarray(path[0, 1:], jnp.float32), velocity)
@@ -93,9 +95,13 @@ def validate_landing(name: str, data: dict[str, Any]) -> dict[str, Any]:
 
 
 class Memory:
-    """Results of inputs already run: the data holds the same inputs with and without continuous detection."""
+    """Results of inputs already run: the data holds the same inputs with and without continuous detection.
 
-    def __init__(self):
+    sticking: which corners may stick, for all of them.
+    """
+
+    def __init__(self, sticking: Sticking = "resting"):
+        self.sticking: Sticking = sticking
         self._known: dict[str, np.ndarray] = {}
 
     def velocities(self, key: Any, compute) -> np.ndarray:
@@ -118,7 +124,7 @@ def validate_locomotion(
         return None
 
     def compute() -> np.ndarray:
-        case = Case(data["input"])
+        case = Case(data["input"], memory.sticking)
         left, bottom = placed_low_left(data["input"])
         starts = [case.at(left, bottom + ENSEMBLE_SPACING * k) for k in range(1, ENSEMBLE_SIZE + 1)]
         episode = case.run([controller_of(data["input"])] * ENSEMBLE_SIZE, starts)
@@ -160,18 +166,19 @@ def validate_population(name: str, data: dict[str, Any], memory: Memory) -> dict
     """
     template = data["template_input_for_first_individual"]
     individuals = data["individuals"]
+    trials = POPULATION_STARTS.get(jax.default_backend(), 12)
 
     def compute() -> np.ndarray:
-        case = Case(template)
+        case = Case(template, memory.sticking)
         controllers = [controller_of(_with_genes(template, individual)) for individual in individuals]
         left, bottom = placed_low_left(template)
-        starts = [case.at(left, bottom + POPULATION_SPACING * k) for k in range(POPULATION_STARTS)]
+        starts = [case.at(left, bottom + POPULATION_SPACING * k) for k in range(trials)]
         states = [start for start in starts for _ in controllers]
-        return travel_velocities(case.run(controllers * POPULATION_STARTS, states))
+        return travel_velocities(case.run(controllers * trials, states))
 
     genes = [individual.get("phases_rowmajor_filled_cells", individual.get("weights")) for individual in individuals]
-    ours = memory.velocities([_same_input(template), genes], compute).reshape(POPULATION_STARTS, -1)
-    result = {"name": name, "n": len(individuals), "starts": POPULATION_STARTS, "failed": int(np.isnan(ours).sum())}
+    ours = memory.velocities([_same_input(template), genes], compute).reshape(trials, -1)
+    result = {"name": name, "n": len(individuals), "starts": trials, "failed": int(np.isnan(ours).sum())}
     for key, suffix in (("travel_x_velocity", ""), ("travel_x_velocity_fine", "_fine")):
         if all(key in individual for individual in individuals):
             theirs = np.array([individual[key] for individual in individuals])

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from vsr.environment.model import Sticking
 from vsr.experiments.config import UserError
 from vsr.experiments.validate import cantilever, robots
 from vsr.experiments.validate.single import validate_single
@@ -23,18 +24,18 @@ Report = dict[str, Any]
 VARIANTS = ("", "_ccd_none")
 
 
-def validate(reference: Path, say: Callable[[str], None] = lambda line: None) -> Report:
-    """Every comparison the folder has data for."""
+def validate(reference: Path, say: Callable[[str], None] = lambda line: None, sticking: Sticking = "resting") -> Report:
+    """Every comparison the folder has data for; sticking: which corners of masses may stick to the ground."""
     if not reference.is_dir():
         raise UserError(f"{reference}: there is no such folder of reference data")
     report: Report = {}
-    memory = robots.Memory()
+    memory = robots.Memory(sticking)
     for key, section in (
         ("single", _single),
         ("cantilever_static", _static),
         ("cantilever_dynamic", _dynamic),
         ("cantilever_dynamic_fine", _dynamic_fine),
-        ("contact", _contact),
+        ("contact", lambda folder: _contact(folder, memory)),
         ("locomotion", lambda folder: _locomotion(folder, memory)),
         ("population", lambda folder: _population(folder, memory)),
     ):
@@ -150,9 +151,9 @@ def _dynamic_fine(reference: Path) -> Report | None:
     return {"cases": cases, "nearer_than_original": nearer}
 
 
-def _contact(reference: Path) -> Report | None:
+def _contact(reference: Path, memory: robots.Memory) -> Report | None:
     cases = [
-        robots.validate_landing(f"contact{variant}/{name}", data)
+        robots.validate_landing(f"contact{variant}/{name}", data, memory)
         for variant in VARIANTS
         for name, data in read_cases(reference / f"contact{variant}")
     ]

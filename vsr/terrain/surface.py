@@ -4,8 +4,8 @@ The segment below a point is found without searching: cells of equal width, none
 say where to look, and at most one step to the right remains. A line that is convex and has few segments, such as flat
 ground between two walls, is the largest of its segments' lines, and no table is read at all.
 
-Points inside the ground are put out through the nearest surface. Below a top with a steep side that is the side, where
-it is nearer: a point that passed the whole side within a substep goes back the way it came, not up.
+Points inside the ground are put out through the nearest surface. Deep below a top with a steep side that is the side,
+where it is nearer: a point that passed the whole side within a substep goes back the way it came, not up.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+
+from vsr.compute.slopes import slopes_wanted
 
 FEW_SEGMENTS = 4
 STEEP = 3.0
@@ -45,6 +47,8 @@ class Terrain:
     """left edge of the first cell [m], ()"""
     cell_width: Array
     """[m], ()"""
+    deep: Array
+    """below a top, from which on a wall may be nearer: a quarter of the width of the narrowest [m], ()"""
     friction: Array
     """coefficient, combined with a mass's by the geometric mean, ()"""
     restitution: Array
@@ -82,6 +86,7 @@ class Terrain:
             cell_segment=jnp.asarray(np.clip(np.searchsorted(x, edges, "right") - 1, 0, slope.size - 1), jnp.int32),
             cell_start=jnp.asarray(x[0], dtype),
             cell_width=jnp.asarray(cell_width, dtype),
+            deep=jnp.asarray(0.25 * np.min(width, where=np.abs(slope) > STEEP, initial=np.inf), dtype),
             friction=jnp.asarray(friction, dtype),
             restitution=jnp.asarray(restitution, dtype),
             convex=bool(slope.size <= FEW_SEGMENTS and (np.diff(slope) >= 0).all()),
@@ -115,15 +120,24 @@ def nearest_surface(terrain: Terrain, x: Array, y: Array, look_up: LookUp | None
         return (y - height) * normal_y, normal_x, normal_y
     look_up = look_up or _look_up
     own = _find_segment(terrain, x, look_up)
-    slope, best = look_up(terrain.slope, own), _height_over_line(terrain, x, y, own, look_up)
-    for beside in (jnp.maximum(own - 1, 0), jnp.minimum(own + 1, len(terrain.slope) - 1)):
-        steepness = look_up(terrain.slope, beside)
-        convex = jnp.where(beside < own, steepness > slope, steepness < slope)
-        other = _height_over_line(terrain, x, y, beside, look_up)
-        nearer = (best[0] < 0) & convex & (jnp.abs(steepness) > STEEP) & (other[0] > best[0])
-        height, normal_x, normal_y = (jnp.where(nearer, new, old) for new, old in zip(other, best, strict=True))
-        best = height, normal_x, normal_y
-    return best
+    slope, below = look_up(terrain.slope, own), _height_over_line(terrain, x, y, own, look_up)
+    is_deep = below[0] < -terrain.deep
+
+    def beside() -> tuple[Array, Array, Array]:
+        best = below
+        for other in (jnp.maximum(own - 1, 0), jnp.minimum(own + 1, len(terrain.slope) - 1)):
+            steepness = look_up(terrain.slope, other)
+            convex = jnp.where(other < own, steepness > slope, steepness < slope)
+            found = _height_over_line(terrain, x, y, other, look_up)
+            nearer = is_deep & convex & (jnp.abs(steepness) > STEEP) & (found[0] > best[0])
+            height, normal_x, normal_y = (jnp.where(nearer, new, old) for new, old in zip(found, best, strict=True))
+            best = height, normal_x, normal_y
+        return best
+
+    if slopes_wanted() or jax.default_backend() != "cpu":
+        return beside()
+    # Hardly anything is ever so deep, and then it is not worth the time.
+    return jax.lax.cond(jnp.any(is_deep), beside, lambda: below)
 
 
 def by_numbers(terrain: Terrain) -> Any:

@@ -321,6 +321,7 @@ def _solve(mobility: Mobility, first: _Constraint, second: _Constraint, before: 
         for part in range(3)
     )
     change = Motion(mobility.free * change_x, mobility.free * change_y, mobility.turning * change_spin)
+    change = materialize(motion.spin, change)
     share = _share_without_gain(mobility, before, motion, change)
     return Motion(*(part + share * more for part, more in zip(motion, change, strict=True)))
 

@@ -365,7 +365,7 @@ class _Program:
         if lengths.convex:
             lines = ("vertex_x", "vertex_y", "slope", "normal_x", "normal_y")
             return replace(rows, **{name: getattr(rows, name).entries() for name in lines})
-        return replace(rows, cell_start=rows.cell_start[0], cell_width=rows.cell_width[0])
+        return replace(rows, cell_start=rows.cell_start[0], cell_width=rows.cell_width[0], deep=rows.deep[0])
 
     def see(self, slots: Array, token: Array) -> Array:
         """Add up what is seen at the end of an interval."""
