@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from vsr.environment.model import by_components
 from vsr.lattice import (
     INTEGRATORS,
     Environment,
@@ -407,3 +408,19 @@ def test_lattice_and_state_must_agree_on_whether_springs_break():
         ):
             with pytest.raises(ValueError, match=words):
                 function(body, Environment(), state, *measure, step=1e-3, **more)
+
+
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_impacts_of_points_never_add_energy(dimension):
+    """Any velocity, friction and restitution: the speed after contact is never greater than before."""
+    draw, count = np.random.default_rng(0), 20_000
+    normal = draw.normal(size=dimension)
+    velocity = tuple(jnp.asarray(part, jnp.float32) for part in draw.normal(0, 3, (dimension, count)))
+    position = tuple(jnp.asarray(-1e-3 * part / np.linalg.norm(normal) + 0 * velocity[0]) for part in normal)
+    friction, restitution = (jnp.asarray(draw.uniform(0, most, count), jnp.float32) for most in (5, 1))
+    around = by_components(Environment(bodies=(plane((0,) * dimension, tuple(normal), friction=1.0),)))
+    before = NodeState(position, velocity)
+    after = touch(around, before, jnp.ones(count, bool), friction, restitution, before=before)
+    squared = [sum(np.asarray(part, float) ** 2 for part in moving.velocity) for moving in (before, after)]
+    assert (squared[1] < 0.99 * squared[0]).mean() > 0.4
+    assert (squared[1] / squared[0]).max() < 1 + 1e-5
