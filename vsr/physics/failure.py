@@ -30,7 +30,7 @@ class Failure(IntEnum):
     leaking = 7
     """a chamber of fluid has a face to the outside and no membrane there"""
     buried = 8
-    """it began inside the ground, as where it is too wide for a shaft: what throws it out is no gait"""
+    """it began inside the ground or an object, as where it is too wide for a shaft: what throws it out is no gait"""
     gained_energy = 9
     """its energy grew from nowhere, as errors of steps can make it where materials hardly damp (vsr.physics.ledger)"""
 
@@ -64,7 +64,11 @@ _EXPLAINED = {
         "raise neighbours, candidates or contacts of world.terrain; `vsr simulate` of one robot says which",
     ),
     Failure.leaking: ("a chamber of fluid is open to the outside", "leave out `membrane: none`, or close the chamber"),
-    Failure.buried: ("it began inside the ground", "change task.placement, or make room in the ground"),
+    Failure.buried: (
+        "it began inside the ground or an object",
+        "change task.placement, make room in the ground, or move the object (task.at, position in world.objects, "
+        "placement in world.others); EvoGym's tasks have fixed places, which smaller bodies fit",
+    ),
     Failure.gained_energy: ("errors of steps added energy", "take more physics.substeps, or materials that damp more"),
 }
 
