@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from vsr.cli import main
-from vsr.episode import begin, reset, rollout
+from vsr.episode import begin, reset, rollout, step
 from vsr.evo.population import WORST
 from vsr.experiments.config import load_experiment, load_scene
 from vsr.experiments.evaluation import EvaluationOptions, Jitter, Start, begun_from, combined, starts_of
@@ -22,7 +23,9 @@ from vsr.experiments.reproduce.robots import keep_best, read_robustness
 from vsr.experiments.runs import read_run
 from vsr.experiments.runs.best_robots import read_title
 from vsr.physics.failure import REASONS, Failure, counted
+from vsr.physics.telemetry import fastest_speed
 from vsr.scene import Scene, simulate
+from vsr.world import failure, pierced
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 CONFIG = """
@@ -241,7 +244,7 @@ def test_a_report_forgets_what_was_found_of_an_older_state(run):
 
 def test_reasons_are_counted():
     failure = jnp.array([0, 1, 1, 5, 3, 0])
-    assert counted(failure).tolist() == [2, 0, 1, 0, 1, 0, 0, 0, 0]
+    assert counted(failure).tolist() == [2, 0, 1, 0, 1, 0, 0, 0, 0, 0]
     labels = [
         "empty",
         "not finite",
@@ -252,6 +255,7 @@ def test_reasons_are_counted():
         "leaking",
         "buried",
         "gained energy",
+        "pierced",
     ]
     assert [reason.label for reason in REASONS] == labels
 
@@ -286,3 +290,80 @@ def test_a_voxel_that_stays_inside_out_and_a_robot_that_is_gone_have_failed():
     assert int(run(here, nowhere)) == Failure.not_finite
     fast = replace(robot, velocity=robot.velocity + jnp.array([0.0, 5e4]))
     assert int(run(here, fast)) == Failure.exploded
+
+
+@pytest.mark.parametrize("implementation", ["xla", "interpreted"])
+@pytest.mark.parametrize("masses", ["squares", "points"])
+def test_what_moves_a_quarter_of_a_voxel_in_a_substep_has_exploded(masses, implementation):
+    """270 m/s for voxels of 3 m and 6 substeps of 1/60 s; a robot that is thrown less fast is none the worse for it."""
+    body = {"shape": ["a"], "masses": masses}
+    scene = Scene.model_validate(
+        {"robot": {"body": body}, "world": {"terrain": None}, "physics": {"substeps": 6}, "task": {"duration": 1 / 30}}
+    )
+    here, _ = scene.build()
+
+    @partial(jax.jit, static_argnames="substeps")
+    def judged(speed, substeps):
+        schedule = replace(here.schedule, substeps=substeps, implementation=implementation)
+        scenario = replace(here, schedule=schedule)
+        first = reset(jax.random.key(0), scenario)
+        (robot,) = first.world.robots
+        fast = replace(robot, velocity=robot.velocity + jnp.array([1.0, 0.0]) * speed)
+        first = replace(first, world=replace(first.world, robots=(fast,)))  # what begins so has failed before
+        return step(scenario, first, jnp.zeros((1, 1)))[0].failure
+
+    assert fastest_speed(3.0, 1 / 360) == pytest.approx(270)
+    # Drag takes 3 % within the interval.
+    assert jax.vmap(partial(judged, substeps=6))(jnp.array([260.0, 300.0])).tolist() == [0, Failure.exploded]
+    if implementation == "xla":
+        assert jax.vmap(partial(judged, substeps=12))(jnp.array([300.0, 570.0])).tolist() == [0, Failure.exploded]
+
+
+def test_the_limit_of_objects_is_that_of_the_robots_voxels():
+    thing = {"name": "ball", "shape": {"type": "ball", "radius": 1.0}, "position": [100.0, 50.0]}
+    scene = {"robot": {"body": {"shape": ["a"]}}, "world": {"objects": [thing]}, "physics": {"substeps": 6}}
+    here, _ = Scene.model_validate(scene).build()
+
+    @jax.jit
+    def found(speed):
+        state = reset(jax.random.key(0), here).world
+        objects = state.occupants["objects"]
+        fast = replace(objects, solids=replace(objects.solids, velocity=jnp.array([[0.0, -1.0]]) * speed))
+        return failure(here.world, replace(state, occupants={"objects": fast}), here.schedule.substep)
+
+    assert jax.vmap(found)(jnp.array([260.0, 280.0])).tolist() == [0, Failure.exploded]
+
+
+@pytest.mark.parametrize(("shape", "masses"), [(["aa"], "squares"), (["aa"], "points"), ([["aa"]], "points")])
+def test_what_is_deeper_in_the_ground_than_steps_explain_has_pierced_it(shape, masses):
+    """More than a quarter of a voxel's side; ground of lines, of heights in 3-D, and of blocks."""
+    in_3d = [{"type": "bumpy", "height": 0.0}] if masses == "points" and len(shape[0]) == 1 else []
+    for terrain in [{"type": "flat"}, {"type": "blocks", "heights": "3x300"}, *in_3d]:
+        scene = {
+            "robot": {"body": {"shape": shape, "masses": masses}},
+            "world": {"terrain": terrain},
+            "task": {"placement": {"left": 20.0, "clearance": 0.0}},
+        }
+        here, _ = Scene.model_validate(scene).build()
+
+        @jax.jit
+        def found(depth, here=here):
+            state = reset(jax.random.key(0), here).world
+            (robot,) = state.robots
+            down = jnp.zeros(robot.position.shape[-1]).at[-1].set(-depth)
+            return pierced(here.world, replace(state, robots=(replace(robot, position=robot.position + down),)))
+
+        assert jax.vmap(found)(jnp.array([-1.0, 0.0, 0.7, 0.8])).tolist() == [0, 0, 0, Failure.pierced], terrain
+
+
+def test_a_robot_that_was_pressed_into_the_ground_has_failed():
+    """Found at the next control call: the ground puts it back by 0.2 m a substep at most."""
+    here, controller = scenario()
+
+    def pressed(depth):
+        first = reset(jax.random.key(0), here)
+        (robot,) = first.world.robots
+        low = replace(robot, position=robot.position - jnp.array([0.0, 1.0]) * depth)
+        return rollout(here, controller, replace(first, world=replace(first.world, robots=(low,)))).failure
+
+    assert jax.jit(jax.vmap(pressed))(jnp.array([0.0, 1.5, 5.2])).tolist() == [0, 0, Failure.pierced]
