@@ -337,7 +337,7 @@ def reproduce(
 @main.command()
 @click.argument("given", metavar="RUN|ROBOT.yaml|NAME...", nargs=-1, required=True)
 @click.option(
-    "--factors", default=(1, 2, 4, 8), type=_Factors(), metavar="N,N,...", help="Times finer; 1,2,4,8 by default."
+    "--factors", default=(1, 4, 16), type=_Factors(), metavar="N,N,...", help="Times finer; 1,4,16 by default."
 )
 @click.option("--starts", type=click.IntRange(1, 10_000), default=8, help="Simulations of each robot; 8 by default.")
 @click.option("--json", metavar="FILE.json", help="Write every number as JSON.")
@@ -649,9 +649,7 @@ def torture(
     show_default=True,
     help="Fewer are larger: the heap keeps its volume.",
 )
-@click.option(
-    "--duration", type=SECONDS, default=15.0, show_default=True, metavar="S", help="How long an episode is."
-)
+@click.option("--duration", type=SECONDS, default=15.0, show_default=True, metavar="S", help="How long an episode is.")
 @click.option("--starts", type=click.IntRange(1, 1000), default=2, show_default=True, help="Episodes of each policy.")
 @click.option("--seed", type=A_SEED, default=0, show_default=True, metavar="S")
 @click.option("--out", required=True, metavar="DIR", help="The folder for curve, weights and film.")

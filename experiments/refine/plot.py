@@ -12,7 +12,7 @@ from vsr.experiments.refine.robustness import Robustness
 
 
 def plot_robustness(names: Sequence[str], found: Robustness, measure: str, target: Path) -> None:
-    """Median over starts of every robot, with the range of its starts."""
+    """Median over trials of every robot, with the range of its trials; a cross for every trial that is lost."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6, 4), layout="constrained")
@@ -25,6 +25,8 @@ def plot_robustness(names: Sequence[str], found: Robustness, measure: str, targe
         low, high = (edge(values[known], 1) for edge in (np.nanmin, np.nanmax))
         factors = np.array(found.factors)[known]
         axes.fill_between(factors, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
+        steps = np.broadcast_to(np.array(found.factors)[:, None], values.shape)
+        axes.plot(steps[found.is_lost[i]], values[found.is_lost[i]], "x", color=line.get_color(), markersize=4)
     axes.set_xscale("log", base=2)
     axes.set_xticks(found.factors, [f"{factor}" for factor in found.factors])
     axes.set(xlabel="steps, times finer", ylabel=measure.replace("_", " "))
