@@ -241,7 +241,7 @@ def test_trials_that_collapse_are_seen_though_the_median_holds():
     np.testing.assert_allclose(found.lost, [[0, 3 / 8], [0, 1 / 8]])
     robots = [RefinedRobot(name, None, "relative_velocity", None) for name in "ab"]
     assert dict(zip(head(found), rows(robots, found)[0], strict=True))["lost x16"] == "38 %"
-    assert "25 % of its trials are below 80 % of the x1 median, in 2 of 2 robots" in summary(found)
+    assert "25 % of all trials are then below 80 % of the x1 median, in 2 of 2 robots" in summary(found)
     less = replace(found, refined=-values, minimised=True)
     np.testing.assert_allclose(less.lost, found.lost)
 
