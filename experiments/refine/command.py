@@ -258,8 +258,8 @@ def summary(found: Robustness) -> str:
     said = [
         f"with steps {found.factors[-1]} times finer the median robot keeps {100 * np.median(kept):.1f} % of its "
         f"measure, {near} of {len(found.kept)} keep it within 10 %, the worst keeps {100 * kept.min():.0f} %",
-        f"{100 * np.nanmean(lost):.0f} % of all trials are then below {100 * LOST:.0f} % of the x{found.factors[0]} median, "
-        f"in {int((lost > 0).sum())} of {len(lost)} robots",
+        f"{100 * np.nanmean(lost):.0f} % of all trials are then below {100 * LOST:.0f} % of the x{found.factors[0]} "
+        f"median, in {int((lost > 0).sum())} of {len(lost)} robots",
     ]
     differing = zip(found.variants, _differs(found.kept_by_variant).sum(0), strict=True)
     said += [f"{changed} of {len(lost)} robots change by more than 10 % with {label}" for label, changed in differing]
