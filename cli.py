@@ -337,7 +337,7 @@ def reproduce(
 @main.command()
 @click.argument("given", metavar="RUN|ROBOT.yaml|NAME...", nargs=-1, required=True)
 @click.option(
-    "--factors", default=(1, 2, 4, 8), type=_Factors(), metavar="N,N,...", help="Times finer; 1,2,4,8 by default."
+    "--factors", default=(1, 4, 16), type=_Factors(), metavar="N,N,...", help="Times finer; 1,4,16 by default."
 )
 @click.option("--starts", type=click.IntRange(1, 10_000), default=8, help="Simulations of each robot; 8 by default.")
 @click.option("--json", metavar="FILE.json", help="Write every number as JSON.")

@@ -32,6 +32,8 @@ from vsr.usual import HasMasses, filled, in_proportion
 Share = Annotated[Real, Field(ge=0, le=0.5)]
 Take = Literal["median", "mean", "worst"]
 Draws = Literal["common", "fresh"]
+MOST_STARTS = 64
+"""In which an individual is simulated, or simulated again with smaller time steps."""
 FURTHEST = 100.0
 """Factors are between this and its inverse."""
 
@@ -101,7 +103,7 @@ class Refine(Spec):
     """substeps are shorter by this factor"""
     top: Annotated[Real, Field(gt=0, le=1)] = 0.05
     """share of a generation that is checked: its fittest"""
-    starts: Annotated[Count, Field(ge=1, le=64)] = 3
+    starts: Annotated[Count, Field(ge=1, le=MOST_STARTS)] = 3
     """in which they are checked"""
 
 
@@ -131,7 +133,7 @@ Ground = Annotated[AnyGround, OneOf(TERRAINS)]
 class EvaluationOptions(Spec):
     """What fitness is made of."""
 
-    starts: Annotated[Count, Field(ge=1, le=64)] = 1
+    starts: Annotated[Count, Field(ge=1, le=MOST_STARTS)] = 1
     """simulations of every individual"""
     jitter: Jitter = Jitter()
     """how they differ a little"""
@@ -237,24 +239,28 @@ def starts_of(
     vary: Vary | None = None,
     grounds: int = 1,
     key: Array | None = None,
+    after: int = 0,
 ) -> Start:
     """A number of starts, the same at every call, spread evenly over what is allowed, the undisturbed one first.
 
-    grounds: how many there are; key: to draw them at random instead, the first one, too.
+    grounds: how many there are; key: to draw them at random instead, the first one, too; after: how many are left out
+    before the first, so that none is one of these.
     """
+    which = after + np.arange(count)
+    disturbed = after + count > 1 or key is not None
     if key is not None:
         spreading, turning = jax.random.split(key)
         shares = jax.random.uniform(spreading, (len(STRIDES), count), dtype)
         first = jax.random.randint(turning, (), 0, grounds)
         higher, either_way, inside = shares[0], 2 * shares - 1, shares
     else:
-        shares, first = np.outer(STRIDES, np.arange(count)) % 1, 0
+        shares, first = np.outer(STRIDES, which) % 1, 0
         # The first start is undisturbed, and in the middle of what varies.
-        higher, either_way, inside = shares[0], np.where(np.arange(count) > 0, 2 * shares - 1, 0), (shares + 0.5) % 1
+        higher, either_way, inside = shares[0], np.where(which > 0, 2 * shares - 1, 0), (shares + 0.5) % 1
     jittered = {
         name: 1 + getattr(jitter, name) * either_way[number]
         for number, name in enumerate(OF_JITTER)
-        if number and getattr(jitter, name) and (count > 1 or key is not None)
+        if number and getattr(jitter, name) and disturbed
     }
     varied = {
         name: bounds[0] + (bounds[1] - bounds[0]) * inside[len(OF_JITTER) + number]
@@ -262,20 +268,19 @@ def starts_of(
         if (bounds := getattr(vary, name, None)) is not None
     }
     factors = _factors(jittered, varied)
-    differs = jitter.height and (count > 1 or key is not None)
     return Start(
-        higher=jnp.asarray(jitter.height * higher, dtype) if differs else None,
+        higher=jnp.asarray(jitter.height * higher, dtype) if jitter.height and disturbed else None,
         **{name: jnp.asarray(values, dtype) for name, values in factors.items()},
-        ground=(jnp.arange(count) + first) % grounds if grounds > 1 else None,
-        number=_numbers(count, key),
+        ground=(jnp.asarray(which) + first) % grounds if grounds > 1 else None,
+        number=_numbers(which, key),
     )
 
 
-def _numbers(count: int, key: Array | None) -> Array | None:
-    """Of starts: as they are counted, or drawn, so that noise is new with every generation; None for a single one."""
+def _numbers(which: np.ndarray, key: Array | None) -> Array | None:
+    """Of starts: as they are counted, or drawn, so that noise is new in every generation; None for the first alone."""
     if key is not None:
-        return jax.random.bits(jax.random.fold_in(key, count), (count,), jnp.uint32)
-    return jnp.arange(count, dtype=jnp.uint32) if count > 1 else None
+        return jax.random.bits(jax.random.fold_in(key, which.size), (which.size,), jnp.uint32)
+    return jnp.asarray(which, jnp.uint32) if which[-1] > 0 else None
 
 
 def _factors(jittered: dict[str, Any], varied: dict[str, Any]) -> dict[str, Any]:

@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from vsr.body import Body
+from vsr.body import Body, Material
 from vsr.controllers import Sine
+from vsr.environment.obstacles import ball, floor, plane, slope
+from vsr.objects import Box, Object
 from vsr.physics.engine import assemble_body
 from vsr.physics.squares.geometry import bounding_box, mass_motion
 from vsr.scene import Physics, Robot, Scene, World, simulate
@@ -17,10 +19,12 @@ from vsr.tasks import Locomotion, Placement, place
 from vsr.tasks.placement import has_left
 from vsr.terrain import (
     TERRAINS,
+    Blocks,
     Bumpy,
     Columns,
     Downhill,
     Flat,
+    HeightField,
     Heights,
     Hilly,
     Polyline,
@@ -246,3 +250,50 @@ def test_outside_the_surface_is_that_below(ground):
     found = nearest_surface(terrain, *probe)
     np.testing.assert_allclose(found[0], (probe[1] - height) * normal_y, atol=1e-4)
     np.testing.assert_array_equal(found[1:], (normal_x, normal_y))
+
+
+TOO_LIVELY = (1.5, -0.1, float("nan"))
+
+
+@pytest.mark.parametrize("kind", TERRAINS.values(), ids=TERRAINS)
+def test_no_ground_gives_back_more_than_it_gets(kind):
+    needed = NEEDED.get(kind, {})
+    assert kind(**needed, restitution=1.0).restitution == 1.0
+    for value in TOO_LIVELY:
+        with pytest.raises(ValidationError, match="restitution"):
+            kind(**needed, restitution=value)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda value: plane((0.0, 0.0), (0.0, 1.0), restitution=value),
+        lambda value: floor(3, restitution=value),
+        lambda value: slope(3, 0.1, restitution=value),
+        lambda value: ball((0.0, 0.0), 1.0, restitution=value),
+        lambda value: HeightField.of(np.zeros((2, 2)), (0.0, 0.0), (1.0, 1.0), restitution=value),
+        lambda value: Blocks.over_floor(np.ones((1, 1)), np.array([0.0, 1.0]), 0.0, 1.0, restitution=value),
+    ],
+    ids=["plane", "floor", "slope", "ball", "field", "blocks"],
+)
+def test_nor_do_obstacles_made_in_python(build):
+    for value in TOO_LIVELY:
+        with pytest.raises(ValueError, match="from 0 to 1"):
+            build(value)
+    assert float(build(1.0).restitution) == 1.0
+    assert float(jax.jit(lambda value: build(value).restitution)(0.5)) == 0.5
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        lambda value: Material(restitution=value),
+        lambda value: Object(name="a", shape=Box(size=(1.0, 1.0)), position=(0.0, 0.0), restitution=value),
+    ],
+    ids=["material", "object"],
+)
+def test_nor_do_materials_and_objects(described):
+    assert described(1.0).restitution == 1.0
+    for value in TOO_LIVELY:
+        with pytest.raises(ValidationError, match="restitution"):
+            described(value)

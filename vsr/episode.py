@@ -27,7 +27,7 @@ from vsr.physics.telemetry import Telemetry
 from vsr.sensors import Sense, empty_memory, readings, remember
 from vsr.tasks import Locomotion, Summary, Task, has_left, place
 from vsr.tasks.gait import Gait, begin_gait, follow_gait
-from vsr.world import WorldModel, WorldState, advance, buried, failure, prepared, touched, world_state
+from vsr.world import WorldModel, WorldState, advance, buried, failure, pierced, prepared, touched, world_state
 
 MOST_CALLS_AT_ONCE = 128
 """Control values of this many calls are made at once for a kernel that takes them all (a controller without senses)."""
@@ -207,7 +207,8 @@ def begin(scenario: Scenario, robot: AnyState, key: Array | None = None) -> Epis
         height=zero,
         effort=zero,
         failure=first_of(
-            engine_of(model).flaw(model), gravest(jnp.stack([failure(world, first), buried(world, first)]))
+            engine_of(model).flaw(model),
+            gravest(jnp.stack([failure(world, first, scenario.schedule.substep), buried(world, first)])),
         ),
         ended=jnp.zeros((), bool),
         account=scenario.task.begin(world, first),
@@ -442,10 +443,11 @@ def _advance(scenario: Scenario, world: WorldState, controls: Array, time_steps:
 
 def _failure(scenario: Scenario, state: EpisodeState, world: WorldState, seen: Telemetry) -> Array:
     """The first failure so far: of the robot at the end of some interval, or now of anything else."""
-    found = gravest(seen.failure)
+    deep = jnp.where(_is_gone(scenario, world), 0, pierced(scenario.world, world))
+    found = [gravest(seen.failure), deep]
     if scenario.world.is_coupled:
-        found = gravest(jnp.stack([found, failure(scenario.world, world)]))
-    return _first_or(state, found)
+        found.append(failure(scenario.world, world, scenario.schedule.substep))
+    return _first_or(state, gravest(jnp.stack(found)))
 
 
 def _first_or(state: EpisodeState, found: Array) -> Array:
@@ -458,9 +460,13 @@ def _first_or(state: EpisodeState, found: Array) -> Array:
 
 def _failure_at_the_end(scenario: Scenario, last: EpisodeState) -> Array:
     """What is looked for only in the last state: robots that are gone."""
+    return jnp.where(_is_gone(scenario, last.world), int(Failure.left_world), 0)
+
+
+def _is_gone(scenario: Scenario, world: WorldState) -> Array:
+    """Whether the robot is below all ground, ()."""
     model, terrain = scenario.model, scenario.world.environment.terrain
-    gone = has_left(terrain, engine_of(model).center(model, last.world.robots[0]), model.voxel_side)
-    return jnp.where(gone, int(Failure.left_world), 0)
+    return has_left(terrain, engine_of(model).center(model, world.robots[0]), model.voxel_side)
 
 
 def _runs_open_loop(scenario: Scenario, controller: Controller) -> bool:

@@ -18,13 +18,23 @@ from vsr.body import MASSES
 from vsr.compute.implementation import Implementation
 from vsr.environment import Environment
 from vsr.environment.model import as_exact
+from vsr.environment.surfaces import ground
+from vsr.physics.collision.blocks import points_in_blocks
+from vsr.physics.contract import Met
 from vsr.physics.coupled import advance_coupled, met, own_ground
 from vsr.physics.engine import engine_of
 from vsr.physics.failure import Failure, gravest
-from vsr.physics.objects import ObjectMotion
-from vsr.physics.telemetry import Telemetry, through_intervals
+from vsr.physics.objects import ObjectMotion, Objects
+from vsr.physics.objects.overlap import depth_in_blocks, depth_in_bodies, depth_in_voxels
+from vsr.physics.telemetry import EXPLOSION_SPEED, SHARE_OF_SIDE, Telemetry, fastest_speed, through_intervals
 from vsr.terrain import Blocks
 from vsr.terrain.seeing import is_inside
+
+DEEPEST = SHARE_OF_SIDE
+"""How deep parts of a robot may be in the ground while it moves, in sides of voxels: as far as the fastest part gets in
+a substep; then the ground puts it back."""
+SHALLOW = 0.02
+"""How deep voxels may begin in objects, in sides of voxels: contact undoes 6 cm, of sides of 3 m, with 1.1 m/s."""
 
 
 @jax.tree_util.register_dataclass
@@ -149,28 +159,90 @@ def motion_of(world: WorldModel, state: WorldState, name: str) -> ObjectMotion:
 
 
 def buried(world: WorldModel, state: WorldState) -> Array:
-    """Whether the middle of a robot's voxel is inside the ground: the failure, else 0 (vsr.physics.failure), ()."""
-    terrain = world.environment.terrain
-    if terrain is None:
-        return jnp.zeros((), jnp.int32)
-    found = []
-    for model, robot in zip(world.robots, state.robots, strict=True):
-        if MASSES[model.engine].has_things:  # its ground is its engine's own
+    """Whether a robot is inside the ground or an object: the failure, else 0 (vsr.physics.failure), ().
+
+    In the ground counts the middle of a voxel. In blocks of ground, in objects and in other robots a voxel counts that
+    is deeper than SHALLOW: contact would throw it out.
+    """
+    found = [jnp.zeros((), bool)]
+    robots = met(world.robots, state.robots)
+    for number, robot in enumerate(robots):
+        if MASSES[robot.model.engine].has_things:  # ground and objects are its engine's own
             continue
-        engine = engine_of(model)
-        place = engine.vertices(model, robot).position
-        middle = place.reshape(-1, place.shape[-1])[engine.vertex_places(model)].mean(0)
-        ground = as_exact(Environment(terrain=terrain), place.dtype).terrain
-        assert ground is not None
-        inside = is_inside(ground, middle)
-        found.append(jnp.where((inside & (model.present > 0)).any(), int(Failure.buried), 0))
-    return gravest(jnp.stack(found)).astype(jnp.int32) if found else jnp.zeros((), jnp.int32)
+        depth = _depth_in_others(world, state, robot, robots[number + 1 :])
+        found += [_in_ground(world, robot), *(part > SHALLOW * robot.model.voxel_side for part in depth)]
+    return jnp.where(jnp.stack(found).any(), int(Failure.buried), 0).astype(jnp.int32)
 
 
-def failure(world: WorldModel, state: WorldState) -> Array:
-    """What befell anything in the world, 0 if nothing did (vsr.physics.failure), ()."""
-    robots = [
-        gravest(engine_of(model).failure(model, robot)) for model, robot in zip(world.robots, state.robots, strict=True)
+def _in_ground(world: WorldModel, robot: Met) -> Array:
+    """Whether the middle of a voxel is in the ground, ()."""
+    if world.environment.terrain is None:
+        return jnp.zeros((), bool)
+    place = robot.vertices.position
+    middle = place.reshape(-1, place.shape[-1])[robot.engine.vertex_places(robot.model)].mean(0)
+    return (is_inside(_ground(world, place.dtype), middle) & (robot.model.present > 0)).any()
+
+
+def _depth_in_others(world: WorldModel, state: WorldState, robot: Met, others: tuple[Met, ...]) -> list[Array]:
+    """How deep a robot is in blocks of ground, in rigid and soft objects and in other robots, each at most [m], ()."""
+    found = [depth_in_voxels(robot, other) for other in others]
+    if isinstance(world.environment.terrain, Blocks):
+        found.append(depth_in_blocks(robot, _ground(world, robot.model.mass.dtype)))
+    objects = world.occupants.get("objects")
+    if isinstance(objects, Objects):
+        now = state.occupants["objects"]
+        if objects.solids is not None:
+            found.append(depth_in_bodies(robot, objects.solids, now.solids))
+        found += [
+            depth_in_voxels(robot, one.met(soft)) for one, soft in zip(objects.companions, now.companions, strict=True)
+        ]
+    return found
+
+
+def _ground(world: WorldModel, dtype: jnp.dtype) -> Any:
+    """The terrain with numbers of a type."""
+    return as_exact(Environment(terrain=world.environment.terrain), dtype).terrain
+
+
+def pierced(world: WorldModel, state: WorldState) -> Array:
+    """Whether a part of a robot is deeper in the ground than steps explain: the failure, else 0, ().
+
+    Parts are those that the ground holds up: corners of square masses, or points. Deep is more than DEEPEST.
+    """
+    if world.environment.terrain is None:
+        return jnp.zeros((), jnp.int32)
+    found = [jnp.zeros((), bool)]
+    for robot in met(world.robots, state.robots):
+        if not MASSES[robot.model.engine].has_things:
+            points = robot.points
+            deep = _depth_in_ground(world, points.position) > DEEPEST * robot.model.voxel_side
+            found.append((deep & points.exists & (points.inverse_mass > 0)).any())
+    return jnp.where(jnp.stack(found).any(), int(Failure.pierced), 0).astype(jnp.int32)
+
+
+def _depth_in_ground(world: WorldModel, position: Array) -> Array:
+    """Of points below the nearest surface of the ground, negative above it [m], (...); position: (..., dimension)."""
+    terrain, place = _ground(world, position.dtype), jnp.moveaxis(position, -1, 0)
+    depth = -ground(terrain, tuple(place)).height
+    if not isinstance(terrain, Blocks):
+        return depth
+    found = points_in_blocks(terrain, place.reshape(place.shape[0], -1))
+    return jnp.maximum(depth, jnp.where(found.is_inside, found.depth, 0).reshape(depth.shape))
+
+
+def failure(world: WorldModel, state: WorldState, substep: float | None = None) -> Array:
+    """What befell anything in the world, 0 if nothing did (vsr.physics.failure), ().
+
+    substep: by which it is judged what is too fast [s]; if absent, only EXPLOSION_SPEED is.
+    """
+    fastest: Array | float = EXPLOSION_SPEED
+    if substep is not None:
+        sides = jnp.stack([jnp.asarray(model.voxel_side) for model in world.robots])
+        fastest = fastest_speed(sides.min(), substep)
+    found = [
+        gravest(robot.engine.failure(robot.model, robot.state, fastest)) for robot in met(world.robots, state.robots)
     ]
-    others = [occupant.failure(state.occupants[name]) for name, occupant in world.occupants.items()]
-    return gravest(jnp.stack([*robots, *others]))
+    for name, occupant in world.occupants.items():
+        limit = {"fastest": fastest} if isinstance(occupant, Objects) else {}  # grains have substeps of their own
+        found.append(occupant.failure(state.occupants[name], **limit))
+    return gravest(jnp.stack(found))

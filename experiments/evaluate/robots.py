@@ -12,9 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from vsr.body import Material
-from vsr.experiments.config import EVOLVED, UserError
+from vsr.experiments.config import UserError
 from vsr.experiments.config.unread import require_whole
-from vsr.experiments.config.yaml_reader import read_yaml
 from vsr.experiments.console import warn
 from vsr.experiments.devices import check_implementation
 from vsr.experiments.estimate import needs_of_scene, require_memory
@@ -72,17 +71,11 @@ def read_scenes(path: Path) -> Iterator[tuple[str, Scene, Fitness]]:
         require_whole(robot.scene, path)
         check_implementation(robot.scene.physics)
         require_memory(robot.name, needs_of_scene(robot.scene, recorded=False))
-        yield robot.name, robot.scene, _goal(robot, path)
+        yield robot.name, robot.scene, _goal(robot)
 
 
-def _goal(robot: RefinedRobot, path: Path) -> Fitness:
-    minimised = robot.minimised
-    if path.is_file():  # a run says itself, a robot of one in its block
-        told = (read_yaml(path).data or {}).get(EVOLVED)
-        experiment = told.get("experiment") if isinstance(told, dict) else None
-        fitness = experiment.get("fitness") if isinstance(experiment, dict) else None
-        minimised = isinstance(fitness, dict) and fitness.get("direction") == "minimise"
-    return Fitness(measure=robot.measure, direction="minimise" if minimised else "maximise")
+def _goal(robot: RefinedRobot) -> Fitness:
+    return Fitness(measure=robot.measure, direction="minimise" if robot.minimised else "maximise")
 
 
 def _of_scenes(robots: Sequence[tuple[str, Scene, Fitness]], source: int) -> list[Flock]:

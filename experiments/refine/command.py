@@ -12,7 +12,8 @@ from rich.progress import Progress
 from rich.table import Table
 
 from vsr.arrays import Damaged
-from vsr.experiments.config import UserError, load
+from vsr.experiments.config import EVOLVED, UserError, load
+from vsr.experiments.config.yaml_reader import read_yaml
 from vsr.experiments.console import busy, console_for_tables, say, warn
 from vsr.experiments.devices import check_implementation, prepare
 from vsr.experiments.estimate import needs_of_refining, require_memory, told_if_exhausted
@@ -27,7 +28,7 @@ from vsr.experiments.files import (
 )
 from vsr.experiments.numbers import number
 from vsr.experiments.refine.plot import plot_robustness
-from vsr.experiments.refine.robustness import CHANGES, Robustness, batches_of, robustness_of
+from vsr.experiments.refine.robustness import CHANGED, CHANGES, LOST, VARIANTS, Robustness, batches_of, robustness_of
 from vsr.experiments.runs import Run, read_run
 from vsr.experiments.runs.robot_files import load_robot, read_title, robot_file
 from vsr.experiments.runs.trust import trust_plugins
@@ -36,6 +37,8 @@ from vsr.scene import Scene
 
 STORED = "refinement.json"
 """In a run folder, for its report."""
+MARK = " !"
+"""Behind the share of a variant that changes a robot's median a lot."""
 PICTURES = (".png", ".pdf", ".svg")
 
 
@@ -84,7 +87,7 @@ def refine(options: RefineOptions) -> None:
         assert robot.scene is not None
         check_implementation(robot.scene.physics)
     scenes = [robot.scene for robot in robots if robot.scene is not None]
-    needs = needs_of_refining(scenes, options.starts, len(options.factors) + 2 * len(CHANGES))
+    needs = needs_of_refining(scenes, options.starts, len(options.factors) + 2 * len(CHANGES) + len(VARIANTS))
     require_memory("vsr refine", needs)
     with told_if_exhausted(needs):
         found = measure(robots, options.factors, options.starts)
@@ -97,7 +100,7 @@ def refine(options: RefineOptions) -> None:
         plot_robustness([robot.name for robot in robots], found, label, picture)
     first = 0
     for name, of_source in sources.items():
-        own = part(found, slice(first, first + len(of_source)))
+        own = found.some(slice(first, first + len(of_source)))
         first += len(of_source)
         if Path(name).is_dir():
             write_checked_json(Path(name) / STORED, {**as_plain(of_source, own), **stamp(read_run(name))})
@@ -135,7 +138,8 @@ def read_robots(path: Path) -> list[RefinedRobot]:
         title = read_title(path)
         known = title is not None and title.measure in scene.task.known_measures()
         chosen = title.measure if title is not None and known else _usual_measure(scene)
-        return [RefinedRobot(path.stem, scene, chosen, title.value if title is not None and known else None)]
+        value = title.value if title is not None and known else None
+        return [RefinedRobot(path.stem, scene, chosen, value, _is_minimised(path))]
     run = read_run(path)
     warn(run.warnings)
     robots = []
@@ -154,6 +158,14 @@ def read_robots(path: Path) -> list[RefinedRobot]:
     return robots
 
 
+def _is_minimised(path: Path) -> bool:
+    """Whether the robot of a file was evolved for a measure of which less is better, as its block says."""
+    said = (read_yaml(path).data or {}).get(EVOLVED)
+    experiment = said.get("experiment") if isinstance(said, dict) else None
+    fitness = experiment.get("fitness") if isinstance(experiment, dict) else None
+    return isinstance(fitness, dict) and fitness.get("direction") == "minimise"
+
+
 def _usual_measure(scene: Scene) -> str:
     return "relative_velocity" if "relative_velocity" in scene.task.measures else scene.task.measures[0]
 
@@ -169,7 +181,7 @@ def measure(robots: Sequence[RefinedRobot], factors: Sequence[int], starts: int)
             measures,
             factors=factors,
             starts=starts,
-            minimised=all(robot.minimised for robot in robots),
+            minimised=[robot.minimised for robot in robots],
             done=lambda: progress.advance(task),
         )
 
@@ -189,7 +201,22 @@ def show(robots: Sequence[RefinedRobot], found: Robustness) -> None:
 def head(found: Robustness) -> list[str]:
     """Names of the columns."""
     medians = [f"x{factor}" for factor in found.factors]
-    return ["robot", "its file", *medians, f"spread x{found.factors[0]}", "kept", "most changed"]
+    lost = [f"lost x{factor}" for factor in _ends(found)]
+    return [
+        "robot",
+        "its file",
+        *medians,
+        f"spread x{found.factors[0]}",
+        "kept",
+        *lost,
+        "most changed",
+        *found.variants,
+    ]
+
+
+def _ends(found: Robustness) -> tuple[int, ...]:
+    """The first factor and the last one."""
+    return tuple(dict.fromkeys((found.factors[0], found.factors[-1])))
 
 
 def rows(robots: Sequence[RefinedRobot], found: Robustness) -> list[list[str]]:
@@ -205,7 +232,10 @@ def rows(robots: Sequence[RefinedRobot], found: Robustness) -> list[list[str]]:
         )
         said = "" if robot.value is None else number(robot.value)
         values = [number(float(median[i])) for median in medians]
-        shown.append([robot.name, said, *values, spread, _share(found.kept[i]), _share(found.most_changed[i])])
+        lost = [_share(found.lost[i, found.factors.index(factor)]) for factor in _ends(found)]
+        variants = [_share(kept) + (MARK if _differs(kept) else "") for kept in found.kept_by_variant[i]]
+        shares = [_share(found.kept[i]), *lost, _share(found.most_changed[i]), *variants]
+        shown.append([robot.name, said, *values, spread, *shares])
     return shown
 
 
@@ -213,21 +243,27 @@ def _share(value: float) -> str:
     return f"{100 * value:.0f} %" if np.isfinite(value) else ""
 
 
+def _differs(kept: float | np.ndarray) -> Any:
+    """Whether a variant changes the median by more than CHANGED."""
+    return abs(np.asarray(kept) - 1) > CHANGED
+
+
 def summary(found: Robustness) -> str:
-    """In one line: how many robots keep their fitness."""
+    """In a few sentences: how many robots keep their fitness, in how many trials it is lost, and what changes it."""
     kept = found.kept[np.isfinite(found.kept)]
     if not len(kept):
         return "none could be simulated again"
     near = int((abs(kept - 1) <= 0.1).sum())
-    return (
+    lost = found.lost[:, -1]
+    said = [
         f"with steps {found.factors[-1]} times finer the median robot keeps {100 * np.median(kept):.1f} % of its "
-        f"measure, {near} of {len(found.kept)} keep it within 10 %, the worst keeps {100 * kept.min():.0f} %"
-    )
-
-
-def part(found: Robustness, which: slice) -> Robustness:
-    """Some of the robots."""
-    return replace(found, refined=found.refined[which], changed=found.changed[which])
+        f"measure, {near} of {len(found.kept)} keep it within 10 %, the worst keeps {100 * kept.min():.0f} %",
+        f"{100 * np.nanmean(lost):.0f} % of all trials are then below {100 * LOST:.0f} % of the x{found.factors[0]} "
+        f"median, in {int((lost > 0).sum())} of {len(lost)} robots",
+    ]
+    differing = zip(found.variants, _differs(found.kept_by_variant).sum(0), strict=True)
+    said += [f"{changed} of {len(lost)} robots change by more than 10 % with {label}" for label, changed in differing]
+    return "; ".join(said)
 
 
 def as_plain(robots: Sequence[RefinedRobot], found: Robustness) -> dict[str, Any]:

@@ -317,7 +317,8 @@ def robustness(found: Findings, name: str) -> Markup:
     except (ValueError, KeyError, TypeError):
         return ask
     caption = (
-        "Medians over starts; x4 means steps 4 times finer. Kept: the finest over the first. Most changed: what is "
+        "Medians over trials; x4 means steps 4 times finer. Kept: the finest over the first. Lost: the share of trials "
+        "that failed or are below 80 % of the first median. Most changed: what is "
         "left, farthest from 100 %, when frequency changes by 1 %, damping or friction by 2 %"
     )
     return joined([tag("p", summary_of(known) + "."), table(caption, head(known), rows(robots, known))])

@@ -7,7 +7,6 @@ several times: first from the same start, where only round-off can differ, then 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -88,7 +87,7 @@ def _robustness(run: Run, scenes: dict[int, Scene], factors: Sequence[int], star
         [goal] * len(scenes),
         factors=factors,
         starts=starts,
-        minimised=run.experiment.fitness.sign < 0,
+        variants=(),
     )
 
     def spread(values: np.ndarray) -> np.ndarray:
@@ -96,7 +95,8 @@ def _robustness(run: Run, scenes: dict[int, Scene], factors: Sequence[int], star
         whole[list(scenes)] = values
         return whole
 
-    return replace(found, refined=spread(found.refined), changed=spread(found.changed))
+    minimised = run.experiment.fitness.sign < 0
+    return Robustness(found.factors, spread(found.refined), found.changes, spread(found.changed), minimised)
 
 
 def _refined_already(run: Run, robots: int, factors: Sequence[int], starts: int) -> Robustness | None:

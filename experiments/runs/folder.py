@@ -357,4 +357,3 @@ def is_free(path: Path) -> bool:
 def _finite(value: Any) -> float | None:
     number = float(value)
     return number if math.isfinite(number) else None
-

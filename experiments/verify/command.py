@@ -220,7 +220,7 @@ def _may_be_chaos(robot: Read, verdict: Verdict) -> bool:
 def _nearby(robots: Sequence[Read]) -> list[tuple[float, float]]:
     """Least and greatest measure of every robot from starts that hardly differ; infinite if all of them fail."""
     scenes, measures = [robot.scene for robot in robots], [robot.record.measure for robot in robots]
-    found = robustness_of(scenes, measures, factors=(1,), starts=NEARBY, height=MICROMETRE, changes=())
+    found = robustness_of(scenes, measures, factors=(1,), starts=NEARBY, height=MICROMETRE, changes=(), variants=())
     values = np.where(np.isfinite(found.refined[:, 0]), found.refined[:, 0], np.nan)
     return [
         (float(np.nanmin(own)), float(np.nanmax(own))) if np.isfinite(own).any() else (math.inf, math.inf)

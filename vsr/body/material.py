@@ -31,7 +31,7 @@ class Material(Spec):
     """mass of each of the masses in a voxel's corners [kg]"""
     friction: Annotated[Real, Field(ge=0)] = 100.0
     """friction coefficient of a mass; contact uses the geometric mean with the ground's"""
-    restitution: Annotated[Real, Field(gt=0)] = 0.1
+    restitution: Annotated[Real, Field(gt=0, le=1)] = 0.1
     """restitution coefficient of a mass; contact uses the larger of it and the ground's"""
     spring_frequency: Annotated[Real, Field(ge=0)] = 8.0
     """frequency of each spring-damper on the effective mass between its ends [Hz]"""

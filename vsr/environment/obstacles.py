@@ -9,6 +9,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from vsr.environment.model import Plane, Sphere
+from vsr.terrain.field import check_restitution
 
 
 def plane(
@@ -19,6 +20,7 @@ def plane(
     normal: out of the body, of any length, (dimension,); friction: Coulomb's coefficient; restitution: share of the
     speed with which a node leaves again, 0 to 1.
     """
+    check_restitution(restitution)
     size = float(np.linalg.norm(normal))
     if len(point) != len(normal) or size == 0:
         raise ValueError(f"a plane's normal has as many parts as its point, not all 0; got {normal} at {point}")
@@ -44,6 +46,7 @@ def slope(dimension: int, angle: float, *, friction: ArrayLike = 0.0, restitutio
 
 def ball(center: Sequence[float], radius: float, *, friction: ArrayLike = 0.0, restitution: ArrayLike = 0.0) -> Sphere:
     """A ball, in 2-D a disc; center [m], (dimension,); radius [m]; friction and restitution as for a plane."""
+    check_restitution(restitution)
     if radius <= 0:
         raise ValueError(f"a ball's radius must be above 0; got {radius} m")
     return Sphere(

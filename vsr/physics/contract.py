@@ -16,7 +16,7 @@ from jax import Array
 from vsr.body.material import Material
 from vsr.compute.implementation import Implementation
 from vsr.environment import Environment
-from vsr.physics.telemetry import Telemetry
+from vsr.physics.telemetry import EXPLOSION_SPEED, Telemetry
 from vsr.physics.voxel_motion import VoxelMotion
 
 X_AND_UP = (0, -1)
@@ -340,8 +340,11 @@ class Engine(Protocol):
         """What is wrong with a body before it moves, 0 if nothing is (vsr.physics.failure), ()."""
         ...
 
-    def failure(self, model: Any, state: Any) -> Array:
-        """What befell each part: not finite, exploded, of a voxel that is inverted, or 0 (vsr.physics.failure)."""
+    def failure(self, model: Any, state: Any, fastest: Array | float = EXPLOSION_SPEED) -> Array:
+        """What befell each part: not finite, exploded, of a voxel that is inverted, or 0 (vsr.physics.failure).
+
+        fastest: speed from which on it has exploded [m/s] (vsr.physics.telemetry.fastest_speed).
+        """
         ...
 
     def broken_springs(self, model: Any, state: Any) -> Array | None:

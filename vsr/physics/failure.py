@@ -20,7 +20,7 @@ class Failure(IntEnum):
     not_finite = 2
     """its state was not a number, or infinite"""
     exploded = 3
-    """a mass was faster than anything a robot can do"""
+    """a mass moved more than a quarter of a voxel's side in one substep, which no steps follow"""
     inverted = 4
     """a voxel was inside out, or had no area (in 3-D no volume) left"""
     left_world = 5
@@ -30,9 +30,12 @@ class Failure(IntEnum):
     leaking = 7
     """a chamber of fluid has a face to the outside and no membrane there"""
     buried = 8
-    """it began inside the ground, as where it is too wide for a shaft: what throws it out is no gait"""
+    """it began inside the ground or an object, as where it is too wide for a shaft: what throws it out is no gait"""
     gained_energy = 9
     """its energy grew from nowhere, as errors of steps can make it where materials hardly damp (vsr.physics.ledger)"""
+
+    pierced = 10
+    """a part of it was deeper in the ground than steps can explain: it had slipped through a wall or been pressed in"""
 
     @property
     def label(self) -> str:
@@ -56,7 +59,7 @@ _EXPLAINED = {
     Failure.none: ("it did not fail", ""),
     Failure.empty: ("it has no voxels", "let genes fill more cells"),
     Failure.not_finite: ("its state was infinite or not a number", _SHORTER),
-    Failure.exploded: ("a mass was faster than anything a robot can do", _SHORTER),
+    Failure.exploded: ("a mass moved more than a quarter of a voxel's side in one substep", _SHORTER),
     Failure.inverted: ("a voxel was turned inside out", _SOFTER),
     Failure.left_world: ("it fell through the ground", _SOFTER),
     Failure.crowded: (
@@ -64,7 +67,15 @@ _EXPLAINED = {
         "raise neighbours, candidates or contacts of world.terrain; `vsr simulate` of one robot says which",
     ),
     Failure.leaking: ("a chamber of fluid is open to the outside", "leave out `membrane: none`, or close the chamber"),
-    Failure.buried: ("it began inside the ground", "change task.placement, or make room in the ground"),
+    Failure.buried: (
+        "it began inside the ground or an object",
+        "change task.placement, make room in the ground, or move the object (task.at, position in world.objects, "
+        "placement in world.others); EvoGym's tasks have fixed places, which smaller bodies fit",
+    ),
+    Failure.pierced: (
+        "a part of it was deeper in the ground than steps can explain",
+        "take more physics.substeps, thicker walls, or less force",
+    ),
     Failure.gained_energy: ("errors of steps added energy", "take more physics.substeps, or materials that damp more"),
 }
 

@@ -11,8 +11,10 @@ from jax import Array
 
 from vsr.physics.failure import Failure
 
+SHARE_OF_SIDE = 0.25
+"""Of a voxel's side that a mass may move in one substep: contact and springs do not follow what is faster."""
 EXPLOSION_SPEED = 1e4
-"""A mass faster than this [m/s] has exploded: nothing a robot can do gets it there, and instability soon does."""
+"""The limit where neither voxels nor substeps are known [m/s]: instability soon gets there."""
 
 
 class Telemetry(NamedTuple):
@@ -44,17 +46,29 @@ def _added_up(seen: Telemetry) -> Telemetry:
     return Telemetry(seen.height.sum(0), jnp.take_along_axis(seen.failure, first[None], 0)[0])
 
 
-def failure_of(whereabouts: tuple[Array, ...], velocity: Array, inverted: Array | bool = False) -> Array:
-    """What befell masses: a sum of coordinates that is not finite, or a velocity beyond EXPLOSION_SPEED.
+def fastest_speed(voxel_side: Array | float, substep: float) -> Array | float:
+    """At which a mass moves SHARE_OF_SIDE of a voxel's side [m] in one substep [s]: 270 m/s for 3 m and 1/360 s."""
+    return SHARE_OF_SIDE * voxel_side / substep
 
-    velocity: [m/s], (..., dimension); inverted: whether a voxel of theirs is inside out.
+
+def failure_of(
+    whereabouts: tuple[Array, ...],
+    velocity: Array,
+    inverted: Array | bool = False,
+    fastest: Array | float = EXPLOSION_SPEED,
+) -> Array:
+    """What befell masses: a sum of coordinates that is not finite, or a speed from `fastest` on [m/s].
+
+    velocity: [m/s], (..., dimension); inverted: whether a voxel of theirs is inside out; fastest: see `fastest_speed`.
     """
     squared = (velocity**2).sum(-1)
-    return failure_code(jnp.isfinite(sum(whereabouts) + squared), squared, inverted)
+    return failure_code(jnp.isfinite(sum(whereabouts) + squared), squared, inverted, fastest)
 
 
-def failure_code(finite: Array, squared_speed: Array, inverted: Array | bool = False) -> Array:
-    """For every mass a Failure or 0; squared_speed: [m²/s²]; inverted: see `failure_of`."""
-    slow = squared_speed < EXPLOSION_SPEED**2
+def failure_code(
+    finite: Array, squared_speed: Array, inverted: Array | bool = False, fastest: Array | float = EXPLOSION_SPEED
+) -> Array:
+    """For every mass a Failure or 0; squared_speed: [m²/s²]; inverted, fastest: see `failure_of`."""
+    slow = squared_speed < fastest * fastest
     code = jnp.where(slow, jnp.where(inverted, int(Failure.inverted), int(Failure.none)), int(Failure.exploded))
     return jnp.where(finite, code, int(Failure.not_finite)).astype(jnp.int32)

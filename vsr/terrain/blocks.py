@@ -17,6 +17,7 @@ from jax import Array
 from pydantic import Field, field_validator, model_validator
 
 from vsr.spec import Real
+from vsr.terrain.field import check_restitution
 from vsr.terrain.shapes import AnyGround, Positive
 from vsr.terrain.surface import Terrain
 
@@ -67,6 +68,7 @@ class Blocks(Terrain):
         solid, level = np.asarray(solid, bool), np.asarray(level, float)
         if solid.ndim != 2 or level.shape != (solid.shape[0] + 1,) or not (np.diff(level) > 0).all():
             raise ValueError("blocks need rows and columns of cells, and rising heights between the rows")
+        check_restitution(restitution)
         end = start + width * solid.shape[1]
         floor = Terrain.of(
             np.array([start - BEYOND, start, end, end + BEYOND]),

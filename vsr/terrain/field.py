@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.core import Tracer
+from jax.typing import ArrayLike
 
 
 @jax.tree_util.register_dataclass
@@ -45,11 +47,21 @@ class HeightField:
             raise ValueError(f"a height field needs at least two points each way; its shape is {height.shape}")
         if min(spacing) <= 0:
             raise ValueError(f"the points of a height field need a distance; {spacing} was given")
+        check_restitution(restitution)
         begin = start[0] if begin is None else begin
         numbers = {"start": start, "spacing": spacing, "begin": begin, "friction": friction, "restitution": restitution}
         return HeightField(
             height=jnp.asarray(height, dtype), **{name: jnp.asarray(value, dtype) for name, value in numbers.items()}
         )
+
+
+def check_restitution(value: ArrayLike) -> None:
+    """Raise ValueError for a coefficient of restitution that is not from 0 to 1; what is traced passes."""
+    if isinstance(value, Tracer):
+        return
+    numbers = np.asarray(value, float)
+    if not ((numbers >= 0) & (numbers <= 1)).all():
+        raise ValueError(f"a restitution is the share of speed that a bounce keeps, from 0 to 1; {value} was given")
 
 
 def field_surface(field: HeightField, x: Array, y: Array) -> tuple[Array, tuple[Array, Array, Array]]:

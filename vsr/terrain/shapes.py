@@ -28,7 +28,7 @@ class AnyGround(Spec):
 
     friction: Annotated[Real, Field(ge=0)] = 0.2
     """friction coefficient of the ground"""
-    restitution: Annotated[Real, Field(ge=0)] = 0.0
+    restitution: Annotated[Real, Field(ge=0, le=1)] = 0.0
     """restitution coefficient of the ground"""
     in_3d: ClassVar[bool] = False
     """whether its height changes along y, so that 2-D robots cannot use it"""

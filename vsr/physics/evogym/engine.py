@@ -115,7 +115,7 @@ class EvogymEngine(PointEngine):
 
         def interval(state: EvogymState, control: Array) -> tuple[EvogymState, Telemetry]:
             state = move(model, environment, state, control)
-            return state, telemetry(model, state)  # pyright: ignore[reportArgumentType]
+            return state, telemetry(model, state, substep)  # pyright: ignore[reportArgumentType]
 
         return through_intervals(interval, state, controls)
 

@@ -28,7 +28,7 @@ from vsr.physics.failure import Failure, gravest
 from vsr.physics.objects.companions import Companion, ObjectMotion, soft_motion
 from vsr.physics.objects.resolving import Lists, Resolve, resolving, slots
 from vsr.physics.objects.solids import Solids, SolidState
-from vsr.physics.telemetry import failure_of
+from vsr.physics.telemetry import EXPLOSION_SPEED, failure_of
 
 STRIDE = 3
 """Substeps of robots from one meeting to the next: substeps are as short as springs need, which contacts do not."""
@@ -196,11 +196,12 @@ class Objects:
             jnp.ones(corner.shape[0], bool),
         )
 
-    def failure(self, state: ObjectState) -> Array:
-        found = [gravest(one.engine.failure(one.model, one.state)) for one in self._met(state.companions)]
+    def failure(self, state: ObjectState, fastest: Array | float = EXPLOSION_SPEED) -> Array:
+        found = [gravest(one.engine.failure(one.model, one.state, fastest)) for one in self._met(state.companions)]
         if state.solids is not None:
             solids = state.solids
-            found.append(failure_of((solids.position.sum(-1), solids.spin.sum(-1)), solids.velocity).max())
+            whereabouts = solids.position.sum(-1), solids.spin.sum(-1)
+            found.append(failure_of(whereabouts, solids.velocity, fastest=fastest).max())
         found += [jnp.where(pairs.beyond > 0, int(Failure.crowded), 0) for pairs in state.near if pairs is not None]
         return gravest(jnp.stack(found)) if found else jnp.zeros((), jnp.int32)
 

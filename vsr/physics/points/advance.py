@@ -39,7 +39,7 @@ def advance_through(
 
     def interval(state: PointState, control: Array) -> tuple[PointState, Telemetry]:
         state = advance(model, environment, state, control)
-        return state, telemetry(model, state)
+        return state, telemetry(model, state, substep)
 
     return through_intervals(interval, state, controls)
 

@@ -60,7 +60,7 @@ def advance_through(
 
     def interval(state: SquareState, control: Array) -> tuple[SquareState, Telemetry]:
         state = advance(model, environment, state, control)
-        return state, telemetry(model, state)
+        return state, telemetry(model, state, substep)
 
     return through_intervals(interval, state, controls)
 

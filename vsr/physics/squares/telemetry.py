@@ -10,7 +10,7 @@ from jax import Array
 from vsr.physics.squares.gather import clusters_of_masses
 from vsr.physics.squares.geometry import is_inside_out, mass_motion
 from vsr.physics.squares.model import SquareModel, SquareState
-from vsr.physics.telemetry import Telemetry, failure_of
+from vsr.physics.telemetry import EXPLOSION_SPEED, Telemetry, failure_of, fastest_speed
 
 
 class MassSums(NamedTuple):
@@ -30,20 +30,21 @@ def mass_sums(model: SquareModel) -> MassSums:
     return MassSums(*(clusters_of_masses(part, model.in_second_layer, layers) for part in parts))
 
 
-def telemetry(model: SquareModel, state: SquareState) -> Telemetry:
-    """Of one state, (layers, rows+1, columns+1)."""
+def telemetry(model: SquareModel, state: SquareState, substep: float) -> Telemetry:
+    """Of one state, (layers, rows+1, columns+1); substep: that led there [s]."""
     sums = mass_sums(model)
     cosine, sine = state.rotation[..., 0], state.rotation[..., 1]
     return Telemetry(
         sums.count * state.position[..., 1] + sine * sums.offset_x + cosine * sums.offset_y,
-        failure(model, state),
+        failure(model, state, fastest_speed(model.voxel_side, substep)),
     )
 
 
-def failure(model: SquareModel, state: SquareState) -> Array:
-    """What befell every cluster, (layers, rows+1, columns+1)."""
+def failure(model: SquareModel, state: SquareState, fastest: Array | float = EXPLOSION_SPEED) -> Array:
+    """What befell every cluster, (layers, rows+1, columns+1); fastest: see vsr.physics.telemetry [m/s]."""
     whereabouts = (*jnp.moveaxis(state.position, -1, 0), *jnp.moveaxis(state.rotation, -1, 0), state.spin)
     turned = is_inside_out(tuple(tuple(jnp.moveaxis(mass, -1, 0)) for mass in mass_motion(model, state).center))
     of_masses = jnp.broadcast_to(turned * model.present, model.in_second_layer.shape)
     layers = state.spin.shape[0]
-    return failure_of(whereabouts, state.velocity, clusters_of_masses(of_masses, model.in_second_layer, layers) > 0)
+    inverted = clusters_of_masses(of_masses, model.in_second_layer, layers) > 0
+    return failure_of(whereabouts, state.velocity, inverted, fastest)

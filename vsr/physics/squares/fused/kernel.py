@@ -371,14 +371,14 @@ class _Program:
         """Add up what is seen at the end of an interval."""
         x, y, cosine, sine, velocity_x, velocity_y, spin = self.memory.load(MOTION, list(range(7)), slots, token)
         names = self.kernel.cluster_names
-        rows = [names.index(name) for name in ("masses", "masses_x", "masses_y")]
-        masses, offset_x, offset_y = (self.read(self.cluster_numbers, row, slots) for row in rows)
+        rows = [names.index(name) for name in ("masses", "masses_x", "masses_y", "masses_fastest")]
+        masses, offset_x, offset_y, fastest = (self.read(self.cluster_numbers, row, slots) for row in rows)
         height, failure = (self.load(self.telemetry, i, slots) for i in (0, 1))
         height = height + masses * y + sine * offset_x + cosine * offset_y
         squared = velocity_x * velocity_x + velocity_y * velocity_y
         inverted = sum(self.memory.load(FORCES, [0], voxel, token)[0] for voxel in self.voxels_around(slots))
         finite = jnp.isfinite(x + y + cosine + sine + spin + squared)
-        now = failure_code(finite, squared, inverted > 0).astype(failure.dtype)
+        now = failure_code(finite, squared, inverted > 0, fastest).astype(failure.dtype)
         self.store(self.telemetry, slots, [height, first_of(failure, now)])
         return token
 

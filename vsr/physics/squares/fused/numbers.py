@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +24,7 @@ from vsr.physics.squares.limits import DAMPING_RATIO, TINY, least_area, limit_ra
 from vsr.physics.squares.model import SquareModel
 from vsr.physics.squares.scaffolding import CORNER_CELLS
 from vsr.physics.squares.telemetry import mass_sums
+from vsr.physics.telemetry import fastest_speed
 
 FEWEST_CORNERS = 4
 """That every cluster has (vsr.physics.squares.assembly)."""
@@ -158,7 +160,7 @@ def _voxel_numbers(model: SquareModel, substep: float) -> dict[str, Array]:
 def _cluster_numbers(model: SquareModel, environment: Environment, substep: float) -> dict[str, Array]:
     """What the kernel reads of each cluster, (layers, rows + 1, columns + 1)."""
     sums = mass_sums(model)
-    numbers = {
+    numbers: dict[str, Any] = {
         "inverse_mass": model.inverse_mass,
         "inverse_inertia": model.inverse_inertia,
         "decay": jnp.exp(-substep * model.linear_damping),
@@ -167,6 +169,7 @@ def _cluster_numbers(model: SquareModel, environment: Environment, substep: floa
         "masses": sums.count,
         "masses_x": sums.offset_x,
         "masses_y": sums.offset_y,
+        "masses_fastest": fastest_speed(model.voxel_side, substep),
     }
     if environment.load is not None:
         numbers |= {f"load_{axis}": environment.load[..., i] for i, axis in enumerate("xy")}
