@@ -37,14 +37,14 @@ def energies(
         corner = corners_of_nodes(position, model.layer[..., None], model.dimension)
         return total + inward_energy(control * model.max_force, corner)
 
-    motion = 0.5 * (model.node_mass * (state.velocity**2).sum(-1)).sum()
+    kinetic = motion = 0.5 * (model.node_mass * (state.velocity**2).sum(-1)).sum()
     if model.integrator == "semi_implicit_euler":  # see vsr.physics.squares.energy
         potential, rate = jax.jvp(stored, (state.position,), (state.velocity,))
-        motion = motion - 0.5 * substep * rate
+        motion = kinetic - 0.5 * substep * rate
     else:
         potential = stored(state.position)
     weight = environment.gravity * (model.node_mass * state.position[..., -1]).sum()
-    return Energies(motion, weight, potential - weight)
+    return Energies(motion, weight, potential - weight, kinetic)
 
 
 def potential_energy(

@@ -47,7 +47,8 @@ def energies(
     changes = state.velocity, state.spin[..., None] * quarter_turn(state.rotation)
     (weight, inner), rates = jax.jvp(stored, places, changes)
     moving = (model.cluster_mass * (state.velocity**2).sum(-1)).sum() + (model.cluster_inertia * state.spin**2).sum()
-    return Energies(0.5 * moving - 0.5 * substep * sum(rates), weight, inner)
+    kinetic = 0.5 * moving
+    return Energies(kinetic - 0.5 * substep * sum(rates), weight, inner, kinetic)
 
 
 def _stored(
