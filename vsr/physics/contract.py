@@ -125,8 +125,8 @@ class Energies(NamedTuple):
     """of heights, over that at height 0"""
     inner: Array
     """of springs, limits and fluid, and of loads and forces of actuation while they are held"""
-    kinetic: Array
-    """of velocities as they are: how large errors can be, no part of the sum"""
+    scale: Array
+    """of velocities as they are and of springs, without held forces: what errors go with, no part of the sum"""
 
     @property
     def total(self) -> Array:

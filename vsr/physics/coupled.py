@@ -24,7 +24,7 @@ from vsr.compute.implementation import Implementation, chosen
 from vsr.compute.unrolled import repeat
 from vsr.environment import Environment
 from vsr.physics.contract import Met
-from vsr.physics.energy_monitor import can_give, energy_of_others, given_in_meeting
+from vsr.physics.energy_monitor import can_give, change_of_others, given_in_meeting
 from vsr.physics.engine import engine_of
 from vsr.physics.telemetry import Telemetry
 from vsr.terrain import Blocks
@@ -118,23 +118,14 @@ def advance_coupled(
             found.append(energy.total)
         return jnp.stack(found)
 
-    def given_by(occupant: Any, before: tuple[Any, tuple[Met, ...]], after: tuple[Any, tuple[Met, ...]]) -> Array:
-        """To each robot, in one step [J], (robots,); before and after: the occupant's state, and the robots."""
-        (was, robots), (now, pushed) = before, after
-        of_others = [
-            energy_of_others(occupant, environment, state, stride * substep, getattr(was, "time", None))
-            for state in (was, now)
-        ]
-        change = None if of_others[0] is None or of_others[1] is None else of_others[1] - of_others[0]
-        return given_in_meeting(energies(pushed) - energies(robots), change)
-
     def step(_: Any, carry: Carry) -> Carry:
         states, others, _, given = carry
         moved, seen = zip(*map(move, met(models, states), controls), strict=True)
         for name, occupant in occupants.items():
             other, pushed = occupant.step(environment, others[name], moved, stride * substep)
             if given is not None and can_give(occupant):
-                given = given + given_by(occupant, (others[name], moved), (other, pushed))
+                change = change_of_others(occupant, environment, others[name], other, stride * substep)
+                given = given + given_in_meeting(energies(pushed) - energies(moved), change)
             others, moved = {**others, name: other}, pushed
         return tuple(robot.state for robot in moved), others, seen, given
 

@@ -81,7 +81,7 @@ class Batch:
     @property
     def needlessly(self) -> list[Judged]:
         """Reported, though nothing was seen to be wrong."""
-        return [robot for robot in self.robots if robot.reported and not robot.broken]
+        return [robot for robot in self.robots if robot.needless]
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""

@@ -44,7 +44,8 @@ def energies(
     else:
         potential = stored(state.position)
     weight = environment.gravity * (model.node_mass * state.position[..., -1]).sum()
-    return Energies(motion, weight, potential - weight, kinetic)
+    corner = split(corners_of_nodes(state.position, model.layer[..., None], model.dimension), 1 + model.dimension)
+    return Energies(motion, weight, potential - weight, kinetic + elastic_energy(model, control, corner))
 
 
 def potential_energy(
