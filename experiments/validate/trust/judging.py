@@ -21,6 +21,8 @@ RISEN, RAISED = 0.6, 0.5
 more it is broken."""
 RISES, RAISES = 0.3, 0.05
 """With less of both it is fine. Between them nobody can tell, and a report is neither missed nor needless."""
+UNSEEN = (Failure.crowded, Failure.leaking)
+"""Failures that are counted where they happen and cannot be seen from outside: whoever reports one is right."""
 CALL = 2
 """Time steps from one control call to the next."""
 
@@ -47,8 +49,8 @@ class Judged:
     @property
     def needless(self) -> bool:
         """Whether it is reported, and nothing is wrong."""
-        doubted = self.reported is Failure.gained_energy and self.unsure
-        return bool(self.reported) and not self.broken and not doubted
+        unsure = self.reported in UNSEEN or (self.reported is Failure.gained_energy and self.unsure)
+        return bool(self.reported) and not self.broken and not unsure
 
 
 def judge(kind: Kind, substeps: int, robots: Sequence[Sample], failure: np.ndarray, watch: Watch) -> list[Judged]:
