@@ -20,9 +20,9 @@ from jax import Array
 from vsr.compute.implementation import Implementation
 from vsr.controllers import Controller, decide, first_memory, knows_time_alone, rate_limit
 from vsr.environment import Environment
+from vsr.physics.energy_monitor import EnergyMonitor, begin_monitor, can_give, follow_monitor
 from vsr.physics.engine import AnyModel, AnyState, engine_of
 from vsr.physics.failure import Failure, first_of, gravest
-from vsr.physics.ledger import Ledger, begin_ledger, follow_ledger
 from vsr.physics.telemetry import Telemetry
 from vsr.sensors import Sense, empty_memory, readings, remember
 from vsr.tasks import Locomotion, Summary, Task, has_left, place
@@ -48,7 +48,7 @@ class Schedule:
     implementation: Implementation = "auto"
     """of the engine"""
     audited: bool = False
-    """whether a robot's energy is accounted for, as where materials hardly damp (vsr.physics.ledger)"""
+    """whether spurious energy gain is looked for, as where materials hardly damp (vsr.physics.energy_monitor)"""
 
     @property
     def steps(self) -> int:
@@ -133,8 +133,8 @@ class EpisodeState:
     """what the task accumulates"""
     gait: Gait | None = None
     """how it walks; None if no measure asks for it"""
-    ledger: Ledger | None = None
-    """of its energy; None if it is not accounted for"""
+    energy_monitor: EnergyMonitor | None = None
+    """None if spurious energy gain is not looked for"""
 
     @property
     def failed(self) -> Array:
@@ -199,6 +199,9 @@ def begin(scenario: Scenario, robot: AnyState, key: Array | None = None) -> Epis
         felt = touched(world, first.occupants)
         memory = remember(scenario.senses, model, world.environment, first.robots[0], memory, jnp.ones((), bool), felt)
     action = jnp.zeros(model.present.shape, model.mass.dtype)
+    monitor = _begin_monitor(scenario, first, action)
+    if monitor is not None and any(map(can_give, world.occupants.values())):
+        first = replace(first, given=jnp.zeros(1, model.mass.dtype))
     return EpisodeState(
         world=first,
         action=action,
@@ -213,7 +216,7 @@ def begin(scenario: Scenario, robot: AnyState, key: Array | None = None) -> Epis
         ended=jnp.zeros((), bool),
         account=scenario.task.begin(world, first),
         gait=begin_gait(world, first, scenario.schedule.interval) if scenario.task.follows_gait else None,
-        ledger=_begin_ledger(scenario, first, action),
+        energy_monitor=monitor,
     )
 
 
@@ -367,7 +370,7 @@ def _moved_to_the_end(scenario: Scenario, last: EpisodeState, action: Array) -> 
     task, world = scenario.task, scenario.world
     after, seen = _advance(scenario, last.world, action[None], scenario.schedule.remainder)
     moved = replace(last, world=after, failure=_failure(scenario, last, after, seen))
-    moved = _accounted(scenario, last, moved, action)
+    moved = _monitored(scenario, last, moved, action)
     if not task.needs_every_step:
         return moved
     account = task.accumulate(last.account, world, last.world, after, action)
@@ -400,31 +403,31 @@ def _moved(scenario: Scenario, state: EpisodeState, action: Array) -> EpisodeSta
         effort=state.effort + _effort(model, action),
         failure=_failure(scenario, state, world, seen),
     )
-    return _accounted(scenario, state, later, action)
+    return _monitored(scenario, state, later, action)
 
 
-def _begin_ledger(scenario: Scenario, first: WorldState, action: Array) -> Ledger | None:
-    """Of a robot that is alone on its ground: others could give it energy."""
+def _begin_monitor(scenario: Scenario, first: WorldState, action: Array) -> EnergyMonitor | None:
     schedule, world, model = scenario.schedule, scenario.world, scenario.model
-    if not schedule.audited or world.is_coupled:
+    if not schedule.audited:
         return None
-    return begin_ledger(engine_of(model), model, world.environment, first.robots[0], action, schedule.substep)
+    return begin_monitor(engine_of(model), model, world.environment, first.robots[0], action, schedule.substep)
 
 
-def _accounted(scenario: Scenario, before: EpisodeState, after: EpisodeState, action: Array) -> EpisodeState:
-    """With the energy of an interval in the ledger, if there is one, and a failure if it came from nowhere.
+def _monitored(scenario: Scenario, before: EpisodeState, after: EpisodeState, action: Array) -> EpisodeState:
+    """With the energy of an interval as its monitor sees it, if there is one, and a failure if it was spurious.
 
     action: in force meanwhile.
     """
-    if before.ledger is None:
+    if before.energy_monitor is None:
         return after
     model, environment = scenario.model, scenario.world.environment
     states = before.world.robots[0], after.world.robots[0]
-    ledger = follow_ledger(
-        before.ledger, engine_of(model), model, environment, *states, action, scenario.schedule.substep
+    given = 0.0 if after.world.given is None else after.world.given[0]
+    monitor = follow_monitor(
+        before.energy_monitor, engine_of(model), model, environment, *states, action, scenario.schedule.substep, given
     )
-    gained = jnp.where(ledger.gained, int(Failure.gained_energy), 0)
-    return replace(after, ledger=ledger, failure=first_of(after.failure, gained))
+    gained = jnp.where(monitor.gained, int(Failure.gained_energy), 0)
+    return replace(after, energy_monitor=monitor, failure=first_of(after.failure, gained))
 
 
 def _advance(scenario: Scenario, world: WorldState, controls: Array, time_steps: int) -> tuple[WorldState, Telemetry]:
@@ -452,7 +455,7 @@ def _failure(scenario: Scenario, state: EpisodeState, world: WorldState, seen: T
 
 def _first_or(state: EpisodeState, found: Array) -> Array:
     """What befell a robot first. Whatever befalls it says more than that its energy had grown before."""
-    if state.ledger is None:
+    if state.energy_monitor is None:
         return first_of(state.failure, found)
     grown = state.failure == int(Failure.gained_energy)
     return jnp.where(grown & (found == 0), state.failure, first_of(jnp.where(grown, 0, state.failure), found))

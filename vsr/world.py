@@ -73,6 +73,9 @@ class WorldState:
     """[s], ()"""
     key: Array
     """of whatever is random"""
+    given: Array | None = None
+    """energy that others gave each robot during the last `advance` [J], (robots,); None if it is not counted
+    (vsr.physics.energy_monitor)"""
 
 
 def world_state(world: WorldModel, robots: tuple[Any, ...], key: Array) -> WorldState:
@@ -116,21 +119,25 @@ def advance(
     if implementation in ("fused", "differentiable"):
         raise ValueError(f"'{implementation}' cannot run: it moves one robot on its ground; use 'auto' or 'xla'")
 
-    def interval(now: tuple[Any, Any], control: Any) -> Any:
-        robots, others, seen = advance_coupled(
+    def interval(now: tuple[Any, Any, Any], control: Any) -> Any:
+        robots, others, given = now
+        robots, others, seen, given = advance_coupled(
             world.robots,
             world.environment,
             world.occupants,
-            *now,
+            robots,
+            others,
             control,
             substep=substep,
             count=count,
             implementation=implementation,
+            given=given,
         )
-        return (robots, others), seen
+        return (robots, others, given), seen
 
-    (robots, others), seen = through_intervals(interval, (state.robots, state.occupants), controls)
-    return replace(state, robots=robots, occupants=others, time=later), seen
+    nothing = None if state.given is None else jnp.zeros_like(state.given)
+    (robots, others, given), seen = through_intervals(interval, (state.robots, state.occupants, nothing), controls)
+    return replace(state, robots=robots, occupants=others, time=later, given=given), seen
 
 
 def touched(world: WorldModel, others: dict[str, Any], robot: int = 0) -> Array | None:

@@ -65,7 +65,7 @@ class Material(Spec):
 
     @property
     def hardly_damps(self) -> bool:
-        """Whether its springs lose so little energy that errors of steps may bring more (vsr.physics.ledger)."""
+        """Whether its springs lose so little energy that errors may bring more (vsr.physics.energy_monitor)."""
         return self.spring_damping_ratio < LITTLE_DAMPING
 
     @field_validator("scaffolding")

@@ -125,10 +125,12 @@ class Energies(NamedTuple):
     """of heights, over that at height 0"""
     inner: Array
     """of springs, limits and fluid, and of loads and forces of actuation while they are held"""
+    scale: Array
+    """of velocities as they are and of springs, without held forces: what errors go with, no part of the sum"""
 
     @property
     def total(self) -> Array:
-        """Their sum."""
+        """Of motion, weight and all inside."""
         return self.motion + self.weight + self.inner
 
 

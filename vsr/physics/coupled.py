@@ -24,12 +24,15 @@ from vsr.compute.implementation import Implementation, chosen
 from vsr.compute.unrolled import repeat
 from vsr.environment import Environment
 from vsr.physics.contract import Met
+from vsr.physics.energy_monitor import can_give, change_of_others, given_in_meeting
 from vsr.physics.engine import engine_of
 from vsr.physics.telemetry import Telemetry
 from vsr.terrain import Blocks
 
 States = tuple[Any, ...]
 Others = dict[str, Any]
+Carry = tuple[States, Others, Any, Array | None]
+"""Robots, others, what is seen of robots, and what others gave them."""
 TOGETHER = 4
 """Meetings in one turn of a loop where they are launches; twice as many are no loop at all."""
 STEPS_PER_LIST = 8
@@ -74,11 +77,13 @@ def advance_coupled(
     substep: float,
     count: int,
     implementation: Implementation = "auto",
-) -> tuple[States, Others, tuple[Telemetry, ...]]:
-    """Everything `count` substeps [s] later, and what is seen of the robots then; controls: one array a robot, *cells.
+    given: Array | None = None,
+) -> tuple[States, Others, tuple[Telemetry, ...], Array | None]:
+    """Everything `count` substeps [s] later, what is seen of the robots then, and what others gave them meanwhile.
 
-    implementation: of the robots' substeps between two meetings, and of occupants that have a choice; with `auto` they
-    keep their own.
+    controls: one array a robot, *cells; implementation: of the robots' substeps between two meetings, and of occupants
+    that have a choice; with `auto` they keep their own; given: energy that others gave each robot before [J],
+    (robots,); None if it is not to be counted (vsr.physics.energy_monitor).
     """
     own = own_ground(environment)
     if implementation != "auto":
@@ -103,13 +108,26 @@ def advance_coupled(
         )
         return robot._replace(state=state), seen
 
-    def step(_: Any, carry: tuple[States, Others, Any]) -> tuple[States, Others, Any]:
-        states, others, _ = carry
+    def energies(robots: tuple[Met, ...]) -> Array:
+        """Of robots, (robots,) [J]."""
+        found = []
+        for robot, control in zip(robots, controls, strict=True):
+            state = robot.engine.unpacked(robot.state)
+            energy = robot.engine.energies(robot.model, environment, state, control, substep)
+            assert energy is not None  # else there is no monitor
+            found.append(energy.total)
+        return jnp.stack(found)
+
+    def step(_: Any, carry: Carry) -> Carry:
+        states, others, _, given = carry
         moved, seen = zip(*map(move, met(models, states), controls), strict=True)
         for name, occupant in occupants.items():
-            other, moved = occupant.step(environment, others[name], moved, stride * substep)
-            others = {**others, name: other}
-        return tuple(robot.state for robot in moved), others, seen
+            other, pushed = occupant.step(environment, others[name], moved, stride * substep)
+            if given is not None and can_give(occupant):
+                change = change_of_others(occupant, environment, others[name], other, stride * substep)
+                given = given + given_in_meeting(energies(pushed) - energies(moved), change)
+            others, moved = {**others, name: other}, pushed
+        return tuple(robot.state for robot in moved), others, seen, given
 
     steps = count // stride
     between = largest_divisor(steps, STEPS_PER_LIST)
@@ -117,22 +135,22 @@ def advance_coupled(
     # In 3-D, and with sand, a meeting is a large program: several would take minutes to compile.
     together = TOGETHER if launches and at_vertices and models[0].present.ndim == 2 else 1
 
-    def several(_: Any, carry: tuple[States, Others, Any]) -> tuple[States, Others, Any]:
-        states, others, seen = carry
+    def several(_: Any, carry: Carry) -> Carry:
+        states, others, seen, given = carry
         robots = met(models, states)
         listed = {
             name: occupant.listed(environment, others[name], robots) if hasattr(occupant, "listed") else others[name]
             for name, occupant in occupants.items()
         }
-        return _repeated(step, between, (states, listed, seen), together)
+        return _repeated(step, between, (states, listed, seen, given), together)
 
     seen = jax.eval_shape(lambda: tuple(seen for _, seen in map(move, met(models, states), controls)))
     nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), seen)
     if any(hasattr(occupant, "listed") for occupant in occupants.values()):
-        states, others, seen = jax.lax.fori_loop(0, steps // between, several, (states, others, nothing))
+        states, others, seen, given = jax.lax.fori_loop(0, steps // between, several, (states, others, nothing, given))
     else:
-        states, others, seen = _repeated(step, steps, (states, others, nothing), together)
-    return tuple(robot.engine.unpacked(robot.state) for robot in met(models, states)), others, seen
+        states, others, seen, given = _repeated(step, steps, (states, others, nothing, given), together)
+    return tuple(robot.engine.unpacked(robot.state) for robot in met(models, states)), others, seen, given
 
 
 def _repeated(step: Callable[[Any, Any], Any], count: int, start: Any, together: int) -> Any:

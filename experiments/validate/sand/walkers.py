@@ -62,7 +62,7 @@ def thrown_at_grains(body: Body, seconds: float = 0.5, implementation: Implement
     robot = move_rigidly(model, engine.rest_state(model), shift=jnp.zeros(dimension).at[0].set(2.0), velocity=velocity)
     state = world_state(world, (robot,), jax.random.key(0))
     still = (jnp.zeros(model.present.shape),)
-    states, others, _ = jax.jit(
+    states, others, *_ = jax.jit(
         lambda state: advance_coupled(
             world.robots,
             world.environment,

@@ -11,12 +11,18 @@ import numpy as np
 from vsr.experiments.validate.trust.robots import Kind, Sample
 from vsr.experiments.validate.trust.watching import Watch
 from vsr.physics.failure import Failure
-from vsr.physics.ledger import FROM_NOWHERE, RAISED
 
 SUNK = 0.1
 """Depth of a mass in the ground, over the side of a voxel."""
 DRIFTED = 1e-3
 """Momentum that a floating robot may gain, over the sizes of all masses' momenta; rounding comes on top."""
+RISEN, RAISED = 0.6, 0.5
+"""Shares of the largest energy that came from nowhere, and that a robot has beyond what it can have (`Watch`): with
+more it is broken."""
+RISES, RAISES = 0.3, 0.05
+"""With less of both it is fine. Between them nobody can tell, and a report is neither missed nor needless."""
+UNSEEN = (Failure.crowded, Failure.leaking)
+"""Failures that are counted where they happen and cannot be seen from outside: whoever reports one is right."""
 CALL = 2
 """Time steps from one control call to the next."""
 
@@ -29,6 +35,8 @@ class Judged:
     reported: Failure
     broken: tuple[str, ...]
     """what is wrong by what was seen"""
+    unsure: bool
+    """whether its energy lies between what is fine and what is broken"""
     creased: bool
     """whether a corner of a voxel was inside out, the voxel as a whole not"""
     seen: dict[str, float]
@@ -37,6 +45,12 @@ class Judged:
     def unreported(self) -> bool:
         """Whether something is wrong that nobody would know of."""
         return bool(self.broken) and self.reported is Failure.none
+
+    @property
+    def needless(self) -> bool:
+        """Whether it is reported, and nothing is wrong."""
+        unsure = self.reported in UNSEEN or (self.reported is Failure.gained_energy and self.unsure)
+        return bool(self.reported) and not self.broken and not unsure
 
 
 def judge(kind: Kind, substeps: int, robots: Sequence[Sample], failure: np.ndarray, watch: Watch) -> list[Judged]:
@@ -59,24 +73,27 @@ def _judged(kind: Kind, substeps: int, robot: Sample, reported: Failure, seen: d
         broken.append("not finite")
     if not seen["least_size"] > 0:
         broken.append("inside out")
-    if not kind.coarsest:  # near the bound of stability, energy swings without limit while none is gained
-        broken += _faults_of_energy(kind, robot, seen)
+    broken += _faults_of_energy(kind, seen)
     if not seen["deepest"] <= SUNK * kind.side:
         broken.append("sunk")
     damped = any(material.linear_damping > 0 for material in robot.materials)
     if robot.start == "floating" and not damped and not seen["drift"] <= _drift_allowed(substeps, robot, seen):
         broken.append("momentum from nowhere")
     creased = seen["least_corner"] <= 0 < seen["least_size"]
-    return Judged(robot, reported, tuple(broken), creased, seen)
+    unsure = seen["risen"] > RISES or seen["raised"] > RAISES
+    return Judged(robot, reported, tuple(broken), unsure, creased, seen)
 
 
-def _faults_of_energy(kind: Kind, robot: Sample, seen: dict[str, float]) -> list[str]:
-    broken, energy, allowed = [], seen["energy"] + seen["work"], seen["negligible"]
-    # Grains that are pressed hold energy which is not in the ledger; they may give back what they took.
-    grown = seen["gained"] - FROM_NOWHERE * energy if kind.ground == "sand" else seen["growth"]
-    if not grown <= allowed:
-        broken.append("energy from nowhere")
-    if robot.control == "passive" and kind.ground != "sand" and not seen["raised"] <= RAISED * energy + allowed:
+def _faults_of_energy(kind: Kind, seen: dict[str, float]) -> list[str]:
+    if (
+        kind.ground == "sand"
+    ):  # grains that are pressed hold energy which is not seen; they may give back what they took
+        return [] if seen["gained"] <= RISEN else ["spurious energy gain"]
+    broken = []
+    # Near the bound of stability, energy swings without limit while none is gained.
+    if not kind.coarsest and not seen["risen"] <= RISEN:
+        broken.append("spurious energy gain")
+    if not seen["raised"] <= RAISED:
         broken.append("too high or too fast")
     return broken
 
@@ -94,5 +111,5 @@ def _drift_allowed(substeps: int, robot: Sample, seen: dict[str, float]) -> floa
     largest energy; these errors are as often of one sign as of the other.
     """
     added = 2 * seen["calls"] * CALL * substeps
-    rounded = float(np.finfo(np.float32).eps) * math.sqrt(added * _mass(robot) * seen["energy"])
+    rounded = float(np.finfo(np.float32).eps) * math.sqrt(added * _mass(robot) * seen["scale"])
     return DRIFTED * seen["pushing"] + rounded

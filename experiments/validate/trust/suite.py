@@ -81,7 +81,11 @@ class Batch:
     @property
     def needlessly(self) -> list[Judged]:
         """Reported, though nothing was seen to be wrong."""
-        return [robot for robot in self.robots if robot.reported and not robot.broken]
+        return [robot for robot in self.robots if robot.needless]
+
+    def _most(self, name: str) -> float:
+        """The largest share of energy that is not accounted for (`Watch`) of robots without a failure."""
+        return max((robot.seen[name] for robot in self.robots if not robot.reported), default=0.0)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -97,6 +101,8 @@ class Batch:
             "unreported": len(self.unreported),
             "reported_though_fine": len(self.needlessly),
             "creased": sum(robot.creased and not robot.reported for robot in self.robots),
+            "risen": self._most("risen"),
+            "raised": self._most("raised"),
             "seconds": round(self.seconds, 1),
             "doubtful": doubtful,
         }

@@ -1,8 +1,9 @@
 """A task that watches its robot at every control call and writes down what could be wrong, whatever the engine says.
 
-Between two calls nothing feeds energy into a robot: rest lengths, forces and drives of pumps are held. So what its
-energy grows by from one call to the next comes from nowhere. Added up over an episode this is the *ledger*. Dampers,
-friction, impacts and grains may only lower it, whatever the controller does.
+Energy is judged twice. *Raised* is a bound that a robot cannot pass however it is built: energy of motion, and of
+height, is at most that of the start and the work of actuators, less what they took. Motion and height are measured
+here, with velocities as they are; only the work needs the engine's springs. *Risen* is what comes from nowhere since
+there was the least of it, as the energy monitor sees it (vsr.physics.energy_monitor), by sums of its own.
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ from vsr.environment import Environment
 from vsr.environment.surfaces import ground
 from vsr.experiments.validate.trust.masses import corners_of, masses_of
 from vsr.physics.contract import Energies
+from vsr.physics.energy_monitor import negligible
 from vsr.physics.engine import AnyModel, AnyState, engine_of
 from vsr.physics.grains import Grains
-from vsr.physics.ledger import FROM_NOWHERE, negligible
-from vsr.physics.squares.model import SquareModel
+from vsr.physics.squares.model import SquareModel, SquareState
 from vsr.tasks import Locomotion
 from vsr.world import WorldModel, WorldState
+
+PART_OF_WORK = 0.05
+"""Of the work that actuators put in, which counts like the largest energy: errors go with what goes through."""
 
 
 @jax.tree_util.register_dataclass
@@ -45,23 +49,24 @@ class Watch:
     """how far a mass was below the ground [m]"""
     fastest: Array
     """mass [m/s]"""
-    ledger: Array
-    """see above [J]"""
+    balance: Array
+    """energy from nowhere since the start, with that of grains [J]"""
     lowest: Array
-    """the ledger's lowest value so far [J]"""
-    growth: Array
-    """most that the ledger rose above its lowest value before, beyond a share of the energy and of the work since then
-    [J]"""
-    gained: Array
-    """most that the ledger rose above its value at the start [J]"""
-    energy: Array
-    """largest kinetic energy, or change of the potential energy between two calls [J]"""
+    """its lowest value so far [J]"""
+    received: Array
+    """work of actuators, less what they took [J]"""
     work: Array
-    """sizes of what actuation did, added up [J]"""
+    """the same where they put energy in [J]"""
     recent: Array
-    """the same since the ledger was at its lowest [J]"""
+    """the same since the balance was at its lowest [J]"""
+    scale: Array
+    """largest energy of motion and springs [J]"""
+    risen: Array
+    """most that the balance rose above its lowest value before, over scale and work"""
+    gained: Array
+    """most that the balance rose above its value at the start, likewise"""
     raised: Array
-    """largest kinetic energy and that of the weight, over those at the start and what all else has given them [J]"""
+    """most that motion and height had above those at the start and what was received, likewise"""
     negligible: Array
     """energy that is too little to tell [J]"""
     drift: Array
@@ -92,7 +97,7 @@ class Watched(Locomotion):
         still = jnp.zeros_like(model.present)
         found = engine_of(model).energies(model, world.environment, state.robots[0], still, self.substep)
         assert found is not None
-        whole = {"finite": jnp.ones((), bool), "least_size": one, "least_corner": one, "energy": found.motion}
+        whole = {"finite": jnp.ones((), bool), "least_size": one, "least_corner": one, "scale": found.scale}
         whole["negligible"] = negligible(engine_of(model), model, world.environment)
         return _Account(state.robots[0], still, Watch(**{**zeros, **whole}))
 
@@ -101,9 +106,15 @@ class Watched(Locomotion):
     ) -> _Account:
         seen = account.watch
         shape = _shape(world, after)
-        growth, energy, work, raised = self._energies(account, world, before, after, action)
-        ledger, energy = seen.ledger + growth, jnp.maximum(seen.energy, energy)
-        recent = jnp.where(ledger <= seen.lowest, 0, seen.recent + jnp.abs(work))
+        seen_now = self._energies(account, world, before, after, action)
+        balance, work = seen.balance + seen_now.growth, seen.work + jnp.maximum(seen_now.work, 0)
+        received, scale = seen.received + seen_now.work, jnp.maximum(seen.scale, seen_now.scale)
+        recent = jnp.where(balance <= seen.lowest, 0, seen.recent + jnp.maximum(seen_now.work, 0))
+
+        def share(energy: Array, work: Array) -> Array:
+            """What is more than negligible of an energy, over the scale and a part of the work."""
+            return (energy - seen.negligible) / (scale + PART_OF_WORK * work + jnp.finfo(scale.dtype).tiny)
+
         momentum, pushing, fastest = _motion(world.robots[0], account.start, after.robots[0])
         watch = Watch(
             finite=seen.finite & _all_finite(after),
@@ -112,14 +123,15 @@ class Watched(Locomotion):
             creased=seen.creased + (shape.least_corner <= 0),
             deepest=jnp.maximum(seen.deepest, shape.depth),
             fastest=jnp.maximum(seen.fastest, fastest),
-            ledger=ledger,
-            lowest=jnp.minimum(seen.lowest, ledger),
-            growth=jnp.maximum(seen.growth, ledger - seen.lowest - FROM_NOWHERE * (energy + recent)),
-            gained=jnp.maximum(seen.gained, ledger),
-            energy=energy,
-            work=seen.work + jnp.abs(work),
+            balance=balance,
+            lowest=jnp.minimum(seen.lowest, balance),
+            received=received,
+            work=work,
             recent=recent,
-            raised=jnp.maximum(seen.raised, raised),
+            scale=scale,
+            risen=jnp.maximum(seen.risen, share(balance - seen.lowest, recent)),
+            gained=jnp.maximum(seen.gained, share(balance, work)),
+            raised=jnp.maximum(seen.raised, share(seen_now.lifted - received, work)),
             negligible=seen.negligible,
             drift=jnp.maximum(seen.drift, momentum),
             pushing=jnp.maximum(seen.pushing, pushing),
@@ -129,9 +141,7 @@ class Watched(Locomotion):
 
     def _energies(
         self, account: _Account, world: WorldModel, before: WorldState, after: WorldState, action: Array
-    ) -> tuple[Array, Array, Array, Array]:
-        """Growth of the energy since the last call, its largest part, what the change of controls then did, and what
-        motion and weight have more than at the start, without what all else gave them [J]."""
+    ) -> _Interval:
         model, environment = world.robots[0], world.environment
 
         def energies(state: AnyState, control: Array) -> Energies:
@@ -144,14 +154,37 @@ class Watched(Locomotion):
         states = jax.tree.map(lambda *leaves: jnp.stack(leaves), now, was, was, account.start)
         found = jax.vmap(energies)(states, jnp.stack([action, action, account.action, jnp.zeros_like(action)]))
         held, began, ended, start = (jax.tree.map(lambda each, place=place: each[place], found) for place in range(4))
-        moved = held.weight + held.inner - began.weight - began.inner
         others = _of_grains(world, after) - _of_grains(world, before)
-        return (
-            held.motion - began.motion + moved + others,
-            jnp.maximum(held.motion, jnp.abs(moved)),
-            began.inner - ended.inner,
-            held.motion + held.weight - start.motion - start.weight - jnp.maximum(start.inner - held.inner, 0),
+        lifted = _mechanical(world, now) - _mechanical(world, account.start)
+        return _Interval(
+            growth=held.total - began.total + others,
+            work=began.total - ended.total,
+            scale=held.scale,
+            lifted=lifted - jnp.maximum(start.inner - held.inner, 0),
         )
+
+
+class _Interval(NamedTuple):
+    """Energies of the time since the last call [J], all ()."""
+
+    growth: Array
+    """while controls were held"""
+    work: Array
+    """of the change of controls before"""
+    scale: Array
+    """of motion and springs now"""
+    lifted: Array
+    """what motion and height have more than at the start, without what springs and fluid gave them"""
+
+
+def _mechanical(world: WorldModel, state: AnyState) -> Array:
+    """Energy of motion, with velocities as they are, and of height [J]."""
+    model, mass = world.robots[0], masses_of(world.robots[0])
+    moving = 0.5 * (mass * (state.velocity**2).sum(-1)).sum()
+    if isinstance(model, SquareModel):
+        assert isinstance(state, SquareState)
+        moving = moving + 0.5 * (model.cluster_inertia * state.spin**2).sum()
+    return moving + world.environment.gravity * (mass * state.position[..., -1]).sum()
 
 
 def _all_finite(world: WorldState) -> Array:

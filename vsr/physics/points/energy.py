@@ -37,14 +37,15 @@ def energies(
         corner = corners_of_nodes(position, model.layer[..., None], model.dimension)
         return total + inward_energy(control * model.max_force, corner)
 
-    motion = 0.5 * (model.node_mass * (state.velocity**2).sum(-1)).sum()
+    kinetic = motion = 0.5 * (model.node_mass * (state.velocity**2).sum(-1)).sum()
     if model.integrator == "semi_implicit_euler":  # see vsr.physics.squares.energy
         potential, rate = jax.jvp(stored, (state.position,), (state.velocity,))
-        motion = motion - 0.5 * substep * rate
+        motion = kinetic - 0.5 * substep * rate
     else:
         potential = stored(state.position)
     weight = environment.gravity * (model.node_mass * state.position[..., -1]).sum()
-    return Energies(motion, weight, potential - weight)
+    corner = split(corners_of_nodes(state.position, model.layer[..., None], model.dimension), 1 + model.dimension)
+    return Energies(motion, weight, potential - weight, kinetic + elastic_energy(model, control, corner))
 
 
 def potential_energy(

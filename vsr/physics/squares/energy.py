@@ -40,27 +40,29 @@ def energies(
     """
     control = jnp.clip(control, -1, 1)
 
-    def stored(position: Array, rotation: Array) -> tuple[Array, Array]:
+    def stored(position: Array, rotation: Array) -> tuple[Array, Array, Array]:
         return _stored(model, environment, replace(state, position=position, rotation=rotation), control, substep)
 
     places = state.position, state.rotation
     changes = state.velocity, state.spin[..., None] * quarter_turn(state.rotation)
-    (weight, inner), rates = jax.jvp(stored, places, changes)
+    (weight, elastic, held), rates = jax.jvp(stored, places, changes)
     moving = (model.cluster_mass * (state.velocity**2).sum(-1)).sum() + (model.cluster_inertia * state.spin**2).sum()
-    return Energies(0.5 * moving - 0.5 * substep * sum(rates), weight, inner)
+    kinetic = 0.5 * moving
+    return Energies(kinetic - 0.5 * substep * sum(rates), weight, elastic + held, kinetic + elastic)
 
 
 def _stored(
     model: SquareModel, environment: Environment, state: SquareState, control: Array, substep: float
-) -> tuple[Array, Array]:
-    """Of weight, and of all else but motion [J]."""
+) -> tuple[Array, Array, Array]:
+    """Of weight, of springs and limits, and of forces that are held [J]."""
     motion = mass_motion(model, state)
-    stored = _springs(model, motion, control) + _limits(model, motion, substep) + _least_area(model, motion, substep)
+    elastic = _springs(model, motion, control) + _limits(model, motion, substep) + _least_area(model, motion, substep)
+    held = jnp.zeros_like(elastic)
     if model.max_force is not None:
-        stored = stored + inward_energy(control * model.max_force, motion.center)
+        held = held + inward_energy(control * model.max_force, motion.center)
     if environment.load is not None:
-        stored = stored - (environment.load * state.position).sum()
-    return environment.gravity * (model.cluster_mass * state.position[..., -1]).sum(), stored
+        held = held - (environment.load * state.position).sum()
+    return environment.gravity * (model.cluster_mass * state.position[..., -1]).sum(), elastic, held
 
 
 class _Spring(NamedTuple):
