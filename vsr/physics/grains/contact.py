@@ -1,7 +1,8 @@
 """The law of a contact: an impulse that keeps two things apart and holds them by friction (Coulomb).
 
-Component by component (vsr.compute.vector), so that arrays and the lanes of a kernel share it. The velocity that
-something has at the point of contact is `relative` to that of the other; the normal points from the other to it.
+Component by component (vsr.compute.vector), so that arrays and the lanes of a kernel share it. A grain's velocity is
+`relative` to that of the other at the point of contact; the normal points from the other to it. Spin of a grain moves
+its surface across the normal only (`slip`).
 Turning everything round changes the sign of the answer and nothing else, to the last bit: so both sides compute their
 impulse from the same numbers, and momentum is kept.
 """
@@ -57,18 +58,21 @@ def shift(gap: Array, slop: Array | float) -> Array:
     return CORRECTION * jnp.maximum(-gap - slop, 0)
 
 
-def answered(impulse: Vector, relative: Vector, pairs: Pairs) -> Vector:
-    """The impulse [N s] after one more answer to a relative velocity [m/s]."""
+def answered(impulse: Vector, relative: Vector, slipping: Vector | None, pairs: Pairs) -> Vector:
+    """The impulse [N s] after one more answer to a relative velocity [m/s], and what `slip` adds to it, if anything."""
     normal, bias, friction, share, share_across = pairs
     kept, closing = dot(normal, impulse), dot(normal, relative)
     press = jnp.maximum(kept - share * (closing + bias), 0)
     most = friction * press
     if len(normal) == 2:  # there is but one way across, so the limit needs no root
         across = -normal[1], normal[0]
-        hold = jnp.clip(dot(across, impulse) - share_across * dot(across, relative), -most, most)
+        sliding = dot(across, relative)
+        sliding = sliding if slipping is None else sliding + slipping[0]
+        hold = jnp.clip(dot(across, impulse) - share_across * sliding, -most, most)
         return tuple(press * n + hold * a for n, a in zip(normal, across, strict=True))
     across = minus(impulse, times(kept, normal))
     sliding = minus(relative, times(closing, normal))
+    sliding = sliding if slipping is None else plus(sliding, slipping)
     across = minus(across, times(share_across, sliding))
     squared = dot(across, across)
     # A GPU takes the inverse root of what is next to nothing for infinite, and nothing times that is no number.
@@ -77,13 +81,19 @@ def answered(impulse: Vector, relative: Vector, pairs: Pairs) -> Vector:
 
 
 def pair_contact(
-    grains: GrainModel, pair: PairNumbers, normal: Vector, distance: Array, empty: Array, rate: Array | float
+    grains: GrainModel,
+    pair: PairNumbers,
+    radius: Array,
+    normal: Vector,
+    distance: Array,
+    empty: Array,
+    rate: Array | float,
 ) -> tuple[Pairs, Vector]:
     """Of grains at a distance of their centres [m], and how far the first is moved out of the other [m].
 
-    empty: whether there is no other, and the normal 0; rate: steps in a second [1/s].
+    radius: of the first [m]; empty: whether there is no other, and the normal 0; rate: steps in a second [1/s].
     """
-    gap = distance - pair.touching
+    gap = distance - (radius + pair.far)
     share = RELAXATION * pair.mass
     pairs = Pairs(
         normal=normal,
@@ -102,25 +112,33 @@ def share_across(grains: GrainModel, share: Array) -> Array:
     return share / (3.0 if grains.dimension == 2 else 3.5)
 
 
-def at_surface(velocity: Vector, spin: Vector | None, normal: Vector, lever: Array) -> Vector:
-    """Velocity of the point of a grain that lies along the normal, a lever [m] away."""
-    if spin is None:
-        return velocity
-    if len(normal) == 2:
-        (w,), (x, y) = spin, normal
-        return velocity[0] - lever * w * y, velocity[1] + lever * w * x
-    (a, b, c), (x, y, z) = spin, normal
-    across = b * z - c * y, c * x - a * z, a * y - b * x
-    return plus(velocity, times(lever, across))
+def slip(normal: Vector, surface: Vector) -> Vector:
+    """Velocity that turning adds at the point of contact [m/s]: one component across in 2-D, a vector in 3-D.
 
-
-def rolled(rolling: Vector, relative: Vector, press: Array, inertia: Array, radius: Array) -> Vector:
-    """Rolling friction [N m s] after one more answer to a relative spin [rad/s].
-
-    press: impulse along the normal [N s]; inertia: the smaller of both [kg m²]; radius: over which the press resists
-    turning: the smaller one times the coefficient [m].
+    surface: spin times radius, of both grains added up [m/s].
     """
-    wanted = minus(rolling, times(RELAXATION * 0.5 * inertia, relative))
-    most = radius * press
-    size = jnp.sqrt(dot(wanted, wanted))
-    return times(jnp.where(size > most, most / jnp.where(size > 0, size, 1), 1), wanted)
+    if len(normal) == 2:
+        return (-surface[0],)
+    (a, b, c), (x, y, z) = surface, normal
+    return c * y - b * z, a * z - c * x, b * x - a * y
+
+
+def rolled(rolling: Vector, relative: Vector, press: Array, share: Array, smaller: Array, coefficient: Array) -> Vector:
+    """Rolling resistance [N m s] after one more answer to a relative spin [rad/s].
+
+    press: impulse along the normal [N s]; share: impulse over speed along it [kg]; smaller: of both radii [m].
+    """
+    solid = inertia_factor(2 if len(rolling) == 1 else 3)
+    # With the smaller radius this is at most the share of the two inertias together, and needs neither of them.
+    wanted = minus(rolling, times(solid * share * smaller * smaller, relative))
+    most = coefficient * smaller * press
+    if len(wanted) == 1:  # there is but one axis, so the limit needs no root
+        return (jnp.clip(wanted[0], -most, most),)
+    squared = dot(wanted, wanted)
+    hold = jnp.where(squared > most * most, most * jax.lax.rsqrt(jnp.maximum(squared, NEXT_TO_NOTHING)), 1)
+    return times(hold, wanted)
+
+
+def inertia_factor(dimension: int) -> float:
+    """Moment of inertia over mass and squared radius: of a solid disc in 2-D, of a solid ball in 3-D."""
+    return 0.5 if dimension == 2 else 0.4

@@ -13,7 +13,7 @@ from vsr.environment import Environment
 from vsr.physics.contract import Met
 from vsr.physics.grains.bodies import Body, Pose, Reaction, Touch, at_rest, moment, pushed, reaction, speed_at, touch
 from vsr.physics.grains.cells import difference, put_back
-from vsr.physics.grains.contact import answered, at_surface
+from vsr.physics.grains.contact import answered, inertia_factor, slip
 from vsr.physics.grains.model import GrainModel, GrainState, each
 from vsr.physics.grains.motions import Fixed
 from vsr.physics.grains.robots import Standing, on_grains, on_robot, quantised, speed_of_faces, standing
@@ -98,13 +98,12 @@ class Encounter:
         parts = zip(self.robots_after(impulses), self.state.robots, self.standing, impulses, strict=True)
         for robot, contacts, stands, impulse in parts:
             place = jnp.minimum(contacts.grain, self.grains.count - 1)
-            here = tuple(part[place] for part in velocity)
+            relative = minus(tuple(part[place] for part in velocity), speed_of_faces(robot, stands))
+            slipping = None
             if spin is not None:
-                radius = each(self.grains.radius, self.state)
-                radius = radius if radius.ndim == 0 else radius[place]
-                here = at_surface(here, tuple(part[place] for part in spin), stands.pairs.normal, -radius)
-            relative = minus(here, speed_of_faces(robot, stands))
-            after.append(answered(impulse, relative, stands.pairs))
+                surface = times(each(self.grains.radius, self.state), spin)
+                slipping = slip(stands.pairs.normal, tuple(part[place] for part in surface))
+            after.append(answered(impulse, relative, slipping, stands.pairs))
         return tuple(after)
 
     def robots_after(self, impulses: tuple[Vector, ...]) -> tuple[Met, ...]:
@@ -162,7 +161,7 @@ def is_fixed(body: Body) -> bool:
 
 def inertia_of(grains: GrainModel, state: GrainState) -> Array:
     """Of a solid disc in 2-D, of a ball in 3-D [kg m²], () or (grains,)."""
-    return (0.5 if grains.dimension == 2 else 0.4) * each(grains.mass, state) * each(grains.radius, state) ** 2
+    return inertia_factor(grains.dimension) * each(grains.mass, state) * each(grains.radius, state) ** 2
 
 
 def _solids(

@@ -31,11 +31,12 @@ from vsr.physics.grains.contact import (
     NEVER,
     Pairs,
     answered,
-    at_surface,
+    inertia_factor,
     pair_contact,
     rolled,
     share_across,
     shift,
+    slip,
     wanted_parting,
     wanted_return,
 )
@@ -313,7 +314,6 @@ class _Neighbour(NamedTuple):
     position: Vector
     velocity: Vector
     spin: Vector | None
-    numbers: _Of
     impulse: Vector
     rolling: Vector | None
 
@@ -344,7 +344,6 @@ def _program(grains: GrainModel, plan: _Plan, lanes: int, inputs: Any, results: 
             position=listed.vector(known.position),
             velocity=listed.vector(velocity_before),
             spin=None if spin_before is None else listed.vector(spin_before),
-            numbers=_Of(*(listed.number(number) for number in known.own)) if plan.turning else numbers,
         )
 
     def answer_slots(turn: Any, sums: tuple[Vector, Vector, Vector]) -> tuple[Vector, Vector, Vector]:
@@ -406,7 +405,7 @@ def _in_slot(lanes: _Lanes, number: Any, slot: Any) -> Any:
 
 
 def _inertia(plan: _Plan, numbers: _Of) -> Any:
-    return (0.5 if plan.dimension == 2 else 0.4) * numbers.mass * numbers.radius * numbers.radius
+    return inertia_factor(plan.dimension) * numbers.mass * numbers.radius * numbers.radius
 
 
 def _pair_answer(
@@ -424,23 +423,22 @@ def _pair_answer(
 
     A lane without a neighbour is its own: the normal is 0, the bias is NEVER, and all of this comes to 0 by itself.
     """
-    held, pair, far = other.lanes.held, other.pair, other.numbers
+    held, pair = other.lanes.held, other.pair
     between = difference(grains.box, here, other.position)
     squared = jnp.where(held, dot(between, between), 1)
     inverse = jax.lax.rsqrt(squared)
     normal, distance = times(inverse, between), squared * inverse
     model = replace(grains, friction=numbers.friction if pair.friction is None else pair.friction)
-    pairs, apart = pair_contact(model, pair, normal, distance, ~held, rate)
-    relative = minus(
-        at_surface(velocity, spin, normal, -numbers.radius), at_surface(other.velocity, other.spin, normal, far.radius)
-    )
-    given = answered(other.impulse, relative, pairs)
+    pairs, apart = pair_contact(model, pair, numbers.radius, normal, distance, ~held, rate)
+    slipping = None
+    if spin is not None and other.spin is not None:
+        slipping = slip(normal, plus(times(numbers.radius, spin), times(pair.far, other.spin)))
+    given = answered(other.impulse, minus(velocity, other.velocity), slipping, pairs)
     apart = apart if plan.last else ()
     if spin is None or other.spin is None or other.rolling is None:
         return given, None, apart, ()
-    inertia = jnp.minimum(_inertia(plan, numbers), _inertia(plan, far))
-    reach = coefficient * jnp.minimum(numbers.radius, far.radius)
-    resisted = rolled(other.rolling, minus(spin, other.spin), dot(given, normal), inertia, reach)
+    press, smaller = dot(given, normal), jnp.minimum(numbers.radius, pair.far)
+    resisted = rolled(other.rolling, minus(spin, other.spin), press, pairs.share, smaller, coefficient)
     return given, resisted, apart, plus(times(-numbers.radius, moment(normal, given)), resisted)
 
 
@@ -472,9 +470,9 @@ def _body_answer(
         share=body.share,
         share_across=share_across(grains, body.share),
     )
-    relative = at_surface(velocity, spin, body.normal, -numbers.radius)
-    relative = relative if speed is None else minus(relative, speed)
-    given = answered(before, relative, pairs)
+    relative = velocity if speed is None else minus(velocity, speed)
+    slipping = None if spin is None else slip(body.normal, times(numbers.radius, spin))
+    given = answered(before, relative, slipping, pairs)
     turned = times(-numbers.radius, moment(body.normal, given)) if plan.turning else ()
     apart = times(shift(body.gap, slop), body.normal) if plan.last else ()
     return given, apart, turned

@@ -128,8 +128,8 @@ class GrainModel:
 class PairNumbers(NamedTuple):
     """What grains and those listed have together; each (k, n)."""
 
-    touching: Array
-    """distance of centres at which they touch [m]"""
+    far: Array
+    """radius of the grain listed [m]"""
     mass: Array
     """that a push between them has to move, m m' / (m + m') [kg]"""
     yielding: Array
@@ -193,10 +193,10 @@ def pair_numbers(grains: GrainModel, number: Array, listed: Array) -> PairNumber
         own = value if value.ndim == 0 else value[number]
         return jnp.broadcast_to(own, listed.shape), own if own.ndim == 0 else own[listed]
 
-    (radius, far), (mass, other), (friction, rough) = map(both, (grains.radius, grains.mass, grains.friction))
+    (_, far), (mass, other), (friction, rough) = map(both, (grains.radius, grains.mass, grains.friction))
     total = mass + other
     together = jnp.sqrt(friction * rough) if grains.friction.ndim else None
-    return PairNumbers(radius + far, mass * other / total, other / total, together)
+    return PairNumbers(far, mass * other / total, other / total, together)
 
 
 def momentum(grains: GrainModel, state: GrainState) -> Array:

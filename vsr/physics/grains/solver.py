@@ -23,11 +23,11 @@ from vsr.physics.grains.contact import (
     NEVER,
     Pairs,
     answered,
-    at_surface,
     pair_contact,
     rolled,
     share_across,
     shift,
+    slip,
     wanted_parting,
     wanted_return,
 )
@@ -118,15 +118,17 @@ class _Solver:
         """Every contact once more."""
         state, (impulses, velocity, spin) = self.met.state, now
         radius = each(self.met.grains.radius, state)
-        here = at_surface(velocity, spin, self.pairs.normal, -radius)
-        other = tuple(part[state.neighbour] for part in velocity)
+        other, turning = jax.tree.map(lambda part: at(part, state.neighbour), (velocity, spin))
+        far = numbers_of_pairs(self.met.grains, state).far
+        slipping = None
+        if spin is not None and turning is not None:
+            slipping = slip(self.pairs.normal, plus(times(radius, spin), times(far, turning)))
+        pairs = answered(impulses.pairs, minus(velocity, other), slipping, self.pairs)
         rolling = impulses.rolling
-        turning = None if spin is None else tuple(part[state.neighbour] for part in spin)
-        far = radius if radius.ndim == 0 else radius[state.neighbour]
-        other = at_surface(other, turning, self.pairs.normal, far)
-        pairs = answered(impulses.pairs, minus(here, other), self.pairs)
         if rolling is not None and spin is not None and turning is not None:
-            rolling = self._rolled(rolling, minus(spin, turning), dot(pairs, self.pairs.normal))
+            press, smaller = dot(pairs, self.pairs.normal), jnp.minimum(radius, far)
+            coefficient = self.met.grains.rolling
+            rolling = rolled(rolling, minus(spin, turning), press, self.pairs.share, smaller, coefficient)
         bodies = self._against_bodies(impulses.bodies, velocity, spin)
         robots = self.met.against_robots(impulses.robots, velocity, spin)
         after = _Impulses(pairs, rolling, bodies, robots)
@@ -154,26 +156,23 @@ class _Solver:
         turns = plus(turns, tuple(total(part) for part in moment(self.bodies.normal, now.bodies)))
         return push, plus(times(-radius, turns), tuple(total(part) for part in now.rolling))
 
-    def _rolled(self, rolling: Vector, relative: Vector, press: Array) -> Vector:
-        """Rolling friction after one more answer to a relative spin."""
-        grains, state = self.met.grains, self.met.state
-        assert grains.rolling is not None
-        smaller = lambda number: number if number.ndim == 0 else jnp.minimum(number, number[state.neighbour])  # noqa: E731
-        inertia, radius = smaller(inertia_of(grains, state)), smaller(each(grains.radius, state))
-        return rolled(rolling, relative, press, inertia, grains.rolling * radius)
-
     def _against_bodies(self, impulses: Vector, velocity: Vector, spin: Vector | None) -> Vector:
         met = self.met
         if not met.solids:
             return impulses
         radius = each(met.grains.radius, met.state)
-        here = at_surface(velocity, spin, self.bodies.normal, -radius)
+        slipping = None if spin is None else slip(self.bodies.normal, times(radius, spin))
         shape, still = self.bodies.bias.shape[1:], (jnp.zeros((), radius.dtype),) * met.grains.dimension
         speeds = [still if speed is None else speed for speed in met.speeds_of_bodies(impulses)]
         there = tuple(
             jnp.stack([jnp.broadcast_to(part, shape) for part in parts]) for parts in zip(*speeds, strict=True)
         )
-        return answered(impulses, minus(here, there), self.bodies)
+        return answered(impulses, minus(velocity, there), slipping, self.bodies)
+
+
+def at(values: Array, places: Array) -> Array:
+    """Values at places that are there: an index that is known not to be negative is read many times as fast on a CPU."""
+    return values.at[places].get(mode="clip", wrap_negative_indices=False)
 
 
 def total(parts: Array) -> Array:
@@ -186,12 +185,13 @@ def neighbours(grains: GrainModel, state: GrainState, duration: float) -> tuple[
     listed = state.neighbour
     empty = listed == jnp.arange(grains.count)
     here = split(state.position, 0)
-    others = materialize(here[0], tuple(part[listed] for part in here))
+    others = materialize(here[0], tuple(at(part, listed) for part in here))
     between = difference(grains.box, here, others)
     squared = jnp.where(empty, 1, dot(between, between))
     inverse, distance = materialize(here[0], (jax.lax.rsqrt(squared), jnp.sqrt(squared)))
     pair = numbers_of_pairs(grains, state)
-    pairs, apart = pair_contact(grains, pair, times(inverse, between), distance, empty, 1 / duration)
+    radius = each(grains.radius, state)
+    pairs, apart = pair_contact(grains, pair, radius, times(inverse, between), distance, empty, 1 / duration)
     return pairs, tuple(total(part) for part in apart)
 
 
@@ -200,7 +200,7 @@ def numbers_of_pairs(grains: GrainModel, state: GrainState) -> PairNumbers:
     if state.pair is not None:
         return state.pair
     half = jnp.asarray(0.5, grains.mass.dtype)
-    return PairNumbers(2 * grains.radius, half * grains.mass, half, None)
+    return PairNumbers(grains.radius, half * grains.mass, half, None)
 
 
 def with_bodies(met: Encounter) -> tuple[Pairs, Vector]:
