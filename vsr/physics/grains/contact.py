@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.compute.vector import Vector, dot, minus, plus, times
-from vsr.physics.grains.model import CORRECTION, RELAXATION, RETURN_TIME, SLOP, GrainModel, PairNumbers
+from vsr.physics.grains.model import CORRECTION, RELAXATION, RETURN_TIME, SLOP, GrainModel, PairNumbers, inertia_factor
 
 NEVER = 1e9
 """A speed with which nothing comes nearer [m/s]: a contact with this bias has no impulse."""
@@ -137,8 +137,3 @@ def rolled(rolling: Vector, relative: Vector, press: Array, share: Array, smalle
     squared = dot(wanted, wanted)
     hold = jnp.where(squared > most * most, most * jax.lax.rsqrt(jnp.maximum(squared, NEXT_TO_NOTHING)), 1)
     return times(hold, wanted)
-
-
-def inertia_factor(dimension: int) -> float:
-    """Moment of inertia over mass and squared radius: of a solid disc in 2-D, of a solid ball in 3-D."""
-    return 0.5 if dimension == 2 else 0.4

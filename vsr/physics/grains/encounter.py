@@ -13,8 +13,8 @@ from vsr.environment import Environment
 from vsr.physics.contract import Met
 from vsr.physics.grains.bodies import Body, Pose, Reaction, Touch, at_rest, moment, pushed, reaction, speed_at, touch
 from vsr.physics.grains.cells import difference, put_back
-from vsr.physics.grains.contact import answered, inertia_factor, slip
-from vsr.physics.grains.model import GrainModel, GrainState, each
+from vsr.physics.grains.contact import answered, slip
+from vsr.physics.grains.model import GrainModel, GrainState, each, inertia_factor
 from vsr.physics.grains.motions import Fixed
 from vsr.physics.grains.robots import Standing, on_grains, on_robot, quantised, speed_of_faces, standing
 from vsr.sdf import Ridge

@@ -31,7 +31,6 @@ from vsr.physics.grains.contact import (
     NEVER,
     Pairs,
     answered,
-    inertia_factor,
     pair_contact,
     rolled,
     share_across,
@@ -41,7 +40,7 @@ from vsr.physics.grains.contact import (
     wanted_return,
 )
 from vsr.physics.grains.encounter import Encounter
-from vsr.physics.grains.model import SLOP, GrainModel, PairNumbers, each
+from vsr.physics.grains.model import SLOP, GrainModel, PairNumbers, each, inertia_factor
 from vsr.physics.grains.solver import Solved, numbers_of_pairs, share_of_body
 from vsr.sdf import Ridge
 from vsr.terrain.surface import Terrain, by_numbers

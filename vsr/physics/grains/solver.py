@@ -124,10 +124,9 @@ class _Solver:
         if spin is not None and turning is not None:
             slipping = slip(self.pairs.normal, plus(times(radius, spin), times(far, turning)))
         pairs = answered(impulses.pairs, minus(velocity, other), slipping, self.pairs)
-        rolling = impulses.rolling
-        if rolling is not None and spin is not None and turning is not None:
+        rolling, coefficient = impulses.rolling, self.met.grains.rolling
+        if rolling is not None and spin is not None and turning is not None and coefficient is not None:
             press, smaller = dot(pairs, self.pairs.normal), jnp.minimum(radius, far)
-            coefficient = self.met.grains.rolling
             rolling = rolled(rolling, minus(spin, turning), press, self.pairs.share, smaller, coefficient)
         bodies = self._against_bodies(impulses.bodies, velocity, spin)
         robots = self.met.against_robots(impulses.robots, velocity, spin)
@@ -171,7 +170,7 @@ class _Solver:
 
 
 def at(values: Array, places: Array) -> Array:
-    """Values at places that are there: an index that is known not to be negative is read many times as fast on a CPU."""
+    """Values at places that are there: indices known not to be negative are read faster on a CPU."""
     return values.at[places].get(mode="clip", wrap_negative_indices=False)
 
 
