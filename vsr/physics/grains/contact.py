@@ -1,8 +1,7 @@
 """The law of a contact: an impulse that keeps two things apart and holds them by friction (Coulomb).
 
-Component by component (vsr.compute.vector), so that arrays and the lanes of a kernel share it. A grain's velocity is
-`relative` to that of the other at the point of contact; the normal points from the other to it. Spin of a grain moves
-its surface across the normal only (`slip`).
+Component by component (vsr.compute.vector), so that arrays and the lanes of a kernel share it. The velocity that
+something has at the point of contact is `relative` to that of the other; the normal points from the other to it.
 Turning everything round changes the sign of the answer and nothing else, to the last bit: so both sides compute their
 impulse from the same numbers, and momentum is kept.
 """
@@ -58,21 +57,18 @@ def shift(gap: Array, slop: Array | float) -> Array:
     return CORRECTION * jnp.maximum(-gap - slop, 0)
 
 
-def answered(impulse: Vector, relative: Vector, slipping: Vector | None, pairs: Pairs) -> Vector:
-    """The impulse [N s] after one more answer to a relative velocity [m/s], and what `slip` adds to it, if anything."""
+def answered(impulse: Vector, relative: Vector, pairs: Pairs) -> Vector:
+    """The impulse [N s] after one more answer to a relative velocity [m/s]."""
     normal, bias, friction, share, share_across = pairs
     kept, closing = dot(normal, impulse), dot(normal, relative)
     press = jnp.maximum(kept - share * (closing + bias), 0)
     most = friction * press
     if len(normal) == 2:  # there is but one way across, so the limit needs no root
         across = -normal[1], normal[0]
-        sliding = dot(across, relative)
-        sliding = sliding if slipping is None else sliding + slipping[0]
-        hold = jnp.clip(dot(across, impulse) - share_across * sliding, -most, most)
+        hold = jnp.clip(dot(across, impulse) - share_across * dot(across, relative), -most, most)
         return tuple(press * n + hold * a for n, a in zip(normal, across, strict=True))
     across = minus(impulse, times(kept, normal))
     sliding = minus(relative, times(closing, normal))
-    sliding = sliding if slipping is None else plus(sliding, slipping)
     across = minus(across, times(share_across, sliding))
     squared = dot(across, across)
     # A GPU takes the inverse root of what is next to nothing for infinite, and nothing times that is no number.
@@ -106,21 +102,25 @@ def pair_contact(
 
 
 def share_across(grains: GrainModel, share: Array) -> Array:
-    """Impulse over speed across the normal: the surface of a turning grain yields more readily than its centre."""
-    if grains.rolling is None:
-        return share
-    return share / (3.0 if grains.dimension == 2 else 3.5)
+    """Impulse over speed across the normal, of a share that only grains yield to."""
+    return share if grains.rolling is None else share / readiness_across(grains)
 
 
-def slip(normal: Vector, surface: Vector) -> Vector:
-    """Velocity that turning adds at the point of contact [m/s]: one component across in 2-D, a vector in 3-D.
+def readiness_across(grains: GrainModel) -> float:
+    """How much more readily the surface of a turning grain yields across the normal than its centre."""
+    return 1.0 if grains.rolling is None else 1 + 1 / inertia_factor(grains.dimension)
 
-    surface: spin times radius, of both grains added up [m/s].
-    """
+
+def at_surface(velocity: Vector, spin: Vector | None, normal: Vector, lever: Array) -> Vector:
+    """Velocity of the point of a grain that lies along the normal, a lever [m] away."""
+    if spin is None:
+        return velocity
     if len(normal) == 2:
-        return (-surface[0],)
-    (a, b, c), (x, y, z) = surface, normal
-    return c * y - b * z, a * z - c * x, b * x - a * y
+        (w,), (x, y) = spin, normal
+        return velocity[0] - lever * w * y, velocity[1] + lever * w * x
+    (a, b, c), (x, y, z) = spin, normal
+    across = b * z - c * y, c * x - a * z, a * y - b * x
+    return plus(velocity, times(lever, across))
 
 
 def rolled(rolling: Vector, relative: Vector, press: Array, share: Array, smaller: Array, coefficient: Array) -> Vector:

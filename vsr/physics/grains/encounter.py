@@ -13,7 +13,7 @@ from vsr.environment import Environment
 from vsr.physics.contract import Met
 from vsr.physics.grains.bodies import Body, Pose, Reaction, Touch, at_rest, moment, pushed, reaction, speed_at, touch
 from vsr.physics.grains.cells import difference, put_back
-from vsr.physics.grains.contact import answered, slip
+from vsr.physics.grains.contact import answered, at_surface
 from vsr.physics.grains.model import GrainModel, GrainState, each, inertia_factor
 from vsr.physics.grains.motions import Fixed
 from vsr.physics.grains.robots import Standing, on_grains, on_robot, quantised, speed_of_faces, standing
@@ -98,12 +98,13 @@ class Encounter:
         parts = zip(self.robots_after(impulses), self.state.robots, self.standing, impulses, strict=True)
         for robot, contacts, stands, impulse in parts:
             place = jnp.minimum(contacts.grain, self.grains.count - 1)
-            relative = minus(tuple(part[place] for part in velocity), speed_of_faces(robot, stands))
-            slipping = None
+            here = tuple(part[place] for part in velocity)
             if spin is not None:
-                surface = times(each(self.grains.radius, self.state), spin)
-                slipping = slip(stands.pairs.normal, tuple(part[place] for part in surface))
-            after.append(answered(impulse, relative, slipping, stands.pairs))
+                radius = each(self.grains.radius, self.state)
+                radius = radius if radius.ndim == 0 else radius[place]
+                here = at_surface(here, tuple(part[place] for part in spin), stands.pairs.normal, -radius)
+            relative = minus(here, speed_of_faces(robot, stands))
+            after.append(answered(impulse, relative, stands.pairs))
         return tuple(after)
 
     def robots_after(self, impulses: tuple[Vector, ...]) -> tuple[Met, ...]:

@@ -31,11 +31,11 @@ from vsr.physics.grains.contact import (
     NEVER,
     Pairs,
     answered,
+    at_surface,
     pair_contact,
     rolled,
     share_across,
     shift,
-    slip,
     wanted_parting,
     wanted_return,
 )
@@ -429,10 +429,10 @@ def _pair_answer(
     normal, distance = times(inverse, between), squared * inverse
     model = replace(grains, friction=numbers.friction if pair.friction is None else pair.friction)
     pairs, apart = pair_contact(model, pair, numbers.radius, normal, distance, ~held, rate)
-    slipping = None
-    if spin is not None and other.spin is not None:
-        slipping = slip(normal, plus(times(numbers.radius, spin), times(pair.far, other.spin)))
-    given = answered(other.impulse, minus(velocity, other.velocity), slipping, pairs)
+    relative = minus(
+        at_surface(velocity, spin, normal, -numbers.radius), at_surface(other.velocity, other.spin, normal, pair.far)
+    )
+    given = answered(other.impulse, relative, pairs)
     apart = apart if plan.last else ()
     if spin is None or other.spin is None or other.rolling is None:
         return given, None, apart, ()
@@ -469,9 +469,9 @@ def _body_answer(
         share=body.share,
         share_across=share_across(grains, body.share),
     )
-    relative = velocity if speed is None else minus(velocity, speed)
-    slipping = None if spin is None else slip(body.normal, times(numbers.radius, spin))
-    given = answered(before, relative, slipping, pairs)
+    relative = at_surface(velocity, spin, body.normal, -numbers.radius)
+    relative = relative if speed is None else minus(relative, speed)
+    given = answered(before, relative, pairs)
     turned = times(-numbers.radius, moment(body.normal, given)) if plan.turning else ()
     apart = times(shift(body.gap, slop), body.normal) if plan.last else ()
     return given, apart, turned

@@ -23,11 +23,11 @@ from vsr.physics.grains.contact import (
     NEVER,
     Pairs,
     answered,
+    at_surface,
     pair_contact,
     rolled,
     share_across,
     shift,
-    slip,
     wanted_parting,
     wanted_return,
 )
@@ -118,12 +118,10 @@ class _Solver:
         """Every contact once more."""
         state, (impulses, velocity, spin) = self.met.state, now
         radius = each(self.met.grains.radius, state)
+        here = at_surface(velocity, spin, self.pairs.normal, -radius)
         other, turning = jax.tree.map(lambda part: at(part, state.neighbour), (velocity, spin))
         far = numbers_of_pairs(self.met.grains, state).far
-        slipping = None
-        if spin is not None and turning is not None:
-            slipping = slip(self.pairs.normal, plus(times(radius, spin), times(far, turning)))
-        pairs = answered(impulses.pairs, minus(velocity, other), slipping, self.pairs)
+        pairs = answered(impulses.pairs, minus(here, at_surface(other, turning, self.pairs.normal, far)), self.pairs)
         rolling, coefficient = impulses.rolling, self.met.grains.rolling
         if rolling is not None and spin is not None and turning is not None and coefficient is not None:
             press, smaller = dot(pairs, self.pairs.normal), jnp.minimum(radius, far)
@@ -160,13 +158,13 @@ class _Solver:
         if not met.solids:
             return impulses
         radius = each(met.grains.radius, met.state)
-        slipping = None if spin is None else slip(self.bodies.normal, times(radius, spin))
+        here = at_surface(velocity, spin, self.bodies.normal, -radius)
         shape, still = self.bodies.bias.shape[1:], (jnp.zeros((), radius.dtype),) * met.grains.dimension
         speeds = [still if speed is None else speed for speed in met.speeds_of_bodies(impulses)]
         there = tuple(
             jnp.stack([jnp.broadcast_to(part, shape) for part in parts]) for parts in zip(*speeds, strict=True)
         )
-        return answered(impulses, minus(velocity, there), slipping, self.bodies)
+        return answered(impulses, minus(here, there), self.bodies)
 
 
 def at(values: Array, places: Array) -> Array:
