@@ -153,7 +153,7 @@ def test_neighbours_are_all_that_are_near():
 
 def test_too_few_places_are_counted_and_make_a_failure():
     position = 0.043 * np.stack(np.unravel_index(np.arange(27), (3, 3, 3)), 1)
-    grains = grains_of(position, 0.02, 1.0, box=scenes.closed_box(3, (0.2,) * 3), grounded=False, slots=2)
+    grains = grains_of(position, 0.02, 1.0, rolling=None, box=scenes.closed_box(3, (0.2,) * 3), grounded=False, slots=2)
     state = listed(grains, grains.rest_state())
     assert int(state.beyond[1]) == 4  # the one in the middle has six neighbours
     assert int(grains.failure(state)) == Failure.crowded

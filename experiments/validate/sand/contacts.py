@@ -152,7 +152,7 @@ def check_conservation(dimension: int) -> Findings:
                 f"largest rise of kinetic energy in a step over its first value, {dimension}-D",
                 float(np.diff(energies).max() / energies[0]),
                 0,
-                1e-6,
+                1e-4,
                 "",
                 note,
             ),
