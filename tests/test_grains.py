@@ -18,7 +18,7 @@ from vsr.experiments.validate.sand import contacts, rest, scenes, walkers
 from vsr.physics.failure import Failure
 from vsr.physics.grains import Box, bed, driven, fixed, free, grains_of
 from vsr.physics.grains.listing import listed, where_needed
-from vsr.physics.grains.model import in_order, momentum
+from vsr.physics.grains.model import angular_momentum, in_order, momentum
 from vsr.physics.grains.occupant import crowding
 from vsr.physics.grains.robots import contacts_needed, samples_needed
 from vsr.physics.grains.solver import neighbours
@@ -48,6 +48,47 @@ def test_friction_holds_up_to_its_angle_and_slides_beyond(dimension):
 @pytest.mark.parametrize("dimension", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_momentum_stays_energy_falls_and_a_boost_changes_nothing(dimension):
     holds(contacts.check_conservation(dimension))
+
+
+@pytest.mark.parametrize("dimension", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_two_grains_that_meet_keep_their_momenta_and_gain_no_energy(dimension):
+    """Random pairs of spinning grains of different size and roughness, with and without rolling resistance."""
+    cases, steps = 100, 40
+    random = np.random.default_rng(7)
+    box = Box((-1.0,) * dimension, (2.0,) * dimension, (False,) * dimension)
+    radius = np.array([0.02, 0.03])
+    mass = 1000 * radius**dimension
+    pair = grains_of(np.eye(2, dimension), radius, mass, box=box, grounded=False)
+    way = random.normal(size=(cases, dimension))
+    way /= np.linalg.norm(way, axis=1, keepdims=True)
+    position = np.stack([0 * way, (radius.sum() + random.uniform(0, 0.002, (cases, 1))) * way], 2)
+    velocity = random.normal(0, 0.5, (cases, dimension, 2)) + np.stack([way, -way], 2)
+    spin = random.normal(0, 50, (cases, 2 * dimension - 3, 2))
+    resisting = np.arange(cases) % 3 > 0
+    number = {"friction": random.uniform(0, 2, cases), "rolling": random.uniform(0, 0.5, cases) * resisting}
+
+    def met(position, velocity, spin, number):
+        grains = replace(pair, **number)
+        start = replace(grains.rest_state(), position=position, velocity=velocity, spin=spin)
+
+        def one(state, _):
+            state = step(grains, SPACE, state, (), scenes.STEP)[0]
+            return state, scenes.kinetic_energy(grains, state)
+
+        end, energies = jax.lax.scan(one, start, None, steps)
+        momenta = [(momentum(grains, state), angular_momentum(grains, state)) for state in (start, end)]
+        pushed = jnp.abs(in_order(end.velocity, end) - velocity).max()
+        return scenes.kinetic_energy(grains, start), energies, momenta, pushed
+
+    given = jax.tree.map(lambda part: jnp.asarray(part, jnp.float32), (position, velocity, spin, number))
+    begun, energies, ((linear, angular), (moved, turned)), pushed = jax.jit(jax.vmap(met))(*given)
+    assert float(jnp.median(pushed)) > 0.5  # they met
+    scale = float((mass * np.abs(velocity).max(1)).sum(1).mean())
+    assert float(jnp.abs(moved - linear).max()) < 1e-6 * scale
+    # Grains meet a gap before they touch, which friction has no lever for: a share of a step's way over a radius.
+    assert float(jnp.abs(turned - angular).max()) < 5e-3 * scale * radius.sum()
+    assert float((energies.max(1) / begun).max()) < 1 + 1e-5  # in no step is there more than at the start
+    assert float(jnp.median(energies[:, -1] / begun)) < 0.9
 
 
 def test_a_column_comes_to_rest_and_lies_still():
@@ -112,7 +153,7 @@ def test_neighbours_are_all_that_are_near():
 
 def test_too_few_places_are_counted_and_make_a_failure():
     position = 0.043 * np.stack(np.unravel_index(np.arange(27), (3, 3, 3)), 1)
-    grains = grains_of(position, 0.02, 1.0, box=scenes.closed_box(3, (0.2,) * 3), grounded=False, slots=2)
+    grains = grains_of(position, 0.02, 1.0, rolling=None, box=scenes.closed_box(3, (0.2,) * 3), grounded=False, slots=2)
     state = listed(grains, grains.rest_state())
     assert int(state.beyond[1]) == 4  # the one in the middle has six neighbours
     assert int(grains.failure(state)) == Failure.crowded
@@ -186,9 +227,20 @@ def test_a_free_body_rests_on_grains_and_a_driven_one_feels_them():
 
 @pytest.mark.parametrize("name", ["squares", "points", pytest.param("3-D", marks=pytest.mark.slow)])
 def test_what_grains_gain_a_robot_loses(name):
-    drift, exchanged = walkers.thrown_at_grains(walkers.BODIES[name], 0.3)
-    assert exchanged > 5.0
-    assert drift < 2e-6 * exchanged
+    """Momentum and, since they turn, angular momentum: the wall of grains is met off the robot's centre."""
+    found = walkers.thrown_at_grains(walkers.BODIES[name], 0.3)
+    assert found.given > 3.0
+    assert found.drift < 2e-6 * found.given
+    assert found.turning_given > 10.0
+    assert found.turning_drift < 2e-4 * found.turning_given
+
+
+@pytest.mark.slow
+def test_grains_that_do_not_turn_lose_angular_momentum():
+    """As docs/sand.md says of `rolling: null`; and the check above can fail."""
+    found = walkers.thrown_at_grains(walkers.BODIES["squares"], 0.3, rolling=None)
+    assert found.drift < 2e-6 * found.given
+    assert found.turning_drift > 0.01 * found.turning_given
 
 
 def scene_on(terrain, duration=3.0, **body):
@@ -314,7 +366,7 @@ def test_beds_are_kept_by_their_description(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("dimension", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_every_key_of_grains_changes_them(dimension):
-    given = {"radius": 0.3, "spread": 0.2, "density": 3.0, "rolling": 0.1, "period": 12.0, "seed": 2, "depth": 4.0,
+    given = {"radius": 0.3, "spread": 0.2, "density": 3.0, "rolling": None, "period": 12.0, "seed": 2, "depth": 4.0,
              "neighbours": 20, "candidates": 30, "friction": 0.4}  # fmt: skip
     plain = Sand(period=10.0, radius=0.5)
     known = set(Sand.model_fields) - set(Flat.model_fields) | {"friction"}
@@ -367,6 +419,7 @@ def test_places_are_enough_for_a_buried_body():
         ("{type: sand, period: 9}", "would meet themselves"),
         ("{type: sand, radius: 0.001}", "grains; at most"),
         ("{type: sand, spread: 0.5}", "less than or equal to 0.33"),
+        ("{type: sand, restitution: 1.1}", "less than or equal to 1"),
     ],
 )
 def test_impossible_sand_is_refused(tmp_path, terrain, message):

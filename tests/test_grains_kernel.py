@@ -124,9 +124,11 @@ def test_momentum_in_the_kernel():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["squares", "points", "3-D"])
 def test_what_grains_of_the_kernel_gain_a_robot_loses(name):
-    drift, exchanged = walkers.thrown_at_grains(walkers.BODIES[name], 0.3, KERNEL)
-    assert exchanged > 5.0
-    assert drift < 2e-6 * exchanged
+    found = walkers.thrown_at_grains(walkers.BODIES[name], 0.3, KERNEL)
+    assert found.given > 3.0
+    assert found.drift < 2e-6 * found.given
+    assert found.turning_given > 10.0
+    assert found.turning_drift < 2e-4 * found.turning_given
 
 
 @on_a_gpu

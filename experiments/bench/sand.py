@@ -50,16 +50,29 @@ _DISCS = Sand(radius=0.25, depth=5.0, period=196.0, spread=0.15)
 _BALLS = Sand(radius=0.5, depth=10.0, period=19.0, spread=0.0)
 _WIDE = Sand(radius=0.25, depth=4.0, period=245.0, spread=0.15)
 _WALKED_ON = Sand(radius=0.25, depth=3.0, period=30.0)
+_STILL = {"rolling": None}
+"""Of grains that do not turn."""
 SANDS = (
     BenchSand("discs-4k", 2, _DISCS),
+    BenchSand("discs-4k-still", 2, _DISCS.model_copy(update=_STILL)),
     BenchSand("balls-4k", 3, _BALLS),
     BenchSand("balls-4k-x64", 3, _BALLS, 64, everywhere=False),
+    BenchSand("balls-4k-x64-still", 3, _BALLS.model_copy(update=_STILL), 64, everywhere=False),
     BenchSand("balls-50k", 3, _BALLS.model_copy(update={"period": 67.0}), everywhere=False),
     BenchSand("balls-1m", 3, _BALLS.model_copy(update={"period": 300.0}), steps=(1, 50), everywhere=False),
     BenchSand("discs-x250", 2, _WALKED_ON, 250, steps=(120, 360), everywhere=False),
     BenchSand("discs-4k-x250", 2, _WIDE, 250, steps=(120, 360), everywhere=False),
     BenchSand("biped-on-discs", 2, _WALKED_ON, 8, steps=(120, 360), robot=("aaaa", "a..a")),
     BenchSand("biped-on-discs-x250", 2, _WALKED_ON, 250, steps=(120, 360), robot=("aaaa", "a..a"), everywhere=False),
+    BenchSand(
+        "biped-on-discs-x250-still",
+        2,
+        _WALKED_ON.model_copy(update=_STILL),
+        250,
+        steps=(120, 360),
+        robot=("aaaa", "a..a"),
+        everywhere=False,
+    ),
     BenchSand("biped-on-4k-x250", 2, _WIDE, 250, steps=(120, 360), robot=("aaaa", "a..a"), everywhere=False),
 )
 """Beds of the sizes that others were measured with, and robots as evolution needs them, beside their sand alone."""

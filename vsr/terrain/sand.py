@@ -23,12 +23,18 @@ LAYERS = 8
 """... up to so many layers; what deeper ones do must travel farther within a step."""
 
 
+ROLLING = 0.1
+"""Coefficient of rolling resistance with which slopes of discs are as steep as those of dry sand (docs/sand.md)."""
+
+
 class Sand(Flat):
     """Grains on level ground, their surface at y = 0. It repeats along x (and y): who goes far meets his own tracks."""
 
     type: Literal["sand"] = "sand"  # pyright: ignore[reportIncompatibleVariableOverride]
     friction: Annotated[Real, Field(ge=0)] = 0.5
     """friction coefficient of grains, and of the hard ground below"""
+    restitution: Annotated[Real, Field(ge=0, le=1)] = 0.0
+    """restitution coefficient of the hard ground below; grains do not bounce"""
     depth: Positive = 3.0
     """of the sand [m]; hard ground lies below"""
     radius: Positive = 0.25
@@ -37,8 +43,8 @@ class Sand(Flat):
     """radii are uniform within this share of the mean; equal discs would lie like a crystal"""
     density: Positive | None = None
     """of grains [kg/m³], in 2-D [kg/m²]; if absent, 2.5 times that of a usual voxel: 1.1 in 2-D, 0.74 in 3-D"""
-    rolling: Annotated[Real, Field(ge=0, le=1)] | None = None
-    """coefficient of rolling friction; if absent, grains do not turn, as in most fast simulators"""
+    rolling: Annotated[Real, Field(ge=0, le=1)] | None = ROLLING
+    """coefficient of rolling resistance; null: grains do not turn, and angular momentum is not conserved"""
     period: Positive = 30.0
     """after which sand repeats itself along x, and in 3-D along y [m]"""
     seed: Seed = 1

@@ -12,6 +12,7 @@ from vsr.experiments.validate.rows import Findings, absolute
 from vsr.experiments.validate.sand.scenes import (
     PACKINGS,
     RADIUS,
+    TURNING,
     live,
     of_all,
     packed,
@@ -22,6 +23,7 @@ from vsr.experiments.validate.sand.scenes import (
 )
 from vsr.physics.grains import Box, Grains, driven, fixed, grains_of
 from vsr.sdf import Block
+from vsr.terrain.sand import ROLLING
 
 FALLING = 1.5
 """After which the top of the gate is down at that of the filling [s] ..."""
@@ -29,8 +31,10 @@ SINKING = 0.4
 """... as it sinks at this speed all the time [m/s]."""
 RESTING = 1.0
 """After it is down [s]."""
-PUBLISHED = {2: (12.0, 22.0), 3: (17.0, 27.0)}
-"""Slopes of discs and balls that turn, friction 0.5 [degrees]; docs/sand.md says whose."""
+PUBLISHED = {(2, TURNING): (12.0, 22.0), (3, TURNING): (17.0, 27.0), (2, ROLLING): (25.0, 35.0)}
+"""Slopes at friction 0.5 by dimension and rolling resistance: of round grains, and of dry sand [degrees]; docs/sand.md
+says whose."""
+KINDS = {None: "still", TURNING: "turning", ROLLING: "sand"}
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ def check_heap(
     ends = of_all(lambda world: live(world, seconds, smooth=0.5 * FALLING).state.position, worlds)
     slopes = np.array([_slope(ledge, np.asarray(end)) for end in ends]).reshape(len(packings), len(frictions))
     mean, spread = slopes.mean(0), slopes.std(0)
-    turning = "do not turn" if rolling is None else f"turn, rolling friction {rolling:g}"
+    turning = "do not turn" if rolling is None else f"turn, rolling resistance {rolling:g}"
     note = f"{dimension}-D, {ledge.count} grains that {turning}, {packed(packings)}"
     rows = []
     for friction, slope, deviation in zip(frictions, mean, spread, strict=True):
@@ -74,7 +78,7 @@ def check_heap(
             rows.append(absolute("its standard deviation over packings", deviation, 0, None, "°", note))
     if rolling is not None:  # who cannot turn stands in towers, and how steep is a matter of chance
         upto = frictions.index(0.5) + 1
-        low, high = PUBLISHED[dimension]
+        low, high = PUBLISHED[dimension, rolling]
         rises = min(0.0, float(np.diff(mean[:upto]).min()))
         rows += [
             absolute(f"least rise from friction to friction up to 0.5, {dimension}-D", rises, 0, 0.0, "°", note),
@@ -91,7 +95,7 @@ def check_heap(
             name = f"fall of the slope beyond friction 0.5, {dimension}-D"
             rows.append(absolute(name, max(0.0, float(mean[upto - 1] - mean[upto:].min())), 0, 1.0, "°", note))
     findings = Findings(rows)
-    findings.series[f"heap_{dimension}d_{'still' if rolling is None else 'turning'}"] = {
+    findings.series[f"heap_{dimension}d_{KINDS[rolling]}"] = {
         "friction": list(frictions),
         "slope": mean.tolist(),
         "spread": spread.tolist(),

@@ -17,7 +17,7 @@ from vsr.environment import Environment
 from vsr.physics.grains import Body, Box, Grains, GrainState, fixed, grains_of
 from vsr.physics.grains.bodies import Reaction
 from vsr.physics.grains.cells import difference
-from vsr.physics.grains.model import each
+from vsr.physics.grains.model import each, inertia_factor
 from vsr.physics.grains.step import step
 from vsr.sdf import HalfSpace
 
@@ -29,7 +29,7 @@ GRAVITY = 9.81
 PACKINGS = (1, 2, 3)
 """Seeds of the packings that a figure is the mean of."""
 TURNING = 0.02
-"""Coefficient of rolling friction of grains that turn, in all checks."""
+"""Coefficient of rolling resistance of round grains, whose slopes are published; that of sand is larger."""
 
 
 def weight_of(dimension: int, radius: float | np.ndarray = RADIUS, density: float = 1000.0) -> Any:
@@ -173,8 +173,11 @@ def penetration(grains: Grains, state: GrainState) -> tuple[float, float]:
 
 
 def kinetic_energy(grains: Grains, state: GrainState) -> Array:
-    """[J]; of grains that do not turn."""
-    return 0.5 * (each(grains.mass, state) * (state.velocity**2).sum(0)).sum()
+    """Spin included [J]."""
+    squared = (state.velocity**2).sum(0)
+    if state.spin is not None:
+        squared += inertia_factor(grains.dimension) * each(grains.radius, state) ** 2 * (state.spin**2).sum(0)
+    return 0.5 * (each(grains.mass, state) * squared).sum()
 
 
 def closed_box(dimension: int, size: Sequence[float]) -> Box:

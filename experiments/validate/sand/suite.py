@@ -16,6 +16,7 @@ from vsr.experiments.validate.sand.silo import check_silo
 from vsr.experiments.validate.sand.solids import check_drag, check_plate, check_shapes
 from vsr.experiments.validate.sand.walkers import check_impulses, check_standing
 from vsr.experiments.validate.sections import run_sections
+from vsr.terrain.sand import ROLLING
 
 ONE = (1,)
 """A single packing, where more would take too long on two cores."""
@@ -37,6 +38,7 @@ SECTIONS: dict[str, Callable[[], Findings]] = {
     "silo, 3-D": partial(check_silo, 3, ONE),
     "hourglass, 2-D": partial(check_hourglass, PLANE),
     "heap of grains that turn, 2-D": partial(check_heap, 2, TURNING, (0.1, 0.3, 0.5), NINE),
+    "heap of sand, 2-D": partial(check_heap, 2, ROLLING, (0.3, 0.5), NINE),
     "heap of grains that do not, 2-D": partial(check_heap, 2, None, (0.3, 0.5)),
     "heap of grains that turn, 3-D": partial(check_heap, 3, TURNING, (0.1, 0.3, 0.5), ONE),
     "shapes": check_shapes,
@@ -59,6 +61,7 @@ LARGE: dict[str, Callable[[], Findings]] = {
 """For a GPU: three packings of everything in 3-D, and the hourglass that a CPU takes an hour for."""
 LONGEST_FIRST = (
     "heap of grains that turn, 2-D",
+    "heap of sand, 2-D",
     "column at rest, 2-D",
     "bed at rest, 3-D",
     "hourglass, 2-D",

@@ -28,7 +28,7 @@ from vsr.physics.grains.step import step
 from vsr.spec import Impractical
 from vsr.terrain.sand import Sand
 
-VERSION = 7
+VERSION = 8
 """Of how beds are made: another number, and those on disk are made anew."""
 ROOM = 1.15
 """Between centres at the start, in diameters of the largest grain."""

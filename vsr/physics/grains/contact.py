@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.compute.vector import Vector, dot, minus, plus, times
-from vsr.physics.grains.model import CORRECTION, RELAXATION, RETURN_TIME, SLOP, GrainModel, PairNumbers
+from vsr.physics.grains.model import CORRECTION, RELAXATION, RETURN_TIME, SLOP, GrainModel, PairNumbers, inertia_factor
 
 NEVER = 1e9
 """A speed with which nothing comes nearer [m/s]: a contact with this bias has no impulse."""
@@ -77,13 +77,19 @@ def answered(impulse: Vector, relative: Vector, pairs: Pairs) -> Vector:
 
 
 def pair_contact(
-    grains: GrainModel, pair: PairNumbers, normal: Vector, distance: Array, empty: Array, rate: Array | float
+    grains: GrainModel,
+    pair: PairNumbers,
+    radius: Array,
+    normal: Vector,
+    distance: Array,
+    empty: Array,
+    rate: Array | float,
 ) -> tuple[Pairs, Vector]:
     """Of grains at a distance of their centres [m], and how far the first is moved out of the other [m].
 
-    empty: whether there is no other, and the normal 0; rate: steps in a second [1/s].
+    radius: of the first [m]; empty: whether there is no other, and the normal 0; rate: steps in a second [1/s].
     """
-    gap = distance - pair.touching
+    gap = distance - (radius + pair.far)
     share = RELAXATION * pair.mass
     pairs = Pairs(
         normal=normal,
@@ -96,10 +102,13 @@ def pair_contact(
 
 
 def share_across(grains: GrainModel, share: Array) -> Array:
-    """Impulse over speed across the normal: the surface of a turning grain yields more readily than its centre."""
-    if grains.rolling is None:
-        return share
-    return share / (3.0 if grains.dimension == 2 else 3.5)
+    """Impulse over speed across the normal, of a share that only grains yield to."""
+    return share if grains.rolling is None else share / readiness_across(grains)
+
+
+def readiness_across(grains: GrainModel) -> float:
+    """How much more readily the surface of a turning grain yields across the normal than its centre."""
+    return 1.0 if grains.rolling is None else 1 + 1 / inertia_factor(grains.dimension)
 
 
 def at_surface(velocity: Vector, spin: Vector | None, normal: Vector, lever: Array) -> Vector:
@@ -114,13 +123,17 @@ def at_surface(velocity: Vector, spin: Vector | None, normal: Vector, lever: Arr
     return plus(velocity, times(lever, across))
 
 
-def rolled(rolling: Vector, relative: Vector, press: Array, inertia: Array, radius: Array) -> Vector:
-    """Rolling friction [N m s] after one more answer to a relative spin [rad/s].
+def rolled(rolling: Vector, relative: Vector, press: Array, share: Array, smaller: Array, coefficient: Array) -> Vector:
+    """Rolling resistance [N m s] after one more answer to a relative spin [rad/s].
 
-    press: impulse along the normal [N s]; inertia: the smaller of both [kg m²]; radius: over which the press resists
-    turning: the smaller one times the coefficient [m].
+    press: impulse along the normal [N s]; share: impulse over speed along it [kg]; smaller: of both radii [m].
     """
-    wanted = minus(rolling, times(RELAXATION * 0.5 * inertia, relative))
-    most = radius * press
-    size = jnp.sqrt(dot(wanted, wanted))
-    return times(jnp.where(size > most, most / jnp.where(size > 0, size, 1), 1), wanted)
+    solid = inertia_factor(2 if len(rolling) == 1 else 3)
+    # With the smaller radius this is at most the share of the two inertias together, and needs neither of them.
+    wanted = minus(rolling, times(solid * share * smaller * smaller, relative))
+    most = coefficient * smaller * press
+    if len(wanted) == 1:  # there is but one axis, so the limit needs no root
+        return (jnp.clip(wanted[0], -most, most),)
+    squared = dot(wanted, wanted)
+    hold = jnp.where(squared > most * most, most * jax.lax.rsqrt(jnp.maximum(squared, NEXT_TO_NOTHING)), 1)
+    return times(hold, wanted)

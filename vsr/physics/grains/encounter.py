@@ -14,7 +14,7 @@ from vsr.physics.contract import Met
 from vsr.physics.grains.bodies import Body, Pose, Reaction, Touch, at_rest, moment, pushed, reaction, speed_at, touch
 from vsr.physics.grains.cells import difference, put_back
 from vsr.physics.grains.contact import answered, at_surface
-from vsr.physics.grains.model import GrainModel, GrainState, each
+from vsr.physics.grains.model import GrainModel, GrainState, each, inertia_factor
 from vsr.physics.grains.motions import Fixed
 from vsr.physics.grains.robots import Standing, on_grains, on_robot, quantised, speed_of_faces, standing
 from vsr.sdf import Ridge
@@ -162,7 +162,7 @@ def is_fixed(body: Body) -> bool:
 
 def inertia_of(grains: GrainModel, state: GrainState) -> Array:
     """Of a solid disc in 2-D, of a ball in 3-D [kg m²], () or (grains,)."""
-    return (0.5 if grains.dimension == 2 else 0.4) * each(grains.mass, state) * each(grains.radius, state) ** 2
+    return inertia_factor(grains.dimension) * each(grains.mass, state) * each(grains.radius, state) ** 2
 
 
 def _solids(

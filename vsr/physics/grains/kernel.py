@@ -40,7 +40,7 @@ from vsr.physics.grains.contact import (
     wanted_return,
 )
 from vsr.physics.grains.encounter import Encounter
-from vsr.physics.grains.model import SLOP, GrainModel, PairNumbers, each
+from vsr.physics.grains.model import SLOP, GrainModel, PairNumbers, each, inertia_factor
 from vsr.physics.grains.solver import Solved, numbers_of_pairs, share_of_body
 from vsr.sdf import Ridge
 from vsr.terrain.surface import Terrain, by_numbers
@@ -313,7 +313,6 @@ class _Neighbour(NamedTuple):
     position: Vector
     velocity: Vector
     spin: Vector | None
-    numbers: _Of
     impulse: Vector
     rolling: Vector | None
 
@@ -344,7 +343,6 @@ def _program(grains: GrainModel, plan: _Plan, lanes: int, inputs: Any, results: 
             position=listed.vector(known.position),
             velocity=listed.vector(velocity_before),
             spin=None if spin_before is None else listed.vector(spin_before),
-            numbers=_Of(*(listed.number(number) for number in known.own)) if plan.turning else numbers,
         )
 
     def answer_slots(turn: Any, sums: tuple[Vector, Vector, Vector]) -> tuple[Vector, Vector, Vector]:
@@ -406,7 +404,7 @@ def _in_slot(lanes: _Lanes, number: Any, slot: Any) -> Any:
 
 
 def _inertia(plan: _Plan, numbers: _Of) -> Any:
-    return (0.5 if plan.dimension == 2 else 0.4) * numbers.mass * numbers.radius * numbers.radius
+    return inertia_factor(plan.dimension) * numbers.mass * numbers.radius * numbers.radius
 
 
 def _pair_answer(
@@ -424,23 +422,22 @@ def _pair_answer(
 
     A lane without a neighbour is its own: the normal is 0, the bias is NEVER, and all of this comes to 0 by itself.
     """
-    held, pair, far = other.lanes.held, other.pair, other.numbers
+    held, pair = other.lanes.held, other.pair
     between = difference(grains.box, here, other.position)
     squared = jnp.where(held, dot(between, between), 1)
     inverse = jax.lax.rsqrt(squared)
     normal, distance = times(inverse, between), squared * inverse
     model = replace(grains, friction=numbers.friction if pair.friction is None else pair.friction)
-    pairs, apart = pair_contact(model, pair, normal, distance, ~held, rate)
+    pairs, apart = pair_contact(model, pair, numbers.radius, normal, distance, ~held, rate)
     relative = minus(
-        at_surface(velocity, spin, normal, -numbers.radius), at_surface(other.velocity, other.spin, normal, far.radius)
+        at_surface(velocity, spin, normal, -numbers.radius), at_surface(other.velocity, other.spin, normal, pair.far)
     )
     given = answered(other.impulse, relative, pairs)
     apart = apart if plan.last else ()
     if spin is None or other.spin is None or other.rolling is None:
         return given, None, apart, ()
-    inertia = jnp.minimum(_inertia(plan, numbers), _inertia(plan, far))
-    reach = coefficient * jnp.minimum(numbers.radius, far.radius)
-    resisted = rolled(other.rolling, minus(spin, other.spin), dot(given, normal), inertia, reach)
+    press, smaller = dot(given, normal), jnp.minimum(numbers.radius, pair.far)
+    resisted = rolled(other.rolling, minus(spin, other.spin), press, pairs.share, smaller, coefficient)
     return given, resisted, apart, plus(times(-numbers.radius, moment(normal, given)), resisted)
 
 

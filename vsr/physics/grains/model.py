@@ -77,7 +77,7 @@ class GrainModel:
     friction: Array
     """Coulomb's coefficient, likewise; contact takes the geometric mean"""
     rolling: Array | None
-    """coefficient of rolling friction, (); None if grains do not turn"""
+    """coefficient of rolling resistance, (); None if grains do not turn"""
     box: Box = field(metadata={"static": True})
     bodies: tuple[Any, ...] = ()
     """what grains cannot enter besides the ground (vsr.physics.grains.bodies.Body)"""
@@ -128,8 +128,8 @@ class GrainModel:
 class PairNumbers(NamedTuple):
     """What grains and those listed have together; each (k, n)."""
 
-    touching: Array
-    """distance of centres at which they touch [m]"""
+    far: Array
+    """radius of the grain listed [m]"""
     mass: Array
     """that a push between them has to move, m m' / (m + m') [kg]"""
     yielding: Array
@@ -160,7 +160,7 @@ class GrainState:
     impulse: Array
     """from the grain listed [N s], (k, dimension, n)"""
     rolling: Array | None
-    """turning impulse of rolling friction from the grain listed [N m s], (k, 1 or 3, n)"""
+    """turning impulse of rolling resistance from the grain listed [N m s], (k, 1 or 3, n)"""
     received: Array
     """from all neighbours and bodies in the last step [N s], (dimension, n)"""
     received_turning: Array | None
@@ -193,15 +193,32 @@ def pair_numbers(grains: GrainModel, number: Array, listed: Array) -> PairNumber
         own = value if value.ndim == 0 else value[number]
         return jnp.broadcast_to(own, listed.shape), own if own.ndim == 0 else own[listed]
 
-    (radius, far), (mass, other), (friction, rough) = map(both, (grains.radius, grains.mass, grains.friction))
+    (_, far), (mass, other), (friction, rough) = map(both, (grains.radius, grains.mass, grains.friction))
     total = mass + other
     together = jnp.sqrt(friction * rough) if grains.friction.ndim else None
-    return PairNumbers(radius + far, mass * other / total, other / total, together)
+    return PairNumbers(far, mass * other / total, other / total, together)
 
 
 def momentum(grains: GrainModel, state: GrainState) -> Array:
     """Linear momentum [kg m/s], (dimension,)."""
     return (each(grains.mass, state) * state.velocity).sum(-1)
+
+
+def angular_momentum(grains: GrainModel, state: GrainState) -> Array:
+    """About the origin, spin included [kg m²/s], (1,) in 2-D, (3,) in 3-D; of a box that is not cyclic."""
+    position, velocity, mass = state.position, state.velocity, each(grains.mass, state)
+    if grains.dimension == 2:
+        turning = (position[0] * velocity[1] - position[1] * velocity[0])[None]
+    else:
+        turning = jnp.cross(position, velocity, axis=0)
+    if state.spin is not None:
+        turning += inertia_factor(grains.dimension) * each(grains.radius, state) ** 2 * state.spin
+    return (mass * turning).sum(-1)
+
+
+def inertia_factor(dimension: int) -> float:
+    """Moment of inertia over mass and squared radius: of a solid disc in 2-D, of a solid ball in 3-D."""
+    return 0.5 if dimension == 2 else 0.4
 
 
 def each(number: Array, state: GrainState) -> Array:

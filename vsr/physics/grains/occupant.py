@@ -31,6 +31,7 @@ from vsr.physics.grains.model import (
 from vsr.physics.grains.robots import contacts_needed, no_contacts, touched_cells
 from vsr.physics.grains.step import step
 from vsr.physics.telemetry import failure_of
+from vsr.terrain.sand import ROLLING
 
 
 class GrainsSeen(NamedTuple):
@@ -142,7 +143,7 @@ def grains_of(
     mass: float | np.ndarray,
     *,
     friction: float | np.ndarray = 0.5,
-    rolling: float | None = None,
+    rolling: float | None = ROLLING,
     box: Box,
     velocity: np.ndarray | Array | None = None,
     bodies: Sequence[Body] = (),
@@ -155,8 +156,9 @@ def grains_of(
 ) -> Grains:
     """Grains with their centres at given places [m], (grains, dimension).
 
-    radius [m], mass [kg] and friction: of all grains, or of each; rolling: coefficient of rolling friction, None for
-    grains that do not turn; grounded: whether the environment has a ground. Raises ValueError for what cannot be.
+    radius [m], mass [kg] and friction: of all grains, or of each; rolling: coefficient of rolling resistance, None
+    for grains that do not turn, which do not conserve angular momentum; grounded: whether the environment has a
+    ground. Raises ValueError for what cannot be.
     """
     position = jnp.asarray(position, dtype).T
     dimension, count = position.shape

@@ -29,7 +29,7 @@ from vsr.compute.vector import Vector, dot, join, minus, plus, split, times
 from vsr.environment.surfaces import combined_friction
 from vsr.physics.contract import Met
 from vsr.physics.grains.cells import difference, near, put_back
-from vsr.physics.grains.contact import NEVER, Pairs, wanted_return
+from vsr.physics.grains.contact import NEVER, Pairs, readiness_across, wanted_return
 from vsr.physics.grains.model import RELAXATION, SLOP, GrainModel, GrainState, each
 
 SKIN = 0.5
@@ -208,13 +208,13 @@ def standing(grains: GrainModel, state: GrainState, robot: Met, contacts: RobotC
     touches = (gap < SKIN * grains.largest) & ~lost
     face = jnp.asarray(faces.face)[contacts.sample]
     together = jnp.zeros(faces.face.max() + 1, jnp.int32).at[face].add(touches)[face]
-    share = RELAXATION / (1 / mass + 2 * jnp.maximum(together, 1) * readiness)
+    heavy = 2 * jnp.maximum(together, 1) * readiness
     pairs = Pairs(
         normal=tuple(jnp.where(behind, n, a / distance) for n, a in zip(outward, away, strict=True)),
         bias=jnp.where(lost, NEVER, wanted_return(gap, SLOP * grains.largest, 1 / duration)),
         friction=combined_friction(friction, _at(weight, hull.friction.reshape(-1)[corner])),
-        share=share,
-        share_across=share,
+        share=RELAXATION / (1 / mass + heavy),
+        share_across=RELAXATION / (readiness_across(grains) / mass + heavy),
     )
     return Standing(pairs, corner, weight)
 

@@ -119,14 +119,13 @@ class _Solver:
         state, (impulses, velocity, spin) = self.met.state, now
         radius = each(self.met.grains.radius, state)
         here = at_surface(velocity, spin, self.pairs.normal, -radius)
-        other = tuple(part[state.neighbour] for part in velocity)
-        rolling = impulses.rolling
-        turning = None if spin is None else tuple(part[state.neighbour] for part in spin)
-        far = radius if radius.ndim == 0 else radius[state.neighbour]
-        other = at_surface(other, turning, self.pairs.normal, far)
-        pairs = answered(impulses.pairs, minus(here, other), self.pairs)
-        if rolling is not None and spin is not None and turning is not None:
-            rolling = self._rolled(rolling, minus(spin, turning), dot(pairs, self.pairs.normal))
+        other, turning = jax.tree.map(lambda part: at(part, state.neighbour), (velocity, spin))
+        far = numbers_of_pairs(self.met.grains, state).far
+        pairs = answered(impulses.pairs, minus(here, at_surface(other, turning, self.pairs.normal, far)), self.pairs)
+        rolling, coefficient = impulses.rolling, self.met.grains.rolling
+        if rolling is not None and spin is not None and turning is not None and coefficient is not None:
+            press, smaller = dot(pairs, self.pairs.normal), jnp.minimum(radius, far)
+            rolling = rolled(rolling, minus(spin, turning), press, self.pairs.share, smaller, coefficient)
         bodies = self._against_bodies(impulses.bodies, velocity, spin)
         robots = self.met.against_robots(impulses.robots, velocity, spin)
         after = _Impulses(pairs, rolling, bodies, robots)
@@ -154,14 +153,6 @@ class _Solver:
         turns = plus(turns, tuple(total(part) for part in moment(self.bodies.normal, now.bodies)))
         return push, plus(times(-radius, turns), tuple(total(part) for part in now.rolling))
 
-    def _rolled(self, rolling: Vector, relative: Vector, press: Array) -> Vector:
-        """Rolling friction after one more answer to a relative spin."""
-        grains, state = self.met.grains, self.met.state
-        assert grains.rolling is not None
-        smaller = lambda number: number if number.ndim == 0 else jnp.minimum(number, number[state.neighbour])  # noqa: E731
-        inertia, radius = smaller(inertia_of(grains, state)), smaller(each(grains.radius, state))
-        return rolled(rolling, relative, press, inertia, grains.rolling * radius)
-
     def _against_bodies(self, impulses: Vector, velocity: Vector, spin: Vector | None) -> Vector:
         met = self.met
         if not met.solids:
@@ -176,6 +167,11 @@ class _Solver:
         return answered(impulses, minus(here, there), self.bodies)
 
 
+def at(values: Array, places: Array) -> Array:
+    """Values at places that are there: indices known not to be negative are read faster on a CPU."""
+    return values.at[places].get(mode="clip", wrap_negative_indices=False)
+
+
 def total(parts: Array) -> Array:
     """Over the first axis, which is short: one addition after the other is many times as fast as a reduction."""
     return reduce(add, (parts[k] for k in range(parts.shape[0]))) if parts.shape[0] else jnp.zeros(parts.shape[1:])
@@ -186,12 +182,13 @@ def neighbours(grains: GrainModel, state: GrainState, duration: float) -> tuple[
     listed = state.neighbour
     empty = listed == jnp.arange(grains.count)
     here = split(state.position, 0)
-    others = materialize(here[0], tuple(part[listed] for part in here))
+    others = materialize(here[0], tuple(at(part, listed) for part in here))
     between = difference(grains.box, here, others)
     squared = jnp.where(empty, 1, dot(between, between))
     inverse, distance = materialize(here[0], (jax.lax.rsqrt(squared), jnp.sqrt(squared)))
     pair = numbers_of_pairs(grains, state)
-    pairs, apart = pair_contact(grains, pair, times(inverse, between), distance, empty, 1 / duration)
+    radius = each(grains.radius, state)
+    pairs, apart = pair_contact(grains, pair, radius, times(inverse, between), distance, empty, 1 / duration)
     return pairs, tuple(total(part) for part in apart)
 
 
@@ -200,7 +197,7 @@ def numbers_of_pairs(grains: GrainModel, state: GrainState) -> PairNumbers:
     if state.pair is not None:
         return state.pair
     half = jnp.asarray(0.5, grains.mass.dtype)
-    return PairNumbers(2 * grains.radius, half * grains.mass, half, None)
+    return PairNumbers(grains.radius, half * grains.mass, half, None)
 
 
 def with_bodies(met: Encounter) -> tuple[Pairs, Vector]:
