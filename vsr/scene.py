@@ -131,7 +131,7 @@ def check_episode(
     refused = ENGINES[voxels.masses].check(materials, physics.integrator, physics.implementation)
     complaints += [(("physics", name), reason) for name, reason in refused.items()]
     complaints += _check_things(voxels, world)
-    if voxels.masses != "squares" and world.sticking != World().sticking:
+    if not MASSES[voxels.masses].turns and world.sticking != World().sticking:
         complaints.append((("world", "sticking"), f"it has no meaning for {voxels.masses}: leave it out"))
     occupied = isinstance(world.terrain, Sand) or world.is_touched
     occupied = occupied or task.occupants(voxels.dimension, jnp.dtype(physics.precision))
