@@ -108,14 +108,21 @@ def advance_coupled(
         )
         return robot._replace(state=state), seen
 
-    def energies(robots: tuple[Met, ...]) -> Array:
-        """Of robots, (robots,) [J]."""
+    def changes(before: tuple[Met, ...], after: tuple[Met, ...]) -> Array:
+        """Of robots' energies in a meeting [J], (robots,)."""
         found = []
-        for robot, control in zip(robots, controls, strict=True):
-            state = robot.engine.unpacked(robot.state)
-            energy = robot.engine.energies(robot.model, environment, state, control, substep)
-            assert energy is not None  # else there is no monitor
-            found.append(energy.total)
+        for was, now, control in zip(before, after, controls, strict=True):
+
+            def energy(state: Any, robot: Met = was, control: Array = control) -> Array:
+                energies = robot.engine.energies(robot.model, environment, state, control, substep)
+                assert energies is not None  # else there is no monitor
+                return energies.total
+
+            # Mapped, so that the formulas are compiled once.
+            both = jax.tree.map(
+                lambda *leaves: jnp.stack(leaves), *(one.engine.unpacked(one.state) for one in (was, now))
+            )
+            found.append(jnp.diff(jax.vmap(energy)(both))[0])
         return jnp.stack(found)
 
     def step(_: Any, carry: Carry) -> Carry:
@@ -125,7 +132,7 @@ def advance_coupled(
             other, pushed = occupant.step(environment, others[name], moved, stride * substep)
             if given is not None and can_give(occupant):
                 change = change_of_others(occupant, environment, others[name], other, stride * substep)
-                given = given + given_in_meeting(energies(pushed) - energies(moved), change)
+                given = given + given_in_meeting(changes(moved, pushed), change)
             others, moved = {**others, name: other}, pushed
         return tuple(robot.state for robot in moved), others, seen, given
 
