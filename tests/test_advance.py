@@ -180,7 +180,7 @@ def test_a_robot_in_free_space_keeps_its_momentum(implementation, disturbed, pre
 def test_what_is_seen_tells_heights_explosions_and_voxels_inside_out(precise):
     models, environment, states, controls = zoo(precise)
     environment = replace(environment, terrain=None)
-    across = states.position.at[4, 0, 0, 0].add(7.0)  # a corner beyond the one opposite
+    across = states.position.at[4, 0, 0, 0].add(3.0)  # a corner beyond the one opposite
     states = replace(states, velocity=states.velocity.at[2].set(1e6), position=across)
     moved, seen = run(KERNEL, models, environment, states, controls[:, :1], count=1)
     assert np.flatnonzero((seen.failure > 0).any((1, 2, 3))).tolist() == [2, 4]
