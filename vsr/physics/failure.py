@@ -32,7 +32,7 @@ class Failure(IntEnum):
     buried = 8
     """it began inside the ground or an object, as where it is too wide for a shaft: what throws it out is no gait"""
     gained_energy = 9
-    """its energy grew from nowhere, as errors of steps can make it where materials hardly damp (vsr.physics.ledger)"""
+    """it had more energy than it can have received, where materials hardly damp (vsr.physics.energy_monitor)"""
 
     pierced = 10
     """a part of it was deeper in the ground than steps can explain: it had slipped through a wall or been pressed in"""
@@ -76,7 +76,7 @@ _EXPLAINED = {
         "a part of it was deeper in the ground than steps can explain",
         "take more physics.substeps, thicker walls, or less force",
     ),
-    Failure.gained_energy: ("errors of steps added energy", "take more physics.substeps, or materials that damp more"),
+    Failure.gained_energy: ("it gained energy that nothing gave it", "take more physics.substeps, or materials that damp more"),
 }
 
 REASONS = tuple(reason for reason in Failure if reason)
