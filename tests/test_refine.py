@@ -412,7 +412,8 @@ def test_what_moves_a_quarter_of_a_voxel_in_a_substep_has_exploded(masses, imple
         first = replace(first, world=replace(first.world, robots=(fast,)))  # what begins so has failed before
         return step(scenario, first, jnp.zeros((1, 1)))[0].failure
 
-    assert fastest_speed(3.0, 1 / 360) == pytest.approx(270)
+    assert float(fastest_speed(3.0, 1 / 360)) == pytest.approx(270)
+    assert float(fastest_speed(0.01, 1 / 360)) == pytest.approx((2 * 9.81 * 1.0) ** 0.5)
     # Drag takes 3 % within the interval.
     assert jax.vmap(partial(judged, substeps=6))(jnp.array([260.0, 300.0])).tolist() == [0, Failure.exploded]
     if implementation == "xla":

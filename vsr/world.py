@@ -18,7 +18,7 @@ from vsr.body import MASSES
 from vsr.compute.implementation import Implementation
 from vsr.environment import Environment
 from vsr.environment.model import as_exact
-from vsr.environment.surfaces import ground
+from vsr.environment.surfaces import SLOP, ground
 from vsr.physics.collision.blocks import points_in_blocks
 from vsr.physics.contract import Met
 from vsr.physics.coupled import advance_coupled, met, own_ground
@@ -214,7 +214,7 @@ def _ground(world: WorldModel, dtype: jnp.dtype) -> Any:
 def pierced(world: WorldModel, state: WorldState) -> Array:
     """Whether a part of a robot is deeper in the ground than steps explain: the failure, else 0, ().
 
-    Parts are those that the ground holds up: corners of square masses, or points. Deep is more than DEEPEST.
+    Parts are those that the ground holds up: corners of square masses, or points. Deep is more than DEEPEST of a side and SLOP.
     """
     if world.environment.terrain is None:
         return jnp.zeros((), jnp.int32)
@@ -222,7 +222,7 @@ def pierced(world: WorldModel, state: WorldState) -> Array:
     for robot in met(world.robots, state.robots):
         if not MASSES[robot.model.engine].has_things:
             points = robot.points
-            deep = _depth_in_ground(world, points.position) > DEEPEST * robot.model.voxel_side
+            deep = _depth_in_ground(world, points.position) > DEEPEST * robot.model.voxel_side + SLOP
             found.append((deep & points.exists & (points.inverse_mass > 0)).any())
     return jnp.where(jnp.stack(found).any(), int(Failure.pierced), 0).astype(jnp.int32)
 

@@ -76,7 +76,10 @@ _EXPLAINED = {
         "a part of it was deeper in the ground than steps can explain",
         "take more physics.substeps, thicker walls, or less force",
     ),
-    Failure.gained_energy: ("it gained energy that nothing gave it", "take more physics.substeps, or materials that damp more"),
+    Failure.gained_energy: (
+        "it gained energy that nothing gave it",
+        "take more physics.substeps, or materials that damp more",
+    ),
 }
 
 REASONS = tuple(reason for reason in Failure if reason)

@@ -21,6 +21,7 @@ import numpy as np
 from jax import Array
 
 from vsr.compute.slopes import slopes_wanted
+from vsr.terrain.field import check_restitution
 
 FEW_SEGMENTS = 4
 STEEP = 3.0
@@ -68,6 +69,7 @@ class Terrain:
         dtype: jnp.dtype | type = jnp.float32,
     ) -> Terrain:
         """Terrain through the points (x, y) [m], x rising."""
+        check_restitution(restitution)
         x, y = np.asarray(x, float), np.asarray(y, float)
         width = np.diff(x)
         if x.ndim != 1 or x.shape != y.shape or x.size < 2 or not (width > 0).all():
