@@ -214,7 +214,7 @@ def _ground(world: WorldModel, dtype: jnp.dtype) -> Any:
 def pierced(world: WorldModel, state: WorldState) -> Array:
     """Whether a part of a robot is deeper in the ground than steps explain: the failure, else 0, ().
 
-    Parts are those that the ground holds up: corners of square masses, or points. Deep is more than DEEPEST of a side and SLOP.
+    Parts are those that the ground holds up: corners of square masses, or points. Deep is more than DEEPEST and SLOP.
     """
     if world.environment.terrain is None:
         return jnp.zeros((), jnp.int32)
