@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -68,14 +69,21 @@ def no_impulse(contact: Contact) -> Impulse:
 
 
 def solve(
-    now: Speeds, contacts: Sequence[Contact], start: Sequence[Impulse], iterations: int, passes: Sequence[int]
-) -> tuple[Speeds, tuple[Impulse, ...]]:
-    """Speeds after contacts, and their impulses.
+    now: Speeds,
+    drift: Speeds,
+    contacts: Sequence[Contact],
+    start: Sequence[Impulse],
+    iterations: int,
+    passes: Sequence[int],
+    duration: float,
+) -> tuple[Speeds, Speeds, tuple[Impulse, ...]]:
+    """Speeds after contacts, how everything has moved in the step, and impulses.
 
-    start: impulses to begin with, those of the step before or none; passes: how often each group is solved before the
-    next one, in each of the iterations.
+    drift: how everything moved in the step [m, rad]; start: impulses to begin with, those of the step before or none;
+    passes: how often each group is solved before the next one, in each of the iterations; duration: of the step [s].
     """
     asked, impulses = [], []
+    before = now
     for contact, impulse in zip(contacts, start, strict=True):
         asked.append(_ask(contact, now))
         across = impulse.drag - dot(impulse.drag, contact.normal) * contact.normal
@@ -93,7 +101,77 @@ def solve(
             better.append(after)
         return now, tuple(better)
 
-    return iterate(iterations, improve, (now, tuple(impulses)))
+    now, impulses = iterate(iterations, improve, (now, tuple(impulses)))
+    now, drift = _shifted(now, before, drift, contacts, asked, impulses, passes, duration)
+    return now, drift, impulses
+
+
+SHIFTS = 2
+STICKS = 0.999
+
+class _Undo(NamedTuple):
+    way: Array
+    """(dimension, m)"""
+    most: Array
+    """along the normal [kg m]"""
+    sticks: Array
+
+
+def _shifted(now, before, drift, contacts, asked, impulses, passes, duration):
+    undo, shifts = [], []
+    for contact, impulse in zip(contacts, impulses, strict=True):
+        normal = contact.normal
+        way, speed = contact.sides.way(drift), contact.sides.parting(before)
+        along, approach = dot(way, normal), dot(speed, normal)
+        bounces = (approach < -BOUNCE_SPEED) & (contact.restitution > 0)
+        share = jnp.where(along < 0, jnp.clip(contact.depth / jnp.where(along < 0, -along, 1), 0, 1), 1)
+        share = jnp.where(contact.touches & ~bounces, share, 0)
+        slip = speed - approach * normal
+        aside = share * (way - along * normal)
+        inward = jnp.minimum(share * (along - duration * dot(contact.sides.parting(now), normal)), 0)
+        held = jnp.sqrt(dot(impulse.drag, impulse.drag))
+        sticks = held <= STICKS * contact.friction * impulse.press
+        if contact.sides.rigid:
+            pressed = dragged = 0.5 * share
+        else:
+            pressed = jnp.clip(_ratio(inward, duration * approach), 0, 1)
+            dragged = jnp.clip(_ratio(dot(aside, slip), duration * dot(slip, slip)), 0, 1)
+            dragged = jnp.where(sticks, dragged, 0.5 * share)
+        undo.append(_Undo(aside + inward * normal, jnp.where(bounces, 0, duration * impulse.press), sticks))
+        shifts.append(Impulse(duration * pressed * impulse.press, duration * dragged * impulse.drag))
+    undo, shifts = materialize(now.nodes, (undo, shifts))
+    moves = jax.tree.map(jnp.zeros_like, drift)
+    for contact, shift in zip(contacts, shifts, strict=True):
+        moves = contact.sides.pushed(moves, shift.press * contact.normal + shift.drag)
+
+    def one(contact, asked, undo, state):
+        moves, shift = state
+        parting = undo.way + contact.sides.parting(moves)
+        along = dot(parting, contact.normal)
+        press = jnp.clip(shift.press - asked.along * along, 0, undo.most)
+        wanted = shift.drag - asked.across * (parting - along * contact.normal)
+        drag = bounded_drag(contact.friction * undo.most, dot(wanted, wanted)) * wanted
+        drag = jnp.where(undo.sticks, drag, shift.drag)
+        after = Impulse(press, drag)
+        change = (after.press - shift.press) * contact.normal + (after.drag - shift.drag)
+        after, change = materialize(moves.nodes, (after, change))
+        return contact.sides.pushed(moves, change), after
+
+    def improve(state):
+        moves, shifts = state
+        better = []
+        for contact, wanted, back, shift, often in zip(contacts, asked, undo, shifts, passes, strict=True):
+            moves, after = iterate(often, partial(one, contact, wanted, back), (moves, shift))
+            better.append(after)
+        return moves, tuple(better)
+    moves, shifts = iterate(SHIFTS, improve, (moves, tuple(shifts)))
+    for contact, shift in zip(contacts, shifts, strict=True):
+        now = contact.sides.steadied(now, shift.press * contact.normal + shift.drag)
+    return now, jax.tree.map(jnp.add, drift, moves)
+
+
+def _ratio(one: Array, other: Array) -> Array:
+    return jnp.where(other == 0, 0, one / jnp.where(other == 0, 1, other))
 
 
 def _pass(contact: Contact, asked: _Asked, state: tuple[Speeds, Impulse]) -> tuple[Speeds, Impulse]:

@@ -49,6 +49,8 @@ class ObjectState:
     """of the last step's contacts, by list"""
     given: Array
     """impulses that vertices of robots and companions got in the last step [N s], (dimension, p)"""
+    vertices: Array
+    """where these vertices were after it [m], (dimension, p)"""
     lattices: tuple[Lattice, ...]
     """of robots and companions, which do not change"""
     lattice: Lattice
@@ -106,6 +108,7 @@ class Objects:
                 for name, shape in shapes.items()
             },
             given=jnp.zeros((dimension, vertices), dtype),
+            vertices=nodes_of(robots + self._met(states))[0].position,
             lattices=lattices,
             lattice=joined(lattices),
             near=Lists(
@@ -142,7 +145,7 @@ class Objects:
         around = as_exact(Environment(environment.gravity, environment.terrain), state.given.dtype)
         resolve = self._resolving(around, state, duration)
         solids, impulses, near, given, everyone = resolve(
-            self.solids, around, state.solids, state.impulses, state.near, state.lattice, robots + moved
+            self.solids, around, state.solids, state.impulses, state.near, state.lattice, robots + moved, state.vertices
         )
         later = replace(
             state,
@@ -151,6 +154,7 @@ class Objects:
             time=state.time + duration,
             impulses=impulses,
             given=given,
+            vertices=nodes_of(everyone)[0].position,
             near=near,
         )
         return later, everyone[: len(robots)]

@@ -39,7 +39,7 @@ from vsr.physics.collision.rows import beside, widened
 from vsr.physics.collision.sides import Nodes, Speeds
 from vsr.physics.collision.solver import Contact, Impulse, no_impulse, solve
 from vsr.physics.contract import Met
-from vsr.physics.objects.solids import Solids, SolidState, moved
+from vsr.physics.objects.solids import Solids, SolidState, flown, pushed
 from vsr.terrain import Blocks, HeightField, Terrain
 
 ITERATIONS = 3
@@ -76,9 +76,9 @@ def resolving(duration: float) -> Resolve:
     batched = batch_last(partial(resolve, duration=duration))
 
     def resolved(*arguments: Any) -> tuple[SolidState | None, Impulses, Lists, Array, tuple[Met, ...]]:
-        *others, lists, lattice, robots = arguments
-        state, kept, given = batched(*others, lists, lattice, *nodes_of(robots))
-        return state, kept, lists, given, pushed_by(robots, given)
+        *others, lists, lattice, robots, vertices = arguments
+        state, kept, given, shift = batched(*others, lists, lattice, *nodes_of(robots), vertices)
+        return state, kept, lists, given, pushed_by(robots, given, shift)
 
     return resolved
 
@@ -92,29 +92,36 @@ def resolve(
     lattice: Lattice,
     nodes: Nodes,
     velocity: Array,
+    vertices: Array,
     *,
     duration: float,
-) -> tuple[SolidState | None, Impulses, Array]:
+) -> tuple[SolidState | None, Impulses, Array, Array]:
     """Rigid bodies after a step [s], the impulses of contacts that are kept, and those that vertices got [N s].
 
-    velocity: of the vertices [m/s], (dimension, p).
+    Last the shifts of vertices [kg m] (vsr.physics.contract.Engine.push_vertices). velocity: of the vertices [m/s],
+    vertices: where they were after the last step [m], (dimension, p) each.
     """
-    moving = nodes.position, velocity, state, impulses
-    position, velocity, state, impulses = widened(moving, velocity.ndim - 2)
+    moving = nodes.position, velocity, vertices, state, impulses
+    position, velocity, vertices, before, impulses = widened(moving, velocity.ndim - 2)
     nodes, velocity = materialize(velocity, (nodes._replace(position=position), velocity))
-    state = None if state is None or solids is None else _fallen(solids, state, environment, duration)
-    after, kept = _with_bodies(solids, environment, state, impulses, lattice, nodes, _speeds(velocity, state))
-    after = _with_voxels(environment, lists, lattice, nodes, after)
+    state = None if before is None or solids is None else flown(solids, before, environment, duration)
+    now = _speeds(velocity, state)
+    drift = _speeds(position - vertices, None)
+    if before is not None:
+        drift = drift._replace(
+            bodies=jnp.swapaxes(state.position - before.position, 0, 1),
+            spin=jnp.swapaxes(duration * before.spin, 0, 1),
+        )
+    moves = now, drift
+    moves, kept = _with_bodies(solids, environment, state, impulses, lattice, nodes, moves, duration)
+    after, drifted = _with_voxels(environment, lists, lattice, nodes, moves, duration)
     if state is not None:
-        pushed = replace(state, velocity=jnp.swapaxes(after.bodies, 0, 1), spin=jnp.swapaxes(after.spin, 0, 1))
-        state = moved(pushed, duration)
-    return state, kept, after.given
-
-
-def _fallen(solids: Solids, state: SolidState, environment: Environment, duration: float) -> SolidState:
-    """Rigid bodies after a step [s] of gravity."""
-    weight = beside(~np.array(solids.fixed, bool), state.velocity[:, 0], 1) * duration * environment.gravity
-    return replace(state, velocity=state.velocity.at[:, -1].add(-weight))
+        state = pushed(
+            solids, 
+            state,
+            *(jnp.swapaxes(part, 0, 1) for part in (after.bodies, after.spin, drifted.bodies - drift.bodies, drifted.spin - drift.spin)),
+        )
+    return state, kept, after.given, drifted.given
 
 
 def _speeds(velocity: Array, solids: SolidState | None) -> Speeds:
@@ -132,8 +139,9 @@ def _with_bodies(
     impulses: Impulses,
     lattice: Lattice,
     nodes: Nodes,
-    now: Speeds,
-) -> tuple[Speeds, Impulses]:
+    moves: tuple[Speeds, Speeds],
+    duration: float,
+) -> tuple[tuple[Speeds, Speeds], Impulses]:
     """After contacts with rigid bodies and with blocks of ground, and the impulses that are kept."""
     lists: dict[str, Contact] = {}
     contacts: dict[str, Contact] = {}
@@ -150,15 +158,16 @@ def _with_bodies(
     if isinstance(environment.terrain, Blocks):
         contacts["blocks"] = vertices_in_blocks(nodes, surface, environment.terrain)
     if not contacts:
-        return now, impulses
+        return moves, impulses
+    now, drift = moves
     contacts = materialize(now.nodes, contacts)
     start = {name: impulses[name] if name in impulses else no_impulse(contact) for name, contact in contacts.items()}
     if lists:
         start["bodies"] = joint_impulse(impulses, tuple(lists))
     often = {**PASSES, "bodies": PASSES_OF_BODIES[now.nodes.shape[0]]}
     passes = [often[name] for name in contacts]
-    after, found = solve(now, list(contacts.values()), [start[name] for name in contacts], ITERATIONS, passes)
-    return after, kept_impulses(impulses, dict(zip(contacts, found, strict=True)), tuple(lists))
+    *after, found = solve(now, drift, list(contacts.values()), [start[name] for name in contacts], ITERATIONS, passes, duration)
+    return tuple(after), kept_impulses(impulses, dict(zip(contacts, found, strict=True)), tuple(lists))
 
 
 def joint_impulse(impulses: Impulses, lists: tuple[str, ...]) -> Impulse:
@@ -215,21 +224,22 @@ def slots(solids: Solids, vertices: int) -> dict[str, tuple[int, ...]]:
     }
 
 
-def _with_voxels(environment: Environment, lists: Lists, lattice: Lattice, nodes: Nodes, now: Speeds) -> Speeds:
+def _with_voxels(environment: Environment, lists: Lists, lattice: Lattice, nodes: Nodes, now, duration):
     """After what touches voxels: other voxels, and corners of the ground. If nothing is near, nothing is computed."""
     terrain, pairs = environment.terrain, lists.vertices
     if pairs is not None:
-        now = _if_near(pairs, partial(vertices_in_voxels, nodes, lattice), now)
+        now = _if_near(pairs, partial(vertices_in_voxels, nodes, lattice), now, duration)
     corners = ground_corners(terrain, nodes.position.shape[0])
     if lists.corners is not None and corners is not None and isinstance(terrain, Terrain):
         found = partial(corners_of_ground_in_voxels, nodes, lattice, corners[0], terrain)
-        now = _if_near(lists.corners, found, now)
+        now = _if_near(lists.corners, found, now, duration)
     return now
 
 
-def _if_near(pairs: NearPairs, find: Callable[[NearPairs], Contact], now: Speeds) -> Speeds:
-    def solved(now: Speeds) -> Speeds:
+def _if_near(pairs: NearPairs, find: Callable[[NearPairs], Contact], now, duration):
+    def solved(moves):
+        now, drift = moves
         contact = materialize(now.nodes, find(pairs))
-        return solve(now, [contact], [no_impulse(contact)], ITERATIONS_OF_VOXELS, [1])[0]
+        return solve(now, drift, [contact], [no_impulse(contact)], ITERATIONS_OF_VOXELS, [1], duration)[:2]
 
     return jax.lax.cond(pairs.counts.any(), solved, lambda now: now, now)

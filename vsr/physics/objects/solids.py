@@ -10,7 +10,8 @@ import numpy as np
 from jax import Array
 
 from vsr.physics.collision.convex import Shapes
-from vsr.physics.collision.rows import cross, dot, unit
+from vsr.environment import Environment
+from vsr.physics.collision.rows import beside, cross, dot, unit
 from vsr.physics.collision.sides import Bodies
 
 
@@ -93,14 +94,22 @@ class SolidState:
     """[rad/s], (s, 1) in 2-D, (s, 3) in 3-D"""
 
 
-def moved(state: SolidState, duration: float) -> SolidState:
-    """A step [s] later, by their velocities."""
+def flown(solids: Solids, state: SolidState, environment: Environment, duration: float) -> SolidState:
+    """A step [s] later, if nothing is touched: parabolas."""
+    falls = beside(~np.array(solids.fixed, bool), state.velocity[:, 0], 1)
+    fall = duration * environment.gravity * falls
+    velocity = state.velocity.at[:, -1].add(-fall)
     return SolidState(
-        position=state.position + duration * state.velocity,
+        position=state.position + 0.5 * duration * (state.velocity + velocity),
         rotation=_turned(state.rotation, duration * state.spin),
-        velocity=state.velocity,
+        velocity=velocity,
         spin=state.spin,
     )
+
+
+def pushed(solids, state: SolidState, velocity: Array, spin: Array, shift: Array, turn: Array) -> SolidState:
+    """With other velocities [m/s, rad/s], shifted [m] and turned [rad] a little."""
+    return SolidState(state.position + shift, _turned(state.rotation, turn), velocity, spin)
 
 
 def _turned(rotation: Array, angle: Array) -> Array:
