@@ -99,6 +99,8 @@ class Objects:
         vertices = sum(lattice.at_surface.size for lattice in lattices)
         shapes = {} if self.solids is None else slots(self.solids, vertices)
         touches = may_touch(lattices, self.self_contact) is not None
+        if touches:
+            shapes["voxels"] = (vertices,)
         return ObjectState(
             solids=None if self.solids is None else self.solids.rest_state(),
             companions=states,

@@ -6,7 +6,6 @@ Every array may have further axes at the end (vsr.compute.batch_last): robots li
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -35,9 +34,9 @@ from vsr.physics.collision.meetings import (
     vertices_in_voxels,
 )
 from vsr.physics.collision.near import NearPairs
-from vsr.physics.collision.rows import beside, widened
+from vsr.physics.collision.rows import look_up, one_hot, summed, widened
 from vsr.physics.collision.sides import Nodes, Speeds
-from vsr.physics.collision.solver import Contact, Impulse, no_impulse, solve
+from vsr.physics.collision.solver import Contact, Counts, Impulse, no_impulse, solve
 from vsr.physics.contract import Met
 from vsr.physics.objects.solids import Solids, SolidState, flown, pushed
 from vsr.terrain import Blocks, HeightField, Terrain
@@ -50,10 +49,16 @@ ground."""
 PASSES_OF_BODIES = {2: 3, 3: 6}
 """In each iteration, of rigid bodies with each other and the ground, by dimension: four places of a face share an
 impulse in 3-D, which takes longer than for two."""
-ITERATIONS_OF_VOXELS = 2
-"""Of contacts of voxels with voxels, where nothing is stacked."""
+import os
+
+SHIFTS = int(os.environ.get("SH", "2"))
+"""Likewise, of what they shift."""
+COUNTS_OF_VOXELS = Counts(int(os.environ.get("IV", "2")), int(os.environ.get("SV", "6")), (1,))
+"""Of contacts of voxels with voxels, and with corners of the ground."""
 
 Impulses = dict[str, Impulse]
+Moves = tuple[Speeds, Speeds]
+"""How everything moves, and by how much it has moved in the step."""
 
 
 class Lists(NamedTuple):
@@ -114,12 +119,15 @@ def resolve(
         )
     moves = now, drift
     moves, kept = _with_bodies(solids, environment, state, impulses, lattice, nodes, moves, duration)
-    after, drifted = _with_voxels(environment, lists, lattice, nodes, moves, duration)
+    (after, drifted), kept = _with_voxels(environment, lists, lattice, nodes, kept, moves, duration)
     if state is not None:
         state = pushed(
-            solids, 
+            solids,
             state,
-            *(jnp.swapaxes(part, 0, 1) for part in (after.bodies, after.spin, drifted.bodies - drift.bodies, drifted.spin - drift.spin)),
+            *(
+                jnp.swapaxes(part, 0, 1)
+                for part in (after.bodies, after.spin, drifted.bodies - drift.bodies, drifted.spin - drift.spin)
+            ),
         )
     return state, kept, after.given, drifted.given
 
@@ -139,9 +147,9 @@ def _with_bodies(
     impulses: Impulses,
     lattice: Lattice,
     nodes: Nodes,
-    moves: tuple[Speeds, Speeds],
+    moves: Moves,
     duration: float,
-) -> tuple[tuple[Speeds, Speeds], Impulses]:
+) -> tuple[Moves, Impulses]:
     """After contacts with rigid bodies and with blocks of ground, and the impulses that are kept."""
     lists: dict[str, Contact] = {}
     contacts: dict[str, Contact] = {}
@@ -165,8 +173,8 @@ def _with_bodies(
     if lists:
         start["bodies"] = joint_impulse(impulses, tuple(lists))
     often = {**PASSES, "bodies": PASSES_OF_BODIES[now.nodes.shape[0]]}
-    passes = [often[name] for name in contacts]
-    *after, found = solve(now, drift, list(contacts.values()), [start[name] for name in contacts], ITERATIONS, passes, duration)
+    counts = Counts(ITERATIONS, SHIFTS, tuple(often[name] for name in contacts))
+    *after, found = solve(now, drift, list(contacts.values()), [start[name] for name in contacts], counts, duration)
     return tuple(after), kept_impulses(impulses, dict(zip(contacts, found, strict=True)), tuple(lists))
 
 
@@ -224,22 +232,53 @@ def slots(solids: Solids, vertices: int) -> dict[str, tuple[int, ...]]:
     }
 
 
-def _with_voxels(environment: Environment, lists: Lists, lattice: Lattice, nodes: Nodes, now, duration):
+def _with_voxels(
+    environment: Environment,
+    lists: Lists,
+    lattice: Lattice,
+    nodes: Nodes,
+    impulses: Impulses,
+    moves: Moves,
+    duration: float,
+) -> tuple[Moves, Impulses]:
     """After what touches voxels: other voxels, and corners of the ground. If nothing is near, nothing is computed."""
     terrain, pairs = environment.terrain, lists.vertices
     if pairs is not None:
-        now = _if_near(pairs, partial(vertices_in_voxels, nodes, lattice), now, duration)
+
+        def among(state: tuple[Moves, Impulse]) -> tuple[Moves, Impulse]:
+            moves, kept = state
+            contact = materialize(moves[0].nodes, vertices_in_voxels(nodes, lattice, pairs))
+            own = one_hot(pairs.point, nodes.count)
+            moves, found = _solved_alone(contact, shared_out(kept, own, contact, pairs.point), moves, duration)
+            return moves, Impulse(summed(own * found.press[:, None], 0), summed(own[None] * found.drag[:, :, None], 1))
+
+        kept = impulses["voxels"]
+        nothing = jax.tree.map(jnp.zeros_like, kept)
+        near = pairs.counts.any()
+        moves, kept = jax.lax.cond(near, among, lambda state: (state[0], nothing), (moves, kept))
+        impulses = {**impulses, "voxels": kept}
     corners = ground_corners(terrain, nodes.position.shape[0])
     if lists.corners is not None and corners is not None and isinstance(terrain, Terrain):
-        found = partial(corners_of_ground_in_voxels, nodes, lattice, corners[0], terrain)
-        now = _if_near(lists.corners, found, now, duration)
-    return now
+
+        def on_corners(moves: Moves) -> Moves:
+            contact = corners_of_ground_in_voxels(nodes, lattice, corners[0], terrain, lists.corners)
+            contact = materialize(moves[0].nodes, contact)
+            return _solved_alone(contact, no_impulse(contact), moves, duration)[0]
+
+        moves = jax.lax.cond(lists.corners.counts.any(), on_corners, lambda moves: moves, moves)
+    return moves, impulses
 
 
-def _if_near(pairs: NearPairs, find: Callable[[NearPairs], Contact], now, duration):
-    def solved(moves):
-        now, drift = moves
-        contact = materialize(now.nodes, find(pairs))
-        return solve(now, drift, [contact], [no_impulse(contact)], ITERATIONS_OF_VOXELS, [1], duration)[:2]
+def shared_out(kept: Impulse, own: Array, contact: Contact, vertex: Array) -> Impulse:
+    """Impulses of vertices (p) in the step before, for their pairs (m) that touch now in equal shares.
 
-    return jax.lax.cond(pairs.counts.any(), solved, lambda now: now, now)
+    own: True for the vertex of each pair, (m, p); vertex: its number, (m,).
+    """
+    many = jnp.maximum(summed(own * contact.touches[:, None], 0), 1)
+    return Impulse(look_up(kept.press / many, vertex), look_up(kept.drag / many, vertex, 1))
+
+
+def _solved_alone(contact: Contact, start: Impulse, moves: Moves, duration: float) -> tuple[Moves, Impulse]:
+    """After one group of contacts."""
+    *after, (found,) = solve(*moves, [contact], [start], COUNTS_OF_VOXELS, duration)
+    return tuple(after), found

@@ -227,7 +227,7 @@ class SquareEngine:
         # The Cayley map, as in vsr.physics.squares.integration.move.
         turned = state.rotation + half_turn * quarter_turn(state.rotation)
         turned = turned + half_turn * quarter_turn(turned)
-        turned = turned / (1+half_turn**2)
+        turned = turned / (1 + half_turn**2)
         return state.moving(
             state.velocity + ready * impulses,
             spin * (1 + readily * (lever * shifts).sum(-1)),
