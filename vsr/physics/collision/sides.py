@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -129,7 +129,7 @@ class Sides(Protocol):
         ...
 
     def way(self, drift: Speeds) -> Array:
-        """By which the first side moved, seen from the second, if all moved and turned by a drift [m], (dimension, m)."""
+        """By which the first side moved, seen from the second, if all moved by a drift [m], (dimension, m)."""
         ...
 
     def steadied(self, now: Speeds, shift: Array) -> Speeds:
@@ -146,7 +146,10 @@ class Table:
     bodies: Bodies
     lever: Array
     """from the body's centre to the vertex [m], (dimension, s, p)"""
-    rigid: ClassVar[bool] = False
+
+    @property
+    def rigid(self) -> bool:
+        return False
 
     def parting(self, now: Speeds) -> Array:
         return now.nodes[:, None] - now.bodies[:, :, None] - carried(now.spin[:, :, None], self.lever)
@@ -173,7 +176,10 @@ class OnNodes:
     """Every vertex (first) against what never moves, (p,)."""
 
     nodes: Nodes
-    rigid: ClassVar[bool] = False
+
+    @property
+    def rigid(self) -> bool:
+        return False
 
     def parting(self, now: Speeds) -> Array:
         return now.nodes

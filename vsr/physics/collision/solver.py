@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -66,6 +66,8 @@ class _Asked(NamedTuple):
 
     approach: Array
     """velocity of the first side seen from the second before contact [m/s], (dimension, m)"""
+    way: Array
+    """of the first side seen from the second in the step [m], (dimension, m)"""
     bounces: Array
     """whether it is fast enough to bounce"""
     target: Array
@@ -115,7 +117,7 @@ def solve(
     drift: by how much everything moved in the step [m, rad], with the shifts that it got so far [kg m]; start:
     impulses to begin with, those of the step before or none; duration: of the step [s].
     """
-    asked = [_ask(contact, now) for contact in contacts]
+    asked = [_ask(contact, now, drift) for contact in contacts]
     impulses = [_admitted(*pair) for pair in zip(contacts, start, strict=True)]
     asked, impulses = materialize(now.nodes, (asked, tuple(impulses)))
     for contact, kept in zip(contacts, impulses, strict=True):
@@ -175,26 +177,28 @@ def _pass(contact: Contact, asked: _Asked, least: Array, state: tuple[Speeds, Im
     return contact.sides.pushed(now, change), after
 
 
-def _ask(contact: Contact, now: Speeds) -> _Asked:
+def _ask(contact: Contact, now: Speeds, drift: Speeds) -> _Asked:
     normal, sides = contact.normal, contact.sides
     parting = sides.parting(now)
     speed = dot(parting, normal)
     along = sides.yields(contact.touches, normal)
     across = [sides.yields(contact.touches, tangent) for tangent in tangents(normal)]
     most = across[0] if len(across) == 1 else jnp.maximum(*across)
-    bounces = contact.touches & may_bounce(speed, contact.restitution)
-    target = asked_speed(bounces, contact.depth)
-    return _Asked(parting, bounces, target, inverse_or_zero(along), inverse_or_zero(most))
+    way = sides.way(drift)
+    target = speed_out(contact.depth, dot(way, normal))
+    bounces = contact.touches & may_bounce(speed, contact.restitution, target)
+    target = jnp.where(bounces, 0, target)
+    return _Asked(parting, way, bounces, target, inverse_or_zero(along), inverse_or_zero(most))
 
 
-def may_bounce(speed: Array, restitution: Array) -> Array:
-    """Whether what touches is fast enough [m/s] to bounce."""
-    return (speed < -BOUNCE_SPEED) & (restitution > 0)
+def speed_out(depth: Array, along: Array) -> Array:
+    """With which they leave each other [m/s]; along: the way in this step [m], as it came in it is shifted out."""
+    return jnp.maximum(depth + jnp.minimum(along, 0) - SLOP, 0) / CORRECTION_TIME
 
 
-def asked_speed(bounces: Array, depth: Array) -> Array:
-    """Along the normal [m/s]: out of each other, for what does not bounce back anyway."""
-    return jnp.where(bounces, 0, jnp.maximum(depth - SLOP, 0) / CORRECTION_TIME)
+def may_bounce(speed: Array, restitution: Array, out: Array) -> Array:
+    """Whether what touches is fast enough [m/s] to bounce, and bounces faster than it would leave anyway [m/s]."""
+    return (speed < -BOUNCE_SPEED) & (-restitution * speed > out)
 
 
 def inverse_or_zero(readiness: Array) -> Array:
@@ -241,11 +245,11 @@ def _bounced(contacts: Sequence[Contact], asked: Sequence[_Asked], counts: Count
         for contact, wanted, impulse, new in zip(contacts, asked, impulses, after, strict=True)
     ]
     further = now.nodes.ndim - 2
-    lost, due, first, second = (
+    totals = (
         sum((part.sum(tuple(range(part.ndim - further))) for part in parts), jnp.zeros(()))
         for parts in zip(*works, strict=True)
     )
-    share = share_of_bounce(lost, due, first, second)
+    share = share_of_bounce(*totals)
 
     def between(one: Array, other: Array) -> Array:
         return one + share * (other - one)
@@ -255,26 +259,29 @@ def _bounced(contacts: Sequence[Contact], asked: Sequence[_Asked], counts: Count
 
 def _works(
     contact: Contact, asked: _Asked, before: Array, after: Array, impulse: Impulse, new: Impulse
-) -> tuple[Array, Array, Array, Array]:
-    """Energy that compression takes, what of it is due, and that restitution gives: twice its first and second part."""
+) -> tuple[Array, ...]:
+    """For `share_of_bounce`, each m."""
     push, normal = whole(contact, impulse), contact.normal
     more = whole(contact, new) - push
     mean = 0.5 * (asked.approach + before)
     due = jnp.where(asked.bounces, -(contact.restitution**2) * impulse.press * dot(mean, normal), 0)
-    return -dot(push, mean), due, dot(more, before), 0.5 * dot(more, after - before)
+    bounces = asked.bounces.astype(due.dtype)
+    return bounces, -dot(push, mean), due, dot(more, before), 0.5 * dot(more, after - before)
 
 
-def share_of_bounce(lost: Array, due: Array, first: Array, second: Array) -> Array:
+def share_of_bounce(bounces: Array, lost: Array, due: Array, first: Array, second: Array) -> Array:
     """The largest share s of restitution that gives back no more energy than is due, and no more than was lost.
 
-    first, second: of the energy that it gives, s first + s² second [J].
+    bounces: how many contacts do; lost: in compression [J]; due: the squared coefficients' share of the work against
+    normal impulses of compression [J]; first, second: of the energy that restitution gives, s first + s² second [J].
     """
     most = jnp.maximum(jnp.minimum(lost, due), 0)
     second = jnp.maximum(second, jnp.finfo(second.dtype).tiny)
     root = jnp.sqrt(first * first + 4 * second * most)
     # The root of the quadratic, in the form without cancellation.
     share = jnp.where(first > 0, 2 * most / (first + root), (root - first) / (2 * second))
-    return jnp.where(first + second <= most, 1, jnp.clip(share, 0, 1))
+    # In a batch other worlds may bounce.
+    return jnp.where(bounces > 0, jnp.where(first + second <= most, 1, jnp.clip(share, 0, 1)), 0)
 
 
 def _shifted(
@@ -288,7 +295,7 @@ def _shifted(
 ) -> tuple[Speeds, Speeds]:
     """Speeds and drift after shifts."""
     found = [
-        _undo(contact, wanted, impulse, contact.sides.way(drift), contact.sides.parting(now), duration)
+        _undo(contact, wanted, impulse, contact.sides.parting(now), duration)
         for contact, wanted, impulse in zip(contacts, asked, impulses, strict=True)
     ]
     undone, shifts = materialize(now.nodes, tuple(zip(*found, strict=True)))
@@ -311,13 +318,12 @@ def _shifted(
 
 
 def _undo(
-    contact: Contact, asked: _Asked, impulse: Impulse, way: Array, parting: Array, duration: float
+    contact: Contact, asked: _Asked, impulse: Impulse, parting: Array, duration: float
 ) -> tuple[_Undone, Impulse]:
-    """What is to be undone, and shifts to begin with; way: of the first side seen from the second in the step [m],
-    parting: velocities after contact [m/s]."""
-    normal, along = contact.normal, dot(way, contact.normal)
-    share = share_of_touch(contact.touches & ~asked.bounces, contact.depth, along)
-    aside = share * (way - along * normal)
+    """What is to be undone, and shifts to begin with; parting: velocities after contact [m/s]."""
+    normal, along = contact.normal, dot(asked.way, contact.normal)
+    share = share_to_undo(contact, asked.bounces, along)
+    aside = share * (asked.way - along * normal)
     inward = jnp.minimum(share * (along - duration * dot(parting, normal)), 0)
     sticks = jnp.sqrt(dot(impulse.drag, impulse.drag)) <= STICKS * contact.friction * impulse.press
     # Forces that stay the same through a step move by half of what their impulse would at its begin. Those of springs
@@ -328,14 +334,18 @@ def _undo(
         slip = asked.approach - speed * normal
         pressed = ratio(inward, duration * speed)
         dragged = jnp.where(sticks, ratio(dot(aside, slip), duration * dot(slip, slip)), dragged)
-    undone = _Undone(aside + inward * normal, jnp.where(asked.bounces, 0, duration * impulse.press), sticks)
+    undone = _Undone(aside + inward * normal, duration * impulse.press, sticks)
     return undone, Impulse(duration * pressed * impulse.press, duration * dragged * impulse.drag)
 
 
-def share_of_touch(counts: Array, depth: Array, along: Array) -> Array:
-    """Of a step, the share in which contacts that count touched: what came in [m] is at its depth since then."""
+def share_to_undo(contact: Any, bounces: Array, along: Array) -> Array:
+    """Of the way in a step: that in which a contact touched, as what came in [m] is at its depth since then.
+
+    What bounces goes the same way back by itself.
+    """
     came = along < 0
-    return jnp.where(counts, jnp.where(came, jnp.clip(depth / jnp.where(came, -along, 1), 0, 1), 1), 0)
+    share = jnp.where(came, jnp.clip(contact.depth / jnp.where(came, -along, 1), 0, 1), 1)
+    return jnp.where(contact.touches, share * jnp.where(bounces, jnp.maximum(1 - contact.restitution, 0), 1), 0)
 
 
 def ratio(one: Array, other: Array) -> Array:

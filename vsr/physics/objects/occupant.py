@@ -146,7 +146,7 @@ class Objects:
         )
         around = as_exact(Environment(environment.gravity, environment.terrain), state.given.dtype)
         resolve = self._resolving(around, state, duration)
-        solids, impulses, near, given, everyone = resolve(
+        solids, impulses, near, given, vertices, everyone = resolve(
             self.solids, around, state.solids, state.impulses, state.near, state.lattice, robots + moved, state.vertices
         )
         later = replace(
@@ -156,7 +156,7 @@ class Objects:
             time=state.time + duration,
             impulses=impulses,
             given=given,
-            vertices=nodes_of(everyone)[0].position,
+            vertices=vertices,
             near=near,
         )
         return later, everyone[: len(robots)]

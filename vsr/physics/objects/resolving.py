@@ -70,9 +70,11 @@ class Lists(NamedTuple):
     """of the ground"""
 
 
-Resolve = Callable[..., tuple[SolidState | None, Impulses, Lists, Array, tuple[Met, ...]]]
-"""From (solids, environment, state, impulses, lists, lattice, robots) to rigid bodies after a step, the impulses of
-contacts that are kept, lists, impulses that vertices got [N s], (dimension, p), and the robots after them."""
+Resolved = tuple[SolidState | None, Impulses, Lists, Array, Array, tuple[Met, ...]]
+"""Rigid bodies after a step, the impulses of contacts that are kept, lists, impulses that vertices got [N s], where
+vertices are then [m], (dimension, p) both, and the robots."""
+Resolve = Callable[..., Resolved]
+"""From (solids, environment, state, impulses, lists, lattice, robots, vertices after the last step)."""
 
 
 @lru_cache(maxsize=64)
@@ -80,10 +82,10 @@ def resolving(duration: float) -> Resolve:
     """In plain JAX, for steps of one duration [s]."""
     batched = batch_last(partial(resolve, duration=duration))
 
-    def resolved(*arguments: Any) -> tuple[SolidState | None, Impulses, Lists, Array, tuple[Met, ...]]:
+    def resolved(*arguments: Any) -> Resolved:
         *others, lists, lattice, robots, vertices = arguments
-        state, kept, given, shift = batched(*others, lists, lattice, *nodes_of(robots), vertices)
-        return state, kept, lists, given, pushed_by(robots, given, shift)
+        state, kept, given, shift, vertices = batched(*others, lists, lattice, *nodes_of(robots), vertices)
+        return state, kept, lists, given, vertices, pushed_by(robots, given, shift)
 
     return resolved
 
@@ -100,44 +102,37 @@ def resolve(
     vertices: Array,
     *,
     duration: float,
-) -> tuple[SolidState | None, Impulses, Array, Array]:
+) -> tuple[SolidState | None, Impulses, Array, Array, Array]:
     """Rigid bodies after a step [s], the impulses of contacts that are kept, and those that vertices got [N s].
 
-    Last the shifts of vertices [kg m] (vsr.physics.contract.Engine.push_vertices). velocity: of the vertices [m/s],
-    vertices: where they were after the last step [m], (dimension, p) each.
+    Then the shifts of vertices [kg m] (vsr.physics.contract.Engine.push_vertices), and where they are after them [m].
+    velocity: of the vertices [m/s], vertices: where they were after the last step [m], (dimension, p) each.
     """
     moving = nodes.position, velocity, vertices, state, impulses
     position, velocity, vertices, before, impulses = widened(moving, velocity.ndim - 2)
     nodes, velocity = materialize(velocity, (nodes._replace(position=position), velocity))
-    state = None if before is None or solids is None else flown(solids, before, environment, duration)
-    now = _speeds(velocity, state)
-    drift = _speeds(position - vertices, None)
-    if before is not None:
-        drift = drift._replace(
-            bodies=jnp.swapaxes(state.position - before.position, 0, 1),
-            spin=jnp.swapaxes(duration * before.spin, 0, 1),
-        )
-    moves = now, drift
-    moves, kept = _with_bodies(solids, environment, state, impulses, lattice, nodes, moves, duration)
+    state = None
+    now, drift = _speeds(velocity, None, None), _speeds(position - vertices, None, None)
+    if before is not None and solids is not None:
+        state = flown(solids, before, environment, duration)
+        now = _speeds(velocity, state.velocity, state.spin)
+        way = 0.5 * duration * (before.velocity + state.velocity)
+        drift = _speeds(position - vertices, way, duration * before.spin)
+    moves, kept = _with_bodies(solids, environment, state, impulses, lattice, nodes, (now, drift), duration)
     (after, drifted), kept = _with_voxels(environment, lists, lattice, nodes, kept, moves, duration)
-    if state is not None:
-        state = pushed(
-            solids,
-            state,
-            *(
-                jnp.swapaxes(part, 0, 1)
-                for part in (after.bodies, after.spin, drifted.bodies - drift.bodies, drifted.spin - drift.spin)
-            ),
-        )
-    return state, kept, after.given, drifted.given
+    shift = jax.tree.map(jnp.subtract, drifted, drift)
+    if state is not None and solids is not None:
+        parts = (after.bodies, after.spin, shift.bodies, shift.spin)
+        state = pushed(solids, state, *(jnp.swapaxes(part, 0, 1) for part in parts))
+    return state, kept, after.given, shift.given, position + shift.nodes
 
 
-def _speeds(velocity: Array, solids: SolidState | None) -> Speeds:
-    """How everything moves before contacts."""
-    dimension, still = velocity.shape[0], jnp.zeros_like(velocity)
-    if solids is None:
-        return Speeds(velocity, still, velocity[:, :0], velocity[: 2 * dimension - 3, :0])
-    return Speeds(velocity, still, jnp.swapaxes(solids.velocity, 0, 1), jnp.swapaxes(solids.spin, 0, 1))
+def _speeds(nodes: Array, bodies: Array | None, spin: Array | None) -> Speeds:
+    """How everything moves, or has moved; nodes: (dimension, p), bodies and spin: (s, ...), None if there are none."""
+    still = jnp.zeros_like(nodes)
+    if bodies is None or spin is None:
+        return Speeds(nodes, still, nodes[:, :0], nodes[: 2 * nodes.shape[0] - 3, :0])
+    return Speeds(nodes, still, jnp.swapaxes(bodies, 0, 1), jnp.swapaxes(spin, 0, 1))
 
 
 def _with_bodies(
@@ -174,8 +169,9 @@ def _with_bodies(
         start["bodies"] = joint_impulse(impulses, tuple(lists))
     often = {**PASSES, "bodies": PASSES_OF_BODIES[now.nodes.shape[0]]}
     counts = Counts(ITERATIONS, SHIFTS, tuple(often[name] for name in contacts))
-    *after, found = solve(now, drift, list(contacts.values()), [start[name] for name in contacts], counts, duration)
-    return tuple(after), kept_impulses(impulses, dict(zip(contacts, found, strict=True)), tuple(lists))
+    begin = [start[name] for name in contacts]
+    now, drift, found = solve(now, drift, list(contacts.values()), begin, counts, duration)
+    return (now, drift), kept_impulses(impulses, dict(zip(contacts, found, strict=True)), tuple(lists))
 
 
 def joint_impulse(impulses: Impulses, lists: tuple[str, ...]) -> Impulse:
@@ -258,14 +254,15 @@ def _with_voxels(
         moves, kept = jax.lax.cond(near, among, lambda state: (state[0], nothing), (moves, kept))
         impulses = {**impulses, "voxels": kept}
     corners = ground_corners(terrain, nodes.position.shape[0])
-    if lists.corners is not None and corners is not None and isinstance(terrain, Terrain):
+    listed = lists.corners
+    if listed is not None and corners is not None and isinstance(terrain, Terrain):
 
         def on_corners(moves: Moves) -> Moves:
-            contact = corners_of_ground_in_voxels(nodes, lattice, corners[0], terrain, lists.corners)
+            contact = corners_of_ground_in_voxels(nodes, lattice, corners[0], terrain, listed)
             contact = materialize(moves[0].nodes, contact)
             return _solved_alone(contact, no_impulse(contact), moves, duration)[0]
 
-        moves = jax.lax.cond(lists.corners.counts.any(), on_corners, lambda moves: moves, moves)
+        moves = jax.lax.cond(listed.counts.any(), on_corners, lambda moves: moves, moves)
     return moves, impulses
 
 
@@ -280,5 +277,5 @@ def shared_out(kept: Impulse, own: Array, contact: Contact, vertex: Array) -> Im
 
 def _solved_alone(contact: Contact, start: Impulse, moves: Moves, duration: float) -> tuple[Moves, Impulse]:
     """After one group of contacts."""
-    *after, (found,) = solve(*moves, [contact], [start], COUNTS_OF_VOXELS, duration)
-    return tuple(after), found
+    now, drift, (found,) = solve(*moves, [contact], [start], COUNTS_OF_VOXELS, duration)
+    return (now, drift), found
