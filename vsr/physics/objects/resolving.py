@@ -49,11 +49,9 @@ ground."""
 PASSES_OF_BODIES = {2: 3, 3: 6}
 """In each iteration, of rigid bodies with each other and the ground, by dimension: four places of a face share an
 impulse in 3-D, which takes longer than for two."""
-import os
-
-SHIFTS = int(os.environ.get("SH", "2"))
+SHIFTS = 2
 """Likewise, of what they shift."""
-COUNTS_OF_VOXELS = Counts(int(os.environ.get("IV", "2")), int(os.environ.get("SV", "6")), (1,))
+COUNTS_OF_VOXELS = Counts(iterations=2, shifts=8, passes=(1,))
 """Of contacts of voxels with voxels, and with corners of the ground."""
 
 Impulses = dict[str, Impulse]
