@@ -32,6 +32,8 @@ from vsr.physics.collision.sides import Sides, Speeds
 
 CORRECTION_TIME = 0.05
 """In which depth beyond the slop is undone [s]; short enough to carry weight, too long to throw anything back."""
+LEFT = 0.5 * SLOP
+"""Depth at which vertices are left [m]: those that rest should touch in every step."""
 STICKS = 0.999
 """Share of the greatest friction below which a contact sticks."""
 
@@ -330,6 +332,7 @@ def _undo(
     # do not: there the way that was gone tells.
     pressed = dragged = 0.5 * share
     if not contact.sides.rigid:
+        inward = jnp.maximum(inward, -jnp.maximum(contact.depth - LEFT, 0.0))
         speed = dot(asked.approach, normal)
         slip = asked.approach - speed * normal
         pressed = ratio(inward, duration * speed)

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 
 from vsr.compute.vector import Vector, dot, minus, plus, times
 from vsr.physics.collision.solver import (
+    LEFT,
     STICKS,
     bounded_drag,
     inverse_or_zero,
@@ -217,6 +218,7 @@ def _undo(
     sticks = jnp.sqrt(dot(impulse.drag, impulse.drag)) <= STICKS * contact.friction * impulse.press
     pressed = dragged = 0.5 * share
     if not rigid:
+        inward = jnp.maximum(inward, -jnp.maximum(contact.depth - LEFT, 0.0))
         speed = dot(asked.approach, normal)
         slip = minus(asked.approach, times(speed, normal))
         pressed = ratio(inward, duration * speed)
