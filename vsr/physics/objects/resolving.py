@@ -51,7 +51,7 @@ PASSES_OF_BODIES = {2: 3, 3: 6}
 impulse in 3-D, which takes longer than for two."""
 SHIFTS = 2
 """Likewise, of what they shift."""
-COUNTS_OF_VOXELS = Counts(iterations=2, shifts=8, passes=(1,))
+COUNTS_OF_VOXELS = Counts(iterations=2, shifts=16, passes=(1,))
 """Of contacts of voxels with voxels, and with corners of the ground."""
 
 Impulses = dict[str, Impulse]
