@@ -49,7 +49,7 @@ ground."""
 PASSES_OF_BODIES = {2: 3, 3: 6}
 """In each iteration, of rigid bodies with each other and the ground, by dimension: four places of a face share an
 impulse in 3-D, which takes longer than for two."""
-SHIFTS = 2
+SHIFTS = 4
 """Likewise, of what they shift."""
 COUNTS_OF_VOXELS = Counts(iterations=2, shifts=16, passes=(1,))
 """Of contacts of voxels with voxels, and with corners of the ground."""
