@@ -123,7 +123,6 @@ CASES = [
             ("3-D", stack_on_robot),
             ("squares", robot_on_box),
             ("points", robot_on_box),
-            ("3-D", robot_on_box),
             ("squares", box_on_robot),
             ("points", box_on_robot),
             ("3-D", box_on_robot),

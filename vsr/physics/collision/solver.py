@@ -34,6 +34,9 @@ CORRECTION_TIME = 0.05
 """In which depth beyond the slop is undone [s]; short enough to carry weight, too long to throw anything back."""
 LEFT = 0.5 * SLOP
 """Depth at which vertices are left [m]: those that rest should touch in every step."""
+SLIDES = 0.7
+"""Share of a step for which friction at its limit has moved vertices, at most: two thirds for three substeps of
+semi-implicit Euler, a half for a constant force."""
 STICKS = 0.999
 """Share of the greatest friction below which a contact sticks."""
 
@@ -336,7 +339,8 @@ def _undo(
         speed = dot(asked.approach, normal)
         slip = asked.approach - speed * normal
         pressed = ratio(inward, duration * speed)
-        dragged = jnp.where(sticks, ratio(dot(aside, slip), duration * dot(slip, slip)), dragged)
+        held = ratio(dot(aside, slip), duration * dot(slip, slip))
+        dragged = jnp.where(sticks, held, jnp.clip(held, 0.5, SLIDES) * share)
     undone = _Undone(aside + inward * normal, duration * impulse.press, sticks)
     return undone, Impulse(duration * pressed * impulse.press, duration * dragged * impulse.drag)
 

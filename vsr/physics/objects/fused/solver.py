@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from vsr.compute.vector import Vector, dot, minus, plus, times
 from vsr.physics.collision.solver import (
     LEFT,
+    SLIDES,
     STICKS,
     bounded_drag,
     inverse_or_zero,
@@ -222,7 +223,8 @@ def _undo(
         speed = dot(asked.approach, normal)
         slip = minus(asked.approach, times(speed, normal))
         pressed = ratio(inward, duration * speed)
-        dragged = jnp.where(sticks, ratio(dot(aside, slip), duration * dot(slip, slip)), dragged)
+        held = ratio(dot(aside, slip), duration * dot(slip, slip))
+        dragged = jnp.where(sticks, held, jnp.clip(held, 0.5, SLIDES) * share)
     undone = Undone(plus(aside, times(inward, normal)), duration * impulse.press, sticks)
     return undone, Pressed(duration * pressed * impulse.press, times(duration * dragged, impulse.drag))
 
