@@ -290,8 +290,12 @@ class Engine(Protocol):
         """Places of every voxel's corners among the flattened vertices, whole numbers, (corners, c)."""
         ...
 
-    def push_vertices(self, model: Any, state: Any, impulses: Array) -> Any:
-        """The state after impulses at its vertices [N s], like their positions."""
+    def push_vertices(self, model: Any, state: Any, impulses: Array, shifts: Array) -> Any:
+        """The state after impulses at its vertices [N s], like their positions.
+
+        shifts: impulses times the time for which their change of velocity has already moved what carries a vertex
+        [kg m], likewise. Angular momentum stays with a vertex that is shifted: its carrier's spin makes up for it.
+        """
         ...
 
     def carriers(self, model: Any, state: Any) -> Carriers | None:
@@ -397,9 +401,9 @@ class Met(NamedTuple):
         """The corners of its voxels, each once."""
         return self.engine.vertices(self.model, self.state)
 
-    def pushed_at_vertices(self, impulses: Array) -> Met:
-        """After impulses at its vertices."""
-        return self._replace(state=self.engine.push_vertices(self.model, self.state, impulses))
+    def pushed_at_vertices(self, impulses: Array, shifts: Array) -> Met:
+        """After impulses and shifts at its vertices."""
+        return self._replace(state=self.engine.push_vertices(self.model, self.state, impulses, shifts))
 
     def pushed_at_hull(self, impulses: Array) -> Met:
         """After impulses at the corners of its hull."""

@@ -123,12 +123,13 @@ def _flat(vertices: Vertices) -> Vertices:
     return jax.tree.map(lambda part: part.reshape(-1, *part.shape[axes:]), vertices)
 
 
-def pushed_by(robots: tuple[Met, ...], impulse: Array) -> tuple[Met, ...]:
-    """Robots after impulses on all vertices [N s], (dimension, p)."""
-    joint, after, before = impulse.T, [], 0
+def pushed_by(robots: tuple[Met, ...], impulse: Array, shift: Array) -> tuple[Met, ...]:
+    """Robots after impulses [N s] and shifts [kg m] on all vertices, (dimension, p) each."""
+    after, before = [], 0
     for robot in robots:
         shape = robot.vertices.position.shape
-        size = robot.vertices.exists.size
-        after.append(robot.pushed_at_vertices(joint[before : before + size].reshape(shape)))
-        before += size
+        end = before + robot.vertices.exists.size
+        own = (part.T[before:end].reshape(shape) for part in (impulse, shift))
+        after.append(robot.pushed_at_vertices(*own))
+        before = end
     return tuple(after)

@@ -17,7 +17,7 @@ from vsr.physics.collision.convex import FAR, Placed, points_in
 from vsr.physics.collision.lattices import Lattice, outward_of
 from vsr.physics.collision.near import NearPairs
 from vsr.physics.collision.pairs import Manifold, flat_pairs, round_pairs
-from vsr.physics.collision.rows import beside, largest, look_up
+from vsr.physics.collision.rows import beside, largest, look_up, one_hot
 from vsr.physics.collision.sides import Bodies, Held, Nodes, OnNodes, Rows, Table
 from vsr.physics.collision.solver import Contact
 from vsr.physics.collision.voxels import point_in_voxel, weights_at
@@ -65,14 +65,9 @@ class _InVoxels(NamedTuple):
     def among(self, vertices: int) -> Array:
         """Weights as rows over all vertices, (m, p)."""
         rows: list[Array] = [
-            _one_hot(index, vertices) * weight[:, None] for index, weight in zip(self.index, self.weight, strict=True)
+            one_hot(index, vertices) * weight[:, None] for index, weight in zip(self.index, self.weight, strict=True)
         ]
         return sum(rows[1:], rows[0])
-
-
-def _one_hot(index: Array, count: int) -> Array:
-    """True at the place of the index, (m, count); index: (m,)."""
-    return index[:, None] == beside(np.arange(count)[None], index[:, None], 2)
 
 
 def _in_voxels(
@@ -128,7 +123,7 @@ def vertices_in_voxels(nodes: Nodes, lattice: Lattice, pairs: NearPairs) -> Cont
     point = look_up(nodes.position, pairs.point, 1)
     outward = look_up(outward_of(nodes.position, lattice), pairs.point, 1)
     found = _in_voxels(point, nodes, lattice, pairs.cell, pairs.counts, outward)
-    own = _one_hot(pairs.point, nodes.count)
+    own = one_hot(pairs.point, nodes.count)
     return Contact(
         normal=found.normal,
         depth=found.depth,
@@ -216,7 +211,7 @@ def corners_of_ground_in_bodies(
     met = points_in(placed.of(free), tuple(np.array(rounds)[free].tolist()), place)
     depth = jnp.where(exists, -met.distance, -jnp.inf)
     first = largest(depth, 1)
-    again = jnp.where(_one_hot(first[1], depth.shape[1]), -jnp.inf, depth)
+    again = jnp.where(one_hot(first[1], depth.shape[1]), -jnp.inf, depth)
     found = (first, largest(again, 1))
     number = np.tile(free, 2)
 

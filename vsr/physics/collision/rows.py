@@ -102,6 +102,11 @@ def look_up(values: Array, index: Array, axis: int = 0) -> Array:
     return found.reshape(*found.shape[:axis], *own, *found.shape[axis + 1 :])
 
 
+def one_hot(index: Array, count: int) -> Array:
+    """True at the place of the index, (m, count); index: (m,)."""
+    return index[:, None] == beside(np.arange(count)[None], index[:, None], 2)
+
+
 def widened(values: Tree, further: int) -> Tree:
     """Arrays with as many further axes, of which some may be 1 long, all of the greatest length."""
     if further == 0:

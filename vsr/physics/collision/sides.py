@@ -111,6 +111,11 @@ class Speeds(NamedTuple):
 class Sides(Protocol):
     """Who touches in a group of contacts; m stands for its axes."""
 
+    @property
+    def rigid(self) -> bool:
+        """Whether no contact has a vertex."""
+        ...
+
     def parting(self, now: Speeds) -> Array:
         """Velocity of the first side seen from the second [m/s], (dimension, m)."""
         ...
@@ -121,6 +126,14 @@ class Sides(Protocol):
 
     def pushed(self, now: Speeds, impulse: Array) -> Speeds:
         """After impulses on the first side [N s], (dimension, m), and the opposite ones on the second."""
+        ...
+
+    def way(self, drift: Speeds) -> Array:
+        """By which the first side moved, seen from the second, if all moved by a drift [m], (dimension, m)."""
+        ...
+
+    def steadied(self, now: Speeds, shift: Array) -> Speeds:
+        """Spins of rigid bodies such that shifts [kg m], (dimension, m), leave the angular momentum as it was."""
         ...
 
 
@@ -134,6 +147,10 @@ class Table:
     lever: Array
     """from the body's centre to the vertex [m], (dimension, s, p)"""
 
+    @property
+    def rigid(self) -> bool:
+        return False
+
     def parting(self, now: Speeds) -> Array:
         return now.nodes[:, None] - now.bodies[:, :, None] - carried(now.spin[:, :, None], self.lever)
 
@@ -145,6 +162,13 @@ class Table:
         now = push_nodes(self.nodes, now, summed(impulse, 1))
         return push_bodies(self.bodies, now, -summed(impulse, 2), -summed(moment(self.lever, impulse), 2))
 
+    def way(self, drift: Speeds) -> Array:
+        return drift.nodes[:, None] - drift.bodies[:, :, None] - swept(drift.spin[:, :, None], self.lever)
+
+    def steadied(self, now: Speeds, shift: Array) -> Speeds:
+        turning = moment(shift, now.bodies[:, :, None] - now.nodes[:, None])
+        return _turn_bodies(self.bodies, now, summed(turning, 2))
+
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
@@ -152,6 +176,10 @@ class OnNodes:
     """Every vertex (first) against what never moves, (p,)."""
 
     nodes: Nodes
+
+    @property
+    def rigid(self) -> bool:
+        return False
 
     def parting(self, now: Speeds) -> Array:
         return now.nodes
@@ -161,6 +189,12 @@ class OnNodes:
 
     def pushed(self, now: Speeds, impulse: Array) -> Speeds:
         return push_nodes(self.nodes, now, impulse)
+
+    def way(self, drift: Speeds) -> Array:
+        return drift.nodes
+
+    def steadied(self, now: Speeds, shift: Array) -> Speeds:
+        return now
 
 
 @jax.tree_util.register_dataclass
@@ -213,6 +247,10 @@ class Rows:
     second: Held | None = None
 
     @property
+    def rigid(self) -> bool:
+        return self.weight is None
+
+    @property
     def _held(self) -> list[tuple[Held, int]]:
         return [(held, sign) for held, sign in ((self.first, 1), (self.second, -1)) if held is not None]
 
@@ -248,6 +286,30 @@ class Rows:
             now = push_bodies(self.bodies, now, push, turn)
         return now
 
+    def way(self, drift: Speeds) -> Array:
+        if self.weight is None:  # what rolls touches with ever other points, so only the motion of centres counts
+            return self.parting(drift)
+        parts = [summed(self.weight * drift.nodes[:, None], 2)]
+        for held, sign in self._held:
+            moved = drift.bodies[:, held.number] + swept(drift.spin[:, held.number], held.lever)
+            parts.append(sign * held.counts(moved[0]) * moved)
+        return sum(parts[1:], parts[0])
+
+    def steadied(self, now: Speeds, shift: Array) -> Speeds:
+        if self.bodies is None or self.first is None:
+            return now
+        ahead = now.bodies[:, self.first.number]
+        if self.weight is None:
+            if self.second is None:
+                return now
+            held = self.second
+            both = held.counts(shift[0]) * (self.bodies.inverse_mass[self.first.number] > 0)
+            turning = both * moment(shift, now.bodies[:, held.number] - ahead)
+        else:
+            held, turning = self.first, -moment(shift, ahead + summed(self.weight * now.nodes[:, None], 2))
+        own = held.of(self.bodies.count, shift[0])
+        return _turn_bodies(self.bodies, now, summed(own * turning[:, None], 2))
+
 
 def _shared(touches: Array, axis: int) -> Array:
     """How many touch along an axis of a table, at least 1."""
@@ -257,6 +319,16 @@ def _shared(touches: Array, axis: int) -> Array:
 def push_nodes(nodes: Nodes, now: Speeds, impulse: Array) -> Speeds:
     """After impulses on all nodes [N s], (dimension, p)."""
     return now._replace(nodes=now.nodes + nodes.gained(impulse), given=now.given + impulse)
+
+
+def swept(angle: Array, lever: Array) -> Array:
+    """By which points moved whose levers [m] turned by angles [rad] to where they are now, to second order."""
+    return carried(angle, lever - 0.5 * carried(angle, lever))
+
+
+def _turn_bodies(bodies: Bodies, now: Speeds, turning: Array) -> Speeds:
+    """After moments on bodies [N m s], (k, s)."""
+    return now._replace(spin=now.spin + summed(bodies.inverse_inertia * turning[None], 1))
 
 
 def push_bodies(bodies: Bodies, now: Speeds, push: Array, turning: Array) -> Speeds:

@@ -49,6 +49,8 @@ class ObjectState:
     """of the last step's contacts, by list"""
     given: Array
     """impulses that vertices of robots and companions got in the last step [N s], (dimension, p)"""
+    vertices: Array
+    """where these vertices were after it [m], (dimension, p)"""
     lattices: tuple[Lattice, ...]
     """of robots and companions, which do not change"""
     lattice: Lattice
@@ -97,6 +99,8 @@ class Objects:
         vertices = sum(lattice.at_surface.size for lattice in lattices)
         shapes = {} if self.solids is None else slots(self.solids, vertices)
         touches = may_touch(lattices, self.self_contact) is not None
+        if touches:
+            shapes["voxels"] = (vertices,)
         return ObjectState(
             solids=None if self.solids is None else self.solids.rest_state(),
             companions=states,
@@ -106,6 +110,7 @@ class Objects:
                 for name, shape in shapes.items()
             },
             given=jnp.zeros((dimension, vertices), dtype),
+            vertices=nodes_of(robots + self._met(states))[0].position,
             lattices=lattices,
             lattice=joined(lattices),
             near=Lists(
@@ -141,8 +146,8 @@ class Objects:
         )
         around = as_exact(Environment(environment.gravity, environment.terrain), state.given.dtype)
         resolve = self._resolving(around, state, duration)
-        solids, impulses, near, given, everyone = resolve(
-            self.solids, around, state.solids, state.impulses, state.near, state.lattice, robots + moved
+        solids, impulses, near, given, vertices, everyone = resolve(
+            self.solids, around, state.solids, state.impulses, state.near, state.lattice, robots + moved, state.vertices
         )
         later = replace(
             state,
@@ -151,6 +156,7 @@ class Objects:
             time=state.time + duration,
             impulses=impulses,
             given=given,
+            vertices=vertices,
             near=near,
         )
         return later, everyone[: len(robots)]

@@ -6,7 +6,6 @@ Every array may have further axes at the end (vsr.compute.batch_last): robots li
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -35,11 +34,11 @@ from vsr.physics.collision.meetings import (
     vertices_in_voxels,
 )
 from vsr.physics.collision.near import NearPairs
-from vsr.physics.collision.rows import beside, widened
+from vsr.physics.collision.rows import look_up, one_hot, summed, widened
 from vsr.physics.collision.sides import Nodes, Speeds
-from vsr.physics.collision.solver import Contact, Impulse, no_impulse, solve
+from vsr.physics.collision.solver import Contact, Counts, Impulse, no_impulse, solve
 from vsr.physics.contract import Met
-from vsr.physics.objects.solids import Solids, SolidState, moved
+from vsr.physics.objects.solids import Solids, SolidState, flown, pushed
 from vsr.terrain import Blocks, HeightField, Terrain
 
 ITERATIONS = 3
@@ -50,10 +49,14 @@ ground."""
 PASSES_OF_BODIES = {2: 3, 3: 6}
 """In each iteration, of rigid bodies with each other and the ground, by dimension: four places of a face share an
 impulse in 3-D, which takes longer than for two."""
-ITERATIONS_OF_VOXELS = 2
-"""Of contacts of voxels with voxels, where nothing is stacked."""
+SHIFTS = 4
+"""Likewise, of what they shift."""
+COUNTS_OF_VOXELS = Counts(iterations=2, shifts=16, passes=(1,))
+"""Of contacts of voxels with voxels, and with corners of the ground."""
 
 Impulses = dict[str, Impulse]
+Moves = tuple[Speeds, Speeds]
+"""How everything moves, and by how much it has moved in the step."""
 
 
 class Lists(NamedTuple):
@@ -65,9 +68,11 @@ class Lists(NamedTuple):
     """of the ground"""
 
 
-Resolve = Callable[..., tuple[SolidState | None, Impulses, Lists, Array, tuple[Met, ...]]]
-"""From (solids, environment, state, impulses, lists, lattice, robots) to rigid bodies after a step, the impulses of
-contacts that are kept, lists, impulses that vertices got [N s], (dimension, p), and the robots after them."""
+Resolved = tuple[SolidState | None, Impulses, Lists, Array, Array, tuple[Met, ...]]
+"""Rigid bodies after a step, the impulses of contacts that are kept, lists, impulses that vertices got [N s], where
+vertices are then [m], (dimension, p) both, and the robots."""
+Resolve = Callable[..., Resolved]
+"""From (solids, environment, state, impulses, lists, lattice, robots, vertices after the last step)."""
 
 
 @lru_cache(maxsize=64)
@@ -75,10 +80,10 @@ def resolving(duration: float) -> Resolve:
     """In plain JAX, for steps of one duration [s]."""
     batched = batch_last(partial(resolve, duration=duration))
 
-    def resolved(*arguments: Any) -> tuple[SolidState | None, Impulses, Lists, Array, tuple[Met, ...]]:
-        *others, lists, lattice, robots = arguments
-        state, kept, given = batched(*others, lists, lattice, *nodes_of(robots))
-        return state, kept, lists, given, pushed_by(robots, given)
+    def resolved(*arguments: Any) -> Resolved:
+        *others, lists, lattice, robots, vertices = arguments
+        state, kept, given, shift, vertices = batched(*others, lists, lattice, *nodes_of(robots), vertices)
+        return state, kept, lists, given, vertices, pushed_by(robots, given, shift)
 
     return resolved
 
@@ -92,37 +97,40 @@ def resolve(
     lattice: Lattice,
     nodes: Nodes,
     velocity: Array,
+    vertices: Array,
     *,
     duration: float,
-) -> tuple[SolidState | None, Impulses, Array]:
+) -> tuple[SolidState | None, Impulses, Array, Array, Array]:
     """Rigid bodies after a step [s], the impulses of contacts that are kept, and those that vertices got [N s].
 
-    velocity: of the vertices [m/s], (dimension, p).
+    Then the shifts of vertices [kg m] (vsr.physics.contract.Engine.push_vertices), and where they are after them [m].
+    velocity: of the vertices [m/s], vertices: where they were after the last step [m], (dimension, p) each.
     """
-    moving = nodes.position, velocity, state, impulses
-    position, velocity, state, impulses = widened(moving, velocity.ndim - 2)
+    moving = nodes.position, velocity, vertices, state, impulses
+    position, velocity, vertices, before, impulses = widened(moving, velocity.ndim - 2)
     nodes, velocity = materialize(velocity, (nodes._replace(position=position), velocity))
-    state = None if state is None or solids is None else _fallen(solids, state, environment, duration)
-    after, kept = _with_bodies(solids, environment, state, impulses, lattice, nodes, _speeds(velocity, state))
-    after = _with_voxels(environment, lists, lattice, nodes, after)
-    if state is not None:
-        pushed = replace(state, velocity=jnp.swapaxes(after.bodies, 0, 1), spin=jnp.swapaxes(after.spin, 0, 1))
-        state = moved(pushed, duration)
-    return state, kept, after.given
+    state = None
+    now, drift = _speeds(velocity, None, None), _speeds(position - vertices, None, None)
+    if before is not None and solids is not None:
+        state = flown(solids, before, environment, duration)
+        now = _speeds(velocity, state.velocity, state.spin)
+        way = 0.5 * duration * (before.velocity + state.velocity)
+        drift = _speeds(position - vertices, way, duration * before.spin)
+    moves, kept = _with_bodies(solids, environment, state, impulses, lattice, nodes, (now, drift), duration)
+    (after, drifted), kept = _with_voxels(environment, lists, lattice, nodes, kept, moves, duration)
+    shift = jax.tree.map(jnp.subtract, drifted, drift)
+    if state is not None and solids is not None:
+        parts = (after.bodies, after.spin, shift.bodies, shift.spin)
+        state = pushed(solids, state, *(jnp.swapaxes(part, 0, 1) for part in parts))
+    return state, kept, after.given, shift.given, position + shift.nodes
 
 
-def _fallen(solids: Solids, state: SolidState, environment: Environment, duration: float) -> SolidState:
-    """Rigid bodies after a step [s] of gravity."""
-    weight = beside(~np.array(solids.fixed, bool), state.velocity[:, 0], 1) * duration * environment.gravity
-    return replace(state, velocity=state.velocity.at[:, -1].add(-weight))
-
-
-def _speeds(velocity: Array, solids: SolidState | None) -> Speeds:
-    """How everything moves before contacts."""
-    dimension, still = velocity.shape[0], jnp.zeros_like(velocity)
-    if solids is None:
-        return Speeds(velocity, still, velocity[:, :0], velocity[: 2 * dimension - 3, :0])
-    return Speeds(velocity, still, jnp.swapaxes(solids.velocity, 0, 1), jnp.swapaxes(solids.spin, 0, 1))
+def _speeds(nodes: Array, bodies: Array | None, spin: Array | None) -> Speeds:
+    """How everything moves, or has moved; nodes: (dimension, p), bodies and spin: (s, ...), None if there are none."""
+    still = jnp.zeros_like(nodes)
+    if bodies is None or spin is None:
+        return Speeds(nodes, still, nodes[:, :0], nodes[: 2 * nodes.shape[0] - 3, :0])
+    return Speeds(nodes, still, jnp.swapaxes(bodies, 0, 1), jnp.swapaxes(spin, 0, 1))
 
 
 def _with_bodies(
@@ -132,8 +140,9 @@ def _with_bodies(
     impulses: Impulses,
     lattice: Lattice,
     nodes: Nodes,
-    now: Speeds,
-) -> tuple[Speeds, Impulses]:
+    moves: Moves,
+    duration: float,
+) -> tuple[Moves, Impulses]:
     """After contacts with rigid bodies and with blocks of ground, and the impulses that are kept."""
     lists: dict[str, Contact] = {}
     contacts: dict[str, Contact] = {}
@@ -150,15 +159,17 @@ def _with_bodies(
     if isinstance(environment.terrain, Blocks):
         contacts["blocks"] = vertices_in_blocks(nodes, surface, environment.terrain)
     if not contacts:
-        return now, impulses
+        return moves, impulses
+    now, drift = moves
     contacts = materialize(now.nodes, contacts)
     start = {name: impulses[name] if name in impulses else no_impulse(contact) for name, contact in contacts.items()}
     if lists:
         start["bodies"] = joint_impulse(impulses, tuple(lists))
     often = {**PASSES, "bodies": PASSES_OF_BODIES[now.nodes.shape[0]]}
-    passes = [often[name] for name in contacts]
-    after, found = solve(now, list(contacts.values()), [start[name] for name in contacts], ITERATIONS, passes)
-    return after, kept_impulses(impulses, dict(zip(contacts, found, strict=True)), tuple(lists))
+    counts = Counts(ITERATIONS, SHIFTS, tuple(often[name] for name in contacts))
+    begin = [start[name] for name in contacts]
+    now, drift, found = solve(now, drift, list(contacts.values()), begin, counts, duration)
+    return (now, drift), kept_impulses(impulses, dict(zip(contacts, found, strict=True)), tuple(lists))
 
 
 def joint_impulse(impulses: Impulses, lists: tuple[str, ...]) -> Impulse:
@@ -215,21 +226,54 @@ def slots(solids: Solids, vertices: int) -> dict[str, tuple[int, ...]]:
     }
 
 
-def _with_voxels(environment: Environment, lists: Lists, lattice: Lattice, nodes: Nodes, now: Speeds) -> Speeds:
+def _with_voxels(
+    environment: Environment,
+    lists: Lists,
+    lattice: Lattice,
+    nodes: Nodes,
+    impulses: Impulses,
+    moves: Moves,
+    duration: float,
+) -> tuple[Moves, Impulses]:
     """After what touches voxels: other voxels, and corners of the ground. If nothing is near, nothing is computed."""
     terrain, pairs = environment.terrain, lists.vertices
     if pairs is not None:
-        now = _if_near(pairs, partial(vertices_in_voxels, nodes, lattice), now)
+
+        def among(state: tuple[Moves, Impulse]) -> tuple[Moves, Impulse]:
+            moves, kept = state
+            contact = materialize(moves[0].nodes, vertices_in_voxels(nodes, lattice, pairs))
+            own = one_hot(pairs.point, nodes.count)
+            moves, found = _solved_alone(contact, shared_out(kept, own, contact, pairs.point), moves, duration)
+            return moves, Impulse(summed(own * found.press[:, None], 0), summed(own[None] * found.drag[:, :, None], 1))
+
+        kept = impulses["voxels"]
+        nothing = jax.tree.map(jnp.zeros_like, kept)
+        near = pairs.counts.any()
+        moves, kept = jax.lax.cond(near, among, lambda state: (state[0], nothing), (moves, kept))
+        impulses = {**impulses, "voxels": kept}
     corners = ground_corners(terrain, nodes.position.shape[0])
-    if lists.corners is not None and corners is not None and isinstance(terrain, Terrain):
-        found = partial(corners_of_ground_in_voxels, nodes, lattice, corners[0], terrain)
-        now = _if_near(lists.corners, found, now)
-    return now
+    listed = lists.corners
+    if listed is not None and corners is not None and isinstance(terrain, Terrain):
+
+        def on_corners(moves: Moves) -> Moves:
+            contact = corners_of_ground_in_voxels(nodes, lattice, corners[0], terrain, listed)
+            contact = materialize(moves[0].nodes, contact)
+            return _solved_alone(contact, no_impulse(contact), moves, duration)[0]
+
+        moves = jax.lax.cond(listed.counts.any(), on_corners, lambda moves: moves, moves)
+    return moves, impulses
 
 
-def _if_near(pairs: NearPairs, find: Callable[[NearPairs], Contact], now: Speeds) -> Speeds:
-    def solved(now: Speeds) -> Speeds:
-        contact = materialize(now.nodes, find(pairs))
-        return solve(now, [contact], [no_impulse(contact)], ITERATIONS_OF_VOXELS, [1])[0]
+def shared_out(kept: Impulse, own: Array, contact: Contact, vertex: Array) -> Impulse:
+    """Impulses of vertices (p) in the step before, for their pairs (m) that touch now in equal shares.
 
-    return jax.lax.cond(pairs.counts.any(), solved, lambda now: now, now)
+    own: True for the vertex of each pair, (m, p); vertex: its number, (m,).
+    """
+    many = jnp.maximum(summed(own * contact.touches[:, None], 0), 1)
+    return Impulse(look_up(kept.press / many, vertex), look_up(kept.drag / many, vertex, 1))
+
+
+def _solved_alone(contact: Contact, start: Impulse, moves: Moves, duration: float) -> tuple[Moves, Impulse]:
+    """After one group of contacts."""
+    now, drift, (found,) = solve(*moves, [contact], [start], COUNTS_OF_VOXELS, duration)
+    return (now, drift), found

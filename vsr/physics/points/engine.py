@@ -173,8 +173,9 @@ class PointEngine:
         here = jnp.asarray(np.stack([number[window] for window in windows]))
         return here + math.prod(sizes) * model.layer.argmax(0).astype(jnp.int32)
 
-    def push_vertices(self, model: PointModel, state: PointState, impulses: Array) -> PointState:
-        return self.push(model, state, impulses)
+    def push_vertices(self, model: PointModel, state: PointState, impulses: Array, shifts: Array) -> PointState:
+        ready = model.inverse_mass[..., None]
+        return replace(state, position=state.position + ready * shifts, velocity=state.velocity + ready * impulses)
 
     def carriers(self, model: PointModel, state: PointState) -> None:
         return None

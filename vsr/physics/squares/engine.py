@@ -215,13 +215,23 @@ class SquareEngine:
             return here
         return here + rows * columns * model.in_second_layer[jnp.array(RING)].astype(jnp.int32)
 
-    def push_vertices(self, model: SquareModel, state: SquareState, impulses: Array) -> SquareState:
+    def push_vertices(self, model: SquareModel, state: SquareState, impulses: Array, shifts: Array) -> SquareState:
         lever = geometry.vertex_levers(model, state)
-        turning = lever[..., 0] * impulses[..., 1] - lever[..., 1] * impulses[..., 0]
+        ready, readily = model.inverse_mass[..., None], model.inverse_inertia
+
+        def moment(push: Array) -> Array:
+            return lever[..., 0] * push[..., 1] - lever[..., 1] * push[..., 0]
+
+        spin = state.spin + readily * moment(impulses)
+        half_turn = 0.5 * (readily * moment(shifts))[..., None]
+        # The Cayley map, as in vsr.physics.squares.integration.move.
+        turned = state.rotation + half_turn * quarter_turn(state.rotation)
+        turned = turned + half_turn * quarter_turn(turned)
+        turned = turned / (1 + half_turn**2)
         return state.moving(
-            state.velocity + model.inverse_mass[..., None] * impulses,
-            state.spin + model.inverse_inertia * turning,
-        )
+            state.velocity + ready * impulses,
+            spin * (1 + readily * (lever * shifts).sum(-1)),
+        ).shifted(state.position + ready * shifts, turned)
 
     def carriers(self, model: SquareModel, state: Any) -> Carriers | None:
         if isinstance(state, SquareState):

@@ -104,3 +104,7 @@ class SquareState:
     def moving(self, velocity: Array, spin: Array) -> SquareState:
         """In the same place, with another velocity and spin."""
         return replace(self, velocity=velocity, spin=spin)
+
+    def shifted(self, position: Array, rotation: Array) -> SquareState:
+        """In another place, with the same velocity and spin."""
+        return replace(self, position=position, rotation=rotation)

@@ -13,7 +13,16 @@ from jax.experimental.pallas import triton
 from vsr.compute.vector import Vector, minus, plus, times
 from vsr.environment.surfaces import combined_friction, combined_restitution, ground
 from vsr.physics.objects.fused.corners import corners_of
-from vsr.physics.objects.fused.moving import Body, Now, carried, lanes_for, moment, pushed_body, share_of
+from vsr.physics.objects.fused.moving import (
+    Body,
+    Now,
+    carried,
+    lanes_for,
+    moment,
+    pushed_body,
+    share_of,
+    turned_body,
+)
 from vsr.physics.objects.fused.tables import Found, Pressed
 
 if TYPE_CHECKING:
@@ -22,6 +31,8 @@ if TYPE_CHECKING:
 
 class OfBodies:
     """The list of contacts of rigid bodies with each other and with the ground: one part."""
+
+    rigid = True
 
     def __init__(self, program: Program, bodies: tuple[Body, ...]) -> None:
         plan, listed = program.plan, program.known.listed
@@ -96,6 +107,22 @@ class OfBodies:
             for number, own in enumerate(side):
                 push = tuple(sign * jnp.sum(own * part) for part in impulse)
                 moved[number] = pushed_body(self.bodies[number], moved[number], push, sign * jnp.sum(own * turning))
+        return now._replace(bodies=tuple(moved))
+
+    def way(self, drift: Now) -> list[Vector]:
+        return self.parting(drift)
+
+    def steadied(self, now: Now, shifts: Sequence[Vector]) -> Now:
+        if len(self.own) == 1:
+            return now
+        ahead = times(0.0, shifts[0])
+        for own, moving in zip(self.own[0], now.bodies, strict=True):
+            ahead = plus(ahead, times(own, moving.velocity))
+        free = sum(own * (body.inverse_mass > 0) for own, body in zip(self.own[0], self.bodies, strict=True))
+        moved = [
+            turned_body(body, moving, jnp.sum(free * own * moment(shifts[0], minus(moving.velocity, ahead))))
+            for own, body, moving in zip(self.own[1], self.bodies, now.bodies, strict=True)
+        ]
         return now._replace(bodies=tuple(moved))
 
     def kept(self, tables: Pressed) -> tuple[Pressed, ...]:

@@ -12,7 +12,17 @@ from jax.experimental.pallas import triton
 
 from vsr.compute.vector import Vector, plus, times
 from vsr.physics.objects.fused.inside import Inside
-from vsr.physics.objects.fused.moving import Body, Now, carried, lanes_for, moment, pushed_body, share_of
+from vsr.physics.objects.fused.moving import (
+    Body,
+    Now,
+    carried,
+    lanes_for,
+    moment,
+    pushed_body,
+    share_of,
+    swept,
+    turned_body,
+)
 from vsr.physics.objects.fused.tables import Pressed
 from vsr.physics.objects.fused.voxels import Voxels
 
@@ -69,6 +79,7 @@ class Corners:
     """Corners of rigid bodies in voxels: one part."""
 
     passes = 1
+    rigid = False
 
     def __init__(self, program: Program, voxels: Voxels, bodies: tuple[Body, ...]) -> None:
         self.corners = corners = corners_of(program, program.plan.flat)
@@ -99,6 +110,19 @@ class Corners:
             pushed_body(body, moving, tuple(jnp.sum(own * part) for part in impulse), jnp.sum(own * turning))
             for own, body, moving in zip(corners.own, self.bodies, now.bodies, strict=True)
         ]
+        return now._replace(bodies=tuple(moved))
+
+    def way(self, drift: Now) -> list[Vector]:
+        total, lever = self.inside.seen_from_voxels(drift), self.corners.lever
+        for own, moving in zip(self.corners.own, drift.bodies, strict=True):
+            total = plus(total, times(own, plus(moving.velocity, swept(moving.spin, lever))))
+        return [total]
+
+    def steadied(self, now: Now, shifts: Sequence[Vector]) -> Now:
+        beside, moved = self.inside.seen_from_voxels(now), []
+        for own, body, moving in zip(self.corners.own, self.bodies, now.bodies, strict=True):
+            turning = moment(shifts[0], plus(moving.velocity, beside))
+            moved.append(turned_body(body, moving, -jnp.sum(own * turning)))
         return now._replace(bodies=tuple(moved))
 
     def kept(self, tables: Pressed) -> tuple[Pressed, ...]:

@@ -6,7 +6,7 @@ point by point, always in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -122,6 +122,21 @@ class Inside:
             triton.store(self.program.written.shared.impulse.at[part, self.lane], value, mask=self.held)
         self.program.wait()
         return self.program.nodes.pushed(now, self._summed(self._given, 2))
+
+    def touching(self) -> Array:
+        """How many points that touch are each vertex."""
+        touches = self.program.written.shared.touches
+        return self._summed(lambda number, own, share: (own * touches[number],), 1)[0]
+
+    def at_vertices(self, values: Sequence[Array]) -> tuple[Array, ...]:
+        """Sums over the points that are each vertex."""
+        table, found = self.program.written.shared.impulse, []
+        for value in values:
+            self.program.wait()
+            triton.store(table.at[0, self.lane], value, mask=self.held)
+            self.program.wait()
+            found += self._summed(lambda number, own, share: (own * table[0, number],), 1)
+        return tuple(found)
 
     def _weighing(self, number: Array, own: Array, share: Array) -> tuple[Array, ...]:
         """How much a point that touches weighs on vertices: all on its own one, and a share on corners of its voxel."""

@@ -19,17 +19,16 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
 from vsr.compute.gpu.ptx import WARP
-from vsr.compute.vector import Vector, plus, times
+from vsr.compute.vector import Vector, dot, minus, plus, times
 from vsr.physics.objects.fused.bodies import OfBodies
 from vsr.physics.objects.fused.corners import Corners, corners_of
-from vsr.physics.objects.fused.moving import Body, Moving, Nodes, Now, carried, lanes_for, moment
+from vsr.physics.objects.fused.moving import Body, Moves, Moving, Nodes, Now, carried, lanes_for, moment, turn_on
 from vsr.physics.objects.fused.pairs import Neighbours, Pairs, corners_of_ground
 from vsr.physics.objects.fused.solver import nothing_before, solved
 from vsr.physics.objects.fused.tables import (
     EXISTS,
     SPIN,
     SURFACE,
-    VELOCITY,
     Known,
     OnCarriers,
     Outcome,
@@ -54,6 +53,8 @@ def launch(known: Known, plan: Plan) -> Outcome:
     bodies, kind = known.bodies, known.inverse_mass.dtype
     results = Outcome(
         table,
+        jax.ShapeDtypeStruct((2, plan.vertices), kind),
+        jax.ShapeDtypeStruct((2, plan.vertices), kind),
         jax.ShapeDtypeStruct((2, plan.vertices), kind),
         None if bodies is None else (bodies.position, bodies.rotation, bodies.velocity, bodies.spin),
         known.kept,
@@ -148,33 +149,39 @@ class Program:
     def run(self) -> None:
         still = jnp.zeros(self.lane.shape, jnp.float32)
         bodies = tuple(self.body(number) for number in range(self.plan.bodies))
-        now = Now(self.velocity, (still, still), tuple(map(self.fallen, range(self.plan.bodies))))
-        now = self.with_bodies(bodies, now) if bodies else self.solved(now, self.groups(bodies))
-        for number, moving in enumerate(now.bodies):
-            self.move(number, moving)
+        numbers = range(self.plan.bodies)
+        way = minus(self.place, self.vector(self.known.vertices))
+        drift = Now(way, (still, still), tuple(map(self.drift, numbers)))
+        moves = Now(self.velocity, (still, still), tuple(map(self.moving, numbers))), drift
+        moves = self.with_bodies(bodies, moves) if bodies else self.solved(moves, self.groups(bodies))
+        for number in numbers:
+            self.move(number, moves[0].bodies[number], drift.bodies[number], moves[1].bodies[number])
         if self.known.may_touch is not None:
-            now = self.with_neighbours(now)
+            moves = self.with_neighbours(moves)
         if self.known.ground_corners is not None:
-            now = self.with_corners_of_ground(now)
+            moves = self.with_corners_of_ground(moves)
+        now, drifted = moves
         self.write(self.written.given, now.given)
+        self.write(self.written.shift, drifted.given)
+        self.write(self.written.vertices, plus(self.place, minus(drifted.nodes, way)))
         if self.written.table is not None:
-            self.push(now.given)
+            self.push(now.given, drifted.given)
 
-    def with_bodies(self, bodies: tuple[Body, ...], now: Now) -> Now:
+    def with_bodies(self, bodies: tuple[Body, ...], moves: Moves) -> Moves:
         """After contacts of rigid bodies and with blocks of ground. Robots that nothing is near to cost little."""
 
-        def apart(now: Now) -> Now:
+        def apart(moves: Moves) -> Moves:
             for name in ("corners", "vertices"):
                 self.forget(name)
-            return self.solved(now, self.groups(bodies))
+            return self.solved(moves, self.groups(bodies))
 
-        def close(now: Now) -> Now:
+        def close(moves: Moves) -> Moves:
             voxels = Voxels(self)
             vertices = Vertices(self, bodies, voxels.outward())
             corners = Corners(self, voxels, bodies) if self.plan.flat else None
-            return self.solved(now, self.groups(bodies, vertices, corners))
+            return self.solved(moves, self.groups(bodies, vertices, corners))
 
-        return jax.lax.cond(self.is_near(), close, apart, now)
+        return jax.lax.cond(self.is_near(), close, apart, moves)
 
     def is_near(self) -> Array:
         """Whether the boxes around the robots and around a rigid body, whose sides are along the axes, overlap."""
@@ -205,34 +212,43 @@ class Program:
             found["blocks"] = InBlocks(self)
         return found
 
-    def solved(self, now: Now, groups: dict[str, Any]) -> Now:
-        """After contacts, whose impulses are kept for the next step."""
+    def solved(self, moves: Moves, groups: dict[str, Any], *, counts: tuple[int, int] | None = None) -> Moves:
+        """After contacts, whose impulses are kept for the next step; counts: iterations, and those of shifts."""
         if not groups:
-            return now
+            return moves
         start = [self.kept(name, group) for name, group in groups.items()]
-        now, found = solved(tuple(groups.values()), start, now, self.plan.iterations)
+        counts = counts or (self.plan.iterations, self.plan.shifts)
+        moves, found = solved(tuple(groups.values()), start, moves, *counts, self.plan.duration)
         for (name, group), impulses in zip(groups.items(), found, strict=True):
             if name in self.written.kept:
                 group.keep(self.written.kept[name], impulses)
-        return now
+        return moves
 
-    def with_neighbours(self, now: Now) -> Now:
+    def with_neighbours(self, moves: Moves) -> Moves:
         """After contacts of vertices with voxels of other robots or of their own."""
         near, places = Neighbours(self), self.plan.neighbours
         self.written.beyond[0] = self.known.beyond[0] + jnp.maximum(near.found - places, 0)
-        return jax.lax.cond(near.found > 0, lambda now: self.among_voxels(near.pairs(), now), lambda now: now, now)
 
-    def with_corners_of_ground(self, now: Now) -> Now:
+        def met(moves: Moves) -> Moves:
+            return self.among_voxels("voxels", near.pairs(), moves)
+
+        def apart(moves: Moves) -> Moves:
+            self.forget("voxels")
+            return moves
+
+        return jax.lax.cond(near.found > 0, met, apart, moves)
+
+    def with_corners_of_ground(self, moves: Moves) -> Moves:
         """After contacts of the ground's corners with voxels."""
         listed = self.known.ground_corners
 
-        def met(now: Now) -> Now:
-            return self.among_voxels(corners_of_ground(self, listed), now)
+        def met(moves: Moves) -> Moves:
+            return self.among_voxels("ground corners in voxels", corners_of_ground(self, listed), moves)
 
-        return jax.lax.cond(listed.counts[0] > 0, met, lambda now: now, now)
+        return jax.lax.cond(listed.counts[0] > 0, met, lambda moves: moves, moves)
 
-    def among_voxels(self, group: Pairs, now: Now) -> Now:
-        return solved((group,), [nothing_before(group)], now, self.plan.iterations_of_voxels)[0]
+    def among_voxels(self, name: str, group: Pairs, moves: Moves) -> Moves:
+        return self.solved(moves, {name: group}, counts=self.plan.counts_of_voxels)
 
     # What is read and written
 
@@ -256,13 +272,22 @@ class Program:
         for part, value in enumerate(values):
             triton.store(table.at[part, self.lane], value, mask=self.held)
 
-    def push(self, given: Vector) -> None:
-        """Give impulses at vertices to what carries them."""
+    def push(self, given: Vector, shift: Vector) -> None:
+        """Give impulses and shifts at vertices to what carries them (vsr.physics.squares.engine.push_vertices)."""
         table, nodes = self.written.table, self.nodes
-        gained = *times(nodes.inverse_mass, given), nodes.inverse_inertia * moment(self.lever, given)
-        for field, more in zip((VELOCITY, VELOCITY + 1, SPIN), gained, strict=True):
-            before = self.read(self.known.robots.table, field, self.row)
-            triton.store(table.at[field, self.lane], before + more, mask=self.held)
+        x, y, cosine, sine, along, upwards, spin = (
+            self.read(self.known.robots.table, field, self.row) for field in range(SPIN + 1)
+        )
+        turned = turn_on((cosine, sine), nodes.inverse_inertia * moment(self.lever, shift))
+        spin = spin + nodes.inverse_inertia * moment(self.lever, given)
+        after = (
+            *plus((x, y), times(nodes.inverse_mass, shift)),
+            *turned,
+            *plus((along, upwards), times(nodes.inverse_mass, given)),
+            spin * (1 + nodes.inverse_inertia * dot(self.lever, shift)),
+        )
+        for field, value in enumerate(after):
+            triton.store(table.at[field, self.lane], value, mask=self.held)
 
     def body(self, number: int) -> Body:
         tables = self.known.bodies
@@ -275,18 +300,23 @@ class Program:
             restitution=tables.restitution[number],
         )
 
-    def fallen(self, number: int) -> Moving:
-        """A body's motion after the step's gravity."""
+    def moving(self, number: int) -> Moving:
+        """A body's motion before contact."""
         tables = self.known.bodies
-        x, y = (tables.velocity[number, part] for part in range(2))
-        fall = 0.0 if self.plan.fixed[number] else self.plan.duration * self.known.gravity
-        return Moving((x, y - fall), tables.spin[number, 0])
+        return Moving(tuple(tables.velocity[number, part] for part in range(2)), tables.spin[number, 0])
 
-    def move(self, number: int, moving: Moving) -> None:
-        """Write where a body is after the step, and how it moves (vsr.physics.objects.solids.moved)."""
-        tables, duration = self.known.bodies, self.plan.duration
+    def drift(self, number: int) -> Moving:
+        """By how much a body has moved and turned in the step."""
+        (x, y), spin = self.moving(number)
+        duration = self.plan.duration
+        fell = 0.0 if self.plan.fixed[number] else 0.5 * duration * self.known.gravity
+        return Moving((duration * x, duration * (y + fell)), duration * spin)
+
+    def move(self, number: int, moving: Moving, drift: Moving, drifted: Moving) -> None:
+        """Write where a body is after contact, and how it moves (vsr.physics.objects.solids.pushed)."""
+        tables = self.known.bodies
         position, rotation, velocity, spin = self.written.bodies
-        angle = duration * moving.spin
+        angle, shift = drifted.spin - drift.spin, minus(drifted.velocity, drift.velocity)
         cosine, sine = jnp.cos(angle), jnp.sin(angle)
         x, y = tables.rotation[number, 0, 0], tables.rotation[number, 1, 0]
         x, y = cosine * x - sine * y, sine * x + cosine * y
@@ -296,7 +326,7 @@ class Program:
             for column, value in enumerate(values):
                 rotation[number, row, column] = value
         for part in range(2):
-            position[number, part] = tables.position[number, part] + duration * moving.velocity[part]
+            position[number, part] = tables.position[number, part] + shift[part]
             velocity[number, part] = moving.velocity[part]
         spin[number, 0] = moving.spin
 

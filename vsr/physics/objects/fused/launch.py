@@ -21,17 +21,19 @@ from vsr.physics.objects.fused import tables
 from vsr.physics.objects.fused.kernel import launch
 from vsr.physics.objects.fused.voxels import BITS
 from vsr.physics.objects.resolving import (
+    COUNTS_OF_VOXELS,
     ITERATIONS,
-    ITERATIONS_OF_VOXELS,
     PASSES_OF_BODIES,
+    SHIFTS,
     Impulses,
     Lists,
     Resolve,
+    Resolved,
     joint_impulse,
     kept_impulses,
     rigid_contacts,
 )
-from vsr.physics.objects.solids import Solids, SolidState
+from vsr.physics.objects.solids import Solids, SolidState, flown
 from vsr.terrain import Blocks, Terrain
 from vsr.terrain.surface import by_numbers
 
@@ -68,26 +70,30 @@ def launching(duration: float, allowed: np.ndarray | None, interpret: bool) -> R
         lists: Lists,
         lattice: Lattice,
         robots: tuple[Met, ...],
-    ) -> tuple[SolidState | None, Impulses, Lists, Array, tuple[Met, ...]]:
+        vertices: Array,
+    ) -> Resolved:
         nodes, velocity = nodes_of(robots)
+        if solids is not None and state is not None:
+            state = flown(solids, state, environment, duration)
         names, listed, ground = _listed(solids, environment, state, nodes)
-        known = _known(solids, environment, state, impulses, lattice, robots, nodes, velocity)
+        known = _known(solids, environment, state, impulses, lattice, robots, nodes, velocity, vertices)
         known = known._replace(listed=listed, ground=ground, ground_corners=_ground_corners(environment, lists))
         if names:
             known.kept["bodies"] = tables.Pressed(*joint_impulse(impulses, names))
         if lists.vertices is not None and allowed is not None:
             known = known._replace(may_touch=jnp.asarray(_bits(allowed)), beyond=lists.vertices.beyond[None])
+            known.kept["voxels"] = tables.Pressed(*impulses["voxels"])
         after = launch(known, _plan(solids, known, lists, duration, interpret))
         found = {name: Impulse(kept.press, kept.drag) for name, kept in after.kept.items()}
         moved = None if after.bodies is None else SolidState(*after.bodies)
         if after.table is None:
-            robots = pushed_by(robots, after.given)
+            robots = pushed_by(robots, after.given, after.shift)
         else:
             (robot,) = robots
             robots = (robot._replace(state=robot.engine.with_carriers(robot.state, after.table)),)
         if after.beyond is not None:
             lists = _counted(lists, after.beyond[0])
-        return moved, kept_impulses(impulses, found, names), lists, after.given, robots
+        return moved, kept_impulses(impulses, found, names), lists, after.given, after.vertices, robots
 
     return resolve
 
@@ -106,6 +112,7 @@ def _known(
     robots: tuple[Met, ...],
     nodes: Nodes,
     velocity: Array,
+    vertices: Array,
 ) -> tables.Known:
     """What the kernel reads of robots, rigid bodies and blocks."""
     terrain, surface = environment.terrain, lattice.at_surface & nodes.exists
@@ -119,6 +126,7 @@ def _known(
         blocks = _plain(vertices_in_blocks(nodes, surface, terrain), nodes.count)
     return tables.Known(
         robots=_robots(robots, nodes, velocity),
+        vertices=vertices,
         inverse_mass=nodes.inverse_mass,
         inverse_inertia=nodes.inverse_inertia,
         flags=(surface.astype(jnp.int32) << tables.SURFACE) + (nodes.exists.astype(jnp.int32) << tables.EXISTS),
@@ -153,8 +161,9 @@ def _plan(solids: Solids | None, known: tables.Known, lists: Lists, duration: fl
         finds_ground=known.ground is not None,
         listed=0 if known.listed is None else known.listed.numbers.shape[1],
         iterations=ITERATIONS,
+        shifts=SHIFTS,
         passes=PASSES_OF_BODIES[2],
-        iterations_of_voxels=ITERATIONS_OF_VOXELS,
+        counts_of_voxels=COUNTS_OF_VOXELS[:2],
         duration=duration,
         interpret=interpret,
     )

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.experimental import pallas as pl
 
-from vsr.compute.vector import Vector, dot, plus, times
+from vsr.compute.vector import Vector, dot, minus, plus, times
 from vsr.physics.collision.sides import BOLDNESS
 
 
@@ -25,6 +25,10 @@ class Now(NamedTuple):
     nodes: Vector
     given: Vector
     bodies: tuple[Moving, ...]
+
+
+Moves = tuple[Now, Now]
+"""How everything moves, and by how much it has moved in the step [m, rad], with its shifts [kg m]."""
 
 
 class Body(NamedTuple):
@@ -82,6 +86,22 @@ def moment(lever: Vector, push: Vector) -> Any:
 
 def carried(spin: Any, lever: Vector) -> Vector:
     return -spin * lever[1], spin * lever[0]
+
+
+def swept(angle: Any, lever: Vector) -> Vector:
+    """See vsr.physics.collision.sides.swept."""
+    return carried(angle, minus(lever, times(0.5, carried(angle, lever))))
+
+
+def turned_body(body: Body, moving: Moving, turning: Any) -> Moving:
+    return moving._replace(spin=moving.spin + body.inverse_inertia * turning)
+
+
+def turn_on(rotation: Vector, angle: Any) -> Vector:
+    """Cosine and sine turned further by a small angle [rad] (the Cayley map)."""
+    half = 0.5 * angle
+    turned = plus(rotation, carried(half, rotation))
+    return times(1 / (1 + half * half), plus(turned, carried(half, turned)))
 
 
 def looks_along(normal: Vector, outward: Vector) -> Any:

@@ -13,7 +13,7 @@ from jax.experimental.pallas import triton
 from vsr.compute.vector import Vector
 from vsr.physics.objects.fused.inside import Inside
 from vsr.physics.objects.fused.moving import Now, lanes_for
-from vsr.physics.objects.fused.tables import GroundCorners
+from vsr.physics.objects.fused.tables import GroundCorners, Pressed
 from vsr.physics.objects.fused.voxels import BITS, Voxels
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ class Pairs:
     """Points in voxels, whose other side are vertices or the ground: one part."""
 
     passes = 1
+    rigid = False
 
     def __init__(self, inside: Inside, friction: Any, restitution: Any) -> None:
         """friction, restitution: of the points."""
@@ -37,6 +38,31 @@ class Pairs:
 
     def pushed(self, now: Now, impulses: Sequence[Vector]) -> Now:
         return self.inside.pushed(now, impulses[0])
+
+    def way(self, drift: Now) -> list[Vector]:
+        return self.parting(drift)
+
+    def steadied(self, now: Now, shifts: Sequence[Vector]) -> Now:
+        return now
+
+    def kept(self, tables: Pressed) -> tuple[Pressed, ...]:
+        """Impulses of vertices in the step before, for their pairs that touch now in equal shares."""
+        program, vertex = self.inside.program, self.inside.vertex
+        many = jnp.maximum(self.inside.touching(), 1)
+        shared = program.written.shared
+        triton.store(shared.load.at[program.lane], 1 / many, mask=program.held)
+        program.wait()
+        share = program.read(shared.load, vertex)
+        press, *drag = (
+            share * program.read(*place, vertex) for place in ((tables.press,), (tables.drag, 0), (tables.drag, 1))
+        )
+        return (Pressed(press, tuple(drag)),)
+
+    def keep(self, tables: Pressed, impulses: Sequence[Pressed]) -> None:
+        program, (impulse,) = self.inside.program, impulses
+        press, *drag = self.inside.at_vertices((impulse.press, *impulse.drag))
+        triton.store(tables.press.at[program.lane], press, mask=program.held)
+        program.write(tables.drag, tuple(drag))
 
 
 def corners_of_ground(program: Program, corners: GroundCorners) -> Pairs:

@@ -9,8 +9,8 @@ PRESENT = 4
 """Bit of a cell's flags that says that there is a voxel; those before say which faces lead out."""
 SURFACE, EXISTS = 0, 1
 """Bits of a vertex's flags: it can touch, and there is one."""
-VELOCITY, SPIN = 4, 6
-"""Rows of a table of carriers (vsr.physics.contract.Carriers): velocity x and the next one, and spin."""
+SPIN = 6
+"""Row of the spin in a table of carriers, the last of those that tell how they move (vsr.physics.contract.Carriers)."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,12 @@ class Plan:
     listed: int
     """contacts of rigid bodies with each other and the ground"""
     iterations: int
+    shifts: int
+    """iterations of shifts"""
     passes: int
     """of the list, in each iteration"""
-    iterations_of_voxels: int
-    """of contacts among voxels, and with corners of the ground"""
+    counts_of_voxels: tuple[int, int]
+    """both iterations, of contacts among voxels, and with corners of the ground"""
     duration: float
     """of the step [s]"""
     interpret: bool
@@ -58,6 +60,8 @@ class Known(NamedTuple):
 
     robots: Any
     """where vertices are and how they move: OnCarriers, or Plain"""
+    vertices: Any
+    """where vertices were after the last step [m], (2, p)"""
     inverse_mass: Any
     """(p,)"""
     inverse_inertia: Any
@@ -140,7 +144,7 @@ class GroundCorners(NamedTuple):
 
 
 class BodyTables(NamedTuple):
-    """Rigid bodies."""
+    """Rigid bodies, after the step if they touched nothing."""
 
     corner: Any
     """in their own frames [m], (s, v, 2)"""
@@ -189,6 +193,10 @@ class Outcome(NamedTuple):
     """of carriers, the same memory as the one that is read; None if vertices are given plainly"""
     given: Any
     """impulses on vertices [N s], (2, p)"""
+    shift: Any
+    """shifts of vertices [kg m], (2, p)"""
+    vertices: Any
+    """where they are then [m], (2, p)"""
     bodies: Any
     """position, rotation, velocity, spin of rigid bodies after the step; None if there are none"""
     kept: Any

@@ -13,7 +13,16 @@ from jax.experimental.pallas import triton
 from vsr.compute.vector import Vector, dot, minus, plus
 from vsr.environment.surfaces import combined_friction, combined_restitution
 from vsr.physics.collision.convex import FAR
-from vsr.physics.objects.fused.moving import Body, Now, carried, looks_along, moment, pushed_body
+from vsr.physics.objects.fused.moving import (
+    Body,
+    Now,
+    carried,
+    looks_along,
+    moment,
+    pushed_body,
+    swept,
+    turned_body,
+)
 from vsr.physics.objects.fused.tables import Found, Pressed
 
 if TYPE_CHECKING:
@@ -24,6 +33,7 @@ class Vertices:
     """Vertices in rigid bodies: a part for each body."""
 
     passes = 1
+    rigid = False
 
     def __init__(self, program: Program, bodies: tuple[Body, ...], outward: Vector) -> None:
         self.program, self.bodies = program, bodies
@@ -69,6 +79,19 @@ class Vertices:
         moved = [
             pushed_body(body, moving, tuple(-jnp.sum(part) for part in impulse), -jnp.sum(moment(lever, impulse)))
             for body, moving, lever, impulse in zip(self.bodies, now.bodies, self.levers, impulses, strict=True)
+        ]
+        return now._replace(bodies=tuple(moved))
+
+    def way(self, drift: Now) -> list[Vector]:
+        return [
+            minus(minus(drift.nodes, moving.velocity), swept(moving.spin, lever))
+            for moving, lever in zip(drift.bodies, self.levers, strict=True)
+        ]
+
+    def steadied(self, now: Now, shifts: Sequence[Vector]) -> Now:
+        moved = [
+            turned_body(body, moving, jnp.sum(moment(shift, minus(moving.velocity, now.nodes))))
+            for body, moving, shift in zip(self.bodies, now.bodies, shifts, strict=True)
         ]
         return now._replace(bodies=tuple(moved))
 
@@ -119,6 +142,7 @@ class InBlocks:
     """Vertices in blocks of ground, found before: one part."""
 
     passes = 1
+    rigid = False
 
     def __init__(self, program: Program) -> None:
         tables, self.nodes = program.known.blocks, program.nodes
@@ -134,3 +158,9 @@ class InBlocks:
 
     def pushed(self, now: Now, impulses: Sequence[Vector]) -> Now:
         return self.nodes.pushed(now, impulses[0])
+
+    def way(self, drift: Now) -> list[Vector]:
+        return [drift.nodes]
+
+    def steadied(self, now: Now, shifts: Sequence[Vector]) -> Now:
+        return now

@@ -58,6 +58,11 @@ class PackedSquares:
         rows = [jnp.moveaxis(velocity, -1, 0).reshape(2, -1), spin.reshape(1, -1)]
         return replace(self, table=self.table.at[VELOCITY.start : SPIN + 1, :-1].set(jnp.concatenate(rows)))
 
+    def shifted(self, position: Array, rotation: Array) -> PackedSquares:
+        """In another place, with the same velocity and spin."""
+        rows = [jnp.moveaxis(part, -1, 0).reshape(2, -1) for part in (position, rotation)]
+        return replace(self, table=self.table.at[PLACE.start : ROTATION.stop, :-1].set(jnp.concatenate(rows)))
+
     def unpacked(self) -> SquareState:
         return SquareState(self.position, self.rotation, self.velocity, self.spin)
 
