@@ -8,12 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vsr.experiments.validate.trust.robots import Kind, Sample
+from vsr.experiments.validate.trust.robots import TIME_STEP, Kind, Sample
 from vsr.experiments.validate.trust.watching import Watch
 from vsr.physics.failure import Failure
 
 SUNK = 0.1
 """Depth of a mass in the ground, over the side of a voxel."""
+FAST = 0.25
+"""Way of a mass in one substep, over the side of a voxel: with more, steps cannot follow it."""
 DRIFTED = 1e-3
 """Momentum that a floating robot may gain, over the sizes of all masses' momenta; rounding comes on top."""
 RISEN, RAISED = 0.6, 0.5
@@ -73,6 +75,8 @@ def _judged(kind: Kind, substeps: int, robot: Sample, reported: Failure, seen: d
         broken.append("not finite")
     if not seen["least_size"] > 0:
         broken.append("inside out")
+    if not seen["fastest"] * TIME_STEP / substeps <= FAST * kind.side:
+        broken.append("too fast for its steps")
     broken += _faults_of_energy(kind, seen)
     if not seen["deepest"] <= SUNK * kind.side:
         broken.append("sunk")
@@ -85,9 +89,8 @@ def _judged(kind: Kind, substeps: int, robot: Sample, reported: Failure, seen: d
 
 
 def _faults_of_energy(kind: Kind, seen: dict[str, float]) -> list[str]:
-    if (
-        kind.ground == "sand"
-    ):  # grains that are pressed hold energy which is not seen; they may give back what they took
+    # Grains that are pressed hold energy which is not seen; they may give back what they took.
+    if kind.ground == "sand":
         return [] if seen["gained"] <= RISEN else ["spurious energy gain"]
     broken = []
     # Near the bound of stability, energy swings without limit while none is gained.
@@ -108,8 +111,10 @@ def _drift_allowed(substeps: int, robot: Sample, seen: dict[str, float]) -> floa
     """Momentum that a floating robot may gain [kg m/s]: a share of its masses' momenta, and what rounding adds up to.
 
     Impulses of springs are rounded to 24 bits in every substep, and are no larger than the momentum that goes with the
-    largest energy; these errors are as often of one sign as of the other.
+    largest energy, also that which a change of control gives them and dampers take away before the next call; these
+    errors are as often of one sign as of the other.
     """
     added = 2 * seen["calls"] * CALL * substeps
-    rounded = float(np.finfo(np.float32).eps) * math.sqrt(added * _mass(robot) * seen["scale"])
+    energy = seen["scale"] + seen["work"] / max(seen["calls"], 1)
+    rounded = float(np.finfo(np.float32).eps) * math.sqrt(added * _mass(robot) * energy)
     return DRIFTED * seen["pushing"] + rounded
