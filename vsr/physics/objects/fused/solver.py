@@ -58,7 +58,7 @@ def solved(
 ) -> tuple[Moves, Impulses]:
     """How everything moves and has moved after contacts, and impulses to begin the next step with."""
     now, drift = moves
-    asked = [_ask(group, now, drift) for group in groups]
+    asked = [_ask(group, now, drift, duration) for group in groups]
     impulses = tuple(tuple(map(_admitted, group.contacts, before)) for group, before in zip(groups, start, strict=True))
     for group, before in zip(groups, impulses, strict=True):
         now = group.pushed(now, _whole(group, before))
@@ -100,15 +100,16 @@ def _whole(group: Any, impulses: Sequence[Pressed]) -> list[Vector]:
     ]
 
 
-def _ask(group: Any, now: Now, drift: Now) -> list[Asked]:
+def _ask(group: Any, now: Now, drift: Now, duration: float) -> list[Asked]:
     normals = [contact.normal for contact in group.contacts]
     along = group.yields(normals)
     across = group.yields([(-y, x) for x, y in normals])
     found = []
     ways, partings = group.way(drift), group.parting(now)
     for contact, parting, way, one, other in zip(group.contacts, partings, ways, along, across, strict=True):
-        target = speed_out(contact.depth, dot(way, contact.normal))
-        bounces = contact.touches & may_bounce(dot(parting, contact.normal), contact.restitution, target)
+        speed, along_way = dot(parting, contact.normal), dot(way, contact.normal)
+        target = speed_out(contact.depth, along_way)
+        bounces = contact.touches & may_bounce(speed, along_way / duration, contact.restitution, target)
         target = jnp.where(bounces, 0.0, target)
         found.append(Asked(parting, way, bounces, target, inverse_or_zero(one), inverse_or_zero(other)))
     return found
