@@ -77,6 +77,12 @@ def stack_on_robot(slope):
     slope.box("upper", 0.0, 7 - 3 * IN, (5.0, 1.0))
 
 
+def robot_on_legs(slope):
+    """A robot on a ramp, whose legs press against each other."""
+    slope.ramp()
+    slope.robot(0.0, -IN, ("aaa", "a.a"))
+
+
 def robot_on_box(slope):
     """A robot on a box on a ramp."""
     slope.ramp()
@@ -115,11 +121,14 @@ def places(world, state):
 
 
 CASES = [
+    ("squares", robot_on_legs),
     ("squares", stack_on_robot),
     ("points", stack_on_robot),
     *(
         pytest.param(kind, case, marks=pytest.mark.slow)
         for kind, case in (
+            ("points", robot_on_legs),
+            ("3-D", robot_on_legs),
             ("3-D", stack_on_robot),
             ("squares", robot_on_box),
             ("points", robot_on_box),

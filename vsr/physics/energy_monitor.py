@@ -168,7 +168,7 @@ def change_of_others(occupant: Any, environment: Environment, before: Any, after
         return None
     change = jnp.zeros((), before.given.dtype)
     if occupant.solids is not None and before.solids is not None:
-        now, was = (_of_solids(occupant.solids, environment, state.solids, step) for state in (after, before))
+        now, was = (_of_solids(occupant.solids, environment, state.solids) for state in (after, before))
         change = change + now - was
     for place, one in enumerate(occupant.companions):
         control = one.control(before.time)
@@ -182,12 +182,12 @@ def change_of_others(occupant: Any, environment: Environment, before: Any, after
     return change
 
 
-def _of_solids(solids: Solids, environment: Environment, state: SolidState, step: float) -> Array:
-    """Of rigid bodies that move, by what semi-implicit Euler keeps of a body that falls [J], ()."""
+def _of_solids(solids: Solids, environment: Environment, state: SolidState) -> Array:
+    """Of rigid bodies that move [J], (): they fly on exact parabolas."""
     free = solids.free
-    mass, velocity, up = solids.mass[free], state.velocity[free], state.velocity[free, -1]
+    mass, velocity = solids.mass[free], state.velocity[free]
     own = state.spin[free]
     if own.shape[1] == 3:
         own = (state.rotation[free] * own[:, :, None]).sum(1)
     moving = 0.5 * (mass * (velocity**2).sum(-1)).sum() + 0.5 * (solids.inertia[free] * own**2).sum()
-    return moving + environment.gravity * (mass * (state.position[free, -1] - 0.5 * step * up)).sum()
+    return moving + environment.gravity * (mass * state.position[free, -1]).sum()

@@ -387,6 +387,8 @@ def _stick_on_one(mobility: Mobility, contact: _Constraint, motion: Motion) -> _
 def _stick_on_both(mobility: Mobility, first: _Constraint, second: _Constraint, motion: Motion) -> _Impulses:
     """Impulses that bring a cluster with two corners on one plane to rest, if both press and friction can hold.
 
+    Both corners press, so the cluster as a whole approaches: this is so whichever corners may stick alone.
+
     The normal impulses follow from the momentum and the turning; friction is shared out in their proportion.
     """
     normal_x, normal_y, first_lever = first.normal
