@@ -60,14 +60,14 @@ def test_impacts_never_gain(kind):
     for friction in (0.0, 0.5, 4.47):
         for restitution in (0.1, 0.5, 0.8, 1.0):
             now, nodes, bodies, contact = random_impacts(kind, friction, restitution)
-            after, _, _ = solve(now, _still(now), [contact], [no_impulse(contact)], ONCE, 1e-6)
+            after, _, _ = solve(now, _way(now, 1e-6), [contact], [no_impulse(contact)], ONCE, 1e-6)
             soft = now if kind == "robot on a box" else None
             energies = [kinetic_energy(state, nodes, bodies, soft) for state in (now, after)]
             assert (energies[1] / energies[0]).max() < 1 + 2e-5, (friction, restitution)
             speeds = [
                 np.asarray((contact.sides.parting(state) * contact.normal).sum(0)).reshape(-1) for state in (now, after)
             ]
-            fast = speeds[0] < -1
+            fast = speeds[0] < -1.001
             if friction == 0:
                 assert speeds[1].min() > -1e-4
                 np.testing.assert_allclose(speeds[1][fast], -restitution * speeds[0][fast], rtol=2e-3, atol=2e-3)
@@ -75,5 +75,7 @@ def test_impacts_never_gain(kind):
                     np.testing.assert_allclose(energies[1][fast], energies[0][fast], rtol=1e-4)
 
 
-def _still(now):
-    return Speeds(*(jnp.zeros_like(part) for part in now))
+def _way(now, duration):
+    """By how much everything has moved in a step in which nothing was pushed."""
+    way = Speeds(*(duration * part for part in now))
+    return way._replace(given=jnp.zeros_like(now.given))
