@@ -27,7 +27,7 @@ from vsr.physics.contract import Energies, Engine
 from vsr.physics.objects import Objects, Solids, SolidState
 
 MOST_RISE = 0.4
-"""Energy from nowhere since there was the least of it, over the largest energy of motion and springs. While none is
+"""Spurious energy since there was the least of it, over the largest energy of motion and springs. While none is
 gained it swings by up to 0.25, in crushed bodies of squares; what blows up comes near 1."""
 MOST_RAISED = 0.15
 """Energy of motion and weight above those at the start and all that was received, over the same. Of robots that are
@@ -50,20 +50,20 @@ class EnergyMonitor:
     start: Energies
     """before the first step"""
     rise: Array
-    """energy from nowhere since there was the least of it"""
+    """spurious energy since there was the least of it"""
     received: Array
     """work of actuators, less what they took, and what others gave, since the start"""
     work: Array
     """of actuators where they put energy in, since the start"""
     recent: Array
-    """the same since energy from nowhere was the least"""
+    """the same since spurious energy was the least"""
     scale: Array
     """largest energy of motion and springs so far"""
     raised: Array
     """most that motion and weight had above those at the start, what was received, and what springs and fluid have
     given them"""
     gained: Array
-    """whether so much came from nowhere that what the robot does is not its own doing; not an energy"""
+    """whether so much is spurious that what the robot does is not its own doing; not an energy"""
 
 
 def begin_monitor(

@@ -19,7 +19,7 @@ FAST = 0.25
 DRIFTED = 1e-3
 """Momentum that a floating robot may gain, over the sizes of all masses' momenta; rounding comes on top."""
 RISEN, RAISED = 0.6, 0.5
-"""Shares of the largest energy that came from nowhere, and that a robot has beyond what it can have (`Watch`): with
+"""Shares of the largest energy that are spurious, and that a robot has beyond what it can have (`Watch`): with
 more it is broken."""
 RISES, RAISES = 0.3, 0.05
 """With less of both it is fine. Between them nobody can tell, and a report is neither missed nor needless."""

@@ -2,7 +2,7 @@
 
 Energy is judged twice. *Raised* is a bound that a robot cannot pass however it is built: energy of motion, and of
 height, is at most that of the start and the work of actuators, less what they took. Motion and height are measured
-here, with velocities as they are; only the work needs the engine's springs. *Risen* is what comes from nowhere since
+here, with velocities as they are; only the work needs the engine's springs. *Risen* is what is spurious since
 there was the least of it, as the energy monitor sees it (vsr.physics.energy_monitor), by sums of its own.
 """
 
@@ -50,7 +50,7 @@ class Watch:
     fastest: Array
     """mass [m/s]"""
     balance: Array
-    """energy from nowhere since the start, with that of grains [J]"""
+    """spurious energy since the start, with that of grains [J]"""
     lowest: Array
     """its lowest value so far [J]"""
     received: Array
