@@ -66,7 +66,7 @@ def test_simulate_draws(vsr, short, tmp_path, suffix):
 
 @pytest.mark.parametrize("name", ["listing1", "worm", "biped", "tripod"])
 def test_examples_are_shipped(name):
-    assert (ROOT / "configs" / f"{name}.yaml").exists()
+    assert (ROOT / "vsr" / "configs" / f"{name}.yaml").exists()
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_a_faulty_file_exits_with_2(vsr, tmp_path):
 @pytest.mark.parametrize("command", ["check", "evolve"])
 def test_an_implementation_that_cannot_run_here_is_refused(vsr, monkeypatch, tmp_path, command):
     monkeypatch.chdir(tmp_path)
-    result = vsr(command, str(ROOT / "configs" / "quickstart.yaml"), "--set", "physics.implementation=fused")
+    result = vsr(command, str(ROOT / "vsr" / "configs" / "quickstart.yaml"), "--set", "physics.implementation=fused")
     assert result.exit_code == 2
     assert result.output.startswith("physics.implementation: 'fused' cannot run here: it needs an NVIDIA GPU")
     assert not list(tmp_path.iterdir())

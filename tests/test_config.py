@@ -27,7 +27,7 @@ from vsr.experiments.config.plugins import learn_components
 from vsr.experiments.config.yaml_reader import parse_yaml, read_yaml
 from vsr.experiments.experiment import Experiment
 
-CONFIGS = sorted((ROOT / "configs").glob("*.yaml")) + sorted((ROOT / "configs" / "3d").glob("*.yaml"))
+CONFIGS = sorted((ROOT / "vsr" / "configs").glob("*.yaml")) + sorted((ROOT / "vsr" / "configs" / "3d").glob("*.yaml"))
 SCENE_FILES = [path for path in CONFIGS if isinstance(load(path), Scene)]
 
 

@@ -7,10 +7,15 @@ import sys
 import pytest
 from conftest import ROOT
 
-MAY_IMPORT = {"vsr": {"vsr"}, "evo": {"evo"}, "experiments": {"vsr", "evo", "experiments"}, "cli": {"experiments"}}
-OURS = set(MAY_IMPORT)
-INSIDE = ("evo", "experiments", "cli")
-"""Folders and a file at the top level that are parts of the package `vsr`, where links stand for them."""
+MAY_IMPORT = {
+    "vsr.evo": {"vsr.evo"},
+    "vsr.experiments": {"vsr", "vsr.evo", "vsr.experiments"},
+    "vsr.cli": {"vsr.experiments"},
+    "vsr": {"vsr"},
+}
+"""Parts of the package, and the parts that each may import; `vsr` is the simulator: everything else."""
+AT_THE_TOP = {"evo": "vsr/evo", "experiments": "vsr/experiments", "configs": "vsr/configs", "cli.py": "vsr/cli.py"}
+"""Links for people, into the package."""
 
 FLOORS = {
     "vsr": (
@@ -39,7 +44,7 @@ FLOORS = {
         ("engine", "equilibrium"),
         ("coupled", "reaching"),
     ),
-    "evo": (
+    "vsr.evo": (
         ("population", "operators", "settings"),
         ("diversity", "selection", "protocol", "variation", "pareto"),
         ("generations", "archives"),
@@ -57,7 +62,7 @@ FLOORS = {
         ),
         ("in_turn",),
     ),
-    "experiments": (
+    "vsr.experiments": (
         (
             "console",
             "docstrings",
@@ -88,7 +93,7 @@ FLOORS = {
 }
 """Rooms of each part of the house, the lowest floor first: a room uses rooms of lower floors only."""
 
-CALLED_AT_THE_END = {"experiments.evolve": {"plot", "report"}}
+CALLED_AT_THE_END = {"vsr.experiments.evolve": {"plot", "report"}}
 """What a command begins when its own work is done, imported there."""
 
 
@@ -96,32 +101,38 @@ def imported_names(path):
     """Every module and name that a file imports, and whether it does so at its top."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            yield from ((without_package(alias.name), node.col_offset == 0) for alias in node.names)
+            yield from ((alias.name, node.col_offset == 0) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield from ((without_package(f"{node.module}.{alias.name}"), node.col_offset == 0) for alias in node.names)
+            yield from ((f"{node.module}.{alias.name}", node.col_offset == 0) for alias in node.names)
 
 
-def without_package(name):
-    """`experiments.runs` of `vsr.experiments.runs`, as files lie; a bare `experiments` is some other package's."""
-    first, _, rest = name.partition(".")
-    assert first not in INSIDE, f"'{name}' is only found in a checkout: import vsr.{name}"
-    return rest if first == "vsr" and rest.split(".")[0] in INSIDE else name
-
-
-def source_files(*rooms):
-    for room in rooms:
-        found = (ROOT / room).rglob("*.py") if (ROOT / room).is_dir() else [ROOT / f"{room}.py"]
-        yield from sorted(path for path in found if not path.is_symlink() and path.name != "__main__.py")
+def source_files(folder):
+    return sorted(path for path in (ROOT / folder).rglob("*.py") if path.name != "__main__.py")
 
 
 def module_of(path):
     return ".".join(path.relative_to(ROOT).with_suffix("").parts)
 
 
-@pytest.mark.parametrize("path", list(source_files(*sorted(OURS))), ids=module_of)
-def test_rooms_import_only_their_neighbours(path):
-    used = {name.split(".")[0] for name, _ in imported_names(path)} & OURS
-    assert used <= MAY_IMPORT[module_of(path).split(".")[0]]
+def part_of(name):
+    """The part of the package that a module is of; "vsr" for the simulator."""
+    return next((part for part in MAY_IMPORT if f"{name}.".startswith(f"{part}.")), None)
+
+
+def test_parts_import_only_their_neighbors():
+    wrong = []
+    for path in source_files("vsr"):
+        for name, _ in imported_names(path):
+            assert name.split(".")[0] not in ("evo", "experiments", "cli"), f"{module_of(path)}: import vsr.{name}"
+            if part_of(name) and part_of(name) not in MAY_IMPORT[part_of(module_of(path))]:
+                wrong.append(f"{module_of(path)} imports {name}")
+    assert not wrong
+
+
+def test_links_at_the_top_lead_into_the_package():
+    for name, target in AT_THE_TOP.items():
+        assert (ROOT / name).is_symlink()
+        assert (ROOT / name).resolve() == ROOT / target
 
 
 @pytest.mark.parametrize("part", FLOORS)
@@ -130,7 +141,7 @@ def test_imports_only_lead_down(part):
     wrong = []
     for path in source_files(part.replace(".", "/")):
         room = module_of(path).removeprefix(f"{part}.").split(".")[0]
-        if room == "__init__":  # a part's face shows its rooms
+        if room == "__init__" or (part == "vsr" and f"vsr.{room}" in MAY_IMPORT):  # a face shows its rooms
             continue
         assert room in floor, f"{part}.{room} stands on no floor: add it to FLOORS"
         for name, at_top in imported_names(path):
@@ -152,7 +163,7 @@ def test_engines_do_not_know_each_other():
 
 def test_only_the_engines_tell_masses_apart():
     """What depends on the kind of masses is asked of the engine or of the table of kinds, never compared."""
-    for path in source_files("vsr", "experiments"):
+    for path in source_files("vsr"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Compare):
                 sides = {ast.unparse(side) for side in (node.left, *node.comparators)}

@@ -28,7 +28,7 @@ from vsr.experiments.landscape.spec import Landscape, load_landscape
 from vsr.experiments.landscape.table import Folder, read_table
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
-SHIPPED = ROOT / "configs" / "landscape"
+SHIPPED = ROOT / "vsr" / "configs" / "landscape"
 SMALL = """
 robot:
   body:

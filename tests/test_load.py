@@ -24,7 +24,7 @@ from vsr.experiments.runs.reading import read_run
 
 EXPERIMENTS = sorted(
     path
-    for path in (ROOT / "configs").rglob("*.yaml")
+    for path in (ROOT / "vsr" / "configs").rglob("*.yaml")
     if "reach" not in path.parts and any(line.startswith(("ea:", "generations:")) for line in path.open())
 )
 
@@ -110,7 +110,7 @@ def test_a_file_with_what_was_set_over_it_reads_back(tiny, tmp_path):
 
 
 def test_a_file_says_what_was_written_and_nothing_else(tmp_path):
-    plain, path = {**load_experiment(ROOT / "configs" / "quickstart.yaml").to_plain()}, tmp_path / "config.yaml"
+    plain, path = {**load_experiment(ROOT / "vsr" / "configs" / "quickstart.yaml").to_plain()}, tmp_path / "config.yaml"
     path.write_text("# a comment\n" + dump_plain(plain))
     assert is_written(path, plain)
     assert not is_written(path, {**plain, "generations": 7})
@@ -130,7 +130,7 @@ def test_a_file_says_what_was_written_and_nothing_else(tmp_path):
 @pytest.mark.parametrize("changed", [False, True])
 def test_settings_of_an_older_version_are_read_once(tmp_path, monkeypatch, changed):
     """They lack what has been added since, so that they are not what this version would write."""
-    plain = load_experiment(ROOT / "configs" / "quickstart.yaml").to_plain()
+    plain = load_experiment(ROOT / "vsr" / "configs" / "quickstart.yaml").to_plain()
     older = {name: part for name, part in plain.items() if name not in ("learning", "evaluation")}
     (tmp_path / "meta.json").write_text(json.dumps({"starts": [], "plugins": {}, "experiment": older}))
     now = {**older, "ea": {**older["ea"], "sigma": 0.5}} if changed else older

@@ -28,7 +28,7 @@ ALWAYS = "biped", "listing1", "3d/walking_worm"
 
 def motion_of(name):
     """Measures of a second, and the voxels' centres after it [m], (voxels, dimension)."""
-    scene = load(ROOT / "configs" / f"{name}.yaml", ["task.duration=1.0"])
+    scene = load(ROOT / "vsr" / "configs" / f"{name}.yaml", ["task.duration=1.0"])
     outcome = simulate(scene, keep_trajectory=True)
     model = outcome.model
     last = jax.tree.map(lambda leaf: leaf[-1], outcome.trajectory.state)

@@ -145,7 +145,7 @@ def test_what_cannot_be_is_refused(body, controller, message):
 
 @pytest.mark.parametrize("name", ["cppn", "mirrored"])
 def test_shipped_experiments_evolve_such_bodies(name):
-    experiment = load_experiment(ROOT / "configs" / "bodies" / f"{name}.yaml")
+    experiment = load_experiment(ROOT / "vsr" / "configs" / "bodies" / f"{name}.yaml")
     assert (experiment.robot.body.mirrored, experiment.robot.body.type)[name == "cppn"] == {"cppn": "cppn"}.get(
         name, "y"
     )
@@ -154,4 +154,4 @@ def test_shipped_experiments_evolve_such_bodies(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["cppn", "kinds", "mirrored"])
 def test_shipped_experiments_are_sound(name):
-    assert dict(check_file(str(ROOT / "configs" / "bodies" / f"{name}.yaml")))["evaluations"] == "20,000"
+    assert dict(check_file(str(ROOT / "vsr" / "configs" / "bodies" / f"{name}.yaml")))["evaluations"] == "20,000"

@@ -270,7 +270,7 @@ def test_a_network_without_weights_is_to_evolve(tmp_path):
 
 @pytest.mark.parametrize("name", ["distributed", "noisy", "oscillators", "recurrent", "seeing"])
 def test_shipped_experiments_tell_what_they_need(name):
-    experiment = load_experiment(ROOT / "configs" / "brains" / f"{name}.yaml")
+    experiment = load_experiment(ROOT / "vsr" / "configs" / "brains" / f"{name}.yaml")
     told = [setting for need in needs_of_experiment(experiment) for setting in need.settings]
     assert any(f"{experiment.robot.gene_count:,} genes" in setting for setting in told)
 
@@ -278,7 +278,7 @@ def test_shipped_experiments_tell_what_they_need(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["distributed", "noisy", "oscillators", "recurrent", "seeing"])
 def test_shipped_experiments_are_sound(name):
-    assert dict(check_file(str(ROOT / "configs" / "brains" / f"{name}.yaml")))["evaluations"] == "20,000"
+    assert dict(check_file(str(ROOT / "vsr" / "configs" / "brains" / f"{name}.yaml")))["evaluations"] == "20,000"
 
 
 @pytest.mark.parametrize(

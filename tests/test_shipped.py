@@ -12,7 +12,7 @@ from vsr.experiments.evolve.command import EvolveOptions, read_options
 from vsr.experiments.reproduce.reading import find_studies
 from vsr.experiments.shipped import EXPERIMENT, REACH, SCENE, STUDY, USE, find_config, shipped_files, source_of
 
-CONFIGS = ROOT / "configs"
+CONFIGS = ROOT / "vsr" / "configs"
 
 
 @pytest.fixture(autouse=True)

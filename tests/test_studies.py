@@ -366,4 +366,4 @@ def test_repeats_are_read_under_their_old_name_too(results, tmp_path, key):
 def test_configs_of_studies_are_named_by_one():
     studies = [*find_studies("all"), *find_studies("control"), *(find_studies(name)[0] for name in OUR_OWN)]
     named = {file.file(name).resolve() for file in studies for name in file.study.experiments}
-    assert named == set((ROOT / "configs" / "studies").glob("*/*.yaml"))
+    assert named == set((ROOT / "vsr" / "configs" / "studies").glob("*/*.yaml"))

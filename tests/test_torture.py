@@ -313,7 +313,7 @@ def test_a_budget_of_time_gives_every_kind_a_trial(ground, monkeypatch):
 
 
 def test_an_experiment_is_made_small(tmp_path):
-    experiment, settings = smaller(ROOT / "configs" / "body_and_brain.yaml")
+    experiment, settings = smaller(ROOT / "vsr" / "configs" / "body_and_brain.yaml")
     assert (experiment.generations, experiment.ea.n_pop, len(experiment.seeds)) == (4, 6, 1)
     assert "task.duration=0.5" in settings
 

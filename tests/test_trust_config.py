@@ -236,7 +236,7 @@ def test_numbers_in_lists_are_read_as_anywhere():
     assert alone[8] is None
 
 
-SHIPPED = sorted((ROOT / "configs").rglob("*.yaml"))
+SHIPPED = sorted((ROOT / "vsr" / "configs").rglob("*.yaml"))
 
 
 def test_without_libyaml_files_mean_the_same(monkeypatch):
@@ -272,8 +272,8 @@ def test_results_are_not_copied_onto_themselves(tmp_path):
 
 
 def test_studies_are_told_from_experiments(tmp_path):
-    assert is_study(ROOT / "configs" / "studies" / "body.yaml")
-    assert not is_study(ROOT / "configs" / "quickstart.yaml")
+    assert is_study(ROOT / "vsr" / "configs" / "studies" / "body.yaml")
+    assert not is_study(ROOT / "vsr" / "configs" / "quickstart.yaml")
     file = tmp_path / "f.yaml"
     file.write_text(EXPERIMENT + "# experiments\n")
     assert not is_study(file)

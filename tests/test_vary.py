@@ -167,7 +167,7 @@ def test_substeps_suit_the_stiffest_and_lightest():
 
 
 def test_the_shipped_example_varies_everything():
-    options = load_experiment(ROOT / "configs" / "robust.yaml").evaluation
+    options = load_experiment(ROOT / "vsr" / "configs" / "robust.yaml").evaluation
     assert (options.draws, options.take, 1 + len(options.terrains)) == ("fresh", "worst", 4)
     assert EvaluationOptions().summary == ""
     assert options.cost(60) == 480

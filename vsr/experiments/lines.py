@@ -147,7 +147,7 @@ def _let_read(found: Sequence[Version]) -> None:
             for version, (start, end) in zip(found, pairwise(ends), strict=True)
             if start < high and end > low
         ]
-        reader = _Reader([(Path(version.path), *ends_of_part) for version, *ends_of_part in parts])
+        reader = _Reader([(Path(version.path), low_end, high_end) for version, low_end, high_end in parts])
         for place, (version, *_) in enumerate(parts):
             _begun.setdefault(version, []).append((reader, place))
 
@@ -253,7 +253,7 @@ def _columns(text: bytes) -> Columns | None:
     rows = LINE.findall(text)
     if len(rows) != np.count_nonzero(np.frombuffer(text, np.uint8) == ord("\n")):
         return None
-    columns = dict(zip(GROUPS, zip(*rows, strict=True), strict=True))
+    columns: dict = dict(zip(GROUPS, zip(*rows, strict=True), strict=True))
     if not _fit(columns.pop("crc32"), columns.pop("checked")):
         return None
     try:
@@ -323,7 +323,7 @@ def _packed(pieces: Sequence[Columns | None]) -> bytes:
     whole = _joined([piece for piece in pieces if piece])
     lengths = [-1 if piece is None else len(piece["seed"]) if piece else 0 for piece in pieces]
     target = io.BytesIO()
-    np.savez(target, lengths=np.array(lengths), **whole)
+    np.savez(target, lengths=np.array(lengths), **whole)  # pyright: ignore[reportArgumentType]
     return target.getvalue()
 
 

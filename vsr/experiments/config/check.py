@@ -313,7 +313,8 @@ def _one_of_each_choice(data: Any, error: ValidationError) -> list[dict[str, Any
     pydantic tells what is wrong with it as each of them. The nearest is the one whose first fault lies deepest; of
     several, the one with the fewest faults.
     """
-    faults = [dict(fault) for fault in error.errors(include_url=False)[:MOST_LOOKED_AT] if not _is_echo(dict(fault))]
+    found = (dict(fault) for fault in error.errors(include_url=False)[:MOST_LOOKED_AT])
+    faults: list[dict[str, Any]] = [fault for fault in found if not _is_echo(fault)]
     kinds: dict[Path, dict[str, list[int]]] = {}  # where, as what, and how deep inside each fault lies
     choices: list[list[tuple[Path, str]]] = []
     for fault in faults:

@@ -25,6 +25,10 @@ class Lamarckian:
     search: Optimiser
 
     @property
+    def type(self) -> str:
+        return self.search.type
+
+    @property
     def n_pop(self) -> int:
         return self.search.n_pop
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
+from yaml.composer import ComposerError
 
 from vsr.experiments.config.problems import ConfigError, Problem
 from vsr.spec import clipped
@@ -221,7 +222,7 @@ class Builder:
     def _alias(self, event: Any) -> None:
         line = event.start_mark.line + 1
         if event.anchor not in self._anchors:
-            raise yaml.composer.ComposerError(None, None, f"found undefined alias {event.anchor!r}", event.start_mark)
+            raise ComposerError(None, None, f"found undefined alias {event.anchor!r}", event.start_mark)
         meant = self._anchors[event.anchor]
         if self._is_key():
             self._count(event)
@@ -288,7 +289,7 @@ class Builder:
     def _new_anchor(self, event: Any) -> None:
         if event.anchor in self._anchors:
             text = f"found duplicate anchor {clipped(event.anchor)!r}"
-            raise yaml.composer.ComposerError(None, None, text, event.start_mark)
+            raise ComposerError(None, None, text, event.start_mark)
 
     def _note_tag(self, event: Any) -> None:
         if event.tag != "!":

@@ -200,7 +200,8 @@ def _compile(experiment: Experiment, limit: float) -> _Compiled:
     with ThreadPoolExecutor() as threads:
         small = [threads.submit(program.compile) for program in lowered]
         evaluate, at_once = _compile_evaluation(experiment, limit)
-        return _Compiled(*(one.result() for one in small), evaluate, at_once)
+        start, ask, tell = (one.result() for one in small)
+        return _Compiled(start, ask, tell, evaluate, at_once)
 
 
 def _lowered_search(experiment: Experiment) -> list[Any]:

@@ -85,9 +85,9 @@ def schema(file: str) -> dict[str, Any]:
 
 def _component(name: str, what: type[BaseModel] | Callable) -> Component:
     first_line = (inspect.getdoc(what) or "").split("\n")[0]
-    fields = what.model_fields if isinstance(what, type) and issubclass(what, BaseModel) else {}
-    described = what.model_json_schema()["properties"] if fields else {}
-    said = field_descriptions(what) if fields else {}
+    fields, described, said = {}, {}, {}
+    if isinstance(what, type) and issubclass(what, BaseModel) and what.model_fields:
+        fields, described, said = what.model_fields, what.model_json_schema()["properties"], field_descriptions(what)
     parameters = tuple(
         Parameter(
             name=field_name,

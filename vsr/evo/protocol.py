@@ -72,6 +72,11 @@ class Optimiser(Protocol):
     """A way to search. All functions are pure; `sample` draws genes as the encoding needs its first population."""
 
     @property
+    def type(self) -> str:
+        """Name in the registry."""
+        ...
+
+    @property
     def n_pop(self) -> int:
         """Individuals asked for in every generation."""
         ...

@@ -150,7 +150,7 @@ def _kept(run: Run, seed: int) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
     front = read_front(run.path, run.experiment, seed)
     for place in [] if front is None else np.flatnonzero((front.front == 0) & np.isfinite(front.values).all(1)):
         assert front is not None
-        yield f"individual {front.id[place]}", _row(front.genes, place)
+        yield f"individual {front.id[place]}", _row(front.genes, int(place))
 
 
 def _place(archive: ArchiveRead, cell: int) -> str:

@@ -58,7 +58,9 @@ def _read_seeds(value: Any) -> Any:
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_SEEDS:
         return tuple(range(value))
     raise PydanticCustomError(
-        "seeds", f"Input should be a number n from 1 to {MOST_SEEDS:,} for the seeds 0 to n-1, or a list of seeds"
+        "seeds",
+        "Input should be a number n from 1 to {most} for the seeds 0 to n-1, or a list of seeds",
+        {"most": f"{MOST_SEEDS:,}"},
     )
 
 
@@ -84,7 +86,7 @@ class Experiment(Spec):
     """how often and how finely individuals are simulated"""
     learning: Learning | None = None
     """if given, individuals improve their controllers before they are judged"""
-    ea: Annotated[Optimiser, OneOf(OPTIMISERS, default="mu_plus_lambda")] = OPTIMISERS["mu_plus_lambda"]()
+    ea: Annotated[Optimiser, OneOf(OPTIMISERS, default="mu_plus_lambda")] = OPTIMISERS["mu_plus_lambda"]()  # pyright: ignore[reportAssignmentType]
     """how to search"""
     generations: Annotated[Count, Field(ge=1)] = 500
     """how many, the random first one included"""

@@ -65,7 +65,8 @@ def validate_single(name: str, case: dict[str, Any]) -> dict[str, Any]:
     )
     spec, start = control_of_note(case["note"])
     first_call = first_effective_call(start, dt, calls_every)
-    controller = Held(spec.build(body), jnp.float32(calls_every * dt), jnp.float32(first_call))
+    controller = Held(spec.build(body),  # pyright: ignore[reportArgumentType]
+        jnp.float32(calls_every * dt), jnp.float32(first_call))
     world = World(gravity=abs(case["gravity"]), terrain=Flat() if case["flat_ground_y0"] else None)
     environment = world.build()
     model = assemble_body(body)

@@ -71,11 +71,11 @@ def pattern(genes: Array, inputs: np.ndarray, hidden: tuple[int, ...], outputs: 
     for layer, size in enumerate(pairwise(sizes)):
         weights = genes[used : used + math.prod(size)].reshape(*size, *(1,) * len(cells))
         used += math.prod(size)
-        values = (values[:, None] * weights).sum(0)  # a sum of products: see Perceptron
+        values = (jnp.asarray(values)[:, None] * weights).sum(0)  # a sum of products: see Perceptron
         if layer < len(hidden):
             chosen = function[neuron : neuron + size[1]].reshape(-1, *(1,) * len(cells))
             neuron += size[1]
-            values = sum(jnp.where(chosen == i, act(values), 0) for i, act in enumerate(ACTIVATIONS.values()))
+            values = sum(jnp.where(chosen == i, act(values), 0) for i, act in enumerate(ACTIVATIONS.values()))  # pyright: ignore
     return jnp.asarray(values)
 
 

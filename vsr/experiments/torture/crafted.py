@@ -60,7 +60,7 @@ def trial(ground: Ground, number: int, random: Random) -> list[str]:
 
     def change(run: Path) -> None:
         name, words, *others = way(run, folder, random)
-        done.append((name, words, *(others or [name])))
+        done.append((name, words, others[0] if others else name))
 
     ended, answer = read(ground, reader, source, folder / reader.name, change)
     name, words, other = done[0]

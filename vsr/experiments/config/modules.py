@@ -10,7 +10,7 @@ import sysconfig
 from collections.abc import Iterable
 from pathlib import Path
 
-from vsr.experiments.installed import SOURCES
+from vsr.experiments.installed import PACKAGE
 
 
 def own_modules(names: Iterable[str]) -> dict[str, Path]:
@@ -54,7 +54,7 @@ def _others() -> tuple[Path, ...]:
     paths = sysconfig.get_paths()
     installed = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     installed += [*site.getsitepackages(), site.getusersitepackages()]
-    return (*(Path(path).resolve() for path in installed), *SOURCES)
+    return (*(Path(path).resolve() for path in installed), PACKAGE)
 
 
 @functools.cache

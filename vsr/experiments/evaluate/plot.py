@@ -33,7 +33,7 @@ def plot_matrix(described: EvaluationSet, found: Matrix, target: Path) -> None:
     measures = set(found.measures[found.suits])
     values = found.taken if len(measures) == 1 else found.kept
     rows, below = len(found.robots), len(found.robots) <= FEW_ROWS
-    scale = dict(zip(("vmin", "vmax"), _ends(values), strict=True))
+    scale: dict[str, float] = dict(zip(("vmin", "vmax"), _ends(values), strict=True))
     with paper_style({"axes.grid": False}):
         size = np.array([WIDE * columns + 0.3, min(HIGH * rows, 9) + 0.35]) * (
             (1, len(panels)) if below else (len(panels), 1)
@@ -73,7 +73,7 @@ def _ends(values: np.ndarray) -> tuple[float, float]:
     return (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
 
 
-def _panel(axes: Axes, values: np.ndarray, suits: np.ndarray, scale: dict[str, float]) -> Any:
+def _panel(axes: Axes, values: np.ndarray, suits: np.ndarray, scale: dict[str, Any]) -> Any:
     drawn = axes.imshow(np.ma.masked_invalid(values), aspect="auto", cmap="viridis", interpolation="nearest", **scale)
     axes.set_facecolor("0.9")
     if values.size <= MOST_NUMBERS:

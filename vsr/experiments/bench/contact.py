@@ -58,7 +58,7 @@ class BenchContact:
             task=Locomotion(duration=DURATION, placement=Placement(left=LEFT, clearance=0.5)),
             # Worlds in which things touch are no kernel alone.
             physics=Physics(
-                implementation="auto" if implementation == "fused" and world != "nothing" else implementation
+                implementation="auto" if implementation == "fused" and world != "nothing" else implementation  # pyright: ignore[reportArgumentType]
             ),
         )
 
