@@ -12,9 +12,9 @@ from vsr.environment import Environment
 from vsr.environment.obstacles import ball, floor
 from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.objects import Balls, BallState
-from vsr.tasks import move_rigidly
 from vsr.terrain import Flat
-from vsr.world import WorldModel, advance, failure, world_state
+from vsr.world.placement import move_rigidly
+from vsr.world.state import WorldModel, advance, failure, world_state
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 KEY = jax.random.key(0)

@@ -1,7 +1,6 @@
 """Things besides robots: rigid bodies, soft bodies, further robots, and simple balls."""
 
 from vsr.physics.objects.balls import Balls, BallState
-from vsr.physics.objects.building import build_solids
 from vsr.physics.objects.companions import Companion, ObjectMotion
 from vsr.physics.objects.occupant import STRIDE, Objects, ObjectsSeen, ObjectState
 from vsr.physics.objects.solids import Solids, SolidState
@@ -17,5 +16,4 @@ __all__ = [
     "ObjectsSeen",
     "SolidState",
     "Solids",
-    "build_solids",
 ]
