@@ -21,7 +21,7 @@ from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.points.advance import advance_through
 from vsr.physics.points.geometry import rest_state
 from vsr.scene import simulate
-from vsr.terrain import Bumpy, HeightField, Heights, field_surface, highest_of_field
+from vsr.terrain import Bumpy, HeightField, Heights, field_surface
 from vsr.world.placement import Placement, place
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -71,11 +71,11 @@ def test_beyond_its_borders_a_field_goes_on_level():
 
 def test_the_highest_ground_below_a_robot_is_found():
     field = HeightField.of(np.array([[0.0, 1.0, 7.0], [2.0, 4.0, 0.0]]), (0.0, 0.0), (1.0, 1.0))
-    assert float(highest_of_field(field, jnp.array([0.2, 0.2]), jnp.array([0.7, 0.8]))) == 4.0
-    assert float(highest_of_field(field, jnp.array([0.2, 0.2]), jnp.array([1.7, 0.8]))) == 7.0
+    assert float(field.highest(jnp.array([0.2, 0.2]), jnp.array([0.7, 0.8]))) == 4.0
+    assert float(field.highest(jnp.array([0.2, 0.2]), jnp.array([1.7, 0.8]))) == 7.0
     # Beyond a border the ground is as high as the border.
-    assert float(highest_of_field(field, jnp.array([5.0, 9.0]), jnp.array([6.0, 9.5]))) == 0.0
-    assert float(highest_of_field(field, jnp.array([-6.0, -9.0]), jnp.array([-5.0, 9.5]))) == 2.0
+    assert float(field.highest(jnp.array([5.0, 9.0]), jnp.array([6.0, 9.5]))) == 0.0
+    assert float(field.highest(jnp.array([-6.0, -9.0]), jnp.array([-5.0, 9.5]))) == 2.0
 
 
 def test_a_quadruped_lands_on_bumpy_ground_and_stays_above_it():

@@ -32,6 +32,8 @@ LAYERS = (
     ("cli",),
 )
 """Layers of the package, the lowest first: a layer imports itself and lower ones. Nothing in a layer is told apart."""
+WHEN_BUILT = {("vsr.terrain.sand", "physics")}
+"""A description that makes a system of its own imports what moves it when that is built."""
 
 
 def imported_names(path):
@@ -76,13 +78,13 @@ def test_imports_only_lead_down():
     layer = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
     wrong = []
     for path in source_files("vsr"):
-        room = (module_of(path).split(".") + [""])[1]
+        room = module_of(path).split(".")[1]
         if room == "__init__":
             continue
         assert room in layer, f"vsr.{room} is in no layer: add it to LAYERS"
         for name, _ in imported_names(path):
             used = name.split(".")[1] if name.startswith("vsr.") else ""
-            if layer.get(used, 0) > layer[room]:
+            if layer.get(used, 0) > layer[room] and (module_of(path), used) not in WHEN_BUILT:
                 wrong.append(f"{module_of(path)} imports {name}")
     assert not wrong
 

@@ -15,7 +15,7 @@ from vsr.physics.engine import assemble_body, engine_of
 from vsr.sensors import QUANTITIES, Sense, empty_memory, readings, remember
 from vsr.sensors.quantities import unit_of
 from vsr.terrain import HeightField
-from vsr.terrain.seeing import Cells, distance_along, height_over, is_inside
+from vsr.terrain.blocks import Cells
 from vsr.world.placement import move_rigidly
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -47,20 +47,20 @@ GROUNDS = {
 def test_height_and_rays_follow_their_closed_forms(name):
     ground, place, height, rays = GROUNDS[name]
     origin = jnp.array(place, jnp.float32)
-    assert float(height_over(ground, origin)) == pytest.approx(height, abs=1e-4)
+    assert float(ground.height_over(origin)) == pytest.approx(height, abs=1e-4)
     directions = np.array(list(rays))
     directions = jnp.asarray(directions / np.linalg.norm(directions, axis=1, keepdims=True), jnp.float32)
     many = jnp.broadcast_to(origin, directions.shape)
-    found = jax.jit(lambda origin, direction: distance_along(ground, origin, direction, 20.0))(many, directions)
+    found = jax.jit(lambda origin, direction: ground.distance_along(origin, direction, 20.0))(many, directions)
     np.testing.assert_allclose(found, list(rays.values()), rtol=2e-5, atol=2e-4)
 
 
 def test_from_inside_the_ground_is_no_distance_away():
     for ground, place in ((STEPS, (5.0, 2.0)), (STEPS, (1.0, -3.0)), (STEPS, (1.0, 7.0)), (PLANE, (4.0, 3.0, 2.4))):
         origin = jnp.array(place, jnp.float32)
-        assert bool(is_inside(ground, origin))
-        assert float(jax.jit(distance_along)(ground, origin, -jnp.eye(len(place))[-1], 5.0)) == 0
-    assert float(height_over(STEPS, jnp.array([5.0, 3.0]))) == -1, "below the top of the step that it is in"
+        assert bool(ground.is_inside(origin))
+        assert float(ground.distance_along(origin, -jnp.eye(len(place))[-1], 5.0)) == 0
+    assert float(STEPS.height_over(jnp.array([5.0, 3.0]))) == -1, "below the top of the step that it is in"
 
 
 # On robots

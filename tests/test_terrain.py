@@ -33,7 +33,6 @@ from vsr.terrain import (
     Uphill,
     chosen,
     field_surface,
-    highest_between,
     surface,
     together,
 )
@@ -106,7 +105,7 @@ def test_a_robot_starts_clear_of_the_ground(ground):
     model = assemble_body(Body(shape=("aa",), voxel_side=1.0))
     terrain = ground.build()
     low, high = bounding_box(model, mass_motion(model, place(model, terrain, Placement(clearance=0.5))))
-    assert float(low[1]) == pytest.approx(float(highest_between(terrain, low[0], high[0])) + 0.5, abs=1e-2)
+    assert float(low[1]) == pytest.approx(float(terrain.highest(low[0][None], high[0][None])) + 0.5, abs=1e-2)
     assert float(low[0]) == pytest.approx(ground.points()[0][1] + 1, abs=1e-3)
 
 
@@ -175,7 +174,7 @@ def test_several_lines_together_are_what_they_are_alone():
         one = chosen(all_of_them, jnp.int32(number))
         for found, expected in zip(surface(one, x), surface(ground, x), strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
-        np.testing.assert_allclose(highest_between(one, x[100], x[400]), highest_between(ground, x[100], x[400]))
+        np.testing.assert_allclose(one.highest(x[100][None], x[400][None]), ground.highest(x[100][None], x[400][None]))
         below = jnp.array([0.0, -0.5])
         assert has_left(one, below, jnp.float32(1.0)) == has_left(ground, below, jnp.float32(1.0))
     assert not all_of_them.convex

@@ -29,8 +29,6 @@ from vsr.physics.substeps import choose_substeps, whole_substeps
 from vsr.spec import Count, OneOf, Seconds, Spec, misfit
 from vsr.tasks import TASKS, Locomotion, Task
 from vsr.tasks.measures import USUAL
-from vsr.terrain import Sand
-from vsr.terrain.sand import MOST_GRAINS
 from vsr.world.build import build_systems
 from vsr.world.defaults import with_usual
 from vsr.world.placement import Placement, place
@@ -122,7 +120,7 @@ def check_episode(
     complaints += _check_things(voxels, world)
     if not MASSES[voxels.masses].turns and world.sticking != World().sticking:
         complaints.append((("world", "sticking"), f"it has no meaning for {voxels.masses}: leave it out"))
-    occupied = isinstance(world.terrain, Sand) or world.is_touched
+    occupied = world.is_loose or world.is_touched
     occupied = occupied or task.occupants(voxels.dimension, jnp.dtype(physics.precision))
     only_alone = physics.implementation
     if only_alone in ("fused", "differentiable") and occupied:
@@ -130,7 +128,9 @@ def check_episode(
         complaints.append((("physics", "implementation"), text))
     if world.terrain is not None and world.terrain.in_3d and voxels.dimension == 2:
         complaints.append((("world", "terrain"), "its height changes along y; a 2-D robot needs a line of ground"))
-    complaints += _check_sand(voxels, size, world)
+    if world.terrain is not None:
+        unfit = world.terrain.checks(voxels, size, world.gravity)
+        complaints += [(("world", "terrain", *path), reason) for path, reason in unfit]
     unfit = task.misfits(voxels.masses, voxels.dimension, list(voxels.materials.values()))
     complaints += [(("task", name), reason) for name, reason in unfit]
     unplaceable = task.placement.misfit(voxels.dimension)
@@ -168,29 +168,8 @@ def _check_things(voxels: VoxelLike, world: World) -> list[tuple[tuple[str, ...]
     alien = [body for body in world.bodies if MASSES[body.masses].has_things]
     if alien:
         complaints.append((("world", "objects"), f"bodies of {alien[0].masses} masses are not for other worlds"))
-    if isinstance(world.terrain, Sand) and world.is_touched:
+    if world.is_loose and world.is_touched:
         complaints.append((("world", "terrain"), "objects, further robots and self-contact are not for sand"))
-    return complaints
-
-
-def _check_sand(voxels: VoxelLike, size: float, world: World) -> list[tuple[tuple[str, ...], str]]:
-    """Complaints about sand that robots of a size [m], whichever way they lie, cannot walk on."""
-    sand, path = world.terrain, ("world", "terrain")
-    if not isinstance(sand, Sand):
-        return []
-    if world.gravity == 0:
-        return [(path, "sand does not lie without gravity")]
-    complaints = []
-    needed = 1.5 * size + 4 * sand.largest
-    if needed > sand.period:
-        text = f"{sand.period:g} m given; robots of {size:g} m would meet themselves: at least {needed:.4g}"
-        complaints.append(((*path, "period"), text))
-    if sand.count(voxels.dimension) > MOST_GRAINS:
-        text = f"{sand.count(voxels.dimension):.3g} grains; at most {MOST_GRAINS:.3g}: larger ones, or less deep"
-        complaints.append(((*path, "radius"), text))
-    if sand.radius > voxels.voxel_side:
-        text = f"{sand.radius:g} m given; at most a voxel's side, {voxels.voxel_side:g} m"
-        complaints.append(((*path, "radius"), text))
     return complaints
 
 

@@ -11,7 +11,8 @@ import numpy as np
 from vsr.episode import Trajectory
 from vsr.physics.objects import Objects, ObjectsSeen
 from vsr.physics.objects.solids import Solids
-from vsr.terrain import Blocks, HeightField, Terrain
+from vsr.terrain import Blocks
+from vsr.terrain.base import AnyTerrain
 
 FREE, FIXED = "#d8b26a", "#8c8c8c"
 """Colours of things that move and of those that do not."""
@@ -46,7 +47,7 @@ class RecordedThings:
 
 
 def things_of(
-    trajectory: Trajectory, occupants: Mapping[str, Any], terrain: Terrain | HeightField | None
+    trajectory: Trajectory, occupants: Mapping[str, Any], terrain: AnyTerrain | None
 ) -> RecordedThings | None:
     """Those of an episode, None if there are none; occupants: of its world, by name."""
     moments, dimension = len(trajectory.time), trajectory.state.position.shape[-1]
@@ -54,8 +55,8 @@ def things_of(
     for name, occupant in occupants.items():
         if isinstance(occupant, Objects) and occupant.solids is not None and trajectory.occupants is not None:
             parts.append(recorded_solids(occupant.solids, trajectory.occupants[name]))
-    if isinstance(terrain, Blocks):
-        boxes = hanging_boxes(terrain)
+    if terrain is not None and terrain.blocks is not None:
+        boxes = hanging_boxes(terrain.blocks)
         if boxes:
             parts.append(_boxes(boxes, moments, dimension))
     return _joined(parts) if parts else None

@@ -10,8 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.compute.vector import split
-from vsr.terrain.field import HeightField
-from vsr.terrain.surface import Terrain
+from vsr.terrain.base import AnyTerrain
 
 
 @jax.tree_util.register_dataclass
@@ -67,7 +66,7 @@ class Environment:
 
     gravity: Array | float = 9.81
     """downward acceleration [m/s²], ()"""
-    terrain: Terrain | HeightField | None = None
+    terrain: AnyTerrain | None = None
     """ground with friction and restitution, or None; a line is the same for all y"""
     load: Array | None = None
     """external force on each node, or on each cluster of square masses [N], (*nodes, dimension)"""

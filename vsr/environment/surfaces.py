@@ -13,8 +13,7 @@ from jax import Array
 
 from vsr.compute.vector import Vector, dot, minus, times
 from vsr.environment.model import Environment, Plane, Sphere
-from vsr.terrain.field import HeightField, field_surface
-from vsr.terrain.surface import Terrain, nearest_surface
+from vsr.terrain.base import AnyTerrain
 
 BOUNCE_SPEED = 1.0
 """Slower approaches of rigid masses and balls do not bounce [m/s] (dyn4j's restitution velocity)."""
@@ -51,15 +50,9 @@ def surfaces(environment: Environment, position: Vector) -> Iterator[Surface]:
         yield ground(environment.terrain, position)
 
 
-def ground(terrain: Terrain | HeightField, position: Vector) -> Surface:
+def ground(terrain: AnyTerrain, position: Vector) -> Surface:
     """The terrain below every node, or beside it (vsr.terrain.surface); a line of ground is the same for all y."""
-    if isinstance(terrain, HeightField):
-        height, normal = field_surface(terrain, position[0], position[1])
-        over = (position[-1] - height) * normal[-1]
-    else:
-        over, normal_x, normal_up = nearest_surface(terrain, position[0], position[-1])
-        normal = (normal_x, *(jnp.zeros_like(part) for part in position[1:-1]), normal_up)
-    return Surface(over, normal, terrain.friction, terrain.restitution)
+    return Surface(*terrain.nearest(position), terrain.friction, terrain.restitution)
 
 
 def _plane(plane: Plane, position: Vector) -> Surface:

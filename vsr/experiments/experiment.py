@@ -24,7 +24,7 @@ from vsr.scene import Physics, Scene, check_episode, plan
 from vsr.spec import Count, OneOf, Real, Spec, clipped, misfit, remembering, suggest
 from vsr.tasks import TASKS, Locomotion, Task
 from vsr.tasks.measures import WITHOUT_SLOPES
-from vsr.terrain import Sand, together
+from vsr.terrain import together
 from vsr.world.defaults import with_usual
 from vsr.world.schedule import Schedule
 from vsr.world.spec import World
@@ -256,7 +256,7 @@ def _against_evaluation(
     if constant:
         text = f"{body.masses} masses have no {' and no '.join(constant)} of their own: leave it out"
         found.append((("evaluation", "vary"), text))
-    sandy = any(isinstance(ground, Sand) for ground in (world.terrain, *evaluation.terrains))
+    sandy = world.is_loose or any(ground.is_loose for ground in evaluation.terrains)
     if sandy and (evaluation.terrains or evaluation.vary.gravity):
         name = "terrains" if evaluation.terrains else "vary"
         found.append((("evaluation", name), "sand lies in one world only, as it has settled: leave it out"))

@@ -27,7 +27,7 @@ from vsr.compute.gpu.ptx import WARP
 from vsr.compute.vector import Vector, plus, times
 from vsr.lattice.integrators import FORCE_EVALUATION_OFFSET, NodeState
 from vsr.lattice.step import StepInputs, meet_obstacles, move
-from vsr.terrain.surface import Terrain, by_numbers
+from vsr.terrain.surface import by_numbers
 
 MOST_LANES = 128
 """Nodes of one program."""
@@ -129,8 +129,9 @@ class Launcher:
         self.neighbourhood, self.inputs, self.step, self.integrator = neighbourhood, inputs, step, integrator
         self.by_velocity, self.interpret = by_velocity, interpret
         around = inputs.environment
-        if isinstance(around.terrain, Terrain) and around.terrain.convex:
-            in_kernel = replace(around, terrain=by_numbers(around.terrain))
+        line = None if around.terrain is None else around.terrain.line
+        if line is not None and line.convex:
+            in_kernel = replace(around, terrain=by_numbers(line))
         else:
             in_kernel = replace(around, bodies=() if around.terrain else around.bodies, terrain=None)
         self.in_kernel = inputs._replace(environment=in_kernel)

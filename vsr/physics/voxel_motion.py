@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from jax import Array
 
-from vsr.terrain.seeing import Ground
+from vsr.terrain.base import Solid
 
 
 class VoxelMotion(NamedTuple):
@@ -22,5 +22,5 @@ class VoxelMotion(NamedTuple):
     """1 if the voxel is in the ground, else 0, c"""
     spacing: Array | None = None
     """of corners along an edge at rest [m], () or c"""
-    ground: Ground | None = None
+    ground: Solid | None = None
     """what can be seen of it; None for free space"""

@@ -9,8 +9,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.compute.vector import Vector
-from vsr.terrain.field import HeightField, field_surface
-from vsr.terrain.surface import Terrain, surface
+from vsr.terrain.base import AnyTerrain
 
 
 def _length(parts: Vector) -> Array:
@@ -104,16 +103,12 @@ class Capsule:
 class Ridge:
     """All that lies below a ground; the distance is that from the plane that touches it straight below the point."""
 
-    ground: Terrain | HeightField
+    ground: AnyTerrain
 
     def distance(self, point: Vector) -> Array:
         return self.distance_and_normal(point)[0]
 
     def distance_and_normal(self, point: Vector) -> tuple[Array, Vector]:
         """The ground knows its normal."""
-        if isinstance(self.ground, HeightField):
-            height, normal = field_surface(self.ground, point[0], point[1])
-        else:
-            height, along, up = surface(self.ground, point[0])
-            normal = (along, *(jnp.zeros_like(up),) * (len(point) - 2), up)
+        height, normal = self.ground.height_and_normal(point)
         return (point[-1] - height) * normal[-1], normal

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.physics.voxel_motion import VoxelMotion
-from vsr.terrain.seeing import distance_along, height_over
 
 REACH = 10.0
 """How far a ray is followed if nothing is said [m]."""
@@ -54,7 +53,7 @@ def own_velocity_z(voxels: VoxelMotion) -> Array:
 def ground_height(voxels: VoxelMotion) -> Array:
     """Height of the voxel's centre over the ground below it [m]; over 0 in free space."""
     center = voxels.corner.mean(0)
-    return center[..., -1] if voxels.ground is None else height_over(voxels.ground, center)
+    return center[..., -1] if voxels.ground is None else voxels.ground.height_over(center)
 
 
 def ground_distance(voxels: VoxelMotion, direction: Sequence[float] | None = None, reach: float | None = None) -> Array:
@@ -68,7 +67,7 @@ def ground_distance(voxels: VoxelMotion, direction: Sequence[float] | None = Non
     ray = (own.reshape(-1, *(1,) * center.ndim) * own_axes(voxels)).sum(0) / jnp.sqrt((own**2).sum())
     if voxels.ground is None:
         return jnp.full(center.shape[:-1], reach, center.dtype)
-    return distance_along(voxels.ground, center, ray, reach)
+    return voxels.ground.distance_along(center, ray, reach)
 
 
 def left_compression(voxels: VoxelMotion) -> Array:

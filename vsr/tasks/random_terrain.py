@@ -21,7 +21,7 @@ from vsr.environment import Environment
 from vsr.spec import Count, Real
 from vsr.tasks.base import Brought
 from vsr.tasks.locomotion import Locomotion
-from vsr.terrain import Polyline, Terrain
+from vsr.terrain import Polyline
 
 HELD_OUT, SEARCHED = 0, 1
 """Streams of random numbers."""
@@ -55,8 +55,8 @@ class FreshGround(Locomotion):
         return Brought(world={"terrain": line})
 
     def drawn(self, key: Array, environment: Environment) -> Environment:
-        line = environment.terrain
-        assert isinstance(line, Terrain)
+        line = environment.terrain and environment.terrain.line
+        assert line is not None
         heights = self._heights(jax.random.fold_in(key, SEARCHED), self._places()).astype(line.vertex_y.dtype)
         slope = jnp.diff(heights) / jnp.diff(line.vertex_x)
         size = jnp.sqrt(1 + slope**2)

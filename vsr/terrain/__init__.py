@@ -1,10 +1,10 @@
 """The ground: described shapes and the array form that physics asks for height and normal."""
 
-from vsr.terrain.blocks import BlockGround, Blocks, highest_of_blocks
+from vsr.terrain.base import AnyTerrain, chosen, together
+from vsr.terrain.blocks import BlockGround, Blocks
 from vsr.terrain.columns import Columns
-from vsr.terrain.field import HeightField, field_surface, highest_of_field
+from vsr.terrain.field import HeightField, field_surface
 from vsr.terrain.sand import Sand
-from vsr.terrain.several import chosen, together
 from vsr.terrain.shapes import (
     TERRAINS,
     AnyGround,
@@ -19,13 +19,14 @@ from vsr.terrain.shapes import (
     Uneven,
     Uphill,
 )
-from vsr.terrain.surface import Terrain, highest_between, surface
+from vsr.terrain.surface import Terrain, surface
 
 TERRAINS |= {"sand": Sand, "columns": Columns, "blocks": BlockGround}
 
 __all__ = [
     "TERRAINS",
     "AnyGround",
+    "AnyTerrain",
     "BlockGround",
     "Blocks",
     "Bumpy",
@@ -44,9 +45,6 @@ __all__ = [
     "Uphill",
     "chosen",
     "field_surface",
-    "highest_between",
-    "highest_of_blocks",
-    "highest_of_field",
     "surface",
     "together",
 ]

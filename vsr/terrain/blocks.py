@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, fields
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,7 @@ from jax import Array
 from pydantic import Field, field_validator, model_validator
 
 from vsr.spec import Real
+from vsr.terrain.base import Solid
 from vsr.terrain.field import check_restitution
 from vsr.terrain.shapes import AnyGround, Positive
 from vsr.terrain.surface import Terrain
@@ -87,6 +88,68 @@ class Blocks(Terrain):
         }
         return Blocks(**parts, solid=jnp.asarray(solid), leads_out=jnp.asarray(_outward(solid)))
 
+    @property
+    def blocks(self) -> Blocks:
+        return self
+
+    def is_inside(self, point: Array) -> Array:
+        above = point[..., -1, None] >= self.level
+        row = above.sum(-1) - 1
+        rows = self.solid.shape[0]
+        in_cell = self.solid[jnp.clip(row, 0, rows - 1), self._column(point)] & (row < rows)
+        return (row < 0) | in_cell
+
+    def height_over(self, point: Array) -> Array:
+        up, solid = point[..., -1], self.solid[:, self._column(point)]
+        bottom, top = (part.reshape(-1, *(1,) * up.ndim) for part in (self.level[:-1], self.level[1:]))
+        return up - jnp.where(solid & (bottom <= up), top, self.level[0]).max(0)
+
+    def highest(self, low: Array, high: Array) -> Array:
+        """The highest top of what stands on the floor there [m]."""
+        edge = self.start + self.width * jnp.arange(self.top.shape[0])
+        last = edge.shape[0] - 1
+        # The first and the last column go on.
+        begins = jnp.where(jnp.arange(last + 1) == 0, -jnp.inf, edge)
+        ends = jnp.where(jnp.arange(last + 1) == last, jnp.inf, edge + self.width)
+        return jnp.where((ends > low[0]) & (begins < high[0]), self.top, -jnp.inf).max()
+
+    def corners(self) -> tuple[Array, Array] | None:
+        place = jnp.swapaxes(self.corner, 0, 1)
+        return (place, jnp.ones(place.shape[1:], bool)) if place.shape[1] else None
+
+    def _column(self, point: Array) -> Array:
+        """Numbers of the columns that points are in; beyond both ends the first and the last go on."""
+        column = jnp.floor((point[..., 0] - self.start) / self.width)
+        # A failed robot may be nowhere: NaN must not become an index.
+        column = jnp.where(jnp.isfinite(column), jnp.clip(column, 0, self.solid.shape[1] - 1), 0)
+        return column.astype(jnp.int32)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Cells(Solid):
+    """Solid cells in empty space, in 2-D, the lowest left one at the origin."""
+
+    solid: Array
+    """True where a cell is solid, the lowest row first, (rows, columns)"""
+    side: Array
+    """of a cell [m], ()"""
+
+    def is_inside(self, point: Array) -> Array:
+        column, row = (jnp.floor(point[..., axis] / self.side) for axis in (0, -1))
+        rows, columns = self.solid.shape
+        known = (row >= 0) & (row < rows) & (column >= 0) & (column < columns)
+        row, column = (jnp.where(known, number, 0).astype(jnp.int32) for number in (row, column))
+        return known & self.solid[row, column]
+
+    def height_over(self, point: Array) -> Array:
+        up, (rows, columns) = point[..., -1], self.solid.shape
+        column = jnp.floor(point[..., 0] / self.side)
+        known = (column >= 0) & (column < columns)
+        solid = self.solid[:, jnp.where(known, column, 0).astype(jnp.int32)] & known
+        bottom = (self.side * jnp.arange(rows)).reshape(-1, *(1,) * up.ndim)
+        return up - jnp.where(solid & (bottom <= up), bottom + self.side, 0).max(0)
+
 
 def _outward(solid: np.ndarray) -> np.ndarray:
     """Which sides of solid cells lead to the outside the shortest way, (4, rows, columns)."""
@@ -141,6 +204,7 @@ class BlockGround(AnyGround):
     """Vertical steps, walls, gaps, overhangs and ceilings: `heights` of columns, or a `shape` drawn cell by cell."""
 
     type: Literal["blocks"] = "blocks"
+    needs_contact: ClassVar[bool] = True
     heights: Runs | None = None
     """of the columns [m], the lowest is the floor; also as text of runs: `3x20 6x9` is 3 m over twenty columns, then
     6 m over nine"""
@@ -224,13 +288,3 @@ class BlockGround(AnyGround):
 def _standing(solid: np.ndarray) -> np.ndarray:
     """Rows that stand on the floor, in every column."""
     return np.where(solid.all(0), len(solid), solid.argmin(0))
-
-
-def highest_of_blocks(blocks: Blocks, left: Array, right: Array) -> Array:
-    """The highest top of what stands on the floor in [left, right] [m]."""
-    edge = blocks.start + blocks.width * jnp.arange(blocks.top.shape[0])
-    last = edge.shape[0] - 1
-    # The first and the last column go on.
-    begins = jnp.where(jnp.arange(last + 1) == 0, -jnp.inf, edge)
-    ends = jnp.where(jnp.arange(last + 1) == last, jnp.inf, edge + blocks.width)
-    return jnp.where((ends > left) & (begins < right), blocks.top, -jnp.inf).max()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -11,10 +13,13 @@ from jax import Array
 from jax.core import Tracer
 from jax.typing import ArrayLike
 
+from vsr.compute.vector import Vector
+from vsr.terrain.base import AnyTerrain
+
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class HeightField:
+class HeightField(AnyTerrain):
     """Ground as arrays. Beyond its borders the height of the nearest border point goes on."""
 
     height: Array
@@ -29,6 +34,7 @@ class HeightField:
     """coefficient, ()"""
     begin: Array
     """x at which robots can stand, right of a wall if there is one [m], ()"""
+    in_3d: ClassVar[bool] = True
 
     @staticmethod
     def of(
@@ -53,6 +59,40 @@ class HeightField:
         return HeightField(
             height=jnp.asarray(height, dtype), **{name: jnp.asarray(value, dtype) for name, value in numbers.items()}
         )
+
+    def height_and_normal(self, position: Vector) -> tuple[Array, Vector]:
+        return field_surface(self, position[0], position[1])
+
+    def left_end(self) -> Array:
+        return self.begin
+
+    def lowest(self) -> Array:
+        return self.height.min()
+
+    def highest(self, low: Array, high: Array) -> Array:
+        """Between two points the field is nowhere higher than at one of them, so those in and next to it are looked at.
+
+        Beyond the border it is as high as the nearest part of it.
+        """
+
+        def near(axis: int, points: int) -> Array:
+            place = self.start[axis] + self.spacing[axis] * jnp.arange(points)
+            first, last = (jnp.clip(end[axis], place[0], place[-1]) for end in (low, high))
+            return (place > first - self.spacing[axis]) & (place < last + self.spacing[axis])
+
+        rows, columns = self.height.shape
+        return jnp.where(near(1, rows)[:, None] & near(0, columns), self.height, -jnp.inf).max()
+
+    @classmethod
+    def alike(cls, grounds: Sequence[HeightField]) -> list[HeightField]:
+        """With as many points each way as the largest; what is added is as high as the border, as it is anyway."""
+        rows, columns = (max(field.height.shape[axis] for field in grounds) for axis in (0, 1))
+
+        def larger(field: HeightField) -> HeightField:
+            more = (0, rows - field.height.shape[0]), (0, columns - field.height.shape[1])
+            return replace(field, height=jnp.asarray(np.pad(np.asarray(field.height), more, mode="edge")))
+
+        return list(map(larger, grounds))
 
 
 def check_restitution(value: ArrayLike) -> None:
@@ -83,22 +123,6 @@ def field_surface(field: HeightField, x: Array, y: Array) -> tuple[Array, tuple[
     slope_y = inside_y * (high - low) / field.spacing[1]
     up = jax.lax.rsqrt(1 + slope_x**2 + slope_y**2)
     return low + along_y * (high - low), (-slope_x * up, -slope_y * up, up)
-
-
-def highest_of_field(field: HeightField, low: Array, high: Array) -> Array:
-    """The highest ground over a rectangle [m]; low, high: its corners, (2,) each.
-
-    Between two points the field is nowhere higher than at one of them, so the points in and next to it are looked at;
-    what lies beyond the border is as high as the nearest part of it.
-    """
-
-    def near(axis: int, points: int) -> Array:
-        place = field.start[axis] + field.spacing[axis] * jnp.arange(points)
-        first, last = (jnp.clip(end[axis], place[0], place[-1]) for end in (low, high))
-        return (place > first - field.spacing[axis]) & (place < last + field.spacing[axis])
-
-    rows, columns = field.height.shape
-    return jnp.where(near(1, rows)[:, None] & near(0, columns), field.height, -jnp.inf).max()
 
 
 def _look_up(height: Array, row: Array, column: Array) -> Array:

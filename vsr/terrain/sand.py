@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Literal
 
+import jax.numpy as jnp
 import numpy as np
 from pydantic import Field, model_validator
 
 from vsr.spec import Count, Real
-from vsr.terrain.shapes import Flat, Positive, Seed
+from vsr.terrain.shapes import Flat, Load, Positive, Seed
 
 MOST_GRAINS = 2_000_000
 """More in one world are a mistake."""
@@ -31,6 +33,7 @@ class Sand(Flat):
     """Grains on level ground, their surface at y = 0. It repeats along x (and y): who goes far meets his own tracks."""
 
     type: Literal["sand"] = "sand"  # pyright: ignore[reportIncompatibleVariableOverride]
+    is_loose: ClassVar[bool] = True
     friction: Annotated[Real, Field(ge=0)] = 0.5
     """friction coefficient of grains, and of the hard ground below"""
     restitution: Annotated[Real, Field(ge=0, le=1)] = 0.0
@@ -88,6 +91,34 @@ class Sand(Flat):
     def longest_step(self, gravity: float) -> float:
         """In which grains can be moved at once [s]: so that a bed comes to rest, and lies still."""
         return longest_step(self.radius, self.depth, gravity)
+
+    def checks(self, voxels: Any, size: float, gravity: float) -> list[tuple[tuple[str, ...], str]]:
+        if gravity == 0:
+            return [((), "sand does not lie without gravity")]
+        complaints, grains = [], self.count(voxels.dimension)
+        needed = 1.5 * size + 4 * self.largest
+        if needed > self.period:
+            text = f"{self.period:g} m given; robots of {size:g} m would meet themselves: at least {needed:.4g}"
+            complaints.append((("period",), text))
+        if grains > MOST_GRAINS:
+            text = f"{grains:.3g} grains; at most {MOST_GRAINS:.3g}: larger ones, or less deep"
+            complaints.append((("radius",), text))
+        if self.radius > voxels.voxel_side:
+            text = f"{self.radius:g} m given; at most a voxel's side, {voxels.voxel_side:g} m"
+            complaints.append((("radius",), text))
+        return complaints
+
+    def systems(self, voxels: Any, gravity: float, substep: float, dtype: jnp.dtype | type) -> dict[str, Any]:
+        from vsr.physics.grains.bed import sand_bed
+
+        bed = sand_bed(self, voxels.dimension, gravity, voxels.voxel_side, dtype)
+        # Smaller time steps are smaller for grains too: as many substeps as by default are in one of theirs.
+        return {"sand": replace(bed, stride=max(1, int(self.longest_step(gravity) / substep + 1e-6)))}
+
+    def load(self, voxels: Any, cells: tuple[int, ...], gravity: float, dtype: jnp.dtype | type) -> Load:
+        from vsr.physics.grains.bed import load_of_sand
+
+        return load_of_sand(self, voxels, cells, gravity, dtype)
 
 
 def longest_step(radius: float, depth: float, gravity: float) -> float:

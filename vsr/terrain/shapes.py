@@ -6,14 +6,16 @@ given point by point (`polyline`, `heights`) are as they are given: they have ne
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from vsr.spec import Count, Real, Registry, Spec
+from vsr.terrain.base import AnyTerrain
 from vsr.terrain.field import HeightField
 from vsr.terrain.surface import Terrain
 
@@ -21,6 +23,25 @@ Positive = Annotated[Real, Field(gt=0)]
 Seed = Annotated[Count, Field(ge=0)]
 MOST_CELLS = 1_000_000
 """No segment may be shorter than the whole ground over this (see vsr.terrain.surface)."""
+
+
+class Load(NamedTuple):
+    """What a system of the ground takes of a computer, from its description alone."""
+
+    what: str
+    """for people, such as a bed of so many grains"""
+    parts: int
+    """that move: grains"""
+    bytes: float
+    """for one robot's world, in single precision"""
+    program: float
+    """of compiled programs [bytes]"""
+    settings: tuple[str, ...]
+    """what to reduce, with the values given"""
+    setup: tuple[float, float]
+    """plain operations, and launches on an accelerator, until it can begin; 0 where it is read from a file"""
+    setup_setting: str
+    """what to reduce so that it begins sooner, with its value"""
 
 
 class AnyGround(Spec):
@@ -32,6 +53,10 @@ class AnyGround(Spec):
     """restitution coefficient of the ground"""
     in_3d: ClassVar[bool] = False
     """whether its height changes along y, so that 2-D robots cannot use it"""
+    needs_contact: ClassVar[bool] = False
+    """whether robots feel parts of it by contact, as they feel objects"""
+    is_loose: ClassVar[bool] = False
+    """whether it moves, as a system of its own that has settled in one world"""
 
     @abstractmethod
     def points(self) -> tuple[np.ndarray, np.ndarray]:
@@ -57,7 +82,23 @@ class AnyGround(Spec):
                 f"the shortest segment, {np.diff(x).min():g} m, is too short for {x[-1] - x[0]:g} m of ground"
             )
 
-    def build(self, dtype: jnp.dtype | type = jnp.float32) -> Terrain | HeightField:
+    def longest_step(self, gravity: float) -> float:
+        """In which what moves of it can be moved at once [s]; gravity: [m/s²]."""
+        return math.inf
+
+    def checks(self, voxels: Any, size: float, gravity: float) -> list[tuple[tuple[str, ...], str]]:
+        """Complaints (field and reason) for robots of such voxels and a size [m], whichever way they lie."""
+        return []
+
+    def systems(self, voxels: Any, gravity: float, substep: float, dtype: jnp.dtype | type) -> dict[str, Any]:
+        """What moves of it, by name (vsr.world.coupling.Occupant); substep: of robots [s]."""
+        return {}
+
+    def load(self, voxels: Any, cells: tuple[int, ...], gravity: float, dtype: jnp.dtype | type) -> Load | None:
+        """What its systems take of a computer, for robots of such voxels in a grid of cells; None if there are none."""
+        return None
+
+    def build(self, dtype: jnp.dtype | type = jnp.float32) -> AnyTerrain:
         """The array form."""
         x, y = self.points()
         return Terrain.of(x, y, friction=self.friction, restitution=self.restitution, dtype=dtype)

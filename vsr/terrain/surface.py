@@ -10,7 +10,7 @@ where it is nearer: a point that passed the whole side within a substep goes bac
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
@@ -21,6 +21,8 @@ import numpy as np
 from jax import Array
 
 from vsr.compute.slopes import slopes_wanted
+from vsr.compute.vector import Vector
+from vsr.terrain.base import AnyTerrain
 from vsr.terrain.field import check_restitution
 
 FEW_SEGMENTS = 4
@@ -30,7 +32,7 @@ STEEP = 3.0
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Terrain:
+class Terrain(AnyTerrain):
     """Ground as arrays. Outside its ends the first and last segment go on."""
 
     vertex_x: Array
@@ -95,6 +97,59 @@ class Terrain:
             walls=bool(((np.diff(slope) < 0) & (np.maximum(np.abs(slope[1:]), np.abs(slope[:-1])) > STEEP)).any()),
         )
 
+    def height_and_normal(self, position: Vector) -> tuple[Array, Vector]:
+        height, along, up = surface(self, position[0])
+        return height, (along, *(jnp.zeros_like(up),) * (len(position) - 2), up)
+
+    def nearest(self, position: Vector) -> tuple[Array, Vector]:
+        over, normal_x, normal_up = nearest_surface(self, position[0], position[-1])
+        return over, (normal_x, *(jnp.zeros_like(part) for part in position[1:-1]), normal_up)
+
+    def left_end(self) -> Array:
+        return self.vertex_x[1]
+
+    def lowest(self) -> Array:
+        return self.vertex_y.min()
+
+    def highest(self, low: Array, high: Array) -> Array:
+        left, right = low[0], high[0]
+        inside = (self.vertex_x >= left) & (self.vertex_x <= right)
+        ends = jnp.maximum(surface(self, left)[0], surface(self, right)[0])
+        return jnp.maximum(ends, jnp.where(inside, self.vertex_y, -jnp.inf).max())
+
+    def corners(self) -> tuple[Array, Array] | None:
+        if self.convex:
+            return None
+        place = jnp.stack([self.vertex_x[1:-1], self.vertex_y[1:-1]])
+        return place, self.slope[1:] < self.slope[:-1]
+
+    @property
+    def line(self) -> Terrain:
+        return self
+
+    @classmethod
+    def alike(cls, grounds: Sequence[Terrain]) -> list[Terrain]:
+        """With as many segments and cells as the longest of each."""
+        segments, cells = (max(getattr(line, name).size for line in grounds) for name in ("slope", "cell_segment"))
+        convex = all(line.convex and line.slope.size == segments for line in grounds)
+        walls = any(line.walls for line in grounds)
+        return [replace(_longer(line, segments, cells), convex=convex, walls=walls) for line in grounds]
+
+
+def _longer(line: Terrain, segments: int, cells: int) -> Terrain:
+    """The same with more segments, which continue the last one, and more cells, all at the end of the line."""
+    more = segments - line.slope.size
+    # From their first points on no height is ever counted: they lie as far away as the line is long, each.
+    beyond = jnp.arange(1, more + 1, dtype=line.vertex_x.dtype) * (line.vertex_x[-1] - line.vertex_x[0])
+    x = jnp.concatenate([line.vertex_x, line.vertex_x[-1] + beyond])
+    y = _repeated_last(line.vertex_y, segments + 1)
+    edges = {name: _repeated_last(getattr(line, name), segments) for name in ("slope", "normal_x", "normal_y")}
+    return replace(line, vertex_x=x, vertex_y=y, cell_segment=_repeated_last(line.cell_segment, cells), **edges)
+
+
+def _repeated_last(values: Array, size: int) -> Array:
+    return jnp.concatenate([values, jnp.repeat(values[-1:], size - values.size)])
+
 
 LookUp = Callable[[Any, Array], Array]
 """From a table and indices to its entries."""
@@ -154,13 +209,6 @@ def least_height(terrain: Terrain, x: Array, y: Array) -> Array:
         for i in range(len(terrain.slope))
     ]
     return reduce(jnp.minimum, over)
-
-
-def highest_between(terrain: Terrain, left: Array, right: Array) -> Array:
-    """The highest ground in [left, right] [m]."""
-    inside = (terrain.vertex_x >= left) & (terrain.vertex_x <= right)
-    ends = jnp.maximum(surface(terrain, left)[0], surface(terrain, right)[0])
-    return jnp.maximum(ends, jnp.where(inside, terrain.vertex_y, -jnp.inf).max())
 
 
 def _highest_line(terrain: Terrain, x: Array) -> tuple[Array, Array, Array]:

@@ -15,10 +15,9 @@ import numpy as np
 
 from vsr.body import Body
 from vsr.physics.engine import assemble_body, engine_of
-from vsr.physics.grains.bed import sand_bed
 from vsr.physics.objects import Companion, Objects, Solids
 from vsr.physics.objects.forms import Form, form_of, shapes_of
-from vsr.terrain import BlockGround, HeightField, Sand, Terrain
+from vsr.terrain import AnyTerrain
 from vsr.world.placement import move_rigidly, place
 from vsr.world.schedule import Schedule
 from vsr.world.spec import Object, OtherRobot, VoxelLike, World
@@ -31,18 +30,16 @@ USUAL_FRICTION = 0.5
 
 def build_systems(world: World, voxels: VoxelLike, schedule: Schedule, dtype: DType = jnp.float32) -> dict[str, Any]:
     """What moves in a world besides robots, for robots of such voxels, by name (vsr.world.coupling.Occupant)."""
-    implementation = "xla" if schedule.implementation == "xla" else "auto"
     found: dict[str, Any] = {}
+    if world.terrain is not None:
+        found |= world.terrain.systems(voxels, world.gravity, schedule.substep, dtype)
     if world.is_touched:
-        found["objects"] = replace(
-            _build_objects(world, voxels.dimension, schedule, dtype), implementation=implementation
-        )
-    if not isinstance(world.terrain, Sand):
-        return found
-    bed = sand_bed(world.terrain, voxels.dimension, world.gravity, voxels.voxel_side, dtype)
-    # Finer steps are finer for grains too: as many substeps as usual are in one of theirs.
-    stride = max(1, int(world.longest_step / schedule.substep + 1e-6))
-    return {"sand": replace(bed, stride=stride, implementation=implementation), **found}
+        found["objects"] = _build_objects(world, voxels.dimension, schedule, dtype)
+    implementation = "xla" if schedule.implementation == "xla" else "auto"
+    return {
+        name: replace(system, implementation=implementation) if hasattr(system, "implementation") else system
+        for name, system in found.items()
+    }
 
 
 def _build_objects(world: World, dimension: int, schedule: Schedule, dtype: DType) -> Objects:
@@ -52,7 +49,8 @@ def _build_objects(world: World, dimension: int, schedule: Schedule, dtype: DTyp
         build_solids(world.objects, dimension, dtype),
         soft_things(world.objects, dtype) + others,
         self_contact=world.self_contact,
-        ground_corners=dimension == 2 and (world.ground_corners or isinstance(world.terrain, BlockGround)),
+        ground_corners=dimension == 2
+        and (world.ground_corners or (world.terrain is not None and world.terrain.needs_contact)),
     )
 
 
@@ -123,7 +121,7 @@ def _soft(thing: Object, body: Body, dtype: DType) -> Companion:
     return Companion(model, state, None, thing.name, engine)
 
 
-def _other_robot(other: OtherRobot, terrain: Terrain | HeightField | None, interval: float, dtype: DType) -> Companion:
+def _other_robot(other: OtherRobot, terrain: AnyTerrain | None, interval: float, dtype: DType) -> Companion:
     """A further robot at its start; interval: from one control call to the next [s]."""
     robot = other.robot
     model = assemble_body(robot.body, dtype=jnp.dtype(dtype))

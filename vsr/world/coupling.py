@@ -27,7 +27,6 @@ from vsr.physics.contract import Met
 from vsr.physics.energy_monitor import can_give, change_of_others, given_in_meeting
 from vsr.physics.engine import engine_of
 from vsr.physics.telemetry import Telemetry
-from vsr.terrain import Blocks
 
 States = tuple[Any, ...]
 Others = dict[str, Any]
@@ -167,7 +166,7 @@ def _repeated(step: Callable[[Any, Any], Any], count: int, start: Any, together:
 def own_ground(environment: Environment) -> Environment:
     """What robots feel by themselves; blocks of ground are felt by contact, but for the floor under them."""
     terrain = environment.terrain
-    return replace(environment, terrain=terrain.floor) if isinstance(terrain, Blocks) else environment
+    return environment if terrain is None else replace(environment, terrain=terrain.floor)
 
 
 def met(models: tuple[Any, ...], states: States) -> tuple[Met, ...]:

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from vsr.physics.engine import AnyModel, AnyState, engine_of
 from vsr.spec import Real, Spec
-from vsr.terrain import Blocks, HeightField, Terrain, highest_between, highest_of_blocks, highest_of_field
+from vsr.terrain import AnyTerrain
 
 S = TypeVar("S", bound=AnyState)
 
@@ -42,7 +42,7 @@ class Placement(Spec):
         return given[0], "it is for 3-D robots; a 2-D robot has x and a tilt: leave it out"
 
 
-def place(model: AnyModel, terrain: Terrain | HeightField | None, placement: Placement, cover: float = 0.0) -> AnyState:
+def place(model: AnyModel, terrain: AnyTerrain | None, placement: Placement, cover: float = 0.0) -> AnyState:
     """The robot at its start; cover: height of what lies on the ground, on which it is put [m].
 
     Without terrain the ground is at height 0.
@@ -54,9 +54,10 @@ def place(model: AnyModel, terrain: Terrain | HeightField | None, placement: Pla
     if placement.left is not None:
         left = jnp.asarray(placement.left, low.dtype)
     else:
-        left = jnp.zeros_like(low[0]) if terrain is None else _begin(terrain) + 1
+        left = jnp.zeros_like(low[0]) if terrain is None else terrain.left_end() + 1
     aside = placement.y - 0.5 * (high[1:-1] - low[1:-1])
-    ground = _highest(terrain, jnp.concatenate([left[None], aside]), (high - low)[:-1])
+    corner = jnp.concatenate([left[None], aside])
+    ground = jnp.zeros_like(left) if terrain is None else terrain.highest(corner, corner + (high - low)[:-1])
     shift = jnp.concatenate([left[None], aside, (ground + cover + placement.clearance)[None]]) - low
     if placement.corner is not None:  # at rest it is at the origin
         right, up = (jnp.asarray(part, low.dtype) for part in placement.corner)
@@ -68,28 +69,11 @@ def place(model: AnyModel, terrain: Terrain | HeightField | None, placement: Pla
     return move_rigidly(model, state, shift=shift, velocity=velocity)
 
 
-def _begin(terrain: Terrain | HeightField) -> Array:
-    """Where the left wall ends [m]."""
-    return terrain.begin if isinstance(terrain, HeightField) else terrain.vertex_x[1]
-
-
-def _highest(terrain: Terrain | HeightField | None, low: Array, size: Array) -> Array:
-    """The highest ground below a box [m]; low, size: without the vertical, (dimension - 1,)."""
-    if terrain is None:
-        return jnp.zeros_like(low[0])
-    if isinstance(terrain, HeightField):
-        return highest_of_field(terrain, low, low + size)
-    if isinstance(terrain, Blocks):
-        return highest_of_blocks(terrain, low[0], low[0] + size[0])
-    return highest_between(terrain, low[0], low[0] + size[0])
-
-
-def has_left(terrain: Terrain | HeightField | None, center: Array, voxel_side: Array) -> Array:
+def has_left(terrain: AnyTerrain | None, center: Array, voxel_side: Array) -> Array:
     """Whether a centre is more than a voxel below the lowest place of the ground, ()."""
     if terrain is None:
         return jnp.zeros((), bool)
-    lowest = terrain.height.min() if isinstance(terrain, HeightField) else terrain.vertex_y.min()
-    return center[-1] < lowest - voxel_side
+    return center[-1] < terrain.lowest() - voxel_side
 
 
 def move_rigidly(

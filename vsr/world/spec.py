@@ -20,7 +20,7 @@ from vsr.display import Displayed
 from vsr.environment import Environment
 from vsr.environment.model import Sticking
 from vsr.spec import OneOf, Real, Registry, Spec, Switch, misfit
-from vsr.terrain import TERRAINS, AnyGround, BlockGround, Flat, Sand
+from vsr.terrain import TERRAINS, AnyGround, Flat
 from vsr.world.placement import Placement
 
 Length = Annotated[Real, Field(gt=0)]
@@ -274,7 +274,12 @@ class World(Spec):
     @property
     def is_touched(self) -> bool:
         """Whether there is more to touch than a line of ground."""
-        return isinstance(self.terrain, BlockGround) or any(getattr(self, name) for name in TOUCHED)
+        return (self.terrain is not None and self.terrain.needs_contact) or any(getattr(self, name) for name in TOUCHED)
+
+    @property
+    def is_loose(self) -> bool:
+        """Whether its ground moves, as sand does."""
+        return self.terrain is not None and self.terrain.is_loose
 
     @property
     def bodies(self) -> list[Body]:
@@ -293,4 +298,4 @@ class World(Spec):
     @property
     def longest_step(self) -> float:
         """In which what moves here besides robots can be moved at once [s]; infinite if nothing does."""
-        return self.terrain.longest_step(self.gravity) if isinstance(self.terrain, Sand) else math.inf
+        return math.inf if self.terrain is None else self.terrain.longest_step(self.gravity)

@@ -26,8 +26,6 @@ from vsr.physics.failure import Failure, gravest
 from vsr.physics.objects import ObjectMotion, Objects
 from vsr.physics.objects.overlap import depth_in_blocks, depth_in_bodies, depth_in_voxels
 from vsr.physics.telemetry import EXPLOSION_SPEED, SHARE_OF_SIDE, Telemetry, fastest_speed, through_intervals
-from vsr.terrain import Blocks
-from vsr.terrain.seeing import is_inside
 from vsr.world.coupling import advance_coupled, met, own_ground
 
 DEEPEST = SHARE_OF_SIDE
@@ -109,7 +107,8 @@ def advance(
     intervals = controls[0].shape[0]
     later = state.time + intervals * count * substep
     if not world.is_coupled:
-        if isinstance(world.environment.terrain, Blocks):
+        terrain = world.environment.terrain
+        if terrain is not None and terrain.blocks is not None:
             raise ValueError("blocks of ground are felt by contact: give the world the occupant 'objects' (Objects())")
         (model,), (robot,), (control,) = world.robots, state.robots, controls
         robot, seen = engine_of(model).advance(
@@ -187,14 +186,15 @@ def _in_ground(world: WorldModel, robot: Met) -> Array:
         return jnp.zeros((), bool)
     place = robot.vertices.position
     middle = place.reshape(-1, place.shape[-1])[robot.engine.vertex_places(robot.model)].mean(0)
-    return (is_inside(_ground(world, place.dtype), middle) & (robot.model.present > 0)).any()
+    return (_ground(world, place.dtype).is_inside(middle) & (robot.model.present > 0)).any()
 
 
 def _depth_in_others(world: WorldModel, state: WorldState, robot: Met, others: tuple[Met, ...]) -> list[Array]:
     """How deep a robot is in blocks of ground, in rigid and soft objects and in other robots, each at most [m], ()."""
     found = [depth_in_voxels(robot, other) for other in others]
-    if isinstance(world.environment.terrain, Blocks):
-        found.append(depth_in_blocks(robot, _ground(world, robot.model.mass.dtype)))
+    terrain = _ground(world, robot.model.mass.dtype)
+    if terrain is not None and terrain.blocks is not None:
+        found.append(depth_in_blocks(robot, terrain.blocks))
     objects = world.occupants.get("objects")
     if isinstance(objects, Objects):
         now = state.occupants["objects"]
@@ -231,9 +231,9 @@ def _depth_in_ground(world: WorldModel, position: Array) -> Array:
     """Of points below the nearest surface of the ground, negative above it [m], (...); position: (..., dimension)."""
     terrain, place = _ground(world, position.dtype), jnp.moveaxis(position, -1, 0)
     depth = -ground(terrain, tuple(place)).height
-    if not isinstance(terrain, Blocks):
+    if terrain.blocks is None:
         return depth
-    found = points_in_blocks(terrain, place.reshape(place.shape[0], -1))
+    found = points_in_blocks(terrain.blocks, place.reshape(place.shape[0], -1))
     return jnp.maximum(depth, jnp.where(found.is_inside, found.depth, 0).reshape(depth.shape))
 
 

@@ -20,10 +20,9 @@ from vsr.experiments.estimate.resources import memory_limit
 from vsr.experiments.estimate.speed import seconds_of
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.population import robots_at_once
-from vsr.physics.grains.bed import bed_cost, is_kept
-from vsr.physics.grains.robots import samples_needed
-from vsr.scene import Physics, Scene
-from vsr.terrain import Sand
+from vsr.physics.grains.bed import PROGRAM_OF_GRAINS
+from vsr.scene import Scene
+from vsr.terrain.shapes import Load
 from vsr.world.spec import VoxelLike, World
 
 Place = Literal["device", "host"]
@@ -31,8 +30,6 @@ Place = Literal["device", "host"]
 
 PROGRAM = 0.45e9
 """Python, its libraries and compiled programs [bytes]; 0.40 to 0.45 GB were measured."""
-PROGRAM_OF_GRAINS = 0.2e9
-"""What the programs of worlds with grains take besides [bytes]."""
 COPIES_WHEN_BRED = 10
 """Of one seed's genes while its next generation is made."""
 BYTES_OF_A_CELL = 950.0
@@ -43,12 +40,6 @@ BYTES_OF_A_CELL_COUNTED = 110.0
 """While the different bodies of a population are counted, for each individual and cell; 104 were measured."""
 BYTES_OF_A_GRAIN = 1500.0
 """In one world of a machine among grains, while it is simulated."""
-BYTES_AT_A_FACE = {2: 70.0, 3: 420.0}
-"""For each place on a face of a robot at which grains are looked for, and each grain that is looked at there."""
-OPERATIONS_OF_A_COMPARISON = 11.0
-"""Of grains while a bed settles, in plain ones; 9 to 12 were measured (two Neoverse-N1 cores) ..."""
-LAUNCHES_OF_A_STEP = 130.0
-"""... and operations that an accelerator begins for each step."""
 BYTES_OF_A_COPY, BYTES_OF_A_CELL_COPIED, BYTES_OF_A_GRAIN_COPIED = 1500.0, 400.0, 350.0
 """Of a robot with its world that lies ready to be simulated: at least, for each cell and for each grain."""
 BYTES_OF_A_MEASURE = 150.0
@@ -85,10 +76,11 @@ def needs_of_experiment(experiment: Experiment, search: float | None = None) -> 
     state = 1.2 * everyone if search is None else search
     bred = seeds * (2 * state + everyone) + COPIES_WHEN_BRED * everyone
     evaluated = devices * seeds * everyone * (2 + options.starts)
+    load = _load(body, body.possible.shape, experiment.world, size)
     waiting = min(experiment.generations, experiment.checkpoint_seconds / SHORTEST_GENERATION)
     population = (f"ea.n_pop ({ea.n_pop:,})", *_of_seeds(seeds))
     found = [
-        *_bed(body, experiment.world, experiment.physics),
+        *_setup(load),
         Need("genes of the population", bred + evaluated, (_of_genes(experiment), *population)),
         _simulated(experiment, size),
         Need("checkpoints", 3 * seeds * state, (_of_genes(experiment), *population), "host"),
@@ -99,7 +91,7 @@ def needs_of_experiment(experiment: Experiment, search: float | None = None) -> 
             "host",
         ),
         Need("files of the best robots", BYTES_OF_A_WRITTEN_GENE * genes, (_of_genes(experiment),), "host"),
-        _program(isinstance(experiment.world.terrain, Sand)),
+        _program(0.0 if load is None else load.program),
     ]
     if not isinstance(body, FixedBody):
         counted = BYTES_OF_A_CELL_COUNTED * body.possible.size * ea.n_pop * size / 4
@@ -114,7 +106,8 @@ def _simulated(experiment: Experiment, size: int) -> Need:
     robots = experiment.ea.n_pop * seeds * experiment.evaluation.starts
     at_once = robots_at_once(robots, body.possible.size)
     own = bytes_of_robot(body, body.possible.shape, experiment.world, size) + 2.0 * size * experiment.robot.gene_count
-    settings = [*_of_ground(experiment.world), _of_body(body)]
+    load = _load(body, body.possible.shape, experiment.world, size)
+    settings = [*(() if load is None else load.settings), _of_body(body)]
     if size * experiment.robot.gene_count > own / 4:
         settings.insert(0, _of_genes(experiment))
     return Need(
@@ -126,24 +119,21 @@ def bytes_of_robot(voxels: VoxelLike, cells: tuple[int, ...], world: World, size
     """That one robot and what moves in its world take; cells: of its grid; size: of a number [bytes]."""
     layers = 1 + (len(cells) == 3)
     own = (BYTES_OF_A_CELL * layers + BYTES_OF_ANY_CELL) * math.prod(cells)
-    if isinstance(sand := world.terrain, Sand):
-        bed = bed_cost(sand, voxels.dimension, world.gravity)
-        faces = 2 * sum(math.prod(cells) // along for along in cells)
-        samples = samples_needed(voxels.voxel_side, sand.radius * (1 - sand.spread), voxels.dimension)
-        places = faces * samples ** (voxels.dimension - 1)
-        own += bed.bytes + BYTES_AT_A_FACE[voxels.dimension] * places * bed.compared
-    return own * size / 4
+    load = _load(voxels, cells, world, size)
+    return (own if load is None else own + load.bytes) * size / 4
 
 
-def _bed(voxels: VoxelLike, world: World, physics: Physics) -> list[Need]:
-    """Sand that must settle first; the memory for that is what one robot's world takes later on."""
-    sand, dtype = world.terrain, jnp.dtype(physics.precision)
-    if not isinstance(sand, Sand) or is_kept(sand, voxels.dimension, world.gravity, dtype):
+def _load(voxels: VoxelLike, cells: tuple[int, ...], world: World, size: int) -> Load | None:
+    """Of the ground, if it moves."""
+    dtype = jnp.float64 if size == 8 else jnp.float32
+    return None if world.terrain is None else world.terrain.load(voxels, cells, world.gravity, dtype)
+
+
+def _setup(load: Load | None) -> list[Need]:
+    """Ground that must settle first; the memory for that is what one robot's world takes later on."""
+    if load is None or load.setup == (0, 0):
         return []
-    cost = bed_cost(sand, voxels.dimension, world.gravity)
-    work = Operations(OPERATIONS_OF_A_COMPARISON * cost.comparisons, LAUNCHES_OF_A_STEP * cost.steps)
-    settings = (*_of_ground(world), f"world.terrain.settle ({sand.settle:g} s, {cost.steps:,} steps)")
-    return [Need(f"a bed of {cost.grains:,} grains", 0.0, settings, seconds=seconds_of(work))]
+    return [Need(load.what, 0.0, (*load.settings, load.setup_setting), seconds=seconds_of(Operations(*load.setup)))]
 
 
 def needs_of_scene(scene: Scene, *, recorded: bool = True) -> list[Need]:
@@ -151,30 +141,28 @@ def needs_of_scene(scene: Scene, *, recorded: bool = True) -> list[Need]:
     body, schedule = scene.robot.body, scene.schedule()
     size = 8 if scene.physics.precision == "float64" else 4
     cells, layers = body.cells.shape, 1 + (body.cells.ndim == 3)
-    settings = (*_of_ground(scene.world), f"the robot's shape ({body.cells.size:,} cells)")
+    load = _load(body, cells, scene.world, size)
+    settings = (*(() if load is None else load.settings), f"the robot's shape ({body.cells.size:,} cells)")
     found = [
-        *_bed(body, scene.world, scene.physics),
+        *_setup(load),
         Need("the simulation", bytes_of_robot(body, cells, scene.world, size), settings),
-        _program(isinstance(scene.world.terrain, Sand)),
+        _program(0.0 if load is None else load.program),
     ]
     if recorded:
-        grains = grains_of(scene.world, body.dimension)
+        grains = 0 if load is None else load.parts
         moment = BYTES_OF_A_CELL_RECORDED * layers * body.cells.size + BYTES_OF_A_GRAIN_RECORDED * grains
         lasting = f"task.duration ({scene.task.duration:g} s, {schedule.calls:,} moments)"
         found.append(Need("its recording", 2 * moment * schedule.calls * size / 4, (lasting, *settings)))
     return found
 
 
-def grains_of(world: World, dimension: int) -> int:
-    """How many lie in a world."""
-    return world.terrain.count(dimension) if isinstance(world.terrain, Sand) else 0
-
-
 def needs_of_refining(scenes: Sequence[Scene], starts: int, cases: int) -> list[Need]:
     """Of robots that are simulated again from several starts in each of several cases, all starts at once."""
     copies = 0.0
     for scene in scenes:
-        grains = grains_of(scene.world, scene.robot.body.dimension)
+        body = scene.robot.body
+        load = _load(body, body.cells.shape, scene.world, 4)
+        grains = 0 if load is None else load.parts
         own = BYTES_OF_A_COPY + BYTES_OF_A_CELL_COPIED * scene.robot.body.cells.size + BYTES_OF_A_GRAIN_COPIED * grains
         copies += 2 * own * (2 if scene.physics.precision == "float64" else 1)
     settings = (f"--starts ({starts:,})", f"robots ({len(scenes):,})")
@@ -197,13 +185,13 @@ def needs_of_training(population: int, starts: int, grains: int) -> list[Need]:
     settings = (f"--grains ({grains:,})", f"--population ({population:,})", f"--starts ({starts:,})")
     return [
         Need("worlds that are simulated at once", BYTES_OF_A_GRAIN * grains * (population + 1) * starts, settings),
-        _program(sandy=True),
+        _program(PROGRAM_OF_GRAINS),
     ]
 
 
-def _program(sandy: bool) -> Need:
-    """Whatever is simulated."""
-    return Need("the program itself", PROGRAM + (PROGRAM_OF_GRAINS if sandy else 0.0), (), "host")
+def _program(further: float) -> Need:
+    """Whatever is simulated; further: that systems take [bytes]."""
+    return Need("the program itself", PROGRAM + further, (), "host")
 
 
 def _of_genes(experiment: Experiment) -> str:
@@ -224,15 +212,3 @@ def _of_body(body: Any) -> str:
 
 def _of_seeds(seeds: int) -> tuple[str, ...]:
     return (f"seeds ({seeds:,})",) if seeds > 1 else ()
-
-
-def _of_ground(world: World) -> tuple[str, ...]:
-    """What makes grains many."""
-    sand = world.terrain
-    if not isinstance(sand, Sand):
-        return ()
-    return (
-        f"world.terrain.period ({sand.period:g} m)",
-        f"world.terrain.depth ({sand.depth:g} m)",
-        f"the number of grains by a larger world.terrain.radius ({sand.radius:g} m)",
-    )

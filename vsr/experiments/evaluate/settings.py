@@ -13,7 +13,6 @@ from vsr.experiments.experiment import Fitness
 from vsr.physics.engine import ENGINES, stability_bound
 from vsr.scene import Physics, check_episode, plan, whole_strides
 from vsr.tasks import Task
-from vsr.terrain import Sand
 from vsr.world.defaults import with_usual
 from vsr.world.spec import World
 
@@ -33,7 +32,7 @@ class Setting:
     def program(self) -> Any:
         """What settings share that are simulated together: all but the ground, if that is of one kind."""
         ground = self.world.terrain
-        kind = ground if ground is None or isinstance(ground, Sand) else ground.in_3d
+        kind = ground if ground is None or ground.is_loose else ground.in_3d
         rest = self.world.model_copy(update={"terrain": None})
         return self.names[0], repr((kind, rest, self.task, self.physics, self.goal))
 
@@ -92,7 +91,7 @@ def unfit(flock: Flock, setting: Setting, fault: Fault) -> str:
     constant = [name for name in factors.scaled if name not in engine.scales]
     if constant:
         return f"{flock.voxels.masses} masses have no {' and no '.join(constant)} of their own"
-    if factors.gravity is not None and isinstance(setting.world.terrain, Sand):
+    if factors.gravity is not None and setting.world.is_loose:
         return "gravity: sand has settled in that of its world"
     if engine.fixed_substep is not None:
         return ""

@@ -17,7 +17,7 @@ from vsr.body.corners import RING
 from vsr.episode import Scenario, Trajectory
 from vsr.physics.engine import AnyState, engine_of
 from vsr.physics.grains.occupant import Grains
-from vsr.terrain import Terrain, surface
+from vsr.terrain import surface
 
 NEAR = 0.01
 """Gap within which a voxel touches, in voxel sides: more than contacts give way, less than a foot is lifted."""
@@ -69,9 +69,9 @@ def contact(scenario: Scenario, robot: AnyState, others: dict[str, Any]) -> tupl
     corner = engine_of(model).hull(model, robot).position
     present = model.present > 0
     terrain = world.environment.terrain
-    if not isinstance(terrain, Terrain):
+    if terrain is None or terrain.line is None:
         raise TypeError("a gait is measured over a line of ground, and this world has none")
-    over = corner[..., 1] - surface(terrain, corner[..., 0])[0]
+    over = corner[..., 1] - surface(terrain.line, corner[..., 0])[0]
     gap, height = over.min(0), over
     for name, occupant in world.occupants.items():
         if isinstance(occupant, Grains):

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.physics.collision.rows import look_up
-from vsr.terrain import Blocks, HeightField, Terrain
+from vsr.terrain import Blocks
+from vsr.terrain.base import AnyTerrain
 
 
 class InBlocks(NamedTuple):
@@ -56,17 +57,9 @@ def points_in_blocks(blocks: Blocks, point: Array) -> InBlocks:
     return InBlocks(jnp.where(found, least, 0), normal, found)
 
 
-def ground_corners(terrain: Terrain | HeightField | None, dimension: int) -> tuple[Array, Array] | None:
+def ground_corners(terrain: AnyTerrain | None, dimension: int) -> tuple[Array, Array] | None:
     """Convex corners of a ground [m], (dimension, q), and whether each is one, (q,); None if there are none.
 
     Only in 2-D: in 3-D they are edges.
     """
-    if dimension == 3 or terrain is None or isinstance(terrain, HeightField):
-        return None
-    if isinstance(terrain, Blocks):
-        place = jnp.swapaxes(terrain.corner, 0, 1)
-        return (place, jnp.ones(place.shape[1:], bool)) if place.shape[1] else None
-    if terrain.convex:
-        return None
-    place = jnp.stack([terrain.vertex_x[1:-1], terrain.vertex_y[1:-1]])
-    return place, terrain.slope[1:] < terrain.slope[:-1]
+    return None if dimension == 3 or terrain is None else terrain.corners()

@@ -21,7 +21,8 @@ from vsr.physics.collision.rows import beside, largest, look_up, one_hot
 from vsr.physics.collision.sides import Bodies, Held, Nodes, OnNodes, Rows, Table
 from vsr.physics.collision.solver import Contact
 from vsr.physics.collision.voxels import point_in_voxel, weights_at
-from vsr.terrain import Blocks, HeightField, Terrain
+from vsr.terrain import Blocks, Terrain
+from vsr.terrain.base import AnyTerrain
 
 MARGIN = 0.02
 """By which a face that looks the same way as what touches it reaches beyond itself, in sides of voxels."""
@@ -277,7 +278,7 @@ def bodies_on_ground(
     nodes: Nodes,
     bodies: Bodies,
     placed: Placed,
-    terrain: Terrain | HeightField,
+    terrain: AnyTerrain,
     free: np.ndarray,
     rounds: tuple[bool, ...],
 ) -> Contact:

@@ -27,7 +27,7 @@ from vsr.physics.points.engine import PointEngine
 from vsr.physics.points.telemetry import telemetry
 from vsr.physics.telemetry import Telemetry, through_intervals
 from vsr.physics.voxel_motion import VoxelMotion
-from vsr.terrain.seeing import Cells
+from vsr.terrain.blocks import Cells
 
 INTEGRATOR = "rk4"
 

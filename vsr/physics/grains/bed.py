@@ -27,6 +27,7 @@ from vsr.physics.grains.robots import samples_needed
 from vsr.physics.grains.step import step
 from vsr.spec import Impractical
 from vsr.terrain.sand import Sand
+from vsr.terrain.shapes import Load
 
 VERSION = 8
 """Of how beds are made: another number, and those on disk are made anew."""
@@ -41,6 +42,14 @@ AT_REST = 0.002
 """Fastest grain of a bed that lies, over the root of gravity times radius ..."""
 MOST_ROUNDS = 16
 """... which is waited for in so many rounds of a quarter of the time to settle."""
+BYTES_AT_A_FACE = {2: 70.0, 3: 420.0}
+"""For each place on a face of a robot at which grains are looked for, and each grain that is looked at there."""
+OPERATIONS_OF_A_COMPARISON = 11.0
+"""Of grains while a bed settles, in plain ones; 9 to 12 were measured (two Neoverse-N1 cores) ..."""
+LAUNCHES_OF_A_STEP = 130.0
+"""... and operations that an accelerator begins for each step."""
+PROGRAM_OF_GRAINS = 0.2e9
+"""What the programs of worlds with grains take besides [bytes]."""
 FIRST_CELL = 20.0
 """Where cyclic sand begins along x [m]: clear of the wall at the left end of the ground."""
 
@@ -73,6 +82,28 @@ def bed_cost(sand: Sand, dimension: int, gravity: float) -> BedCost:
     looked_at = compared * (4 * slots + 8)  # while neighbours are listed
     memory = grains * (2.5 * kept + looked_at) + 16 * cells
     return BedCost(grains, steps, memory, compared, float(grains) * steps * compared * slots)
+
+
+def load_of_sand(sand: Sand, voxels: Any, cells: tuple[int, ...], gravity: float, dtype: Any) -> Load:
+    """What sand takes of a computer, for robots of such voxels in a grid of cells."""
+    bed, dimension = bed_cost(sand, voxels.dimension, gravity), voxels.dimension
+    faces = 2 * sum(math.prod(cells) // along for along in cells)
+    samples = samples_needed(voxels.voxel_side, sand.radius * (1 - sand.spread), dimension)
+    places = faces * samples ** (dimension - 1)
+    setup = OPERATIONS_OF_A_COMPARISON * bed.comparisons, LAUNCHES_OF_A_STEP * bed.steps
+    return Load(
+        what=f"a bed of {bed.grains:,} grains",
+        parts=bed.grains,
+        bytes=bed.bytes + BYTES_AT_A_FACE[dimension] * places * bed.compared,
+        program=PROGRAM_OF_GRAINS,
+        settings=(
+            f"world.terrain.period ({sand.period:g} m)",
+            f"world.terrain.depth ({sand.depth:g} m)",
+            f"the number of grains by a larger world.terrain.radius ({sand.radius:g} m)",
+        ),
+        setup=(0.0, 0.0) if is_kept(sand, dimension, gravity, dtype) else setup,
+        setup_setting=f"world.terrain.settle ({sand.settle:g} s, {bed.steps:,} steps)",
+    )
 
 
 def is_kept(sand: Sand, dimension: int, gravity: float, dtype: Any = jnp.float32) -> bool:

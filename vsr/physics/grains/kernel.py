@@ -43,7 +43,7 @@ from vsr.physics.grains.encounter import Encounter
 from vsr.physics.grains.model import SLOP, GrainModel, PairNumbers, each, inertia_factor
 from vsr.physics.grains.solver import Solved, numbers_of_pairs, share_of_body
 from vsr.sdf import Ridge
-from vsr.terrain.surface import Terrain, by_numbers
+from vsr.terrain.surface import by_numbers
 
 LANES = 128
 """Grains of one program."""
@@ -216,8 +216,9 @@ def _met(met: Encounter, number: int, dtype: Any) -> _Met:
     """A body of the step."""
     body, touched = met.solids[number], met.touches[number]
     shape, friction, share = body.shape, jnp.asarray(body.friction, dtype), share_of_body(met, number)
-    if isinstance(shape, Ridge) and isinstance(shape.ground, Terrain) and shape.ground.convex:
-        return _Met(None, None, by_numbers(shape.ground), friction, share)
+    line = shape.ground.line if isinstance(shape, Ridge) else None
+    if line is not None and line.convex:
+        return _Met(None, None, by_numbers(line), friction, share)
     wide = partial(jnp.broadcast_to, shape=(met.grains.count,))
     return _Met(wide(touched.gap), jnp.stack([wide(part) for part in touched.normal]), None, friction, share)
 

@@ -39,7 +39,6 @@ from vsr.physics.collision.sides import Nodes, Speeds
 from vsr.physics.collision.solver import Contact, Counts, Impulse, no_impulse, solve
 from vsr.physics.contract import Met
 from vsr.physics.objects.solids import Solids, SolidState, flown, pushed
-from vsr.terrain import Blocks, HeightField, Terrain
 
 ITERATIONS = 3
 """Of all contacts with rigid bodies and blocks in a step."""
@@ -156,8 +155,9 @@ def _with_bodies(
         if len(solids.flat):
             contacts["corners"] = corners_in_voxels(nodes, lattice, bodies, placed, solids.flat)
         contacts["vertices"] = vertices_in_bodies(nodes, lattice, bodies, placed, rounds)
-    if isinstance(environment.terrain, Blocks):
-        contacts["blocks"] = vertices_in_blocks(nodes, surface, environment.terrain)
+    terrain = environment.terrain
+    if terrain is not None and terrain.blocks is not None:
+        contacts["blocks"] = vertices_in_blocks(nodes, surface, terrain.blocks)
     if not contacts:
         return moves, impulses
     now, drift = moves
@@ -199,10 +199,10 @@ def rigid_contacts(
     found = bodies_meet(nodes, bodies, placed, rounds, solids.fixed)
     if len(free) and terrain is not None:
         found["ground"] = bodies_on_ground(nodes, bodies, placed, terrain, free, rounds)
-        if isinstance(terrain, Blocks):
-            found |= bodies_in_blocks(nodes, bodies, placed, terrain, free, rounds)
+        if terrain.blocks is not None:
+            found |= bodies_in_blocks(nodes, bodies, placed, terrain.blocks, free, rounds)
         corners = ground_corners(terrain, solids.shapes.dimension)
-        if corners is not None and not isinstance(terrain, HeightField):
+        if corners is not None:
             found["ground corners"] = corners_of_ground_in_bodies(nodes, bodies, placed, corners, terrain, free, rounds)
     return found
 
@@ -253,7 +253,7 @@ def _with_voxels(
         impulses = {**impulses, "voxels": kept}
     corners = ground_corners(terrain, nodes.position.shape[0])
     listed = lists.corners
-    if listed is not None and corners is not None and isinstance(terrain, Terrain):
+    if listed is not None and corners is not None and terrain is not None:
 
         def on_corners(moves: Moves) -> Moves:
             contact = corners_of_ground_in_voxels(nodes, lattice, corners[0], terrain, listed)

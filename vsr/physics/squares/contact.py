@@ -31,7 +31,6 @@ from vsr.environment import Environment
 from vsr.environment.model import Sticking
 from vsr.environment.surfaces import BOUNCE_SPEED, SLOP, combined_friction, combined_restitution
 from vsr.physics.squares.model import SquareModel
-from vsr.terrain.field import HeightField
 from vsr.terrain.surface import Terrain, nearest_surface
 
 CORRECTED_SHARE = 1 - 0.8**10
@@ -145,11 +144,12 @@ class _Equations(NamedTuple):
 
 def ground_line(environment: Environment) -> Terrain | None:
     """The ground as a line, the only kind that square masses know; raises TypeError for what they do not know."""
-    if isinstance(environment.terrain, HeightField):
+    terrain = environment.terrain
+    if terrain is not None and terrain.line is None:
         raise TypeError("square masses move in 2-D, where the ground is a line; this is a height field")
     if environment.drag is not None or environment.bodies:
         raise TypeError("square masses know gravity, a line of ground and loads; drag and obstacles need point masses")
-    return environment.terrain
+    return None if terrain is None else terrain.line
 
 
 def mobility_of(model: SquareModel) -> Mobility:

@@ -34,7 +34,6 @@ from vsr.physics.objects.resolving import (
     rigid_contacts,
 )
 from vsr.physics.objects.solids import Solids, SolidState, flown
-from vsr.terrain import Blocks, Terrain
 from vsr.terrain.surface import by_numbers
 
 MOST_BODIES = 8
@@ -53,7 +52,8 @@ def can_launch(solids: Solids | None, environment: Environment, lists: Lists, ve
     if dimension != 2 or vertices > MOST_VERTICES or any(pairs.point.shape[0] > MOST_PAIRS for pairs in near):
         return False
     if solids is None:
-        return isinstance(environment.terrain, Blocks) or bool(near)
+        terrain = environment.terrain
+        return (terrain is not None and terrain.blocks is not None) or bool(near)
     corners = solids.count * solids.shapes.corner.shape[1]
     few = solids.count <= MOST_BODIES and corners <= MOST_CORNERS
     return few and (solids.count + corners) * math.ceil(vertices / WARP) <= MOST_NUMBERS
@@ -122,8 +122,8 @@ def _known(
     if solids is not None and state is not None:
         bodies = _bodies(solids, state)
         kept |= {name: tables.Pressed(*impulses[name]) for name in ("corners", "vertices") if impulses[name].press.size}
-    if isinstance(terrain, Blocks):
-        blocks = _plain(vertices_in_blocks(nodes, surface, terrain), nodes.count)
+    if terrain is not None and terrain.blocks is not None:
+        blocks = _plain(vertices_in_blocks(nodes, surface, terrain.blocks), nodes.count)
     return tables.Known(
         robots=_robots(robots, nodes, velocity),
         vertices=vertices,
@@ -180,7 +180,7 @@ def _robots(robots: tuple[Met, ...], nodes: Nodes, velocity: Array) -> tables.On
 def _ground_corners(environment: Environment, lists: Lists) -> tables.GroundCorners | None:
     terrain, near = environment.terrain, lists.corners
     corners = ground_corners(terrain, 2)
-    if near is None or corners is None or not isinstance(terrain, Terrain):
+    if near is None or corners is None or terrain is None:
         return None
     surface = jnp.asarray(terrain.friction), jnp.asarray(terrain.restitution)
     return tables.GroundCorners(near.point, near.cell, near.counts.astype(jnp.int32), corners[0], *surface)
@@ -226,10 +226,11 @@ def _listed(
     terrain, free = environment.terrain, solids.free
     flat, mixed = moving_pairs(solids.shapes.round, solids.fixed)
     alone = not (len(flat) or len(mixed)) and ground_corners(terrain, 2) is None
-    if alone and len(free) and isinstance(terrain, Terrain) and terrain.convex and not isinstance(terrain, Blocks):
+    line = None if terrain is None or terrain.blocks is not None else terrain.line
+    if alone and len(free) and line is not None and line.convex:
         owner = np.repeat(free, solids.shapes.corner.shape[1])
         numbers = jnp.asarray(np.stack([owner, np.full_like(owner, -1)]), jnp.int32)
-        return ("ground",), tables.Listed(numbers, None, None), by_numbers(terrain)
+        return ("ground",), tables.Listed(numbers, None, None), by_numbers(line)
     placed = place(solids.shapes, state.position, state.rotation)
     lists = rigid_contacts(solids, state, environment, nodes, placed)
     if not lists:
