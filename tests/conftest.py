@@ -35,6 +35,7 @@ settings.load_profile("suite")
 
 SLOWEST = (
     "evolve",
+    "faults",
     "episode",
     "points",
     "refine",

@@ -87,7 +87,6 @@ FLOORS = {
         ("simulate", "report", "watch", "reach", "convert", "held_out", "verify", "evaluate", "landscape"),
         ("reproduce",),
         ("check", "catalogue"),
-        ("torture",),
         ("terminal",),
     ),
 }
