@@ -40,7 +40,6 @@ POLL_INTERVAL = 0.001
 PR_SET_PDEATHSIG = 1
 CACHE = "XDG_CACHE_HOME"
 """Names the folder of compiled programs."""
-PASSED = (CACHE, "VSR_TRUST_PLUGINS")
 
 
 @dataclass(frozen=True)
@@ -94,6 +93,11 @@ def call_here(function: Callable[[], object], folder: Path) -> Result:
     return Result(code, output, time.monotonic() - began)
 
 
+def passed_environment() -> dict[str, str]:
+    """Variables that the server may have otherwise, as it was begun earlier."""
+    return {name: os.environ[name] for name in (CACHE, "VSR_TRUST_PLUGINS") if name in os.environ}
+
+
 @dataclass(frozen=True)
 class Job:
     """A command in a worker process, and what happens to it."""
@@ -110,8 +114,7 @@ class Job:
     fault: Fault = field(default_factory=Fault)
     tmpfs: int | None = None
     """size of the file system mounted on the subfolder `disk` [bytes]; its content is copied to `copy` at the end"""
-    environment: Mapping[str, str] = field(default_factory=lambda: {n: os.environ[n] for n in PASSED if n in os.environ})
-    """variables that the server may not have, as it was begun earlier"""
+    environment: Mapping[str, str] = field(default_factory=passed_environment)
 
 
 class _Worker:
