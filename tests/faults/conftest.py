@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from conftest import TINY
 
 from faults.processes import CACHE
 from faults.reference import COMPILE, Reference, compile_once, smaller
-from vsr.experiments.files import write_json
 from vsr.experiments.shipped import EXPERIMENT, find_config
 
 DEFAULT, SMALL_BODY = "quickstart", "robot.body.shape=aa"
@@ -72,6 +74,6 @@ def write_figures(option):
         kinds[kind] = figures
         if option("figures"):
             head = {"config": option("config") or DEFAULT, "settings": option("set"), "seed": option("fault_seed")}
-            write_json(option("figures"), {**head, "faults": kinds})
+            Path(option("figures")).write_text(json.dumps({**head, "faults": kinds}, indent=2) + "\n")
 
     return write
