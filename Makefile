@@ -5,7 +5,7 @@ RUN := $(VENV)/bin
 
 OLDEST := .venv-oldest
 
-.PHONY: demo test test-full test-oldest lint clean
+.PHONY: demo test test-full test-oldest faults lint clean
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -28,6 +28,12 @@ $(VENV)/.oracles: $(VENV)/.ready
 
 test-full: $(VENV)/.oracles
 	$(RUN)/python -m pytest -n 2 --dist loadfile -m ''
+
+FAULTS ?= --minutes 5
+
+faults: $(VENV)/.ready  # a campaign of fault injection: docs/reliability.md
+	mkdir -p out
+	$(RUN)/python -m pytest tests/faults/test_faults.py -m campaign --figures out/faults.json $(FAULTS)
 
 $(OLDEST)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(OLDEST)

@@ -35,6 +35,7 @@ settings.load_profile("suite")
 
 SLOWEST = (
     "evolve",
+    "faults",
     "episode",
     "points",
     "refine",
@@ -76,63 +77,12 @@ def pytest_configure(config):
     config.option.loadscopereorder = False  # or else xdist puts files with many tests first, however quick
 
 
-SLOW_CASES = (
-    "test_an_episode_is_the_same_by_either_implementation[feeling]",
-    "test_the_kernel_does_what_the_reference_does[flat-13-32-tiles0]",
-    "test_every_shipped_study_is_sound[body]",
-    "test_a_browser_draws_grains_and_switches_their_colours[3]",
-    "test_overlays_are_switched[space]",
-    "test_time_is_scrubbed_and_stepped[space]",
-    "test_colours_are_chosen[space]",
-    "test_a_robot_stands_on_sand_and_not_on_the_ground_below[squares]",
-    "test_forces_are_minus_the_gradient_of_the_energy[3-D]",
-    "test_the_kernel_does_what_plain_jax_does[3-kind2]",
-    "test_blocks_of_voxels_make_the_whole_matrix[pressure-2]",
-    "test_unreachable_targets_end_at_the_nearest_point[target0]",
-    "test_slopes_are_those_of_neighbouring_poses",
-    "test_a_job_out_of_time_saves_and_goes_on",
-    "test_a_beam_swings_as_euler_and_bernoulli_say",
-    "test_a_quadruped_lands_on_bumpy_ground_and_stays_above_it",
-    "test_a_page_plays_and_pauses[plane]",
-    "test_a_page_plays_and_pauses[many]",
-    "test_pages_fit_phones_and_follow_the_scheme[many]",
-    "test_a_failure_ends_the_episode[<lambda>-6]",
-    "test_a_reader_on_many_cores_has_memory_for_its_threads",
-    "test_time_after_the_last_call_counts_for_a_task",
-    "test_environments_are_timed_in_steps",
-    "test_every_key_of_grains_changes_them[2]",
-    "test_friction_is_back_when_a_bed_has_fallen",
-    "test_the_swarm_moves_and_stays_together",
-    "test_the_cantilever_loses_more_material_than_stiffness",
-    "test_bound_holds_for_bodies",
-    "test_the_suite_reports_and_draws",
-    "test_every_shipped_config_passes_vsr_check[sand]",
-    "test_every_shipped_study_is_sound[devo]",
-    "test_a_robot_in_free_space_keeps_its_momentum[interpreted]",
-    "test_the_kernel_does_what_plain_jax_does[2-kind1]",
-    "test_all_that_acts_from_outside[3]",
-    "test_beams_of_different_lengths_and_times_run_together",
-    "test_two_devices_give_the_same_as_one",
-    "test_every_shipped_config_passes_vsr_check[walking_on_sand]",
-    "test_explicit_euler_is_traced_with_the_others_steps",
-    "test_a_bouncing_lattice_gains_no_energy_and_comes_to_rest",
-    "test_worms_differ_in_one_call",
-    "test_springs_break_beyond_their_yield_force_and_stay_broken[3]",
-    "test_free_fall[1.0]",
-    "test_blocks_of_voxels_make_the_whole_matrix[volume-2]",
-    "test_worlds_of_a_batch_in_the_kernel",
-    "test_pressure_inflates_a_hollow_lattice_and_keeps_its_energy_and_momentum",
-    "test_what_bodies_feel_is_what_grains_lose",
-)
-"""Left to `make test-full`: quicker cases, or tests of nearly the same, are run every time."""
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    for item in items:
-        if item.name in SLOW_CASES:
-            item.add_marker(pytest.mark.slow)
     place = {f"test_{name}": number for number, name in enumerate(SLOWEST)}
+    missing = [name for name in place if not any(Path(__file__).parent.rglob(f"{name}.py"))]
+    if missing:
+        raise pytest.UsageError(f"conftest.py: SLOWEST names files that are not there: {', '.join(missing)}")
     items.sort(key=lambda item: place.get(item.path.stem, len(place)))
 
 

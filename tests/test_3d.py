@@ -78,6 +78,7 @@ def test_the_highest_ground_below_a_robot_is_found():
     assert float(field.highest(jnp.array([-6.0, -9.0]), jnp.array([-5.0, 9.5]))) == 2.0
 
 
+@pytest.mark.slow
 def test_a_quadruped_lands_on_bumpy_ground_and_stays_above_it():
     model = assemble_body(Body(shape=QUADRUPED))
     ground = Environment(gravity=jnp.float32(9.8), terrain=Bumpy(height=0.6, width=2.0, seed=3).build())

@@ -108,9 +108,10 @@ def precise():
         yield jnp.float32 if ON_GPU else jnp.float64
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("terrain", "together", "lanes", "tiles"),
-    [("flat", 13, 32, [3, 3]), pytest.param("uneven", 1, 64, [1] * 15, marks=pytest.mark.slow)],
+    [("flat", 13, 32, [3, 3]), ("uneven", 1, 64, [1] * 15)],
 )
 def test_the_kernel_does_what_the_reference_does(monkeypatch, precise, terrain, together, lanes, tiles):
     """Any body, all materials, both kinds of actuation, limits, contact; packed robots and spread ones.
@@ -166,7 +167,7 @@ def tenth_of_a_second(model, environment, state, control, implementation):
     return advance(model, environment, state, control, substep=1 / 480, count=48, implementation=implementation)
 
 
-@pytest.mark.parametrize("implementation", ["xla", KERNEL])
+@pytest.mark.parametrize("implementation", ["xla", pytest.param(KERNEL, marks=pytest.mark.slow)])
 def test_a_robot_in_free_space_keeps_its_momentum(implementation, disturbed, precise):
     model, state = disturbed(precise)
     environment = Environment(gravity=jnp.asarray(0.0, precise))
@@ -215,10 +216,11 @@ def test_anchored_clusters_stay(ell, precise):
 FEELING = {"type": "mlp", "senses": [{"quantity": "area_ratio"}], "weights": [1, -2, 0.5, 3, -1, 2, 0.3, -0.7]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("controller", "duration"),
     [
-        pytest.param({"type": "sine", "frequency": 2.0}, 0.18, marks=pytest.mark.slow),  # five calls and one step
+        ({"type": "sine", "frequency": 2.0}, 0.18),  # five calls and one step
         (FEELING, 0.06),  # two calls: what was felt at the first acts before the second
     ],
     ids=["by the clock", "feeling"],

@@ -270,6 +270,7 @@ def test_contact_is_timed_beside_nothing_to_touch(tmp_path, capsys):
     assert "2 robots, both" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_environments_are_timed_in_steps(tmp_path, capsys):
     target = tmp_path / "figures.json"
     tiny = BenchEnvironment("tiny", "points", "a", size=1, robots=(3, 3), steps=(2, 2))

@@ -84,7 +84,9 @@ def pause(page):
     materialize(page)
 
 
-@pytest.mark.parametrize("name", ["plane", "space", "many"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("plane", marks=pytest.mark.slow), "space", pytest.param("many", marks=pytest.mark.slow)]
+)
 def test_a_page_plays_and_pauses(show, name):
     page = show(name)
     first, began = look(page), page.run("player.time")
@@ -101,7 +103,7 @@ def test_a_page_plays_and_pauses(show, name):
     page.wait_for(f"player.playing && player.time > {began}")
 
 
-@pytest.mark.parametrize("name", ["plane", "space"])
+@pytest.mark.parametrize("name", ["plane", pytest.param("space", marks=pytest.mark.slow)])
 def test_time_is_scrubbed_and_stepped(show, name):
     page = show(name)
     pause(page)
@@ -128,7 +130,7 @@ def test_time_is_scrubbed_and_stepped(show, name):
     page.wait_for("player.playing && player.time > 0")
 
 
-@pytest.mark.parametrize("name", ["plane", "space"])
+@pytest.mark.parametrize("name", ["plane", pytest.param("space", marks=pytest.mark.slow)])
 def test_overlays_are_switched(show, name):
     page = show(name)
     page.press("End", code=END)
@@ -179,7 +181,7 @@ def test_masses_of_2d_robots_alone_can_be_had_again(show):
     assert seen == [half, (True, [True, False]), (False, [False, False]), half]
 
 
-@pytest.mark.parametrize("name", ["plane", "space"])
+@pytest.mark.parametrize("name", ["plane", pytest.param("space", marks=pytest.mark.slow)])
 def test_colours_are_chosen(show, name):
     page = show(name)
     page.press("End", code=END)
@@ -223,7 +225,7 @@ def test_2d_robots_come_near(show):
     assert changed(first, look(page)) > 0.02
 
 
-@pytest.mark.parametrize("name", ["plane", "space", "many"])
+@pytest.mark.parametrize("name", ["plane", "space", pytest.param("many", marks=pytest.mark.slow)])
 def test_pages_fit_phones_and_follow_the_scheme(show, name):
     page = show(name, width=390, height=760)
     pause(page)

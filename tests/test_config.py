@@ -28,6 +28,8 @@ from vsr.experiments.config.yaml_reader import parse_yaml, read_yaml
 from vsr.experiments.experiment import Experiment
 
 CONFIGS = sorted((ROOT / "vsr" / "configs").glob("*.yaml")) + sorted((ROOT / "vsr" / "configs" / "3d").glob("*.yaml"))
+SLOW = ("sand", "walking_on_sand")
+assert {*SLOW} <= {path.stem for path in CONFIGS}
 SCENE_FILES = [path for path in CONFIGS if isinstance(load(path), Scene)]
 
 
@@ -328,7 +330,9 @@ def test_scenes_round_trip(scene):
     assert Scene.model_validate(yaml.safe_load(dump_yaml(scene))) == scene
 
 
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in SLOW)) for path in CONFIGS]
+)
 def test_every_shipped_config_passes_vsr_check(path):
     result = CliRunner().invoke(cli.main, ["check", str(path)])
     assert result.exit_code == 0, result.output

@@ -57,6 +57,7 @@ def test_an_inner_surface_is_a_chamber():
         of_hollow_mesh(outer, 60, 5e4, 1000.0)
 
 
+@pytest.mark.slow
 def test_pressure_inflates_a_hollow_lattice_and_keeps_its_energy_and_momentum():
     present = np.ones((3, 3, 3), bool)
     present[1, 1, 1] = False

@@ -2,6 +2,7 @@
 
 import ast
 import sys
+import tomllib
 from functools import cache
 from importlib import import_module
 from importlib.metadata import packages_distributions
@@ -15,7 +16,8 @@ PACKAGE = ("vsr", "evo", "experiments", "cli.py")
 OPTIONAL = sorted(set(EXTRAS) - {"test", "oracles", "cuda"})
 """Extras of the package itself."""
 TOOLS = {"pytest": "pytest", "pytest-xdist": "-n 2", "ruff": "ruff check", "pyright": "pyright"}
-"""Of the test extra, with the words that call them in the Makefile."""
+TOOLS |= {"pytest-timeout": "timeout_method"}
+"""Of the test extra, with the words that call them in the Makefile or in the options of pytest."""
 
 
 def files(*places):
@@ -46,7 +48,7 @@ def distributions():
 
 def foreign(*places, always=None):
     """Distributions that files import, each with one of the files; always: only those loaded with the files, or not."""
-    own = {path.stem for path in files("tests", "examples")} | {"vsr", "tests"} | set(sys.stdlib_module_names)
+    own = {path.stem for path in files("tests", "examples")} | {"vsr", "tests", "faults"} | set(sys.stdlib_module_names)
     found = {}
     for path in files(*places):
         for module, at_once in imports(path):
@@ -82,7 +84,8 @@ def test_what_is_declared_is_used():
     assert declared() <= set(foreign(*PACKAGE))
     for extra in OPTIONAL:
         assert {name_of(one) for one in EXTRAS[extra]} <= set(foreign(*PACKAGE, always=False)) - declared()
-    makefile = (ROOT / "Makefile").read_text()
+    options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    makefile = (ROOT / "Makefile").read_text() + str(options)
     built_with = {name_of(requirement) for requirement in BUILD}  # by the tests of the wheel
     for name in declared("test") - declared(*OPTIONAL) - set(foreign("tests")) - built_with:
         assert TOOLS[name] in makefile

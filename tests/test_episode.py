@@ -421,6 +421,7 @@ def test_what_is_random_at_the_start_hangs_on_the_key(push_task):
     assert outcomes[0] != outcomes[1]
 
 
+@pytest.mark.slow
 def test_time_after_the_last_call_counts_for_a_task(push_task):
     """1.5 s are 45 control steps; 1.516 s have one time step more, which the account sees."""
     from vsr.experiments.config import load

@@ -167,7 +167,8 @@ def test_the_energy_is_the_engines(dimension, drive):
         np.testing.assert_allclose(mine[1], engine[1], atol=1e-9 * float(jnp.abs(engine[1]).max()))
 
 
-@pytest.mark.parametrize("dimension", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("dimension", [2, 3])
 @pytest.mark.parametrize("drive", ["pressure", "volume"])
 def test_blocks_of_voxels_make_the_whole_matrix(dimension, drive):
     with precision("float64"):

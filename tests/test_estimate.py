@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import pytest
 from click.testing import CliRunner
 from conftest import TINY
+from faults.fuzz import documents
 
 import vsr.cli as cli
 from vsr.experiments.config import UserError, parse_experiment, parse_scene
@@ -21,7 +22,6 @@ from vsr.experiments.estimate import (
     told_if_exhausted,
 )
 from vsr.experiments.refine.command import RefineOptions, refine
-from vsr.experiments.torture.fuzz import corpus
 
 NETWORK = """
 robot:
@@ -58,7 +58,7 @@ def test_what_does_not_fit_is_refused_with_what_to_reduce(command, text, reduce,
 @pytest.mark.parametrize("command", [("verify",), ("evaluate", "--on", "transfer")])
 def test_robots_that_do_not_fit_are_refused(command, tmp_path, monkeypatch):
     robot = tmp_path / "robot.yaml"
-    robot.write_text(corpus.documents("evolved")[0])
+    robot.write_text(documents("evolved")[0])
     monkeypatch.setattr(budget, "host_memory", lambda: 1e8)
     result = CliRunner().invoke(cli.main, [*command, str(robot)])
     assert result.exit_code == 2, result.output

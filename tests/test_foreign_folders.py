@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from conftest import TINY
+from faults.folder_faults import bomb, signed
 
 import vsr.cli as cli
 from vsr.arrays import MOST_BYTES, Damaged, packed, read_arrays, read_label, read_regular
@@ -23,7 +24,6 @@ from vsr.experiments.console import printable
 from vsr.experiments.evolve.command import EvolveOptions, evolve
 from vsr.experiments.files import numbered_files, open_own, refuse_links, replacing, target_file, write_text
 from vsr.experiments.runs import read_run
-from vsr.experiments.torture.crafted import bomb, signed
 
 
 @pytest.fixture(scope="module")
@@ -267,7 +267,6 @@ def test_statistics_of_another_run_are_not_taken_for_its_own(runs, run):
     "arguments",
     [
         ("verify", "RUN", "--tolerance", "nan"),
-        ("torture", "--minutes", "nan"),
         ("watch", "RUN", "--seconds", "nan"),
         ("refine", "RUN", "--factors", "9" * 5000),
         ("refine", "RUN", "--starts", "99999999999999"),

@@ -253,7 +253,8 @@ def scene_on(terrain, duration=3.0, **body):
     )
 
 
-@pytest.mark.parametrize("masses", ["squares", pytest.param("points", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("masses", ["squares", "points"])
 def test_a_robot_stands_on_sand_and_not_on_the_ground_below(masses):
     outcome = simulate(scene_on(SMALL_SAND, masses=masses), keep_trajectory=True)
     assert not outcome.failed
@@ -302,6 +303,7 @@ def test_robots_in_a_batch_walk_as_they_do_alone():
     np.testing.assert_allclose(many.end, jnp.stack([alone.end] * 2), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_friction_is_back_when_a_bed_has_fallen():
     """Beds fall without friction; numbers of pairs are kept with the list and must not keep that."""
     for friction in (0.5, np.full(60, 0.5)):
@@ -366,7 +368,8 @@ def test_beds_are_kept_by_their_description(tmp_path, monkeypatch):
     assert not bool((other.start.position == bed._loose(sand, 2, jnp.float32).start.position).all())
 
 
-@pytest.mark.parametrize("dimension", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("dimension", [2, 3])
 def test_every_key_of_grains_changes_them(dimension):
     given = {"radius": 0.3, "spread": 0.2, "density": 3.0, "rolling": None, "period": 12.0, "seed": 2, "depth": 4.0,
              "neighbours": 20, "candidates": 30, "friction": 0.4}  # fmt: skip

@@ -63,14 +63,15 @@ def same(plain, kernel, way):
             np.testing.assert_allclose(ours, theirs, atol=way * SCALE.get(name, 100.0), err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dimension", "kind"),
     [
-        pytest.param(2, {}, marks=pytest.mark.slow),
+        (2, {}),
         (2, {"rolling": 0.1}),
         (3, {"alike": True}),
-        pytest.param(3, {"rolling": 0.1}, marks=pytest.mark.slow),
-        pytest.param(2, {"alike": True, "rolling": 0.0}, marks=pytest.mark.slow),
+        (3, {"rolling": 0.1}),
+        (2, {"alike": True, "rolling": 0.0}),
     ],
 )
 def test_the_kernel_does_what_plain_jax_does(dimension, kind):
@@ -99,6 +100,7 @@ def test_bodies_in_the_kernel():
     np.testing.assert_allclose(kernel.bodies[0].velocity, plain.bodies[0].velocity, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_worlds_of_a_batch_in_the_kernel():
     grains = replace(thrown(2), implementation=KERNEL)
     first = grains.rest_state()

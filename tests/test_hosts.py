@@ -312,6 +312,7 @@ np.testing.assert_array_equal(shared.fitness, alone.fitness)
 """
 
 
+@pytest.mark.slow
 def test_two_devices_give_the_same_as_one():
     (code,), (output,) = ends([start(devices=2, code=SHARED_OUT)])
     assert code == 0, output

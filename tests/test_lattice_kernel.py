@@ -158,7 +158,7 @@ def test_springs_alike_and_not(lattice, dimension, integrator):
     assert_same(lattice(dimension), Environment(), integrator)
 
 
-@pytest.mark.parametrize("dimension", [2, 3])
+@pytest.mark.parametrize("dimension", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_all_that_acts_from_outside(dimension):
     lattice = uneven(dimension)
     some = np.arange(lattice.mass.size).reshape(lattice.mass.shape) % 3 == 0

@@ -88,6 +88,7 @@ def test_motion_has_the_frequencies_of_the_eigenvalue_problem():
         )
 
 
+@pytest.mark.slow
 def test_a_beam_swings_as_euler_and_bernoulli_say():
     # Two cells across are too stiff: 13 % in frequency, of which short beams lose some to shear.
     assert measured_frequency(SMALL, "verlet") == pytest.approx(SMALL.frequency, rel=0.12)
@@ -104,6 +105,7 @@ def test_few_cells_bend_as_stiffly_as_theory_says(springs, excess):
     assert solved_frequency(bar, springs) == pytest.approx(expected_frequency(bar, springs), rel=0.006)
 
 
+@pytest.mark.slow
 def test_explicit_euler_is_traced_with_the_others_steps():
     lattice = SMALL.lattice()
     assert step_bound(lattice, "explicit_euler") == step_bound(lattice, "verlet") > 0

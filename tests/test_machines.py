@@ -332,7 +332,9 @@ def test_a_blade_pushes_the_heap_and_feels_it(dozer):
 @pytest.mark.parametrize(
     ("spoil", "failure"),
     [
-        (lambda grains: replace(grains, beyond=jnp.array([0, 1, 0, 0])), Failure.crowded),
+        pytest.param(
+            lambda grains: replace(grains, beyond=jnp.array([0, 1, 0, 0])), Failure.crowded, marks=pytest.mark.slow
+        ),
         (lambda grains: replace(grains, velocity=grains.velocity.at[0, 0].set(jnp.nan)), Failure.not_finite),
     ],
 )
@@ -345,6 +347,7 @@ def test_a_failure_ends_the_episode(dozer, spoil, failure):
     assert float(told.reward) == 0
 
 
+@pytest.mark.slow
 def test_what_bodies_feel_is_what_grains_lose():
     """Free fall onto a driven plate: momentum of grains changes by weight and minus the reaction, step by step."""
     grains = scattered(30, 0.15, bodies=[fixed(Block(jnp.array([3.0, 3.0, 0.3])), (0.0, 0.0, 0.0))])

@@ -34,7 +34,7 @@ def middle(model, state):
     return np.asarray(center(model, mass_motion(model, state)))
 
 
-@pytest.mark.parametrize("damping", [0.0, 1.0])
+@pytest.mark.parametrize("damping", [0.0, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_free_fall(damping):
     material = Material(linear_damping=damping)
     model = assemble_body(Body(shape=("aa",), materials={"a": material}))

@@ -335,7 +335,7 @@ def test_what_cannot_be_built_is_refused(wrong, told):
         Body.model_validate(wrong)
 
 
-@dimensions
+@pytest.mark.parametrize("dimension", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_springs_break_beyond_their_yield_force_and_stay_broken(dimension):
     """Voxels hung by their upper corners, at rest under their weight: each vertical edge bears one corner's."""
     weight = 9.8

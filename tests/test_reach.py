@@ -95,6 +95,7 @@ def test_reachable_targets_are_reached_in_ten_steps():
         assert float(found.distance.max()) < 1e-6 * float(given.size)
 
 
+@pytest.mark.slow
 def test_slopes_are_those_of_neighbouring_poses():
     given = problem()
     start = first_pose(given)
@@ -103,15 +104,10 @@ def test_slopes_are_those_of_neighbouring_poses():
     np.testing.assert_allclose(here.slope[0], expected, atol=1e-4 * float(jnp.abs(expected).max()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "target",
-    [
-        [0.09, 0.015, 0.015],
-        *(
-            pytest.param(target, marks=pytest.mark.slow)
-            for target in ([0.06, 0.015, 0.05], [0.07, 0.015, -0.03], [0.06, 0.015, 0.01])
-        ),
-    ],
+    [[0.09, 0.015, 0.015], [0.06, 0.015, 0.05], [0.07, 0.015, -0.03], [0.06, 0.015, 0.01]],
 )
 def test_unreachable_targets_end_at_the_nearest_point(target):
     given = problem()

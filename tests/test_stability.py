@@ -54,6 +54,7 @@ def test_bound_is_sharp_for_one_voxel(fields):
     assert not shaken(material, 1.1) < 50
 
 
+@pytest.mark.slow
 def test_bound_holds_for_bodies():
     material = Material(linear_damping=0.0, angular_damping=0.0)
     assert shaken(material, 0.97, ("aaaa", "a..a")) < 2

@@ -381,6 +381,7 @@ def test_submitit_runs_jobs_and_reports_which_failed(tiny, tmp_path, monkeypatch
     assert json.loads((plan.path / "jobs.json").read_text()) == numbers
 
 
+@pytest.mark.slow
 def test_a_job_out_of_time_saves_and_goes_on(tiny, tmp_path, monkeypatch):
     submitit = pytest.importorskip("submitit")
     monkeypatch.setattr(cluster, "COMMAND", [sys.executable, "-c", LONG])

@@ -381,7 +381,7 @@ EMPTY = [
     ["sweep", "quickstart", "--out", "", "--sweep", "ea.n_pop=1,2"], ["sweep", "quickstart", "--sweep", ""],
     ["reproduce", "body", "--out", ""], ["reproduce", "body", "--copy", ""], ["reproduce", ""], ["list", ""], ["list", "--plugin", ""],
     ["bench", "2d", "--json", ""], ["validate", "--plots", ""], ["validate", "--reference", ""], ["train", "bulldozing", "--out", ""],
-    ["reach", ""], ["reach", "x.yaml", "--json", ""], ["torture", ""], ["torture", "--json", ""],
+    ["reach", ""], ["reach", "x.yaml", "--json", ""],
 ]  # fmt: skip
 
 

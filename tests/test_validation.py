@@ -99,6 +99,7 @@ def test_a_note_that_is_not_understood_is_refused():
         control_of_note("f=cos(t)")
 
 
+@pytest.mark.slow
 def test_beams_of_different_lengths_and_times_run_together():
     def beam(width, steps, dt):
         return {

@@ -609,30 +609,6 @@ def check(config: str, settings: tuple[str, ...], trust: bool) -> None:
 
 
 @main.command()
-@click.argument("config", metavar="[CONFIG.yaml|NAME]", required=False)
-@SETTINGS
-@click.option("--minutes", type=_Number(0, 10_000), default=5.0, show_default=True, help="How long to try.")
-@click.option("--trials", type=click.IntRange(1, 1_000_000), metavar="N", help="Trials of each kind, not a time.")
-@click.option("--seed", type=A_SEED, default=0, show_default=True, metavar="S")
-@click.option("--only", multiple=True, metavar="KIND[:NUMBER]", help="One kind of fault, or one trial of it.")
-@click.option("--json", metavar="FILE.json", help="Write all figures and failures as JSON.")
-def torture(
-    config: str | None,
-    settings: tuple[str, ...],
-    minutes: float,
-    trials: int | None,
-    seed: int,
-    only: tuple[str, ...],
-    json: str | None,
-) -> None:
-    """Try to break runs on this computer, in a folder of its own: kills, full disks, damaged files, strange inputs."""
-    from vsr.experiments.torture.command import TortureOptions
-    from vsr.experiments.torture.command import torture as work
-
-    click.get_current_context().exit(work(TortureOptions(config, settings, minutes, trials, seed, only, json)))
-
-
-@main.command()
 @click.argument("machine", type=click.Choice(["bulldozing"]))
 @click.option("--generations", type=click.IntRange(1, 100_000), default=100, show_default=True)
 @click.option(
