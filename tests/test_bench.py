@@ -10,19 +10,19 @@ from click.testing import CliRunner
 from PIL import Image
 
 import vsr.cli as cli
-from vsr.experiments.bench import archives, command
-from vsr.experiments.bench.command import BenchOptions, bench
-from vsr.experiments.bench.contact import BenchContact
-from vsr.experiments.bench.environments import ENVIRONMENTS, EVOGYM, BenchEnvironment
-from vsr.experiments.bench.evolve import bipeds
-from vsr.experiments.bench.fluid import BenchFluid
-from vsr.experiments.bench.formatting import device_shown, duration
-from vsr.experiments.bench.growth import QUANTITIES, Series, series_for, slope, summarise
-from vsr.experiments.bench.lattice import BenchLattice
-from vsr.experiments.bench.planar import SCENES, BenchScene
-from vsr.experiments.bench.plot import plot_growth
-from vsr.experiments.bench.sand import BenchSand
-from vsr.experiments.bench.timing import peak_bytes, without_compilation_cache
+from vsr.evidence.bench import archives, command
+from vsr.evidence.bench.command import BenchOptions, bench
+from vsr.evidence.bench.contact import BenchContact
+from vsr.evidence.bench.environments import ENVIRONMENTS, EVOGYM, BenchEnvironment
+from vsr.evidence.bench.evolve import bipeds
+from vsr.evidence.bench.fluid import BenchFluid
+from vsr.evidence.bench.formatting import device_shown, duration
+from vsr.evidence.bench.growth import QUANTITIES, Series, series_for, slope, summarise
+from vsr.evidence.bench.lattice import BenchLattice
+from vsr.evidence.bench.planar import SCENES, BenchScene
+from vsr.evidence.bench.plot import plot_growth
+from vsr.evidence.bench.sand import BenchSand
+from vsr.evidence.bench.timing import peak_bytes, without_compilation_cache
 from vsr.experiments.population import on_all_devices
 from vsr.physics.objects import STRIDE
 from vsr.terrain import Sand

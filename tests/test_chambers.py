@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vsr.cli as cli
-from vsr.experiments.validate.fluid import grids, suite
-from vsr.experiments.validate.rows import Findings, absolute
+from vsr.evidence.validate.fluid import grids, suite
+from vsr.evidence.validate.rows import Findings, absolute
 from vsr.physics import chambers
 from vsr.physics.chambers import Filling, candidates_needed, distribute, surface_of, voxel_faces
 from vsr.physics.chambers.shapes import (

@@ -13,8 +13,8 @@ from vsr.body import Body, Material
 from vsr.environment import Environment
 from vsr.environment.obstacles import Sphere
 from vsr.episode import Schedule, _first_or, _runs_open_loop, begin, reset, rollout, scenario_of, step
+from vsr.evidence.validate.sand.scenes import closed_box
 from vsr.experiments.config import parse_scene
-from vsr.experiments.validate.sand.scenes import closed_box
 from vsr.physics.contract import Energies, Met
 from vsr.physics.energy_monitor import begin_monitor, change_of_others, follow_monitor, given_in_meeting
 from vsr.physics.engine import assemble_body, engine_of

@@ -10,7 +10,8 @@ from conftest import ROOT
 MAY_IMPORT = {
     "vsr.evo": {"vsr.evo"},
     "vsr.experiments": {"vsr", "vsr.evo", "vsr.experiments"},
-    "vsr.cli": {"vsr.experiments"},
+    "vsr.evidence": {"vsr", "vsr.evo", "vsr.experiments", "vsr.evidence"},
+    "vsr.cli": {"vsr.experiments", "vsr.evidence"},
     "vsr": {"vsr"},
 }
 """Parts of the package, and the parts that each may import; `vsr` is the simulator: everything else."""
@@ -83,7 +84,7 @@ FLOORS = {
         ("devices",),
         ("runs",),
         ("plot", "evolve", "refine"),
-        ("play", "notebook", "validate", "sweep", "bench", "train"),
+        ("play", "notebook", "sweep", "train"),
         ("simulate", "report", "watch", "reach", "convert", "held_out", "verify", "evaluate", "landscape"),
         ("reproduce",),
         ("check", "catalogue"),

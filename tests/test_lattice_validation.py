@@ -11,23 +11,23 @@ from click.testing import CliRunner
 
 import vsr.cli as cli
 from vsr.compute.vector import split
-from vsr.experiments.validate.lattice import suite
-from vsr.experiments.validate.lattice.bar import Bar, Swing, resting, step_bound, swing
-from vsr.experiments.validate.lattice.beams import exponent, measured_frequency
-from vsr.experiments.validate.lattice.cylinder import arc_lengths, differences, model_of, scanned
-from vsr.experiments.validate.lattice.elastica import WEIGHT, heavy_bar, heavy_elastica, sag
-from vsr.experiments.validate.lattice.energy import drift_and_oscillation, swing_with_gravity
-from vsr.experiments.validate.lattice.integrators import (
+from vsr.evidence.validate.lattice import suite
+from vsr.evidence.validate.lattice.bar import Bar, Swing, resting, step_bound, swing
+from vsr.evidence.validate.lattice.beams import exponent, measured_frequency
+from vsr.evidence.validate.lattice.cylinder import arc_lengths, differences, model_of, scanned
+from vsr.evidence.validate.lattice.elastica import WEIGHT, heavy_bar, heavy_elastica, sag
+from vsr.evidence.validate.lattice.energy import drift_and_oscillation, swing_with_gravity
+from vsr.evidence.validate.lattice.integrators import (
     ORDERS,
     convergence_order,
     disturbed,
     explicit_growth,
     momentum_errors,
 )
-from vsr.experiments.validate.lattice.modes import bending_modes, pull_and_release
-from vsr.experiments.validate.lattice.spectrum import frequency_of_crossings, frequency_of_peak
-from vsr.experiments.validate.lattice.thin_beams import bending_excess, expected_frequency, solved_frequency
-from vsr.experiments.validate.rows import Findings, absolute, relative
+from vsr.evidence.validate.lattice.modes import bending_modes, pull_and_release
+from vsr.evidence.validate.lattice.spectrum import frequency_of_crossings, frequency_of_peak
+from vsr.evidence.validate.lattice.thin_beams import bending_excess, expected_frequency, solved_frequency
+from vsr.evidence.validate.rows import Findings, absolute, relative
 from vsr.lattice import Environment, GraphSprings, GridSprings, Stiffness, isotropic, longest_step, of_cells
 from vsr.lattice.graph import incidence_of
 from vsr.lattice.modes import highest_mode, natural_modes, springs_of, stiffness_matrix

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 import vsr.cli as cli
-from vsr.experiments.validate.sand import heap, hourglass, plots, scenes
+from vsr.evidence.validate.sand import heap, hourglass, plots, scenes
 from vsr.sdf import distance_and_normal
 
 

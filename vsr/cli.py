@@ -888,8 +888,8 @@ def bench(
     device: str | None,
 ) -> None:
     """Time 2-D and 3-D scenes, sand, fluid, contact, environments, a generation, archives, how cost grows."""
-    from vsr.experiments.bench.command import BenchOptions
-    from vsr.experiments.bench.command import bench as work
+    from vsr.evidence.bench.command import BenchOptions
+    from vsr.evidence.bench.command import bench as work
 
     work(
         BenchOptions(
@@ -952,8 +952,8 @@ def validate(
     sticking: Any,
 ) -> None:
     """Compare the physics with the original simulator, lattices with theory, grains and fluid with their laws."""
+    from vsr.evidence.validate import validate_command
     from vsr.experiments.devices import prepare
-    from vsr.experiments.validate import validate_command
 
     prepare()
     validate_command(suite, reference, json_file, plots, large, scale, sticking)

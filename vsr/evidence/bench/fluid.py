@@ -1,0 +1,112 @@
+"""`vsr bench fluid`: cavities by columns, and loads of many bodies in the exact form.
+
+What is timed is one compiled program that repeats the work for a number of rounds, so that starting it does not count.
+Every round moves the bodies by a hair that depends on the last one's result, so that none can be left out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from vsr.evidence.bench.timing import device_peak_bytes, peak_bytes, timed
+from vsr.physics.chambers import Filling, candidates_needed, distribute, load, surface_of
+from vsr.physics.chambers.shapes import Shape, icosphere, voxel_block
+
+GRAVITY = 9.81
+HAIR = 1e-9
+
+
+@dataclass(frozen=True)
+class BenchFluid:
+    """One thing to time."""
+
+    name: str
+    """as `--scene` takes it"""
+    bodies: int
+    grid: int | None = None
+    """columns along each side, for balls; without it, voxels in the exact form"""
+    detail: int = 4
+    """times that the triangles of a ball were cut into four"""
+    cells: tuple[int, ...] = (8, 3, 5)
+    """voxels of a body along each axis, the vertical first"""
+    chambers: int = 2
+    """the voxels of a body in equal parts"""
+    rounds: tuple[int, int] = (1, 200)
+    """on the CPU and on an accelerator"""
+
+
+FLUIDS = (
+    BenchFluid("columns-30", 4, 30),
+    BenchFluid("columns-200", 4, 200),
+    BenchFluid("columns-500", 4, 500),
+    BenchFluid("exact", 1),
+    BenchFluid("exact-x1000", 1000),
+)
+"""Four cavities of 5120 triangles, as the paper timed them, and bodies as evolution has them."""
+
+
+def bench_fluid(scene: BenchFluid, repeats: int) -> dict[str, Any]:
+    """Compile and time one scene; times in seconds."""
+    rounds = scene.rounds[0 if jax.default_backend() == "cpu" else 1]
+    shape = voxel_block(*scene.cells, shaken=0.1) if scene.grid is None else icosphere(scene.detail, radius=0.01)
+    work = _loads(scene, shape) if scene.grid is None else _columns(scene.grid, shape)
+    start = _poses(shape, scene.bodies)
+
+    def run(place: Array) -> Array:
+        return jax.lax.fori_loop(0, rounds, lambda _, now: now + HAIR * jax.vmap(work)(now)[:, None, None], place)
+
+    began = time.perf_counter()
+    program = jax.jit(run).lower(start).compile()
+    compile_s = time.perf_counter() - began
+    figures = timed(lambda: program(start), repeats)
+    return {
+        "scene": scene.name,
+        "bodies": scene.bodies,
+        "faces": len(shape.corners),
+        "grid": scene.grid,
+        "rounds": rounds,
+        "round_s": figures["median_s"] / rounds,
+        "bodies_per_s": scene.bodies * rounds / figures["median_s"],
+        "compile_s": compile_s,
+        "peak_bytes": peak_bytes(program),
+        "device_peak_bytes": device_peak_bytes(),
+        **figures,
+    }
+
+
+def _columns(grid: int, shape: Shape) -> Callable[[Array], Array]:
+    """A function of the nodes of a cavity that needs its volume and all nodal shares."""
+    surface = surface_of(shape.corners, len(shape.position))
+    candidates = max(candidates_needed(shape.corners, place, grid) for place in np.asarray(_poses(shape, 4)))
+
+    def work(place: Array) -> Array:
+        found = distribute(surface, place, grid=grid, candidates=candidates)
+        return found.volume + found.share.max() + (found.left_out + found.unpaired).astype(place.dtype)
+
+    return work
+
+
+def _loads(scene: BenchFluid, shape: Shape) -> Callable[[Array], Array]:
+    """A function of the nodes of a body that needs the loads on all of them."""
+    parts = len(shape.corners)
+    chamber = np.arange(parts) // (2 * len(scene.cells)) * scene.chambers // (parts // (2 * len(scene.cells)))
+    surface = surface_of(shape.corners, len(shape.position), chamber=chamber, chambers=scene.chambers)
+    every = jnp.ones(scene.chambers, jnp.float32)
+    filling = Filling(pressure=1e3 * every, density=1e3 * every, port=every)
+    return lambda place: load(surface, place, filling, GRAVITY).max()
+
+
+def _poses(shape: Shape, bodies: int) -> Array:
+    """The same body turned about a tilted axis, a little further for each [m], (bodies, nodes, 3)."""
+    from scipy.spatial.transform import Rotation
+
+    turns = Rotation.from_rotvec(np.linspace(0, 1, bodies)[:, None] * (0.2, 0.9, 0.4)).as_matrix()
+    return jnp.asarray(np.einsum("bij,nj->bni", turns, shape.position), jnp.float32)

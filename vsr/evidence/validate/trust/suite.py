@@ -1,0 +1,207 @@
+"""All batches of hard robots, one after the other, and the table of what was reported and what was not."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from vsr.evidence.validate.trust.batches import batch_of, calls_of, episodes, layers_of, schedule_of, surroundings
+from vsr.evidence.validate.trust.judging import Judged, judge
+from vsr.evidence.validate.trust.robots import Kind, Sample, samples
+from vsr.physics.failure import Failure
+
+Scale = Literal["tiny", "quick", "full"]
+SILICONE = 0.03
+"""Side of voxels with chambers [m]."""
+
+SCALES: dict[Scale, tuple[Kind, ...]] = {
+    "tiny": (Kind("points, 2-D", "points", (2, 2), (2,), 24, 2.0),),
+    "quick": (
+        Kind("squares", "squares", (4, 4), (2, 33), 64, 6.0),
+        Kind("squares, coarsest steps", "squares", (4, 4), (2,), 64, 6.0, coarsest=True),
+        Kind("points, 2-D", "points", (4, 4), (2, 27), 64, 6.0),
+        Kind("points, 3-D", "points", (3, 3, 3), (2, 50), 48, 4.0),
+        Kind("chambers, 2-D", "points", (4, 4), (27,), 32, 4.0, side=SILICONE, fluid=True),
+        Kind("chambers, 3-D", "points", (2, 2, 3), (50,), 16, 2.0, side=SILICONE, fluid=True),
+        Kind("squares on sand", "squares", (3, 3), (9,), 16, 3.0, ground="sand"),
+        Kind("squares, ten minutes", "squares", (2, 2), (6,), 16, 600.0),
+    ),
+    "full": (
+        Kind("squares", "squares", (20, 20), (1, 2, 9, 33, 81), 192, 60.0),
+        Kind("squares, coarsest steps", "squares", (20, 20), (2, 9), 192, 60.0, coarsest=True),
+        Kind("squares, ten minutes", "squares", (20, 20), (2, 33), 192, 600.0),
+        Kind("squares on steps", "squares", (8, 8), (2, 33), 192, 60.0, ground="steps"),
+        Kind("squares on sand", "squares", (4, 4), (9, 33), 64, 30.0, ground="sand"),
+        Kind("points, 2-D", "points", (20, 20), (1, 2, 9, 27, 53), 192, 60.0),
+        Kind("points, 2-D, coarsest steps", "points", (20, 20), (2, 9), 192, 60.0, coarsest=True),
+        Kind("points on sand, 2-D", "points", (4, 4), (9,), 64, 30.0, ground="sand"),
+        Kind("points, 3-D", "points", (5, 8, 10), (1, 2, 9, 50, 100), 192, 60.0),
+        Kind("points, 3-D, coarsest steps", "points", (5, 8, 10), (2, 9), 192, 60.0, coarsest=True),
+        Kind("points, 3-D, ten minutes", "points", (5, 8, 10), (9, 50), 192, 600.0),
+        Kind("points on steps, 3-D", "points", (3, 4, 4), (9,), 192, 60.0, ground="steps"),
+        Kind("points on sand, 3-D", "points", (2, 2, 2), (9,), 32, 20.0, ground="sand"),
+        Kind("chambers, 2-D", "points", (8, 8), (9, 27), 96, 60.0, side=SILICONE, fluid=True),
+        Kind("chambers, 2-D, ten minutes", "points", (8, 8), (9,), 96, 600.0, side=SILICONE, fluid=True),
+        Kind("chambers, 3-D", "points", (3, 4, 4), (50,), 96, 20.0, side=SILICONE, fluid=True),
+    ),
+}
+"""What is simulated; `tiny` is for tests, `full` for a GPU. Batches that differ only in how long they last, or in their
+materials, share a program, whose compilation takes longer than most simulations."""
+QUICKLY_COMPILED: dict[str, dict[str, str | bool]] = {"gpu": {"xla_gpu_autotune_level": "0"}}
+"""Options of the compiler: it is not to try out which of several programs is the fastest."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What came of robots that share a kind and their substeps."""
+
+    kind: Kind
+    substeps: int
+    robots: list[Judged]
+    seconds: float
+    """that their simulation took, without compiling"""
+
+    @property
+    def reported(self) -> Counter[Failure]:
+        return Counter(robot.reported for robot in self.robots if robot.reported)
+
+    @property
+    def unreported(self) -> list[Judged]:
+        return [robot for robot in self.robots if robot.unreported]
+
+    @property
+    def needlessly(self) -> list[Judged]:
+        """Reported, though nothing was seen to be wrong."""
+        return [robot for robot in self.robots if robot.needless]
+
+    def _most(self, name: str) -> float:
+        """The largest share of energy that is not accounted for (`Watch`) of robots without a failure."""
+        return max((robot.seen[name] for robot in self.robots if not robot.reported), default=0.0)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        doubtful = [described(robot) for robot in self.unreported + self.needlessly]
+        return {
+            "kind": self.kind.name,
+            "grid": list(self.kind.grid),
+            "substeps": self.substeps,
+            "duration": self.kind.duration,
+            "robots": len(self.robots),
+            "reported": {reason.name: count for reason, count in sorted(self.reported.items())},
+            "broken": dict(Counter(reason for robot in self.robots for reason in robot.broken)),
+            "unreported": len(self.unreported),
+            "reported_though_fine": len(self.needlessly),
+            "creased": sum(robot.creased and not robot.reported for robot in self.robots),
+            "risen": self._most("risen"),
+            "raised": self._most("raised"),
+            "seconds": round(self.seconds, 1),
+            "doubtful": doubtful,
+        }
+
+
+def described(judged: Judged) -> dict[str, Any]:
+    """A robot for JSON, so that it can be found again."""
+    robot = judged.robot
+    return {
+        "reported": judged.reported.name,
+        "broken": list(judged.broken),
+        "voxels": int((robot.cells >= 0).sum()),
+        "cells": robot.cells.tolist(),
+        "control": robot.control,
+        "start": robot.start,
+        "tilt": robot.tilt,
+        "seed": robot.seed,
+        "materials": [material.model_dump(mode="json", exclude_defaults=True) for material in robot.materials],
+        "seen": judged.seen,
+    }
+
+
+def validate_trust(
+    scale: Scale = "quick", seed: int = 0, say: Callable[[Batch, dict[str, Any]], None] = lambda batch, report: None
+) -> dict[str, Any]:
+    """Simulate and judge all batches of a scale. Returns what `--json` writes; say: called with each and all so far."""
+    began = time.perf_counter()
+    done: list[Batch] = []
+    wanted = _wanted(SCALES[scale])
+
+    def report() -> dict[str, Any]:
+        rows = [batch.as_dict() for batch in sorted(done, key=lambda one: wanted.index((one.kind, one.substeps)))]
+        total = {name: sum(row[name] for row in rows) for name in ("robots", "unreported", "reported_though_fine")}
+        seconds, left = round(time.perf_counter() - began, 1), len(wanted) - len(done)
+        about = {"suite": "trust", "scale": scale, "seed": seed, "seconds": seconds, "batches_left": left}
+        return {**about, **total, "batches": rows}
+
+    for batch in run_batches(SCALES[scale], seed):
+        done.append(batch)
+        say(batch, report())
+    return report()
+
+
+def _wanted(kinds: Sequence[Kind]) -> list[tuple[Kind, int]]:
+    return [(kind, substeps) for kind in kinds for substeps in kind.substeps]
+
+
+def run_batches(kinds: Sequence[Kind], seed: int) -> Iterator[Batch]:
+    """Batches that share a program one after the other, programs as they are ready; others are compiled meanwhile."""
+    robots = {(kind, substeps): samples(kind, substeps, seed) for kind, substeps in _wanted(kinds)}
+    layers = {_world(kind): 1 for kind in kinds}
+    for (kind, _), batch in robots.items():
+        layers[_world(kind)] = max(layers[_world(kind)], layers_of(kind, batch))
+    sharing: dict[Any, list[tuple[Kind, int]]] = {}
+    for kind, substeps in robots:
+        sharing.setdefault((_world(kind), kind.robots, substeps), []).append((kind, substeps))
+    # Those that take the longest first, so that the device has work while others are compiled.
+    longest_first = sorted(sharing.values(), key=lambda share: -sum(kind.duration for kind, _ in share))
+    with ThreadPoolExecutor(max(1, (os.cpu_count() or 2) // 2)) as pool:
+        ready = [
+            pool.submit(_compiled, [(*one, robots[one]) for one in share], layers[_world(share[0][0])])
+            for share in longest_first
+        ]
+        for future in as_completed(ready):
+            yield from map(_run, future.result())
+
+
+def _world(kind: Kind) -> tuple[Any, ...]:
+    """What batches must have in common to share a program, but for their substeps and number of robots."""
+    return kind.masses, kind.grid, kind.side, kind.ground, kind.fluid
+
+
+class _Ready(NamedTuple):
+    kind: Kind
+    substeps: int
+    robots: list[Sample]
+    program: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+
+def _compiled(share: Sequence[tuple[Kind, int, list[Sample]]], layers: int) -> list[_Ready]:
+    """Batches as arrays, with the program that simulates them all."""
+    ready: list[_Ready] = []
+    program = None
+    for kind, substeps, robots in share:
+        schedule = schedule_of(substeps)
+        ground, occupants, floor = surroundings(kind, schedule)
+        batch = batch_of(kind, robots, floor, layers=layers)
+        arguments = batch, ground, occupants, jnp.asarray(calls_of(kind), jnp.int32)
+        if program is None:
+            options = QUICKLY_COMPILED.get(jax.default_backend())
+            program = episodes.lower(*arguments, schedule).compile(compiler_options=options)
+        ready.append(_Ready(kind, substeps, robots, program, arguments))
+    return ready
+
+
+def _run(ready: _Ready) -> Batch:
+    started = time.perf_counter()
+    failure, watch = jax.device_get(ready.program(*ready.arguments))
+    took = time.perf_counter() - started
+    judged = judge(ready.kind, ready.substeps, ready.robots, np.asarray(failure), watch)
+    return Batch(ready.kind, ready.substeps, judged, took)
