@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from vsr.evidence.bench import SUITES
 from vsr.experiments import stopping
 
 
@@ -854,18 +855,8 @@ def schema(file: str, plugins: tuple[str, ...]) -> None:
 
 
 @main.command()
-@click.argument(
-    "suite",
-    type=click.Choice(["2d", "3d", "sand", "fluid", "contact", "environments", "evolve", "archives", "growth", "all"]),
-    default="all",
-)
-@click.option(
-    "--scene",
-    "scenes",
-    metavar="NAME",
-    multiple=True,
-    help="Time only this scene of 2d, 3d, sand, fluid, contact or environments; may be repeated.",
-)
+@click.argument("suite", type=click.Choice([*SUITES, "all"]), default="all")
+@click.option("--scene", "scenes", metavar="NAME", multiple=True, help="Time only this scene; may be repeated.")
 @click.option(
     "--repeats", type=click.IntRange(1, 1000), default=3, help="Timed repetitions after a warm-up; 3 by default."
 )
@@ -875,7 +866,7 @@ def schema(file: str, plugins: tuple[str, ...]) -> None:
     default="auto",
     help="Of the inner loop: plain JAX, or one GPU kernel, the default where it can run.",
 )
-@click.option("--json", "json_file", metavar="FILE", help="Write the figures as JSON.")
+@click.option("--json", "json_file", metavar="FILE", help="Write the metrics as JSON, after every scene.")
 @click.option("--plot", metavar="FILE.png|.pdf|.svg", help="Draw how cost grows (growth, all).")
 @DEVICE
 def bench(

@@ -9,22 +9,20 @@ different bodies counted too.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.evidence.bench.timing import timed
+from vsr.evidence.bench.benchmark import Benchmark, Metrics, Settings, time_calls
 from vsr.evo import Evaluation, MapElites
 from vsr.experiments.config import load_experiment
 from vsr.experiments.evolve.generation import ask, start, tell
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.installed import CONFIGS
 
-SEARCHES = ("ga", "three_archives")
-"""Of the study `archives`."""
 CHILDREN = ("ea.n_pop=1000",)
 PARTS = ("ask", "enter", "tell")
 """What is timed."""
@@ -32,30 +30,37 @@ FILLED = 10
 """Generations before anything is timed, so that most cells are filled."""
 
 
-def bench_archives(repeats: int, settings: Sequence[str] = CHILDREN) -> list[dict[str, Any]]:
-    """Times of each search [s]; settings: over those of the study's files."""
-    folder = CONFIGS / "studies" / "archives"
-    return [_timed(name, load_experiment(folder / f"{name}.yaml", settings), repeats) for name in SEARCHES]
+@dataclass(frozen=True)
+class BenchSearch(Benchmark):
+    """A search of the study `archives`, by its name there."""
 
+    settings: Sequence[str] = CHILDREN
+    """over those of the study's file"""
 
-def _timed(name: str, experiment: Experiment, repeats: int) -> dict[str, Any]:
-    asking, telling = jax.jit(partial(ask, experiment)), jax.jit(partial(tell, experiment))
-    entering, drawing = jax.jit(experiment.ea.tell), jax.jit(partial(drawn, experiment))
-    search = jax.jit(partial(start, experiment))(jax.random.key(0))
-    for generation in range(FILLED):
-        asked, evaluation = asking(search), drawing(jax.random.key(generation))
-        search, stats = telling(search, asked, evaluation)
-    asked = asking(search)
-    coverage = {key: float(value) for key, value in stats.figures.items() if key.endswith("coverage")}
-    return {
-        "search": name,
-        "children": experiment.ea.n_pop,
-        "genes": experiment.robot.gene_count,
-        "ask": timed(lambda: asking(search), repeats),
-        "enter": timed(lambda: entering(search, asked, evaluation), repeats),
-        "tell": timed(lambda: telling(search, asked, evaluation), repeats),
-        "coverage": coverage,
-    }
+    def measure(self, settings: Settings) -> Metrics:
+        experiment = load_experiment(CONFIGS / "studies" / "archives" / f"{self.name}.yaml", self.settings)
+        asking, telling = jax.jit(partial(ask, experiment)), jax.jit(partial(tell, experiment))
+        entering, drawing = jax.jit(experiment.ea.tell), jax.jit(partial(drawn, experiment))
+        search = jax.jit(partial(start, experiment))(jax.random.key(0))
+        for generation in range(FILLED):
+            asked, evaluation = asking(search), drawing(jax.random.key(generation))
+            search, stats = telling(search, asked, evaluation)
+        asked = asking(search)
+        calls = {
+            "ask": lambda: asking(search),
+            "enter": lambda: entering(search, asked, evaluation),
+            "tell": lambda: telling(search, asked, evaluation),
+        }
+        return {
+            "children": experiment.ea.n_pop,
+            "genes": experiment.robot.gene_count,
+            **{part: time_calls(call, settings.repeats).wall for part, call in calls.items()},
+            "coverage": {key: float(value) for key, value in stats.figures.items() if key.endswith("coverage")},
+        }
+
+    def rows(self, metrics: Metrics) -> list[tuple[str, str]]:
+        times = ", ".join(f"{part} {1e3 * metrics[part]['median_s']:.3g} ms" for part in PARTS)
+        return [(self.name, f"{metrics['children']} children of {metrics['genes']} genes: {times}")]
 
 
 def drawn(experiment: Experiment, key: Array) -> Evaluation:
@@ -72,10 +77,4 @@ def drawn(experiment: Experiment, key: Array) -> Evaluation:
     return Evaluation(fitness=fitness, failed=fine, failure=fine.astype(jnp.int32), descriptors=described)
 
 
-def archive_rows(figures: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
-    """For people."""
-    rows = []
-    for one in figures:
-        times = ", ".join(f"{part} {1e3 * one[part]['median_s']:.3g} ms" for part in PARTS)
-        rows.append((one["search"], f"{one['children']} children of {one['genes']} genes: {times}"))
-    return rows
+SCENES = (BenchSearch("ga"), BenchSearch("three_archives"))

@@ -6,9 +6,7 @@ both. Robots differ in where they start, so that not all touch at once.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +16,7 @@ from vsr.body import Body, Masses
 from vsr.compute.implementation import Implementation, chosen
 from vsr.controllers import Sine
 from vsr.episode import begin, rollout
-from vsr.evidence.bench.timing import spread
+from vsr.evidence.bench.benchmark import Benchmark, Metrics, Settings, compiled, here, on_cpu, time_calls, times_shown
 from vsr.objects import Object
 from vsr.scene import Physics, Robot, Scene, World
 from vsr.tasks import Locomotion, Placement, place
@@ -34,10 +32,9 @@ WORLDS = {"nothing": (False, False), "box": (True, False), "self": (False, True)
 
 
 @dataclass(frozen=True)
-class BenchContact:
+class BenchContact(Benchmark):
     """Robots of one kind."""
 
-    name: str
     shape: tuple[str, ...] | tuple[tuple[str, ...], ...]
     masses: Masses
     robots: tuple[int, int] = (64, 4096)
@@ -62,29 +59,28 @@ class BenchContact:
             ),
         )
 
+    def measure(self, settings: Settings) -> Metrics:
+        """All worlds; times also as multiples of that of nothing."""
+        robots = here(self.robots)
+        worlds = {name: _timed(self.scene(name, settings.implementation), robots, settings.repeats) for name in WORLDS}
+        alone = worlds["nothing"]["median_s"]
+        return {
+            "robots": robots,
+            "implementation": chosen(settings.implementation),
+            "worlds": {name: {**metrics, "times": metrics["median_s"] / alone} for name, metrics in worlds.items()},
+        }
 
-CONTACTS = (
-    BenchContact("contact-squares", ("aaaaa",) * 5, "squares"),
-    BenchContact("contact-points", ("aaaaa",) * 5, "points"),
-    BenchContact("contact-3d", (("aaaa",), ("aaaa",)), "points"),
-)
-"""Robots of 25 voxels in 2-D, of 8 in 3-D."""
+    def rows(self, metrics: Metrics) -> list[tuple[str, str]]:
+        return [
+            (
+                f"{self.name:16} {metrics['robots']:5} robots, {world}",
+                f"{found['times']:.3g} x; {times_shown(found)}; {found['substeps']} substeps",
+            )
+            for world, found in metrics["worlds"].items()
+        ]
 
 
-def bench_contact(scene: BenchContact, repeats: int, implementation: Implementation = "auto") -> dict[str, Any]:
-    """Compile and time all worlds of robots of one kind; times in seconds, and as multiples of that of nothing."""
-    robots = scene.robots[0 if jax.default_backend() == "cpu" else 1]
-    worlds = {name: _timed(scene.scene(name, implementation), robots, repeats) for name in WORLDS}
-    alone = worlds["nothing"]["median_s"]
-    return {
-        "scene": scene.name,
-        "robots": robots,
-        "implementation": chosen(implementation),
-        "worlds": {name: {**figures, "times": figures["median_s"] / alone} for name, figures in worlds.items()},
-    }
-
-
-def _timed(scene: Scene, robots: int, repeats: int) -> dict[str, Any]:
+def _timed(scene: Scene, robots: int, repeats: int) -> Metrics:
     scenario, controller = scene.build()
     start = place(scenario.model, scenario.world.environment.terrain, scene.task.placement)
 
@@ -93,15 +89,19 @@ def _timed(scene: Scene, robots: int, repeats: int) -> dict[str, Any]:
         return rollout(scenario, controller, begin(scenario, replace(start, position=start.position + way))).end
 
     shifts = jnp.linspace(0, GAP, robots)
-    began = time.perf_counter()
-    program = jax.jit(jax.vmap(end)).lower(shifts).compile()
-    compile_s = time.perf_counter() - began
-    program(shifts).block_until_ready()
-    # On a CPU the time of the process: what others do on it counts less than in that of the clock.
-    clock = time.process_time if jax.default_backend() == "cpu" else time.perf_counter
-    seconds = []
-    for _ in range(repeats):
-        began = clock()
-        program(shifts).block_until_ready()
-        seconds.append(clock() - began)
-    return {"substeps": scene.schedule().substeps, "compile_s": compile_s, **spread(seconds)}
+    done = compiled(jax.vmap(end), shifts)
+    times = time_calls(lambda: done.program(shifts), repeats)
+    # On a CPU the time of the process: what others do on it counts less than in wall-clock time.
+    return {
+        "substeps": scene.schedule().substeps,
+        "compile_s": done.compile_s,
+        **(times.cpu if on_cpu() else times.wall),
+    }
+
+
+SCENES = (
+    BenchContact("contact-squares", ("aaaaa",) * 5, "squares"),
+    BenchContact("contact-points", ("aaaaa",) * 5, "points"),
+    BenchContact("contact-3d", (("aaaa",), ("aaaa",)), "points"),
+)
+"""Robots of 25 voxels in 2-D, of 8 in 3-D."""

@@ -7,7 +7,6 @@ with its own simulator: a robot of 5x5 voxels in Walker-v0, one process, one cor
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +16,16 @@ from jax import Array
 
 from vsr.body import Masses
 from vsr.compute.implementation import Implementation, chosen
-from vsr.evidence.bench.timing import device_peak_bytes, peak_bytes, spread
+from vsr.evidence.bench.benchmark import (
+    Benchmark,
+    Metrics,
+    Settings,
+    compiled,
+    costs_shown,
+    here,
+    on_cpu,
+    time_calls,
+)
 from vsr.experiments.population import on_all_devices, repeat
 from vsr.gym import Environment, Params, make
 from vsr.physics.engine import ENGINES
@@ -27,10 +35,9 @@ EVOGYM = 250.0
 
 
 @dataclass(frozen=True)
-class BenchEnvironment:
-    """One thing to time."""
+class BenchEnvironment(Benchmark):
+    """Many environments of one kind."""
 
-    name: str
     masses: Masses
     symbol: str
     """of every voxel"""
@@ -41,8 +48,6 @@ class BenchEnvironment:
     """on the CPU and on an accelerator"""
     steps: tuple[int, int] = (30, 200)
     """of every environment, likewise"""
-    everywhere: bool = True
-    """or on a CPU only if it is named"""
 
     def environment(self, implementation: Implementation = "auto") -> Environment:
         """Of one robot without holes."""
@@ -51,48 +56,38 @@ class BenchEnvironment:
             implementation = "auto"
         return make(self.task, body=shape, masses=self.masses, physics={"implementation": implementation})
 
+    def measure(self, settings: Settings) -> Metrics:
+        robots, steps = here(self.robots), here(self.steps)
+        env = self.environment(settings.implementation)
+        given = jax.random.split(jax.random.key(0), robots), repeat(env.default_params, robots)
+        at_once = env.at_once(math.ceil(robots / jax.device_count()))
 
-ENVIRONMENTS = (
-    BenchEnvironment("walker-squares", "squares", "a"),
-    BenchEnvironment("walker-points", "points", "a"),
-    BenchEnvironment("walker-squares-16k", "squares", "a", robots=(16384, 16384), everywhere=False),
-    BenchEnvironment("walker-evogym", "evogym", "h", steps=(5, 50)),
-)
+        def played(one: tuple[Array, Params]) -> tuple[Array, Array]:
+            return play(env, *one, steps)
 
+        done = compiled(lambda given: on_all_devices(played, given, at_once), given)
+        wall, cpu = time_calls(lambda: done.program(given), settings.repeats)
+        total = robots * steps
+        return {
+            "robots": robots,
+            "voxels": self.size**2,
+            "steps": steps,
+            "substeps": env.schedule.substeps * env.schedule.steps_per_call,
+            "interval_s": env.schedule.interval,
+            "implementation": _implementation(env),
+            "steps_per_s": total / wall["median_s"],
+            "steps_per_cpu_s": total / cpu["median_s"] if on_cpu() else None,
+            "times_evogym": total / (cpu if on_cpu() else wall)["median_s"] / EVOGYM,
+            **done.costs(),
+            **wall,
+        }
 
-def bench_environment(scene: BenchEnvironment, repeats: int, implementation: Implementation = "auto") -> dict[str, Any]:
-    """Compile and time one scene; times in seconds."""
-    place = 0 if jax.default_backend() == "cpu" else 1
-    robots, steps = scene.robots[place], scene.steps[place]
-    env = scene.environment(implementation)
-    params = repeat(env.default_params, robots)
-    keys = jax.random.split(jax.random.key(0), robots)
-    at_once = env.at_once(math.ceil(robots / jax.device_count()))
-
-    def played(given: tuple[Array, Params]) -> tuple[Array, Array]:
-        return play(env, *given, steps)
-
-    began = time.perf_counter()
-    program = jax.jit(lambda given: on_all_devices(played, given, at_once)).lower((keys, params)).compile()
-    compile_s = time.perf_counter() - began
-    wall, busy = timed_twice(lambda: program((keys, params)), repeats)
-    total = robots * steps
-    return {
-        "scene": scene.name,
-        "robots": robots,
-        "voxels": scene.size**2,
-        "steps": steps,
-        "substeps": env.schedule.substeps * env.schedule.steps_per_call,
-        "interval_s": env.schedule.interval,
-        "implementation": _implementation(env),
-        "steps_per_s": total / wall["median_s"],
-        "steps_per_cpu_s": total / busy["median_s"] if place == 0 else None,
-        "times_evogym": total / (busy if place == 0 else wall)["median_s"] / EVOGYM,
-        "compile_s": compile_s,
-        "peak_bytes": peak_bytes(program),
-        "device_peak_bytes": device_peak_bytes(),
-        **wall,
-    }
+    def rows(self, metrics: Metrics) -> list[tuple[str, str]]:
+        name = f"{self.name:16} {metrics['robots']:5} robots x {metrics['steps']} steps of {metrics['substeps']}"
+        per_core = metrics["steps_per_cpu_s"]
+        each = "" if per_core is None else f"{per_core:,.0f} a CPU-second, "
+        speed = f"{metrics['steps_per_s']:,.0f} environment steps/s, {each}{metrics['times_evogym']:,.3g} x EvoGym"
+        return [(name, f"{speed}; {costs_shown(metrics)}")]
 
 
 def _implementation(env: Environment) -> str:
@@ -117,13 +112,9 @@ def play(env: Environment, key: Array, params: Params, steps: int) -> tuple[Arra
     return earned, seen
 
 
-def timed_twice(function: Any, repeats: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Time that passed, and time of all cores that this process used, after one call that does not count [s]."""
-    jax.block_until_ready(function())
-    wall, busy = [], []
-    for _ in range(repeats):
-        began = time.perf_counter(), time.process_time()
-        jax.block_until_ready(function())
-        wall.append(time.perf_counter() - began[0])
-        busy.append(time.process_time() - began[1])
-    return spread(wall), spread(busy)
+SCENES = (
+    BenchEnvironment("walker-squares", "squares", "a"),
+    BenchEnvironment("walker-points", "points", "a"),
+    BenchEnvironment("walker-squares-16k", "squares", "a", robots=(16384, 16384), everywhere=False),
+    BenchEnvironment("walker-evogym", "evogym", "h", steps=(5, 50)),
+)

@@ -6,17 +6,24 @@ Every round moves the bodies by a hair that depends on the last one's result, so
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.evidence.bench.timing import device_peak_bytes, peak_bytes, timed
+from vsr.evidence.bench.benchmark import (
+    Benchmark,
+    Metrics,
+    Settings,
+    compiled,
+    costs_shown,
+    duration,
+    here,
+    time_calls,
+)
 from vsr.physics.chambers import Filling, candidates_needed, distribute, load, surface_of
 from vsr.physics.chambers.shapes import Shape, icosphere, voxel_block
 
@@ -25,11 +32,9 @@ HAIR = 1e-9
 
 
 @dataclass(frozen=True)
-class BenchFluid:
-    """One thing to time."""
+class BenchFluid(Benchmark):
+    """Bodies full of fluid."""
 
-    name: str
-    """as `--scene` takes it"""
     bodies: int
     grid: int | None = None
     """columns along each side, for balls; without it, voxels in the exact form"""
@@ -42,44 +47,33 @@ class BenchFluid:
     rounds: tuple[int, int] = (1, 200)
     """on the CPU and on an accelerator"""
 
+    def measure(self, settings: Settings) -> Metrics:
+        rounds = here(self.rounds)
+        shape = voxel_block(*self.cells, shaken=0.1) if self.grid is None else icosphere(self.detail, radius=0.01)
+        work = _loads(self, shape) if self.grid is None else _columns(self.grid, shape)
+        start = _poses(shape, self.bodies)
 
-FLUIDS = (
-    BenchFluid("columns-30", 4, 30),
-    BenchFluid("columns-200", 4, 200),
-    BenchFluid("columns-500", 4, 500),
-    BenchFluid("exact", 1),
-    BenchFluid("exact-x1000", 1000),
-)
-"""Four cavities of 5120 triangles, as the paper timed them, and bodies as evolution has them."""
+        def run(place: Array) -> Array:
+            return jax.lax.fori_loop(0, rounds, lambda _, now: now + HAIR * jax.vmap(work)(now)[:, None, None], place)
 
+        done = compiled(run, start)
+        wall = time_calls(lambda: done.program(start), settings.repeats).wall
+        return {
+            "bodies": self.bodies,
+            "faces": len(shape.corners),
+            "grid": self.grid,
+            "rounds": rounds,
+            "round_s": wall["median_s"] / rounds,
+            "bodies_per_s": self.bodies * rounds / wall["median_s"],
+            **done.costs(),
+            **wall,
+        }
 
-def bench_fluid(scene: BenchFluid, repeats: int) -> dict[str, Any]:
-    """Compile and time one scene; times in seconds."""
-    rounds = scene.rounds[0 if jax.default_backend() == "cpu" else 1]
-    shape = voxel_block(*scene.cells, shaken=0.1) if scene.grid is None else icosphere(scene.detail, radius=0.01)
-    work = _loads(scene, shape) if scene.grid is None else _columns(scene.grid, shape)
-    start = _poses(shape, scene.bodies)
-
-    def run(place: Array) -> Array:
-        return jax.lax.fori_loop(0, rounds, lambda _, now: now + HAIR * jax.vmap(work)(now)[:, None, None], place)
-
-    began = time.perf_counter()
-    program = jax.jit(run).lower(start).compile()
-    compile_s = time.perf_counter() - began
-    figures = timed(lambda: program(start), repeats)
-    return {
-        "scene": scene.name,
-        "bodies": scene.bodies,
-        "faces": len(shape.corners),
-        "grid": scene.grid,
-        "rounds": rounds,
-        "round_s": figures["median_s"] / rounds,
-        "bodies_per_s": scene.bodies * rounds / figures["median_s"],
-        "compile_s": compile_s,
-        "peak_bytes": peak_bytes(program),
-        "device_peak_bytes": device_peak_bytes(),
-        **figures,
-    }
+    def rows(self, metrics: Metrics) -> list[tuple[str, str]]:
+        grid = f", {self.grid}² columns" if self.grid else ""
+        name = f"{self.name:12} {self.bodies} x {metrics['faces']:,} faces{grid}"
+        each = f"{duration(metrics['round_s'])} for all; {metrics['rounds']} rounds in"
+        return [(name, f"{each} {costs_shown(metrics)}")]
 
 
 def _columns(grid: int, shape: Shape) -> Callable[[Array], Array]:
@@ -110,3 +104,13 @@ def _poses(shape: Shape, bodies: int) -> Array:
 
     turns = Rotation.from_rotvec(np.linspace(0, 1, bodies)[:, None] * (0.2, 0.9, 0.4)).as_matrix()
     return jnp.asarray(np.einsum("bij,nj->bni", turns, shape.position), jnp.float32)
+
+
+SCENES = (
+    BenchFluid("columns-30", 4, 30),
+    BenchFluid("columns-200", 4, 200),
+    BenchFluid("columns-500", 4, 500),
+    BenchFluid("exact", 1),
+    BenchFluid("exact-x1000", 1000),
+)
+"""Four cavities of 5120 triangles, as the paper timed them, and bodies as evolution has them."""

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from vsr.compute.implementation import Implementation, chosen
-from vsr.evidence.bench.timing import device_peak_bytes, peak_bytes, timed
+from vsr.evidence.bench.benchmark import Benchmark, Compiled, Metrics, Settings, costs_shown, here, on_cpu, time_calls
 from vsr.experiments.encodings import Genes
 from vsr.experiments.evolve.evaluation import evaluation_of
 from vsr.experiments.evolve.generation import memory_limit, most_at_once, within_memory
@@ -24,6 +24,7 @@ from vsr.experiments.population import on_all_devices
 from vsr.physics.squares.scaffolding import SIDE_SPRINGS
 
 SPRINGS_PER_VOXEL = {("squares", 2): 4 * len(SIDE_SPRINGS) + 2, ("points", 2): 6, ("points", 3): 28}
+"""By masses and dimension; of others they are not counted."""
 SENSES = tuple(
     {"quantity": quantity, "reading": reading}
     for reading in ("mean", "difference")
@@ -33,10 +34,9 @@ SENSES = tuple(
 
 
 @dataclass(frozen=True)
-class BenchScene:
-    """One thing to time."""
+class BenchScene(Benchmark):
+    """Robots of one kind, evaluated as evolution does."""
 
-    name: str
     body: dict[str, Any]
     robots: int
     controller: Any = "phases"
@@ -62,6 +62,60 @@ class BenchScene:
             }
         )
 
+    def compile(self, settings: Settings) -> CompiledScene:
+        """The evaluation of one generation, compiled as evolution does: in parts if memory demands it."""
+        experiment = self.experiment(here(self.seconds), settings.implementation)
+        genes = jax.jit(lambda key: experiment.robot.sample(key, self.robots))(jax.random.key(0))
+
+        def compile_for(at_once: int) -> Any:
+            program = jax.jit(lambda given: on_all_devices(evaluation_of(experiment), given, at_once))
+            return program.lower(genes).compile()
+
+        began = time.perf_counter()
+        program, _ = within_memory(compile_for, most_at_once(experiment), memory_limit())
+        return CompiledScene(experiment, genes, Compiled(program, time.perf_counter() - began))
+
+    def measure(self, settings: Settings) -> Metrics:
+        return self.compile(settings).timed(settings.repeats)
+
+    def rows(self, metrics: Metrics) -> list[tuple[str, str]]:
+        name = f"{self.name:14} {self.robots:5} robots, {metrics['simulated_s']:g} s x {metrics['substeps']}"
+        per_core = f", {metrics['svsps_per_core']:,.0f} a core" if metrics["svsps_per_core"] else ""
+        springs = metrics["spring_updates_per_s"]
+        updates = "" if springs is None else f", {springs:.3g} springs/s"
+        return [(name, f"{metrics['svsps']:,.0f} SVSPS{per_core}{updates}; {costs_shown(metrics)}")]
+
+
+@dataclass(frozen=True)
+class CompiledScene:
+    """A scene ready to be timed."""
+
+    experiment: Experiment
+    genes: Genes
+    compiled: Compiled
+    """from genes to fitness"""
+
+    def timed(self, repeats: int) -> Metrics:
+        """All metrics of a scene."""
+        experiment, genes = self.experiment, self.genes
+        wall = time_calls(lambda: self.compiled.program(genes), repeats).wall
+        schedule, body = experiment.schedule(), experiment.robot.body
+        voxels = int((np.asarray(jax.jit(jax.vmap(body.decode))(genes["body"])) >= 0).sum())
+        svsps = voxels * schedule.steps / wall["median_s"]
+        springs = SPRINGS_PER_VOXEL.get((body.masses, body.dimension))
+        return {
+            "robots": experiment.ea.n_pop,
+            "voxels": voxels,
+            "substeps": schedule.substeps,
+            "simulated_s": schedule.total_time,
+            "implementation": chosen(schedule.implementation, jnp.dtype(experiment.physics.precision)),
+            "svsps": svsps,
+            "svsps_per_core": svsps / jax.device_count() if on_cpu() else None,
+            "spring_updates_per_s": None if springs is None else svsps * schedule.substeps * springs,
+            **self.compiled.costs(),
+            **wall,
+        }
+
 
 def box(columns: int, rows: int) -> dict[str, Any]:
     """A body without holes."""
@@ -83,57 +137,3 @@ SCENES = (
         seconds=(0.3, 5.0),
     ),
 )
-
-
-@dataclass(frozen=True)
-class CompiledScene:
-    """A scene ready to be timed."""
-
-    scene: BenchScene
-    experiment: Experiment
-    genes: Genes
-    program: Any
-    """from genes to fitness"""
-    compile_s: float
-
-
-def bench_scene(scene: BenchScene, repeats: int, implementation: Implementation = "auto") -> dict[str, Any]:
-    """Compile and time one scene; times in seconds."""
-    return time_scene(compile_scene(scene, implementation), repeats)
-
-
-def compile_scene(scene: BenchScene, implementation: Implementation = "auto") -> CompiledScene:
-    """The evaluation of one generation, compiled as evolution does: in parts if memory demands it."""
-    experiment = scene.experiment(scene.seconds[0 if jax.default_backend() == "cpu" else 1], implementation)
-    genes = jax.jit(lambda key: experiment.robot.sample(key, scene.robots))(jax.random.key(0))
-
-    def compile_for(at_once: int) -> Any:
-        return jax.jit(lambda given: on_all_devices(evaluation_of(experiment), given, at_once)).lower(genes).compile()
-
-    began = time.perf_counter()
-    program, _ = within_memory(compile_for, most_at_once(experiment), memory_limit())
-    return CompiledScene(scene, experiment, genes, program, time.perf_counter() - began)
-
-
-def time_scene(compiled: CompiledScene, repeats: int) -> dict[str, Any]:
-    """All figures of a scene."""
-    scene, experiment, genes = compiled.scene, compiled.experiment, compiled.genes
-    figures = timed(lambda: compiled.program(genes), repeats)
-    schedule, body = experiment.schedule(), experiment.robot.body
-    voxels = int((np.asarray(jax.jit(jax.vmap(experiment.robot.body.decode))(genes["body"])) >= 0).sum())
-    svsps = voxels * schedule.steps / figures["median_s"]
-    return {
-        "scene": scene.name,
-        "robots": scene.robots,
-        "voxels": voxels,
-        "substeps": schedule.substeps,
-        "simulated_s": schedule.total_time,
-        "implementation": chosen(schedule.implementation, jnp.dtype(experiment.physics.precision)),
-        "svsps": svsps,
-        "svsps_per_core": svsps / jax.device_count() if jax.default_backend() == "cpu" else None,
-        "spring_updates_per_s": svsps * schedule.substeps * SPRINGS_PER_VOXEL[body.masses, body.dimension],
-        "compile_s": compiled.compile_s,
-        "peak_bytes": peak_bytes(compiled.program),
-        "device_peak_bytes": device_peak_bytes(),
-        **figures,
-    }
