@@ -13,7 +13,8 @@ from typing import Any
 
 import click
 
-from vsr.evidence.bench import SUITES
+from vsr.evidence import bench as benchmarks
+from vsr.evidence import validate as validation
 from vsr.experiments import stopping
 
 
@@ -855,7 +856,7 @@ def schema(file: str, plugins: tuple[str, ...]) -> None:
 
 
 @main.command()
-@click.argument("suite", type=click.Choice([*SUITES, "all"]), default="all")
+@click.argument("suite", type=click.Choice([*benchmarks.SUITES, "all"]), default="all")
 @click.option("--scene", "scenes", metavar="NAME", multiple=True, help="Time only this scene; may be repeated.")
 @click.option(
     "--repeats", type=click.IntRange(1, 1000), default=3, help="Timed repetitions after a warm-up; 3 by default."
@@ -898,7 +899,7 @@ def bench(
 @main.command()
 @click.option(
     "--suite",
-    type=click.Choice(["2d", "lattice", "sand", "fluid", "trust"]),
+    type=click.Choice([*validation.SUITES]),
     default="2d",
     show_default=True,
     help="Voxel robots against the original simulator's data, mass-spring lattices against theory and measurement, "
@@ -943,11 +944,12 @@ def validate(
     sticking: Any,
 ) -> None:
     """Compare the physics with the original simulator, lattices with theory, grains and fluid with their laws."""
-    from vsr.evidence.validate import validate_command
+    from vsr.evidence.validate.command import validate_command
+    from vsr.evidence.validate.suite import Options
     from vsr.experiments.devices import prepare
 
     prepare()
-    validate_command(suite, reference, json_file, plots, large, scale, sticking)
+    validate_command(Options(suite, json_file, plots, reference, sticking, large, scale))
 
 
 if __name__ == "__main__":

@@ -1,187 +1,47 @@
-"""Find the cases in a folder of reference data, run them, and sum up.
-
-The folder may hold any subset of: single/, cantilever/, contact/, contact_ccd_none/, locomotion/,
-locomotion_ccd_none/, population/, population_ccd_none/, and beside them locomotion_ensembles.json and
-locomotion_ensembles_ccd_none.json. Files inside may have any name; what they are follows from what they hold.
-"""
+"""What every suite of `vsr validate` is."""
 
 from __future__ import annotations
 
-import csv
-import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
-
-import numpy as np
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from vsr.environment.model import Sticking
-from vsr.evidence.validate import cantilever, robots
-from vsr.evidence.validate.single import validate_single
-from vsr.experiments.config import UserError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Report = dict[str, Any]
-VARIANTS = ("", "_ccd_none")
+"""What `--json` writes."""
 
 
-def validate(reference: Path, say: Callable[[str], None] = lambda line: None, sticking: Sticking = "resting") -> Report:
-    """Every comparison the folder has data for; sticking: which corners of masses may stick to the ground."""
-    if not reference.is_dir():
-        raise UserError(f"{reference}: there is no such folder of reference data")
-    report: Report = {}
-    memory = robots.Memory(sticking)
-    for key, section in (
-        ("single", _single),
-        ("cantilever_static", _static),
-        ("cantilever_dynamic", _dynamic),
-        ("cantilever_dynamic_fine", _dynamic_fine),
-        ("contact", lambda folder: _contact(folder, memory)),
-        ("locomotion", lambda folder: _locomotion(folder, memory)),
-        ("population", lambda folder: _population(folder, memory)),
-    ):
-        try:
-            found = section(reference)
-        except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
-            raise UserError(f"{reference}: the {key} data is not laid out as expected: {_reason(error)}") from error
-        if found is not None:
-            report[key] = found
-            say(f"{key}: {headline(key, found)}")
-    if not report:
-        raise UserError(
-            f"{reference}: no reference data found; expected folders such as single, cantilever or population"
-        )
-    return report
+@dataclass(frozen=True)
+class Options:
+    """What a user asked for; all but the first two only of suites that take them."""
+
+    suite: str = "2d"
+    json_file: str | None = None
+    plots: str | None = None
+    """folder of figures"""
+    reference: str | None = None
+    """folder of the original simulator's data"""
+    sticking: Sticking | None = None
+    """which corners of masses may stick to the ground"""
+    large: bool = False
+    scale: str | None = None
 
 
-def _reason(error: Exception) -> str:
-    return f"no key {error}" if isinstance(error, KeyError) else str(error).splitlines()[0]
+class Suite(ABC):
+    """Comparisons that belong together."""
 
+    takes: tuple[str, ...] = ()
+    """fields of Options that it understands"""
 
-def headline(key: str, found: Any) -> str:
-    """One line on a section."""
-    if key == "population":
-        return "; ".join(
-            f"{entry['name']} (n = {entry['n']}): "
-            + ", ".join(
-                f"{name} {value:.3f}"
-                for name, value in entry.items()
-                if name.startswith(("spearman", "pearson")) and not name.endswith("_range")
-            )
-            for entry in found
-        )
-    figures = ", ".join(f"{name} {value:.4g}" for name, value in found.items() if isinstance(value, int | float))
-    return f"{len(found['cases'])} cases, {figures}"
+    @abstractmethod
+    def run(self, options: Options, show: Callable[[Any], None], keep: Callable[[Report], None]) -> Report:
+        """Every comparison; show: prints what was found as it is found; keep: writes what there is so far."""
 
-
-def read_cases(folder: Path) -> Iterator[tuple[str, Any]]:
-    """Name and content of every JSON file in a folder; a CSV only if no JSON has its name."""
-    if not folder.is_dir():
-        return
-    for path in sorted(folder.iterdir()):
-        if path.suffix == ".json":
-            yield path.stem, _read_json(path)
-        elif path.suffix == ".csv" and not path.with_suffix(".json").exists():
-            yield path.stem, [_static_row(row) for row in csv.DictReader(path.read_text().splitlines())]
-
-
-def _read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path}: not readable as JSON: {error}") from None
-
-
-def _static_row(row: dict[str, str]) -> dict[str, Any]:
-    return {
-        "w": int(row["w"]),
-        "h": int(row["h"]),
-        "springF": float(row["springF"]),
-        "scaffolding": row["scaffolding"],
-        "force_N": float(row.get("force_N") or 30.0),
-        "final_dy_mean_rightmost_voxels": float(row["final_dy_mean_rightmost"]),
-    }
-
-
-def cantilever_cases(reference: Path, key: str) -> list[dict[str, Any]]:
-    """Cantilever cases that hold the given result."""
-    static = key == "final_dy_mean_rightmost_voxels"
-    return [
-        case
-        for _, content in read_cases(reference / "cantilever")
-        for case in (content if isinstance(content, list) else [content])
-        if key in case and not (static and "dy_mean_rightmost_every_step" in case)
-    ]
-
-
-def _single(reference: Path) -> Report | None:
-    cases = [validate_single(name, case) for name, case in read_cases(reference / "single")]
-    if not cases:
-        return None
-    return {
-        "cases": cases,
-        **{key: max(case[key] for case in cases) for key in ("worst_area_ratio_error", "worst_instant_error")},
-    }
-
-
-def _static(reference: Path) -> Report | None:
-    found = cantilever_cases(reference, "final_dy_mean_rightmost_voxels")
-    if not found:
-        return None
-    cases = cantilever.validate_static(found)
-    errors = [case["relative_error"] for case in cases]
-    return {
-        "cases": cases,
-        "median_relative_error": float(np.median(errors)),
-        "p90_relative_error": float(np.percentile(errors, 90)),
-    }
-
-
-def _dynamic(reference: Path) -> Report | None:
-    found = cantilever_cases(reference, "dy_mean_rightmost_every_step")
-    if not found:
-        return None
-    return {"cases": cantilever.validate_dynamic(found)}
-
-
-def _dynamic_fine(reference: Path) -> Report | None:
-    cases = cantilever.validate_dynamic_fine(cantilever_cases(reference, "dy_mean_rightmost_at_60Hz"))
-    if not cases:
-        return None
-    nearer = sum(case["rms_to_fine"] < case["original_rms_to_fine"] for case in cases)
-    return {"cases": cases, "nearer_than_original": nearer}
-
-
-def _contact(reference: Path, memory: robots.Memory) -> Report | None:
-    cases = [
-        robots.validate_landing(f"contact{variant}/{name}", data, memory)
-        for variant in VARIANTS
-        for name, data in read_cases(reference / f"contact{variant}")
-    ]
-    if not cases:
-        return None
-    passive = [case["height_error_m"] for case in cases if case["passive"]]
-    return {"cases": cases, "worst_rest_height_error_m": max(passive) if passive else None}
-
-
-def _locomotion(reference: Path, memory: robots.Memory) -> Report | None:
-    cases = []
-    for variant in VARIANTS:
-        ensembles_file = reference / f"locomotion_ensembles{variant}.json"
-        ensembles = _read_json(ensembles_file) if ensembles_file.exists() else {}
-        for name, data in read_cases(reference / f"locomotion{variant}"):
-            ensemble = ensembles.get(data["input"].get("name", name)) or ensembles.get(name)
-            case = robots.validate_locomotion(f"locomotion{variant}/{name}", data, ensemble, memory)
-            if case is not None:
-                cases.append(case)
-    if not cases:
-        return None
-    return {"cases": cases, "within_3_sd_or_0.05": sum(case["within_3_sd_or_0.05"] for case in cases)}
-
-
-def _population(reference: Path, memory: robots.Memory) -> list[Report] | None:
-    found = [
-        robots.validate_population(f"population{variant}/{name}", data, memory)
-        for variant in VARIANTS
-        for name, data in read_cases(reference / f"population{variant}")
-    ]
-    return found or None
+    def figures(self, report: Report, options: Options) -> Iterator[tuple[str, Figure]]:
+        """What `--plots` draws, with the names of the files."""
+        yield from ()

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vsr.evidence.validate.rows import Findings, Row, absolute, relative
+from vsr.evidence.validate.checks import Findings, Row, absolute, relative
 from vsr.physics.chambers import Filling, Surface, energy, first_moment, load, surface_of, volume
 from vsr.physics.chambers.shapes import Shape, block, icosphere, signed_volume, upright_ring, voxel_block
 

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from vsr.evidence.validate.checks import Findings, absolute, relative
 from vsr.evidence.validate.fluid.exact import of_shape
-from vsr.evidence.validate.rows import Findings, absolute, relative
 from vsr.physics.chambers import Distribution, Filling, candidates_needed, distribute, load
 from vsr.physics.chambers.shapes import Shape, bowl, icosphere, signed_volume, upright_ring
 

@@ -15,7 +15,7 @@ from vsr.body import Body, Fluid, Material
 from vsr.compute.vector import split
 from vsr.environment import Environment
 from vsr.environment.obstacles import plane
-from vsr.evidence.validate.rows import Findings, absolute, relative
+from vsr.evidence.validate.checks import Findings, absolute, relative
 from vsr.physics.chambers import law, voxels
 from vsr.physics.engine import ENGINES, assemble_body
 from vsr.physics.equilibrium import Equilibrium, equilibrium

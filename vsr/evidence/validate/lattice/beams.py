@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from vsr.evidence.validate.checks import Findings, Row, absolute, relative
 from vsr.evidence.validate.lattice.bar import Bar, swing
 from vsr.evidence.validate.lattice.spectrum import frequency_of_crossings
-from vsr.evidence.validate.rows import Findings, Row, absolute, relative
 from vsr.lattice import Stiffness
 
 INTEGRATORS = ("semi_implicit_euler", "verlet", "rk4")

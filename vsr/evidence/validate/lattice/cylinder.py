@@ -16,8 +16,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from vsr.evidence.validate.checks import Findings, absolute, relative
 from vsr.evidence.validate.lattice.bar import FIRST_MODE, clamped, relax, resting, scaled_stiffness
-from vsr.evidence.validate.rows import Findings, absolute, relative
 from vsr.lattice import Environment, Lattice, State, isotropic
 
 DATA = Path(__file__).parents[1] / "data" / "marchal.json"

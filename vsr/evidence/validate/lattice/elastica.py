@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.integrate import cumulative_trapezoid, solve_bvp
 
+from vsr.evidence.validate.checks import Findings, absolute, relative
 from vsr.evidence.validate.lattice.bar import Bar, relax, resting
-from vsr.evidence.validate.rows import Findings, absolute, relative
 from vsr.lattice import Environment
 
 GRAVITY = 9.81

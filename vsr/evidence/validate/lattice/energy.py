@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from vsr.evidence.validate.checks import Findings, absolute
 from vsr.evidence.validate.lattice.bar import Bar, Swing, swing
-from vsr.evidence.validate.rows import Findings, absolute
 
 BAR = Bar(height=4, width=4, length=20, room=(4, 4, 20))
 DEFLECTION = 0.01

@@ -9,7 +9,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 
-from vsr.evidence.validate.rows import Findings, absolute, relative
+from vsr.evidence.validate.checks import Findings, absolute, relative
 from vsr.lattice import INTEGRATORS, Environment, Lattice, State, energy, isotropic, longest_step, of_cells, record
 from vsr.lattice.modes import highest_mode
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from vsr.evidence.validate.checks import Findings, relative
 from vsr.evidence.validate.lattice.bar import Bar, Swing, swing
 from vsr.evidence.validate.lattice.spectrum import amplitudes, frequency_of_peak
-from vsr.evidence.validate.rows import Findings, relative
 from vsr.lattice import Lattice
 from vsr.lattice.modes import Modes, natural_modes
 

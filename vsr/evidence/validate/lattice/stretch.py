@@ -11,8 +11,8 @@ from dataclasses import replace
 import jax.numpy as jnp
 import numpy as np
 
+from vsr.evidence.validate.checks import Findings, relative
 from vsr.evidence.validate.lattice.bar import end_load, relax, resting
-from vsr.evidence.validate.rows import Findings, relative
 from vsr.lattice import Environment, Lattice, Stiffness, isotropic, of_cells
 from vsr.lattice.moduli import poisson_ratio, young_modulus
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import itertools
 
+from vsr.evidence.validate.checks import Findings, relative
 from vsr.evidence.validate.lattice.bar import Bar
 from vsr.evidence.validate.lattice.beams import measured_frequency
-from vsr.evidence.validate.rows import Findings, relative
 from vsr.lattice import Stiffness, isotropic, young_modulus
 from vsr.lattice.modes import natural_modes
 from vsr.lattice.moduli import poisson_ratio

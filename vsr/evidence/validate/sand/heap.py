@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 
-from vsr.evidence.validate.rows import Findings, absolute
+from vsr.evidence.validate.checks import Findings, absolute
 from vsr.evidence.validate.sand.scenes import (
     PACKINGS,
     RADIUS,

@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array
 
 from vsr.compute.vector import Vector
-from vsr.evidence.validate.rows import Findings, absolute
+from vsr.evidence.validate.checks import Findings, absolute
 from vsr.evidence.validate.sand.scenes import (
     GRAVITY,
     PACKINGS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 
-from vsr.evidence.validate.rows import Findings, absolute
+from vsr.evidence.validate.checks import Findings, absolute
 from vsr.evidence.validate.sand.scenes import GRAVITY, RADIUS, free_space, in_container, penetration, run, weight_of
 from vsr.physics.grains import Grains, GrainState
 from vsr.physics.grains.bed import lie_down

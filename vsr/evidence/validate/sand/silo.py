@@ -12,7 +12,7 @@ from dataclasses import replace
 import jax.numpy as jnp
 import numpy as np
 
-from vsr.evidence.validate.rows import Findings, absolute
+from vsr.evidence.validate.checks import Findings, absolute
 from vsr.evidence.validate.sand.scenes import (
     GRAVITY,
     PACKINGS,

@@ -12,7 +12,7 @@ import numpy as np
 from vsr.body import Body, Material
 from vsr.compute.implementation import Implementation
 from vsr.episode import record, reset
-from vsr.evidence.validate.rows import Findings, absolute
+from vsr.evidence.validate.checks import Findings, absolute
 from vsr.evidence.validate.sand.scenes import closed_box, free_space, weight_of
 from vsr.physics.coupled import advance_coupled
 from vsr.physics.engine import assemble_body, engine_of

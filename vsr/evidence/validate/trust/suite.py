@@ -13,7 +13,10 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from rich.box import SIMPLE
+from rich.table import Table
 
+from vsr.evidence.validate.suite import Options, Report, Suite
 from vsr.evidence.validate.trust.batches import batch_of, calls_of, episodes, layers_of, schedule_of, surroundings
 from vsr.evidence.validate.trust.judging import Judged, judge
 from vsr.evidence.validate.trust.robots import Kind, Sample, samples
@@ -205,3 +208,48 @@ def _run(ready: _Ready) -> Batch:
     took = time.perf_counter() - started
     judged = judge(ready.kind, ready.substeps, ready.robots, np.asarray(failure), watch)
     return Batch(ready.kind, ready.substeps, judged, took)
+
+
+class Trust(Suite):
+    """Hard robots, of which none may be broken and not reported as failed."""
+
+    takes = ("scale",)
+
+    def run(self, options: Options, show: Callable[[Any], None], keep: Callable[[Report], None]) -> Report:
+        scale: Scale = options.scale or "quick"  # pyright: ignore[reportAssignmentType]
+        batches: list[Batch] = []
+
+        def say(batch: Batch, so_far: Report) -> None:
+            batches.append(batch)
+            keep(so_far)
+            took = f"{len(batch.robots)} robots in {batch.seconds:.1f} s"
+            show(f"[dim]{batch.kind.name}, {batch.substeps} substeps: {took}[/dim]")
+
+        report = validate_trust(scale, say=say)
+        batches.sort(key=lambda batch: (SCALES[scale].index(batch.kind), batch.substeps))
+        show(table_of(batches))
+        color, wrong = ("red" if report["unreported"] else "green"), report["unreported"]
+        total = f"{report['robots']} robots in {report['seconds']:.0f} s; broken and not reported: {wrong}"
+        show(f"[{color}]{total}[/{color}]")
+        for batch in batches:
+            for judged in batch.unreported:
+                what = f"{batch.kind.name}, {batch.substeps} substeps: {', '.join(judged.broken)}"
+                show(f"[red]unreported[/red] {what}: {judged.robot.control}, {judged.robot.start}")
+        return report
+
+
+def table_of(batches: list[Batch]) -> Table:
+    """A line for every batch."""
+    table = Table(title="What can be believed", title_justify="left", title_style="bold", box=SIMPLE)
+    table.add_column("robots", overflow="fold")
+    for column in ("steps", "number", "reported", "not reported", "needlessly", "creased"):
+        table.add_column(column, justify="right")
+    for batch in batches:
+        row = batch.as_dict()
+        reasons = ", ".join(f"{count} {reason.label}" for reason, count in sorted(batch.reported.items())) or "-"
+        numbers = (row["unreported"], row["reported_though_fine"], row["creased"])
+        table.add_row(batch.kind.name, str(batch.substeps), str(row["robots"]), reasons, *map(str, numbers))
+    return table
+
+
+SUITE = Trust()
