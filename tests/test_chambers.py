@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vsr.cli as cli
+from vsr.evidence.columns import candidates_needed, distribute
 from vsr.evidence.validate.checks import Findings, absolute
 from vsr.evidence.validate.fluid import grids, suite
 from vsr.physics import chambers
-from vsr.physics.chambers import Filling, candidates_needed, distribute, surface_of, voxel_faces
+from vsr.physics.chambers import Filling, surface_of, voxel_faces
 from vsr.physics.chambers.shapes import (
     block,
     bowl,

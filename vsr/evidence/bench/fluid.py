@@ -24,7 +24,8 @@ from vsr.evidence.bench.benchmark import (
     here,
     time_calls,
 )
-from vsr.physics.chambers import Filling, candidates_needed, distribute, load, surface_of
+from vsr.evidence.columns import candidates_needed, distribute
+from vsr.physics.chambers import Filling, load, surface_of
 from vsr.physics.chambers.shapes import Shape, icosphere, voxel_block
 
 GRAVITY = 9.81

@@ -8,9 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from vsr.evidence.columns import Distribution, candidates_needed, distribute
 from vsr.evidence.validate.checks import Findings, absolute, relative
 from vsr.evidence.validate.fluid.exact import of_shape
-from vsr.physics.chambers import Distribution, Filling, candidates_needed, distribute, load
+from vsr.physics.chambers import Filling, load
 from vsr.physics.chambers.shapes import Shape, bowl, icosphere, signed_volume, upright_ring
 
 TABLE_1 = {30: 4.1835, 50: 4.1828, 100: 4.1804, 200: 4.1799, 500: 4.1798}
