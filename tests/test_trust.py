@@ -13,9 +13,8 @@ from vsr import Scene
 from vsr.episode import begin, record
 from vsr.evidence.validate.trust import watching
 from vsr.evidence.validate.trust.batches import batch_of, calls_of, episodes, schedule_of, surroundings
-from vsr.evidence.validate.trust.judging import judge
 from vsr.evidence.validate.trust.robots import Kind, blob, samples
-from vsr.evidence.validate.trust.suite import SCALES, Batch, validate_trust
+from vsr.evidence.validate.trust.suite import SCALES, Batch, judge, validate_trust
 from vsr.experiments.config import parse_experiment
 from vsr.experiments.evolve.generation import compile_evolution
 from vsr.physics.failure import REASONS, Failure, gravest

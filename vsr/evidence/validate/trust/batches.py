@@ -17,9 +17,8 @@ from vsr.body import Masses, Material
 from vsr.controllers.time_functions import TimeFunctions
 from vsr.environment import Environment
 from vsr.episode import EpisodeState, Schedule, begin, scenario_of, step, summarise
-from vsr.evidence.validate.trust.masses import masses_of
 from vsr.evidence.validate.trust.robots import GRAVITY, SAND, SHAKEN, THROWN, TIME_STEP, Kind, Sample
-from vsr.evidence.validate.trust.watching import Watch, Watched
+from vsr.evidence.validate.trust.watching import Watch, Watched, masses_of
 from vsr.experiments.population import on_all_devices, robots_at_once, stack
 from vsr.physics.engine import ENGINES, AnyModel, AnyState
 from vsr.physics.grains.bed import sand_bed

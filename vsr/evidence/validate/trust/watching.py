@@ -1,9 +1,9 @@
-"""A task that watches its robot at every control call and writes down what could be wrong, whatever the engine says.
+"""A task that watches its robot at every control call and writes down what could be wrong, whatever is reported.
 
 Energy is judged twice. *Raised* is a bound that a robot cannot pass however it is built: energy of motion, and of
 height, is at most that of the start and the work of actuators, less what they took. Motion and height are measured
-here, with velocities as they are; only the work needs the engine's springs. *Risen* is what is spurious since
-there was the least of it, as the energy monitor sees it (vsr.physics.energy_monitor), by sums of its own.
+here, with velocities as they are; only the work needs the engine's springs. *Risen* is what is spurious since there was
+the least of it: an energy monitor (vsr.physics.energy_monitor) of this task's own, whose limits it leaves to the suite.
 """
 
 from __future__ import annotations
@@ -19,17 +19,15 @@ from jax import Array
 
 from vsr.environment import Environment
 from vsr.environment.surfaces import ground
-from vsr.evidence.validate.trust.masses import corners_of, masses_of
-from vsr.physics.contract import Energies
-from vsr.physics.energy_monitor import negligible
+from vsr.physics.energy_monitor import SHARE_OF_WORK, EnergyMonitor, begin_monitor, follow_monitor, negligible
 from vsr.physics.engine import AnyModel, AnyState, engine_of
 from vsr.physics.grains import Grains
+from vsr.physics.points.gather import corners_of_nodes
+from vsr.physics.points.model import PointModel
+from vsr.physics.squares.geometry import mass_motion
 from vsr.physics.squares.model import SquareModel, SquareState
 from vsr.tasks import Locomotion
 from vsr.world import WorldModel, WorldState
-
-PART_OF_WORK = 0.05
-"""Of the work that actuators put in, which counts like the largest energy: errors go with what goes through."""
 
 
 @jax.tree_util.register_dataclass
@@ -49,26 +47,16 @@ class Watch:
     """how far a mass was below the ground [m]"""
     fastest: Array
     """mass [m/s]"""
-    balance: Array
-    """spurious energy since the start, with that of grains [J]"""
-    lowest: Array
-    """its lowest value so far [J]"""
-    received: Array
-    """work of actuators, less what they took [J]"""
     work: Array
-    """the same where they put energy in [J]"""
-    recent: Array
-    """the same since the balance was at its lowest [J]"""
+    """of actuators where they put energy in [J]"""
     scale: Array
     """largest energy of motion and springs [J]"""
     risen: Array
-    """most that the balance rose above its lowest value before, over scale and work"""
+    """most spurious energy, with that of grains, since there was the least of it, over scale and work"""
     gained: Array
-    """most that the balance rose above its value at the start, likewise"""
+    """the same since the start, likewise"""
     raised: Array
-    """most that motion and height had above those at the start and what was received, likewise"""
-    negligible: Array
-    """energy that is too little to tell [J]"""
+    """most that motion and height had above those at the start and the work of actuators, likewise"""
     drift: Array
     """largest change of the momentum [kg m/s]"""
     pushing: Array
@@ -78,8 +66,9 @@ class Watch:
 
 class _Account(NamedTuple):
     start: AnyState
-    action: Array
-    """in force before"""
+    grains: Array
+    """energy of grains at the start [J]"""
+    monitor: EnergyMonitor
     watch: Watch
 
 
@@ -91,31 +80,38 @@ class Watched(Locomotion):
     """[s], which the stiffness of limits depends on"""
 
     def begin(self, world: WorldModel, state: WorldState) -> _Account:
-        model = world.robots[0]
+        model, robot = world.robots[0], state.robots[0]
+        still = jnp.zeros_like(model.present)
+        monitor = begin_monitor(engine_of(model), model, world.environment, robot, still, self.substep)
+        assert monitor is not None
         one = jnp.ones((), model.mass.dtype)
         zeros = dict.fromkeys(Watch.__dataclass_fields__, 0 * one)
-        still = jnp.zeros_like(model.present)
-        found = engine_of(model).energies(model, world.environment, state.robots[0], still, self.substep)
-        assert found is not None
-        whole = {"finite": jnp.ones((), bool), "least_size": one, "least_corner": one, "scale": found.scale}
-        whole["negligible"] = negligible(engine_of(model), model, world.environment)
-        return _Account(state.robots[0], still, Watch(**{**zeros, **whole}))
+        whole = {"finite": jnp.ones((), bool), "least_size": one, "least_corner": one, "scale": monitor.scale}
+        return _Account(robot, _of_grains(world, state), monitor, Watch(**{**zeros, **whole}))
 
     def accumulate(
         self, account: _Account, world: WorldModel, before: WorldState, after: WorldState, action: Array
     ) -> _Account:
-        seen = account.watch
-        shape = _shape(world, after)
-        seen_now = self._energies(account, world, before, after, action)
-        balance, work = seen.balance + seen_now.growth, seen.work + jnp.maximum(seen_now.work, 0)
-        received, scale = seen.received + seen_now.work, jnp.maximum(seen.scale, seen_now.scale)
-        recent = jnp.where(balance <= seen.lowest, 0, seen.recent + jnp.maximum(seen_now.work, 0))
+        model, environment, robot = world.robots[0], world.environment, after.robots[0]
+        engine, seen, start = engine_of(model), account.watch, account.start
+        given = _of_grains(world, before) - _of_grains(world, after)
+        monitor = follow_monitor(
+            account.monitor, engine, model, environment, before.robots[0], robot, action, self.substep, given
+        )
+        now = engine.energies(model, environment, robot, action, self.substep)
+        assert now is not None
+        spurious = now.total - monitor.start.total - monitor.received
+        worked = monitor.received - (account.grains - _of_grains(world, after))
+        raised = _mechanical(world, robot) - _mechanical(world, start) - worked
+        raised = raised - jnp.maximum(monitor.start.inner - now.inner, 0)
 
         def share(energy: Array, work: Array) -> Array:
             """What is more than negligible of an energy, over the scale and a part of the work."""
-            return (energy - seen.negligible) / (scale + PART_OF_WORK * work + jnp.finfo(scale.dtype).tiny)
+            allowed, tiny = negligible(engine, model, environment), jnp.finfo(energy.dtype).tiny
+            return (energy - allowed) / (monitor.scale + SHARE_OF_WORK * work + tiny)
 
-        momentum, pushing, fastest = _motion(world.robots[0], account.start, after.robots[0])
+        shape = _shape(world, after)
+        momentum, pushing, fastest = _motion(model, start, robot)
         watch = Watch(
             finite=seen.finite & _all_finite(after),
             least_size=jnp.minimum(seen.least_size, shape.least_size),
@@ -123,58 +119,30 @@ class Watched(Locomotion):
             creased=seen.creased + (shape.least_corner <= 0),
             deepest=jnp.maximum(seen.deepest, shape.depth),
             fastest=jnp.maximum(seen.fastest, fastest),
-            balance=balance,
-            lowest=jnp.minimum(seen.lowest, balance),
-            received=received,
-            work=work,
-            recent=recent,
-            scale=scale,
-            risen=jnp.maximum(seen.risen, share(balance - seen.lowest, recent)),
-            gained=jnp.maximum(seen.gained, share(balance, work)),
-            raised=jnp.maximum(seen.raised, share(seen_now.lifted - received, work)),
-            negligible=seen.negligible,
+            work=monitor.work,
+            scale=monitor.scale,
+            risen=jnp.maximum(seen.risen, share(monitor.rise, monitor.recent)),
+            gained=jnp.maximum(seen.gained, share(spurious, monitor.work)),
+            raised=jnp.maximum(seen.raised, share(raised, monitor.work)),
             drift=jnp.maximum(seen.drift, momentum),
             pushing=jnp.maximum(seen.pushing, pushing),
             calls=seen.calls + 1,
         )
-        return _Account(account.start, action, watch)
-
-    def _energies(
-        self, account: _Account, world: WorldModel, before: WorldState, after: WorldState, action: Array
-    ) -> _Interval:
-        model, environment = world.robots[0], world.environment
-
-        def energies(state: AnyState, control: Array) -> Energies:
-            found = engine_of(model).energies(model, environment, state, control, self.substep)
-            assert found is not None
-            return found
-
-        # Mapped, so that the formulas are compiled once.
-        was, now = before.robots[0], after.robots[0]
-        states = jax.tree.map(lambda *leaves: jnp.stack(leaves), now, was, was, account.start)
-        found = jax.vmap(energies)(states, jnp.stack([action, action, account.action, jnp.zeros_like(action)]))
-        held, began, ended, start = (jax.tree.map(lambda each, place=place: each[place], found) for place in range(4))
-        others = _of_grains(world, after) - _of_grains(world, before)
-        lifted = _mechanical(world, now) - _mechanical(world, account.start)
-        return _Interval(
-            growth=held.total - began.total + others,
-            work=began.total - ended.total,
-            scale=held.scale,
-            lifted=lifted - jnp.maximum(start.inner - held.inner, 0),
-        )
+        return _Account(start, account.grains, monitor, watch)
 
 
-class _Interval(NamedTuple):
-    """Energies of the time since the last call [J], all ()."""
+def masses_of(model: AnyModel) -> Array:
+    """Of all clusters or nodes [kg], 0 where there is none."""
+    return model.cluster_mass if isinstance(model, SquareModel) else model.node_mass
 
-    growth: Array
-    """while controls were held"""
-    work: Array
-    """of the change of controls before"""
-    scale: Array
-    """of motion and springs now"""
-    lifted: Array
-    """what motion and height have more than at the start, without what springs and fluid gave them"""
+
+def corners_of(model: AnyModel, state: AnyState) -> Array:
+    """Centres of the masses in the corners of all voxels [m], numbered by their bits, (corners, c, dimension)."""
+    if isinstance(state, SquareState):
+        assert isinstance(model, SquareModel)
+        return mass_motion(model, state).center[jnp.array((0, 1, 3, 2))]
+    assert isinstance(model, PointModel)
+    return corners_of_nodes(state.position, model.layer[..., None], model.dimension)
 
 
 def _mechanical(world: WorldModel, state: AnyState) -> Array:
