@@ -87,7 +87,7 @@ def pytest_collection_modifyitems(items):
 
 
 ROOT = Path(__file__).resolve().parents[1]
-DATA = ROOT / "vsr" / "experiments" / "validate" / "data" / "2d-vsr-sim"
+DATA = ROOT / "vsr" / "evidence" / "validate" / "data" / "2d-vsr-sim"
 
 # Programs compiled once serve the processes that tests start, and the next run of the tests.
 os.environ.setdefault("XDG_CACHE_HOME", str(ROOT / ".cache"))

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from importlib import import_module
 
 import jax
 import jax.numpy as jnp
@@ -10,19 +11,17 @@ from click.testing import CliRunner
 from PIL import Image
 
 import vsr.cli as cli
-from vsr.experiments.bench import archives, command
-from vsr.experiments.bench.command import BenchOptions, bench
-from vsr.experiments.bench.contact import BenchContact
-from vsr.experiments.bench.environments import ENVIRONMENTS, EVOGYM, BenchEnvironment
-from vsr.experiments.bench.evolve import bipeds
-from vsr.experiments.bench.fluid import BenchFluid
-from vsr.experiments.bench.formatting import device_shown, duration
-from vsr.experiments.bench.growth import QUANTITIES, Series, series_for, slope, summarise
-from vsr.experiments.bench.lattice import BenchLattice
-from vsr.experiments.bench.planar import SCENES, BenchScene
-from vsr.experiments.bench.plot import plot_growth
-from vsr.experiments.bench.sand import BenchSand
-from vsr.experiments.bench.timing import peak_bytes, without_compilation_cache
+from vsr.evidence.bench import SUITES, archives, environments, growth, planar
+from vsr.evidence.bench.benchmark import Benchmark, duration, peak_bytes, without_compilation_cache
+from vsr.evidence.bench.command import BenchOptions, bench, device_shown
+from vsr.evidence.bench.contact import BenchContact
+from vsr.evidence.bench.environments import EVOGYM, BenchEnvironment
+from vsr.evidence.bench.evolve import bipeds
+from vsr.evidence.bench.fluid import BenchFluid
+from vsr.evidence.bench.growth import LABELS, Series, plot_growth, slope, summarise
+from vsr.evidence.bench.lattice import BenchLattice
+from vsr.evidence.bench.planar import BenchScene
+from vsr.evidence.bench.sand import BenchSand
 from vsr.experiments.population import on_all_devices
 from vsr.physics.objects import STRIDE
 from vsr.terrain import Sand
@@ -40,10 +39,12 @@ def test_scenes_report_what_was_timed(tmp_path, capsys):
     """Figures belong together: more voxels or robots are counted as such."""
     target = tmp_path / "figures.json"
     other = replace(PAIR, name="other", body={"shape": "a"})
-    bench(BenchOptions("all", scenes=("pair",), repeats=2, json_file=str(target)), scenes=[other, PAIR])
+    suites = {"2d": [other, PAIR], "3d": [other]}
+    bench(BenchOptions("all", scenes=("pair",), repeats=2, json_file=str(target)), suites)
     report = json.loads(target.read_text())
-    assert set(report) == {"machine", "scenes"}  # a scene was named, so nothing else was timed
-    (figures,) = report["scenes"]
+    assert set(report) == {"machine", "2d", "scenes_left"}  # a scene was named, so nothing else was timed
+    assert report["scenes_left"] == 0
+    (figures,) = report["2d"]
     assert (figures["scene"], figures["robots"], figures["voxels"], figures["substeps"]) == ("pair", 3, 6, 6)
     assert figures["simulated_s"] == pytest.approx(0.1)
     assert figures["svsps"] == pytest.approx(6 * 6 / figures["median_s"])
@@ -55,23 +56,61 @@ def test_scenes_report_what_was_timed(tmp_path, capsys):
     if jax.default_backend() == "cpu":
         assert figures["svsps_per_core"] == pytest.approx(figures["svsps"] / jax.device_count())
         assert figures["implementation"] == "xla"
-    printed = capsys.readouterr().out
-    assert "pair" in printed
-    assert "3 robots, 0.1 s x 6" in printed
-    assert figures["implementation"] in printed
+    printed = capsys.readouterr()
+    assert "pair" in printed.out
+    assert "3 robots, 0.1 s x 6" in printed.out
+    assert figures["implementation"] in printed.out
+
+
+class Stopped(Benchmark):
+    def measure(self, settings):
+        raise KeyboardInterrupt
+
+    def rows(self, metrics):
+        raise AssertionError
+
+
+class Quick(Benchmark):
+    def measure(self, settings):
+        return {"repeats": settings.repeats}
+
+    def rows(self, metrics):
+        return [(self.name, f"{metrics['repeats']} times")]
+
+
+def test_a_bench_that_is_stopped_leaves_what_it_has_measured(tmp_path, capsys):
+    target = tmp_path / "figures.json"
+    suites = {"first": [Quick("done"), Stopped("stopped")], "second": [Quick("never")]}
+    with pytest.raises(KeyboardInterrupt):
+        bench(BenchOptions(repeats=7, json_file=str(target)), suites)
+    report = json.loads(target.read_text())
+    assert report["first"] == [{"scene": "done", "repeats": 7}]
+    assert report["scenes_left"] == 2
+    assert "second" not in report
+    printed = capsys.readouterr()
+    assert "7 times" in printed.out
+    assert "compiling" in printed.err
+    assert "stopped" in printed.err  # said before it was compiled
+    assert "never" not in printed.err
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_every_suite_has_scenes_with_names(suite):
+    scenes = import_module(f"vsr.evidence.bench.{SUITES[suite]}").SCENES
+    assert all(isinstance(scene, Benchmark) and scene.name for scene in scenes)
+    assert any(scene.everywhere for scene in scenes)
 
 
 @pytest.mark.slow
 def test_lattices_and_3d_robots_are_timed(tmp_path, capsys):
     target = tmp_path / "figures.json"
-    lattices = [BenchLattice(2, steps=(3, 3)), BenchLattice(2, 2, steps=(3, 3))]
+    lattices = [BenchLattice("bounce-2", 2, steps=(3, 3)), BenchLattice("bounce-2-x2", 2, 2, steps=(3, 3))]
     robot = replace(PAIR, name="cubes", body={"shape": [["aa"]]})
-    bench(BenchOptions("3d", repeats=1, json_file=str(target)), lattices=lattices, robots=[robot])
-    report = json.loads(target.read_text())
-    for figures, springs in zip(report["lattices"], (28, 56), strict=True):
-        assert (figures["springs"], figures["steps"]) == (springs, 3)
-        assert figures["spring_updates_per_s"] == pytest.approx(springs * 3 / figures["median_s"])
-    (figures,) = report["robots_3d"]
+    bench(BenchOptions("3d", repeats=1, json_file=str(target)), {"3d": [*lattices, robot]})
+    *bounced, figures = json.loads(target.read_text())["3d"]
+    for found, springs in zip(bounced, (28, 56), strict=True):
+        assert (found["springs"], found["steps"]) == (springs, 3)
+        assert found["spring_updates_per_s"] == pytest.approx(springs * 3 / found["median_s"])
     assert (figures["voxels"], figures["substeps"]) == (6, 7)
     assert figures["spring_updates_per_s"] == pytest.approx(figures["svsps"] * 7 * 28)
     printed = capsys.readouterr().out
@@ -81,9 +120,10 @@ def test_lattices_and_3d_robots_are_timed(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_growth_is_timed_and_drawn(tmp_path, capsys):
-    series = Series("robots", (replace(PAIR, robots=1, seconds=(0.2, 0.2)), PAIR))
+    points = replace(PAIR, robots=1, seconds=(0.2, 0.2)), PAIR
+    series = Series("robots", (points, points))
     json_file, plot = tmp_path / "figures.json", tmp_path / "growth.svg"
-    bench(BenchOptions("growth", repeats=1, json_file=str(json_file), plot=str(plot)), series=[series])
+    bench(BenchOptions("growth", repeats=1, json_file=str(json_file), plot=str(plot)), {"growth": [series]})
     (figures,) = json.loads(json_file.read_text())["growth"]
     assert (figures["over"], figures["x"]) == ("robots", [1, 3])
     assert figures["fixed"] == {"voxels": 2, "substeps": 6}
@@ -91,29 +131,31 @@ def test_growth_is_timed_and_drawn(tmp_path, capsys):
     assert figures["s_per_simulated_s"] == pytest.approx(
         [figures["median_s"][0] / 0.2, figures["median_s"][1] / 0.1], rel=1e-6
     )
-    assert "growth over robots: 2 voxels each, 6 substeps" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "growth over robots" in printed
+    assert "2 voxels each, 6 substeps" in printed
     assert "<svg" in plot.read_text()
 
 
-@pytest.mark.parametrize("on_cpu", [True, False])
-def test_series_differ_in_one_number_that_grows(on_cpu):
+@pytest.mark.parametrize("device", [0, 1])
+def test_series_differ_in_one_number_that_grows(device):
     """Every scene that is timed is sound, and all series meet in one."""
-    all_series = series_for(on_cpu)
-    assert tuple(series.over for series in all_series) == QUANTITIES
-    for series in all_series:
+    assert [series.name for series in growth.SCENES] == list(LABELS)
+    for series in growth.SCENES:
         numbers = []
-        for scene in series.scenes:
+        for scene in series.scenes[device]:
             experiment = scene.experiment(scene.seconds[0])
             voxels = int(experiment.robot.body.possible.sum())
             numbers.append({"voxels": voxels, "robots": scene.robots, "substeps": experiment.schedule().substeps})
-        for name in QUANTITIES:
+        for name in LABELS:
             values = [number[name] for number in numbers]
-            assert values == sorted(set(values)) if name == series.over else len(set(values)) == 1
-    assert [scene for scene in all_series[0].scenes if all(scene in series.scenes for series in all_series)]
+            assert values == sorted(set(values)) if name == series.name else len(set(values)) == 1
+    first = growth.SCENES[0].scenes[device]
+    assert [scene for scene in first if all(scene in series.scenes[device] for series in growth.SCENES)]
 
 
 def test_scenes_of_the_paper_are_sound():
-    for scene in SCENES:
+    for scene in planar.SCENES:
         assert scene.experiment(0.1, "xla").robot.gene_count > 0
     assert bipeds("xla").physics.implementation == "xla"
 
@@ -153,7 +195,7 @@ def test_growth_arithmetic():
 
 @pytest.mark.parametrize("suffix", ["png", "pdf", "svg"])
 def test_plots_of_growth(tmp_path, suffix):
-    growth = [made_up(name, [2, 8, 32], [0.1, 0.2, 0.7]) for name in QUANTITIES]
+    growth = [made_up(name, [2, 8, 32], [0.1, 0.2, 0.7]) for name in LABELS]
     target = tmp_path / f"growth.{suffix}"
     plot_growth(growth, "How cost grows", target)
     assert target.stat().st_size > 5000
@@ -207,8 +249,8 @@ def test_devices_are_named(device, devices, text):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["2d", "--scene", "worm-9x4"], "--scene worm-9x4: there is no such scene; did you mean 'worm-9x3'?"),
-        (["growth", "--scene", "worm-9x3"], "--scene worm-9x3: bench growth has no scenes to choose from"),
+        (["2d", "--scene", "worm-9x4"], "--scene worm-9x4: bench 2d has no such scene; did you mean 'worm-9x3'?"),
+        (["growth", "--scene", "worm-9x3"], "bench growth has no such scene; choose from voxels, robots, substeps"),
         (["growth", "--plot", "growth.jpg"], "--plot growth.jpg: the name should end in .png or .pdf or .svg"),
         (["2d", "--plot", "growth.png"], "--plot growth.png: it draws how cost grows, which bench 2d leaves out"),
         (["--scene", "worm-9x3", "--plot", "g.png"], "--plot g.png: it draws how cost grows, which --scene leaves out"),
@@ -237,7 +279,7 @@ def test_sand_is_timed(tmp_path):
     tiny = Sand(radius=0.6, depth=1.5, period=14.0, settle=0.5)
     scenes = (BenchSand("bed", 2, tiny, 2, steps=(3, 3)), BenchSand("walk", 2, tiny, steps=(12, 12), robot=("aa",)))
     target = tmp_path / "sand.json"
-    bench(BenchOptions("sand", repeats=1, json_file=str(target)), sands=scenes)
+    bench(BenchOptions("sand", repeats=1, json_file=str(target)), {"sand": scenes})
     bed, walk = json.loads(target.read_text())["sand"]
     assert bed["grains"] == walk["grains"] == tiny.count(2)
     assert bed["grain_steps_per_s"] == pytest.approx(2 * 3 * bed["grains"] / bed["median_s"])
@@ -250,7 +292,7 @@ def test_fluid_is_timed(tmp_path, capsys):
         BenchFluid("bodies", 3, cells=(1, 2, 2), rounds=(2, 2)),
     )
     target = tmp_path / "fluid.json"
-    bench(BenchOptions("fluid", repeats=1, json_file=str(target)), fluids=scenes)
+    bench(BenchOptions("fluid", repeats=1, json_file=str(target)), {"fluid": scenes})
     cavities, bodies = json.loads(target.read_text())["fluid"]
     assert (cavities["faces"], cavities["grid"], cavities["bodies"]) == (80, 10, 2)
     assert (bodies["faces"], bodies["grid"], bodies["bodies"]) == (24, None, 3)
@@ -262,7 +304,7 @@ def test_fluid_is_timed(tmp_path, capsys):
 @pytest.mark.slow
 def test_contact_is_timed_beside_nothing_to_touch(tmp_path, capsys):
     tiny, target = BenchContact("tiny", ("aa",), "points", robots=(2, 2)), tmp_path / "figures.json"
-    bench(BenchOptions("contact", repeats=1, json_file=str(target)), contacts=[tiny])
+    bench(BenchOptions("contact", repeats=1, json_file=str(target)), {"contact": [tiny]})
     (figures,) = json.loads(target.read_text())["contact"]
     assert figures["worlds"].keys() == {"nothing", "box", "self", "both"}
     assert figures["worlds"]["nothing"]["times"] == 1.0
@@ -275,7 +317,7 @@ def test_environments_are_timed_in_steps(tmp_path, capsys):
     target = tmp_path / "figures.json"
     tiny = BenchEnvironment("tiny", "points", "a", size=1, robots=(3, 3), steps=(2, 2))
     unasked = replace(tiny, name="large", everywhere=jax.default_backend() != "cpu", robots=(10**9, 3))
-    bench(BenchOptions("environments", repeats=1, json_file=str(target)), environments=[tiny, unasked])
+    bench(BenchOptions("environments", repeats=1, json_file=str(target)), {"environments": [tiny, unasked]})
     figures, *_ = json.loads(target.read_text())["environments"]
     assert (figures["robots"], figures["steps"], figures["voxels"]) == (3, 2, 1)
     assert figures["interval_s"] == pytest.approx(0.055)
@@ -285,16 +327,16 @@ def test_environments_are_timed_in_steps(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "environment steps/s" in printed
     assert "x EvoGym" in printed
-    assert {scene.task for scene in ENVIRONMENTS} == {"Walker-v0"}
+    assert {scene.task for scene in environments.SCENES} == {"Walker-v0"}
 
 
 @pytest.mark.slow
-def test_archives_are_timed(tmp_path, monkeypatch):
+def test_archives_are_timed(tmp_path):
     small = ("ea.n_pop=6", "robot.body.grid=[3, 3]", "robot.body.voxels=3")
-    monkeypatch.setattr(command, "bench_archives", lambda repeats: archives.bench_archives(repeats, small))
-    bench(BenchOptions("archives", repeats=2, json_file=str(tmp_path / "archives.json")))
+    searches = [replace(search, settings=small) for search in archives.SCENES]
+    bench(BenchOptions("archives", repeats=2, json_file=str(tmp_path / "archives.json")), {"archives": searches})
     figures = json.loads((tmp_path / "archives.json").read_text())["archives"]
-    assert [one["search"] for one in figures] == ["ga", "three_archives"]
+    assert [one["scene"] for one in figures] == ["ga", "three_archives"]
     assert all(one[part]["median_s"] > 0 for one in figures for part in archives.PARTS)
     assert set(figures[1]["coverage"]) == {f"{name}.coverage" for name in ("body", "brain", "behaviour")}
     assert 0 < figures[1]["coverage"]["body.coverage"] <= 60 / 1024

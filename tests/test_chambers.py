@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vsr.cli as cli
-from vsr.experiments.validate.fluid import grids, suite
-from vsr.experiments.validate.rows import Findings, absolute
+from vsr.evidence.columns import candidates_needed, distribute
+from vsr.evidence.validate.checks import Findings, absolute
+from vsr.evidence.validate.fluid import grids, suite
 from vsr.physics import chambers
-from vsr.physics.chambers import Filling, candidates_needed, distribute, surface_of, voxel_faces
+from vsr.physics.chambers import Filling, surface_of, voxel_faces
 from vsr.physics.chambers.shapes import (
     block,
     bowl,
@@ -379,7 +380,8 @@ def test_columns_want_triangles():
 def test_the_suite_reports_and_draws(tmp_path, monkeypatch):
     curve = {"columns": {"grid": [10, 20], "volume": [1e-2, 3e-3], "load": [4e-2, 1e-2]}}
     drawn = Findings([absolute("order", 2.1, 2, 0.5)], curve)
-    monkeypatch.setattr(suite, "SECTIONS", {"exact volumes": suite.check_volumes, "columns, orders": lambda: drawn})
+    checks = {"exact volumes": suite.check_volumes, "columns, orders": lambda: drawn}
+    monkeypatch.setattr(suite, "SUITE", replace(suite.SUITE, checks=checks))
     target, plots = tmp_path / "fluid.json", tmp_path / "plots"
     order = ["validate", "--suite", "fluid", "--json", str(target), "--plots", str(plots)]
     result = CliRunner().invoke(cli.main, order)
@@ -390,5 +392,5 @@ def test_the_suite_reports_and_draws(tmp_path, monkeypatch):
 
 
 def test_the_suite_covers_what_is_promised():
-    assert set(suite.LONGEST_FIRST) <= set(suite.SECTIONS)
+    assert set(suite.SUITE.longest_first) <= set(suite.SUITE.checks)
     assert grids.TABLE_1 == TABLE_1

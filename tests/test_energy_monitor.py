@@ -11,10 +11,10 @@ import pytest
 
 from vsr.body import Body, Material
 from vsr.environment import Environment
-from vsr.environment.obstacles import Sphere
+from vsr.environment.model import Sphere
 from vsr.episode import _first_or, _runs_open_loop, begin, reset, rollout, scenario_of, step
+from vsr.evidence.validate.sand.scenes import closed_box
 from vsr.experiments.config import parse_scene
-from vsr.experiments.validate.sand.scenes import closed_box
 from vsr.physics.contract import Energies, Met
 from vsr.physics.energy_monitor import begin_monitor, change_of_others, follow_monitor, given_in_meeting
 from vsr.physics.engine import assemble_body, engine_of

@@ -10,8 +10,8 @@ from vsr.body.corners import corner_steps
 from vsr.body.fluid import Fluid
 from vsr.environment import Environment
 from vsr.environment.obstacles import ball, floor
-from vsr.experiments.validate.lattice.bar import relax, resting
-from vsr.experiments.validate.lattice.elastica import heavy_bar
+from vsr.evidence.validate.lattice.bar import relax, resting
+from vsr.evidence.validate.lattice.elastica import heavy_bar
 from vsr.physics.engine import ENGINES, assemble_body
 from vsr.physics.equilibrium import Settings, dense, equilibrium, matrix_free
 from vsr.physics.equilibrium.sections import by_sections

@@ -14,7 +14,7 @@ from vsr.body import Body
 from vsr.environment import Environment
 from vsr.episode import observe, reset, rollout
 from vsr.episode import step as step_episode
-from vsr.experiments.validate.sand import contacts, rest, scenes, walkers
+from vsr.evidence.validate.sand import contacts, rest, scenes, walkers
 from vsr.physics.failure import Failure
 from vsr.physics.grains import Box, bed, driven, fixed, free, grains_of
 from vsr.physics.grains.listing import listed, where_needed

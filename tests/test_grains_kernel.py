@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vsr.environment import Environment
-from vsr.experiments.validate.sand import contacts, scenes, walkers
+from vsr.evidence.validate.sand import contacts, scenes, walkers
 from vsr.physics.grains import Box, driven, free, grains_of
 from vsr.physics.grains.model import in_order, momentum
 from vsr.physics.grains.step import step

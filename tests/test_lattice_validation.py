@@ -11,23 +11,23 @@ from click.testing import CliRunner
 
 import vsr.cli as cli
 from vsr.compute.vector import split
-from vsr.experiments.validate.lattice import suite
-from vsr.experiments.validate.lattice.bar import Bar, Swing, resting, step_bound, swing
-from vsr.experiments.validate.lattice.beams import exponent, measured_frequency
-from vsr.experiments.validate.lattice.cylinder import arc_lengths, differences, model_of, scanned
-from vsr.experiments.validate.lattice.elastica import WEIGHT, heavy_bar, heavy_elastica, sag
-from vsr.experiments.validate.lattice.energy import drift_and_oscillation, swing_with_gravity
-from vsr.experiments.validate.lattice.integrators import (
+from vsr.evidence.validate.checks import Findings, absolute, relative
+from vsr.evidence.validate.lattice import suite
+from vsr.evidence.validate.lattice.bar import Bar, Swing, resting, step_bound, swing
+from vsr.evidence.validate.lattice.beams import exponent, measured_frequency
+from vsr.evidence.validate.lattice.cylinder import arc_lengths, differences, model_of, scanned
+from vsr.evidence.validate.lattice.elastica import WEIGHT, heavy_bar, heavy_elastica, sag
+from vsr.evidence.validate.lattice.energy import drift_and_oscillation, swing_with_gravity
+from vsr.evidence.validate.lattice.integrators import (
     ORDERS,
     convergence_order,
     disturbed,
     explicit_growth,
     momentum_errors,
 )
-from vsr.experiments.validate.lattice.modes import bending_modes, pull_and_release
-from vsr.experiments.validate.lattice.spectrum import frequency_of_crossings, frequency_of_peak
-from vsr.experiments.validate.lattice.thin_beams import bending_excess, expected_frequency, solved_frequency
-from vsr.experiments.validate.rows import Findings, absolute, relative
+from vsr.evidence.validate.lattice.modes import bending_modes, pull_and_release
+from vsr.evidence.validate.lattice.spectrum import frequency_of_crossings, frequency_of_peak
+from vsr.evidence.validate.lattice.thin_beams import bending_excess, expected_frequency, solved_frequency
 from vsr.lattice import Environment, GraphSprings, GridSprings, Stiffness, isotropic, longest_step, of_cells
 from vsr.lattice.graph import incidence_of
 from vsr.lattice.modes import highest_mode, natural_modes, springs_of, stiffness_matrix
@@ -260,7 +260,7 @@ def test_command_writes_rows_and_reports_what_was_missed(monkeypatch, tmp_path):
         curve = {"cylinder_calibrated": [[0, 0], [1, 1]], "cylinder_60 kPa": [[0, 0], [1, 2]]}
         return Findings([absolute("far", float("nan"), 0.0, 1.0, "mm")], {"cylinder_scanned": [[1, 1]], **curve})
 
-    monkeypatch.setattr(suite, "SECTIONS", {"first": good, "second": bad})
+    monkeypatch.setattr(suite, "SUITE", replace(suite.SUITE, checks={"first": good, "second": bad}))
     target = tmp_path / "report.json"
     order = ["validate", "--suite", "lattice", "--json", str(target), "--plots", str(tmp_path / "plots")]
     result = CliRunner().invoke(cli.main, order)

@@ -9,10 +9,11 @@ import plain
 import pytest
 
 from vsr.body import Body, Material
+from vsr.compute.rotation import turn
 from vsr.environment import Environment
 from vsr.physics.engine import assemble_body
 from vsr.physics.squares.advance import advance
-from vsr.physics.squares.geometry import area_ratio, center, kinetic_energy, mass_motion, momentum, rest_state, turn
+from vsr.physics.squares.geometry import area_ratio, center, kinetic_energy, mass_motion, momentum, rest_state
 from vsr.world.placement import move_rigidly
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")

@@ -24,7 +24,7 @@ from vsr.experiments.report.findings import find_out
 from vsr.experiments.report.sections import robustness
 from vsr.experiments.reproduce.robots import keep_best, read_robustness
 from vsr.experiments.runs import read_run
-from vsr.experiments.runs.best_robots import read_title
+from vsr.experiments.runs.robot_files import read_title
 from vsr.physics.failure import REASONS, Failure, counted
 from vsr.physics.telemetry import fastest_speed
 from vsr.scene import Scene, simulate

@@ -11,13 +11,12 @@ from click.testing import CliRunner
 import vsr.cli as cli
 from vsr import Scene
 from vsr.episode import begin, record
+from vsr.evidence.validate.trust import watching
+from vsr.evidence.validate.trust.batches import batch_of, calls_of, episodes, schedule_of, surroundings
+from vsr.evidence.validate.trust.robots import Kind, blob, samples
+from vsr.evidence.validate.trust.suite import SCALES, Batch, judge, validate_trust
 from vsr.experiments.config import parse_experiment
 from vsr.experiments.evolve.generation import compile_evolution
-from vsr.experiments.validate.trust import watching
-from vsr.experiments.validate.trust.batches import batch_of, calls_of, episodes, schedule_of, surroundings
-from vsr.experiments.validate.trust.judging import judge
-from vsr.experiments.validate.trust.robots import Kind, blob, samples
-from vsr.experiments.validate.trust.suite import SCALES, Batch, validate_trust
 from vsr.physics.failure import REASONS, Failure, gravest
 from vsr.physics.points.geometry import size
 from vsr.world.placement import place

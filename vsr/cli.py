@@ -13,6 +13,8 @@ from typing import Any
 
 import click
 
+from vsr.evidence import bench as benchmarks
+from vsr.evidence import validate as validation
 from vsr.experiments import stopping
 
 
@@ -830,18 +832,8 @@ def schema(file: str, plugins: tuple[str, ...]) -> None:
 
 
 @main.command()
-@click.argument(
-    "suite",
-    type=click.Choice(["2d", "3d", "sand", "fluid", "contact", "environments", "evolve", "archives", "growth", "all"]),
-    default="all",
-)
-@click.option(
-    "--scene",
-    "scenes",
-    metavar="NAME",
-    multiple=True,
-    help="Time only this scene of 2d, 3d, sand, fluid, contact or environments; may be repeated.",
-)
+@click.argument("suite", type=click.Choice([*benchmarks.SUITES, "all"]), default="all")
+@click.option("--scene", "scenes", metavar="NAME", multiple=True, help="Time only this scene; may be repeated.")
 @click.option(
     "--repeats", type=click.IntRange(1, 1000), default=3, help="Timed repetitions after a warm-up; 3 by default."
 )
@@ -851,7 +843,7 @@ def schema(file: str, plugins: tuple[str, ...]) -> None:
     default="auto",
     help="Of the inner loop: plain JAX, or one GPU kernel, the default where it can run.",
 )
-@click.option("--json", "json_file", metavar="FILE", help="Write the figures as JSON.")
+@click.option("--json", "json_file", metavar="FILE", help="Write the metrics as JSON, after every scene.")
 @click.option("--plot", metavar="FILE.png|.pdf|.svg", help="Draw how cost grows (growth, all).")
 @DEVICE
 def bench(
@@ -864,8 +856,8 @@ def bench(
     device: str | None,
 ) -> None:
     """Time 2-D and 3-D scenes, sand, fluid, contact, environments, a generation, archives, how cost grows."""
-    from vsr.experiments.bench.command import BenchOptions
-    from vsr.experiments.bench.command import bench as work
+    from vsr.evidence.bench.command import BenchOptions
+    from vsr.evidence.bench.command import bench as work
 
     work(
         BenchOptions(
@@ -883,7 +875,7 @@ def bench(
 @main.command()
 @click.option(
     "--suite",
-    type=click.Choice(["2d", "lattice", "sand", "fluid", "trust"]),
+    type=click.Choice([*validation.SUITES]),
     default="2d",
     show_default=True,
     help="Voxel robots against the original simulator's data, mass-spring lattices against theory and measurement, "
@@ -928,11 +920,12 @@ def validate(
     sticking: Any,
 ) -> None:
     """Compare the physics with the original simulator, lattices with theory, grains and fluid with their laws."""
+    from vsr.evidence.validate.command import validate_command
+    from vsr.evidence.validate.suite import Options
     from vsr.experiments.devices import prepare
-    from vsr.experiments.validate import validate_command
 
     prepare()
-    validate_command(suite, reference, json_file, plots, large, scale, sticking)
+    validate_command(Options(suite, json_file, plots, reference, sticking, large, scale))
 
 
 if __name__ == "__main__":

@@ -26,9 +26,10 @@ from vsr.episode import EpisodeState, Scenario, begin, reset, rollout
 from vsr.physics.engine import engine_of
 from vsr.spec import Count, OneOf, Real, Seconds, Spec
 from vsr.terrain import TERRAINS, AnyGround, chosen
-from vsr.world.defaults import VoxelLike, filled, in_proportion
+from vsr.world.defaults import filled, in_proportion
 from vsr.world.placement import place
 from vsr.world.schedule import Schedule
+from vsr.world.spec import VoxelLike
 
 Share = Annotated[Real, Field(ge=0, le=0.5)]
 Take = Literal["median", "mean", "worst"]

@@ -15,7 +15,7 @@ from vsr.controllers import Controller, decide, first_memory
 from vsr.experiments.evaluate.sets import EvaluationSet, Fault
 from vsr.experiments.evaluation import Start, starts_of
 from vsr.sensors import Sense
-from vsr.world.defaults import VoxelLike
+from vsr.world.spec import VoxelLike
 
 DRAWS = 20_251
 """The seed of dead voxels and of noise."""

@@ -23,13 +23,8 @@ import jax
 
 from vsr.experiments.config import dump_yaml, parse_experiment
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.evolve.generation import (
-    Evolution,
-    SearchStates,
-    compile_led_evaluation,
-    compile_led_evolution,
-    memory_limit,
-)
+from vsr.experiments.estimate.resources import memory_limit
+from vsr.experiments.evolve.generation import Evolution, SearchStates, compile_led_evaluation, compile_led_evolution
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.hosts.collectives import Lost, broadcast_text, exchange, noticing_loss
 from vsr.experiments.hosts.launch import leave

@@ -1,6 +1,5 @@
-"""Fluid in closed chambers: volumes, energy and load, exactly or by columns."""
+"""Fluid in closed chambers: volumes, energy and load."""
 
-from vsr.physics.chambers.columns import Distribution, candidates_needed, distribute
 from vsr.physics.chambers.surface import (
     Filling,
     Surface,
@@ -13,11 +12,8 @@ from vsr.physics.chambers.surface import (
 )
 
 __all__ = [
-    "Distribution",
     "Filling",
     "Surface",
-    "candidates_needed",
-    "distribute",
     "energy",
     "first_moment",
     "load",

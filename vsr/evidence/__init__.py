@@ -1,0 +1,1 @@
+"""Validation, benchmarks and reproduced studies; nothing imports this."""

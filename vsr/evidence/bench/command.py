@@ -1,0 +1,100 @@
+"""The work of `vsr bench`: time scenes one after the other, print and write what each came to, draw growth if asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from vsr.compute.implementation import Implementation, chosen
+from vsr.evidence.bench import SUITES
+from vsr.evidence.bench.benchmark import Benchmark, Settings, on_cpu, without_compilation_cache
+from vsr.experiments.config.problems import UserError
+from vsr.experiments.console import Console, say, show_pairs
+from vsr.experiments.devices import prepare
+from vsr.experiments.files import target_file, write_json
+from vsr.experiments.plot.figures import FORMATS
+from vsr.experiments.runs.meta import describe_start
+from vsr.spec import suggest
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    """What a user asked for."""
+
+    suite: str = "all"
+    """one of SUITES or "all" """
+    scenes: tuple[str, ...] = ()
+    """names; if any, only these scenes are timed"""
+    repeats: int = 3
+    implementation: Implementation = "auto"
+    json_file: str | None = None
+    plot: str | None = None
+    device: str | None = None
+
+
+def bench(options: BenchOptions, suites: Mapping[str, Sequence[Benchmark]] | None = None) -> None:
+    """Run suites; the JSON file is whole after every scene. suites: other scenes than those of SUITES."""
+    wanted = _requested(options, suites or _shipped(options.suite))
+    target = None if options.json_file is None else target_file("--json", options.json_file)
+    figure = None if options.plot is None else target_file("--plot", options.plot, FORMATS)
+    prepare(options.device)
+    _check_implementation(options)
+    if on_cpu() and not options.scenes:
+        wanted = [(suite, scene) for suite, scene in wanted if scene.everywhere]
+    where = describe_start(0)
+    title = f"on {device_shown(where)}, jax {where['packages']['jax']}"
+    settings = Settings(options.repeats, options.implementation, options.device)
+    report: dict[str, Any] = {"machine": where}
+    progress = Console(stderr=True)
+    with without_compilation_cache():
+        for number, (suite, scene) in enumerate(wanted, start=1):
+            if suite not in report:
+                report[suite] = []
+                show_pairs(f"bench {suite} {title}", [])
+            say(f"compiling and timing {scene.name} ({suite}, {number} of {len(wanted)})", progress)
+            metrics = {"scene": scene.name, **scene.measure(settings)}
+            report[suite].append(metrics)
+            show_pairs(None, scene.rows(metrics))
+            if target is not None:
+                write_json(target, {**report, "scenes_left": len(wanted) - number})
+    if figure is not None:
+        from vsr.evidence.bench.growth import plot_growth
+
+        plot_growth(report["growth"], f"How cost grows {title}", figure)
+
+
+def _shipped(suite: str) -> dict[str, Sequence[Benchmark]]:
+    names = SUITES if suite == "all" else (suite,)
+    return {name: import_module(f"vsr.evidence.bench.{SUITES[name]}").SCENES for name in names}
+
+
+def _requested(options: BenchOptions, suites: Mapping[str, Sequence[Benchmark]]) -> list[tuple[str, Benchmark]]:
+    """Scenes to time, each with its suite; raises UserError for a name that is not there, or a plot of nothing."""
+    every = [(suite, scene) for suite, scenes in suites.items() for scene in scenes]
+    names = list(dict.fromkeys(scene.name for _, scene in every))
+    for name in options.scenes:
+        if name not in names:
+            raise UserError(f"--scene {name}: bench {options.suite} has no such scene{suggest(name, names)}")
+    wanted = [(suite, scene) for suite, scene in every if not options.scenes or scene.name in options.scenes]
+    if options.plot is not None and not any(suite == "growth" for suite, _ in wanted):
+        given = "--scene" if options.scenes else f"bench {options.suite}"
+        raise UserError(f"--plot {options.plot}: it draws how cost grows, which {given} leaves out; use bench growth")
+    return wanted
+
+
+def _check_implementation(options: BenchOptions) -> None:
+    """Refuse what cannot run on the device."""
+    try:
+        chosen(options.implementation)
+    except ValueError as error:
+        raise UserError(f"--implementation {options.implementation}: {error}") from None
+
+
+def device_shown(where: dict[str, Any]) -> str:
+    """What computed, from the description of a start."""
+    platform, kind = where["device"].split(": ", 1)
+    if platform == "cpu":
+        return f"{where['devices']} CPU core{'s' if where['devices'] > 1 else ''} ({where['machine']})"
+    return kind if where["devices"] == 1 else f"{where['devices']} x {kind}"

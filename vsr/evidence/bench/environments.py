@@ -1,0 +1,120 @@
+"""`vsr bench environments`: environment steps per second of many walkers, with observations, rewards and resets.
+
+Actions are drawn at random in every step, as a learner's first ones are. EvoGym's figure to compare with was measured
+with its own simulator: a robot of 5x5 voxels in Walker-v0, one process, one core.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from vsr.body import Masses
+from vsr.compute.implementation import Implementation, chosen
+from vsr.evidence.bench.benchmark import (
+    Benchmark,
+    Metrics,
+    Settings,
+    compiled,
+    costs_shown,
+    here,
+    on_cpu,
+    time_calls,
+)
+from vsr.experiments.population import on_all_devices, repeat
+from vsr.gym import Environment, Params, make
+from vsr.physics.engine import ENGINES
+
+EVOGYM = 250.0
+"""Steps of EvoGym's Walker-v0 with a 5x5 robot in a second of one core (version 2.0.0, g++ -O3, aarch64)."""
+
+
+@dataclass(frozen=True)
+class BenchEnvironment(Benchmark):
+    """Many environments of one kind."""
+
+    masses: Masses
+    symbol: str
+    """of every voxel"""
+    task: str = "Walker-v0"
+    size: int = 5
+    """voxels along both sides"""
+    robots: tuple[int, int] = (256, 4096)
+    """on the CPU and on an accelerator"""
+    steps: tuple[int, int] = (30, 200)
+    """of every environment, likewise"""
+
+    def environment(self, implementation: Implementation = "auto") -> Environment:
+        """Of one robot without holes."""
+        shape = (self.symbol * self.size,) * self.size
+        if ENGINES[self.masses].fixed_substep is not None:  # EvoGym's physics has no kernel
+            implementation = "auto"
+        return make(self.task, body=shape, masses=self.masses, physics={"implementation": implementation})
+
+    def measure(self, settings: Settings) -> Metrics:
+        robots, steps = here(self.robots), here(self.steps)
+        env = self.environment(settings.implementation)
+        given = jax.random.split(jax.random.key(0), robots), repeat(env.default_params, robots)
+        at_once = env.at_once(math.ceil(robots / jax.device_count()))
+
+        def played(one: tuple[Array, Params]) -> tuple[Array, Array]:
+            return play(env, *one, steps)
+
+        done = compiled(lambda given: on_all_devices(played, given, at_once), given)
+        wall, cpu = time_calls(lambda: done.program(given), settings.repeats)
+        total = robots * steps
+        return {
+            "robots": robots,
+            "voxels": self.size**2,
+            "steps": steps,
+            "substeps": env.schedule.substeps * env.schedule.steps_per_call,
+            "interval_s": env.schedule.interval,
+            "implementation": _implementation(env),
+            "steps_per_s": total / wall["median_s"],
+            "steps_per_cpu_s": total / cpu["median_s"] if on_cpu() else None,
+            "times_evogym": total / (cpu if on_cpu() else wall)["median_s"] / EVOGYM,
+            **done.costs(),
+            **wall,
+        }
+
+    def rows(self, metrics: Metrics) -> list[tuple[str, str]]:
+        name = f"{self.name:16} {metrics['robots']:5} robots x {metrics['steps']} steps of {metrics['substeps']}"
+        per_core = metrics["steps_per_cpu_s"]
+        each = "" if per_core is None else f"{per_core:,.0f} a CPU-second, "
+        speed = f"{metrics['steps_per_s']:,.0f} environment steps/s, {each}{metrics['times_evogym']:,.3g} x EvoGym"
+        return [(name, f"{speed}; {costs_shown(metrics)}")]
+
+
+def _implementation(env: Environment) -> str:
+    """Which one ran: EvoGym's physics has no kernel."""
+    kernel = ENGINES[env.scene.robot.body.masses].fixed_substep is None
+    return chosen(env.schedule.implementation, env.dtype) if kernel else "xla"
+
+
+def play(env: Environment, key: Array, params: Params, steps: int) -> tuple[Array, Array]:
+    """Sums of rewards and of all numbers observed by one robot that acts at random, so that both are computed."""
+    first, state = env.reset(key, params)
+    space = env.action_space(params)
+
+    def act(now: tuple[Any, Array, Array], key: Array) -> tuple[tuple[Any, Array, Array], None]:
+        state, earned, seen = now
+        acting, stepping = jax.random.split(key)
+        observation, state, reward, *_ = env.step(stepping, state, space.sample(acting), params)
+        return (state, earned + reward, seen + observation.sum()), None
+
+    start = state, jnp.zeros((), env.dtype), first.sum()
+    (_, earned, seen), _ = jax.lax.scan(act, start, jax.random.split(key, steps))
+    return earned, seen
+
+
+SCENES = (
+    BenchEnvironment("walker-squares", "squares", "a"),
+    BenchEnvironment("walker-points", "points", "a"),
+    BenchEnvironment("walker-squares-16k", "squares", "a", robots=(16384, 16384), everywhere=False),
+    BenchEnvironment("walker-evogym", "evogym", "h", steps=(5, 50)),
+)

@@ -1,1 +1,0 @@
-"""Benchmarks: they print figures and never fail for being slow."""
