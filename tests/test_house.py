@@ -73,7 +73,7 @@ FLOORS = {
             "stopping",
             "population",
             "encodings",
-            "evaluation",
+            "perturbation",
         ),
         ("descriptors", "learning"),
         ("experiment",),

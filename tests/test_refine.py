@@ -15,9 +15,9 @@ from vsr.cli import main
 from vsr.episode import begin, reset, rollout, step
 from vsr.evo.population import WORST
 from vsr.experiments.config import load_experiment, load_scene
-from vsr.experiments.evaluation import MOST_STARTS, EvaluationOptions, Jitter, Start, begun_from, combined, starts_of
 from vsr.experiments.evolve.evaluation import believed, evaluate_all
 from vsr.experiments.files import without_nan
+from vsr.experiments.perturbation import MOST_STARTS, EvaluationOptions, Jitter, Start, begun_from, combined, starts_of
 from vsr.experiments.refine.command import RefinedRobot, head, read_robots, rows, summary
 from vsr.experiments.refine.robustness import VARIANTS, Robustness, batches_of, cases_of, robustness_of
 from vsr.experiments.report.findings import find_out

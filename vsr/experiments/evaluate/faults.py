@@ -13,7 +13,7 @@ from jax import Array
 
 from vsr.controllers import Controller, decide, first_memory
 from vsr.experiments.evaluate.sets import EvaluationSet, Fault
-from vsr.experiments.evaluation import Start, starts_of
+from vsr.experiments.perturbation import Start, starts_of
 from vsr.sensors import Sense
 from vsr.usual import HasMasses
 

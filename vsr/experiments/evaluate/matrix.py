@@ -21,7 +21,7 @@ from vsr.experiments.evaluate.faults import Trials, impaired, trials_of
 from vsr.experiments.evaluate.robots import Flock
 from vsr.experiments.evaluate.sets import EvaluationSet
 from vsr.experiments.evaluate.settings import Setting, fitting, settle
-from vsr.experiments.evaluation import Take, begun_from, combined
+from vsr.experiments.perturbation import Take, begun_from, combined
 from vsr.experiments.population import on_all_devices, robots_at_once
 from vsr.scene import plan, precision
 from vsr.tasks import Task

@@ -8,8 +8,8 @@ from typing import Any
 
 from vsr.experiments.evaluate.robots import Flock
 from vsr.experiments.evaluate.sets import EvaluationSet, Fault, TaskCase
-from vsr.experiments.evaluation import EvaluationOptions, Ground
 from vsr.experiments.experiment import Fitness
+from vsr.experiments.perturbation import EvaluationOptions, Ground
 from vsr.physics.engine import ENGINES, stability_bound
 from vsr.scene import Physics, World, check_episode, plan, whole_strides
 from vsr.tasks import Task

@@ -1,7 +1,7 @@
 """Robots simulated again: with smaller time steps, in other trials, of slightly different material, with other physics.
 
 A result that vanishes when it is computed better is not a result. No trial is one that evolution selects on: those come
-first in the sequence of trials (vsr.experiments.evaluation.starts_of), these after them. Robots whose arrays have the
+first in the sequence of trials (vsr.experiments.perturbation.starts_of), these after them. Robots whose arrays have the
 same shapes are simulated together, all trials of all of them in one batch.
 """
 
@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from vsr.controllers import Controller
 from vsr.environment.model import Sticking
 from vsr.episode import Scenario
-from vsr.experiments.evaluation import MOST_STARTS, Jitter, Start, rollout_from, starts_of
+from vsr.experiments.perturbation import MOST_STARTS, Jitter, Start, rollout_from, starts_of
 from vsr.experiments.population import on_all_devices, robots_at_once, stack
 from vsr.scene import Scene, World, precision
 

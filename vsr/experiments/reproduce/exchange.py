@@ -27,9 +27,9 @@ from vsr.body import Body
 from vsr.controllers import Controller
 from vsr.episode import Scenario, record
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.evaluation import Jitter, Start, begun_from, starts_of
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.files import read_checked_json, without_nan, write_checked_json
+from vsr.experiments.perturbation import Jitter, Start, begun_from, starts_of
 from vsr.experiments.population import on_all_devices
 from vsr.experiments.refine.command import stamp
 from vsr.experiments.refine.robustness import Robustness, groups_of
