@@ -20,7 +20,7 @@ from vsr.experiments.estimate import (
     seconds_of,
     told_if_exhausted,
 )
-from vsr.experiments.refine.command import RefineOptions, refine
+from vsr.experiments.refine import RefineOptions, refine
 from vsr.experiments.torture.fuzz import corpus
 
 NETWORK = """

@@ -39,7 +39,7 @@ from vsr.experiments.landscape.spec import load_landscape
 from vsr.experiments.numbers import count, lasting
 from vsr.experiments.perturbation import starts_of
 from vsr.experiments.population import on_all_devices
-from vsr.experiments.reproduce.reading import StudyFile, is_study, load_study
+from vsr.experiments.reproduce.study import StudyFile, is_study, load_study
 from vsr.experiments.shipped import EXPERIMENT, LANDSCAPE, SCENE, SET, STUDY, find_config, kind_of
 from vsr.physics.failure import Failure, failure_summary, remedies
 from vsr.scene import Scene, World, precision

@@ -20,18 +20,17 @@ import jax
 
 from vsr.experiments.config import UserError, dump_yaml, load, load_experiment, load_scene, parse_scene
 from vsr.experiments.devices import prepare
-from vsr.experiments.evaluate.matrix import jobs_of
-from vsr.experiments.evaluate.robots import Flock, flock_of, read_scenes
+from vsr.experiments.evaluate.matrix import RobotGroup, combinations_of, group_of, read_whole
 from vsr.experiments.evaluate.sets import load_set
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.reach.command import load_reach
-from vsr.experiments.reproduce.reading import load_study
+from vsr.experiments.reproduce.study import load_study
 from vsr.experiments.runs.lineage import read_lineage
 from vsr.experiments.runs.meta import describe_start
 from vsr.experiments.shipped import SET, find_config
 from vsr.experiments.torture.fuzz import corpus
 from vsr.experiments.torture.here import Ended, run_here
-from vsr.experiments.verify.command import read as read_robot
+from vsr.experiments.verify import read as read_robot
 from vsr.scene import Scene
 from vsr.spec import Impractical
 
@@ -110,32 +109,28 @@ def _study(file: str, arguments: list[str]) -> None:
 
 def _evolved(file: str, arguments: list[str]) -> None:
     """The best robot of a run, as `vsr evaluate` and `vsr verify` read it."""
-    jobs_of(_flocks([Path(file)]), load_set(find_config("transfer", SET)))
+    combinations_of(_groups([Path(file)]), load_set(find_config("transfer", SET)))
     read_robot(Path(file), _now())
 
 
 def _set(file: str, arguments: list[str]) -> None:
     """What `vsr evaluate` makes of a set before it simulates anything."""
-    jobs_of(_some_flocks(), load_set(file))
+    combinations_of(_some_groups(), load_set(file))
 
 
-def _flocks(files: list[Path]) -> list[Flock]:
+def _groups(files: list[Path]) -> list[RobotGroup]:
     """Robots without their arrays, which would have to be compiled."""
-    return [
-        flock_of([name], [scene], goal, source, (None, None))
-        for source, file in enumerate(files)
-        for name, scene, goal in read_scenes(file)
-    ]
+    return [group_of([robot], source, (None, None)) for source, file in enumerate(files) for robot in read_whole(file)]
 
 
 @functools.cache
-def _some_flocks() -> list[Flock]:
+def _some_groups() -> list[RobotGroup]:
     """Of several kinds."""
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder) / f"{number}.yaml" for number in range(len(corpus.ROBOTS))]
         for file, text in zip(files, corpus.ROBOTS, strict=True):
             file.write_text(text, encoding="utf-8")
-        return _flocks(files)
+        return _groups(files)
 
 
 @functools.cache
