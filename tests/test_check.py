@@ -12,7 +12,7 @@ import vsr.cli as cli
 from vsr.experiments.check import check_file
 from vsr.experiments.config import UserError, dump_yaml, parse_experiment, parse_scene
 from vsr.experiments.evolve.display import PlainLines, Progress
-from vsr.experiments.refine.robustness import groups_of
+from vsr.experiments.refine import jobs_of
 from vsr.physics.failure import REASONS, Failure, by_reason, failure_summary, remedies
 
 SMALL = """
@@ -78,8 +78,8 @@ world: {others: [{name: giant, robot: {body: {shape: a, masses: points}}, placem
 
 def test_robots_of_different_voxels_are_refined_from_heights_of_their_own():
     scenes = [parse_scene(f"robot: {{body: {{shape: aa, voxel_side: {side}}}}}") for side in (3.0, 0.3)]
-    groups = groups_of(scenes, ["relative_velocity"] * 2)
-    assert [group.jitter.height for group in groups] == pytest.approx([1e-3, 1e-4])
+    small, large = jobs_of(range(2), scenes[::-1], ["relative_velocity"] * 2, (1,), 3, None, ())
+    np.testing.assert_allclose(10 * small.trials.higher, large.trials.higher, rtol=1e-6)
 
 
 # Robots that cannot be simulated

@@ -8,6 +8,7 @@ from conftest import TINY
 from faults.fuzz import documents
 
 import vsr.cli as cli
+from vsr.cli import refine
 from vsr.experiments.config import UserError, parse_experiment, parse_scene
 from vsr.experiments.estimate import (
     budget,
@@ -21,7 +22,7 @@ from vsr.experiments.estimate import (
     seconds_of,
     told_if_exhausted,
 )
-from vsr.experiments.refine.command import RefineOptions, refine
+from vsr.experiments.refine import RefineOptions
 
 NETWORK = """
 robot:

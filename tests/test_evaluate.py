@@ -15,11 +15,18 @@ from vsr.cli import main
 from vsr.experiments.config import load_scene
 from vsr.experiments.config.problems import ConfigError
 from vsr.experiments.evaluate.command import as_plain, failed, kept, middle
-from vsr.experiments.evaluate.faults import DRAWS, Impaired, impaired, trials_of
-from vsr.experiments.evaluate.matrix import Matrix, jobs_of
-from vsr.experiments.evaluate.robots import read_flocks
+from vsr.experiments.evaluate.matrix import (
+    DRAWS,
+    Impaired,
+    Matrix,
+    Setting,
+    combinations_of,
+    impaired,
+    read_groups,
+    settle,
+    trials_of,
+)
 from vsr.experiments.evaluate.sets import EvaluationSet, Fault, load_set
-from vsr.experiments.evaluate.settings import Setting, settle
 from vsr.experiments.shipped import shipped_files
 from vsr.physics.engine import ENGINES, assemble_body
 from vsr.scene import Scene, simulate
@@ -169,15 +176,15 @@ def test_noise_is_of_its_size_and_new_at_every_call():
 def matrix():
     values = np.array([[[1.0, 3.0, 2.0], [1.0, np.nan, 3.0]], [[4.0, 4.0, 4.0], [np.nan, np.nan, 1.0]]])
     measures = np.full((2, 2), "relative_velocity", dtype=object)
-    return Matrix(("a", "b"), (0, 1), measures, np.ones((2, 2)), values, "median")
+    return Matrix(values, np.ones((2, 2)), "median", robots=("a", "b"), sources=(0, 1), measures=measures)
 
 
 def test_failures_are_worse_than_any_number(matrix):
-    np.testing.assert_array_equal(matrix.taken, [[2.0, 1.0], [4.0, np.nan]])
+    np.testing.assert_array_equal(matrix.aggregated, [[2.0, 1.0], [4.0, np.nan]])
     np.testing.assert_array_equal(matrix.kept, [[1.0, 0.5], [1.0, 0.0]])
-    np.testing.assert_array_equal(replace(matrix, take="worst").taken[:, 1], [np.nan, np.nan])
-    less_is_better = replace(matrix, signs=-np.ones((2, 2)))
-    np.testing.assert_array_equal(less_is_better.taken, [[2.0, 3.0], [4.0, np.nan]])
+    np.testing.assert_array_equal(replace(matrix, how="worst").aggregated[:, 1], [np.nan, np.nan])
+    less_is_better = replace(matrix, sign=-np.ones((2, 2)))
+    np.testing.assert_array_equal(less_is_better.aggregated, [[2.0, 3.0], [4.0, np.nan]])
     assert middle(matrix, 0, np.array([True, True])) == "3"
     assert middle(matrix, 1, np.array([True, True])) == "failed"
     assert (failed(matrix, 1), kept(matrix, 1)) == ("1", "25 %")
@@ -207,25 +214,25 @@ def test_what_does_not_suit_robots_is_left_out_with_the_reason(run):
             "faults": {"none": {}, "hard": {"stiffness": 100}, "hard, finer": {"stiffness": 100, "refine": 10}},
         }
     )
-    jobs, left_out = jobs_of(read_flocks([run], elites=False), described)
+    found, left_out = combinations_of(read_groups([run], elites=False), described)
     told = "\n".join(left_out)
     assert "own, bumpy: left out for all robots: world.terrain: its height changes along y" in told
     assert "own, hard: left out for all robots: springs so quick need" in told
     assert "walker, flat: left out for all robots" in told
-    assert [(job.faults, job.refine) for job in jobs] == [(("none",), 1), (("hard, finer",), 10)] * 2
-    names = [setting.names for job in jobs for setting in job.settings]
+    assert [(one.faults, one.refine) for one in found] == [(("none",), 1), (("hard, finer",), 10)] * 2
+    names = [setting.names for one in found for setting in one.settings]
     assert names == [("own", "flat")] * 2 + [("height", "flat")] * 2
-    goals = [job.settings[0].goal for job in jobs]
+    goals = [one.settings[0].goal for one in found]
     assert [(goal.measure, goal.sign) for goal in goals[::2]] == [("relative_velocity", 1.0), ("average_height", -1.0)]
 
 
 def test_substeps_chosen_at_home_are_divided_among_meetings_with_things(run):
     """19 in a time step would be 19 meetings in it, where 7 do."""
     described = EvaluationSet.model_validate({"tasks": {"home": {}, "carrier": {"task": "Carrier-v0"}}})
-    (flock, *_) = read_flocks([run], elites=False)
-    flock = replace(flock, physics=flock.physics.model_copy(update={"substeps": 19}))
+    (group, *_) = read_groups([run], elites=False)
+    group = replace(group, physics=group.physics.model_copy(update={"substeps": 19}))
     (ground,) = described.terrains
-    home, carrier = (settle(flock, described, (name, ground)) for name in ("home", "carrier"))
+    home, carrier = (settle(group, described, (name, ground)) for name in ("home", "carrier"))
     assert isinstance(home, Setting)
     assert isinstance(carrier, Setting)
     assert (home.physics.substeps, carrier.physics.substeps) == (19, 21)

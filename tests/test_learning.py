@@ -12,10 +12,10 @@ from vsr.evo import OPTIMISERS, Evaluation, adam
 from vsr.evo.inheritance import Baldwinian, Lamarckian
 from vsr.evo.population import NOBODY
 from vsr.experiments.config import ConfigError, parse_experiment
-from vsr.experiments.evaluation import Start, begun_from
 from vsr.experiments.evolve.command import EvolveOptions, evolve
 from vsr.experiments.evolve.evaluation import evaluation_of
 from vsr.experiments.learning import Learning, grown
+from vsr.experiments.perturbation import Start, begun_from
 from vsr.experiments.runs import read_run
 from vsr.gradients import rollout_truncated
 from vsr.scene import precision

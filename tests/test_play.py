@@ -28,7 +28,7 @@ from vsr.experiments.play.packing import Stream, pack, streams_of, unpack
 from vsr.experiments.play.page import ASSETS, page
 from vsr.experiments.play.recordings import record_robot
 from vsr.experiments.play.sources import Source, read_sources
-from vsr.experiments.reproduce.reading import PAPER
+from vsr.experiments.reproduce.study import PAPER
 from vsr.physics.engine import engine_of
 from vsr.physics.points.breaking import of_classes
 from vsr.physics.points.springs import spring_corners, voxel_tensions

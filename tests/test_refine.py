@@ -15,14 +15,14 @@ from vsr.cli import main
 from vsr.episode import begin, reset, rollout, step
 from vsr.evo.population import WORST
 from vsr.experiments.config import load_experiment, load_scene
-from vsr.experiments.evaluation import MOST_STARTS, EvaluationOptions, Jitter, Start, begun_from, combined, starts_of
 from vsr.experiments.evolve.evaluation import believed, evaluate_all
 from vsr.experiments.files import without_nan
-from vsr.experiments.refine.command import RefinedRobot, head, read_robots, rows, summary
-from vsr.experiments.refine.robustness import VARIANTS, Robustness, batches_of, cases_of, robustness_of
+from vsr.experiments.perturbation import MOST_STARTS, EvaluationOptions, Jitter, Start, begun_from, combined, starts_of
+from vsr.experiments.refine import VARIANTS, Robustness, head, robustness_of, rows, summary, variations_of
 from vsr.experiments.report.findings import find_out
 from vsr.experiments.report.sections import robustness
 from vsr.experiments.reproduce.robots import keep_best, read_robustness
+from vsr.experiments.resimulate import batches_of, read_robots
 from vsr.experiments.runs import read_run
 from vsr.experiments.runs.robot_files import read_title
 from vsr.physics.failure import REASONS, Failure, counted
@@ -222,7 +222,7 @@ def test_no_trial_of_refine_is_one_that_evolution_selects_on():
     jitter = Jitter()
     selected = starts_of(jitter, MOST_STARTS)  # as many as evolution and its second look may have
     for count in (1, 8, 300):
-        ((_, again),) = cases_of((4,), count, jitter, (), jnp.dtype("float32"))
+        ((_, again),) = variations_of((4,), count, jitter, (), jnp.dtype("float32"))
         assert again.higher is not None
         assert again.higher.shape == (count,)
         assert not np.isin(np.asarray(again.higher), np.asarray(selected.higher)).any()
@@ -239,7 +239,7 @@ def test_trials_that_collapse_are_seen_though_the_median_holds():
     found = Robustness((1, 16), values, (), np.empty((2, 0, 8)))
     np.testing.assert_allclose(found.kept, 1)
     np.testing.assert_allclose(found.lost, [[0, 3 / 8], [0, 1 / 8]])
-    robots = [RefinedRobot(name, None, "relative_velocity", None) for name in "ab"]
+    robots = [(name, None) for name in "ab"]
     assert dict(zip(head(found), rows(robots, found)[0], strict=True))["lost x16"] == "38 %"
     assert "25 % of all trials are then below 80 % of the x1 median, in 2 of 2 robots" in summary(found)
     less = replace(found, refined=-values, minimised=True)
@@ -261,7 +261,7 @@ def test_a_robots_file_says_whether_less_is_better(run, tmp_path):
         file = tmp_path / f"{direction}.yaml"
         file.write_text(text.replace("direction: maximise", f"direction: {direction}"), encoding="utf-8")
         (robot,) = read_robots(file)
-        assert robot.minimised == (direction == "minimise")
+        assert robot.goal.direction == direction
 
 
 def test_other_physics_is_one_more_row():
@@ -272,7 +272,7 @@ def test_other_physics_is_one_more_row():
     variants = (("more substeps", "physics", {"substeps": 12}), ("too few", "physics", {"substeps": 1}))
     calls = []
     found = robustness_of(
-        scenes, measures, factors=(1,), starts=2, changes=(), variants=variants, done=lambda: calls.append(1)
+        scenes, measures, factors=(1,), trials=2, changes=(), variants=variants, done=lambda *now: calls.append(now)
     )
     assert found.varied is not None
     assert found.tried is not None
@@ -283,7 +283,8 @@ def test_other_physics_is_one_more_row():
     assert kept[1, 0] == 1
     assert kept[0, 0] == pytest.approx(1, abs=0.1)
     assert np.isnan(kept[:, 1]).all()
-    assert len(calls) == batches_of(scenes, measures, 1, 0, variants)
+    assert sum(more for more, _ in calls) == 6  # two robots and one variant of one of them, in two trials each
+    assert {total for _, total in calls} == {6}
     again = Robustness.of_plain(json.loads(json.dumps(without_nan(found.to_plain()))))
     np.testing.assert_array_equal(again.kept_by_variant, kept)
 
@@ -292,7 +293,7 @@ def test_a_robot_that_depends_on_one_kind_of_physics_is_marked():
     values, varied = np.ones((3, 1, 2)), np.array([[[0.95, 0.95]], [[0.7, 0.7]], [[np.nan, np.nan]]])
     tried = np.ones((3, 1), bool)
     found = Robustness((1,), values, (), np.empty((3, 0, 2)), False, ("contact free",), varied, tried)
-    robots = [RefinedRobot(name, None, "relative_velocity", None) for name in "abc"]
+    robots = [(name, None) for name in "abc"]
     assert head(found)[-1] == "contact free"
     assert [row[-1] for row in rows(robots, found)] == ["95 %", "70 % !", "0 % !"]
     assert "2 of 3 robots change by more than 10 % with contact free" in summary(found)
@@ -304,7 +305,7 @@ def test_rules_of_sticking_are_tried_with_square_masses():
         Scene.model_validate({"robot": {"body": {"shape": ["a"], "masses": masses}}, "task": {"duration": 0.1}})
         for masses in ("squares", "points")
     ]
-    found = robustness_of(scenes, ["average_height"] * 2, factors=(1,), starts=1, changes=())
+    found = robustness_of(scenes, ["average_height"] * 2, factors=(1,), trials=1, changes=())
     assert found.tried is not None
     assert found.tried.tolist() == [[True, True], [False, False]]
     with pytest.raises(ValidationError, match=r"world\.sticking: it has no meaning for points"):
@@ -319,11 +320,10 @@ def test_files_of_the_same_name_and_of_different_precision_are_told_apart(run, t
         (tmp_path / folder / "best.yaml").write_text(text.replace("precision: float32", f"precision: {precision}"))
     files = [str(tmp_path / folder / "best.yaml") for folder in "ab"]
     scenes = [load_scene(file) for file in files]
-    measures = ["relative_velocity"] * 2
-    assert batches_of(scenes, measures, 1) == 2 * batches_of(scenes[:1], measures[:1], 1)  # no program has both
+    assert [batch.rows for batch in batches_of(scenes, [None] * 2, Scene.build)] == [[0], [1]]  # no program has both
     if not simulated:
         found = Robustness((1,), np.ones((2, 1, 1)), (), np.empty((2, 0, 1)))
-        monkeypatch.setattr("vsr.experiments.refine.command.robustness_of", lambda *_, **__: found)
+        monkeypatch.setattr("vsr.experiments.refine.robustness_of", lambda *_, **__: found)
     result = CliRunner().invoke(main, ["refine", *files, "--factors", "1", "--starts", "1"])
     assert result.exit_code == 0, result.output
     assert all(f"{file}: best" in result.output.replace("\n", "") for file in files)

@@ -9,7 +9,7 @@ from conftest import ROOT, TINY
 from vsr import cli
 from vsr.experiments.config.problems import ConfigError
 from vsr.experiments.evolve.command import EvolveOptions, read_options
-from vsr.experiments.reproduce.reading import find_studies
+from vsr.experiments.reproduce.study import find_studies
 from vsr.experiments.shipped import EXPERIMENT, SCENE, STUDY, USE, find_config, shipped_files, source_of
 from vsr.sensors.surroundings import REACH
 

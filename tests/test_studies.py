@@ -17,8 +17,8 @@ from vsr.experiments.check import check_file
 from vsr.experiments.config import load_experiment
 from vsr.experiments.reproduce import command as reproduce_module
 from vsr.experiments.reproduce.claims import CLAIMS, Above, Gain, GainsMore, Result, TellsMore, Wider
-from vsr.experiments.reproduce.reading import SHIPPED, find_studies, load_study
 from vsr.experiments.reproduce.robots import read_repeats
+from vsr.experiments.reproduce.study import SHIPPED, find_studies, load_study
 from vsr.experiments.reproduce.tables import curves
 from vsr.experiments.runs import read_run
 from vsr.sensors import Sense

@@ -12,8 +12,8 @@ from conftest import ROOT
 from vsr.cli import main
 from vsr.experiments.config import load_experiment, parse_experiment
 from vsr.experiments.config.problems import ConfigError
-from vsr.experiments.evaluation import EvaluationOptions, Jitter, Vary, starts_of
 from vsr.experiments.evolve.evaluation import draw, evaluate_all
+from vsr.experiments.perturbation import EvaluationOptions, Jitter, Vary, starts_of
 from vsr.scene import Scene, simulate
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")

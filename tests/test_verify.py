@@ -14,7 +14,7 @@ from vsr.experiments.config import dump_plain, load_scene
 from vsr.experiments.runs.meta import describe_start
 from vsr.experiments.runs.records import made_with, read_record
 from vsr.experiments.runs.robot_files import load_robot
-from vsr.experiments.verify.command import NEARBY, Read, _explained, _verdict, read
+from vsr.experiments.verify import NEARBY, Read, _explained, _verdict, read
 
 
 @pytest.fixture(scope="module")

@@ -356,8 +356,8 @@ def refine(
     trust: bool,
 ) -> None:
     """Simulate robots again with finer steps, other starts and slightly other materials: what is left of them?"""
-    from vsr.experiments.refine.command import RefineOptions
-    from vsr.experiments.refine.command import refine as work
+    from vsr.experiments.refine import RefineOptions
+    from vsr.experiments.refine import refine as work
 
     work(RefineOptions(given, factors=factors, starts=starts, json=json, plot=plot, device=device, trust_plugins=trust))
 
@@ -437,8 +437,8 @@ def landscape(
 @TRUST
 def verify(given: tuple[str, ...], tolerance: float, as_json: bool, device: str | None, trust: bool) -> None:
     """Replay best robots of runs and confirm the scores in their files; exit code 1 if one does not hold."""
-    from vsr.experiments.verify.command import VerifyOptions
-    from vsr.experiments.verify.command import verify as work
+    from vsr.experiments.verify import VerifyOptions
+    from vsr.experiments.verify import verify as work
 
     click.get_current_context().exit(work(VerifyOptions(given, tolerance, as_json, device, trust)))
 

@@ -29,17 +29,16 @@ from hypothesis import strategies as st
 from faults.processes import Result, run_here
 from vsr.cli import main as cli
 from vsr.experiments.config import UserError, dump_yaml, load, load_experiment, load_scene, parse_scene
-from vsr.experiments.evaluate.matrix import jobs_of
-from vsr.experiments.evaluate.robots import Flock, flock_of, read_scenes
+from vsr.experiments.evaluate.matrix import RobotGroup, combinations_of, group_of, read_whole
 from vsr.experiments.evaluate.sets import load_set
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.reach.command import load_reach
-from vsr.experiments.reproduce.reading import load_study
+from vsr.experiments.reproduce.study import load_study
 from vsr.experiments.runs.lineage import read_lineage
 from vsr.experiments.runs.meta import describe_start
 from vsr.experiments.runs.robot_files import BEST, robot_file, write_robot
 from vsr.experiments.shipped import SET, STUDY, find_config, shipped_files
-from vsr.experiments.verify.command import read as read_robot
+from vsr.experiments.verify import read as read_robot
 from vsr.lattice.mesh import cells_inside, read_mesh
 from vsr.spec import Impractical
 
@@ -439,7 +438,7 @@ def _study(file: str, arguments: list[str]) -> None:
 
 def _evolved(file: str, arguments: list[str]) -> None:
     """The best robot of a run, as `vsr evaluate` and `vsr verify` read it."""
-    jobs_of(_flocks([Path(file)]), load_set(find_config("transfer", SET)))
+    combinations_of(_groups([Path(file)]), load_set(find_config("transfer", SET)))
     read_robot(Path(file), _now())
 
 
@@ -449,23 +448,19 @@ def _now() -> dict[str, Any]:
     return describe_start(0)
 
 
-def _flocks(files: list[Path]) -> list[Flock]:
+def _groups(files: list[Path]) -> list[RobotGroup]:
     """Robots without their arrays, which would have to be compiled."""
-    return [
-        flock_of([name], [scene], goal, source, (None, None))
-        for source, file in enumerate(files)
-        for name, scene, goal in read_scenes(file)
-    ]
+    return [group_of([robot], source, (None, None)) for source, file in enumerate(files) for robot in read_whole(file)]
 
 
 @functools.cache
-def _robots() -> list[Flock]:
+def _robots() -> list[RobotGroup]:
     """Of several kinds."""
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder) / f"{number}.yaml" for number in range(len(ROBOTS))]
         for file, text in zip(files, ROBOTS, strict=True):
             file.write_text(text, encoding="utf-8")
-        return _flocks(files)
+        return _groups(files)
 
 
 def _mesh(file: str, arguments: list[str]) -> None:
@@ -491,7 +486,7 @@ TARGETS: dict[str, Callable[[str, list[str]], object]] = {
     "study": _study,
     "reach": lambda file, _: load_reach(file),
     "evolved": _evolved,
-    "set": lambda file, _: jobs_of(_robots(), load_set(file)),
+    "set": lambda file, _: combinations_of(_robots(), load_set(file)),
     "mesh": _mesh,
     "arrays": lambda file, _: read_lineage(Path(file).parents[1], 0, 2),
     "statistics": _statistics,

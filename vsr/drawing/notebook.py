@@ -16,7 +16,7 @@ from vsr.drawing.legend import legend
 from vsr.drawing.painter import Look, Painter
 from vsr.drawing.recording import recording_of, size_word
 from vsr.drawing.rest import at_rest
-from vsr.experiments.reproduce.reading import PAPER
+from vsr.experiments.reproduce.study import PAPER
 from vsr.scene import Outcome, Scene, precision
 from vsr.spec import Spec
 from vsr.tasks import MEASURES

@@ -27,7 +27,7 @@ from vsr.drawing.recording import Recording
 from vsr.drawing.spring_lines import SpringLines
 from vsr.drawing.thing_pen import Item, paint_flat, solid_items, voxel_items
 from vsr.experiments.report.svg import INK
-from vsr.experiments.reproduce.reading import PAPER
+from vsr.experiments.reproduce.study import PAPER
 
 FINER = 2
 """How many times larger pictures are painted before they are reduced, which smooths edges."""

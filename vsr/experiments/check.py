@@ -31,15 +31,15 @@ from vsr.experiments.estimate import (
     seconds_of,
 )
 from vsr.experiments.evaluate.sets import EvaluationSet, load_set
-from vsr.experiments.evaluation import starts_of
 from vsr.experiments.evolve.evaluation import evaluate_all, evaluation_of
 from vsr.experiments.evolve.generation import ask, most_at_once, search_shapes, tell, when_shapes
 from vsr.experiments.experiment import Experiment, grid_name
 from vsr.experiments.landscape.command import costs
 from vsr.experiments.landscape.spec import load_landscape
 from vsr.experiments.numbers import count, lasting
+from vsr.experiments.perturbation import starts_of
 from vsr.experiments.population import on_all_devices
-from vsr.experiments.reproduce.reading import StudyFile, is_study, load_study
+from vsr.experiments.reproduce.study import StudyFile, is_study, load_study
 from vsr.experiments.shipped import EXPERIMENT, LANDSCAPE, SCENE, SET, STUDY, find_config, kind_of
 from vsr.physics.failure import Failure, failure_summary, remedies
 from vsr.scene import Scene, precision

@@ -17,8 +17,8 @@ from vsr.evo.inheritance import Baldwinian, Lamarckian
 from vsr.experiments.descriptors import descriptor_names
 from vsr.experiments.encodings import EvolvedRobot
 from vsr.experiments.encodings.base import BodyEncoding
-from vsr.experiments.evaluation import EvaluationOptions
 from vsr.experiments.learning import WAY_BACK, Learning, against_slopes
+from vsr.experiments.perturbation import EvaluationOptions
 from vsr.physics.engine import ENGINES
 from vsr.scene import Physics, Scene, check_episode, plan
 from vsr.spec import Count, OneOf, Real, Spec, clipped, misfit, remembering, suggest

@@ -72,7 +72,7 @@ def _show_chambers(chambers: Sequence[ChamberRange]) -> None:
 
 def show_held_out(file: str, grounds: int, as_json: bool, out: str | None, trust: bool) -> None:
     """Measures on every ground of a held-out set, and their means."""
-    from vsr.experiments import held_out
+    from vsr.experiments.simulate import run_held_out
 
     if out is not None:
         raise UserError(f"--out {out}: with --held-out nothing is drawn; leave one of them out")
@@ -82,7 +82,7 @@ def show_held_out(file: str, grounds: int, as_json: bool, out: str | None, trust
         if not as_json:
             say(text, console)
 
-    measures = held_out.run(file, grounds, tell, trust)
+    measures = run_held_out(file, grounds, tell, trust)
     if as_json:
         console.print_json(json.dumps(without_nan({name: values.tolist() for name, values in measures.items()})))
         return

@@ -1,53 +1,401 @@
-"""Every robot in every case.
+"""Every robot in every case of a set: robots by shape, the cases that suit them, trials with faults, the table.
 
-Robots of one shape, in all starts, with all faults and on all grounds that share a program, are one batch.
+Robots of one shape, in all trials, with all faults and on all grounds that share a program, are one job.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from vsr.body import Material
+from vsr.controllers import Controller, decide, first_memory
 from vsr.episode import rollout, scenario_of
-from vsr.experiments.estimate import told_if_exhausted
-from vsr.experiments.evaluate.faults import Trials, impaired, trials_of
-from vsr.experiments.evaluate.robots import Flock
-from vsr.experiments.evaluate.sets import EvaluationSet
-from vsr.experiments.evaluate.settings import Setting, fitting, settle
-from vsr.experiments.evaluation import Take, begun_from, combined
-from vsr.experiments.population import on_all_devices, robots_at_once
-from vsr.scene import plan, precision
+from vsr.experiments.config import UserError
+from vsr.experiments.config.unread import require_whole
+from vsr.experiments.console import warn
+from vsr.experiments.devices import check_implementation
+from vsr.experiments.estimate import needs_of_scene, require_memory, told_if_exhausted
+from vsr.experiments.evaluate.sets import EvaluationSet, Fault, TaskCase
+from vsr.experiments.experiment import Experiment, Fitness
+from vsr.experiments.perturbation import EvaluationOptions, Ground, Start, begun_from, starts_of
+from vsr.experiments.resimulate import Job, StoredRobot, Table, batches_of, read_robots, resimulate
+from vsr.experiments.runs import Run, read_run
+from vsr.experiments.runs.archives import ArchiveRead, read_archives, read_front
+from vsr.physics.engine import ENGINES, assemble_body, stability_bound
+from vsr.scene import Physics, Scene, check_episode, plan, precision, whole_strides
+from vsr.sensors import Sense
 from vsr.tasks import Task
 from vsr.terrain import together
 from vsr.world.build import build_systems
+from vsr.world.defaults import with_usual
 from vsr.world.schedule import Schedule
+from vsr.world.spec import VoxelLike, World
 
-EPISODES_AT_ONCE = {"cpu": 2048}
-MANY_AT_ONCE = 65_536
-"""Of one call of a program, after which progress is shown: on a processor, and elsewhere."""
+DRAWS = 20_251
+"""The seed of dead voxels and of noise."""
+
+
+# Robots
 
 
 @dataclass(frozen=True)
-class Matrix:
-    """What came of robots in cases."""
+class RobotGroup:
+    """Robots whose arrays have one shape, and who come from one world."""
 
-    robots: tuple[str, ...]
-    sources: tuple[int, ...]
+    names: tuple[str, ...]
+    source: int
+    """which of the given runs and files they are from"""
+    arrays: Any
+    """models and controllers, each with a leading axis (robots,)"""
+    voxels: VoxelLike
+    """what all of them are made of"""
+    materials: tuple[Material, ...]
+    cells: tuple[int, ...]
+    """of the grid"""
+    world: World
+    task: Task
+    physics: Physics
+    goal: Fitness
+    """what they were selected for"""
+
+    @property
+    def size(self) -> int:
+        return len(self.names)
+
+
+def read_groups(paths: Sequence[Path], elites: bool) -> list[RobotGroup]:
+    """All robots of runs and files; raises UserError for what has none."""
+    groups = []
+    for source, path in enumerate(paths):
+        groups += _elites(path, source) if elites else _by_shape(read_whole(path), source)
+    return groups
+
+
+def read_whole(path: Path) -> list[StoredRobot]:
+    """The robot of a file or the best of a run, if they can be simulated here; raises UserError if not."""
+    robots = read_robots(path)
+    for robot in robots:
+        require_whole(robot.scene, path)
+        check_implementation(robot.scene.physics)
+        require_memory(robot.name, needs_of_scene(robot.scene, recorded=False))
+    return robots
+
+
+def _by_shape(robots: Sequence[StoredRobot], source: int) -> list[RobotGroup]:
+    """By the shapes of their arrays and by their worlds."""
+    scenes = [robot.scene for robot in robots]
+    kinds = [
+        tuple(map(repr, (scene.world, scene.task, scene.physics, scene.schedule(), robot.goal)))
+        for robot, scene in zip(robots, scenes, strict=True)
+    ]
+    batches = batches_of(scenes, kinds, _built)
+    return [group_of([robots[row] for row in batch.rows], source, batch.arrays) for batch in batches]
+
+
+def _built(scene: Scene) -> tuple[Any, Controller]:
+    dtype = jnp.dtype(scene.physics.precision)
+    model = assemble_body(scene.robot.body, dtype=dtype, integrator=scene.physics.integrator)
+    return model, scene.robot.build_controller(dtype)
+
+
+def group_of(robots: Sequence[StoredRobot], source: int, arrays: Any) -> RobotGroup:
+    """Robots of one kind; arrays: models and controllers, each with a leading axis (robots,)."""
+    scenes = [robot.scene for robot in robots]
+    first = scenes[0]
+    used = {repr(material): material for scene in scenes for material in scene.robot.body.materials.values()}
+    return RobotGroup(
+        names=tuple(robot.name for robot in robots),
+        source=source,
+        arrays=arrays,
+        voxels=first.robot.body,
+        materials=tuple(used.values()),
+        cells=first.robot.body.cells.shape,
+        world=first.world,
+        task=first.task,
+        physics=first.physics,
+        goal=robots[0].goal,
+    )
+
+
+def _elites(path: Path, source: int) -> list[RobotGroup]:
+    """Of all seeds and archives of a run, each individual once; or its best compromises."""
+    if not path.is_dir():
+        raise UserError(f"{path}: --elites is for runs; a robot's file has one robot: leave it out")
+    run = read_run(path)
+    warn(run.warnings)
+    experiment = run.experiment
+    require_whole(experiment, path)
+    check_implementation(experiment.physics)
+    names, genes = [], []
+    for index, seed in enumerate(experiment.seeds):
+        for where, own in _kept(run, index):
+            names.append(f"{run.name}, seed {seed}, {where}")
+            genes.append(own)
+    if not names:
+        raise UserError(f"{path}: its search ({experiment.ea.type}) keeps no elites; leave out --elites for its best")
+    # NumPy's: one program that joins tens of thousands of arrays takes JAX minutes to build.
+    together = {part: np.stack([own[part] for own in genes]) for part in genes[0]}
+    return [_decoded(experiment, names, together, source)]
+
+
+def _kept(run: Run, seed: int) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
+    """Where every elite of the seed of this index is, and its genes."""
+    known: set[int] = set()
+    for archive in read_archives(run.path, run.experiment, seed):
+        for cell in archive.filled:
+            if int(archive.id[cell]) not in known:
+                known.add(int(archive.id[cell]))
+                yield f"{archive.name}:{_place(archive, int(cell))}", _row(archive.genes, cell)
+    front = read_front(run.path, run.experiment, seed)
+    for place in [] if front is None else np.flatnonzero((front.front == 0) & np.isfinite(front.values).all(1)):
+        assert front is not None
+        yield f"individual {front.id[place]}", _row(front.genes, int(place))
+
+
+def _place(archive: ArchiveRead, cell: int) -> str:
+    return ",".join(str(int(one)) for one in np.unravel_index(cell, archive.settings.shape))
+
+
+def _row(genes: dict[str, np.ndarray], place: int) -> dict[str, np.ndarray]:
+    return {part: own[place] for part, own in genes.items()}
+
+
+def _decoded(experiment: Experiment, names: list[str], genes: Any, source: int) -> RobotGroup:
+    """All elites as arrays at once."""
+    dtype, physics = jnp.dtype(experiment.physics.precision), experiment.resolved().physics
+    with precision(experiment.physics.precision):
+        build = jax.jit(
+            jax.vmap(lambda own: experiment.robot.build(own, experiment.task.duration, dtype, physics.integrator))
+        )
+        arrays = build(jax.tree.map(jnp.asarray, genes))
+    body = experiment.robot.body
+    return RobotGroup(
+        names=tuple(names),
+        source=source,
+        arrays=arrays,
+        voxels=body,
+        materials=tuple(body.materials.values()),
+        cells=body.possible.shape,
+        world=experiment.world,
+        task=experiment.task,
+        physics=physics,
+        goal=experiment.fitness,
+    )
+
+
+# Cases that suit robots
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One task on one ground, for robots of one kind."""
+
+    names: tuple[str, str]
+    """of task and terrain"""
+    world: World
+    task: Task
+    physics: Physics
+    goal: Fitness
+
+    @property
+    def program(self) -> Any:
+        """What settings share that are simulated together: all but the ground, if that is of one kind."""
+        ground = self.world.terrain
+        kind = ground if ground is None or ground.is_loose else ground.in_3d
+        rest = self.world.model_copy(update={"terrain": None})
+        return self.names[0], repr((kind, rest, self.task, self.physics, self.goal))
+
+
+def settle(group: RobotGroup, described: EvaluationSet, names: tuple[str, str]) -> Setting | str:
+    """A task on a ground for robots, or why that cannot be."""
+    case, ground = described.tasks[names[0]], described.terrains[names[1]].terrain
+    task = case.task or group.task
+    world = _world(group, task, ground)
+    goal = _goal(group, described, case, task)
+    task = task.model_copy(update={"measures": (goal.measure,)})
+    world, task, physics, against = with_usual(group.voxels, world, task, group.physics)
+    if world.is_touched and not _is_touched_at_home(group) and ENGINES[group.voxels.masses].fixed_substep is None:
+        physics = _for_meetings(physics)
+    against += check_episode(group.voxels, group.materials, group.cells, world, task, physics)
+    if goal.measure not in task.known_measures():
+        against.append((("fitness",), f"this task does not measure '{goal.measure}'"))
+    if against:
+        return "; ".join(f"{'.'.join(path)}: {reason}" for path, reason in against)
+    return Setting(names, world, task, physics, goal)
+
+
+def _is_touched_at_home(group: RobotGroup) -> bool:
+    """Whether there are things in the robots' own world, with what their task brings."""
+    return with_usual(group.voxels, group.world, group.task, group.physics)[0].is_touched
+
+
+def _for_meetings(physics: Physics) -> Physics:
+    """With as many substeps, which evolution may have chosen for a world without things, as meetings divide."""
+    substeps = physics.substeps
+    return physics if substeps is None else physics.model_copy(update={"substeps": whole_strides(substeps)})
+
+
+def _world(group: RobotGroup, task: Task, ground: Ground | None) -> World:
+    """The robots' world, without what another task than theirs brings itself, or what theirs brought."""
+    own = {name: getattr(group.world, name) for name in group.world.model_fields_set}
+    kind = group.voxels.masses, group.voxels.voxel_side, group.voxels.dimension
+    brought = set(group.task.brings(*kind).world) | set(task.brings(*kind).world)
+    kept = {name: value for name, value in own.items() if name not in brought}
+    return World(**{**kept, **({} if ground is None else {"terrain": ground})})
+
+
+def _goal(group: RobotGroup, described: EvaluationSet, case: TaskCase, task: Task) -> Fitness:
+    """What is measured."""
+    asked = case.fitness or described.fitness
+    if asked is not None:
+        return asked
+    return group.goal if group.goal.measure in task.known_measures() else Fitness(measure=task.measures[0])
+
+
+def unfit(group: RobotGroup, setting: Setting, fault: Fault) -> str:
+    """Why robots cannot have a fault; empty if they can."""
+    engine, factors = ENGINES[group.voxels.masses], fault.factors
+    if fault.refine > 1 and engine.fixed_substep is not None:
+        return f"refine: {group.voxels.masses} masses have substeps of one length only"
+    constant = [name for name in factors.scaled if name not in engine.scales]
+    if constant:
+        return f"{group.voxels.masses} masses have no {' and no '.join(constant)} of their own"
+    if factors.gravity is not None and setting.world.is_loose:
+        return "gravity: sand has settled in that of its world"
+    if engine.fixed_substep is not None:
+        return ""
+    options = EvaluationOptions(starts=2, vary=factors)
+    materials = [options.stiffened(material) for material in group.materials]
+    voxels, physics = group.voxels, setting.physics
+    bound = stability_bound(voxels.masses, materials, voxels.voxel_side, voxels.dimension, physics.integrator)
+    substep = plan(voxels, group.materials, setting.world, setting.task, physics).substep / fault.refine
+    if substep > bound:
+        return f"springs so quick need {substep / bound:.2g} times shorter substeps: give this fault a larger `refine`"
+    return ""
+
+
+# Trials with faults
+
+
+class Trials(NamedTuple):
+    """Simulations that differ in data only, (trials,) each."""
+
+    start: Start
+    dead: Array
+    """how many voxels"""
+    order: Array
+    """in which voxels die, (trials, *cells)"""
+    noise: Array
+    """of readings, in their units"""
+    number: Array
+    """for whatever is random"""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Impaired:
+    """A controller of a robot with faults."""
+
+    own: Controller
+    alive: Array
+    """0 for dead voxels, *cells"""
+    noise: Array
+    """()"""
+    number: Array
+    """()"""
+
+    @property
+    def senses(self) -> tuple[Sense, ...]:
+        return self.own.senses
+
+    @property
+    def rate_limit(self) -> Array | None:
+        return getattr(self.own, "rate_limit", None)
+
+    def first_memory(self) -> Any:
+        return first_memory(self.own)
+
+    def decide(self, memory: Any, time: Array, readings: Array | None) -> tuple[Array, Any]:
+        if readings is not None:
+            key = jax.random.fold_in(jax.random.key(DRAWS), self.number)
+            key = jax.random.fold_in(key, jax.lax.bitcast_convert_type(time.astype(jnp.float32), jnp.uint32))
+            felt = readings + self.noise * jax.random.normal(key, readings.shape, readings.dtype)
+            readings = felt * self.alive
+        values, memory = decide(self.own, memory, time, readings)
+        return self.alive * values, memory
+
+
+def trials_of(
+    described: EvaluationSet,
+    faults: Sequence[Fault],
+    grounds: int,
+    voxels: VoxelLike,
+    cells: tuple[int, ...],
+    dtype: jnp.dtype,
+) -> Trials:
+    """All starts of all faults on several grounds, (grounds * faults * starts,), the grounds first."""
+    starts, count = described.starts, grounds * len(faults) * described.starts
+    usual = starts_of(described.jitter.for_voxels(voxels), starts, dtype)
+
+    def of_start(values: Array | None, otherwise: float) -> np.ndarray:
+        own = np.full(starts, otherwise) if values is None else np.asarray(values)
+        return np.tile(own, grounds * len(faults))
+
+    def of_fault(values: Sequence[float]) -> np.ndarray:
+        return np.tile(np.repeat(np.asarray(values, float), starts), grounds)
+
+    mass, stiffness, friction, gravity = (
+        of_fault([getattr(fault, name) for fault in faults]) for name in ("mass", "stiffness", "friction", "gravity")
+    )
+    numbers = {
+        "higher": of_start(usual.higher, 0.0),
+        "frequency": of_start(usual.frequency, 1.0) * np.sqrt(stiffness / mass),
+        "damping": of_start(usual.damping, 1.0),
+        "friction": of_start(usual.friction, 1.0) * friction,
+        "mass": mass,
+        "gravity": gravity,
+    }
+    ground = jnp.repeat(jnp.arange(grounds), len(faults) * starts) if grounds > 1 else None
+    of_starts = np.tile(np.arange(starts), grounds * len(faults))
+    orders = [np.random.default_rng([DRAWS, start]).permutation(int(np.prod(cells))) for start in range(starts)]
+    return Trials(
+        start=Start(**{name: jnp.asarray(values, dtype) for name, values in numbers.items()}, ground=ground),
+        dead=jnp.asarray(of_fault([fault.dead for fault in faults]), jnp.int32),
+        order=jnp.asarray(np.stack(orders)[of_starts].reshape(count, *cells), jnp.int32),
+        noise=jnp.asarray(of_fault([fault.noise for fault in faults]), dtype),
+        number=jnp.asarray(of_starts, jnp.uint32),
+    )
+
+
+def impaired(controller: Controller, present: Array, trial: Trials) -> Impaired:
+    """A controller in one trial; present: 1 where there is a voxel, *cells."""
+    here = present > 0
+    place = jnp.where(here, trial.order, present.size)
+    rank = (place.reshape(-1, 1) > place.reshape(1, -1)).sum(1).reshape(place.shape)
+    alive = here & (rank >= trial.dead)
+    return Impaired(controller, alive.astype(present.dtype), trial.noise * 1, trial.number)
+
+
+# The table
+
+
+@dataclass(frozen=True)
+class Matrix(Table):
+    """What came of robots in cases: cases are the variations."""
+
+    robots: tuple[str, ...] = ()
+    sources: tuple[int, ...] = ()
     """of the robots, among the runs and files given"""
-    measures: np.ndarray
+    measures: np.ndarray = field(default_factory=lambda: np.empty((0, 0), object))
     """name of what was measured, empty where a case does not suit a robot, (robots, cases)"""
-    signs: np.ndarray
-    """1 where more is better, -1 where less is, (robots, cases)"""
-    values: np.ndarray
-    """not a number where a simulation failed, (robots, cases, starts)"""
-    take: Take
 
     @property
     def suits(self) -> np.ndarray:
@@ -55,153 +403,131 @@ class Matrix:
         return self.measures != ""
 
     @property
-    def taken(self) -> np.ndarray:
-        """One number of all starts, not a number where that is a failure or nothing was simulated, (robots, cases)."""
-        fitness = np.where(np.isfinite(self.values), self.signs[..., None] * self.values, -np.inf)
-        one = self.signs * np.asarray(combined(self.take, jnp.asarray(fitness)))
-        return np.where(np.isfinite(one) & self.suits, one, np.nan)
-
-    @property
     def kept(self) -> np.ndarray:
         """Over what the robot reached in the first case, where both are of one measure, (robots, cases).
 
         0 for a failure; not a number where there is nothing to compare with.
         """
-        taken = self.taken
         same = (self.measures == self.measures[:, :1]) & self.suits
-        with np.errstate(divide="ignore", invalid="ignore"):
-            share = np.where(np.isfinite(taken), taken, 0) / taken[:, :1]
-        return np.where(same & np.isfinite(share), share, np.nan)
+        return np.where(same, super().kept, np.nan)
 
 
 @dataclass(frozen=True)
-class Job:
-    """One program, and what it is called with."""
+class Combination:
+    """Robots and cases that one program simulates."""
 
-    flock: Flock
-    rows: slice
-    """numbers of the flock's robots"""
+    group: RobotGroup
+    rows: range
+    """numbers of the robots"""
     settings: tuple[Setting, ...]
     """that differ in their grounds only"""
     faults: tuple[str, ...]
     refine: int
+
+    @property
+    def episodes(self) -> int:
+        """In each trial of a case."""
+        return self.group.size * len(self.settings) * len(self.faults)
 
     def cases(self, described: EvaluationSet) -> list[int]:
         """Their numbers, the grounds first."""
         known = {case: number for number, case in enumerate(described.cases)}
         return [known[*setting.names, fault] for setting in self.settings for fault in self.faults]
 
-    @property
-    def episodes(self) -> int:
-        """In each start."""
-        return self.flock.size * len(self.settings) * len(self.faults)
-
-
-def jobs_of(flocks: Sequence[Flock], described: EvaluationSet) -> tuple[list[Job], list[str]]:
-    """All programs to run, and what is left out and why."""
-    jobs, left, first = [], {}, 0
-    for flock in flocks:
-        rows = slice(first, first + flock.size)
-        first += flock.size
-        alike: dict[Any, list[Setting]] = {}
-        for names in ((task, ground) for task in described.tasks for ground in described.terrains):
-            setting = settle(flock, described, names)
-            if isinstance(setting, str):
-                left.setdefault((*names, setting), []).append(flock)
-            else:
-                alike.setdefault(setting.program, []).append(setting)
-        for settings in alike.values():
-            for factor in dict.fromkeys(fault.refine for fault in described.faults.values()):
-                faults = [(name, fault) for name, fault in described.faults.items() if fault.refine == factor]
-                names, reasons = fitting(flock, settings[0], faults)
-                for name, reason in reasons.items():
-                    left.setdefault((settings[0].names[0], name, reason), []).append(flock)
-                if names:
-                    jobs.append(Job(flock, rows, tuple(settings), tuple(names), factor))
-    return jobs, [_left_out(where, whose, flocks) for where, whose in left.items()]
-
-
-def _left_out(where: tuple[str, str, str], whose: Sequence[Flock], all_of_them: Sequence[Flock]) -> str:
-    task, other, reason = where
-    count = sum(flock.size for flock in whose)
-    total = sum(flock.size for flock in all_of_them)
-    return f"{task}, {other}: left out for {'all' if count == total else f'{count} of {total}'} robots: {reason}"
-
-
-def evaluate(
-    flocks: Sequence[Flock], described: EvaluationSet, jobs: Sequence[Job], done: Callable[[int], None]
-) -> Matrix:
-    """All robots in all cases; done: called with the number of episodes that were simulated since."""
-    shape = sum(flock.size for flock in flocks), len(described.cases)
-    measures, signs = np.full(shape, "", dtype=object), np.ones(shape)
-    values = np.full((*shape, described.starts), np.nan)
-    for job in jobs:
-        with precision(job.settings[0].physics.precision), told_if_exhausted(()):
-            found = _simulated(job, described, done)
-        goal = job.settings[0].goal
-        for place, case in enumerate(job.cases(described)):
-            values[job.rows, case], measures[job.rows, case] = found[:, place], goal.measure
-            signs[job.rows, case] = goal.sign
-    return Matrix(
-        robots=tuple(name for flock in flocks for name in flock.names),
-        sources=tuple(source for flock in flocks for source in flock.sources),
-        measures=measures,
-        signs=signs,
-        values=values,
-        take=described.take,
-    )
-
-
-def _simulated(job: Job, described: EvaluationSet, done: Callable[[int], None]) -> np.ndarray:
-    """Measures, (robots, cases of the job, starts)."""
-    flock, setting = job.flock, job.settings[0]
-    dtype = jnp.dtype(setting.physics.precision)
-    schedule = plan(flock.voxels, flock.materials, setting.world, setting.task, setting.physics)
-    occupants = build_systems(setting.world, flock.voxels, schedule, dtype)
-    schedule = replace(schedule, substeps=job.refine * schedule.substeps)
-    environment = setting.world.build(dtype)
-    if len(job.settings) > 1:
-        grounds = [one.world.terrain.build(dtype) for one in job.settings if one.world.terrain is not None]
-        environment = replace(environment, terrain=together(grounds))
-    faults = [described.faults[name] for name in job.faults]
-    trials = trials_of(described, faults, len(job.settings), flock.voxels, flock.cells, dtype)
-    count = len(trials.dead)
-    pairs = np.stack(np.meshgrid(np.arange(flock.size), np.arange(count), indexing="ij"), -1).reshape(-1, 2)
-    found = []
-    for part in _parts(pairs):
-        found.append(
-            _measured(
-                (flock.models, flock.controllers, trials, environment, occupants),
-                jnp.asarray(part),
-                schedule=schedule,
-                task=setting.task,
-                at_once=robots_at_once(len(part), int(np.prod(flock.cells))),
-            )
+    def job(self, described: EvaluationSet) -> Job:
+        """All trials of all of them as arrays."""
+        group, setting = self.group, self.settings[0]
+        dtype = jnp.dtype(setting.physics.precision)
+        with precision(setting.physics.precision):
+            schedule = plan(group.voxels, group.materials, setting.world, setting.task, setting.physics)
+            occupants = build_systems(setting.world, group.voxels, schedule, dtype)
+            environment = setting.world.build(dtype)
+            if len(self.settings) > 1:
+                grounds = [one.world.terrain.build(dtype) for one in self.settings if one.world.terrain is not None]
+                environment = replace(environment, terrain=together(grounds))
+            faults = [described.faults[name] for name in self.faults]
+            trials = trials_of(described, faults, len(self.settings), group.voxels, group.cells, dtype)
+        return Job(
+            rows=self.rows,
+            columns=self.cases(described),
+            robots=group.arrays,
+            trials=trials,
+            episode=InCase(replace(schedule, substeps=self.refine * schedule.substeps), setting.task),
+            cells=int(np.prod(group.cells)),
+            precision=setting.physics.precision,
+            shared=(environment, occupants),
         )
-        done(min(len(part), len(pairs) - sum(map(len, found[:-1]))))
-    return np.concatenate(list(map(np.asarray, found)))[: len(pairs)].reshape(flock.size, -1, described.starts)
 
 
-def _parts(pairs: np.ndarray) -> Iterator[np.ndarray]:
-    """In equal parts, so that one program does for all; the last is filled up with copies of the first pair."""
-    most = EPISODES_AT_ONCE.get(jax.default_backend(), MANY_AT_ONCE)
-    size = -(-len(pairs) // -(-len(pairs) // most))
-    filled = np.concatenate([pairs, pairs[:1].repeat(-len(pairs) % size, 0)])
-    yield from filled.reshape(-1, size, 2)
+@dataclass(frozen=True)
+class InCase:
+    """An episode of which the task's first measure is observed."""
 
+    schedule: Schedule
+    task: Task
 
-@partial(jax.jit, static_argnames=("schedule", "task", "at_once"))
-def _measured(everything: Any, pairs: Array, *, schedule: Schedule, task: Task, at_once: int) -> Array:
-    """The task's first measure of every pair of a robot and a trial."""
-    models, controllers, trials, environment, occupants = everything
-
-    def one(pair: Array) -> Array:
-        robot, number = pair
-        model, controller = jax.tree.map(lambda leaf: leaf[robot], (models, controllers))
-        trial: Trials = jax.tree.map(lambda leaf: leaf[number], trials)
-        scenario = scenario_of(model, environment, schedule, task, controller.senses, occupants)
+    def __call__(self, robot: tuple[Any, Controller], trial: Trials, shared: Any) -> Array:
+        (model, controller), (environment, occupants), task = robot, shared, self.task
+        scenario = scenario_of(model, environment, self.schedule, task, controller.senses, occupants)
         scenario, start = begun_from(scenario, trial.start)
         episode = rollout(scenario, impaired(controller, model.present, trial), start)
         return task.evaluate(episode, task.measures[:1])[task.measures[0]]
 
-    return on_all_devices(one, pairs, at_once)
+
+def combinations_of(groups: Sequence[RobotGroup], described: EvaluationSet) -> tuple[list[Combination], list[str]]:
+    """All programs to run, and what is left out and why."""
+    found, left, first = [], {}, 0
+    for group in groups:
+        rows = range(first, first + group.size)
+        first += group.size
+        alike: dict[Any, list[Setting]] = {}
+        for names in ((task, ground) for task in described.tasks for ground in described.terrains):
+            setting = settle(group, described, names)
+            if isinstance(setting, str):
+                left.setdefault((*names, setting), []).append(group)
+            else:
+                alike.setdefault(setting.program, []).append(setting)
+        for settings in alike.values():
+            for factor in dict.fromkeys(fault.refine for fault in described.faults.values()):
+                reasons = {
+                    name: unfit(group, settings[0], fault)
+                    for name, fault in described.faults.items()
+                    if fault.refine == factor
+                }
+                for name, reason in reasons.items():
+                    if reason:
+                        left.setdefault((settings[0].names[0], name, reason), []).append(group)
+                if names := tuple(name for name, reason in reasons.items() if not reason):
+                    found.append(Combination(group, rows, tuple(settings), names, factor))
+    everyone = sum(group.size for group in groups)
+    left_out = []
+    for (task, other, reason), whose in left.items():
+        count = sum(group.size for group in whose)
+        who = "all" if count == everyone else f"{count} of {everyone}"
+        left_out.append(f"{task}, {other}: left out for {who} robots: {reason}")
+    return found, left_out
+
+
+def evaluate(
+    groups: Sequence[RobotGroup],
+    described: EvaluationSet,
+    combinations: Sequence[Combination],
+    done: Callable[[int], None],
+) -> Matrix:
+    """All robots in all cases; done: called with the number of episodes that were simulated since."""
+    shape = sum(group.size for group in groups), len(described.cases)
+    measures, sign = np.full(shape, "", dtype=object), np.ones(shape)
+    with told_if_exhausted(()):
+        jobs = [one.job(described) for one in combinations]
+        values = resimulate(jobs, (*shape, described.starts), done)
+    for one, job in zip(combinations, jobs, strict=True):
+        goal, where = one.settings[0].goal, np.ix_(job.rows, job.columns)
+        measures[where], sign[where] = goal.measure, goal.sign
+    return Matrix(
+        values,
+        sign,
+        described.take,
+        robots=tuple(name for group in groups for name in group.names),
+        sources=tuple(group.source for group in groups for _ in group.names),
+        measures=measures,
+    )

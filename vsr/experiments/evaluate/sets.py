@@ -11,8 +11,8 @@ from vsr.experiments.config.check import check
 from vsr.experiments.config.plugins import learn_components, load_plugins
 from vsr.experiments.config.unread import require_plugins
 from vsr.experiments.config.yaml_reader import read_yaml
-from vsr.experiments.evaluation import Factor, Ground, Jitter, Take, Vary
 from vsr.experiments.experiment import Fitness, read_fitness
+from vsr.experiments.perturbation import Factor, Ground, Jitter, Take, Vary
 from vsr.spec import Count, OneOf, Real, Spec, clipped, misfit, suggest
 from vsr.tasks import TASKS, Task
 

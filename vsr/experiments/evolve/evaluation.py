@@ -20,9 +20,9 @@ from vsr.evo import Evaluation
 from vsr.evo.population import WORST
 from vsr.experiments.descriptors import describe
 from vsr.experiments.encodings import Genes
-from vsr.experiments.evaluation import Refine, Start, combined, rollout_from, starts_of
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.learning import grown
+from vsr.experiments.perturbation import Refine, Start, combined, rollout_from, starts_of
 from vsr.experiments.population import on_all_devices, robots_at_once
 from vsr.gradients import rollout_truncated
 from vsr.physics.failure import first_of

@@ -21,7 +21,7 @@ from vsr.drawing.painter import GROUND_FROM_ABOVE, SEE_THROUGH, Look, Painter
 from vsr.drawing.recording import size_word
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.play.recordings import RecordedRobot
-from vsr.experiments.reproduce.reading import PAPER
+from vsr.experiments.reproduce.study import PAPER
 
 GIF_RATE, MP4_RATE = 20, 30
 """Frames per second; a GIF counts in hundredths of a second."""

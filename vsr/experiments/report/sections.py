@@ -15,9 +15,8 @@ from vsr.experiments.config.unread import NeedsPlugins, missing_of
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.numbers import clock, count, number
 from vsr.experiments.plot.comparison import describe
-from vsr.experiments.refine.command import RefinedRobot, head, rows, stored_refinement
-from vsr.experiments.refine.command import summary as summary_of
-from vsr.experiments.refine.robustness import Robustness
+from vsr.experiments.refine import Robustness, head, rows, stored_refinement
+from vsr.experiments.refine import summary as summary_of
 from vsr.experiments.report import charts
 from vsr.experiments.report.bodies import draw_body, materials_key, room_for
 from vsr.experiments.report.findings import Findings
@@ -313,7 +312,7 @@ def robustness(found: Findings, name: str) -> Markup:
         return ask
     try:
         known = Robustness.of_plain(stored)
-        robots = [RefinedRobot(robot["name"], None, robot["measure"], robot["file"]) for robot in stored["robots"]]
+        robots = [(robot["name"], robot["file"]) for robot in stored["robots"]]
     except (ValueError, KeyError, TypeError):
         return ask
     caption = (

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field
 from scipy.stats import levene
 
-from vsr.experiments.refine.robustness import Robustness
+from vsr.experiments.refine import Robustness
 from vsr.experiments.reproduce.exchange import Exchange, Trait
 from vsr.experiments.runs import Run
 from vsr.experiments.runs.ranks import middle, p_value

@@ -24,10 +24,10 @@ from vsr.experiments.experiment import Experiment
 from vsr.experiments.report.command import REPORT
 from vsr.experiments.reproduce.claims import Claim, Result, Verdict
 from vsr.experiments.reproduce.exchange import exchange, read_exchange
-from vsr.experiments.reproduce.reading import StudyFile, find_studies
+from vsr.experiments.reproduce.exchange_report import BODIES, keep_winners
 from vsr.experiments.reproduce.report import write_study, write_summary
 from vsr.experiments.reproduce.robots import STARTS, keep_best, read_repeats, read_robustness
-from vsr.experiments.reproduce.winners import BODIES, keep_winners
+from vsr.experiments.reproduce.study import StudyFile, find_studies
 from vsr.experiments.runs import Run, is_run, read_run
 from vsr.experiments.runs.robot_files import BEST
 from vsr.experiments.runs.settings import CONFIG

@@ -9,17 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.stages import Compiled, Lowered
 from pydantic import ValidationError
 
 from vsr.arrays import Damaged
@@ -27,13 +23,12 @@ from vsr.body import Body
 from vsr.controllers import Controller
 from vsr.episode import Scenario, record
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.evaluation import Jitter, Start, begun_from, starts_of
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.files import read_checked_json, without_nan, write_checked_json
-from vsr.experiments.population import on_all_devices
-from vsr.experiments.refine.command import stamp
-from vsr.experiments.refine.robustness import Robustness, groups_of
+from vsr.experiments.perturbation import Jitter, Start, begun_from, starts_of
+from vsr.experiments.refine import Robustness, stamp
 from vsr.experiments.reproduce.gait import gait_of
+from vsr.experiments.resimulate import Job, aggregate, batches_of, job_of, simulate_jobs
 from vsr.experiments.runs import Run
 from vsr.experiments.runs.meta import describe_start
 from vsr.experiments.runs.robot_files import load_robot, robot_file
@@ -72,20 +67,18 @@ class Exchange:
     factors: tuple[int, ...]
     """by which steps were finer"""
     measured: np.ndarray
-    """the goal's measure, not a number where the simulation failed, (robots, worlds, factors, starts)"""
+    """the goal's measure, not a number where the simulation failed, (robots, worlds, factors, trials)"""
     failure: np.ndarray
     """why it failed, 0 if it did not, likewise"""
     gait: dict[str, np.ndarray]
-    """each of GAIT: median over starts with the first factor, not a number if all failed, (robots, worlds)"""
+    """each of GAIT: median over trials with the first factor, not a number if all failed, (robots, worlds)"""
     body: dict[str, np.ndarray]
     """voxels, width and height [voxels], not a number for a seed without a robot, (robots,)"""
 
     @property
     def counted(self) -> np.ndarray:
         """Fitness that counts, negative infinity for a failure, (robots, worlds)."""
-        fitness = np.nan_to_num(self.measured[:, :, [0, -1]], nan=-np.inf)
-        failed = (self.failure[:, :, [0, -1]] > 0).mean(-1) >= 0.5
-        return np.where(failed, -np.inf, np.median(fitness, -1)).min(-1)
+        return np.nan_to_num(aggregate(self.measured[:, :, [0, -1]]), nan=-np.inf).min(-1)
 
     def fitness(self, experiment: str, world: str) -> np.ndarray:
         """That of one experiment's robots in a world, (seeds,)."""
@@ -209,66 +202,40 @@ def _bodies(bodies: Sequence[Body | None]) -> dict[str, list[float]]:
     }
 
 
-@dataclass(frozen=True)
-class _Batch:
-    """Robots with arrays of the same shapes, in all starts, in one world, with steps finer by one factor."""
-
-    places: list[int]
-    """of the robots among all"""
-    finer: int
-    """place of the factor"""
-    robots: tuple[Scenario, Controller, Start]
-    at_once: int
-    measure: str
-    precision: str
-
-    def lowered(self) -> Lowered:
-        with precision(self.precision):
-            return _simulated.lower(self.robots, measure=self.measure, at_once=self.at_once)
-
-
 def _in_worlds(
-    scenes: Sequence[Scene | None], worlds: Mapping[str, Experiment], factors: Sequence[int], starts: int
+    scenes: Sequence[Scene | None], worlds: Mapping[str, Experiment], factors: Sequence[int], trials: int
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """All robots in the worlds of experiments, as plain data, one world after the other."""
-    batches = {name: _batches(scenes, experiment, factors, starts) for name, experiment in worlds.items()}
-    # On an accelerator compiling takes longer than simulating, so all programs are compiled side by side.
-    lowered = [batch.lowered() for own in batches.values() for batch in own]
-    with ThreadPoolExecutor() as pool:
-        programs = pool.map(Lowered.compile, lowered)
-        for name, own in batches.items():
-            yield name, _in_world(len(scenes), [(batch, next(programs)) for batch in own], len(factors), starts)
+    jobs = {name: _jobs(scenes, experiment, factors, trials) for name, experiment in worlds.items()}
+    found = simulate_jobs([job for own in jobs.values() for job in own])
+    for name, own in jobs.items():
+        yield name, _in_world([next(found) for _ in own], (len(scenes), len(factors), trials))
 
 
-def _batches(
-    scenes: Sequence[Scene | None], experiment: Experiment, factors: Sequence[int], starts: int
-) -> list[_Batch]:
-    known = [place for place, scene in enumerate(scenes) if scene is not None]
+def _jobs(scenes: Sequence[Scene | None], experiment: Experiment, factors: Sequence[int], trials: int) -> list[Job]:
+    """Every batch of robots in the world of an experiment, with steps finer by each factor."""
+    known = [row for row, scene in enumerate(scenes) if scene is not None]
     there = [moved(scene, experiment) for scene in scenes if scene is not None]
-    goal = experiment.fitness.measure
-    batches = []
-    for group in groups_of(there, [goal] * len(there), _built):
-        places = [known[place] for place in group.places]
-        with precision(group.precision):
-            differing = _starts(starts, jnp.dtype(group.precision))
-            for i, factor in enumerate(factors):
-                batches.append(_Batch(places, i, *group.in_starts(factor, differing), goal, group.precision))
-    return batches
-
-
-def _in_world(robots: int, batches: Sequence[tuple[_Batch, Compiled]], factors: int, starts: int) -> dict[str, Any]:
-    """What came of all robots in one world."""
-    measured = np.full((robots, factors, starts), np.nan)
-    failure = np.full(measured.shape, int(Failure.empty))
-    gait = {name: np.full(robots, np.nan) for name in GAIT}
-    for batch, program in batches:
+    jobs = []
+    for batch in batches_of(there, [None] * len(there), _built):
         with precision(batch.precision):
-            found = jax.device_get(program(batch.robots))
-        values, codes, seen = jax.tree.map(lambda leaf: leaf.reshape(-1, starts), found)
-        measured[batch.places, batch.finer], failure[batch.places, batch.finer] = values, codes
-        if batch.finer == 0:
+            differing = _trials(trials, jnp.dtype(batch.precision))
+        episode = _Recorded(experiment.fitness.measure)
+        jobs += [job_of(batch, known, i, factor, differing, episode) for i, factor in enumerate(factors)]
+    return jobs
+
+
+def _in_world(found: Sequence[tuple[Job, Any]], shape: tuple[int, int, int]) -> dict[str, Any]:
+    """What came of all robots in one world; shape: (robots, factors, trials)."""
+    measured = np.full(shape, np.nan)
+    failure = np.full(shape, int(Failure.empty))
+    gait = {name: np.full(shape[0], np.nan) for name in GAIT}
+    for job, (values, codes, seen) in found:
+        where = np.ix_(job.rows, job.columns)
+        measured[where], failure[where] = values, codes
+        if job.columns == [0]:
             for name in GAIT:
-                gait[name][batch.places] = _middle_of_known(seen[name])
+                gait[name][job.rows] = _middle_of_known(seen[name][:, 0])
     return {
         "measured": _short(measured),
         "failure": failure.tolist(),
@@ -291,28 +258,30 @@ def _built(scene: Scene) -> tuple[Scenario, Controller]:
     return replace(scenario, world=replace(scenario.world, robots=(model,))), controller
 
 
-def _starts(count: int, dtype: jnp.dtype) -> Start:
+def _trials(count: int, dtype: jnp.dtype) -> Start:
     higher = starts_of(Jitter(height=HIGHER), count, dtype).higher
     return Start(higher=jnp.zeros(count, dtype) if higher is None else higher)
 
 
-@partial(jax.jit, static_argnames=("measure", "at_once"))
-def _simulated(robots: Any, *, measure: str, at_once: int) -> tuple[Array, Array, dict[str, Array]]:
-    """Measure, failure and gait of every robot."""
+@dataclass(frozen=True)
+class _Recorded:
+    """An episode of which a measure, the failure and the gait are observed."""
 
-    def one(robot: tuple[Scenario, Controller, Start]) -> tuple[Array, Array, dict[str, Array]]:
-        scenario, controller, start = robot
-        scenario, first = begun_from(scenario, start)
+    measure: str
+
+    def __call__(
+        self, robot: tuple[Scenario, Controller], trial: Start, _: Any
+    ) -> tuple[Array, Array, dict[str, Array]]:
+        scenario, controller = robot
+        scenario, first = begun_from(scenario, trial)
         episode, trajectory = record(scenario, controller, first)
         seen = {**gait_of(scenario, trajectory)._asdict(), "effort": episode.mean_squared_control}
         known = {name: jnp.where(episode.failed, jnp.nan, value) for name, value in seen.items()}
-        return scenario.task.evaluate(episode, (measure,))[measure], episode.failure, known
-
-    return on_all_devices(one, robots, at_once)
+        return scenario.task.evaluate(episode, (self.measure,))[self.measure], episode.failure, known
 
 
 def _middle_of_known(values: np.ndarray) -> np.ndarray:
-    """Median over starts of those that are numbers, (robots,)."""
+    """Median over trials of those that are numbers, (robots,)."""
     return np.array([np.median(own[np.isfinite(own)]) if np.isfinite(own).any() else np.nan for own in values])
 
 

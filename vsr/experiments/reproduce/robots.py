@@ -24,8 +24,7 @@ from vsr.experiments.numbers import number
 from vsr.experiments.play.film import write_strip
 from vsr.experiments.play.recordings import RecordedRobot, robot_from_trajectory
 from vsr.experiments.population import record_population, repeat
-from vsr.experiments.refine.command import stamp, stored_refinement
-from vsr.experiments.refine.robustness import Robustness, robustness_of
+from vsr.experiments.refine import Robustness, robustness_of, stamp, stored_refinement
 from vsr.experiments.runs import Run
 from vsr.experiments.runs.meta import describe_start
 from vsr.experiments.runs.ranks import middle
@@ -86,7 +85,7 @@ def _robustness(run: Run, scenes: dict[int, Scene], factors: Sequence[int], star
         list(scenes.values()),
         [goal] * len(scenes),
         factors=factors,
-        starts=starts,
+        trials=starts,
         variants=(),
     )
 

@@ -1,4 +1,9 @@
-"""The work of `vsr verify`: replay robots and confirm the scores that are written in their files."""
+"""The work of `vsr verify`: replay robots and confirm the scores that are written in their files.
+
+Robots that are computed together are rounded by the same program, which another number of robots, or another shape of a
+network, need not give. So the robot goes back to its place in a population of the same size, the others being copies of
+it. Where device or versions are others, the last digits are not to be had, and it is evaluated alone.
+"""
 
 from __future__ import annotations
 
@@ -6,35 +11,43 @@ import json
 import math
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from vsr.evo import Evaluation
 from vsr.experiments.config import UserError, load_scene
 from vsr.experiments.console import busy, cell, console_for_tables, say, warn
 from vsr.experiments.devices import check_implementation, prepare
+from vsr.experiments.encodings import Genes
 from vsr.experiments.estimate import needs_of_experiment, needs_of_scene, require_memory
+from vsr.experiments.evolve.evaluation import asks_when, evaluate_all
+from vsr.experiments.evolve.generation import asked_genes, compile_evolution
+from vsr.experiments.experiment import Experiment
 from vsr.experiments.files import without_nan
-from vsr.experiments.refine.robustness import robustness_of
+from vsr.experiments.population import robots_at_once
+from vsr.experiments.refine import robustness_of
 from vsr.experiments.runs import read_run
 from vsr.experiments.runs.meta import describe_start, differences
 from vsr.experiments.runs.records import Record, experiment_of, hashes_of, is_made_by, read_record
 from vsr.experiments.runs.robot_files import load_robot, robot_file
 from vsr.experiments.runs.trust import trust_plugins
 from vsr.experiments.sources import sources_of
-from vsr.experiments.verify.replay import Claim, replay
 from vsr.scene import Scene, precision
 
 TOLERANCE = 0.01
 """How far a measure may be from the score, as a share of it, where device or versions are others."""
 NEARBY, MICROMETRE = 16, 1e-6
-"""Starts that tell whether a gait is chaotic, and by how much they differ at most [m]."""
+"""Trials that tell whether a gait is chaotic, and by how much they differ at most [m]."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +59,17 @@ class VerifyOptions:
     json: bool = False
     device: str | None = None
     trust_plugins: bool = False
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A robot and what is said of it."""
+
+    record: Record
+    experiment: Experiment
+    """in which it evolved"""
+    exactly: bool
+    """whether device and versions are those of its evolution"""
 
 
 @dataclass(frozen=True)
@@ -220,7 +244,7 @@ def _may_be_chaos(robot: Read, verdict: Verdict) -> bool:
 def _nearby(robots: Sequence[Read]) -> list[tuple[float, float]]:
     """Least and greatest measure of every robot from starts that hardly differ; infinite if all of them fail."""
     scenes, measures = [robot.scene for robot in robots], [robot.record.measure for robot in robots]
-    found = robustness_of(scenes, measures, factors=(1,), starts=NEARBY, height=MICROMETRE, changes=(), variants=())
+    found = robustness_of(scenes, measures, factors=(1,), trials=NEARBY, height=MICROMETRE, changes=(), variants=())
     values = np.where(np.isfinite(found.refined[:, 0]), found.refined[:, 0], np.nan)
     return [
         (float(np.nanmin(own)), float(np.nanmax(own))) if np.isfinite(own).any() else (math.inf, math.inf)
@@ -235,8 +259,7 @@ def _explained(verdict: Verdict, nearby: tuple[float, float]) -> Verdict:
     ends = f"{NEARBY} starts that differ by at most a micrometre give {low:.4g} to {high:.4g}"
     chaotic = low <= verdict.score <= high
     meaning = "its gait is chaotic, and the score one draw of it" if chaotic else "rounding does not explain it"
-    values = {**vars(verdict), "reason": f"{verdict.reason}; {ends}: {meaning}", "nearby": nearby}
-    return Verdict(**values)
+    return replace(verdict, reason=f"{verdict.reason}; {ends}: {meaning}", nearby=nearby)
 
 
 def as_plain(verdict: Verdict) -> dict[str, Any]:
@@ -260,3 +283,114 @@ def show(verdicts: Sequence[Verdict]) -> None:
         say(f"not as when it evolved{whose}: {'; '.join(otherwise)}")
     confirmed = sum(verdict.confirmed for verdict in verdicts)
     say(f"{confirmed} of {len(verdicts)} confirmed, {sum(verdict.exact for verdict in verdicts)} with all digits")
+
+
+# Replay
+
+
+def replay(claims: Sequence[Claim], done: Callable[[], None] = lambda: None) -> list[float]:
+    """The measure of every robot, not a number where it failed; done: called after each robot."""
+    found = [float("nan")] * len(claims)
+    for places in _alike(claims):
+        members = [claims[place] for place in places]
+        with precision(members[0].experiment.physics.precision):
+            for chosen, values in _evaluated(members):
+                for member, value in zip(chosen, values, strict=True):
+                    found[places[member]] = value
+                    done()
+    return found
+
+
+def _alike(claims: Sequence[Claim]) -> list[list[int]]:
+    """Places of those that one program can evaluate."""
+    kinds: list[tuple[Claim, list[int]]] = []
+    for place, claim in enumerate(claims):
+        for first, places in kinds:
+            if first.exactly == claim.exactly and first.experiment == claim.experiment:
+                places.append(place)
+                break
+        else:
+            kinds.append((claim, [place]))
+    return [places for _, places in kinds]
+
+
+def _evaluated(members: Sequence[Claim]) -> Iterator[tuple[list[int], list[float]]]:
+    """Places and measures of robots, as many at a time as go together."""
+    evaluate, seats, populations, n_pop = _program(members)
+    sign = members[0].experiment.fitness.sign
+    waiting = list(range(len(members)))
+    while waiting:
+        chosen = _together(members, seats, waiting)
+        told = [_when(members, [place for place in chosen if seats[place][0] == one]) for one in range(populations)]
+        genes = tuple(
+            _population(members, {seats[place][1]: place for place in chosen if seats[place][0] == one}, n_pop)
+            for one in range(populations)
+        )
+        when = (tuple(told),) if asks_when(members[0].experiment) else ()
+        found = [np.asarray(evaluation.fitness) for evaluation in evaluate(genes, *when)]
+        yield chosen, [sign * _fitness(members[place], found[seats[place][0]], seats[place][1]) for place in chosen]
+        waiting = [place for place in waiting if place not in chosen]
+
+
+Seat = tuple[int, int]
+"""In which of the populations, and where in it."""
+
+
+def _program(members: Sequence[Claim]) -> tuple[Callable[..., tuple[Evaluation, ...]], list[Seat], int, int]:
+    """What evaluates populations, everyone's seat in them, their number and their size."""
+    experiment = members[0].experiment
+    if members[0].exactly:
+        n_pop = experiment.ea.n_pop
+        seats = [(one.record.place, one.record.individual % n_pop) for one in members]
+        return compile_evolution(experiment).evaluate, seats, len(experiment.seeds), n_pop
+    robots = robots_at_once(len(members) * experiment.evaluation.starts, experiment.robot.body.possible.size)
+    everyone = [(place, 0) for place in range(len(members))]
+    return jax.jit(partial(evaluate_all, experiment, robots)), everyone, len(members), 1
+
+
+def _together(members: Sequence[Claim], seats: Sequence[Seat], waiting: Sequence[int]) -> list[int]:
+    """Robots that are evaluated at once: no two on one seat.
+
+    Where leaders are looked at again, no two in one population either: nobody else is to lead there. Nor where starts
+    are drawn anew in every generation, as there is one for all.
+    """
+    options = members[0].experiment.evaluation
+    alone = options.refine is not None or asks_when(members[0].experiment)
+    taken: dict[Any, int] = {}
+    for place in waiting:
+        taken.setdefault(seats[place][0] if alone else seats[place], place)
+    return list(taken.values())
+
+
+def _when(members: Sequence[Claim], chosen: Sequence[int]) -> Any:
+    """Seed and generation of the robot in a population, or of anyone."""
+    record = members[chosen[0] if chosen else 0].record
+    return jnp.array([record.seed, record.generation], jnp.uint32)
+
+
+def _population(members: Sequence[Claim], at: dict[int, int], n_pop: int) -> Genes:
+    """Genes of a population; at: which robots sit where. Everywhere else are copies of the first of them."""
+    filling = members[next(iter(at.values()), 0)].record
+
+    def part(name: str, kind: Any) -> Any:
+        genes = np.tile(np.asarray(filling.genes[name], kind), (n_pop, 1))
+        for seat, place in at.items():
+            genes[seat] = members[place].record.genes[name]
+        return jnp.asarray(genes)
+
+    return {name: part(name, shape.dtype) for name, shape in asked_genes(members[0].experiment)[0].items()}
+
+
+def _fitness(claim: Claim, fitness: np.ndarray, seat: int) -> float:
+    """Of one robot, larger is better, not a number if it failed; fitness: of its population.
+
+    Where leaders are looked at again, it hangs in the last digit on a robot's rank among them, which nobody knows any
+    more. All of the population are copies of this one, on all ranks: the nearest to what was said is it.
+    """
+    if claim.experiment.evaluation.refine is None:
+        value = fitness[seat]
+    else:
+        said = claim.experiment.fitness.sign * claim.record.score
+        known = fitness[np.isfinite(fitness)]
+        value = known[np.argmin(abs(known - said))] if known.size else np.nan
+    return float(value) if np.isfinite(value) else float("nan")

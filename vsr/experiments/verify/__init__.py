@@ -1,1 +1,0 @@
-"""`vsr verify`: does the score in a robot's file hold?"""
