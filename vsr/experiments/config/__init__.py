@@ -16,7 +16,7 @@ import yaml
 from vsr.controllers import CONTROLLERS
 from vsr.experiments.config.check import check
 from vsr.experiments.config.overrides import override
-from vsr.experiments.config.plugins import learn_components, load_plugins, missing_plugins, named_plugins
+from vsr.experiments.config.plugins import load_plugins, missing_plugins
 from vsr.experiments.config.problems import ConfigError, Problem, UserError
 from vsr.experiments.config.unread import faults_without, read_without
 from vsr.experiments.config.yaml_reader import parse_yaml, read_yaml
@@ -99,8 +99,6 @@ def _described(document: Document, kind: type[Described], run_plugins: bool = Fa
         _run_plugins(document, kind)
     elif missing := missing_plugins(document):
         return read_without(document, kind, missing)
-    elif named_plugins(document):
-        learn_components()  # of modules that are loaded, maybe by someone else
     return check(document, kind)
 
 

@@ -12,10 +12,7 @@ from vsr.spec import Spec
 
 @cache
 def part_reader(kind: type[Spec], name: str) -> TypeAdapter:
-    """What checks one part of a description alone; raises KeyError if there is no such part.
-
-    To be forgotten (`part_reader.cache_clear()`) when there are components that were not there before.
-    """
+    """What checks one part of a description alone; raises KeyError if there is no such part."""
     field = kind.model_fields[name]
     annotation: Any = field.annotation
     for item in field.metadata:

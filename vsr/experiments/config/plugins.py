@@ -16,12 +16,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from vsr.experiments.config.modules import own_modules, place_of
-from vsr.experiments.config.parts import part_reader
 from vsr.experiments.config.problems import ConfigError, UserError
 from vsr.experiments.config.yaml_values import Document
-from vsr.experiments.encodings import EvolvedRobot
-from vsr.experiments.experiment import Experiment
-from vsr.scene import Robot, Scene, World
 
 PLUGINS_FOLDER = "plugins"
 """Where a run folder keeps copies of the plugins it was made with."""
@@ -35,9 +31,7 @@ def load_plugins(document: Document) -> None:
             fault = _another(name, beside) or _import(name)
             if fault is not None:
                 raise ConfigError([document.problem(fault, ("plugins", index))])
-    if names:
-        _keep_searching(names)
-        learn_components()
+    _keep_searching(names)
 
 
 def import_plugins(names: Sequence[str]) -> None:
@@ -47,8 +41,6 @@ def import_plugins(names: Sequence[str]) -> None:
             fault = _import(name)
             if fault is not None:
                 raise UserError(f"--plugin {name}: {fault}")
-    if names:
-        learn_components()
 
 
 def named_plugins(document: Document) -> list[str]:
@@ -80,13 +72,6 @@ def modules_of(names: Sequence[str]) -> dict[str, Path]:
 
 _LOADED_WITH: dict[str, frozenset[str]] = {}
 """Modules that importing a plugin loaded, by the plugin's name: what its source does not name is known from here."""
-
-
-def learn_components() -> None:
-    """Make descriptions accept what was registered since they were defined."""
-    for description in (Robot, World, Scene, EvolvedRobot, Experiment):
-        description.model_rebuild(force=True)
-    part_reader.cache_clear()
 
 
 def _import(name: str) -> str | None:

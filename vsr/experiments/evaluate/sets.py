@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, model_validator
 
 from vsr.experiments.config.check import check
-from vsr.experiments.config.plugins import learn_components, load_plugins
+from vsr.experiments.config.plugins import load_plugins
 from vsr.experiments.config.unread import require_plugins
 from vsr.experiments.config.yaml_reader import read_yaml
 from vsr.experiments.evaluation import Factor, Ground, Jitter, Take, Vary
@@ -111,8 +111,4 @@ def load_set(path: str | Path, *, run_plugins: bool = False) -> EvaluationSet:
     if run_plugins:
         load_plugins(document)
     require_plugins(document)
-    if isinstance(document.data, dict) and document.data.get("plugins"):
-        learn_components()
-        for kind in (TaskCase, GroundCase, EvaluationSet):
-            kind.model_rebuild(force=True)
     return check(document, EvaluationSet)

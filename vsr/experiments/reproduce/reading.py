@@ -68,7 +68,6 @@ def load_study(path: str | Path, *, run_plugins: bool = False) -> StudyFile:
     if run_plugins:
         load_plugins(document)
     require_plugins(document)
-    Study.model_rebuild(force=True)  # a plugin may have registered kinds of claims
     return StudyFile(Path(path), check(document, Study), run_plugins)
 
 
