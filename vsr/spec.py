@@ -8,6 +8,7 @@ job of the module that owns the mathematics.
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import wraps
@@ -164,6 +165,7 @@ class Registry(dict[str, T]):
 
 def _origin(component: Any) -> str:
     """Where a class or function comes from: `module.name`."""
+    component = inspect.unwrap(component)
     kind = component if hasattr(component, "__qualname__") else type(component)
     return f"{kind.__module__}.{kind.__qualname__}"
 

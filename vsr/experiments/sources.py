@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,4 +120,5 @@ def _module_of(component: Any) -> str:
     """Where a class or function is defined."""
     while isinstance(component, functools.partial):
         component = component.func
+    component = inspect.unwrap(component)
     return getattr(component, "__module__", None) or type(component).__module__
