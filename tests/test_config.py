@@ -23,7 +23,7 @@ from vsr.experiments.config import (
     parse_experiment,
     parse_scene,
 )
-from vsr.experiments.config.yaml_reader import parse_yaml, read_yaml
+from vsr.experiments.config.yaml import parse_yaml, read_yaml
 from vsr.experiments.experiment import Experiment
 
 CONFIGS = sorted((ROOT / "vsr" / "configs").glob("*.yaml")) + sorted((ROOT / "vsr" / "configs" / "3d").glob("*.yaml"))

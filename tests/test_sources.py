@@ -13,7 +13,7 @@ import yaml
 from conftest import TINY
 
 from vsr.experiments.config import load_experiment
-from vsr.experiments.config.modules import own_modules
+from vsr.experiments.config.plugins import own_modules
 from vsr.experiments.evolve.generation import program_digest
 from vsr.experiments.sources import sources_of, with_registered
 from vsr.tasks import MEASURES

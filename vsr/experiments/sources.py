@@ -18,8 +18,7 @@ from typing import Any
 
 from vsr.controllers import CONTROLLERS
 from vsr.evo import OPTIMISERS
-from vsr.experiments.config.modules import file_of, is_own, place_of
-from vsr.experiments.config.plugins import modules_of
+from vsr.experiments.config.plugins import file_of, is_own, modules_of, place_of
 from vsr.experiments.encodings import BODIES
 from vsr.experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
 from vsr.experiments.experiment import Experiment

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from vsr.experiments.config.check import check
 from vsr.experiments.config.plugins import load_plugins
 from vsr.experiments.config.unread import require_plugins
-from vsr.experiments.config.yaml_reader import read_yaml
+from vsr.experiments.config.yaml import read_yaml
 from vsr.experiments.evaluation import Factor, Ground, Jitter, Take, Vary
 from vsr.experiments.experiment import Fitness, read_fitness
 from vsr.spec import Count, OneOf, Real, Spec, clipped, misfit, suggest

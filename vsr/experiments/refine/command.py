@@ -13,7 +13,7 @@ from rich.table import Table
 
 from vsr.arrays import Damaged
 from vsr.experiments.config import EVOLVED, UserError, load
-from vsr.experiments.config.yaml_reader import read_yaml
+from vsr.experiments.config.yaml import read_yaml
 from vsr.experiments.console import busy, console_for_tables, say, warn
 from vsr.experiments.devices import check_implementation, prepare
 from vsr.experiments.estimate import needs_of_refining, require_memory, told_if_exhausted

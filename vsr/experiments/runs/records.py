@@ -17,8 +17,7 @@ from vsr.experiments.config import EVOLVED
 from vsr.experiments.config.check import check
 from vsr.experiments.config.problems import ConfigError, Problem
 from vsr.experiments.config.unread import require_plugins
-from vsr.experiments.config.yaml_reader import read_yaml
-from vsr.experiments.config.yaml_values import Document
+from vsr.experiments.config.yaml import Document, read_yaml
 from vsr.experiments.experiment import MOST_SEEDS, Experiment, Seed
 from vsr.experiments.files import digest_of
 from vsr.experiments.runs.meta import SHAPE_DIGITS
