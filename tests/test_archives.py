@@ -11,7 +11,7 @@ from vsr.evo import OPTIMISERS, Evaluation
 from vsr.evo.archives import CVTArchive, GridArchive, archive_figures, inserted, nobody
 from vsr.evo.pareto import crowding, fronts, hypervolume
 from vsr.evo.population import NOBODY, WORST, evaluated, newborns
-from vsr.experiments.config.yaml_reader import read_yaml
+from vsr.experiments.config.yaml import read_yaml
 from vsr.experiments.descriptors.bodies import elongation
 from vsr.experiments.descriptors.registry import SHARE
 from vsr.experiments.shipped import shipped_files

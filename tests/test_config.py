@@ -23,8 +23,7 @@ from vsr.experiments.config import (
     parse_experiment,
     parse_scene,
 )
-from vsr.experiments.config.plugins import learn_components
-from vsr.experiments.config.yaml_reader import parse_yaml, read_yaml
+from vsr.experiments.config.yaml import parse_yaml, read_yaml
 from vsr.experiments.experiment import Experiment
 
 CONFIGS = sorted((ROOT / "vsr" / "configs").glob("*.yaml")) + sorted((ROOT / "vsr" / "configs" / "3d").glob("*.yaml"))
@@ -435,7 +434,6 @@ def plugin(tmp_path):
     for registry, name in ((TERRAINS, "moon"), (OPTIMISERS, "lottery"), (MEASURES, "drop")):
         registry.pop(name, None)
     sys.modules.pop("my_moon", None)
-    learn_components()
 
 
 def test_plugins_add_components(plugin):

@@ -27,7 +27,6 @@ import vsr.experiments.evolve.command as evolve_module
 from vsr.arrays import read_label
 from vsr.evo import OPTIMISERS
 from vsr.experiments.config import UserError, dump_yaml, load_experiment, load_scene
-from vsr.experiments.config.plugins import learn_components
 from vsr.experiments.evolve.command import EvolveOptions, evolve
 from vsr.experiments.evolve.display import Progress, open_display
 from vsr.experiments.evolve.evaluation import evaluation_of
@@ -829,7 +828,6 @@ def climber(tmp_path, monkeypatch):
     yield file
     OPTIMISERS.pop("climber", None)
     sys.modules.pop("climber", None)
-    learn_components()
 
 
 @pytest.mark.slow

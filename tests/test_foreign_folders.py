@@ -19,7 +19,7 @@ from faults.folder_faults import bomb, signed
 import vsr.cli as cli
 from vsr.arrays import MOST_BYTES, Damaged, packed, read_arrays, read_label, read_regular
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.config.yaml_reader import read_text
+from vsr.experiments.config.yaml import read_text
 from vsr.experiments.console import printable
 from vsr.experiments.evolve.command import EvolveOptions, evolve
 from vsr.experiments.files import numbered_files, open_own, refuse_links, replacing, target_file, write_text

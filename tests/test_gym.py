@@ -19,7 +19,6 @@ from conftest import ROOT
 
 import vsr
 from vsr.episode import observe_task, step
-from vsr.experiments.config.plugins import learn_components
 from vsr.gym import BraxView, Environment, body_of_kinds, registration
 from vsr.gym.commands import in_cells, in_drawn_order
 from vsr.gym.picture import picture
@@ -378,13 +377,11 @@ def test_tasks_that_are_registered_late_are_known_to_gymnasium(gymnasium):
 
     try:
         TASKS["kick"] = Kick
-        learn_components()
         env = gymnasium.make("vsr/kick", body=("aa", ".a"), masses="points", duration=0.1)
         assert isinstance(env.unwrapped.env.task, Kick)
     finally:
         TASKS.pop("kick", None)
         gymnasium.registry.pop("vsr/kick", None)
-        learn_components()
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from vsr import spec
 from vsr.experiments import experiment, lines
 from vsr.experiments.config import ConfigError, dump_plain, dump_yaml, load_experiment
 from vsr.experiments.config import parse_experiment as parse
-from vsr.experiments.config.alike import is_written, load_experiment_alike, load_variants, settled
+from vsr.experiments.config.loading import is_written, load_experiment_alike, load_variants, settled
 from vsr.experiments.config.overrides import override
-from vsr.experiments.config.yaml_values import Document
+from vsr.experiments.config.yaml import Document
 from vsr.experiments.plot.comparison import Pair, clearest, holm, rank_tests, superiority
 from vsr.experiments.plot.curves import MOST_POINTS, thinned
 from vsr.experiments.runs import columns, settings

@@ -24,7 +24,7 @@ from vsr.physics.points.gather import nodes_of_corners
 from vsr.physics.points.geometry import center, rest_state, size, voxel_motion
 from vsr.physics.points.stability import longest_point_substep
 from vsr.scene import Scene, simulate
-from vsr.sensors.quantities import ONLY_IN_2D, QUANTITIES
+from vsr.sensors.quantities import QUANTITIES
 from vsr.tasks import MEASURES
 from vsr.terrain import Flat
 from vsr.world.placement import Placement, move_rigidly, place
@@ -235,8 +235,8 @@ def test_what_voxels_feel_in_3d():
     state = move_rigidly(model, rest_state(model), tilt=0.4, shift=jnp.array([50.0, 0, 5]), velocity=velocity)
     voxels = voxel_motion(model, WEIGHTLESS, state)
     there = np.asarray(model.present) > 0
-    known = {name: function for name, function in QUANTITIES.items() if name not in ONLY_IN_2D}
-    felt = {name: np.asarray(function(voxels))[there] for name, function in known.items()}
+    known = {name: quantity for name, quantity in QUANTITIES.items() if 3 in quantity.dimensions}
+    felt = {name: np.asarray(quantity(voxels))[there] for name, quantity in known.items()}
     wanted = {
         "area_ratio": 1.0,
         "volume_ratio": 1.0,

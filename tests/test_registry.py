@@ -1,21 +1,27 @@
 """Registries: a name has one owner, and a plugin that takes it is refused."""
 
+import importlib
+import json
 import re
 import sys
+from types import UnionType
+from typing import Annotated, Literal, Union, get_args, get_origin
 
 import pytest
 from conftest import ROOT
+from pydantic import TypeAdapter, create_model
 
 from vsr.controllers import CONTROLLERS
 from vsr.evo import OPTIMISERS
-from vsr.experiments.config import ConfigError, load_experiment
+from vsr.experiments.catalogue import FILES, schema
+from vsr.experiments.config import ConfigError, load_experiment, parse_experiment
 from vsr.experiments.encodings import BODIES
 from vsr.experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
 from vsr.experiments.reproduce.claims import CLAIMS
 from vsr.sensors import QUANTITIES
-from vsr.spec import Registry
+from vsr.spec import OneOf, Registry, Spec
 from vsr.tasks import MEASURES, TASKS
-from vsr.terrain import TERRAINS
+from vsr.terrain import TERRAINS, Flat
 from vsr.world.spec import SHAPES
 
 ALL = {
@@ -78,6 +84,121 @@ def test_listeners_are_called_for_every_new_entry():
     registry["one"] = Stranger
     registry |= {"two": Stranger}
     assert seen == [["one"], ["one", "two"]]
+
+
+def components_in(annotation):
+    """Every OneOf in an annotation, each with what makes a value of the whole from one of its own."""
+    if get_origin(annotation) is Annotated:
+        inner, *metadata = get_args(annotation)
+        own = [item for item in metadata if isinstance(item, OneOf)]
+        return [(item, lambda value: value) for item in own] or components_in(inner)
+    if get_origin(annotation) in (Union, UnionType):
+        return [found for member in get_args(annotation) for found in components_in(member)]
+    if get_origin(annotation) is tuple:
+        found = components_in(get_args(annotation)[0])
+        return [(item, lambda value, wrap=wrap: [wrap(value)]) for item, wrap in found]
+    if get_origin(annotation) is dict:
+        found = components_in(get_args(annotation)[1])
+        return [(item, lambda value, wrap=wrap: {"one": wrap(value)}) for item, wrap in found]
+    return []
+
+
+def annotation_of(field):
+    annotation = field.annotation
+    for item in field.metadata:
+        annotation = Annotated[annotation, item]
+    return annotation
+
+
+def places():
+    """Every field of every description in vsr that holds a component: `Owner.field`, and its annotation."""
+    for file in sorted((ROOT / "vsr").rglob("*.py")):
+        if "OneOf(" in file.read_text() and file.name != "spec.py":
+            importlib.import_module(".".join(file.relative_to(ROOT).with_suffix("").parts))
+    kinds, waiting = {}, [Spec]
+    while waiting:
+        kind = waiting.pop()
+        kinds[kind] = None
+        waiting += [one for one in kind.__subclasses__() if one.__module__.startswith("vsr.") and one not in kinds]
+    for kind in sorted(kinds, key=lambda kind: (kind.__module__, kind.__qualname__)):
+        for name, field in kind.model_fields.items():
+            if components_in(annotation_of(field)):
+                yield f"{kind.__qualname__}.{name}", annotation_of(field)
+
+
+PLACES = dict(places())
+LATE = "registered_late"
+
+
+@pytest.fixture
+def late():
+    """A component in every registry that a description knows, registered long after the description was defined."""
+    found = [item.registry for annotation in PLACES.values() for item, _ in components_in(annotation)]
+    registries = list({id(registry): registry for registry in found}.values())
+    kind = create_model("RegisteredLate", __base__=Spec, type=(Literal[LATE], LATE), size=(float, 1.0))
+    for registry in registries:
+        registry[LATE] = kind
+    yield kind
+    for registry in registries:
+        del registry[LATE]
+
+
+def test_places_are_found():
+    """Those that were once forgotten among them."""
+    assert {"World.terrain", "Object.shape", "Experiment.ea", "TaskCase.task", "Study.claims"} <= set(PLACES)
+    known = {id(item.registry) for annotation in PLACES.values() for item, _ in components_in(annotation)}
+    described = [one for one in ALL.values() if all(isinstance(part, type) for part in one.values())]
+    assert len(described) >= 7
+    assert {id(registry) for registry in described} <= known
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_component_registered_late_may_stand_wherever_its_key_may(place, late):
+    reader = TypeAdapter(PLACES[place])
+    for _, wrap in components_in(PLACES[place]):
+        for written in (LATE, {"type": LATE, "size": 2.0}):
+            read = reader.validate_python(wrap(written))
+            assert late(**{"size": 1.0, **(written if isinstance(written, dict) else {})}) in nested(read)
+            assert reader.validate_python(reader.dump_python(read, mode="json")) == read
+        with pytest.raises(ValueError, match="size"):
+            reader.validate_python(wrap({"type": LATE, "size": "large"}))
+        assert LATE in json.dumps(reader.json_schema())
+
+
+def nested(value):
+    return [*value.values()] if isinstance(value, dict) else [*value] if isinstance(value, tuple) else [value]
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_component_registered_late_is_in_the_schema_of_files(file, late):
+    described = schema(file)
+    owners = {FILES[file].__name__: described, **described.get("$defs", {})}
+    checked = 0
+    for place in PLACES:
+        owner, _, field = place.partition(".")
+        if field in owners.get(owner, {}).get("properties", {}):
+            text = json.dumps(owners[owner]["properties"][field])
+            assert LATE in text, place
+            assert "RegisteredLate" in text, place
+            checked += 1
+    assert checked
+
+
+def test_a_terrain_registered_late_is_one_of_those_that_fitness_is_taken_over():
+    class Ice(Flat):
+        type: Literal["ice"] = "ice"
+
+    terrains = "[flat, {type: ice, friction: 0.1}]"
+    text = f"robot: {{body: {{shape: aa}}, controller: phases}}\nevaluation: {{starts: 3, terrains: {terrains}}}\n"
+    try:
+        TERRAINS["ice"] = Ice
+        experiment = parse_experiment(text)
+        assert Ice(friction=0.1) in experiment.evaluation.terrains
+        assert parse_experiment(json.dumps(experiment.to_plain())) == experiment
+        with pytest.raises(ConfigError, match=r"<text>:2: evaluation.terrains.1.type: .*'ise'.*ice"):
+            parse_experiment(text.replace("type: ice", "type: ise"))
+    finally:
+        TERRAINS.pop("ice", None)
 
 
 def test_a_plugin_that_takes_a_shipped_name_is_refused(tmp_path):

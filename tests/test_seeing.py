@@ -13,7 +13,6 @@ import vsr
 from vsr.environment import Environment
 from vsr.physics.engine import assemble_body, engine_of
 from vsr.sensors import QUANTITIES, Sense, empty_memory, readings, remember
-from vsr.sensors.quantities import unit_of
 from vsr.terrain import HeightField
 from vsr.terrain.blocks import Cells
 from vsr.world.placement import move_rigidly
@@ -168,7 +167,7 @@ def test_several_rays_are_several_readings():
     read = again()[:, 0, 0]
     np.testing.assert_allclose(read, [4, 4 * 2**0.5, 2, 4 * 2**0.5], atol=1e-3)
     assert ahead.label == "ground distance along (1, -1)"
-    assert [unit_of(name) for name in ("ground_height", "yaw", "own_velocity_x", "top_compression")] == [
+    assert [QUANTITIES[name].unit for name in ("ground_height", "yaw", "own_velocity_x", "top_compression")] == [
         "m",
         "rad",
         "m/s",

@@ -1,5 +1,6 @@
 """Sensors against hand computation."""
 
+import sys
 from dataclasses import replace
 
 import jax
@@ -11,12 +12,11 @@ from pydantic import ValidationError
 
 from vsr.body import Body
 from vsr.environment import Environment
-from vsr.experiments.catalogue import schema
-from vsr.experiments.config import ConfigError, dump_yaml, parse_experiment
+from vsr.experiments.catalogue import components, schema
+from vsr.experiments.config import ConfigError, dump_yaml, parse_experiment, parse_scene
 from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.squares.geometry import rest_state
-from vsr.sensors import QUANTITIES, Sense, empty_memory, readings, remember
-from vsr.sensors.quantities import ONLY_IN_2D, ONLY_IN_3D
+from vsr.sensors import QUANTITIES, Quantity, Sense, empty_memory, readings, remember
 from vsr.terrain import Flat
 from vsr.world.placement import move_rigidly
 
@@ -49,7 +49,7 @@ def test_legacy_angle_is_the_originals(model, tilt, wrong):
 
 def test_velocities(model):
     state = moved(model, tilt=0.5, velocity=(3.0, -4.0))
-    felt = {name: feel(model, state, name)[0, 1] for name in QUANTITIES if name not in (*ONLY_IN_2D, *ONLY_IN_3D)}
+    felt = {name: feel(model, state, name)[0, 1] for name, own in QUANTITIES.items() if own.dimensions == (2, 3)}
     assert felt["velocity_x"] == pytest.approx(3.0, abs=1e-5)
     assert felt["velocity_y"] == pytest.approx(-4.0, abs=1e-5)
     assert felt["velocity_magnitude"] == pytest.approx(5.0, abs=1e-5)
@@ -147,3 +147,44 @@ def test_plain_names_are_checked_and_in_the_schema():
         assert known.is_valid("touching")
         assert known.is_valid({"quantity": "touching", "window": 3})
         assert not known.is_valid("touched")
+
+
+PRESSURE = '''
+from vsr.sensors import QUANTITIES, Quantity
+
+def ground_pressure(voxels, direction):
+    """Pressure from a side [Pa]."""
+    return voxels.size_ratio * (7 if direction is None else direction[0])
+
+QUANTITIES["ground_pressure"] = Quantity(
+    ground_pressure, unit="Pa", at_rest=7.0, dimensions=(2,), parameters=("direction",)
+)
+'''
+
+
+def test_a_plugins_sensor_says_all_that_others_need_of_it(model, tmp_path):
+    """One function and one line: nothing is guessed from its name, which begins as those in metres."""
+    (tmp_path / "pressed.py").write_text(PRESSURE)
+    sensor = "{quantity: ground_pressure, direction: [3, 1]}"
+    network = f"{{type: mlp, senses: [ground_pressure, {sensor}], weights: {[0] * 12}}}"
+    text = f"plugins: [pressed]\nrobot:\n  body: {{shape: aa}}\n  controller: {network}\n"
+    try:
+        scene = parse_scene(text, str(tmp_path / "scene.yaml"), run_plugins=True)
+        plain, sided = scene.robot.controller.senses
+        assert (plain.unit, plain.at_rest) == ("Pa", 7.0)
+        assert plain.model_copy(update={"reading": "difference"}).at_rest == 0
+        memory = remember(
+            (plain, sided), model, GROUND, moved(model), empty_memory(model, (plain, sided)), jnp.bool_(1)
+        )
+        np.testing.assert_allclose(readings((plain, sided), memory)[:, 0, 0], [7, 3], rtol=1e-5)
+        with pytest.raises(ConfigError, match=r"senses.1: .*ground_pressure.*range.*ground_distance"):
+            parse_scene(text.replace("direction: [3, 1]", "range: 2.0"), str(tmp_path / "scene.yaml"))
+        with pytest.raises(ConfigError, match=r"senses.0.quantity: ground_pressure.*2-D.*3-D"):
+            parse_scene(text.replace("aa", '[["aa"], ["aa"]]'), str(tmp_path / "scene.yaml"))
+        listed = {one.name: one.help for one in components("senses")}
+        assert listed["ground_pressure"] == "Pressure from a side [Pa]."
+        with pytest.raises(ValueError, match=r"'ground_pressure' exists: pressed.ground_pressure"):
+            QUANTITIES["ground_pressure"] = Quantity(lambda voxels: voxels.size_ratio)
+    finally:
+        QUANTITIES.pop("ground_pressure", None)
+        sys.modules.pop("pressed", None)

@@ -13,7 +13,7 @@ import yaml
 from conftest import TINY
 
 from vsr.experiments.config import load_experiment
-from vsr.experiments.config.modules import own_modules
+from vsr.experiments.config.plugins import own_modules
 from vsr.experiments.evolve.generation import program_digest
 from vsr.experiments.sources import sources_of, with_registered
 from vsr.tasks import MEASURES
@@ -96,7 +96,6 @@ def test_a_change_in_any_imported_module_changes_the_result_and_ends_a_resume(ho
 
 SCRIPT = """
 import sys
-from vsr.experiments.config.plugins import learn_components
 from vsr.experiments.evolve.command import EvolveOptions, evolve
 from vsr.tasks import MEASURES
 
@@ -107,7 +106,6 @@ def cheap_speed(summary):
 
 if __name__ == "__main__":
     MEASURES["cheap_speed"] = cheap_speed
-    learn_components()
     evolve(EvolveOptions("cheap.yaml", out="run", resume=len(sys.argv) > 2, settings=tuple(sys.argv[2:])))
 """
 

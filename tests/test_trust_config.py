@@ -17,11 +17,11 @@ from vsr.experiments.config import (
     load_experiment,
     parse_experiment,
     parse_scene,
-    yaml_reader,
 )
+from vsr.experiments.config import yaml as yaml_module
 from vsr.experiments.config.check import shown
 from vsr.experiments.config.problems import MOST_TOLD
-from vsr.experiments.config.yaml_reader import parse_yaml, read_yaml
+from vsr.experiments.config.yaml import parse_yaml, read_yaml
 from vsr.experiments.reach.spec import voxel_at
 from vsr.experiments.reproduce.study import is_study
 from vsr.experiments.runs.robot_files import is_changed
@@ -77,7 +77,7 @@ def test_no_more_of_a_robot_is_read_than_a_file_may_hold(tmp_path, monkeypatch):
     """`vsr simulate /dev/zero` used to read all of it to see whether a run had written it."""
     file = tmp_path / "robot.yaml"
     file.write_text("# " + "x" * 2000)
-    monkeypatch.setattr(yaml_reader, "MOST_BYTES", 1000)
+    monkeypatch.setattr(yaml_module, "MOST_BYTES", 1000)
     assert is_changed(file)
     result = CliRunner().invoke(cli.main, ["simulate", str(file)])
     assert result.exit_code == 2
@@ -177,7 +177,7 @@ def test_values_are_shown_as_far_as_people_read():
 def test_large_files_are_not_read(tmp_path, monkeypatch):
     file = tmp_path / "f.yaml"
     file.write_text(EXPERIMENT)
-    monkeypatch.setattr(yaml_reader, "MOST_BYTES", len(EXPERIMENT))
+    monkeypatch.setattr(yaml_module, "MOST_BYTES", len(EXPERIMENT))
     load_experiment(file)
     file.write_text(EXPERIMENT + "#")
     with pytest.raises(ConfigError, match=r"f\.yaml: larger than 0 MiB, the most that is read"):
@@ -253,7 +253,7 @@ def test_without_libyaml_files_mean_the_same(monkeypatch):
 
     assert yaml.__with_libyaml__
     with_it = list(map(read, texts))
-    monkeypatch.setattr(yaml_reader, "_Scanner", yaml.SafeLoader)
+    monkeypatch.setattr(yaml_module, "_Scanner", yaml.SafeLoader)
     assert list(map(read, texts)) == with_it
 
 

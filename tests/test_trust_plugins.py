@@ -12,7 +12,6 @@ from growing import add_generation, begin_run, put_best
 import vsr.cli as cli
 from vsr.evo import OPTIMISERS
 from vsr.experiments.config import ConfigError, UserError, dump_yaml, load, load_experiment, load_scene, run_plugins_of
-from vsr.experiments.config.plugins import learn_components
 from vsr.experiments.config.unread import NeedsPlugins, missing_of
 from vsr.experiments.encodings import CONTROLLERS
 from vsr.experiments.evolve.command import EvolveOptions, read_options
@@ -79,7 +78,6 @@ def forget():
     for registry, name in ((TERRAINS, "ice"), (OPTIMISERS, "lottery"), (MEASURES, "slide"), (CONTROLLERS, "waves")):
         registry.pop(name, None)
     sys.modules.pop(NAME, None)
-    learn_components()
 
 
 @pytest.fixture

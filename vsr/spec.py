@@ -8,6 +8,7 @@ job of the module that owns the mathematics.
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import wraps
@@ -22,6 +23,7 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     Strict,
+    TypeAdapter,
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
@@ -163,6 +165,7 @@ class Registry(dict[str, T]):
 
 def _origin(component: Any) -> str:
     """Where a class or function comes from: `module.name`."""
+    component = inspect.unwrap(component)
     kind = component if hasattr(component, "__qualname__") else type(component)
     return f"{kind.__module__}.{kind.__qualname__}"
 
@@ -171,6 +174,8 @@ class OneOf:
     """Annotation of a field that holds one of a registry's components, distinguished by their `type`.
 
     A bare name stands for the component with its defaults: `terrain: flat`. With a default, `type` may be left out.
+    The registry is looked up whenever a value is read or a JSON schema is made, so that a component that is registered
+    after the description was defined may stand wherever its key may.
     """
 
     def __init__(self, registry: Mapping[str, type[BaseModel]], *, default: str | None = None):
@@ -178,18 +183,41 @@ class OneOf:
         self.default = default
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        choices = {name: handler.generate_schema(component) for name, component in self.registry.items()}
-        union = core_schema.tagged_union_schema(choices, discriminator="type")
-        return core_schema.no_info_before_validator_function(self._name_type, union)
+        return core_schema.no_info_plain_validator_function(self._read)
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        described = handler(schema)
+        described = handler(_union_of(self.registry).core_schema)
         choices = described.get("oneOf", [described])
         return {"anyOf": [*choices, {"enum": list(self.registry)}]}
 
-    def _name_type(self, value: Any) -> Any:
+    def _read(self, value: Any) -> Any:
         if isinstance(value, str):
-            return {"type": value}
-        if isinstance(value, dict) and self.default is not None:
-            return {"type": self.default, **value}
-        return value
+            value = {"type": value}
+        elif isinstance(value, dict) and self.default is not None:
+            value = {"type": self.default, **value}
+        return _union_of(self.registry).validator.validate_python(value)
+
+
+_UNIONS: dict[int, tuple[dict[str, type[BaseModel]], TypeAdapter]] = {}
+"""The components of registries, by id, when a union of them was last asked for, and that union."""
+
+
+def _union_of(registry: Mapping[str, type[BaseModel]]) -> TypeAdapter:
+    """What reads any component that a registry has at the moment; made anew only if it has changed."""
+    known, union = _UNIONS.get(id(registry), (None, None))
+    if union is None or known != registry:
+        known = dict(registry)
+        union = TypeAdapter(Annotated[Any, _Union(known)])
+        _UNIONS[id(registry)] = known, union
+    return union
+
+
+class _Union:
+    """Annotation: one of these components, by its `type`."""
+
+    def __init__(self, components: Mapping[str, type[BaseModel]]):
+        self.components = components
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        choices = {name: handler.generate_schema(component) for name, component in self.components.items()}
+        return core_schema.tagged_union_schema(choices, discriminator="type")

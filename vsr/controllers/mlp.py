@@ -24,8 +24,7 @@ from pydantic import Field
 from vsr.body import Body
 from vsr.controllers.base import ControllerSpec, place_name
 from vsr.controllers.driving import Driving, driving_numbers, driving_value
-from vsr.sensors import Sense
-from vsr.sensors.quantities import ONLY_IN_2D, ONLY_IN_3D
+from vsr.sensors import QUANTITIES, Sense
 from vsr.spec import Count, Real, Switch
 
 RateLimit = Annotated[Real, Field(gt=0)]
@@ -115,10 +114,11 @@ def check_senses(senses: Sequence[Sense], present: np.ndarray) -> list[tuple[tup
     """Complaints about senses that voxels of this grid cannot have; present: True where a voxel is or may be."""
     complaints = []
     for i, sense in enumerate(senses):
-        for dimension, only in ((2, ONLY_IN_2D), (3, ONLY_IN_3D)):
-            if sense.quantity in only and present.ndim != dimension:
-                text = f"{sense.quantity} is only felt in {dimension}-D, and this body is in {present.ndim}-D"
-                complaints.append((("senses", str(i), "quantity"), text))
+        known = QUANTITIES[sense.quantity].dimensions
+        if present.ndim not in known:
+            own = " and ".join(f"{dimension}-D" for dimension in known)
+            text = f"{sense.quantity} is only felt in {own}, and this body is in {present.ndim}-D"
+            complaints.append((("senses", str(i), "quantity"), text))
         if sense.direction is not None and len(sense.direction) != present.ndim:
             text = f"{len(sense.direction)} numbers given; this body is in {present.ndim}-D and needs {present.ndim}"
             complaints.append((("senses", str(i), "direction"), text))

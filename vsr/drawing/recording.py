@@ -25,7 +25,7 @@ from vsr.episode import Trajectory
 from vsr.physics.engine import AnyModel, AnyState, engine_of
 from vsr.physics.objects import Objects
 from vsr.physics.squares.scaffolding import CORNER_SIGNS
-from vsr.sensors import read_trajectory, unit_of
+from vsr.sensors import read_trajectory
 from vsr.world.placement import has_left
 
 CORNER_WAYS = CORNER_SIGNS[list(RING)]
@@ -323,7 +323,7 @@ def _felt(
     values = np.asarray(remake(model, environment, trajectory.state, touched), float)[:valid, :, present]
     values[0] = [[sense.at_rest] for sense in senses]
     return tuple(
-        Felt(sense.label, unit_of(sense.quantity), sense.at_rest, values[:, index], wired[:, index])
+        Felt(sense.label, sense.unit, sense.at_rest, values[:, index], wired[:, index])
         for index, sense in enumerate(senses)
     )
 

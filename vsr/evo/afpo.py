@@ -7,6 +7,7 @@ within a front the fitter come first, and among equals the younger.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -57,6 +58,13 @@ class AFPO(Settings):
         if self.newcomers > self.n_pop:
             raise ValueError(f"newcomers: {self.newcomers} given; at most n_pop, {self.n_pop}")
         return self
+
+    @property
+    def metrics(self) -> Mapping[str, str]:
+        return {
+            "lineages": "Lineages with a founder of their own.",
+            "age": "Age: generations since the founder of a lineage, mean over the population.",
+        }
 
     def start(self, key: Array, sample: Sampler) -> Generations:
         first, rest = jax.random.split(key)

@@ -9,9 +9,10 @@ the outermost cell, as in pyribs. What has a descriptor that is not a number, or
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -87,6 +88,10 @@ class GridArchive(Settings):
         """Cells along the axes."""
         return tuple(axis.cells for axis in self.axes)
 
+    @property
+    def is_regular(self) -> bool:
+        return True
+
     def centers(self) -> np.ndarray:
         """The middle of every cell, (cells, axes)."""
         return _middles(self.shape, tuple(axis.range for axis in self.axes))
@@ -119,6 +124,10 @@ class CVTArchive(Settings):
         """All cells in a row."""
         return (self.cells,)
 
+    @property
+    def is_regular(self) -> bool:
+        return False
+
     def centers(self) -> np.ndarray:
         """Of the cells, (cells, axes)."""
         return _spread(self.cells, tuple(axis.range for axis in self.axes), self.samples, self.seed)
@@ -132,6 +141,33 @@ class CVTArchive(Settings):
         # Axis by axis: the sum over a short last axis takes five times as long on a processor.
         square = sum((point[:, axis, None] - center[:, axis]) ** 2 for axis in range(len(self.axes)))
         return jnp.argmin(square, 1).astype(jnp.int32)
+
+
+class Archive(Protocol):
+    """How a space of descriptors is cut into cells."""
+
+    @property
+    def axes(self) -> Sequence[Axis]:
+        """Descriptors that tell individuals apart."""
+        ...
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Cells along each of the axes, or of all cells in a row."""
+        ...
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether cells are equal intervals along every axis."""
+        ...
+
+    def centers(self) -> np.ndarray:
+        """Of the cells, (cells, axes)."""
+        ...
+
+    def place(self, descriptors: Array, centers: Array) -> Array:
+        """The cell of each individual, (size,); descriptors: (size, axes)."""
+        ...
 
 
 AnyArchive = Annotated[GridArchive | CVTArchive, Field(discriminator="type")]
@@ -155,7 +191,7 @@ class Elites:
         return self.members.fitness > WORST
 
 
-def nobody(archive: GridArchive | CVTArchive, like: Population) -> Elites:
+def nobody(archive: Archive, like: Population) -> Elites:
     """An empty archive for individuals like these."""
     cells = math.prod(archive.shape)
     empty = Population(
@@ -169,7 +205,7 @@ def nobody(archive: GridArchive | CVTArchive, like: Population) -> Elites:
     return Elites(empty, jnp.full(centers.shape, jnp.nan, jnp.float32), centers)
 
 
-def inserted(archive: GridArchive | CVTArchive, elites: Elites, newcomers: Population, descriptors: Array) -> Elites:
+def inserted(archive: Archive, elites: Elites, newcomers: Population, descriptors: Array) -> Elites:
     """The archive after a batch: of each cell the fittest stays or enters.
 
     Among equals who is there stays, and of the newcomers the first in the batch enters. descriptors: (size, axes).
@@ -188,6 +224,14 @@ def inserted(archive: GridArchive | CVTArchive, elites: Elites, newcomers: Popul
         descriptors=chosen(descriptors[winner].astype(elites.descriptors.dtype), elites.descriptors),
         centers=elites.centers,
     )
+
+
+ARCHIVE_METRICS = {
+    "coverage": "Coverage: filled cells over all.",
+    "qd_score": "QD score: fitness above the offset, summed over filled cells.",
+    "mean": "Mean fitness of the elites.",
+}
+"""What `archive_figures` gives, for readers."""
 
 
 def archive_figures(elites: Elites, offset: float) -> dict[str, Array]:

@@ -6,6 +6,7 @@ all archives, or of one; children come from crossover or mutation as in µ + λ,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Annotated, Any, Literal
@@ -15,7 +16,7 @@ import jax.numpy as jnp
 from jax import Array
 from pydantic import Field, Strict, model_validator
 
-from vsr.evo.archives import AnyArchive, Elites, archive_figures, inserted, nobody
+from vsr.evo.archives import ARCHIVE_METRICS, AnyArchive, Archive, Elites, archive_figures, inserted, nobody
 from vsr.evo.diversity import gene_spread
 from vsr.evo.operators import flat_draw
 from vsr.evo.population import NOBODY, WORST, Population, best, evaluated, joined, newborns, take
@@ -71,6 +72,14 @@ class MapElites(Settings):
     def descriptors(self) -> tuple[str, ...]:
         named = (axis.measure for archive in self.archives.values() for axis in archive.axes)
         return tuple(dict.fromkeys(named))
+
+    @property
+    def elite_archives(self) -> Mapping[str, Archive]:
+        return self.archives
+
+    @property
+    def metrics(self) -> Mapping[str, str]:
+        return ARCHIVE_METRICS
 
     def start(self, key: Array, sample: Sampler) -> Illumination:
         like = jax.eval_shape(partial(self._fresh, sample), key, jnp.int32(0))

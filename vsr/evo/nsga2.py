@@ -6,6 +6,7 @@ parents and children together whole fronts survive, the last of them by crowding
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -99,6 +100,17 @@ class NSGA2(Settings):
     @property
     def descriptors(self) -> tuple[str, ...]:
         return tuple(objective.measure for objective in self.objectives)
+
+    @property
+    def front_objectives(self) -> tuple[Objective, ...]:
+        return self.objectives
+
+    @property
+    def metrics(self) -> Mapping[str, str]:
+        return {
+            "front": "Individuals on the first front.",
+            "hypervolume": "Hypervolume: what the first front dominates, counted from the reference.",
+        }
 
     def start(self, key: Array, sample: Sampler) -> Compromise:
         first, rest = jax.random.split(key)

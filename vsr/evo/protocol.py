@@ -6,7 +6,7 @@ for a `summary`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -63,9 +63,10 @@ class SearchSummary:
     members: Population
     """those from which the search goes on, (size,)"""
     archive: Any = None
-    """an archive or a front, where the search has one"""
+    """where the search has them: archives (`Elites`) by the names of `elite_archives`, or a `Front` in
+    `front_objectives`; whatever else is stored, and read by nobody"""
     figures: dict[str, Array] = field(default_factory=dict)
-    """more numbers about it, by name, each ()"""
+    """more numbers about it, by name, that of an archive first: `body.coverage`; each ()"""
 
 
 class Optimiser(Protocol):
@@ -89,6 +90,21 @@ class Optimiser(Protocol):
     @property
     def wants_slopes(self) -> bool:
         """Whether evaluations are to have slopes of the fitness."""
+        ...
+
+    @property
+    def elite_archives(self) -> Mapping[str, Any]:
+        """Archives that `summary` gives, by name: the axes and the cells of each; none for most."""
+        ...
+
+    @property
+    def front_objectives(self) -> tuple[Any, ...]:
+        """Objectives beside the fitness of the front that `summary` gives; none for most."""
+        ...
+
+    @property
+    def metrics(self) -> Mapping[str, str]:
+        """What `figures` of `summary` mean, by the last part of their names."""
         ...
 
     def start(self, key: Array, sample: Sampler) -> Any:

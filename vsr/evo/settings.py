@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, Strict
 
@@ -21,6 +22,21 @@ class Settings(BaseModel):
     def wants_slopes(self) -> bool:
         """Whether evaluations are to have slopes of the fitness; not unless it says so."""
         return False
+
+    @property
+    def elite_archives(self) -> Mapping[str, Any]:
+        """Descriptions (`vsr.evo.archives.Archive`) of the archives that it keeps as `SearchSummary.archive`."""
+        return {}
+
+    @property
+    def front_objectives(self) -> tuple[Any, ...]:
+        """What counts beside the fitness (`vsr.evo.nsga2.Objective`) in the `Front` that it keeps as its archive."""
+        return ()
+
+    @property
+    def metrics(self) -> Mapping[str, str]:
+        """Meaning of the numbers that it reports of itself (`SearchSummary.figures`), by name, as a sentence."""
+        return {}
 
 
 class Registry(dict[str, type[Settings]]):

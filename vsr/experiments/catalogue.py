@@ -84,7 +84,7 @@ def schema(file: str) -> dict[str, Any]:
 
 
 def _component(name: str, what: type[BaseModel] | Callable) -> Component:
-    first_line = (inspect.getdoc(what) or "").split("\n")[0]
+    first_line = (inspect.getdoc(inspect.unwrap(what)) or "").split("\n")[0]
     fields, described, said = {}, {}, {}
     if isinstance(what, type) and issubclass(what, BaseModel) and what.model_fields:
         fields, described, said = what.model_fields, what.model_json_schema()["properties"], field_descriptions(what)

@@ -20,7 +20,7 @@ import numpy as np
 from vsr.controllers import Controller
 from vsr.episode import Scenario, reset, rollout
 from vsr.experiments.config import UserError, dump_yaml, load
-from vsr.experiments.config.yaml_reader import read_yaml
+from vsr.experiments.config.yaml import read_yaml
 from vsr.experiments.devices import check_implementation
 from vsr.experiments.estimate import (
     memory_lines,

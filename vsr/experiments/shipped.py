@@ -10,7 +10,7 @@ from typing import Any
 
 from vsr.experiments.config import evolves
 from vsr.experiments.config.problems import ConfigError, Problem
-from vsr.experiments.config.yaml_reader import read_yaml
+from vsr.experiments.config.yaml import read_yaml
 from vsr.experiments.installed import CONFIGS
 
 EXPERIMENT, SCENE, STUDY, REACH, SET = "experiment", "scene", "study", "reach", "set"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +18,7 @@ from typing import Any
 
 from vsr.controllers import CONTROLLERS
 from vsr.evo import OPTIMISERS
-from vsr.experiments.config.modules import file_of, is_own, place_of
-from vsr.experiments.config.plugins import modules_of
+from vsr.experiments.config.plugins import file_of, is_own, modules_of, place_of
 from vsr.experiments.encodings import BODIES
 from vsr.experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
 from vsr.experiments.experiment import Experiment
@@ -119,4 +119,5 @@ def _module_of(component: Any) -> str:
     """Where a class or function is defined."""
     while isinstance(component, functools.partial):
         component = component.func
+    component = inspect.unwrap(component)
     return getattr(component, "__module__", None) or type(component).__module__

@@ -7,13 +7,15 @@ Each quantity is a function of the voxels' motion and gives one value per voxel,
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import jax.numpy as jnp
 from jax import Array
 
 from vsr.compute.slopes import root_with_slope
 from vsr.physics.voxel_motion import VoxelMotion
-from vsr.sensors.surroundings import ANYWHERE, IN_SPACE
+from vsr.sensors import exteroceptive
 from vsr.spec import Registry
 
 
@@ -89,46 +91,72 @@ def touching(voxels: VoxelMotion) -> Array:
     return voxels.touching
 
 
-QUANTITIES: Registry[Callable[..., Array]] = Registry(
+@dataclass(frozen=True)
+class Quantity:
+    """What a voxel can sense: the function that gives it, and all that others need to know of its values."""
+
+    function: Callable[..., Array]
+    """from a VoxelMotion, and the parameters in their order, to one value per voxel, *cells"""
+    unit: str = ""
+    """of the values, SI; empty for plain numbers"""
+    at_rest: float = 0.0
+    """value of a robot that lies still in its rest shape"""
+    dimensions: tuple[int, ...] = (2, 3)
+    """of the bodies that can sense it"""
+    parameters: tuple[str, ...] = ()
+    """fields of a `Sense` that the function takes: direction, range"""
+    legacy: str = ""
+    """name of the same quantity with the original's wrong angle, if it depends on the angle"""
+
+    @property
+    def name(self) -> str:
+        """Of the function, under which a shipped quantity is registered."""
+        return self.function.__name__
+
+    @property
+    def __wrapped__(self) -> Callable[..., Array]:
+        """Where `inspect` looks for the documentation and the source."""
+        return self.function
+
+    def __call__(self, voxels: VoxelMotion, *parameters: Any) -> Array:
+        """The value of every voxel, *cells."""
+        return self.function(voxels, *parameters)
+
+
+QUANTITIES: Registry[Quantity] = Registry(
     "sensor",
     {
-        function.__name__: function
-        for function in (
-            area_ratio,
-            volume_ratio,
-            velocity_magnitude,
-            angle,
-            velocity_x,
-            velocity_y,
-            velocity_z,
-            rotated_velocity_x,
-            rotated_velocity_y,
-            touching,
-            legacy_angle,
-            legacy_rotated_velocity_x,
-            legacy_rotated_velocity_y,
-            *ANYWHERE,
-            *IN_SPACE,
+        quantity.name: quantity
+        for quantity in (
+            Quantity(area_ratio, at_rest=1.0),
+            Quantity(volume_ratio, at_rest=1.0, dimensions=(3,)),
+            Quantity(velocity_magnitude, unit="m/s"),
+            Quantity(angle, unit="rad", legacy="legacy_angle"),
+            Quantity(velocity_x, unit="m/s"),
+            Quantity(velocity_y, unit="m/s"),
+            Quantity(velocity_z, unit="m/s", dimensions=(3,)),
+            Quantity(rotated_velocity_x, unit="m/s", legacy="legacy_rotated_velocity_x"),
+            Quantity(rotated_velocity_y, unit="m/s", legacy="legacy_rotated_velocity_y"),
+            Quantity(touching),
+            Quantity(legacy_angle, unit="rad", dimensions=(2,)),
+            Quantity(legacy_rotated_velocity_x, unit="m/s", dimensions=(2,)),
+            Quantity(legacy_rotated_velocity_y, unit="m/s", dimensions=(2,)),
+            Quantity(exteroceptive.ground_height, unit="m"),
+            Quantity(exteroceptive.ground_distance, unit="m", parameters=("direction", "range")),
+            Quantity(exteroceptive.left_compression),
+            Quantity(exteroceptive.right_compression),
+            Quantity(exteroceptive.bottom_compression),
+            Quantity(exteroceptive.top_compression),
+            Quantity(exteroceptive.yaw, unit="rad", dimensions=(3,)),
+            Quantity(exteroceptive.own_velocity_x, unit="m/s", dimensions=(3,)),
+            Quantity(exteroceptive.own_velocity_y, unit="m/s", dimensions=(3,)),
+            Quantity(exteroceptive.own_velocity_z, unit="m/s", dimensions=(3,)),
+            Quantity(exteroceptive.near_compression, dimensions=(3,)),
+            Quantity(exteroceptive.far_compression, dimensions=(3,)),
         )
     },
 )
 """Every quantity by its name."""
-
-ONLY_IN_3D = ("volume_ratio", "velocity_z", *(function.__name__ for function in IN_SPACE))
-ONLY_IN_2D = ("legacy_angle", "legacy_rotated_velocity_x", "legacy_rotated_velocity_y")
-LEGACY = {name.removeprefix("legacy_"): name for name in ONLY_IN_2D}
-"""Quantities that hang on the angle, and what they are with the original's."""
-RAYS = ("ground_distance",)
-"""These have a direction and a range."""
-SIZE_RATIOS = ("area_ratio", "volume_ratio")
-"""These are 1 at rest, all others 0."""
-
-
-def unit_of(quantity: str) -> str:
-    """'m', 'm/s', 'rad', or nothing for plain numbers."""
-    if quantity.startswith("ground_"):
-        return "m"
-    return "rad" if quantity.endswith(("angle", "yaw")) else "m/s" if "velocity" in quantity else ""
 
 
 def _edges_along_x(voxels: VoxelMotion) -> Array:

@@ -19,8 +19,11 @@ from pydantic_core import CoreSchema
 from vsr.environment import Environment
 from vsr.physics.engine import AnyModel, AnyState, engine_of
 from vsr.physics.voxel_motion import VoxelMotion
-from vsr.sensors.quantities import LEGACY, QUANTITIES, RAYS, SIZE_RATIOS
+from vsr.sensors.quantities import QUANTITIES
 from vsr.spec import Count, Real, Spec, unknown_names
+
+PARAMETERS = ("direction", "range")
+"""Fields of a sense that only some quantities have."""
 
 
 class Sense(Spec):
@@ -64,12 +67,17 @@ class Sense(Spec):
     @property
     def at_rest(self) -> float:
         """What a robot reads that does nothing."""
-        return float(self.quantity in SIZE_RATIOS and self.reading != "difference")
+        return 0.0 if self.reading == "difference" else QUANTITIES[self.quantity].at_rest
+
+    @property
+    def unit(self) -> str:
+        """Of what is read; empty for plain numbers."""
+        return QUANTITIES[self.quantity].unit
 
     @property
     def legacy(self) -> Sense:
         """The same with the original's wrong angle, where the quantity hangs on it."""
-        return self.model_copy(update={"quantity": LEGACY.get(self.quantity, self.quantity)})
+        return self.model_copy(update={"quantity": QUANTITIES[self.quantity].legacy or self.quantity})
 
     @field_validator("quantity")
     @classmethod
@@ -79,10 +87,11 @@ class Sense(Spec):
         return name
 
     @model_validator(mode="after")
-    def _rays_only(self) -> Sense:
-        given = [name for name in ("direction", "range") if getattr(self, name) is not None]
-        if given and self.quantity not in RAYS:
-            raise ValueError(f"'{self.quantity}' has no {given[0]}; only {', '.join(RAYS)} has: leave it out")
+    def _of_the_quantity(self) -> Sense:
+        for name in PARAMETERS:
+            if getattr(self, name) is not None and name not in QUANTITIES[self.quantity].parameters:
+                others = [other for other, quantity in QUANTITIES.items() if name in quantity.parameters]
+                raise ValueError(f"'{self.quantity}' has no {name}; only {', '.join(others)} has: leave it out")
         if self.direction is not None and not any(self.direction):
             raise ValueError("a direction needs a number that is not 0")
         return self
@@ -103,7 +112,7 @@ class Remembered(NamedTuple):
     def value(self, voxels: VoxelMotion) -> Array:
         """Of every voxel, *cells."""
         own = QUANTITIES[self.quantity]
-        return own(voxels, self.direction, self.range) if self.quantity in RAYS else own(voxels)
+        return own(voxels, *(getattr(self, name) for name in own.parameters))
 
 
 def empty_memory(model: AnyModel, senses: Sequence[Sense]) -> Array:

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.evidence.bench.benchmark import Benchmark, Metrics, Settings, time_calls
-from vsr.evo import Evaluation, MapElites
+from vsr.evo import Evaluation
 from vsr.experiments.config import load_experiment
 from vsr.experiments.evolve.generation import ask, start, tell
 from vsr.experiments.experiment import Experiment
@@ -70,8 +70,8 @@ def drawn(experiment: Experiment, key: Array) -> Evaluation:
     fitness = jax.random.normal(of_fitness, (size,))
     fine = jnp.zeros(size, bool)
     described = None
-    if isinstance(search, MapElites):
-        ranges = {axis.measure: axis.range for archive in search.archives.values() for axis in archive.axes}
+    if search.elite_archives:
+        ranges = {axis.measure: axis.range for archive in search.elite_archives.values() for axis in archive.axes}
         low, high = jnp.array([ranges[name] for name in search.descriptors]).T
         described = low + (high - low) * jax.random.uniform(of_descriptors, (size, len(search.descriptors)))
     return Evaluation(fitness=fitness, failed=fine, failure=fine.astype(jnp.int32), descriptors=described)

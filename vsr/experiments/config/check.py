@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from itertools import islice, product
-from typing import Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from vsr.experiments.config.problems import ConfigError, Problem
-from vsr.experiments.config.yaml_values import MOST_FAULTS, Document
+from vsr.experiments.config.yaml import MOST_FAULTS, Document
 from vsr.spec import OneOf, Spec, suggest
 
 Described = TypeVar("Described", bound=Spec)
@@ -39,6 +39,16 @@ def check(document: Document, kind: type[Described]) -> Described:
     if problems:
         raise ConfigError(problems)
     return described
+
+
+@cache
+def part_reader(kind: type[Spec], name: str) -> TypeAdapter:
+    """What checks one part of a description alone; raises KeyError if there is no such part."""
+    field = kind.model_fields[name]
+    annotation: Any = field.annotation
+    for item in field.metadata:
+        annotation = Annotated[annotation, item]
+    return TypeAdapter(annotation)
 
 
 STAND_INS: dict[Path, tuple[Any, ...]] = {

@@ -8,8 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from vsr.experiments.config.problems import ConfigError, Problem, UserError
-from vsr.experiments.config.yaml_reader import parse_yaml
-from vsr.experiments.config.yaml_values import DEEPEST, Document
+from vsr.experiments.config.yaml import DEEPEST, Document, parse_yaml
 
 LONGEST_SHOWN = 120
 """Characters of a setting in messages."""

@@ -13,11 +13,10 @@ from typing import Any, TypeVar, cast
 
 from pydantic import ConfigDict, PrivateAttr, ValidationError
 
-from vsr.experiments.config.check import check
-from vsr.experiments.config.parts import part_reader
+from vsr.experiments.config.check import check, part_reader
 from vsr.experiments.config.plugins import missing_plugins
 from vsr.experiments.config.problems import ConfigError, Problem, UserError
-from vsr.experiments.config.yaml_values import Document
+from vsr.experiments.config.yaml import Document
 from vsr.experiments.experiment import Experiment
 from vsr.scene import Scene
 from vsr.spec import Spec

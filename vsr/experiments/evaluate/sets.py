@@ -8,11 +8,12 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, model_validator
 
 from vsr.experiments.config.check import check
-from vsr.experiments.config.plugins import learn_components, load_plugins
+from vsr.experiments.config.plugins import load_plugins
 from vsr.experiments.config.unread import require_plugins
-from vsr.experiments.config.yaml_reader import read_yaml
+from vsr.experiments.config.yaml import read_yaml
 from vsr.experiments.experiment import Fitness, read_fitness
 from vsr.experiments.perturbation import Factor, Ground, Jitter, Take, Vary
+from vsr.physics.squares.contact import Ground
 from vsr.spec import Count, OneOf, Real, Spec, clipped, misfit, suggest
 from vsr.tasks import TASKS, Task
 
@@ -111,8 +112,4 @@ def load_set(path: str | Path, *, run_plugins: bool = False) -> EvaluationSet:
     if run_plugins:
         load_plugins(document)
     require_plugins(document)
-    if isinstance(document.data, dict) and document.data.get("plugins"):
-        learn_components()
-        for kind in (TaskCase, GroundCase, EvaluationSet):
-            kind.model_rebuild(force=True)
     return check(document, EvaluationSet)

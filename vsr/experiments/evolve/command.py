@@ -20,7 +20,7 @@ from vsr.arrays import MOST_BYTES
 from vsr.experiments.config import load_experiment
 from vsr.experiments.config.plugins import plugin_files
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.config.yaml_values import Document
+from vsr.experiments.config.yaml import Document
 from vsr.experiments.console import Pulse, busy, say
 from vsr.experiments.devices import check_implementation, prepare
 from vsr.experiments.estimate import needs_of_experiment, require_memory, told_if_exhausted

@@ -59,7 +59,7 @@ def draw_map(axes: Axes, archive: ArchiveRead, experiment: Experiment, as_pixels
     (left, right), (low, high) = _view(archive)
     values = sign * archive.fitness[shown]
     x, y = archive.centers[shown, 0], archive.centers[shown, 1] if len(names) > 1 else np.full(len(shown), 0.5)
-    if settings.type == "grid":
+    if settings.is_regular:
         cells = settings.shape[:2] if len(names) > 1 else (settings.shape[0], 1)
         grid = np.full(cells, np.nan)
         column = np.clip(((x - left) / (right - left) * cells[0]).astype(int), 0, cells[0] - 1)
@@ -126,7 +126,7 @@ def _view(archive: ArchiveRead) -> tuple[tuple[float, float], tuple[float, float
 def _fittest_in_view(archive: ArchiveRead) -> np.ndarray:
     """Filled cells, of those that share a place on the first two axes of a grid the fittest."""
     filled, settings = archive.filled, archive.settings
-    if settings.type != "grid" or len(settings.axes) < 3:
+    if not settings.is_regular or len(settings.axes) < 3:
         return filled
     places = np.stack(np.unravel_index(filled, settings.shape), 1)[:, :2]
     order = np.argsort(-archive.fitness[filled], kind="stable")

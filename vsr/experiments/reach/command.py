@@ -11,7 +11,7 @@ from rich.table import Table
 from vsr.experiments.config.check import check
 from vsr.experiments.config.plugins import load_plugins
 from vsr.experiments.config.unread import require_plugins
-from vsr.experiments.config.yaml_reader import read_yaml
+from vsr.experiments.config.yaml import read_yaml
 from vsr.experiments.console import console_for_tables, say
 from vsr.experiments.files import replacing, target_file, without_nan, write_json
 from vsr.experiments.reach.picture import write_gif, write_html, write_png

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import combinations
 
 from matplotlib.figure import Figure
 
 from vsr.experiments.config.problems import UserError
+from vsr.experiments.config.unread import NeedsPlugins
 from vsr.experiments.plot.archives import draw_front, draw_map
 from vsr.experiments.report import charts
 from vsr.experiments.report.findings import Findings
 from vsr.experiments.report.markup import Content, Markup, joined, tag
 from vsr.experiments.report.svg import inline, page_style
 from vsr.experiments.runs.archives import ArchiveRead, FrontRead, read_archives, read_front
+from vsr.experiments.runs.folder import ARCHIVE
 
 MAP = (4.6, 3.6)
 """Of a map [inches]."""
 MOST_PAIRS = 6
 """Of objectives that are drawn against each other."""
-MEANINGS = {
-    "coverage": "Coverage: filled cells over all.",
-    "qd_score": "QD score: fitness above the offset, summed over filled cells.",
-    "mean": "Mean fitness of the elites.",
-    "front": "Individuals on the first front.",
-    "hypervolume": "Hypervolume: what the first front dominates, counted from the reference.",
-    "lineages": "Lineages with a founder of their own.",
-    "age": "Age: generations since the founder of a lineage, mean over the population.",
-}
 
 
 def searches(found: Findings, name: str) -> Markup | None:
@@ -50,8 +44,16 @@ def _curve(found: Findings, kind: str, name: str) -> Markup:
     names = _kinds(found)[kind]
     chart = charts.figures_chart(found.run, kind, names, name)
     many = "; median over seeds" if len(found.experiment.seeds) > 1 else ""
-    caption = MEANINGS.get(kind, f"{kind.replace('_', ' ').capitalize()}.").rstrip(".") + f"{many}."
+    caption = _meanings(found).get(kind, f"{kind.replace('_', ' ').capitalize()}.").rstrip(".") + f"{many}."
     return tag("figure", chart, tag("figcaption", caption))
+
+
+def _meanings(found: Findings) -> Mapping[str, str]:
+    """Of the search's metrics, as it words them; none where only a plugin that did not run knows the search."""
+    try:
+        return found.experiment.ea.metrics
+    except NeedsPlugins:
+        return {}
 
 
 def _maps(found: Findings, name: str) -> list[Content]:
@@ -61,6 +63,8 @@ def _maps(found: Findings, name: str) -> list[Content]:
         archives = read_archives(run.path, run.experiment, found.best)
         front = read_front(run.path, run.experiment, found.best)
     except UserError as error:
+        if isinstance(error, NeedsPlugins) and not (run.path / ARCHIVE).exists():
+            return []
         return [tag("p", f"The archive is left out. {error}.")]
     of_seed = f" of seed {found.seed}" if len(found.experiment.seeds) > 1 else ""
     drawn = [_map(found, archive, f"{name}-map-{number}", of_seed) for number, archive in enumerate(archives)]

@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from vsr.arrays import Damaged, Stored, read_arrays
-from vsr.evo import NSGA2, MapElites
-from vsr.evo.archives import CVTArchive, GridArchive
+from vsr.evo.archives import Archive
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.runs.folder import ARCHIVE
@@ -25,7 +24,7 @@ class ArchiveRead:
     """One archive of one seed; c cells."""
 
     name: str
-    settings: GridArchive | CVTArchive
+    settings: Archive
     fitness: np.ndarray
     """of the elites, larger is better, negative infinity where a cell is empty, (c,)"""
     descriptors: np.ndarray
@@ -67,15 +66,15 @@ class FrontRead:
 
 def read_archives(run: Path, experiment: Experiment, seed: int) -> list[ArchiveRead]:
     """All archives of the seed of this index; none if the search has none. Raises UserError if they cannot be read."""
-    search = experiment.ea
-    if not isinstance(search, MapElites):
+    described = experiment.ea.elite_archives
+    if not described:
         return []
     arrays = _read(run)
     with _reporting_strangers(run):
-        return [_archive(name, settings, arrays, seed) for name, settings in search.archives.items()]
+        return [_archive(name, settings, arrays, seed) for name, settings in described.items()]
 
 
-def _archive(name: str, settings: GridArchive | CVTArchive, arrays: dict[str, np.ndarray], seed: int) -> ArchiveRead:
+def _archive(name: str, settings: Archive, arrays: dict[str, np.ndarray], seed: int) -> ArchiveRead:
     genes = f"{name}.members.genes."
     return ArchiveRead(
         name=name,
@@ -90,15 +89,15 @@ def _archive(name: str, settings: GridArchive | CVTArchive, arrays: dict[str, np
 
 def read_front(run: Path, experiment: Experiment, seed: int) -> FrontRead | None:
     """The front of the seed of this index; None if the search has none. Raises UserError if it cannot be read."""
-    search = experiment.ea
-    if not isinstance(search, NSGA2):
+    objectives = experiment.ea.front_objectives
+    if not objectives:
         return None
     arrays, genes = _read(run), "population.genes."
-    signs = [experiment.fitness.sign, *(objective.sign for objective in search.objectives)]
+    signs = [experiment.fitness.sign, *(objective.sign for objective in objectives)]
     with _reporting_strangers(run):
         maximised = arrays["objectives"][seed]
         return FrontRead(
-            names=(experiment.fitness.measure, *search.descriptors),
+            names=(experiment.fitness.measure, *(objective.measure for objective in objectives)),
             values=np.where(np.isfinite(maximised), maximised * signs, math.nan),
             front=arrays["front"][seed],
             genes={part.removeprefix(genes): arrays[part][seed] for part in arrays if part.startswith(genes)},

@@ -15,11 +15,9 @@ from pydantic import Field, model_validator
 
 from vsr.experiments.config import EVOLVED
 from vsr.experiments.config.check import check
-from vsr.experiments.config.plugins import learn_components
 from vsr.experiments.config.problems import ConfigError, Problem
 from vsr.experiments.config.unread import require_plugins
-from vsr.experiments.config.yaml_reader import read_yaml
-from vsr.experiments.config.yaml_values import Document
+from vsr.experiments.config.yaml import Document, read_yaml
 from vsr.experiments.experiment import MOST_SEEDS, Experiment, Seed
 from vsr.experiments.files import digest_of
 from vsr.experiments.runs.meta import SHAPE_DIGITS
@@ -161,7 +159,6 @@ def _told_inside(read: Any) -> Any:
 def experiment_of(record: Record, document: Document) -> Experiment:
     """The experiment in which a robot's score was reached; raises ConfigError or NeedsPlugins."""
     require_plugins(document)
-    learn_components()
     inside = (document.place or (0, {}))[1]
     own = inside[EVOLVED][1]["experiment"][1]
     shared = [name for name in OF_SCENE if name in document.data]

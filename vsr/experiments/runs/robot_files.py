@@ -24,7 +24,7 @@ import numpy as np
 
 from vsr.experiments.config import EVOLVED, dump_plain, load_scene
 from vsr.experiments.config.problems import ConfigError, UserError
-from vsr.experiments.config.yaml_reader import read_text
+from vsr.experiments.config.yaml import read_text
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.files import write_text
 from vsr.experiments.runs.records import record_of

@@ -16,10 +16,10 @@ from typing import Any
 
 from vsr.arrays import Damaged, read_label
 from vsr.experiments.config import dump_plain, load_experiment, parse_experiment
-from vsr.experiments.config.alike import is_written, load_experiment_alike
+from vsr.experiments.config.loading import is_written, load_experiment_alike
 from vsr.experiments.config.problems import ConfigError, UserError
 from vsr.experiments.config.unread import missing_of
-from vsr.experiments.config.yaml_reader import read_yaml
+from vsr.experiments.config.yaml import read_yaml
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.files import digest_of, read_checked_json, refuse_links
 from vsr.experiments.runs.checkpoints import checkpoint_files

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import yaml
 
 from vsr.experiments.config.problems import ConfigError, Problem
-from vsr.experiments.config.yaml_reader import parse_yaml
+from vsr.experiments.config.yaml import parse_yaml
 
 MOST_RUNS = 10_000
 LONGEST_NAME = 120

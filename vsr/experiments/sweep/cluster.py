@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from vsr.experiments.config.problems import ConfigError, UserError
-from vsr.experiments.config.yaml_reader import parse_yaml
+from vsr.experiments.config.yaml import parse_yaml
 from vsr.experiments.console import busy
 from vsr.experiments.installed import COMMAND
 from vsr.experiments.sweep.folder import Sweep, evolve_arguments, read_jobs, write_jobs

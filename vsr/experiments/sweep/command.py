@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from vsr.experiments.config.alike import load_variants
+from vsr.experiments.config.loading import load_variants
 from vsr.experiments.config.problems import ConfigError, Problem, UserError
 from vsr.experiments.console import busy, say, warn
 from vsr.experiments.evolve.command import RunOptions

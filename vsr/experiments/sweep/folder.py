@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vsr.experiments.config import dump_yaml
-from vsr.experiments.config.alike import load_experiment_alike, load_variants, settled
+from vsr.experiments.config.loading import load_experiment_alike, load_variants, settled
 from vsr.experiments.config.plugins import PLUGINS_FOLDER, modules_of
 from vsr.experiments.config.problems import ConfigError, UserError
 from vsr.experiments.config.unread import missing_of

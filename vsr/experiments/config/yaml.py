@@ -1,19 +1,38 @@
-"""From the events of a YAML scanner to values with their places, bounded in number, depth and length.
+"""YAML (and JSON) as people mean it, with the line of every value; and descriptions as YAML.
 
-Values follow the YAML 1.2 core schema, keys are always text. Nothing here is recursive in the depth of a text.
+PyYAML's own reading follows YAML 1.1: it turns `no` into false, leaves `1e-3` as text and lets the last of two equal
+keys win. Here plain values follow the YAML 1.2 core schema, keys are always text, and a repeated key is a fault.
+
+Files may come from anyone, so what a text can grow to is bounded: its size, how many values it holds with those that
+aliases repeat, how deep they are nested, how long names and numbers are. libyaml does the scanning where PyYAML has it.
+Nothing here is recursive in the depth of a text.
 """
 
 from __future__ import annotations
 
+import os
+import re
+import stat
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import yaml
 from yaml.composer import ComposerError
 
-from vsr.experiments.config.problems import ConfigError, Problem
-from vsr.spec import clipped
+from vsr.experiments.config.problems import ConfigError, Problem, UserError
+from vsr.spec import Spec, clipped
 
+MOST_BYTES = 32 * 2**20
+"""Of a file."""
+MOST_TAG_DIRECTIVES = 10
+"""libyaml compares each with all others."""
+
+_Scanner: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+GIVEN_BY_SHELLS = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+"""Where a pipe is no surprise."""
+_WORDY = 20_000
+"""Characters up to which a text with a fault is scanned again by PyYAML itself, which words faults better."""
 MOST_VALUES = 1_000_000
 """In a file: mappings, lists and single values, each as often as aliases repeat it."""
 DEEPEST = 50
@@ -75,6 +94,72 @@ class Document:
         return Problem(self.file, message, self.line_of(path), path)
 
 
+def read_yaml(path: str | Path) -> Document:
+    """Read a file; raises ConfigError if it cannot be read at all."""
+    return parse_yaml(read_text(path), str(path))
+
+
+def read_text(path: str | Path) -> str:
+    """What a file holds; raises ConfigError if it is no text, or too much of it."""
+    file = str(path)
+    try:
+        with open(path, "rb", opener=_without_waiting) as opened:
+            if stat.S_ISFIFO(os.fstat(opened.fileno()).st_mode) and not file.startswith(GIVEN_BY_SHELLS):
+                raise ConfigError([Problem(file, "a pipe; give a regular file")])
+            os.set_blocking(opened.fileno(), True)
+            content = opened.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise ConfigError([Problem(file, f"larger than {MOST_BYTES >> 20} MiB, the most that is read")])
+        return content.decode("utf-8")
+    except FileNotFoundError:
+        raise ConfigError([Problem(file, "there is no such file")]) from None
+    except IsADirectoryError:
+        raise ConfigError([Problem(file, "this is a folder; give a YAML file")]) from None
+    except UnicodeDecodeError:
+        raise ConfigError([Problem(file, "this is not a text file (UTF-8)")]) from None
+    except OSError as error:
+        raise ConfigError([Problem(file, f"cannot be read: {error.strerror}")]) from None
+    except ValueError as error:  # a name that no file can have
+        raise ConfigError([Problem(_printable(file), f"cannot be read: {error}")]) from None
+
+
+def _without_waiting(name: str, flags: int) -> int:
+    """Opens also a pipe at once, whether anybody writes to it or not."""
+    return os.open(name, flags | os.O_NONBLOCK)
+
+
+def parse_yaml(text: str, file: str = "<text>") -> Document:
+    """Read a text; raises ConfigError if it is not YAML, or too much of it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # as of bytes of the command line that are no UTF-8
+        raise ConfigError([Problem(_printable(file), "this is not text (UTF-8)")]) from None
+    text = text.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")
+    if len(re.findall("^%TAG", text, re.MULTILINE)) > MOST_TAG_DIRECTIVES:
+        raise ConfigError([Problem(file, f"more than {MOST_TAG_DIRECTIVES} %TAG directives; none is needed")])
+    try:
+        return _Builder(file).build(text, _Scanner)
+    except yaml.YAMLError as error:
+        fault = error
+    if len(text) <= _WORDY:
+        try:
+            _Builder(file).build(text, yaml.SafeLoader)
+        except yaml.YAMLError as error:
+            fault = error
+    raise ConfigError([_syntax_problem(file, text, fault)])
+
+
+def _syntax_problem(file: str, text: str, error: yaml.YAMLError) -> Problem:
+    mark, position = getattr(error, "problem_mark", None), getattr(error, "position", None)
+    reason = getattr(error, "problem", None) or str(error).splitlines()[0]
+    line = mark.line + 1 if mark else None if position is None else text.count("\n", 0, position) + 1
+    return Problem(file, f"this is not valid YAML: {reason}", line)
+
+
+def _printable(name: str) -> str:
+    return name.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
+
+
 @dataclass
 class _Anchored:
     """What an anchor stands for."""
@@ -109,7 +194,7 @@ class _Open:
     height: int = 1
 
 
-class Builder:
+class _Builder:
     """From a scanner's events to values; no recursion, so that depth is a number to compare and not a stack to lose."""
 
     def __init__(self, file: str):
@@ -323,3 +408,38 @@ def _copied(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _copied(item) for key, item in value.items()}
     return [_copied(item) for item in value] if isinstance(value, list) else value
+
+
+def dump_yaml(spec: Spec) -> str:
+    """A description as YAML that reads back to the same description."""
+    return dump_plain(spec.to_plain())
+
+
+def dump_plain(data: Any) -> str:
+    """Mappings, lists, numbers and text as YAML that reads back to the same."""
+    return yaml.dump(data, Dumper=_Dumper, sort_keys=False, default_flow_style=None, allow_unicode=True)
+
+
+_SafeDumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+"""libyaml's where PyYAML has it, which is several times as fast."""
+
+
+class _Dumper(_SafeDumper):
+    """Quotes what the reader would take for a number but YAML 1.1 would not."""
+
+
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=None if _reads_back(value) else "'")
+
+
+def _reads_back(value: str) -> bool:
+    """Whether the reader takes a text without quotes for itself; the row `...` of an empty body ends a document."""
+    if value.strip() != value or "\n" in value:
+        return False
+    try:
+        return parse_yaml(value).data == value
+    except UserError:
+        return False
+
+
+_Dumper.add_representer(str, _text)

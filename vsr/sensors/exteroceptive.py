@@ -100,11 +100,6 @@ def top_compression(voxels: VoxelMotion) -> Array:
     return _compression(voxels, voxels.corner.shape[-1] - 1, 1)
 
 
-IN_SPACE = (yaw, own_velocity_x, own_velocity_y, own_velocity_z, near_compression, far_compression)
-"""In 3-D only."""
-ANYWHERE = (ground_height, ground_distance, left_compression, right_compression, bottom_compression, top_compression)
-
-
 def _compression(voxels: VoxelMotion, axis: int, end: int) -> Array:
     """Of the side at an end of an axis."""
     assert voxels.spacing is not None

@@ -1,6 +1,11 @@
-"""Many experiments that share most of their parts, as those of a sweep or of many runs: each part is checked once.
+"""Files to described objects, with every fault reported.
 
-What is not as expected goes the usual way, which reports every fault.
+What a file names under `plugins` is code. It is run for those who give `run_plugins`, because they were asked to run
+the experiment or told to trust it; else what needs it stays unread (`vsr.experiments.config.unread`).
+
+Many experiments that share most of their parts, as those of a sweep or of many runs, are read quickly: each part is
+checked once (`load_variants`, `load_experiment_alike`). What is not as expected goes the long way, which reports every
+fault.
 """
 
 from __future__ import annotations
@@ -8,24 +13,112 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
-from vsr.experiments.config import dump_plain, load_experiment
+from vsr.controllers import CONTROLLERS
+from vsr.experiments.config.check import check, part_reader
 from vsr.experiments.config.overrides import override
-from vsr.experiments.config.parts import part_reader
 from vsr.experiments.config.plugins import load_plugins, missing_plugins
 from vsr.experiments.config.problems import ConfigError
-from vsr.experiments.config.yaml_reader import parse_yaml, read_yaml
-from vsr.experiments.config.yaml_values import Document
+from vsr.experiments.config.unread import faults_without, read_without
+from vsr.experiments.config.yaml import Document, dump_plain, parse_yaml, read_yaml
+from vsr.experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
 from vsr.experiments.experiment import Experiment
+from vsr.scene import Scene
+from vsr.spec import Spec
 
+EVOLVED = "evolved"
+"""The block that runs write into their best robots' files (vsr.experiments.runs.records)."""
+
+Described = TypeVar("Described", bound=Spec)
 KEPT = 4096
 """Parts of files that are remembered."""
 PART = re.compile(r"^(?=[a-z_]+:)", re.MULTILINE)
+
+
+def load_scene(path: str | Path, *, run_plugins: bool = False) -> Scene:
+    """The scene in a YAML or JSON file; raises ConfigError with every fault in it."""
+    return _described(read_yaml(path), Scene, run_plugins)
+
+
+def load_experiment(
+    path: str | Path, settings: Sequence[str] = (), swept: Sequence[str] = (), *, run_plugins: bool = False
+) -> Experiment:
+    """The experiment in a file, with values set over the file's (`path=value`); swept: those of one run of a sweep."""
+    document = read_yaml(path)
+    override(document, settings)
+    override(document, swept, "--sweep")
+    return _described(document, Experiment, run_plugins)
+
+
+def load(path: str | Path, settings: Sequence[str] = (), *, run_plugins: bool = False) -> Scene | Experiment:
+    """Whatever a file describes: an experiment if the robot in it evolves or it names a search, else a scene."""
+    document = read_yaml(path)
+    override(document, settings)
+    if run_plugins:
+        _run_plugins(document, Experiment if evolves(document.data) else Scene)  # first: they may bring what evolves
+    return _described(document, Experiment if evolves(document.data) else Scene)
+
+
+def parse_scene(text: str, file: str = "<text>", *, run_plugins: bool = False) -> Scene:
+    """The scene in a text; file: beside which plugins are."""
+    return _described(parse_yaml(text, file), Scene, run_plugins)
+
+
+def parse_experiment(
+    text: str, file: str = "<text>", settings: Sequence[str] = (), *, run_plugins: bool = False
+) -> Experiment:
+    """The experiment in a text, with values set over the text's; file: beside which plugins are."""
+    document = parse_yaml(text, file)
+    override(document, settings)
+    return _described(document, Experiment, run_plugins)
+
+
+def run_plugins_of(path: str | Path) -> None:
+    """Run the plugins that a file names, so that it and all that goes with it can be read as a whole."""
+    load_plugins(read_yaml(path))
+
+
+def _described(document: Document, kind: type[Described], run_plugins: bool = False) -> Described:
+    if kind is Scene and isinstance(document.data, dict) and isinstance(document.data.get(EVOLVED), dict):
+        # It tells of the past, and is no part of what is simulated.
+        document = replace(document, data={name: part for name, part in document.data.items() if name != EVOLVED})
+    if run_plugins:
+        _run_plugins(document, kind)
+    elif missing := missing_plugins(document):
+        return read_without(document, kind, missing)
+    return check(document, kind)
+
+
+def _run_plugins(document: Document, kind: type[Spec]) -> None:
+    """Run the plugins that a document names; if one cannot be, report the other faults, which it would not fix."""
+    try:
+        load_plugins(document)
+    except ConfigError as error:
+        raise ConfigError(list(dict.fromkeys([*error.problems, *faults_without(document, kind)]))) from None
+
+
+def evolves(data: Any) -> bool:
+    """Whether a document has what only an experiment has: a search, or a robot that is not settled."""
+    if not isinstance(data, dict):
+        return False
+    if (set(Experiment.model_fields) - set(Scene.model_fields)) & set(data):
+        return True
+    robot = data.get("robot")
+    body, controller = (robot.get(part) if isinstance(robot, dict) else None for part in ("body", "controller"))
+    if isinstance(body, dict) and "type" in body:
+        return True
+    kind = controller.get("type") if isinstance(controller, dict) else controller
+    if not isinstance(kind, str) or kind not in EVOLVED_CONTROLLERS:
+        return False
+    settled = CONTROLLERS.get(kind)
+    given = controller if isinstance(controller, dict) else {}
+    return settled is None or ("weights" in settled.model_fields and "weights" not in given)
 
 
 def load_variants(
