@@ -88,7 +88,7 @@ def world_state(world: WorldModel, robots: tuple[Any, ...], key: Array) -> World
 def prepared(world: WorldModel, substep: float, implementation: Implementation = "auto") -> WorldModel:
     """The same world, with all that `advance` would else make of it in every call: for many calls with one world."""
     ground = own_ground(world.environment)
-    robots = [engine_of(model).prepared(model, ground, substep, implementation) for model in world.robots]
+    robots = [engine_of(model).kernel.prepared(model, ground, substep, implementation) for model in world.robots]
     return replace(world, robots=tuple(robots))
 
 
@@ -221,9 +221,9 @@ def pierced(world: WorldModel, state: WorldState) -> Array:
     found = [jnp.zeros((), bool)]
     for robot in met(world.robots, state.robots):
         if not MASSES[robot.model.engine].has_things:
-            points = robot.points
-            deep = _depth_in_ground(world, points.position) > DEEPEST * robot.model.voxel_side + SLOP
-            found.append((deep & points.exists & (points.inverse_mass > 0)).any())
+            place, held = robot.engine.ground_points(robot.model, robot.state)
+            deep = _depth_in_ground(world, place) > DEEPEST * robot.model.voxel_side + SLOP
+            found.append((deep & held).any())
     return jnp.where(jnp.stack(found).any(), int(Failure.pierced), 0).astype(jnp.int32)
 
 

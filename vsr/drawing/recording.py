@@ -22,6 +22,7 @@ from vsr.drawing.grains import RecordedGrains, grains_of, touched_by_grains
 from vsr.drawing.things import RecordedThings, things_of, touched_by_objects
 from vsr.environment import Environment
 from vsr.episode import Trajectory
+from vsr.physics.contract import SpringEnds
 from vsr.physics.engine import AnyModel, AnyState, engine_of
 from vsr.physics.objects import Objects
 from vsr.physics.squares.scaffolding import CORNER_SIGNS
@@ -83,7 +84,7 @@ class Recording:
     half_side: np.ndarray
     """half the side of a voxel's masses [m], 0 for points, (voxels,)"""
     springs: np.ndarray
-    """which groups of springs a voxel has, (voxels, groups), as in GROUPS or POINT_GROUPS"""
+    """which groups of springs a voxel has, (voxels, groups), as `Engine.spring_ends` numbers them"""
     material: np.ndarray
     """index of the voxel's material, (voxels,)"""
     place: np.ndarray
@@ -92,10 +93,12 @@ class Recording:
     """at rest [m]"""
     failed: bool
     """whether it ended before its time, or had left the world at its end"""
+    spring_ends: tuple[SpringEnds, ...] = ()
+    """the springs of a voxel that has all groups"""
     felt: tuple[Felt, ...] = ()
     """one for each sense of its controller"""
     broken: np.ndarray | None = None
-    """which of a voxel's springs have broken, as `spring_corners` counts them, (moments, voxels, springs); None if none
+    """which of a voxel's springs have broken, as `spring_ends` counts them, (moments, voxels, springs); None if none
     can"""
     grains: RecordedGrains | None = None
     """what it walks on, if that moves"""
@@ -253,6 +256,7 @@ def recording_of(
         offset=fastened.offset,
         half_side=fastened.half_side,
         springs=fastened.springs,
+        spring_ends=tuple(engine.spring_ends(dimension)),
         material=np.asarray(cells)[present],
         place=np.argwhere(present)[:, ::-1],
         voxel_side=float(model.voxel_side),

@@ -22,9 +22,6 @@ class EvogymModel:
 
     engine: ClassVar[str] = "evogym"
     """which moves it (vsr.physics.engine)"""
-    dimension: ClassVar[int] = 2
-    springs: ClassVar[None] = None
-    """as for bodies of points without fluid: voxels have all their springs"""
 
     present: Array
     """1 where there is a voxel, else 0, c"""
@@ -58,6 +55,11 @@ class EvogymModel:
     """voxels that do not move; None for the environment's line of ground"""
     things: tuple[Thing, ...] = ()
     """what else is made of voxels in the same world"""
+
+    @property
+    def dimension(self) -> int:
+        """Of the plane."""
+        return 2
 
 
 @jax.tree_util.register_dataclass
