@@ -21,8 +21,8 @@ from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.points.advance import advance_through
 from vsr.physics.points.geometry import rest_state
 from vsr.scene import simulate
-from vsr.tasks import Placement, place
 from vsr.terrain import Bumpy, HeightField, Heights, field_surface, highest_of_field
+from vsr.world.placement import Placement, place
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 QUADRUPED = [["aaaa", "aaaa", "aaaa"], ["a..a", "....", "a..a"]]

@@ -15,7 +15,7 @@ from vsr import Material, Scene
 from vsr.compute.gpu import fma
 from vsr.compute.implementation import chosen
 from vsr.environment import Environment
-from vsr.episode import Schedule, reset, rollout
+from vsr.episode import reset, rollout
 from vsr.physics.engine import ENGINES, assemble_body
 from vsr.physics.failure import Failure
 from vsr.physics.squares.advance import advance, advance_through
@@ -26,8 +26,9 @@ from vsr.physics.squares.fused.numbers import FEWEST_CORNERS, NOTHING, fused_num
 from vsr.physics.squares.geometry import center, mass_motion, momentum, rest_state
 from vsr.physics.squares.materials import SquareMaterials
 from vsr.physics.squares.telemetry import failure
-from vsr.tasks import Placement, place
 from vsr.terrain import Flat, Uneven
+from vsr.world.placement import Placement, place
+from vsr.world.schedule import Schedule
 
 ON_GPU = jax.default_backend() not in ("cpu", "tpu")
 KERNEL = "fused" if ON_GPU else "interpreted"

@@ -11,7 +11,7 @@ from vsr.cli import main
 from vsr.episode import reset
 from vsr.physics.failure import Failure
 from vsr.scene import Scene
-from vsr.world import SHALLOW, buried
+from vsr.world.state import SHALLOW, buried
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 SIDE = 3.0

@@ -27,9 +27,9 @@ from vsr.physics.squares.contact import (
 )
 from vsr.physics.squares.geometry import center, kinetic_energy, mass_corners, mass_motion, rest_state
 from vsr.scene import Scene
-from vsr.tasks import Placement, move_rigidly, place
 from vsr.terrain import Columns, Flat, Terrain, Uphill
 from vsr.terrain.surface import nearest_surface
+from vsr.world.placement import Placement, move_rigidly, place
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 GRAVITY = 9.8

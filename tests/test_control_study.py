@@ -10,13 +10,15 @@ from pydantic import ValidationError
 
 import vsr
 from vsr.controllers import MLP
-from vsr.episode import Schedule, record, reset, rollout, scenario_of
+from vsr.episode import record, reset, rollout, scenario_of
 from vsr.experiments.check import check_file
 from vsr.experiments.encodings import EvolvedRobot
 from vsr.experiments.reproduce.reading import SHIPPED, find_studies
 from vsr.physics.engine import assemble_body, engine_of
-from vsr.scene import Physics, Robot, Scene, World, simulate
+from vsr.scene import Physics, Scene, simulate
 from vsr.sensors import Sense
+from vsr.world.schedule import Schedule
+from vsr.world.spec import Robot, World
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 KEY = jax.random.key(0)

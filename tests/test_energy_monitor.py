@@ -12,7 +12,7 @@ import pytest
 from vsr.body import Body, Material
 from vsr.environment import Environment
 from vsr.environment.obstacles import Sphere
-from vsr.episode import Schedule, _first_or, _runs_open_loop, begin, reset, rollout, scenario_of, step
+from vsr.episode import _first_or, _runs_open_loop, begin, reset, rollout, scenario_of, step
 from vsr.experiments.config import parse_scene
 from vsr.experiments.validate.sand.scenes import closed_box
 from vsr.physics.contract import Energies, Met
@@ -22,7 +22,8 @@ from vsr.physics.failure import Failure
 from vsr.physics.grains import grains_of
 from vsr.physics.objects import Objects
 from vsr.scene import Scene
-from vsr.tasks.placement import move_rigidly
+from vsr.world.placement import move_rigidly
+from vsr.world.schedule import Schedule
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 

@@ -28,7 +28,7 @@ from vsr import (
     simulate,
 )
 from vsr.environment import Environment
-from vsr.episode import Schedule, begin, observe, record, reset, rollout, scenario_of, step, summarise
+from vsr.episode import begin, observe, record, reset, rollout, scenario_of, step, summarise
 from vsr.experiments.catalogue import schema
 from vsr.experiments.population import repeat, rollout_population, stack
 from vsr.experiments.terminal import show_catalogue
@@ -37,6 +37,7 @@ from vsr.physics.squares.assembly import assemble
 from vsr.physics.squares.materials import SquareMaterials
 from vsr.sensors import empty_memory, readings, remember
 from vsr.tasks import TASKS
+from vsr.world.schedule import Schedule
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 BIPED = Body(shape=("aaaa", "a..a"))
@@ -309,8 +310,9 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
-from vsr.objects import Object
-from vsr.physics.objects import Objects, build_solids
+from vsr.world.spec import Object
+from vsr.physics.objects import Objects
+from vsr.world.build import build_solids
 from vsr.tasks import TASKS, Task
 
 

@@ -24,8 +24,10 @@ from vsr.physics.points.fluid import chamber_drive, fluid_forces
 from vsr.physics.points.gather import corners_of_nodes
 from vsr.physics.points.reference import _forces, target_side
 from vsr.physics.points.stability import longest_substep
-from vsr.scene import Physics, Robot, Scene, World, precision, simulate
-from vsr.tasks import Locomotion, Placement
+from vsr.scene import Physics, Scene, precision, simulate
+from vsr.tasks import Locomotion
+from vsr.world.placement import Placement
+from vsr.world.spec import Robot, World
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 ENGINE = ENGINES["points"]

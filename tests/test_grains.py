@@ -23,13 +23,15 @@ from vsr.physics.grains.occupant import crowding
 from vsr.physics.grains.robots import contacts_needed, samples_needed
 from vsr.physics.grains.solver import neighbours
 from vsr.physics.grains.step import step
-from vsr.scene import Robot, Scene, World, simulate
+from vsr.scene import Scene, simulate
 from vsr.sdf import Ball, Block, HalfSpace
 from vsr.sensors import Sense
 from vsr.spec import Impractical
-from vsr.tasks import Locomotion, Placement
+from vsr.tasks import Locomotion
 from vsr.terrain import Flat, Sand
 from vsr.terrain.surface import Terrain
+from vsr.world.placement import Placement
+from vsr.world.spec import Robot, World
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 SPACE = scenes.free_space(0.0)

@@ -10,14 +10,16 @@ from pydantic import ValidationError
 
 import vsr
 from vsr.controllers import decide, first_memory, in_start, rate_limit
-from vsr.episode import Schedule, record, reset, scenario_of
+from vsr.episode import record, reset, scenario_of
 from vsr.experiments.config import dump_yaml, parse_scene
 from vsr.experiments.encodings import EvolvedRobot
 from vsr.experiments.evaluation import Jitter, rollout_from, starts_of
 from vsr.experiments.runs.records import hashes_of
 from vsr.physics.engine import assemble_body
-from vsr.scene import Scene, World
+from vsr.scene import Scene
 from vsr.sensors import Sense
+from vsr.world.schedule import Schedule
+from vsr.world.spec import World
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 CELLS = (40, 50)

@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 
 import pytest
 from conftest import ROOT
@@ -17,84 +18,20 @@ MAY_IMPORT = {
 AT_THE_TOP = {"evo": "vsr/evo", "experiments": "vsr/experiments", "configs": "vsr/configs", "cli.py": "vsr/cli.py"}
 """Links for people, into the package."""
 
-FLOORS = {
-    "vsr": (
-        ("spec", "display", "compute", "arrays"),
-        ("terrain",),
-        ("environment", "sdf"),
-        ("lattice", "body"),
-        ("objects",),
-        ("physics",),
-        ("world", "sensors", "usual"),
-        ("controllers", "tasks"),
-        ("episode", "inhabitants"),
-        ("surroundings", "windows"),
-        ("scene", "machines"),
-        ("drawing",),
-        ("gym",),
-    ),
-    "vsr.physics": (
-        ("failure", "voxel_motion", "actuation", "substeps"),
-        ("telemetry",),
-        ("contract",),
-        ("chambers",),
-        ("collision",),
-        ("squares", "points", "objects", "grains"),
-        ("evogym", "energy_monitor"),
-        ("engine", "equilibrium"),
-        ("coupled", "reaching"),
-    ),
-    "vsr.evo": (
-        ("population", "operators", "settings"),
-        ("diversity", "selection", "protocol", "variation", "pareto"),
-        ("generations", "archives"),
-        (
-            "mu_plus_lambda",
-            "random_search",
-            "evolution_strategy",
-            "map_elites",
-            "nsga2",
-            "afpo",
-            "strategies",
-            "evogym_ga",
-            "adam",
-            "inheritance",
-        ),
-        ("in_turn",),
-    ),
-    "vsr.experiments": (
-        (
-            "console",
-            "docstrings",
-            "installed",
-            "lines",
-            "numbers",
-            "units",
-            "stopping",
-            "population",
-            "encodings",
-            "evaluation",
-        ),
-        ("descriptors", "learning"),
-        ("experiment",),
-        ("config",),
-        ("files", "hosts", "shipped", "estimate"),
-        ("sources",),
-        ("devices",),
-        ("runs",),
-        ("plot", "evolve", "refine"),
-        ("play", "notebook", "validate", "sweep", "bench", "train"),
-        ("simulate", "report", "watch", "reach", "convert", "held_out", "verify", "evaluate", "landscape"),
-        ("reproduce",),
-        ("check", "catalogue"),
-        ("torture",),
-        ("terminal",),
-    ),
-}
-"""Rooms of each part of the house, the lowest floor first: a room uses rooms of lower floors only."""
-
-CALLED_AT_THE_END = {"vsr.experiments.evolve": {"plot", "report"}}
-"""What a command begins when its own work is done, imported there."""
+LAYERS = (
+    ("spec", "display", "compute", "arrays"),
+    ("terrain", "environment", "sdf", "body", "lattice"),
+    ("physics",),
+    ("sensors", "controllers"),
+    ("world",),
+    ("tasks",),
+    ("episode", "gradients", "scene"),
+    ("machines", "drawing", "gym"),
+    ("evo",),
+    ("experiments",),
+    ("cli",),
+)
+"""Layers of the package, the lowest first: a layer imports itself and lower ones. Nothing in a layer is told apart."""
 
 
 def imported_names(path):
@@ -135,22 +72,36 @@ def test_links_at_the_top_lead_into_the_package():
         assert (ROOT / name).resolve() == ROOT / target
 
 
-@pytest.mark.parametrize("part", FLOORS)
-def test_imports_only_lead_down(part):
-    floor = {room: number for number, rooms in enumerate(FLOORS[part]) for room in rooms}
+def test_imports_only_lead_down():
+    layer = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
     wrong = []
-    for path in source_files(part.replace(".", "/")):
-        room = module_of(path).removeprefix(f"{part}.").split(".")[0]
-        if room == "__init__" or (part == "vsr" and f"vsr.{room}" in MAY_IMPORT):  # a face shows its rooms
+    for path in source_files("vsr"):
+        room = (module_of(path).split(".") + [""])[1]
+        if room == "__init__":
             continue
-        assert room in floor, f"{part}.{room} stands on no floor: add it to FLOORS"
-        for name, at_top in imported_names(path):
-            used = name.removeprefix(f"{part}.").split(".")[0]
-            if not name.startswith(f"{part}.") or used == room or used not in floor:
-                continue
-            ends_with = not at_top and used in CALLED_AT_THE_END.get(f"{part}.{room}", ())
-            if floor[used] >= floor[room] and not ends_with:
+        assert room in layer, f"vsr.{room} is in no layer: add it to LAYERS"
+        for name, _ in imported_names(path):
+            used = name.split(".")[1] if name.startswith("vsr.") else ""
+            if layer.get(used, 0) > layer[room]:
                 wrong.append(f"{module_of(path)} imports {name}")
+    assert not wrong
+
+
+def test_no_folder_imports_in_a_circle():
+    """Between the modules and folders right below each folder, imports at the top of files make no circle."""
+    wrong = []
+    for folder in [ROOT / "vsr", *(path for path in (ROOT / "vsr").rglob("*") if (path / "__init__.py").exists())]:
+        prefix = module_of(folder) + "."
+        uses = {}
+        for path in source_files(folder.relative_to(ROOT)):
+            room = (module_of(path).removeprefix(prefix)).split(".")[0]
+            if room != "__init__":  # a face shows its rooms
+                names = [name for name, at_top in imported_names(path) if at_top and name.startswith(prefix)]
+                uses.setdefault(room, set()).update(name.removeprefix(prefix).split(".")[0] for name in names)
+        try:
+            tuple(TopologicalSorter({room: used - {room} for room, used in uses.items()}).static_order())
+        except CycleError as error:
+            wrong.append(f"{prefix[:-1]}: {' > '.join(error.args[1])}")
     assert not wrong
 
 

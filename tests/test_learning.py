@@ -17,8 +17,8 @@ from vsr.experiments.evolve.command import EvolveOptions, evolve
 from vsr.experiments.evolve.evaluation import evaluation_of
 from vsr.experiments.learning import Learning, grown
 from vsr.experiments.runs import read_run
+from vsr.gradients import rollout_truncated
 from vsr.scene import precision
-from vsr.windows import rollout_with_windows
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -81,7 +81,7 @@ def test_windows_change_no_episode_and_slopes_stay_inside_them():
         def two(amplitude):
             driven = replace(controller, amplitude=amplitude * controller.amplitude)
             begun = begin(scenario, start.world.robots[0])
-            summary, worths = rollout_with_windows(
+            summary, worths = rollout_truncated(
                 scenario, driven, begun, lambda seen: seen.mean_squared_control, length=1, count=2
             )
             return worths, (summary, rollout(scenario, driven, begun))
@@ -90,7 +90,7 @@ def test_windows_change_no_episode_and_slopes_stay_inside_them():
         worths = np.asarray(jax.jit(lambda amplitude: two(amplitude)[0])(jnp.array(0.5)))
         assert scenario.schedule.calls == 6
         with pytest.raises(ValueError, match="3 windows of 3 control calls do not fit into an episode of 6"):
-            rollout_with_windows(scenario, controller, start, lambda seen: seen.mean_height, 3, 3)
+            rollout_truncated(scenario, controller, start, lambda seen: seen.mean_height, 3, 3)
     # What is decided in a window of one call is its effort: the square of what is asked for.
     np.testing.assert_allclose(slopes, 2 * worths / 0.5, rtol=1e-9)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), summary, plain)

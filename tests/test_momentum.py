@@ -11,9 +11,9 @@ from things import body_of, box, momenta, mover, solids_of, world_with
 
 from vsr.body import Body
 from vsr.environment import Environment
-from vsr.inhabitants import rigid_things
 from vsr.physics.objects.solids import flown
 from vsr.terrain import Flat
+from vsr.world.build import build_solids
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 STEP = 1 / 120
@@ -27,7 +27,7 @@ TUMBLING = [
 
 def test_free_bodies_keep_their_angular_momentum_and_tumble():
     things = [box(f"box{number}", (50.0 * number, 0.0, 0.0), size) for number, (size, _) in enumerate(TUMBLING)]
-    solids = rigid_things(things, 3, jnp.float32)
+    solids = build_solids(things, 3, jnp.float32)
     inertia = np.asarray(solids.inertia, float)
     spins = np.array([spin for _, spin in TUMBLING])
     state = replace(solids.rest_state(), spin=jnp.asarray(spins, jnp.float32))

@@ -13,7 +13,7 @@ from vsr.environment import Environment
 from vsr.physics.engine import assemble_body
 from vsr.physics.squares.advance import advance
 from vsr.physics.squares.geometry import area_ratio, center, kinetic_energy, mass_motion, momentum, rest_state, turn
-from vsr.tasks import move_rigidly
+from vsr.world.placement import move_rigidly
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 FREE = Environment(gravity=jnp.float32(0.0))

@@ -21,13 +21,14 @@ from things import (
 
 from vsr.body import Body
 from vsr.drawing.things import recorded_solids
-from vsr.objects import Box, Mesh, Object, Polygon
 from vsr.physics.engine import engine_of
 from vsr.physics.failure import Failure
-from vsr.physics.objects import ObjectsSeen, build_solids
+from vsr.physics.objects import ObjectsSeen
 from vsr.physics.objects.forms import form_of
 from vsr.terrain import BlockGround, Flat, Polyline
-from vsr.world import failure, motion_of
+from vsr.world.build import build_solids
+from vsr.world.spec import Box, Mesh, Object, Polygon
+from vsr.world.state import failure, motion_of
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 SLOPE = np.radians(20.0)
@@ -208,13 +209,13 @@ def test_descriptions_say_what_is_wrong():
 
 
 def test_forms_have_the_moments_of_the_textbook():
-    block = form_of(Box(size=(2.0, 3.0, 4.0)), 3)
+    block = form_of(Box(size=(2.0, 3.0, 4.0)).corners(3))
     np.testing.assert_allclose(block.gyration, [25 / 12, 20 / 12, 13 / 12])
-    corner = form_of(Mesh(points=((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1))), 3)
+    corner = form_of(Mesh(points=((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1))).corners(3))
     assert corner.volume == pytest.approx(1 / 6)
     np.testing.assert_allclose(np.sort(corner.gyration), [0.0625, 0.0625, 0.1], atol=1e-9)
     assert len(corner.outline) == 4
-    triangle = form_of(Polygon(points=((0, 0), (3, 0), (0, 3))), 2)
+    triangle = form_of(Polygon(points=((0, 0), (3, 0), (0, 3))).corners(2))
     assert triangle.volume == pytest.approx(4.5)
     np.testing.assert_allclose(triangle.gyration, [1.0])  # (9 + 9) / 18
 

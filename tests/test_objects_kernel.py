@@ -10,13 +10,13 @@ import pytest
 from things import SUBSTEP, body_of, box, momenta, mover, solids_of, world_with
 
 from vsr.environment import Environment
-from vsr.inhabitants import rigid_things
-from vsr.objects import Object
 from vsr.physics.collision.near import no_pairs
 from vsr.physics.failure import Failure
 from vsr.physics.objects.fused.launch import can_launch
 from vsr.physics.objects.resolving import Lists
 from vsr.terrain import BlockGround, Flat, Polyline
+from vsr.world.build import build_solids
+from vsr.world.spec import Object
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 KERNEL = "interpreted" if jax.default_backend() == "cpu" else "auto"
@@ -145,7 +145,7 @@ def test_the_kernel_is_asked_only_for_what_it_can_do():
     free = Environment(gravity=jnp.float32(9.8))
     blocks = replace(free, terrain=BlockGround(heights="0x11 3x2 0x20").build())
     three, nine = (
-        rigid_things([box(f"box{i}", (5.0 * i, 1.0)) for i in range(count)], 2, jnp.float32) for count in (3, 9)
+        build_solids([box(f"box{i}", (5.0 * i, 1.0)) for i in range(count)], 2, jnp.float32) for count in (3, 9)
     )
     none, few, many = Lists(None, None), Lists(no_pairs(36), None), Lists(no_pairs(400), None)
     assert can_launch(three, free, none, 36, 2)

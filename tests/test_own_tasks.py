@@ -14,10 +14,10 @@ from vsr.episode import Scenario, observe_task, reset, step
 from vsr.experiments.evolve.evaluation import evaluation_of, generation_key
 from vsr.experiments.experiment import Experiment
 from vsr.scene import Scene
-from vsr.tasks import TASKS, move_rigidly
-from vsr.tasks.own import OWN_TASKS
-from vsr.tasks.own.going import Command
-from vsr.tasks.own.things import moved_objects
+from vsr.tasks import OWN_TASKS, TASKS
+from vsr.tasks.go_and_return import Command
+from vsr.tasks.objects import moved_objects
+from vsr.world.placement import move_rigidly
 
 
 def scenario_of(task, shape=("aa", "aa"), **body):

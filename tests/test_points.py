@@ -25,8 +25,9 @@ from vsr.physics.points.geometry import center, rest_state, size, voxel_motion
 from vsr.physics.points.stability import longest_point_substep
 from vsr.scene import Scene, simulate
 from vsr.sensors.quantities import ONLY_IN_2D, QUANTITIES
-from vsr.tasks import MEASURES, Placement, move_rigidly, place
+from vsr.tasks import MEASURES
 from vsr.terrain import Flat
+from vsr.world.placement import Placement, move_rigidly, place
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 UNDAMPED = {"linear_damping": 0.0, "spring_damping_ratio": 0.0}

@@ -14,12 +14,13 @@ from tests.test_points import shaken
 from vsr.body import Body, Material
 from vsr.controllers import Sine
 from vsr.environment import Environment
-from vsr.episode import Schedule, begin, record, scenario_of
+from vsr.episode import begin, record, scenario_of
 from vsr.lattice.launch import MOST_LANES
 from vsr.physics.engine import assemble_body
 from vsr.physics.points.advance import advance_through
 from vsr.physics.points.assembly import PointMaterials, assemble_points
 from vsr.terrain import Bumpy, Flat, Hilly, Polyline
+from vsr.world.schedule import Schedule
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 

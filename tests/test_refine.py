@@ -28,7 +28,7 @@ from vsr.experiments.runs.best_robots import read_title
 from vsr.physics.failure import REASONS, Failure, counted
 from vsr.physics.telemetry import fastest_speed
 from vsr.scene import Scene, simulate
-from vsr.world import failure, pierced
+from vsr.world.state import failure, pierced
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 CONFIG = """

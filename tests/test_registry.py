@@ -12,11 +12,11 @@ from vsr.experiments.config import ConfigError, load_experiment
 from vsr.experiments.encodings import BODIES
 from vsr.experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
 from vsr.experiments.reproduce.claims import CLAIMS
-from vsr.objects import SHAPES
 from vsr.sensors import QUANTITIES
 from vsr.spec import Registry
 from vsr.tasks import MEASURES, TASKS
 from vsr.terrain import TERRAINS
+from vsr.world.spec import SHAPES
 
 ALL = {
     "bodies": BODIES,

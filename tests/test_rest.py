@@ -8,9 +8,9 @@ from things import SUBSTEP, box, world_with
 
 from vsr.body import Body, Material
 from vsr.physics.engine import engine_of
-from vsr.tasks import move_rigidly
 from vsr.terrain import Polyline
-from vsr.world import advance, world_state
+from vsr.world.placement import move_rigidly
+from vsr.world.state import advance, world_state
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 GRAVITY = 9.8

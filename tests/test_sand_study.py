@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 import vsr
 import vsr.cli as cli
-from vsr.episode import Schedule, Trajectory, scenario_of
+from vsr.episode import Trajectory, scenario_of
 from vsr.experiments.config import load_experiment
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.experiment import Experiment
@@ -28,8 +28,10 @@ from vsr.experiments.runs import read_run
 from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.failure import Failure
 from vsr.physics.grains import Box, grains_of
-from vsr.scene import Scene, World, simulate
-from vsr.tasks import move_rigidly
+from vsr.scene import Scene, simulate
+from vsr.world.placement import move_rigidly
+from vsr.world.schedule import Schedule
+from vsr.world.spec import World
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 SIDE = 3.0

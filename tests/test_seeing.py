@@ -14,9 +14,9 @@ from vsr.environment import Environment
 from vsr.physics.engine import assemble_body, engine_of
 from vsr.sensors import QUANTITIES, Sense, empty_memory, readings, remember
 from vsr.sensors.quantities import unit_of
-from vsr.tasks import move_rigidly
 from vsr.terrain import HeightField
 from vsr.terrain.seeing import Cells, distance_along, height_over, is_inside
+from vsr.world.placement import move_rigidly
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 CUBE = vsr.Body(shape=(("a",),), masses="points")

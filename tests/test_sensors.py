@@ -17,8 +17,8 @@ from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.squares.geometry import rest_state
 from vsr.sensors import QUANTITIES, Sense, empty_memory, readings, remember
 from vsr.sensors.quantities import ONLY_IN_2D, ONLY_IN_3D
-from vsr.tasks import move_rigidly
 from vsr.terrain import Flat
+from vsr.world.placement import move_rigidly
 
 BODY = Body(shape=("a.", "aa"))
 GROUND = Environment(gravity=jnp.float32(9.8), terrain=Flat().build())

@@ -13,8 +13,9 @@ from vsr.controllers import Sine
 from vsr.episode import begin, reset, rollout
 from vsr.experiments.config import ConfigError, parse_scene
 from vsr.physics.engine import engine_of
-from vsr.scene import Physics, World, precision
+from vsr.scene import Physics, precision
 from vsr.terrain import Flat
+from vsr.world.spec import World
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 KINDS = {"squares": ["aa"], "points": ["aa"], "points in 3-D": [["a"], ["a"]]}

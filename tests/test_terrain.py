@@ -11,12 +11,10 @@ from pydantic import ValidationError
 from vsr.body import Body, Material
 from vsr.controllers import Sine
 from vsr.environment.obstacles import ball, floor, plane, slope
-from vsr.objects import Box, Object
 from vsr.physics.engine import assemble_body
 from vsr.physics.squares.geometry import bounding_box, mass_motion
-from vsr.scene import Physics, Robot, Scene, World, simulate
-from vsr.tasks import Locomotion, Placement, place
-from vsr.tasks.placement import has_left
+from vsr.scene import Physics, Scene, simulate
+from vsr.tasks import Locomotion
 from vsr.terrain import (
     TERRAINS,
     Blocks,
@@ -40,6 +38,8 @@ from vsr.terrain import (
     together,
 )
 from vsr.terrain.surface import nearest_surface
+from vsr.world.placement import Placement, has_left, place
+from vsr.world.spec import Box, Object, Robot, World
 
 WHOLE = {
     "polyline": {"x": (0, 10, 20), "y": (5, 0, 5)},

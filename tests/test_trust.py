@@ -20,7 +20,7 @@ from vsr.experiments.validate.trust.robots import Kind, blob, samples
 from vsr.experiments.validate.trust.suite import SCALES, Batch, validate_trust
 from vsr.physics.failure import REASONS, Failure, gravest
 from vsr.physics.points.geometry import size
-from vsr.tasks import place
+from vsr.world.placement import place
 
 sizes = jax.jit(watching.sizes)
 pytestmark = pytest.mark.usefixtures("quickly_compiled")

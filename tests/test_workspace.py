@@ -13,7 +13,7 @@ from vsr.physics.points.assembly import PointMaterials, assemble_points
 from vsr.scene import Scene, precision
 from vsr.tasks import Workspace
 from vsr.tasks.workspace import Found, closeness, reachable
-from vsr.world import WorldModel
+from vsr.world.state import WorldModel
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 

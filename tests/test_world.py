@@ -8,12 +8,13 @@ from things import solids_of
 
 from vsr.body import Body, Material
 from vsr.environment import Environment
-from vsr.objects import Object
 from vsr.physics.engine import assemble_body, engine_of
-from vsr.physics.objects import Objects, build_solids
-from vsr.tasks import move_rigidly
+from vsr.physics.objects import Objects
 from vsr.terrain import Flat
-from vsr.world import WorldModel, advance, world_state
+from vsr.world.build import build_solids
+from vsr.world.placement import move_rigidly
+from vsr.world.spec import Object
+from vsr.world.state import WorldModel, advance, world_state
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 KEY = jax.random.key(0)

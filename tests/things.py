@@ -6,16 +6,16 @@ import numpy as np
 
 from vsr.body import Body, Material
 from vsr.environment import Environment
-from vsr.inhabitants import rigid_things, soft_things
-from vsr.objects import Object
 from vsr.physics.collision.lattices import joined, lattice_of, nodes_of, outward_of
 from vsr.physics.collision.near import may_touch
 from vsr.physics.collision.voxels import point_in_voxel
 from vsr.physics.contract import Met
 from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.objects import Objects
-from vsr.tasks import move_rigidly
-from vsr.world import WorldModel, advance, world_state
+from vsr.world.build import build_solids, soft_things
+from vsr.world.placement import move_rigidly
+from vsr.world.spec import Object
+from vsr.world.state import WorldModel, advance, world_state
 
 UNDAMPED = {
     "squares": Material(linear_damping=0.0, angular_damping=0.0),
@@ -35,7 +35,7 @@ def world_with(things=(), bodies=(), at=((0.0, 0.0),), terrain=None, gravity=0.0
     """Robots with their lowest left corners at places, and things."""
     dimension = bodies[0].dimension
     models = tuple(map(assemble_body, bodies))
-    objects = Objects(rigid_things(things, dimension, jnp.float32), soft_things(things, jnp.float32), **options)
+    objects = Objects(build_solids(things, dimension, jnp.float32), soft_things(things, jnp.float32), **options)
     world = WorldModel(models, Environment(gravity=jnp.float32(gravity), terrain=terrain), {"objects": objects})
     robots = tuple(
         move_rigidly(model, engine_of(model).rest_state(model), shift=jnp.asarray(place, jnp.float32))

@@ -17,7 +17,6 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.implementation import Implementation
 from vsr.controllers import Controller, decide, first_memory, knows_time_alone, rate_limit
 from vsr.environment import Environment
 from vsr.physics.energy_monitor import EnergyMonitor, begin_monitor, can_give, follow_monitor
@@ -25,65 +24,14 @@ from vsr.physics.engine import AnyModel, AnyState, engine_of
 from vsr.physics.failure import Failure, first_of, gravest
 from vsr.physics.telemetry import Telemetry
 from vsr.sensors import Sense, empty_memory, readings, remember
-from vsr.tasks import Locomotion, Summary, Task, has_left, place
+from vsr.tasks import Locomotion, Summary, Task
 from vsr.tasks.gait import Gait, begin_gait, follow_gait
-from vsr.world import WorldModel, WorldState, advance, buried, failure, pierced, prepared, touched, world_state
+from vsr.world.placement import has_left, place
+from vsr.world.schedule import Schedule
+from vsr.world.state import WorldModel, WorldState, advance, buried, failure, pierced, prepared, touched, world_state
 
 MOST_CALLS_AT_ONCE = 128
 """Control values of this many calls are made at once for a kernel that takes them all (a controller without senses)."""
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How an episode is cut into steps. Static: each schedule is compiled once."""
-
-    duration: float
-    """[s]; rounded up to whole time steps"""
-    time_step: float = 1 / 60
-    """[s]"""
-    control_interval: int = 1
-    """time steps without a control call between two calls (the paper's c)"""
-    substeps: int = 6
-    """integration steps in a time step"""
-    implementation: Implementation = "auto"
-    """of the engine"""
-    audited: bool = False
-    """whether spurious energy gain is looked for, as where materials hardly damp (vsr.physics.energy_monitor)"""
-
-    @property
-    def steps(self) -> int:
-        """Time steps of the whole episode."""
-        return max(1, math.ceil(self.duration / self.time_step - 1e-6))
-
-    @property
-    def steps_per_call(self) -> int:
-        """Time steps from one control call to the next."""
-        return self.control_interval + 1
-
-    @property
-    def calls(self) -> int:
-        """Control steps of the whole episode."""
-        return self.steps // self.steps_per_call
-
-    @property
-    def remainder(self) -> int:
-        """Time steps after the last control call."""
-        return self.steps % self.steps_per_call
-
-    @property
-    def interval(self) -> float:
-        """From one control call to the next [s]."""
-        return self.steps_per_call * self.time_step
-
-    @property
-    def substep(self) -> float:
-        """[s]"""
-        return self.time_step / self.substeps
-
-    @property
-    def total_time(self) -> float:
-        """[s], a whole number of time steps."""
-        return self.steps * self.time_step
 
 
 @jax.tree_util.register_dataclass

@@ -20,33 +20,22 @@ from vsr.body.shape import leaks
 from vsr.compute.implementation import chosen
 from vsr.controllers import Controller, knows_time_alone
 from vsr.display import Displayed
-from vsr.episode import Scenario, Schedule, Trajectory, begin, record, rollout, scenario_of
+from vsr.episode import Scenario, Trajectory, begin, record, rollout, scenario_of
 from vsr.physics.engine import ENGINES, AnyModel, assemble_body, stability_bound
 from vsr.physics.failure import Failure
 from vsr.physics.grains import GrainsSeen
 from vsr.physics.objects import STRIDE
 from vsr.physics.substeps import choose_substeps, whole_substeps
 from vsr.spec import Count, OneOf, Seconds, Spec, misfit
-from vsr.surroundings import TOUCHED, Other, Robot, Voxels, World
-from vsr.tasks import TASKS, Locomotion, Placement, Task, place
+from vsr.tasks import TASKS, Locomotion, Task
 from vsr.tasks.measures import USUAL
 from vsr.terrain import Sand
 from vsr.terrain.sand import MOST_GRAINS
-from vsr.usual import with_usual
-
-__all__ = [
-    "Other",
-    "Outcome",
-    "Physics",
-    "Robot",
-    "Scene",
-    "Voxels",
-    "World",
-    "check_episode",
-    "plan",
-    "precision",
-    "simulate",
-]
+from vsr.world.build import build_systems
+from vsr.world.defaults import with_usual
+from vsr.world.placement import Placement, place
+from vsr.world.schedule import Schedule
+from vsr.world.spec import TOUCHED, Robot, VoxelLike, World
 
 MOST_SUBSTEPS_IN_ALL = 1e9
 """A simulation longer than this is a mistake."""
@@ -79,7 +68,7 @@ def whole_strides(substeps: int) -> int:
     return STRIDE * math.ceil(substeps / STRIDE)
 
 
-def plan(voxels: Voxels, materials: Iterable[Material], world: World, task: Task, physics: Physics) -> Schedule:
+def plan(voxels: VoxelLike, materials: Iterable[Material], world: World, task: Task, physics: Physics) -> Schedule:
     """How an episode is cut into steps short enough for all materials; raises ValueError if that is impossible."""
     materials, fixed = list(materials), ENGINES[voxels.masses].fixed_substep
     if fixed is not None:
@@ -110,7 +99,7 @@ def plan(voxels: Voxels, materials: Iterable[Material], world: World, task: Task
 
 
 def check_episode(
-    voxels: Voxels,
+    voxels: VoxelLike,
     materials: Iterable[Material],
     cells: tuple[int, ...],
     world: World,
@@ -156,7 +145,7 @@ def check_episode(
     return complaints
 
 
-def _check_things(voxels: Voxels, world: World) -> list[tuple[tuple[str, ...], str]]:
+def _check_things(voxels: VoxelLike, world: World) -> list[tuple[tuple[str, ...], str]]:
     """Complaints about objects and further robots that robots of such voxels cannot meet."""
     complaints, dimension = [], voxels.dimension
     if world.is_touched and MASSES[voxels.masses].has_things:
@@ -184,7 +173,7 @@ def _check_things(voxels: Voxels, world: World) -> list[tuple[tuple[str, ...], s
     return complaints
 
 
-def _check_sand(voxels: Voxels, size: float, world: World) -> list[tuple[tuple[str, ...], str]]:
+def _check_sand(voxels: VoxelLike, size: float, world: World) -> list[tuple[tuple[str, ...], str]]:
     """Complaints about sand that robots of a size [m], whichever way they lie, cannot walk on."""
     sand, path = world.terrain, ("world", "terrain")
     if not isinstance(sand, Sand):
@@ -247,7 +236,7 @@ class Scene(Displayed, Spec):
 
     def occupants(self) -> dict[str, Any]:
         """What moves in its world besides the robot, by name; the task may add more."""
-        return self.world.occupants(self.robot.body, self.schedule(), jnp.dtype(self.physics.precision))
+        return build_systems(self.world, self.robot.body, self.schedule(), jnp.dtype(self.physics.precision))
 
 
 @dataclass(frozen=True)

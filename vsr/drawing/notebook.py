@@ -17,9 +17,10 @@ from vsr.drawing.overlays import PAPER
 from vsr.drawing.painter import Look, Painter
 from vsr.drawing.recording import recording_of, size_word
 from vsr.drawing.rest import at_rest
-from vsr.scene import Outcome, Robot, Scene, precision
+from vsr.scene import Outcome, Scene, precision
 from vsr.spec import Spec
 from vsr.tasks import MEASURES
+from vsr.world.spec import Robot
 
 BODY_PANEL, MOMENT_PANEL = (420, 280), (260, 200)
 """Sizes of a body's picture, and of one moment of an episode [pixels]."""

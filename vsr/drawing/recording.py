@@ -27,7 +27,7 @@ from vsr.physics.engine import AnyModel, AnyState, engine_of
 from vsr.physics.objects import Objects
 from vsr.physics.squares.scaffolding import CORNER_SIGNS
 from vsr.sensors import read_trajectory, unit_of
-from vsr.tasks import has_left
+from vsr.world.placement import has_left
 
 CORNER_WAYS = CORNER_SIGNS[list(RING)]
 """Where the corners of a square lie from its centre, counted by their bits, (4, 2)."""

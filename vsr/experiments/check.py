@@ -42,8 +42,9 @@ from vsr.experiments.population import on_all_devices
 from vsr.experiments.reproduce.reading import StudyFile, is_study, load_study
 from vsr.experiments.shipped import EXPERIMENT, LANDSCAPE, SCENE, SET, STUDY, find_config, kind_of
 from vsr.physics.failure import Failure, failure_summary, remedies
-from vsr.scene import Scene, World, precision
+from vsr.scene import Scene, precision
 from vsr.tasks import Summary, Task
+from vsr.world.spec import World
 
 DRAWN = 64
 """Random individuals of which one should have a body, and ..."""

@@ -22,12 +22,13 @@ from pydantic_core import PydanticCustomError
 
 from vsr.body import Material
 from vsr.controllers import Controller, in_start
-from vsr.episode import EpisodeState, Scenario, Schedule, begin, reset, rollout
+from vsr.episode import EpisodeState, Scenario, begin, reset, rollout
 from vsr.physics.engine import engine_of
 from vsr.spec import Count, OneOf, Real, Seconds, Spec
-from vsr.tasks import place
 from vsr.terrain import TERRAINS, AnyGround, chosen
-from vsr.usual import HasMasses, filled, in_proportion
+from vsr.world.defaults import VoxelLike, filled, in_proportion
+from vsr.world.placement import place
+from vsr.world.schedule import Schedule
 
 Share = Annotated[Real, Field(ge=0, le=0.5)]
 Take = Literal["median", "mean", "worst"]
@@ -62,7 +63,7 @@ class Jitter(Spec):
     friction: Share = 0.0
     """of all masses, likewise"""
 
-    def for_voxels(self, voxels: HasMasses) -> Jitter:
+    def for_voxels(self, voxels: VoxelLike) -> Jitter:
         """With a height that suits such voxels, unless one was given."""
         return filled(self, height=in_proportion(type(self).model_fields["height"].default, voxels))
 
@@ -161,7 +162,7 @@ class EvaluationOptions(Spec):
             parts.append(f"confirmed with steps {self.refine.factor} times finer in {self.refine.starts} starts")
         return ", ".join(parts)
 
-    def for_voxels(self, voxels: HasMasses) -> EvaluationOptions:
+    def for_voxels(self, voxels: VoxelLike) -> EvaluationOptions:
         """With lengths that suit such voxels, where none were given."""
         jitter = self.jitter.for_voxels(voxels)
         return self if jitter == self.jitter else self.model_copy(update={"jitter": jitter})

@@ -12,7 +12,6 @@ from pydantic_core import PydanticCustomError
 
 from vsr.body import Material
 from vsr.environment import Environment
-from vsr.episode import Schedule
 from vsr.evo import OPTIMISERS, Optimiser
 from vsr.evo.inheritance import Baldwinian, Lamarckian
 from vsr.experiments.descriptors import descriptor_names
@@ -21,12 +20,14 @@ from vsr.experiments.encodings.base import BodyEncoding
 from vsr.experiments.evaluation import EvaluationOptions
 from vsr.experiments.learning import WAY_BACK, Learning, against_slopes
 from vsr.physics.engine import ENGINES
-from vsr.scene import Physics, Scene, World, check_episode, plan
+from vsr.scene import Physics, Scene, check_episode, plan
 from vsr.spec import Count, OneOf, Real, Spec, clipped, misfit, remembering, suggest
 from vsr.tasks import TASKS, Locomotion, Task
 from vsr.tasks.measures import WITHOUT_SLOPES
 from vsr.terrain import Sand, together
-from vsr.usual import with_usual
+from vsr.world.defaults import with_usual
+from vsr.world.schedule import Schedule
+from vsr.world.spec import World
 
 MOST_SEEDS = 100_000
 MOST_EVALUATIONS = 2**31 - 1

@@ -19,9 +19,10 @@ from jax.sharding import Mesh, PartitionSpec
 
 from vsr.controllers import Controller
 from vsr.environment import Environment
-from vsr.episode import Schedule, Trajectory, begin, record, rollout, scenario_of
+from vsr.episode import Trajectory, begin, record, rollout, scenario_of
 from vsr.physics.engine import AnyModel, AnyState
 from vsr.tasks import Summary, Task
+from vsr.world.schedule import Schedule
 
 Tree = TypeVar("Tree")
 

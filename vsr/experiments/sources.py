@@ -23,10 +23,10 @@ from vsr.experiments.encodings import BODIES
 from vsr.experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.files import write_bytes
-from vsr.objects import SHAPES
 from vsr.sensors import QUANTITIES
 from vsr.tasks import MEASURES, TASKS
 from vsr.terrain import TERRAINS
+from vsr.world.spec import SHAPES
 
 REGISTRIES: dict[str, tuple[Mapping[str, Any], ...]] = {
     "body": (BODIES,),

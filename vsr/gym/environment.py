@@ -34,7 +34,8 @@ from vsr.physics.engine import ENGINES, AnyModel
 from vsr.scene import Scene, plan
 from vsr.sensors import Sense
 from vsr.tasks import Task
-from vsr.world import prepared
+from vsr.world.build import build_systems
+from vsr.world.state import prepared
 
 CELLS_IN_CACHE = 1600
 """Of all environments that a CPU moves together: 64 walkers of 5x5 squares took a seventh less time each than 32, and a
@@ -91,7 +92,7 @@ class Environment:
         self.schedule = plan(body, planned, scene.world, scene.task, scene.physics)
         self.max_steps = self._limit(max_steps)
         self._surroundings = scene.world.build(self.dtype)
-        self._occupants = scene.world.occupants(body, self.schedule, self.dtype)
+        self._occupants = build_systems(scene.world, body, self.schedule, self.dtype)
         self._engine = ENGINES[body.masses]
         self.layers = max(self._engine.layers_needed(one.present) for one in bodies)
         # Room for chambers hangs on the body if there is but one; nothing else does, so programs serve all bodies.

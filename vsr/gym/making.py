@@ -12,10 +12,11 @@ import numpy as np
 from vsr.body import KINDS, Body, Masses
 from vsr.body.kinds import SYMBOLS
 from vsr.gym.environment import Environment, refuse_forked
-from vsr.scene import Physics, Robot, Scene, World
+from vsr.scene import Physics, Scene
 from vsr.sensors import Sense
 from vsr.spec import suggest
 from vsr.tasks import TASKS, Task
+from vsr.world.spec import Robot, World
 
 USUAL_BODY = ("aaaaa", "aaaaa", "aaaaa", "aa.aa", "aa.aa")
 """For whoever names none."""

@@ -2,14 +2,21 @@
 
 from vsr.spec import Registry
 from vsr.tasks.base import Task
+from vsr.tasks.climb import Balance, Climb, Escape, Jump
 from vsr.tasks.evogym import EVOGYM_TASKS, NamedTask
+from vsr.tasks.go_and_return import GoAndReturn
 from vsr.tasks.locomotion import Locomotion
 from vsr.tasks.measures import MEASURES
-from vsr.tasks.own import OWN_TASKS
-from vsr.tasks.placement import Placement, has_left, move_rigidly, place
+from vsr.tasks.objects import Carry, Push, Throw
+from vsr.tasks.random_terrain import FreshGround
 from vsr.tasks.summary import Summary
 from vsr.tasks.workspace import Workspace
 
+OWN_TASKS: dict[str, type[Task]] = {
+    kind.model_fields["type"].default: kind
+    for kind in (Jump, Climb, Balance, Escape, GoAndReturn, Push, Carry, Throw, FreshGround)
+}
+"""Tasks of our own besides locomotion and workspace, by their names."""
 TASKS: Registry[type[Task]] = Registry(
     "task", {"locomotion": Locomotion, "workspace": Workspace, **OWN_TASKS, **EVOGYM_TASKS}
 )
@@ -18,14 +25,11 @@ TASKS: Registry[type[Task]] = Registry(
 __all__ = [
     "EVOGYM_TASKS",
     "MEASURES",
+    "OWN_TASKS",
     "TASKS",
     "Locomotion",
     "NamedTask",
-    "Placement",
     "Summary",
     "Task",
     "Workspace",
-    "has_left",
-    "move_rigidly",
-    "place",
 ]

@@ -15,9 +15,9 @@ from vsr.body import Masses, Material
 from vsr.environment import Environment
 from vsr.spec import Seconds, Spec, unknown_names
 from vsr.tasks.measures import MEASURES, NEED_GAIT, USUAL, Measure
-from vsr.tasks.placement import Placement
 from vsr.tasks.summary import Summary
-from vsr.world import WorldModel, WorldState
+from vsr.world.placement import Placement
+from vsr.world.state import WorldModel, WorldState
 
 
 class Brought(NamedTuple):
@@ -92,7 +92,7 @@ class Task(Spec):
     # rules
 
     def occupants(self, dimension: int, dtype: jnp.dtype | type) -> dict[str, Any]:
-        """What the world holds at the start besides the robot and its ground (vsr.physics.coupled.Occupant)."""
+        """What the world holds at the start besides the robot and its ground (vsr.world.coupling.Occupant)."""
         return {}
 
     def start(self, key: Array, world: WorldModel, state: WorldState) -> WorldState:

@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array
 
 from vsr.physics.engine import AnyModel, engine_of
-from vsr.world import WorldModel, WorldState
+from vsr.world.state import WorldModel, WorldState
 
 SPACING = 0.1
 """Between two resonators, and their width [Hz]."""

@@ -8,7 +8,7 @@ from jax import Array
 
 from vsr.physics.engine import engine_of
 from vsr.tasks.base import Task
-from vsr.world import WorldModel, WorldState
+from vsr.world.state import WorldModel, WorldState
 
 
 class Locomotion(Task):

@@ -24,7 +24,7 @@ from vsr.physics.reaching import Effectors, ReachSettings, bounds_of, pose_at, r
 from vsr.spec import Count, Real, Seconds
 from vsr.tasks.base import Task
 from vsr.tasks.summary import Summary
-from vsr.world import WorldModel, WorldState
+from vsr.world.state import WorldModel, WorldState
 
 Place = tuple[Real, ...]
 MOST_TARGETS = 1000

@@ -19,9 +19,10 @@ from vsr.compute.implementation import Implementation, chosen
 from vsr.controllers import Sine
 from vsr.episode import begin, rollout
 from vsr.experiments.bench.timing import spread
-from vsr.objects import Object
-from vsr.scene import Physics, Robot, Scene, World
-from vsr.tasks import Locomotion, Placement, place
+from vsr.scene import Physics, Scene
+from vsr.tasks import Locomotion
+from vsr.world.placement import Placement, place
+from vsr.world.spec import Object, Robot, World
 
 DURATION = 1.0
 """Of episodes [s]."""

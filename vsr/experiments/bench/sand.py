@@ -21,9 +21,10 @@ from vsr.episode import reset, rollout
 from vsr.experiments.bench.timing import device_peak_bytes, peak_bytes, timed
 from vsr.physics.grains.bed import sand_bed
 from vsr.physics.grains.step import step
-from vsr.scene import Physics, Robot, Scene, World
+from vsr.scene import Physics, Scene
 from vsr.tasks import Locomotion
 from vsr.terrain import Sand
+from vsr.world.spec import Robot, World
 
 GRAVITY = 9.8
 VOXEL_SIDE = 3.0

@@ -21,7 +21,8 @@ from vsr.experiments.config.problems import ConfigError, UserError
 from vsr.experiments.config.yaml_values import Document
 from vsr.experiments.encodings import EvolvedRobot
 from vsr.experiments.experiment import Experiment
-from vsr.scene import Robot, Scene, World
+from vsr.scene import Scene
+from vsr.world.spec import Robot, World
 
 PLUGINS_FOLDER = "plugins"
 """Where a run folder keeps copies of the plugins it was made with."""

@@ -16,8 +16,8 @@ from vsr.controllers import Controller, Hardware
 from vsr.experiments.encodings.base import BodyEncoding, ControllerEncoding
 from vsr.experiments.encodings.registry import BODIES, CONTROLLERS
 from vsr.physics.engine import ENGINES, AnyModel
-from vsr.scene import Robot
 from vsr.spec import OneOf, Spec, misfit, remembering
+from vsr.world.spec import Robot
 
 Genes = dict[str, Array]
 """An individual's genes: one vector for the body and one for the controller."""

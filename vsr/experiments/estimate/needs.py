@@ -22,8 +22,9 @@ from vsr.experiments.experiment import Experiment
 from vsr.experiments.population import robots_at_once
 from vsr.physics.grains.bed import bed_cost, is_kept
 from vsr.physics.grains.robots import samples_needed
-from vsr.scene import Physics, Scene, Voxels, World
+from vsr.scene import Physics, Scene
 from vsr.terrain import Sand
+from vsr.world.spec import VoxelLike, World
 
 Place = Literal["device", "host"]
 """Where memory is taken; with processors as devices both are the same."""
@@ -121,7 +122,7 @@ def _simulated(experiment: Experiment, size: int) -> Need:
     )
 
 
-def bytes_of_robot(voxels: Voxels, cells: tuple[int, ...], world: World, size: int) -> float:
+def bytes_of_robot(voxels: VoxelLike, cells: tuple[int, ...], world: World, size: int) -> float:
     """That one robot and what moves in its world take; cells: of its grid; size: of a number [bytes]."""
     layers = 1 + (len(cells) == 3)
     own = (BYTES_OF_A_CELL * layers + BYTES_OF_ANY_CELL) * math.prod(cells)
@@ -134,7 +135,7 @@ def bytes_of_robot(voxels: Voxels, cells: tuple[int, ...], world: World, size: i
     return own * size / 4
 
 
-def _bed(voxels: Voxels, world: World, physics: Physics) -> list[Need]:
+def _bed(voxels: VoxelLike, world: World, physics: Physics) -> list[Need]:
     """Sand that must settle first; the memory for that is what one robot's world takes later on."""
     sand, dtype = world.terrain, jnp.dtype(physics.precision)
     if not isinstance(sand, Sand) or is_kept(sand, voxels.dimension, world.gravity, dtype):

@@ -15,7 +15,7 @@ from vsr.controllers import Controller, decide, first_memory
 from vsr.experiments.evaluate.sets import EvaluationSet, Fault
 from vsr.experiments.evaluation import Start, starts_of
 from vsr.sensors import Sense
-from vsr.usual import HasMasses
+from vsr.world.defaults import VoxelLike
 
 DRAWS = 20_251
 """The seed of dead voxels and of noise."""
@@ -73,7 +73,7 @@ def trials_of(
     described: EvaluationSet,
     faults: Sequence[Fault],
     grounds: int,
-    voxels: HasMasses,
+    voxels: VoxelLike,
     cells: tuple[int, ...],
     dtype: jnp.dtype,
 ) -> Trials:

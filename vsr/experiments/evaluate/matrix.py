@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.episode import Schedule, rollout, scenario_of
+from vsr.episode import rollout, scenario_of
 from vsr.experiments.estimate import told_if_exhausted
 from vsr.experiments.evaluate.faults import Trials, impaired, trials_of
 from vsr.experiments.evaluate.robots import Flock
@@ -26,6 +26,8 @@ from vsr.experiments.population import on_all_devices, robots_at_once
 from vsr.scene import plan, precision
 from vsr.tasks import Task
 from vsr.terrain import together
+from vsr.world.build import build_systems
+from vsr.world.schedule import Schedule
 
 EPISODES_AT_ONCE = {"cpu": 2048}
 MANY_AT_ONCE = 65_536
@@ -155,7 +157,7 @@ def _simulated(job: Job, described: EvaluationSet, done: Callable[[int], None]) 
     flock, setting = job.flock, job.settings[0]
     dtype = jnp.dtype(setting.physics.precision)
     schedule = plan(flock.voxels, flock.materials, setting.world, setting.task, setting.physics)
-    occupants = setting.world.occupants(flock.voxels, schedule, dtype)
+    occupants = build_systems(setting.world, flock.voxels, schedule, dtype)
     schedule = replace(schedule, substeps=job.refine * schedule.substeps)
     environment = setting.world.build(dtype)
     if len(job.settings) > 1:

@@ -23,8 +23,9 @@ from vsr.experiments.refine.command import RefinedRobot, read_robots
 from vsr.experiments.runs import Run, read_run
 from vsr.experiments.runs.archives import ArchiveRead, read_archives, read_front
 from vsr.physics.engine import assemble_body
-from vsr.scene import Physics, Scene, Voxels, World, precision
+from vsr.scene import Physics, Scene, precision
 from vsr.tasks import Task
+from vsr.world.spec import VoxelLike, World
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Flock:
     models: Any
     """with a leading axis (robots,)"""
     controllers: Any
-    voxels: Voxels
+    voxels: VoxelLike
     """what all of them are made of"""
     materials: tuple[Material, ...]
     cells: tuple[int, ...]

@@ -11,10 +11,11 @@ from vsr.experiments.evaluate.sets import EvaluationSet, Fault, TaskCase
 from vsr.experiments.evaluation import EvaluationOptions, Ground
 from vsr.experiments.experiment import Fitness
 from vsr.physics.engine import ENGINES, stability_bound
-from vsr.scene import Physics, World, check_episode, plan, whole_strides
+from vsr.scene import Physics, check_episode, plan, whole_strides
 from vsr.tasks import Task
 from vsr.terrain import Sand
-from vsr.usual import with_usual
+from vsr.world.defaults import with_usual
+from vsr.world.spec import World
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,7 @@ from vsr.experiments.sources import Sources, sources_of, with_registered
 from vsr.experiments.stopping import EXIT_CODE, if_stopped, leave_if_asked, stopping_politely
 from vsr.physics.failure import REASONS, by_reason, failure_summary
 from vsr.scene import precision
+from vsr.world.build import build_systems
 
 CURVE = "fitness.png"
 SECONDS_OF_PATIENCE = 30.0
@@ -187,8 +188,8 @@ def _evolve(experiment: Experiment, path: Path, options: EvolveOptions, leader: 
     require_storable(experiment)
     # What cannot be built is said before there is a folder. A bed of sand takes a while to settle.
     with precision(experiment.physics.precision), busy("building the world"), told_if_exhausted(needs):
-        experiment.world.occupants(
-            experiment.robot.body, experiment.schedule(), jnp.dtype(experiment.physics.precision)
+        build_systems(
+            experiment.world, experiment.robot.body, experiment.schedule(), jnp.dtype(experiment.physics.precision)
         )
     display = open_display(experiment, str(path))
     folder = RunFolder(path, experiment)

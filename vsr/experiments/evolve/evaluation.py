@@ -24,9 +24,10 @@ from vsr.experiments.evaluation import Refine, Start, combined, rollout_from, st
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.learning import grown
 from vsr.experiments.population import on_all_devices, robots_at_once
+from vsr.gradients import rollout_truncated
 from vsr.physics.failure import first_of
 from vsr.tasks import Summary
-from vsr.windows import rollout_with_windows
+from vsr.world.build import build_systems
 
 UNDISTURBED = Start()
 When = Array
@@ -63,11 +64,11 @@ def evaluation_of(experiment: Experiment, factor: int = 1, *, sloped: bool = Fal
         model, controller = experiment.robot.build(
             genes, experiment.task.duration, dtype, experiment.physics.integrator
         )
-        occupants = experiment.world.occupants(experiment.robot.body, usual, dtype)
+        occupants = build_systems(experiment.world, experiment.robot.body, usual, dtype)
         scenario = scenario_of(model, environment, schedule, task, controller.senses, occupants)
         if sloped:
             length, count = experiment.evaluation.slopes.cut(schedule)
-            roll = partial(rollout_with_windows, worth=worth, length=length, count=count)
+            roll = partial(rollout_truncated, worth=worth, length=length, count=count)
             episode, worths = rollout_from(scenario, controller, start, roll)
         else:
             episode, worths = rollout_from(scenario, controller, start), jnp.zeros(1)

@@ -18,9 +18,10 @@ from vsr.experiments.encodings import EvolvedRobot
 from vsr.experiments.encodings.bodies import VoxelKinds
 from vsr.experiments.experiment import Experiment, Fitness, read_fitness
 from vsr.experiments.landscape.bodies import MOST_GRIDS, every_body, grids
-from vsr.scene import Physics, World
+from vsr.scene import Physics
 from vsr.spec import Count, OneOf, Real, Spec, misfit
 from vsr.tasks import TASKS, Locomotion, Task
+from vsr.world.spec import World
 
 
 class Landscape(Spec):

@@ -22,7 +22,8 @@ from vsr.experiments.play.page import page
 from vsr.experiments.play.recordings import RecordedRobot
 from vsr.experiments.reach.solving import Found
 from vsr.experiments.reach.spec import BallObstacle, PlaneObstacle, Reach
-from vsr.scene import Physics, Robot, Scene, World
+from vsr.scene import Physics, Scene
+from vsr.world.spec import Robot, World
 
 SOLID, FLUID, EDGE = "#c9b8a8", "#7fb0d8", "#5b5048"
 REACHED, MISSED = "#2b8a3e", "#c92a2a"

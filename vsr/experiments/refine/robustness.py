@@ -23,7 +23,8 @@ from vsr.environment.model import Sticking
 from vsr.episode import Scenario
 from vsr.experiments.evaluation import MOST_STARTS, Jitter, Start, rollout_from, starts_of
 from vsr.experiments.population import on_all_devices, robots_at_once, stack
-from vsr.scene import Scene, World, precision
+from vsr.scene import Scene, precision
+from vsr.world.spec import World
 
 CHANGES = (("frequency", 0.01), ("damping", 0.02), ("friction", 0.02))
 """Parameters that are changed, one after the other, up and down by these shares."""

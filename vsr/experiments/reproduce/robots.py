@@ -32,7 +32,7 @@ from vsr.experiments.runs.ranks import middle
 from vsr.experiments.runs.robot_files import load_robot, read_title, robot_file
 from vsr.physics.engine import AnyModel, AnyState
 from vsr.scene import Scene, precision
-from vsr.tasks import move_rigidly
+from vsr.world.placement import move_rigidly
 
 HIGHER = 1e-3
 """Largest difference in start height between repeats [m]."""

@@ -15,7 +15,6 @@ from vsr.body import Body
 from vsr.controllers import ControllerSpec
 from vsr.environment import Environment
 from vsr.environment.model import Sticking
-from vsr.episode import Schedule
 from vsr.experiments.population import repeat, rollout_population, stack
 from vsr.experiments.validate.original import body_of, controller_of, placed_low_left, terrain_of
 from vsr.physics.engine import assemble_body
@@ -23,8 +22,10 @@ from vsr.physics.squares.geometry import bounding_box, center, mass_motion, rest
 from vsr.physics.squares.model import SquareModel, SquareState
 from vsr.physics.squares.stability import longest_substep
 from vsr.physics.substeps import choose_substeps
-from vsr.tasks import Summary, move_rigidly
+from vsr.tasks import Summary
 from vsr.tasks.measures import travel_velocity
+from vsr.world.placement import move_rigidly
+from vsr.world.schedule import Schedule
 
 ENSEMBLE_SPACING = 1e-4
 """Start heights of an ensemble differ by this [m], as in the data."""

@@ -18,15 +18,16 @@ import numpy as np
 
 from vsr.body import Body
 from vsr.controllers import Reflexive
-from vsr.episode import Schedule, begin, record, scenario_of
+from vsr.episode import begin, record, scenario_of
 from vsr.experiments.validate.original import control_of_note, material_of
 from vsr.physics.engine import assemble_body
 from vsr.physics.squares.geometry import area_ratio, mass_motion
 from vsr.physics.squares.stability import longest_substep
 from vsr.physics.substeps import choose_substeps
-from vsr.scene import World
-from vsr.tasks import Placement, place
 from vsr.terrain import Flat
+from vsr.world.placement import Placement, place
+from vsr.world.schedule import Schedule
+from vsr.world.spec import World
 
 WINDOW = 0.25
 """Area ratios are averaged over this time [s] before they are compared; see the module's text."""
@@ -65,8 +66,11 @@ def validate_single(name: str, case: dict[str, Any]) -> dict[str, Any]:
     )
     spec, start = control_of_note(case["note"])
     first_call = first_effective_call(start, dt, calls_every)
-    controller = Held(spec.build(body),  # pyright: ignore[reportArgumentType]
-        jnp.float32(calls_every * dt), jnp.float32(first_call))
+    controller = Held(
+        spec.build(body),  # pyright: ignore[reportArgumentType]
+        jnp.float32(calls_every * dt),
+        jnp.float32(first_call),
+    )
     world = World(gravity=abs(case["gravity"]), terrain=Flat() if case["flat_ground_y0"] else None)
     environment = world.build()
     model = assemble_body(body)

@@ -1,4 +1,4 @@
-"""Grains as something that moves in a world with robots (vsr.physics.coupled.Occupant)."""
+"""Grains as something that moves in a world with robots (vsr.world.coupling.Occupant)."""
 
 from __future__ import annotations
 

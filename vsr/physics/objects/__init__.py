@@ -1,6 +1,5 @@
 """Things besides robots: rigid bodies, soft bodies and further robots."""
 
-from vsr.physics.objects.building import build_solids
 from vsr.physics.objects.companions import Companion, ObjectMotion
 from vsr.physics.objects.occupant import STRIDE, Objects, ObjectsSeen, ObjectState
 from vsr.physics.objects.solids import Solids, SolidState
@@ -14,5 +13,4 @@ __all__ = [
     "ObjectsSeen",
     "SolidState",
     "Solids",
-    "build_solids",
 ]

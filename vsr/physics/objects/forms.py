@@ -9,7 +9,6 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from vsr.objects import Shape
 from vsr.physics.collision.convex import FAR, Shapes
 
 ALIKE = 1e-6
@@ -62,13 +61,13 @@ class Form(NamedTuple):
         return np.array(found).reshape(-1, 3)
 
 
-def form_of(shape: Shape, dimension: int) -> Form:
-    """A described shape."""
-    same, radius = np.eye(dimension), shape.rounding
+def form_of(corner: np.ndarray, radius: float = 0.0) -> Form:
+    """The convex hull of corners [m], (corners, dimension), or what is round with a radius [m] about its centre."""
+    dimension = corner.shape[1]
+    same = np.eye(dimension)
     if radius:
         size, share = (math.pi * radius**2, 0.5) if dimension == 2 else (4 / 3 * math.pi * radius**3, 0.4)
         return Form(np.zeros((1, dimension)), [], size, np.full(2 * dimension - 3, share * radius**2), same, radius)
-    corner = shape.corners(dimension)
     return _polygon(corner) if dimension == 2 else _polyhedron(corner)
 
 

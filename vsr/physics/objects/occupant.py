@@ -1,4 +1,4 @@
-"""Things that robots touch, as something that moves in a world with robots (vsr.physics.coupled.Occupant).
+"""Things that robots touch, as something that moves in a world with robots (vsr.world.coupling.Occupant).
 
 It knows rigid bodies, and bodies made of voxels (companions): soft things and further robots. It lets all of them touch
 each other, the ground and the robots, and robots themselves if they are asked to.
@@ -120,7 +120,7 @@ class Objects:
         )
 
     def listed(self, environment: Environment, state: ObjectState, robots: tuple[Met, ...]) -> ObjectState:
-        """With lists of what is near made anew: once in several steps (vsr.physics.coupled)."""
+        """With lists of what is near made anew: once in several steps (vsr.world.coupling)."""
         near, lattice = state.near, state.lattice
         if near.vertices is None and near.corners is None:
             return state

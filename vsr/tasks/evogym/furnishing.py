@@ -10,13 +10,13 @@ import numpy as np
 from jax import Array
 
 from vsr.body import KINDS, Body
-from vsr.objects import Box, Object
 from vsr.physics.evogym import EvogymModel, GroundCells, Thing
 from vsr.physics.evogym.assembly import KINDS as NUMBERS
 from vsr.physics.evogym.assembly import assemble_evogym, kinds_table
 from vsr.tasks.evogym.ground import Block, heights_of, solid_cells
 from vsr.tasks.evogym.row import Row, ThingRow
 from vsr.terrain import Columns
+from vsr.world.spec import Box, Object
 
 DEPTH = 3
 """Of things in 3-D, across x [voxels]."""

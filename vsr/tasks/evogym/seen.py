@@ -13,7 +13,7 @@ from jax import Array
 
 from vsr.body import MASSES
 from vsr.physics.engine import engine_of
-from vsr.world import WorldModel, WorldState, motion_of
+from vsr.world.state import WorldModel, WorldState, motion_of
 
 VOXEL = 0.1
 """Side of a voxel in EvoGym's units."""

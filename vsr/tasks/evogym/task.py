@@ -21,9 +21,9 @@ from vsr.tasks.evogym.row import Row
 from vsr.tasks.evogym.seen import VOXEL, Seen, orientation, relative, seen, step_seconds
 from vsr.tasks.evogym.table import ROWS
 from vsr.tasks.evogym.terms import Goals, Step
-from vsr.tasks.placement import Placement
 from vsr.tasks.summary import Summary
-from vsr.world import WorldModel, WorldState
+from vsr.world.placement import Placement
+from vsr.world.state import WorldModel, WorldState
 
 UNSTABLE = -3.0
 """Reward of the step in which the robot overlaps itself too much; nothing else counts in it."""

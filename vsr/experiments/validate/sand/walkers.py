@@ -14,17 +14,19 @@ from vsr.compute.implementation import Implementation
 from vsr.episode import record, reset
 from vsr.experiments.validate.rows import Findings, absolute
 from vsr.experiments.validate.sand.scenes import closed_box, free_space, weight_of
-from vsr.physics.coupled import advance_coupled
 from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.grains import Grains, GrainState, grains_of
 from vsr.physics.grains.model import angular_momentum, momentum
 from vsr.physics.squares import geometry
 from vsr.physics.squares.model import SquareModel
-from vsr.scene import Physics, Robot, Scene, World
-from vsr.tasks import Locomotion, Placement, move_rigidly
+from vsr.scene import Physics, Scene
+from vsr.tasks import Locomotion
 from vsr.terrain import Sand
 from vsr.terrain.sand import ROLLING
-from vsr.world import WorldModel, world_state
+from vsr.world.coupling import advance_coupled
+from vsr.world.placement import Placement, move_rigidly
+from vsr.world.spec import Robot, World
+from vsr.world.state import WorldModel, world_state
 
 UNDAMPED = Material(linear_damping=0.0, angular_damping=0.0)
 BODIES = {

@@ -16,15 +16,16 @@ from jax import Array
 from vsr.body import Masses, Material
 from vsr.controllers.time_functions import TimeFunctions
 from vsr.environment import Environment
-from vsr.episode import EpisodeState, Schedule, begin, scenario_of, step, summarise
+from vsr.episode import EpisodeState, begin, scenario_of, step, summarise
 from vsr.experiments.population import on_all_devices, robots_at_once, stack
 from vsr.experiments.validate.trust.masses import masses_of
 from vsr.experiments.validate.trust.robots import GRAVITY, SAND, SHAKEN, THROWN, TIME_STEP, Kind, Sample
 from vsr.experiments.validate.trust.watching import Watch, Watched
 from vsr.physics.engine import ENGINES, AnyModel, AnyState
 from vsr.physics.grains.bed import sand_bed
-from vsr.tasks.placement import move_rigidly
 from vsr.terrain import Flat, Steppy
+from vsr.world.placement import move_rigidly
+from vsr.world.schedule import Schedule
 
 LEFT = 40.0
 """Where robots begin along x [m]: away from walls."""

@@ -26,7 +26,7 @@ from vsr.physics.engine import AnyModel, AnyState, engine_of
 from vsr.physics.grains import Grains
 from vsr.physics.squares.model import SquareModel, SquareState
 from vsr.tasks import Locomotion
-from vsr.world import WorldModel, WorldState
+from vsr.world.state import WorldModel, WorldState
 
 PART_OF_WORK = 0.05
 """Of the work that actuators put in, which counts like the largest energy: errors go with what goes through."""

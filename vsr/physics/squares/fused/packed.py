@@ -1,6 +1,6 @@
 """Square masses as the kernel has them, from one launch to the next.
 
-Between two launches something may meet a robot (vsr.physics.coupled). What it reads of the robot is made of this table
+Between two launches something may meet a robot (vsr.world.coupling). What it reads of the robot is made of this table
 when it is read, and impulses are written into it; a SquareState would be taken apart and put together each time.
 """
 

@@ -17,7 +17,7 @@ from pydantic import Field
 from vsr.physics.engine import engine_of
 from vsr.tasks.base import Task
 from vsr.tasks.summary import Summary
-from vsr.world import WorldModel, WorldState
+from vsr.world.state import WorldModel, WorldState
 
 
 @jax.tree_util.register_dataclass

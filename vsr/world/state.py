@@ -1,7 +1,7 @@
 """A world that steps: robots, what surrounds them, and whatever else moves there. Pure arrays; `jit` and `vmap` it.
 
 A world of one robot on its ground is moved by the robot's engine alone, on a GPU by its kernel. Where other things move
-too, everything takes one substep at a time and exchanges impulses (vsr.physics.coupled).
+too, everything takes one substep at a time and exchanges impulses (vsr.world.coupling).
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from vsr.environment.model import as_exact
 from vsr.environment.surfaces import SLOP, ground
 from vsr.physics.collision.blocks import points_in_blocks
 from vsr.physics.contract import Met
-from vsr.physics.coupled import advance_coupled, met, own_ground
 from vsr.physics.engine import engine_of
 from vsr.physics.failure import Failure, gravest
 from vsr.physics.objects import ObjectMotion, Objects
@@ -29,6 +28,7 @@ from vsr.physics.objects.overlap import depth_in_blocks, depth_in_bodies, depth_
 from vsr.physics.telemetry import EXPLOSION_SPEED, SHARE_OF_SIDE, Telemetry, fastest_speed, through_intervals
 from vsr.terrain import Blocks
 from vsr.terrain.seeing import is_inside
+from vsr.world.coupling import advance_coupled, met, own_ground
 
 DEEPEST = SHARE_OF_SIDE
 """How deep parts of a robot may be in the ground while it moves, in sides of voxels: as far as the fastest part gets in
@@ -47,7 +47,7 @@ class WorldModel:
     environment: Environment
     """gravity, ground, fixed obstacles"""
     occupants: dict[str, Any] = field(default_factory=dict)
-    """what else moves, by name (vsr.physics.coupled.Occupant): objects, grains, fluid"""
+    """what else moves, by name (vsr.world.coupling.Occupant): objects, grains, fluid"""
 
     @property
     def is_coupled(self) -> bool:

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-from vsr.body import MASSES, Masses
+from vsr.body import MASSES
 from vsr.spec import Spec
+from vsr.world.spec import VoxelLike
 
 S = TypeVar("S", bound=Spec)
 P = TypeVar("P", bound=Spec)
 Complaints = list[tuple[tuple[str, ...], str]]
-
-
-class HasMasses(Protocol):
-    """A body, or a kind of body that evolves."""
-
-    @property
-    def masses(self) -> Masses: ...
-    @property
-    def voxel_side(self) -> float: ...
-    @property
-    def dimension(self) -> int: ...
 
 
 def filled(spec: S, **usual: Any) -> S:
@@ -29,17 +19,17 @@ def filled(spec: S, **usual: Any) -> S:
     return spec.model_copy(update=missing) if missing else spec
 
 
-def in_proportion(length: float, voxels: HasMasses) -> float:
+def in_proportion(length: float, voxels: VoxelLike) -> float:
     """A length that is meant for voxels of the default side, for voxels of another [m]."""
     return length * (voxels.voxel_side / MASSES[voxels.masses].usual_side)
 
 
-def _placed(placement: P, voxels: HasMasses) -> P:
+def _placed(placement: P, voxels: VoxelLike) -> P:
     """A fall of a metre is a third of a voxel's default side; voxels of 3 cm would be turned inside out by it."""
     return filled(placement, clearance=in_proportion(type(placement).model_fields["clearance"].default, voxels))
 
 
-def with_usual(voxels: HasMasses, world: Any, task: Any, physics: Any) -> tuple[Any, Any, Any, Complaints]:
+def with_usual(voxels: VoxelLike, world: Any, task: Any, physics: Any) -> tuple[Any, Any, Any, Complaints]:
     """World, task and physics with all that masses and task settle, and complaints about what was given against it.
 
     EvoGym's masses are in units of their own, and its tasks bring ground, things, start and time steps.

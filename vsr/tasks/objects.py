@@ -11,12 +11,12 @@ from jax import Array
 from pydantic import Field
 
 from vsr.body import KINDS, MASSES, Body, Masses, Material
-from vsr.objects import Box, Object
 from vsr.physics.engine import engine_of
 from vsr.spec import Count, Real, Seconds
 from vsr.tasks.base import Brought
-from vsr.tasks.own.judged import JudgedTask, center_of, never
-from vsr.world import WorldModel, WorldState, motion_of
+from vsr.tasks.score import JudgedTask, center_of, never
+from vsr.world.spec import Box, Object
+from vsr.world.state import WorldModel, WorldState, motion_of
 
 NAME = "thing"
 Cells = Annotated[Count, Field(ge=1, le=20)]

@@ -13,10 +13,10 @@ from vsr.body import Masses
 from vsr.physics.engine import engine_of
 from vsr.spec import Count, Seconds
 from vsr.tasks.base import Brought
-from vsr.tasks.own.judged import JudgedTask, center_of, never
-from vsr.tasks.placement import move_rigidly
+from vsr.tasks.score import JudgedTask, center_of, never
 from vsr.terrain import Columns
-from vsr.world import WorldModel, WorldState
+from vsr.world.placement import move_rigidly
+from vsr.world.state import WorldModel, WorldState
 
 Voxels = Annotated[Count, Field(ge=1, le=1000)]
 BESIDE = 20

@@ -11,8 +11,8 @@ from pydantic import Field, model_validator
 
 from vsr.physics.engine import engine_of
 from vsr.spec import Real, Seconds
-from vsr.tasks.own.judged import Judged, JudgedTask, center_of, never
-from vsr.world import WorldModel, WorldState
+from vsr.tasks.score import Judged, JudgedTask, center_of, never
+from vsr.world.state import WorldModel, WorldState
 
 
 class Command(NamedTuple):

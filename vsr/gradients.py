@@ -1,4 +1,4 @@
-"""An episode with windows through which it can be differentiated.
+"""Truncated back-propagation through an episode: gradients flow through short windows of it.
 
 Slopes through a whole episode of a walking robot explode: contact makes its motion chaotic (docs/learning.md). So they
 flow through short windows only; what was before a window is taken as given.
@@ -28,7 +28,7 @@ Worth = Callable[[Summary], Array]
 """From what is known of an episode, or of a part of it, to a number."""
 
 
-def rollout_with_windows(
+def rollout_truncated(
     scenario: Scenario, controller: Controller, start: EpisodeState, worth: Worth, length: int, count: int
 ) -> tuple[Summary, Array]:
     """The summary of an episode, which has no slopes, and what each window was worth, which has them, (count,).

@@ -1,24 +1,47 @@
-"""Things in a world besides the robot, as a researcher describes them: rigid ones of simple shapes, soft of voxels.
+"""A robot and the world around it as a researcher describes them: terrain, objects, further robots.
 
-Rigid things are free, or fixed in space: fixed boxes are steps, walls, pegs and ceilings. How they move and touch is
-physics (vsr.physics.objects).
+Objects are rigid ones of simple shapes, or soft ones of voxels. Rigid objects are free, or fixed in space: fixed boxes
+are steps, walls, pegs and ceilings. The arrays of all this are made in vsr.world.build.
 """
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Protocol
 
+import jax.numpy as jnp
 import numpy as np
 from pydantic import Field, model_validator
 
-from vsr.body import Body
-from vsr.spec import OneOf, Real, Registry, Spec, Switch
+from vsr.body import Body, Masses, Material
+from vsr.controllers import CONTROLLERS, Controller, ControllerSpec, Hardware, Sine
+from vsr.display import Displayed
+from vsr.environment import Environment
+from vsr.environment.model import Sticking
+from vsr.spec import OneOf, Real, Registry, Spec, Switch, misfit
+from vsr.terrain import TERRAINS, AnyGround, BlockGround, Flat, Sand
+from vsr.world.placement import Placement
 
 Length = Annotated[Real, Field(gt=0)]
 Place = Annotated[tuple[Real, ...], Field(min_length=2, max_length=3)]
 MOST_CORNERS = {2: 16, 3: 32}
 """Of a polygon, of a mesh: more make every contact dearer."""
+TOUCHED = ("objects", "others", "self_contact", "ground_corners")
+"""Fields of a world that need contact beyond that with the ground."""
+
+
+class VoxelLike(Protocol):
+    """A body, or a kind of body that evolves."""
+
+    @property
+    def materials(self) -> dict[str, Material]: ...
+    @property
+    def voxel_side(self) -> float: ...
+    @property
+    def masses(self) -> Masses: ...
+    @property
+    def dimension(self) -> int: ...
 
 
 class Shape(Spec):
@@ -183,3 +206,91 @@ class Object(Spec):
         if self.body is not None and self.body.dimension != dimension:
             found.append(("body", f"it is in {self.body.dimension}-D, and the robot in {dimension}-D"))
         return found
+
+
+class Robot(Displayed, Spec):
+    """A body and what controls it."""
+
+    body: Body
+    controller: Annotated[ControllerSpec, OneOf(CONTROLLERS)] = Sine(amplitude=0.0)
+    """how control values are made; by default the robot is passive"""
+    hardware: Hardware | None = None
+    """noise, delay and rate limit of sensors and actuators; null for none of it"""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Robot:
+        complaints = self.controller.check(self.body)
+        if complaints:
+            raise misfit([(("controller", *path), reason) for path, reason in complaints])
+        return self
+
+    def build_controller(self, dtype: Any = jnp.float32) -> Controller:
+        """Its controller as arrays, behind its hardware."""
+        controller = self.controller.build(self.body, dtype)
+        return controller if self.hardware is None else self.hardware.around(controller, self.body.cells.shape, dtype)
+
+
+class OtherRobot(Spec):
+    """Another robot in the same world."""
+
+    name: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z_][A-Za-z0-9_-]*$")]
+    """by which tasks find it"""
+    robot: Robot
+    """its controller is a function of time"""
+    placement: Placement = Placement()
+    """where it starts"""
+
+
+class World(Spec):
+    """What surrounds the robot."""
+
+    terrain: Annotated[AnyGround, OneOf(TERRAINS, default="flat")] | None = Flat()
+    """the ground; null for free space"""
+    gravity: Annotated[Real, Field(ge=0)] = 9.8
+    """downwards [m/s²]; 110 for evogym masses"""
+    objects: tuple[Object, ...] = ()
+    """things that robots touch, rigid or soft, free or fixed"""
+    others: tuple[OtherRobot, ...] = ()
+    """further robots, which touch the robot and all objects"""
+    self_contact: Switch = False
+    """whether parts of a robot touch each other; if not, a body that is folded passes through itself"""
+    ground_corners: Switch = False
+    """whether corners of the ground touch the sides of voxels (2-D); if not, a spike passes between masses; those of
+    terrain blocks always do"""
+    sticking: Sticking = "resting"
+    """which corners of square masses friction may hold on the ground where they could also leave it: those that were
+    resting on it before the forces of the substep acted, all that are touching it, or only those still approaching"""
+
+    @model_validator(mode="after")
+    def _named_once(self) -> World:
+        names = [one.name for one in (*self.objects, *self.others)]
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise ValueError(
+                f"'{twice[0]}' is the name of {names.count(twice[0])} objects or robots: they need one each"
+            )
+        return self
+
+    @property
+    def is_touched(self) -> bool:
+        """Whether there is more to touch than a line of ground."""
+        return isinstance(self.terrain, BlockGround) or any(getattr(self, name) for name in TOUCHED)
+
+    @property
+    def bodies(self) -> list[Body]:
+        """Of soft things and further robots."""
+        soft = [one.body for one in self.objects if one.body is not None]
+        return soft + [one.robot.body for one in self.others]
+
+    def build(self, dtype: jnp.dtype | type = jnp.float32) -> Environment:
+        """The array form."""
+        return Environment(
+            gravity=jnp.asarray(self.gravity, dtype),
+            terrain=None if self.terrain is None else self.terrain.build(dtype),
+            sticking=self.sticking,
+        )
+
+    @property
+    def longest_step(self) -> float:
+        """In which what moves here besides robots can be moved at once [s]; infinite if nothing does."""
+        return self.terrain.longest_step(self.gravity) if isinstance(self.terrain, Sand) else math.inf
