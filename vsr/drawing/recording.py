@@ -231,7 +231,7 @@ def recording_of(
     touching = touching if touched is None else np.maximum(touching, touched)
     grains, chambers = grains_of(trajectory, occupants or {}), chambers_of(model, trajectory)
     things = things_of(trajectory, occupants or {}, environment.terrain)
-    others = _others(trajectory, environment, occupants or {})
+    others = _others(model, trajectory, environment, occupants or {})
     if grains is not None:
         diverged = diverged | ~grains.finite
     valid = max(int(np.argmax(diverged)), 1) if diverged.any() else len(diverged)
@@ -281,18 +281,24 @@ def _touched(trajectory: Trajectory) -> np.ndarray | None:
     return np.maximum.reduce(found) if found else None
 
 
-def _others(trajectory: Trajectory, environment: Environment, occupants: Mapping[str, Any]) -> list[Recording]:
-    """Recordings of soft things and further robots, without what controlled them."""
-    found = []
+def _others(
+    model: AnyModel, trajectory: Trajectory, environment: Environment, occupants: Mapping[str, Any]
+) -> list[Recording]:
+    """Recordings of soft objects, of those of the robot's engine and of further robots, without their controllers."""
+    found: list[tuple[Any, Any]] = [
+        (own.model, own.state) for own in engine_of(model).own_bodies(model, trajectory.state)
+    ]
     for name, occupant in occupants.items():
-        if not isinstance(occupant, Objects) or trajectory.occupants is None:
-            continue
-        for one, states in zip(occupant.companions, trajectory.occupants[name].companions, strict=True):
-            present = np.asarray(one.model.present) > 0
-            control = np.zeros((len(trajectory.time), *present.shape))
-            own = Trajectory(trajectory.time, states, control)  # pyright: ignore[reportArgumentType]
-            found.append(recording_of(one.model, own, replace(environment, load=None), np.where(present, 0, -1)))
-    return found
+        if isinstance(occupant, Objects) and trajectory.occupants is not None:
+            models = [one.model for one in occupant.companions]
+            found += zip(models, trajectory.occupants[name].companions, strict=True)
+    environment, recordings = replace(environment, load=None), []
+    for other, states in found:
+        present = np.asarray(other.present) > 0
+        control = np.zeros((len(trajectory.time), *present.shape))
+        own = Trajectory(trajectory.time, states, control)  # pyright: ignore[reportArgumentType]
+        recordings.append(recording_of(other, own, environment, np.where(present, 0, -1)))
+    return recordings
 
 
 @jax.jit  # of a function that lasts, or else every picture of an environment would compile it again

@@ -121,6 +121,15 @@ class Energies(NamedTuple):
         return self.motion + self.weight + self.inner
 
 
+class OwnBody(NamedTuple):
+    """An object that an engine moves together with a robot, as part of the robot's state."""
+
+    name: str
+    model: Any
+    """of the same engine"""
+    state: Any
+
+
 class Core(Protocol):
     """What every engine answers: from a description to arrays, motion, and what is seen of a body.
 
@@ -324,6 +333,8 @@ class Capabilities(Protocol):
     """factors of `scaled` that mean something for these masses"""
     kernel: KernelLayout = KernelLayout()
     """of its GPU kernel"""
+    own_contact: bool = False
+    """whether contact is part of its law, so that its robots meet objects of its own and no others"""
 
     def check(
         self, materials: Sequence[Material], integrator: str | None, implementation: Implementation
@@ -379,6 +390,14 @@ class Capabilities(Protocol):
     def broken_springs(self, model: Any, state: Any) -> Array | None:
         """How many springs have broken, (); None if none can."""
         return None
+
+    def own_bodies(self, model: Any, state: Any) -> tuple[OwnBody, ...]:
+        """Objects of its own that are around a robot, in a fixed order; none."""
+        return ()
+
+    def with_own_bodies(self, state: Any, bodies: tuple[Any, ...]) -> Any:
+        """A robot's state with other states of its own objects, one each."""
+        return state
 
     # what is recorded and drawn
 

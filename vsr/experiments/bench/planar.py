@@ -21,9 +21,8 @@ from vsr.experiments.evolve.evaluation import evaluation_of
 from vsr.experiments.evolve.generation import memory_limit, most_at_once, within_memory
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.population import on_all_devices
-from vsr.physics.squares.scaffolding import SIDE_SPRINGS
+from vsr.physics.engine import ENGINES
 
-SPRINGS_PER_VOXEL = {("squares", 2): 4 * len(SIDE_SPRINGS) + 2, ("points", 2): 6, ("points", 3): 28}
 SENSES = tuple(
     {"quantity": quantity, "reading": reading}
     for reading in ("mean", "difference")
@@ -131,7 +130,7 @@ def time_scene(compiled: CompiledScene, repeats: int) -> dict[str, Any]:
         "implementation": chosen(schedule.implementation, jnp.dtype(experiment.physics.precision)),
         "svsps": svsps,
         "svsps_per_core": svsps / jax.device_count() if jax.default_backend() == "cpu" else None,
-        "spring_updates_per_s": svsps * schedule.substeps * SPRINGS_PER_VOXEL[body.masses, body.dimension],
+        "spring_updates_per_s": svsps * schedule.substeps * len(ENGINES[body.masses].spring_ends(body.dimension)),
         "compile_s": compiled.compile_s,
         "peak_bytes": peak_bytes(compiled.program),
         "device_peak_bytes": device_peak_bytes(),

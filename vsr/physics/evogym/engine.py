@@ -14,7 +14,7 @@ from vsr.compute.implementation import Implementation
 from vsr.compute.rotation import rotation_by, turn
 from vsr.environment import Environment
 from vsr.environment.model import as_exact
-from vsr.physics.contract import X_AND_UP, Engine, Hull, RigidParts, SpringEnds, Vertices
+from vsr.physics.contract import X_AND_UP, Engine, Hull, OwnBody, RigidParts, SpringEnds, Vertices
 from vsr.physics.evogym.assembly import EvogymMaterials, assemble_evogym
 from vsr.physics.evogym.ground import code_at
 from vsr.physics.evogym.law import SIDE, SUBSTEP
@@ -35,6 +35,7 @@ class EvogymEngine(Engine):
 
     usual_integrator = INTEGRATOR
     fixed_substep = SUBSTEP
+    own_contact = True
     scales = ("frequency",)
 
     def assemble(
@@ -118,7 +119,7 @@ class EvogymEngine(Engine):
     def rest_state(self, model: EvogymModel) -> EvogymState:
         position = jnp.broadcast_to(model.rest_position, (*model.node_mass.shape, 2))
         still = jnp.zeros_like(position)
-        return EvogymState(position, still, still, jnp.zeros((), bool), tuple(map(at_start, model.things)))
+        return EvogymState(position, still, still, jnp.zeros((), bool), tuple(map(_at_start, model.things)))
 
     def turned(
         self, state: EvogymState, pivot: Array, angle: Array | float, plane: tuple[int, int] = X_AND_UP
@@ -169,13 +170,22 @@ class EvogymEngine(Engine):
         ready = model.inverse_mass[..., None]
         return replace(state, position=state.position + ready * shifts, velocity=state.velocity + ready * impulses)
 
+    def own_bodies(self, model: EvogymModel, state: EvogymState) -> tuple[OwnBody, ...]:
+        return tuple(
+            OwnBody(thing.name, thing.body, EvogymState(now.position, now.velocity, now.drift, state.unstable))
+            for thing, now in zip(model.things, state.things, strict=True)
+        )
+
+    def with_own_bodies(self, state: EvogymState, bodies: tuple[EvogymState, ...]) -> EvogymState:
+        return replace(state, things=tuple(Moving(one.position, one.velocity, one.drift) for one in bodies))
+
     def rigid_parts(self, model: EvogymModel) -> RigidParts:
         # Drawn as voxels with all their springs, whoever counts a shared edge.
         parts = super().rigid_parts(model)
         return parts._replace(springs=np.ones((len(parts.slot), 2), bool))
 
 
-def at_start(thing: Thing) -> Moving:
+def _at_start(thing: Thing) -> Moving:
     """A thing at rest where it starts."""
     position = thing.start + jnp.broadcast_to(thing.body.rest_position, (*thing.body.node_mass.shape, 2))
     still = jnp.zeros_like(position)

@@ -6,7 +6,7 @@ nodes one more each way, a layer more where voxels touch only at a corner.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import jax
@@ -70,6 +70,8 @@ class Thing:
     body: EvogymModel
     start: Array
     """of its grid's lowest left corner, (2,)"""
+    name: str = field(metadata={"static": True})
+    """by which tasks find it"""
 
 
 @jax.tree_util.register_dataclass
