@@ -5,6 +5,7 @@ import numpy as np
 from vsr.drawing.recording import Felt, Recording
 from vsr.experiments.config import parse_scene
 from vsr.experiments.play.recordings import RecordedRobot
+from vsr.physics.engine import ENGINES
 
 SIDE, VOXELS = 3.0, 3
 
@@ -33,6 +34,7 @@ def moving_robot(name="mover", *, dimension=2, squares=False, seconds=4.0):
         offset=np.zeros((VOXELS, 2**dimension, dimension)),
         half_side=np.full(VOXELS, 0.4 if squares else 0.0),
         springs=np.ones((VOXELS, 4 if squares else dimension), bool),
+        spring_ends=tuple(ENGINES["squares" if squares else "points"].spring_ends(dimension)),
         material=np.arange(VOXELS) % 2,
         place=np.arange(VOXELS)[:, None] * np.eye(dimension, dtype=int)[0],
         voxel_side=SIDE,

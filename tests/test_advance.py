@@ -299,7 +299,7 @@ def test_what_was_prepared_serves_its_substep_and_its_body_alone(monkeypatch, pr
 
     monkeypatch.setattr(launch, "_batched", instead)
     for substep in (SUBSTEP, 2 * SUBSTEP):
-        ready = engine.prepared(model, environment, substep, KERNEL)
+        ready = engine.kernel.prepared(model, environment, substep, KERNEL)
         assert ready.fused.substep == substep
         for one in (model, ready):
             advance_through(one, environment, state, control, substep=SUBSTEP, count=2, implementation=KERNEL)
@@ -307,7 +307,7 @@ def test_what_was_prepared_serves_its_substep_and_its_body_alone(monkeypatch, pr
         assert new.substep == used.substep == SUBSTEP
         jax.tree.map(np.testing.assert_array_equal, new, used)
     assert engine.scaled(ready, 1.0, 1.0, 2.0).fused is None
-    assert engine.prepared(model, environment, SUBSTEP, "xla") is model
+    assert engine.kernel.prepared(model, environment, SUBSTEP, "xla") is model
 
 
 @given(arrays(np.int64, (3, 4), elements=st.integers(-1, 2)))

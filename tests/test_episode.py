@@ -310,7 +310,9 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
-from vsr.physics.objects import Balls
+from vsr.world.spec import Object
+from vsr.physics.objects import Objects
+from vsr.world.build import build_solids
 from vsr.tasks import TASKS, Task
 
 
@@ -330,23 +332,23 @@ class Push(Task):
     own_measures = {"pushed": pushed}
 
     def occupants(self, dimension, dtype):
-        one = jnp.ones(1, dtype)
-        return {"ball": Balls(jnp.array([[27.0, 0.9]], dtype), 0.9 * one, 2.0 * one, 0.5 * one, 0.0 * one)}
+        ball = Object(name="ball", shape={"type": "ball", "radius": 0.9}, position=(27.0, 0.9), mass=2.0)
+        return {"ball": Objects(build_solids([ball], dimension, dtype))}
 
     def start(self, key, world, state):
         if not self.scatter:
             return state
         aside = self.scatter * jax.random.uniform(key)
         ball = state.occupants["ball"]
-        moved = ball._replace(position=ball.position.at[0, 0].add(aside))
-        return replace(state, occupants={"ball": moved})
+        solids = replace(ball.solids, position=ball.solids.position.at[0, 0].add(aside))
+        return replace(state, occupants={"ball": replace(ball, solids=solids)})
 
     def begin(self, world, state):
         assert self.placement.left == 20.0
         return {"way": jnp.zeros(()), "steps": jnp.int32(0)}
 
     def accumulate(self, account, world, before, after, action):
-        way = self._x(after) - world.occupants["ball"].start[0, 0]
+        way = self._x(after) - world.occupants["ball"].solids.position[0, 0]
         return {"way": way, "steps": account["steps"] + 1}
 
     def reward(self, account, world, before, after, action):
@@ -356,7 +358,7 @@ class Push(Task):
         return self._x(state) > self.line
 
     def _x(self, state):
-        return state.occupants["ball"].position[0, 0]
+        return state.occupants["ball"].solids.position[0, 0]
 
 
 TASKS["shove"] = Push
@@ -414,7 +416,7 @@ def test_what_is_random_at_the_start_hangs_on_the_key(push_task):
 
     scattered = load(push_task(1000.0), ["task.scatter=5.0"], run_plugins=True)
     scenario, _ = scattered.build()
-    starts = [reset(jax.random.key(seed), scenario).world.occupants["ball"].position for seed in (0, 0, 1)]
+    starts = [reset(jax.random.key(seed), scenario).world.occupants["ball"].solids.position for seed in (0, 0, 1)]
     np.testing.assert_array_equal(starts[0], starts[1])
     assert np.abs(starts[0] - starts[2]).max() > 0.01
     outcomes = [simulate(scattered, key=jax.random.key(seed)).measures["pushed"] for seed in (0, 1)]

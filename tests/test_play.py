@@ -29,7 +29,7 @@ from vsr.experiments.play.page import ASSETS, page
 from vsr.experiments.play.recordings import record_robot
 from vsr.experiments.play.sources import Source, read_sources
 from vsr.experiments.reproduce.study import PAPER
-from vsr.physics.engine import engine_of
+from vsr.physics.engine import ENGINES, engine_of
 from vsr.physics.points.breaking import of_classes
 from vsr.physics.points.springs import spring_corners, voxel_tensions
 from vsr.physics.squares.geometry import mass_corners, mass_motion, voxel_corners
@@ -101,6 +101,7 @@ def still(moments=2, voxels=6, seconds=1.0):
         offset=np.zeros((voxels, 4, 2)),
         half_side=np.zeros(voxels),
         springs=np.ones((voxels, 2), bool),
+        spring_ends=tuple(ENGINES["points"].spring_ends(2)),
         material=np.arange(voxels) % 2,
         place=np.stack([np.arange(voxels), np.zeros(voxels, int)], -1),
         voxel_side=3.0,
@@ -570,11 +571,11 @@ def test_broken_springs_are_not_drawn(tmp_path):
     code = f"""
         const {{ unpack }} = require({json.dumps(str(ASSETS / "decode.js"))});
         const {{ RecordedRobot }} = require({json.dumps(str(ASSETS / "motion.js"))});
-        const data = {{ ...{packed}, springs: {torn.springs.astype(int).tolist()} }};
-        const shared = {{ pointSprings: {{ 2: {json.dumps(spring_corners(2))} }} }};
+        const data = {{ ...{packed}, springs: {torn.springs.astype(int).tolist()},
+          springOf: {json.dumps(torn.spring_ends)} }};
         unpack(data.packed).then((streams) => {{
           const robot = new RecordedRobot(data, streams), gone = ([a, b]) => a[0] === b[0] && a[1] === b[1];
-          const found = [0, 0.5, 1].map((time) => robot.springEnds(robot.pose(time), shared).map(gone).indexOf(true));
+          const found = [0, 0.5, 1].map((time) => robot.springEnds(robot.pose(time)).map(gone).indexOf(true));
           console.log(JSON.stringify(found));
         }});
     """

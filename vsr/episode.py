@@ -423,7 +423,7 @@ def _is_gone(scenario: Scenario, world: WorldState) -> Array:
 def _runs_open_loop(scenario: Scenario, controller: Controller) -> bool:
     """Whether control values of many calls can be made at once for a kernel that takes them."""
     model = scenario.model
-    fused = engine_of(model).takes_many_controls(scenario.schedule.implementation, model.mass.dtype)
+    fused = engine_of(model).kernel.takes_many_controls(scenario.schedule.implementation, model.mass.dtype)
     alone = not (scenario.world.is_coupled or scenario.task.needs_every_step or scenario.schedule.audited)
     return fused and alone and knows_time_alone(controller) and not scenario.senses
 

@@ -148,7 +148,7 @@ def check_episode(
 def _check_things(voxels: VoxelLike, world: World) -> list[tuple[tuple[str, ...], str]]:
     """Complaints about objects and further robots that robots of such voxels cannot meet."""
     complaints, dimension = [], voxels.dimension
-    if world.is_touched and MASSES[voxels.masses].has_things:
+    if world.is_touched and ENGINES[voxels.masses].own_contact:
         given = next(name for name in (*TOUCHED, "terrain") if name == "terrain" or getattr(world, name))
         text = f"{voxels.masses} masses bring contact of their own, and things only with their tasks: leave it out"
         return [(("world", given), text)]
@@ -165,7 +165,7 @@ def _check_things(voxels: VoxelLike, world: World) -> list[tuple[tuple[str, ...]
             complaints.append(((*path, "robot", "controller"), text))
         if unplaceable := other.placement.misfit(dimension):
             complaints.append(((*path, "placement", unplaceable[0]), unplaceable[1]))
-    alien = [body for body in world.bodies if MASSES[body.masses].has_things]
+    alien = [body for body in world.bodies if ENGINES[body.masses].own_contact]
     if alien:
         complaints.append((("world", "objects"), f"bodies of {alien[0].masses} masses are not for other worlds"))
     if world.is_loose and world.is_touched:

@@ -1,13 +1,15 @@
-"""EvoGym's kinds of voxels as materials: rigid, soft, horizontal and vertical actuators, by the first letter.
+"""The kinds of masses that are shipped, and EvoGym's kinds of voxels as materials.
 
-For its own masses they are what the program has. For our points they are springs of three stiffnesses, of which
-actuators drive the horizontal or the vertical edges.
+Those are rigid, soft, horizontal and vertical actuators, by the first letter. For EvoGym's own masses they are what the
+program has. For our points they are springs of three stiffnesses, of which actuators drive the horizontal or the
+vertical edges.
 """
 
 from __future__ import annotations
 
-from vsr.body.masses import Masses
+from vsr.body.masses import MASSES, Masses, MassKind
 from vsr.body.material import Material
+from vsr.body.springs import POINT_GROUPS, SQUARE_GROUPS
 
 SYMBOLS = "rshv"
 """EvoGym's 1 to 4; 0 is an empty cell."""
@@ -28,9 +30,43 @@ KINDS: dict[Masses, dict[str, Material]] = {
 }
 """For every kind of masses that can be driven along one direction; actuators change edges by a quarter either way."""
 
-USUAL: dict[Masses, dict[str, Material]] = {
-    "squares": {"a": Material()},
-    "points": {"a": Material()},
-    "evogym": KINDS["evogym"],
-}
-"""The materials of a body that names none."""
+_OF_SQUARES = ("mass_side_ratio", "angular_damping", "lower_limit", "upper_limit")
+_OF_POINTS = ("young_modulus", "density", "yield_force", "fluid")
+_OF_BOTH = (
+    "linear_damping",
+    "mass",
+    "friction",
+    "restitution",
+    "spring_frequency",
+    "spring_damping_ratio",
+    "max_force",
+)
+
+MASSES["squares"] = MassKind(
+    dimensions=(2,),
+    turns=True,
+    groups=SQUARE_GROUPS,
+    meaningless=(*_OF_POINTS, "rigid"),
+    actuations=("area", "force", "none"),
+    materials={"a": Material()},
+)
+MASSES["points"] = MassKind(
+    dimensions=(2, 3),
+    turns=False,
+    groups=POINT_GROUPS,
+    meaningless=(*_OF_SQUARES, "rigid"),
+    actuations=("area", "force", "horizontal", "vertical", "none"),
+    materials={"a": Material()},
+)
+MASSES["evogym"] = MassKind(
+    dimensions=(2,),
+    turns=False,
+    groups=(),
+    meaningless=(*_OF_SQUARES, *_OF_POINTS, *_OF_BOTH, "max_area_change", "scaffolding"),
+    actuations=("horizontal", "vertical", "none"),
+    materials=KINDS["evogym"],
+    usual_side=0.1,
+    only_side=True,
+    usual_world={"gravity": 110.0},
+    usual_physics={"time_step": 0.003, "control_interval": 0},
+)

@@ -4,11 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from vsr.body.springs import POINT_GROUPS, SQUARE_GROUPS, Group
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
-Masses = Literal["squares", "points", "evogym"]
+from vsr.body.springs import Group
+
+
+class _Known:
+    """Annotation of a name that has to be in MASSES when it is validated, so that plugins may add kinds."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self._known, serialization=None)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"enum": list(MASSES), "type": "string"}
+
+    @staticmethod
+    def _known(name: Any) -> str:
+        if not isinstance(name, str) or name not in MASSES:
+            *others, last = map(repr, MASSES)
+            raise PydanticKnownError("literal_error", {"expected": f"{', '.join(others)} or {last}"})
+        return name
+
+
+Masses = Annotated[str, _Known()]
 """What lies in a voxel's corners: squares that turn, as in 2D-VSR-Sim, points, in 2-D and 3-D, or EvoGym's points."""
 Actuation = Literal["area", "force", "horizontal", "vertical", "none"]
 """What a control value changes: all rest lengths, forces on masses, rest lengths along one direction, nothing."""
@@ -28,12 +49,12 @@ class MassKind:
     """fields of a material that it does not have"""
     actuations: tuple[Actuation, ...]
     """that it knows"""
+    materials: Mapping[str, Any]
+    """of a body that names none, by symbol"""
     usual_side: float = 3.0
     """of a voxel, unless a body says otherwise [m]"""
     only_side: bool = False
     """whether there is no other, because constants are for this one"""
-    has_things: bool = False
-    """whether robots keep other things of their world with them, as voxels of the same physics"""
     usual_world: Mapping[str, float] = field(default_factory=dict)
     """fields of a world that differ from its defaults"""
     usual_physics: Mapping[str, float] = field(default_factory=dict)
@@ -44,37 +65,8 @@ class MassKind:
         return self.groups if dimension == 3 else tuple(g for g in self.groups if g is not Group.space_diagonals)
 
 
-_OF_SQUARES = ("mass_side_ratio", "angular_damping", "lower_limit", "upper_limit")
-_OF_POINTS = ("young_modulus", "density", "yield_force", "fluid")
-_OF_BOTH = (
-    "linear_damping",
-    "mass",
-    "friction",
-    "restitution",
-    "spring_frequency",
-    "spring_damping_ratio",
-    "max_force",
-)
-
-MASSES: dict[Masses, MassKind] = {
-    "squares": MassKind((2,), True, SQUARE_GROUPS, (*_OF_POINTS, "rigid"), ("area", "force", "none")),
-    "points": MassKind(
-        (2, 3), False, POINT_GROUPS, (*_OF_SQUARES, "rigid"), ("area", "force", "horizontal", "vertical", "none")
-    ),
-    "evogym": MassKind(
-        (2,),
-        False,
-        (),
-        (*_OF_SQUARES, *_OF_POINTS, *_OF_BOTH, "max_area_change", "scaffolding"),
-        ("horizontal", "vertical", "none"),
-        usual_side=0.1,
-        only_side=True,
-        has_things=True,
-        usual_world={"gravity": 110.0},
-        usual_physics={"time_step": 0.003, "control_interval": 0},
-    ),
-}
-"""Every kind by its name."""
+MASSES: dict[str, MassKind] = {}
+"""Every kind by its name (vsr.body.kinds has those that are shipped)."""
 
 
 def usual_masses(dimension: int) -> Masses:

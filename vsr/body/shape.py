@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from vsr.body.kinds import USUAL
 from vsr.body.masses import MASSES, Masses, impossible, usual_masses
 from vsr.body.material import Material
 from vsr.display import Displayed
@@ -50,7 +49,7 @@ def usual_of(masses: Any) -> dict[str, Any]:
     """What a body with such masses has unless it says otherwise; nothing for masses that do not exist."""
     if not isinstance(masses, str) or masses not in MASSES:
         return {}
-    return {"voxel_side": MASSES[masses].usual_side, "materials": USUAL[masses]}
+    return {"voxel_side": MASSES[masses].usual_side, "materials": dict(MASSES[masses].materials)}
 
 
 class Body(Displayed, Spec):

@@ -22,6 +22,7 @@ from vsr.drawing.grains import RecordedGrains, grains_of, touched_by_grains
 from vsr.drawing.things import RecordedThings, things_of, touched_by_objects
 from vsr.environment import Environment
 from vsr.episode import Trajectory
+from vsr.physics.contract import SpringEnds
 from vsr.physics.engine import AnyModel, AnyState, engine_of
 from vsr.physics.objects import Objects
 from vsr.physics.squares.scaffolding import CORNER_SIGNS
@@ -83,7 +84,7 @@ class Recording:
     half_side: np.ndarray
     """half the side of a voxel's masses [m], 0 for points, (voxels,)"""
     springs: np.ndarray
-    """which groups of springs a voxel has, (voxels, groups), as in GROUPS or POINT_GROUPS"""
+    """which groups of springs a voxel has, (voxels, groups), as `Engine.spring_ends` numbers them"""
     material: np.ndarray
     """index of the voxel's material, (voxels,)"""
     place: np.ndarray
@@ -92,10 +93,12 @@ class Recording:
     """at rest [m]"""
     failed: bool
     """whether it ended before its time, or had left the world at its end"""
+    spring_ends: tuple[SpringEnds, ...] = ()
+    """the springs of a voxel that has all groups"""
     felt: tuple[Felt, ...] = ()
     """one for each sense of its controller"""
     broken: np.ndarray | None = None
-    """which of a voxel's springs have broken, as `spring_corners` counts them, (moments, voxels, springs); None if none
+    """which of a voxel's springs have broken, as `spring_ends` counts them, (moments, voxels, springs); None if none
     can"""
     grains: RecordedGrains | None = None
     """what it walks on, if that moves"""
@@ -228,7 +231,7 @@ def recording_of(
     touching = touching if touched is None else np.maximum(touching, touched)
     grains, chambers = grains_of(trajectory, occupants or {}), chambers_of(model, trajectory)
     things = things_of(trajectory, occupants or {}, environment.terrain)
-    others = _others(trajectory, environment, occupants or {})
+    others = _others(model, trajectory, environment, occupants or {})
     if grains is not None:
         diverged = diverged | ~grains.finite
     valid = max(int(np.argmax(diverged)), 1) if diverged.any() else len(diverged)
@@ -253,6 +256,7 @@ def recording_of(
         offset=fastened.offset,
         half_side=fastened.half_side,
         springs=fastened.springs,
+        spring_ends=tuple(engine.spring_ends(dimension)),
         material=np.asarray(cells)[present],
         place=np.argwhere(present)[:, ::-1],
         voxel_side=float(model.voxel_side),
@@ -277,18 +281,24 @@ def _touched(trajectory: Trajectory) -> np.ndarray | None:
     return np.maximum.reduce(found) if found else None
 
 
-def _others(trajectory: Trajectory, environment: Environment, occupants: Mapping[str, Any]) -> list[Recording]:
-    """Recordings of soft things and further robots, without what controlled them."""
-    found = []
+def _others(
+    model: AnyModel, trajectory: Trajectory, environment: Environment, occupants: Mapping[str, Any]
+) -> list[Recording]:
+    """Recordings of soft objects, of those of the robot's engine and of further robots, without their controllers."""
+    found: list[tuple[Any, Any]] = [
+        (own.model, own.state) for own in engine_of(model).own_bodies(model, trajectory.state)
+    ]
     for name, occupant in occupants.items():
-        if not isinstance(occupant, Objects) or trajectory.occupants is None:
-            continue
-        for one, states in zip(occupant.companions, trajectory.occupants[name].companions, strict=True):
-            present = np.asarray(one.model.present) > 0
-            control = np.zeros((len(trajectory.time), *present.shape))
-            own = Trajectory(trajectory.time, states, control)  # pyright: ignore[reportArgumentType]
-            found.append(recording_of(one.model, own, replace(environment, load=None), np.where(present, 0, -1)))
-    return found
+        if isinstance(occupant, Objects) and trajectory.occupants is not None:
+            models = [one.model for one in occupant.companions]
+            found += zip(models, trajectory.occupants[name].companions, strict=True)
+    environment, recordings = replace(environment, load=None), []
+    for other, states in found:
+        present = np.asarray(other.present) > 0
+        control = np.zeros((len(trajectory.time), *present.shape))
+        own = Trajectory(trajectory.time, states, control)  # pyright: ignore[reportArgumentType]
+        recordings.append(recording_of(other, own, environment, np.where(present, 0, -1)))
+    return recordings
 
 
 @jax.jit  # of a function that lasts, or else every picture of an environment would compile it again

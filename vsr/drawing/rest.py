@@ -8,6 +8,7 @@ from vsr.body.masses import MASSES
 from vsr.body.shape import Body
 from vsr.drawing.chambers import chambers_at_rest
 from vsr.drawing.recording import Recording
+from vsr.physics.engine import ENGINES
 
 
 def at_rest(body: Body) -> Recording:
@@ -22,6 +23,12 @@ def at_rest(body: Body) -> Recording:
     kind = MASSES[body.masses]
     half_side = np.array([0.5 * material.mass_side_ratio * side if kind.turns else 0.0 for material in of_voxels])
     groups = kind.groups_in(dimension)
+    ends = tuple(ENGINES[body.masses].spring_ends(dimension))
+    # Masses without groups of springs to choose from have all of them.
+    springs = [
+        [material.has(group) and not material.fluid for group in groups] if groups else [True] * len(ends)
+        for material in of_voxels
+    ]
     # A square mass lies inside the corner, a point on it.
     masses = side * (place[:, None] + bits) - (2 * bits - 1) * half_side[:, None, None]
     return Recording(
@@ -35,7 +42,8 @@ def at_rest(body: Body) -> Recording:
         part=np.arange(voxels * corners).reshape(voxels, corners),
         offset=np.zeros((voxels, corners, dimension)),
         half_side=half_side,
-        springs=np.array([[material.has(group) and not material.fluid for group in groups] for material in of_voxels]),
+        springs=np.array(springs),
+        spring_ends=ends,
         material=material,
         place=place,
         voxel_side=side,

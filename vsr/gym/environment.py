@@ -26,7 +26,7 @@ import numpy as np
 from jax import Array
 from jax._src import xla_bridge  # nothing public says whether JAX has begun without beginning it
 
-from vsr.body import MASSES, Body
+from vsr.body import Body
 from vsr.episode import EpisodeState, Scenario, begin, observe, reset, scenario_of, step
 from vsr.gym.commands import FARTHEST, action_space, controls_of, in_drawn_order, within_bounds
 from vsr.gym.spaces import Box, box
@@ -287,7 +287,7 @@ class Environment:
         """How many of some environments to move together: on a CPU as many as stay in a core's cache, else all."""
         if jax.default_backend() != "cpu":
             return count
-        most = PAIRS_IN_CACHE if MASSES[self.scene.robot.body.masses].has_things else CELLS_IN_CACHE
+        most = PAIRS_IN_CACHE if self._engine.own_contact else CELLS_IN_CACHE
         return min(count, max(1, most // math.prod(self.cells)))
 
     def _given(self, params: Params | None) -> Params:

@@ -1,11 +1,14 @@
-"""What an engine is: the questions that everyone else asks of a body, whatever masses it is made of.
+"""The contract of engines: the core that each of them answers, contact, and capabilities that may be absent.
 
-An engine has a wing of its own beside this file. Outside of it nobody knows more than what stands here; which engine
-moves a body is given by its description (`Body.masses`) or by its model (vsr.physics.engine).
+An engine has a folder of its own beside this file; code outside of it uses only the contract. Its entry in ENGINES
+(vsr.physics.engine) says which masses it moves. c stands for the axes of cells, lowest first: (rows, columns) or
+(levels, rows, columns). Lengths are in metres, or in the units of an engine whose voxels have one side alone.
 """
 
 from __future__ import annotations
 
+import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -16,32 +19,12 @@ from jax import Array
 from vsr.body.material import Material
 from vsr.compute.implementation import Implementation
 from vsr.environment import Environment
+from vsr.physics.failure import empty_or
 from vsr.physics.telemetry import EXPLOSION_SPEED, Telemetry
 from vsr.physics.voxel_motion import VoxelMotion
 
 X_AND_UP = (0, -1)
 """Axes of the plane in which a 2-D robot moves, and a 3-D one tilts."""
-
-
-class SurfacePoints(NamedTuple):
-    """Points of a body that can touch something; p stands for the engine's own axes of points."""
-
-    position: Array
-    """[m], (p, dimension)"""
-    velocity: Array
-    """[m/s], (p, dimension)"""
-    inverse_mass: Array
-    """how readily a push moves the point's carrier as a whole, 0 for what is absent or anchored [1/kg], p"""
-    lever: Array | None
-    """the point seen from the centre of a carrier that turns [m], (p, dimension); None if points are the carriers"""
-    inverse_inertia: Array | None
-    """how readily a push turns the carrier [1/(kg m²)], p; None likewise"""
-    exists: Array
-    """False for slots without a point, p"""
-    friction: Array
-    """coefficient, p"""
-    restitution: Array
-    """coefficient, p"""
 
 
 class Hull(NamedTuple):
@@ -103,6 +86,10 @@ class RigidParts(NamedTuple):
     """True for springs of such groups that a fluid voxel has not, (voxels, springs); None if there is no fluid"""
 
 
+SpringEnds = tuple[int, int, int, int, int]
+"""A spring of a voxel: its group, a corner of the voxel and one of the mass there, -1 for its centre; the other end."""
+
+
 class ChambersSeen(NamedTuple):
     """Chambers of fluid at one moment; m places, some of which may be empty, c the axes of cells."""
 
@@ -134,42 +121,34 @@ class Energies(NamedTuple):
         return self.motion + self.weight + self.inner
 
 
-class Engine(Protocol):
-    """The questions. Models and states are those of one robot; use `vmap` for many."""
+class OwnBody(NamedTuple):
+    """An object that an engine moves together with a robot, as part of the robot's state."""
+
+    name: str
+    model: Any
+    """of the same engine"""
+    state: Any
+
+
+class Core(Protocol):
+    """What every engine answers: from a description to arrays, motion, and what is seen of a body.
+
+    Models and states are those of one robot, as pytrees; use `vmap` for many. A model has `engine`, its name in
+    ENGINES, `present`, 1 where there is a voxel, c; `mass` [kg], c, of the dtype of all its numbers, and `voxel_side`
+    [m], (). A state has `position` [m] and `velocity` [m/s] of its parts, (..., dimension).
+    """
 
     usual_integrator: str
     """where none is asked for"""
-    fixed_substep: float | None
-    """the only length of a substep that there is [s]; None if short enough is good enough"""
-    scales: tuple[str, ...]
-    """factors of `scaled` that mean something for these masses"""
 
-    # from a description to arrays
-
-    def check(
-        self, materials: Sequence[Material], integrator: str | None, implementation: Implementation
-    ) -> dict[str, str]:
-        """Settings of `physics` that this engine cannot follow, each with the reason."""
-        ...
-
+    @abstractmethod
     def longest_substep(
         self, materials: Sequence[Material], voxel_side: float, dimension: int, integrator: str | None
     ) -> float:
-        """The stability bound of bodies of some materials [s], 0 if no substep is stable."""
+        """The stability bound of bodies of some materials [s], 0 if no substep is stable; voxel_side: [m]."""
         ...
 
-    def accurate_substep(self, material: Material) -> float:
-        """What else than stability asks of a substep [s]; infinite if nothing does."""
-        ...
-
-    def most_layers(self, dimension: int) -> int:
-        """Layers that every body of a grid fits in."""
-        ...
-
-    def layers_needed(self, present: np.ndarray) -> int:
-        """Layers that one body needs; present: True where there is a voxel."""
-        ...
-
+    @abstractmethod
     def table(
         self,
         materials: Sequence[Material],
@@ -178,12 +157,13 @@ class Engine(Protocol):
         dtype: jnp.dtype | type,
         cells: np.ndarray | None = None,
     ) -> Any:
-        """Materials as columns of numbers, for voxels of one size.
+        """Materials as columns of numbers, for voxels of one size [m].
 
         cells: of the only body that will be made of them, as for `assemble`, so that it needs no more room than that.
         """
         ...
 
+    @abstractmethod
     def assemble(
         self,
         cells: Array,
@@ -196,57 +176,23 @@ class Engine(Protocol):
     ) -> Any:
         """The model of any body on a grid, inside or outside `jit`.
 
-        cells: index of the material, negative where empty, lowest first; anchored: True for corners whose masses are
-        fixed in space, with all that is joined to them, (corners, *cells).
+        cells: index of the material, negative where empty, lowest first, c; voxel_side: [m]; layers: see
+        `layers_needed`; anchored: True for corners whose masses are fixed in space, with all that is joined to them,
+        (corners, c).
         """
         ...
 
-    def scaled(
-        self,
-        model: Any,
-        frequency: Array | float,
-        damping: Array | float,
-        friction: Array | float,
-        mass: Array | float | None = None,
-    ) -> Any:
-        """The same body with the springs' frequency and damping ratio and the masses' friction times these factors.
-
-        mass: a factor too; frequencies stay as they are, so that springs between heavier masses are stiffer. Of factors
-        that are not among `scales` nothing comes.
-        """
-        ...
-
-    # how a body moves
-
+    @abstractmethod
     def rest_state(self, model: Any) -> Any:
         """The undeformed body, not moving, its grid's lowest left corner at the origin."""
         ...
 
+    @abstractmethod
     def turned(self, state: Any, pivot: Array, angle: Array | float, plane: tuple[int, int] = X_AND_UP) -> Any:
-        """Turned as a whole about a point [rad], in the plane of two axes, from the first to the second."""
+        """Turned as a whole about a point [m] by an angle [rad], in the plane of two axes, from the first on."""
         ...
 
-    def prepared(
-        self, model: Any, environment: Environment, substep: float, implementation: Implementation = "auto"
-    ) -> Any:
-        """The same model with the tables that `advance` would otherwise build in every call with these arguments.
-
-        Whoever changes a model or its environment has to begin with one that is not prepared.
-        """
-        ...
-
-    def packed(self, model: Any, state: Any, implementation: Implementation = "auto") -> Any:
-        """A state for `advance` and for meetings at vertices: as the kernel that would run has it, else as it is."""
-        ...
-
-    def unpacked(self, state: Any) -> Any:
-        """A packed state as it was given."""
-        ...
-
-    def takes_many_controls(self, implementation: Implementation, dtype: jnp.dtype) -> bool:
-        """Whether one kernel takes the controls of many intervals at once."""
-        ...
-
+    @abstractmethod
     def advance(
         self,
         model: Any,
@@ -260,36 +206,58 @@ class Engine(Protocol):
     ) -> tuple[Any, Telemetry]:
         """The state after several intervals of `count` substeps [s] each, and what was seen at their ends.
 
-        controls: one value per interval and voxel, clipped to [-1, 1], (intervals, *cells).
+        controls: one value per interval and voxel, clipped to [-1, 1], (intervals, c).
         """
         ...
 
-    # what others push
-
-    def surface_points(self, model: Any, state: Any) -> SurfacePoints:
-        """Where the body can touch something else."""
+    @abstractmethod
+    def voxel_motion(self, model: Any, environment: Environment, state: Any) -> VoxelMotion:
+        """What is seen of every voxel."""
         ...
 
-    def push(self, model: Any, state: Any, impulses: Array) -> Any:
-        """The state after impulses at its surface points [N s], (p, dimension)."""
+    @abstractmethod
+    def center(self, model: Any, state: Any) -> Array:
+        """Mean over voxels of the mean of their masses' centres [m], (dimension,)."""
         ...
 
-    def hull(self, model: Any, state: Any) -> Hull:
-        """The corners between which a body's faces are."""
+    @abstractmethod
+    def bounding_box(self, model: Any, state: Any) -> tuple[Array, Array]:
+        """Lowest and highest coordinates of the body [m], each (dimension,)."""
         ...
 
-    def push_hull(self, model: Any, state: Any, impulses: Array) -> Any:
-        """The state after impulses at the corners of its hull [N s], (corners, c, dimension)."""
+    @abstractmethod
+    def momentum(self, model: Any, state: Any) -> Array:
+        """Linear momentum [kg m/s], (dimension,)."""
         ...
 
+    @abstractmethod
+    def total_mass(self, model: Any) -> Array:
+        """[kg], ()."""
+        ...
+
+    @abstractmethod
+    def failure(self, model: Any, state: Any, fastest: Array | float = EXPLOSION_SPEED) -> Array:
+        """What befell each part: not finite, exploded, of a voxel that is inverted, or 0 (vsr.physics.failure).
+
+        fastest: speed from which on it has exploded [m/s] (vsr.physics.telemetry.fastest_speed).
+        """
+        ...
+
+
+class Contact(Protocol):
+    """How others touch a body: at its vertices. The rest follows from them, unless an engine knows better."""
+
+    @abstractmethod
     def vertices(self, model: Any, state: Any) -> Vertices:
         """The corners of voxels, each once."""
         ...
 
+    @abstractmethod
     def vertex_places(self, model: Any) -> Array:
         """Places of every voxel's corners among the flattened vertices, whole numbers, (corners, c)."""
         ...
 
+    @abstractmethod
     def push_vertices(self, model: Any, state: Any, impulses: Array, shifts: Array) -> Any:
         """The state after impulses at its vertices [N s], like their positions.
 
@@ -298,81 +266,170 @@ class Engine(Protocol):
         """
         ...
 
+    def ground_points(self, model: Any, state: Any) -> tuple[Array, Array]:
+        """Points that the ground holds up [m], (p, dimension), and which of them are there and free to move, p."""
+        vertices = self.vertices(model, state)
+        return vertices.position, vertices.exists & (vertices.inverse_mass > 0)
+
+    def hull(self, model: Any, state: Any) -> Hull:
+        """The corners between which a body's faces are."""
+        vertices, places = self.vertices(model, state), self.vertex_places(model)
+        readiness = vertices.inverse_mass
+        if vertices.lever is not None and vertices.inverse_inertia is not None:
+            readiness = readiness + vertices.inverse_inertia * (vertices.lever**2).sum(-1)
+
+        def at_corners(values: Array) -> Array:
+            return values.reshape(-1, *values.shape[vertices.exists.ndim :])[places]
+
+        return Hull(*map(at_corners, (vertices.position, vertices.velocity, readiness, vertices.friction)))
+
+    def push_hull(self, model: Any, state: Any, impulses: Array) -> Any:
+        """The state after impulses at the corners of its hull [N s], (corners, c, dimension)."""
+        vertices, dimension = self.vertices(model, state).position, impulses.shape[-1]
+        places = self.vertex_places(model)
+        pushed = jnp.zeros_like(vertices).reshape(-1, dimension).at[places].add(impulses).reshape(vertices.shape)
+        return self.push_vertices(model, state, pushed, jnp.zeros_like(pushed))
+
+
+class KernelLayout:
+    """How an engine's GPU kernel keeps a body. This is the layout of an engine without one: all stays as it is."""
+
+    def prepared(
+        self, model: Any, environment: Environment, substep: float, implementation: Implementation = "auto"
+    ) -> Any:
+        """The same model with the tables that `advance` would otherwise build in every call with these arguments.
+
+        Whoever changes a model or its environment has to begin with one that is not prepared.
+        """
+        return model
+
+    def packed(self, model: Any, state: Any, implementation: Implementation = "auto") -> Any:
+        """A state for `advance` and for contact at vertices: as the kernel that would run has it, else as it is."""
+        return state
+
+    def unpacked(self, state: Any) -> Any:
+        """A packed state as it was given."""
+        return state
+
+    def takes_many_controls(self, implementation: Implementation, dtype: jnp.dtype) -> bool:
+        """Whether one kernel takes the controls of many intervals at once."""
+        return False
+
     def carriers(self, model: Any, state: Any) -> Carriers | None:
-        """Of the vertices of a packed state; None if its kernel has them otherwise or none would run."""
-        ...
+        """Of the vertices of a packed state, for other kernels; None if its kernel has them otherwise."""
+        return None
 
     def with_carriers(self, state: Any, table: Array) -> Any:
-        """The same with another table of carriers."""
-        ...
+        """A packed state that has carriers with another table of them."""
+        raise NotImplementedError("this layout has no carriers")
 
-    def momentum(self, model: Any, state: Any) -> Array:
-        """Linear momentum [kg m/s], (dimension,)."""
-        ...
 
-    def total_mass(self, model: Any) -> Array:
-        """[kg], ()."""
-        ...
+class Capabilities(Protocol):
+    """What an engine may be able to do beside. The answers here are those of one that cannot."""
 
-    def least_damping(self, model: Any) -> Array:
-        """The lowest damping ratio of a body's springs, infinite if there are none, ()."""
-        ...
+    fixed_substep: float | None = None
+    """the only length of a substep that there is [s]; None if short enough is good enough"""
+    scales: tuple[str, ...] = ()
+    """factors of `scaled` that mean something for these masses"""
+    kernel: KernelLayout = KernelLayout()
+    """of its GPU kernel"""
+    own_contact: bool = False
+    """whether contact is part of its law, so that its robots meet objects of its own and no others"""
+
+    def check(
+        self, materials: Sequence[Material], integrator: str | None, implementation: Implementation
+    ) -> dict[str, str]:
+        """Settings of `physics` that this engine cannot follow, each with the reason; none."""
+        return {}
+
+    def accurate_substep(self, material: Material) -> float:
+        """What else than stability asks of a substep [s]; infinite, as nothing does."""
+        return math.inf
+
+    def most_layers(self, dimension: int) -> int:
+        """Layers that every body of a grid fits in: parts that share a place in the grid without being joined. One."""
+        return 1
+
+    def layers_needed(self, present: np.ndarray) -> int:
+        """Layers that one body needs; present: True where there is a voxel, c. One."""
+        return 1
+
+    def scaled(
+        self,
+        model: Any,
+        frequency: Array | float,
+        damping: Array | float,
+        friction: Array | float,
+        mass: Array | float | None = None,
+    ) -> Any:
+        """The same body with the springs' frequency and damping ratio and the masses' friction times these factors.
+
+        mass: a factor too; frequencies stay as they are, so that springs between heavier masses are stiffer. Of factors
+        that are not among `scales` nothing comes, so here the body stays as it is.
+        """
+        return model
+
+    def flaw(self, model: Any) -> Array:
+        """What is wrong with a body before it moves, else 0 (vsr.physics.failure), (). Here: that it is empty."""
+        return empty_or(model.present, jnp.zeros((), jnp.int32))
 
     def energies(
         self, model: Any, environment: Environment, state: Any, control: Array, substep: float
     ) -> Energies | None:
-        """Under control values, c, for substeps of this length [s]; None if they are not known."""
-        ...
+        """Under control values, c, for substeps of this length [s]; None if not known: nobody monitors them then."""
+        return None
 
-    # what is seen of a body
-
-    def voxel_motion(self, model: Any, environment: Environment, state: Any) -> VoxelMotion:
-        """What is seen of every voxel."""
-        ...
-
-    def center(self, model: Any, state: Any) -> Array:
-        """Mean over voxels of the mean of their masses' centres [m], (dimension,)."""
-        ...
-
-    def bounding_box(self, model: Any, state: Any) -> tuple[Array, Array]:
-        """Lowest and highest coordinates of the body [m], each (dimension,)."""
-        ...
+    def least_damping(self, model: Any) -> Array:
+        """The lowest damping ratio of a body's springs, infinite if there are none, ()."""
+        return jnp.full((), jnp.inf, model.mass.dtype)
 
     def chambers(self, model: Any, state: Any, control: Array) -> ChambersSeen | None:
         """What is seen of the fluid in a body under control values, c; None if there is none."""
-        ...
-
-    def flaw(self, model: Any) -> Array:
-        """What is wrong with a body before it moves, 0 if nothing is (vsr.physics.failure), ()."""
-        ...
-
-    def failure(self, model: Any, state: Any, fastest: Array | float = EXPLOSION_SPEED) -> Array:
-        """What befell each part: not finite, exploded, of a voxel that is inverted, or 0 (vsr.physics.failure).
-
-        fastest: speed from which on it has exploded [m/s] (vsr.physics.telemetry.fastest_speed).
-        """
-        ...
+        return None
 
     def broken_springs(self, model: Any, state: Any) -> Array | None:
         """How many springs have broken, (); None if none can."""
-        ...
+        return None
 
-    # what is recorded
+    def own_bodies(self, model: Any, state: Any) -> tuple[OwnBody, ...]:
+        """Objects of its own that are around a robot, in a fixed order; none."""
+        return ()
 
-    def rigid_parts(self, model: Any) -> RigidParts:
-        """How corners are fastened."""
-        ...
+    def with_own_bodies(self, state: Any, bodies: tuple[Any, ...]) -> Any:
+        """A robot's state with other states of its own objects, one each."""
+        return state
+
+    # what is recorded and drawn
+
+    def spring_ends(self, dimension: int) -> list[SpringEnds]:
+        """The springs of a voxel as they are drawn; none. A voxel has those whose group it has (`rigid_parts`)."""
+        return []
 
     def angles(self, states: Any) -> np.ndarray | None:
         """Of the parts [rad], like positions without their last axis; None for points, which have none.
 
         states: one or many, as numpy arrays.
         """
-        ...
+        return None
 
     def intact_springs(self, states: Any) -> np.ndarray | None:
-        """False for springs that broke, (..., springs of a voxel, *cells); None if none can. States as for angles."""
-        ...
+        """False for springs that broke, (..., springs of a voxel, c); None if none can. States as for angles."""
+        return None
+
+
+class Engine(Core, Contact, Capabilities, Protocol):
+    """All of it. An engine inherits from this class and writes what is abstract: 12 answers of Core, 3 of Contact."""
+
+    def rigid_parts(self, model: Any) -> RigidParts:
+        """How voxels are fastened to the parts whose positions a state has; here these are the vertices."""
+        present = np.asarray(model.present) > 0
+        slot = np.asarray(self.vertex_places(model))[:, present].T.astype(int)
+        return RigidParts(
+            slot=slot,
+            offset=np.zeros((*slot.shape, present.ndim)),
+            half_side=np.zeros(len(slot)),
+            springs=np.zeros((len(slot), 0), bool),
+        )
 
 
 class Met(NamedTuple):
@@ -383,26 +440,18 @@ class Met(NamedTuple):
     state: Any
 
     @property
-    def points(self) -> SurfacePoints:
-        """Where it can be touched."""
-        return self.engine.surface_points(self.model, self.state)
-
-    @property
     def hull(self) -> Hull:
         """The corners between which its faces are."""
         return self.engine.hull(self.model, self.state)
-
-    def pushed(self, impulses: Array) -> Met:
-        """After impulses at its points."""
-        return self._replace(state=self.engine.push(self.model, self.state, impulses))
 
     @property
     def vertices(self) -> Vertices:
         """The corners of its voxels, each once."""
         return self.engine.vertices(self.model, self.state)
 
-    def pushed_at_vertices(self, impulses: Array, shifts: Array) -> Met:
-        """After impulses and shifts at its vertices."""
+    def pushed_at_vertices(self, impulses: Array, shifts: Array | None = None) -> Met:
+        """After impulses and shifts at its vertices; no shifts if absent."""
+        shifts = jnp.zeros_like(impulses) if shifts is None else shifts
         return self._replace(state=self.engine.push_vertices(self.model, self.state, impulses, shifts))
 
     def pushed_at_hull(self, impulses: Array) -> Met:

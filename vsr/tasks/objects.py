@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from jax import Array
 from pydantic import Field
 
-from vsr.body import KINDS, MASSES, Body, Masses, Material
-from vsr.physics.engine import engine_of
+from vsr.body import KINDS, Body, Masses, Material
+from vsr.physics.engine import ENGINES, engine_of
 from vsr.spec import Count, Real, Seconds
 from vsr.tasks.base import Brought
 from vsr.tasks.score import JudgedTask, center_of, never
@@ -33,13 +33,13 @@ class _WithThing(JudgedTask):
     """where its middle is, along x [m]"""
 
     def misfits(self, masses: Masses, dimension: int, materials: Sequence[Material]) -> list[tuple[str, str]]:
-        if not MASSES[masses].has_things:
+        if not ENGINES[masses].own_contact:
             return []
-        others = " or ".join(name for name, kind in MASSES.items() if not kind.has_things)
+        others = " or ".join(name for name, engine in ENGINES.items() if not engine.own_contact)
         return [("type", f"it needs things beside the robot, which {masses} has in its own tasks only: use {others}")]
 
     def brings(self, masses: Masses, voxel_side: float, dimension: int) -> Brought:
-        if MASSES[masses].has_things:
+        if ENGINES[masses].own_contact:
             return Brought()
         return Brought(world={"objects": (self._thing(voxel_side, dimension),)})
 

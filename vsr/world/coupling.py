@@ -93,7 +93,9 @@ def advance_coupled(
     stride = stride_of(occupants, count)
     at_vertices = all(getattr(occupant, "meets_vertices", False) for occupant in occupants.values())
     if at_vertices:
-        states = tuple(robot.engine.packed(robot.model, robot.state, implementation) for robot in met(models, states))
+        states = tuple(
+            robot.engine.kernel.packed(robot.model, robot.state, implementation) for robot in met(models, states)
+        )
 
     def move(robot: Met, control: Array) -> tuple[Met, Telemetry]:
         state, seen = robot.engine.advance(
@@ -119,7 +121,7 @@ def advance_coupled(
 
             # Mapped, so that the formulas are compiled once.
             both = jax.tree.map(
-                lambda *leaves: jnp.stack(leaves), *(one.engine.unpacked(one.state) for one in (was, now))
+                lambda *leaves: jnp.stack(leaves), *(one.engine.kernel.unpacked(one.state) for one in (was, now))
             )
             found.append(jnp.diff(jax.vmap(energy)(both))[0])
         return jnp.stack(found)
@@ -156,7 +158,7 @@ def advance_coupled(
         states, others, seen, given = jax.lax.fori_loop(0, steps // between, several, (states, others, nothing, given))
     else:
         states, others, seen, given = _repeated(step, steps, (states, others, nothing, given), together)
-    return tuple(robot.engine.unpacked(robot.state) for robot in met(models, states)), others, seen, given
+    return tuple(robot.engine.kernel.unpacked(robot.state) for robot in met(models, states)), others, seen, given
 
 
 def _repeated(step: Callable[[Any, Any], Any], count: int, start: Any, together: int) -> Any:

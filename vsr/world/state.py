@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.body import MASSES
 from vsr.compute.implementation import Implementation
 from vsr.environment import Environment
 from vsr.environment.model import as_exact
@@ -24,6 +23,7 @@ from vsr.physics.contract import Met
 from vsr.physics.engine import engine_of
 from vsr.physics.failure import Failure, gravest
 from vsr.physics.objects import ObjectMotion, Objects
+from vsr.physics.objects.companions import soft_motion
 from vsr.physics.objects.overlap import depth_in_blocks, depth_in_bodies, depth_in_voxels
 from vsr.physics.telemetry import EXPLOSION_SPEED, SHARE_OF_SIDE, Telemetry, fastest_speed, through_intervals
 from vsr.world.coupling import advance_coupled, met, own_ground
@@ -86,7 +86,7 @@ def world_state(world: WorldModel, robots: tuple[Any, ...], key: Array) -> World
 def prepared(world: WorldModel, substep: float, implementation: Implementation = "auto") -> WorldModel:
     """The same world, with all that `advance` would else make of it in every call: for many calls with one world."""
     ground = own_ground(world.environment)
-    robots = [engine_of(model).prepared(model, ground, substep, implementation) for model in world.robots]
+    robots = [engine_of(model).kernel.prepared(model, ground, substep, implementation) for model in world.robots]
     return replace(world, robots=tuple(robots))
 
 
@@ -155,12 +155,19 @@ def touched(world: WorldModel, others: dict[str, Any], robot: int = 0) -> Array 
 def motion_of(world: WorldModel, state: WorldState, name: str) -> ObjectMotion:
     """How the object of a name moves, rigid or soft; raises KeyError if there is none of that name.
 
-    Objects are those of `World.objects`; in arrays they are the occupant "objects".
+    Objects are those of `World.objects`, in arrays the occupant "objects", and those of a robot's engine.
     """
+    own = {
+        one.name: Met(robot.engine, one.model, one.state)
+        for robot in met(world.robots, state.robots)
+        for one in robot.engine.own_bodies(robot.model, robot.state)
+    }
+    if name in own:
+        return soft_motion(own[name])
     objects = world.occupants.get("objects")
     known = () if objects is None else objects.names
     if objects is None or name not in known:
-        raise KeyError(f"no object '{name}' in this world; there are: {', '.join(known) or 'none'}")
+        raise KeyError(f"no object '{name}' in this world; there are: {', '.join((*known, *own)) or 'none'}")
     return objects.motion_of(state.occupants["objects"], name)
 
 
@@ -173,7 +180,7 @@ def buried(world: WorldModel, state: WorldState) -> Array:
     found = [jnp.zeros((), bool)]
     robots = met(world.robots, state.robots)
     for number, robot in enumerate(robots):
-        if MASSES[robot.model.engine].has_things:  # ground and objects are its engine's own
+        if robot.engine.own_contact:  # ground and objects are its engine's own
             continue
         depth = _depth_in_others(world, state, robot, robots[number + 1 :])
         found += [_in_ground(world, robot), *(part > SHALLOW * robot.model.voxel_side for part in depth)]
@@ -220,10 +227,10 @@ def pierced(world: WorldModel, state: WorldState) -> Array:
         return jnp.zeros((), jnp.int32)
     found = [jnp.zeros((), bool)]
     for robot in met(world.robots, state.robots):
-        if not MASSES[robot.model.engine].has_things:
-            points = robot.points
-            deep = _depth_in_ground(world, points.position) > DEEPEST * robot.model.voxel_side + SLOP
-            found.append((deep & points.exists & (points.inverse_mass > 0)).any())
+        if not robot.engine.own_contact:
+            place, held = robot.engine.ground_points(robot.model, robot.state)
+            deep = _depth_in_ground(world, place) > DEEPEST * robot.model.voxel_side + SLOP
+            found.append((deep & held).any())
     return jnp.where(jnp.stack(found).any(), int(Failure.pierced), 0).astype(jnp.int32)
 
 

@@ -22,10 +22,8 @@ from vsr.experiments.evolve.evaluation import evaluation_of
 from vsr.experiments.evolve.generation import most_at_once, within_memory
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.population import on_all_devices
-from vsr.physics.squares.scaffolding import SIDE_SPRINGS
+from vsr.physics.engine import ENGINES
 
-SPRINGS_PER_VOXEL = {("squares", 2): 4 * len(SIDE_SPRINGS) + 2, ("points", 2): 6, ("points", 3): 28}
-"""By masses and dimension; of others they are not counted."""
 SENSES = tuple(
     {"quantity": quantity, "reading": reading}
     for reading in ("mean", "difference")
@@ -103,7 +101,7 @@ class CompiledScene:
         schedule, body = experiment.schedule(), experiment.robot.body
         voxels = int((np.asarray(jax.jit(jax.vmap(body.decode))(genes["body"])) >= 0).sum())
         svsps = voxels * schedule.steps / wall["median_s"]
-        springs = SPRINGS_PER_VOXEL.get((body.masses, body.dimension))
+        springs = len(ENGINES[body.masses].spring_ends(body.dimension))
         return {
             "robots": experiment.ea.n_pop,
             "voxels": voxels,
@@ -112,7 +110,7 @@ class CompiledScene:
             "implementation": chosen(schedule.implementation, jnp.dtype(experiment.physics.precision)),
             "svsps": svsps,
             "svsps_per_core": svsps / jax.device_count() if on_cpu() else None,
-            "spring_updates_per_s": None if springs is None else svsps * schedule.substeps * springs,
+            "spring_updates_per_s": svsps * schedule.substeps * springs,
             **self.compiled.costs(),
             **wall,
         }

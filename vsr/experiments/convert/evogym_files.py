@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vsr.body import KINDS, Body, Material
-from vsr.body.kinds import SYMBOLS, USUAL
+from vsr.body.kinds import SYMBOLS
+from vsr.body.masses import MASSES
 from vsr.experiments.config import UserError
 
 FIXED = 5
@@ -42,7 +43,7 @@ def read_npz(path: Path, masses: str, task: str) -> Read:
     used = sorted(kinds - {0})
     body: dict[str, Any] = {"shape": rows, "masses": masses}
     chosen = KINDS[masses]  # pyright: ignore[reportArgumentType]
-    if chosen != USUAL[masses]:  # pyright: ignore[reportArgumentType]
+    if chosen != MASSES[masses].materials:
         body["materials"] = {SYMBOLS[kind - 1]: _given(chosen[SYMBOLS[kind - 1]]) for kind in used}
     return Read({"robot": {"body": body}, "task": task}, _loose(structure, connections))
 

@@ -13,7 +13,6 @@ from vsr.experiments.config.unread import require_plugins
 from vsr.experiments.config.yaml import read_yaml
 from vsr.experiments.experiment import Fitness, read_fitness
 from vsr.experiments.perturbation import Factor, Ground, Jitter, Take, Vary
-from vsr.physics.squares.contact import Ground
 from vsr.spec import Count, OneOf, Real, Spec, clipped, misfit, suggest
 from vsr.tasks import TASKS, Task
 

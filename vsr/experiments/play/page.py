@@ -21,11 +21,9 @@ from vsr.drawing.overlays import OVERLAYS, description, sense_marks
 from vsr.drawing.painter import WALL, Look
 from vsr.drawing.recording import Recording, size_word
 from vsr.drawing.shown_things import faces_of
-from vsr.drawing.spring_lines import square_springs
 from vsr.environment import Environment
 from vsr.experiments.play.packing import pack, streams_of
 from vsr.experiments.play.recordings import RecordedRobot
-from vsr.physics.points.springs import spring_corners
 from vsr.terrain import HeightField
 
 ASSETS = Path(__file__).parent / "assets"
@@ -53,8 +51,6 @@ def page(robots: Sequence[RecordedRobot], look: Look, *, repeat: bool = False) -
         "grainScales": _grain_scales([robot.recording.grains for robot in robots]),
         "materials": MATERIALS,
         "lines": {"lightness": LIGHTNESS.tolist(), "dark": DARK, "wall": WALL},
-        "squareSprings": square_springs(),
-        "pointSprings": {dimension: spring_corners(dimension) for dimension in (2, 3)},
         "faces": [{"axis": axis, "side": side, "corners": corners} for (axis, side), corners in FACES.items()],
         "size": size,
         "look": {
@@ -97,6 +93,7 @@ def _data_of(robot: RecordedRobot) -> dict[str, Any]:
         "offset": recording.offset.round(5).tolist() if recording.angle is not None else None,
         "half": recording.half_side.round(5).tolist(),
         "springs": recording.springs.astype(int).tolist(),
+        "springOf": recording.spring_ends,
         "material": recording.material.tolist(),
         "place": recording.place.tolist(),
         "symbols": robot.symbols,

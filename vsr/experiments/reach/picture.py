@@ -100,6 +100,7 @@ def _recorded(name: str, spec: Reach, found: Found) -> RecordedRobot:
         offset=still.offset,
         half_side=still.half_side,
         springs=still.springs,
+        spring_ends=still.spring_ends,
         material=still.material,
         place=still.place,
         voxel_side=still.voxel_side,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,30 +14,71 @@ from vsr.compute.implementation import Implementation
 from vsr.compute.rotation import rotation_by, turn
 from vsr.environment import Environment
 from vsr.environment.model import as_exact
-from vsr.physics.contract import X_AND_UP, RigidParts
+from vsr.physics.contract import X_AND_UP, Engine, Hull, OwnBody, RigidParts, SpringEnds, Vertices
 from vsr.physics.evogym.assembly import EvogymMaterials, assemble_evogym
 from vsr.physics.evogym.ground import code_at
 from vsr.physics.evogym.law import SIDE, SUBSTEP
 from vsr.physics.evogym.model import EvogymModel, EvogymState, Moving, Thing
 from vsr.physics.evogym.step import batched_advance
-from vsr.physics.failure import empty_or
 from vsr.physics.points import geometry
-from vsr.physics.points.engine import PointEngine
-from vsr.physics.points.telemetry import telemetry
-from vsr.physics.telemetry import Telemetry, through_intervals
+from vsr.physics.points.assembly import layers_needed, most_layers
+from vsr.physics.points.telemetry import failure, telemetry
+from vsr.physics.telemetry import EXPLOSION_SPEED, Telemetry, through_intervals
 from vsr.physics.voxel_motion import VoxelMotion
 from vsr.terrain.blocks import Cells
 
 INTEGRATOR = "rk4"
 
 
-class EvogymEngine(PointEngine):
+class EvogymEngine(Engine):
     """Point masses as EvoGym has them, in 2-D. What a body looks like is asked as of our own points."""
 
     usual_integrator = INTEGRATOR
-    fixed_substep: float | None = SUBSTEP
-    scales: tuple[str, ...] = ("frequency",)
-    assemble = staticmethod(assemble_evogym)  # pyright: ignore[reportAssignmentType]
+    fixed_substep = SUBSTEP
+    own_contact = True
+    scales = ("frequency",)
+
+    def assemble(
+        self,
+        cells: Array,
+        table: EvogymMaterials,
+        voxel_side: Array | float,
+        *,
+        layers: int,
+        integrator: str | None = None,
+        anchored: Array | np.ndarray | None = None,
+    ) -> EvogymModel:
+        return assemble_evogym(cells, table, voxel_side, layers=layers, integrator=integrator, anchored=anchored)
+
+    def most_layers(self, dimension: int) -> int:
+        return most_layers(dimension)
+
+    def layers_needed(self, present: np.ndarray) -> int:
+        return layers_needed(present)
+
+    def center(self, model: EvogymModel, state: EvogymState) -> Array:
+        return geometry.center(model, state)
+
+    def bounding_box(self, model: EvogymModel, state: EvogymState) -> tuple[Array, Array]:
+        return geometry.bounding_box(model, state)
+
+    def momentum(self, model: EvogymModel, state: EvogymState) -> Array:
+        return geometry.momentum(model, state)
+
+    def failure(self, model: EvogymModel, state: EvogymState, fastest: Array | float = EXPLOSION_SPEED) -> Array:
+        return failure(model, state, fastest)
+
+    def vertices(self, model: EvogymModel, state: EvogymState) -> Vertices:
+        return geometry.vertices(model, state)
+
+    def vertex_places(self, model: EvogymModel) -> Array:
+        return geometry.vertex_places(model)
+
+    def hull(self, model: EvogymModel, state: EvogymState) -> Hull:
+        return geometry.hull(model, state)
+
+    def spring_ends(self, dimension: int) -> list[SpringEnds]:
+        return geometry.spring_ends(dimension)
 
     def check(
         self, materials: Sequence[Material], integrator: str | None, implementation: Implementation
@@ -55,10 +95,7 @@ class EvogymEngine(PointEngine):
     ) -> float:
         return SUBSTEP
 
-    def accurate_substep(self, material: Material) -> float:
-        return math.inf
-
-    def table(  # pyright: ignore[reportIncompatibleMethodOverride]
+    def table(
         self,
         materials: Sequence[Material],
         voxel_side: float,
@@ -79,15 +116,10 @@ class EvogymEngine(PointEngine):
         """Stiffness only: damping, friction and mass are constants of the law."""
         return replace(model, stiffness=frequency**2 * model.stiffness)
 
-    def energies(  # pyright: ignore[reportIncompatibleVariableOverride]
-        self, model: EvogymModel, environment: Environment, state: EvogymState, control: Array, substep: float
-    ) -> None:
-        """Not known: EvoGym's law is not that of springs alone."""
-
-    def rest_state(self, model: EvogymModel) -> EvogymState:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def rest_state(self, model: EvogymModel) -> EvogymState:
         position = jnp.broadcast_to(model.rest_position, (*model.node_mass.shape, 2))
         still = jnp.zeros_like(position)
-        return EvogymState(position, still, still, jnp.zeros((), bool), tuple(map(at_start, model.things)))
+        return EvogymState(position, still, still, jnp.zeros((), bool), tuple(map(_at_start, model.things)))
 
     def turned(
         self, state: EvogymState, pivot: Array, angle: Array | float, plane: tuple[int, int] = X_AND_UP
@@ -97,7 +129,7 @@ class EvogymEngine(PointEngine):
         velocity, drift = turn(rotation, state.velocity), turn(rotation, state.drift)
         return replace(state, position=position, velocity=velocity, drift=drift)
 
-    def advance(  # pyright: ignore[reportIncompatibleVariableOverride]
+    def advance(
         self,
         model: EvogymModel,
         environment: Environment,
@@ -115,14 +147,12 @@ class EvogymEngine(PointEngine):
 
         def interval(state: EvogymState, control: Array) -> tuple[EvogymState, Telemetry]:
             state = move(model, environment, state, control)
-            return state, telemetry(model, state, substep)  # pyright: ignore[reportArgumentType]
+            return state, telemetry(model, state, substep)
 
         return through_intervals(interval, state, controls)
 
-    def voxel_motion(  # pyright: ignore[reportIncompatibleVariableOverride]
-        self, model: EvogymModel, environment: Environment, state: EvogymState
-    ) -> VoxelMotion:
-        seen = geometry.voxel_motion(model, environment, state)  # pyright: ignore[reportArgumentType]
+    def voxel_motion(self, model: EvogymModel, environment: Environment, state: EvogymState) -> VoxelMotion:
+        seen = geometry.voxel_motion(model, environment, state)
         if model.ground is None:
             return seen
         column, row = (jnp.floor(seen.corner[..., axis] / SIDE) for axis in range(2))
@@ -130,25 +160,32 @@ class EvogymEngine(PointEngine):
         cells = Cells(model.ground.code > 0, jnp.asarray(SIDE, model.present.dtype))
         return seen._replace(touching=touching.astype(model.present.dtype) * model.present, ground=cells)
 
-    def chambers(self, model: EvogymModel, state: EvogymState, control: Array) -> None:  # pyright: ignore
-        return None
+    def total_mass(self, model: EvogymModel) -> Array:
+        return model.node_mass.sum()
 
-    def flaw(self, model: EvogymModel) -> Array:
-        return empty_or(model.present, jnp.zeros((), jnp.int32))
+    def push_hull(self, model: EvogymModel, state: EvogymState, impulses: Array) -> EvogymState:
+        return replace(state, velocity=state.velocity + geometry.pushed_at_hull(model, impulses))
 
-    def broken_springs(self, model: EvogymModel, state: EvogymState) -> None:
-        return None
+    def push_vertices(self, model: EvogymModel, state: EvogymState, impulses: Array, shifts: Array) -> EvogymState:
+        ready = model.inverse_mass[..., None]
+        return replace(state, position=state.position + ready * shifts, velocity=state.velocity + ready * impulses)
+
+    def own_bodies(self, model: EvogymModel, state: EvogymState) -> tuple[OwnBody, ...]:
+        return tuple(
+            OwnBody(thing.name, thing.body, EvogymState(now.position, now.velocity, now.drift, state.unstable))
+            for thing, now in zip(model.things, state.things, strict=True)
+        )
+
+    def with_own_bodies(self, state: EvogymState, bodies: tuple[EvogymState, ...]) -> EvogymState:
+        return replace(state, things=tuple(Moving(one.position, one.velocity, one.drift) for one in bodies))
 
     def rigid_parts(self, model: EvogymModel) -> RigidParts:
         # Drawn as voxels with all their springs, whoever counts a shared edge.
-        whole = np.asarray(model.present)
-        return super().rigid_parts(replace(model, stiffness=np.stack([whole, whole])))  # pyright: ignore
-
-    def intact_springs(self, states: EvogymState) -> None:
-        return None
+        parts = super().rigid_parts(model)
+        return parts._replace(springs=np.ones((len(parts.slot), 2), bool))
 
 
-def at_start(thing: Thing) -> Moving:
+def _at_start(thing: Thing) -> Moving:
     """A thing at rest where it starts."""
     position = thing.start + jnp.broadcast_to(thing.body.rest_position, (*thing.body.node_mass.shape, 2))
     still = jnp.zeros_like(position)

@@ -6,7 +6,7 @@ nodes one more each way, a layer more where voxels touch only at a corner.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import jax
@@ -22,9 +22,6 @@ class EvogymModel:
 
     engine: ClassVar[str] = "evogym"
     """which moves it (vsr.physics.engine)"""
-    dimension: ClassVar[int] = 2
-    springs: ClassVar[None] = None
-    """as for bodies of points without fluid: voxels have all their springs"""
 
     present: Array
     """1 where there is a voxel, else 0, c"""
@@ -59,6 +56,11 @@ class EvogymModel:
     things: tuple[Thing, ...] = ()
     """what else is made of voxels in the same world"""
 
+    @property
+    def dimension(self) -> int:
+        """Of the plane."""
+        return 2
+
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
@@ -68,6 +70,8 @@ class Thing:
     body: EvogymModel
     start: Array
     """of its grid's lowest left corner, (2,)"""
+    name: str = field(metadata={"static": True})
+    """by which tasks find it"""
 
 
 @jax.tree_util.register_dataclass

@@ -1,17 +1,54 @@
-"""Shapes and motions of bodies of point masses. One robot; use `vmap` for many."""
+"""Shapes and motions of bodies of point masses, ours and EvoGym's. One robot; use `vmap` for many."""
 
 from __future__ import annotations
 
+import math
+from typing import Protocol
+
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
+from vsr.body.corners import corner_steps
 from vsr.compute.vector import split
 from vsr.environment import Environment
 from vsr.environment.surfaces import ground
+from vsr.physics.contract import Hull, SpringEnds, Vertices
 from vsr.physics.points.breaking import all_intact
-from vsr.physics.points.gather import corners_of_nodes
+from vsr.physics.points.gather import corners_of_nodes, nodes_of_corners
 from vsr.physics.points.model import PointModel, PointState
+from vsr.physics.points.springs import spring_corners
 from vsr.physics.voxel_motion import VoxelMotion
+
+
+class PointBody(Protocol):
+    """What is asked of the model of any body of point masses; fields as of PointModel."""
+
+    @property
+    def present(self) -> Array: ...
+    @property
+    def voxel_side(self) -> Array: ...
+    @property
+    def layer(self) -> Array: ...
+    @property
+    def node_mass(self) -> Array: ...
+    @property
+    def inverse_mass(self) -> Array: ...
+    @property
+    def friction(self) -> Array: ...
+    @property
+    def restitution(self) -> Array: ...
+    @property
+    def dimension(self) -> int: ...
+
+
+class Points(Protocol):
+    """What is asked of a state; fields as of PointState."""
+
+    @property
+    def position(self) -> Array: ...
+    @property
+    def velocity(self) -> Array: ...
 
 
 def rest_state(model: PointModel) -> PointState:
@@ -20,7 +57,7 @@ def rest_state(model: PointModel) -> PointState:
     return PointState(position=position, velocity=jnp.zeros_like(position), intact=all_intact(model))
 
 
-def voxel_motion(model: PointModel, environment: Environment, state: PointState) -> VoxelMotion:
+def voxel_motion(model: PointBody, environment: Environment, state: Points) -> VoxelMotion:
     """What is seen of every voxel."""
     dimension = model.dimension
     layer = model.layer[..., None]
@@ -67,15 +104,68 @@ def _hexahedron(corner: Array) -> Array:
     return 0.5 * (tetrahedra(even) + tetrahedra(odd))
 
 
-def center(model: PointModel, state: PointState) -> Array:
+def center(model: PointBody, state: Points) -> Array:
     """Mean over voxels of the mean of their corners [m], (dimension,)."""
     corner = corners_of_nodes(state.position, model.layer[..., None], model.dimension)
     count = jnp.maximum(model.present.sum(), 1)
     return (corner.mean(0) * model.present[..., None]).sum(tuple(range(model.dimension))) / count
 
 
-def bounding_box(model: PointModel, state: PointState) -> tuple[Array, Array]:
+def bounding_box(model: PointBody, state: Points) -> tuple[Array, Array]:
     """Lowest and highest coordinates of all nodes [m], each (dimension,)."""
     exists = (model.node_mass > 0)[..., None]
     axes = tuple(range(model.dimension + 1))
     return jnp.where(exists, state.position, jnp.inf).min(axes), jnp.where(exists, state.position, -jnp.inf).max(axes)
+
+
+def momentum(model: PointBody, state: Points) -> Array:
+    """Linear momentum [kg m/s], (dimension,)."""
+    return (model.node_mass[..., None] * state.velocity).sum(tuple(range(1 + model.dimension)))
+
+
+def vertices(model: PointBody, state: Points) -> Vertices:
+    """The nodes, (layers, n)."""
+    return Vertices(
+        position=state.position,
+        velocity=state.velocity,
+        inverse_mass=model.inverse_mass,
+        lever=None,
+        inverse_inertia=None,
+        exists=model.node_mass > 0,
+        friction=model.friction,
+        restitution=model.restitution,
+    )
+
+
+def vertex_places(model: PointBody) -> Array:
+    """Places of every voxel's corners among the flattened nodes, (corners, c)."""
+    sizes = model.node_mass.shape[1:]
+    number = np.arange(math.prod(sizes), dtype=np.int32).reshape(sizes)
+    windows = (
+        tuple(slice(step, step + size - 1) for step, size in zip(steps, sizes, strict=True))
+        for steps in corner_steps(model.dimension)
+    )
+    here = jnp.asarray(np.stack([number[window] for window in windows]))
+    return here + math.prod(sizes) * model.layer.argmax(0).astype(jnp.int32)
+
+
+def hull(model: PointBody, state: Points) -> Hull:
+    """The nodes as voxels see them."""
+    dimension, layer = model.dimension, model.layer
+    return Hull(
+        position=corners_of_nodes(state.position, layer[..., None], dimension),
+        velocity=corners_of_nodes(state.velocity, layer[..., None], dimension),
+        readiness=corners_of_nodes(model.inverse_mass, layer, dimension),
+        friction=corners_of_nodes(model.friction, layer, dimension),
+    )
+
+
+def pushed_at_hull(model: PointBody, impulses: Array) -> Array:
+    """Change of the nodes' velocity by impulses at corners [m/s], (layers, n, dimension); see Contact.push_hull."""
+    pushed = nodes_of_corners(impulses, model.layer[..., None], model.dimension)
+    return model.inverse_mass[..., None] * pushed
+
+
+def spring_ends(dimension: int) -> list[SpringEnds]:
+    """The springs of a voxel, each between two centres of masses."""
+    return [(kind, first, -1, second, -1) for kind, first, second in spring_corners(dimension)]

@@ -6,18 +6,17 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.physics.points.gather import corners_of_nodes, nodes_of_corners
-from vsr.physics.points.geometry import size
-from vsr.physics.points.model import PointModel, PointState
+from vsr.physics.points.geometry import PointBody, Points, size
 from vsr.physics.telemetry import EXPLOSION_SPEED, Telemetry, failure_of, fastest_speed
 
 
-def telemetry(model: PointModel, state: PointState, substep: float) -> Telemetry:
+def telemetry(model: PointBody, state: Points, substep: float) -> Telemetry:
     """Of one state, (layers, n); substep: that led there [s]."""
     corners = nodes_of_corners(jnp.broadcast_to(model.present, model.layer.shape[1:]), model.layer, model.dimension)
     return Telemetry(corners * state.position[..., -1], failure(model, state, fastest_speed(model.voxel_side, substep)))
 
 
-def failure(model: PointModel, state: PointState, fastest: Array | float = EXPLOSION_SPEED) -> Array:
+def failure(model: PointBody, state: Points, fastest: Array | float = EXPLOSION_SPEED) -> Array:
     """What befell every node, (layers, n); fastest: see vsr.physics.telemetry.fastest_speed [m/s]."""
     dimension, layer = model.dimension, model.layer
     inverted = size(corners_of_nodes(state.position, layer[..., None], dimension), dimension) <= 0

@@ -41,7 +41,7 @@ def advance(
 def prepared(
     model: SquareModel, environment: Environment, substep: float, implementation: Implementation = "auto"
 ) -> SquareModel:
-    """See vsr.physics.contract.Engine.prepared."""
+    """See vsr.physics.contract.KernelLayout.prepared."""
     dtype = model.mass.dtype
     if chosen(implementation, dtype) not in KERNELS:
         return model

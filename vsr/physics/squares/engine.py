@@ -15,8 +15,17 @@ from vsr.body.material import Material
 from vsr.compute.implementation import KERNELS, Implementation, chosen
 from vsr.compute.rotation import quarter_turn, rotation_by, turn
 from vsr.environment import Environment
-from vsr.physics.contract import X_AND_UP, Carriers, Hull, RigidParts, SurfacePoints, Vertices
-from vsr.physics.failure import empty_or
+from vsr.physics.contract import (
+    X_AND_UP,
+    Carriers,
+    Energies,
+    Engine,
+    Hull,
+    KernelLayout,
+    RigidParts,
+    SpringEnds,
+    Vertices,
+)
 from vsr.physics.squares import geometry
 from vsr.physics.squares.advance import advance_through, prepared
 from vsr.physics.squares.assembly import MOST_LAYERS, assemble, layers_needed
@@ -26,26 +35,80 @@ from vsr.physics.squares.gather import clusters_of_masses, masses_of_clusters
 from vsr.physics.squares.limits import substep_of_limits
 from vsr.physics.squares.materials import SquareMaterials
 from vsr.physics.squares.model import SquareModel, SquareState
-from vsr.physics.squares.scaffolding import CORNER_CELLS
+from vsr.physics.squares.scaffolding import CORNER_CELLS, drawn_springs
 from vsr.physics.squares.stability import longest_substep
 from vsr.physics.squares.telemetry import failure
+from vsr.physics.telemetry import EXPLOSION_SPEED, Telemetry
 from vsr.physics.voxel_motion import VoxelMotion
 
 INTEGRATOR = "semi_implicit_euler"
 
 
-class SquareEngine:
+class SquareKernel(KernelLayout):
+    """Clusters as the kernel of square masses has them."""
+
+    def prepared(
+        self, model: SquareModel, environment: Environment, substep: float, implementation: Implementation = "auto"
+    ) -> SquareModel:
+        return prepared(model, environment, substep, implementation)
+
+    def packed(self, model: SquareModel, state: SquareState, implementation: Implementation = "auto") -> Any:
+        if chosen(implementation, model.mass.dtype) not in KERNELS:
+            return state
+        from vsr.physics.squares.fused.packed import packed
+
+        return packed(state)
+
+    def unpacked(self, state: Any) -> SquareState:
+        return state if isinstance(state, SquareState) else state.unpacked()
+
+    def takes_many_controls(self, implementation: Implementation, dtype: jnp.dtype) -> bool:
+        return chosen(implementation, dtype) in KERNELS
+
+    def carriers(self, model: SquareModel, state: Any) -> Carriers | None:
+        if isinstance(state, SquareState):
+            return None
+        return Carriers(state.table, jnp.moveaxis(geometry.vertex_offsets(model), -1, 0).reshape(2, -1))
+
+    def with_carriers(self, state: Any, table: Array) -> Any:
+        return replace(state, table=table)
+
+
+class SquareEngine(Engine):
     """Rigid squares in 2-D, joined into clusters where voxels share a side."""
 
     usual_integrator = INTEGRATOR
-    fixed_substep: float | None = None
-    scales: tuple[str, ...] = ("frequency", "damping", "friction", "mass")
+    scales = ("frequency", "damping", "friction", "mass")
+    kernel = SquareKernel()
 
-    advance = staticmethod(advance_through)
-    layers_needed = staticmethod(layers_needed)
-    rest_state = staticmethod(geometry.rest_state)
-    failure = staticmethod(failure)
-    energies = staticmethod(energies)
+    def advance(
+        self,
+        model: SquareModel,
+        environment: Environment,
+        state: SquareState,
+        controls: Array,
+        *,
+        substep: float,
+        count: int,
+        implementation: Implementation = "auto",
+    ) -> tuple[SquareState, Telemetry]:
+        return advance_through(
+            model, environment, state, controls, substep=substep, count=count, implementation=implementation
+        )
+
+    def layers_needed(self, present: np.ndarray) -> int:
+        return layers_needed(present)
+
+    def rest_state(self, model: SquareModel) -> SquareState:
+        return geometry.rest_state(model)
+
+    def failure(self, model: SquareModel, state: SquareState, fastest: Array | float = EXPLOSION_SPEED) -> Array:
+        return failure(model, state, fastest)
+
+    def energies(
+        self, model: SquareModel, environment: Environment, state: SquareState, control: Array, substep: float
+    ) -> Energies | None:
+        return energies(model, environment, state, control, substep)
 
     def check(
         self, materials: Sequence[Material], integrator: str | None, implementation: Implementation
@@ -128,46 +191,6 @@ class SquareEngine:
             spin=state.spin,
         )
 
-    def prepared(
-        self, model: SquareModel, environment: Environment, substep: float, implementation: Implementation = "auto"
-    ) -> SquareModel:
-        return prepared(model, environment, substep, implementation)
-
-    def packed(self, model: SquareModel, state: SquareState, implementation: Implementation = "auto") -> Any:
-        if chosen(implementation, model.mass.dtype) not in KERNELS:
-            return state
-        from vsr.physics.squares.fused.packed import packed
-
-        return packed(state)
-
-    def unpacked(self, state: Any) -> SquareState:
-        return state if isinstance(state, SquareState) else state.unpacked()
-
-    def takes_many_controls(self, implementation: Implementation, dtype: jnp.dtype) -> bool:
-        return chosen(implementation, dtype) in KERNELS
-
-    def surface_points(self, model: SquareModel, state: SquareState) -> SurfacePoints:
-        lever = turn(state.rotation, model.contact_offset)
-        spin, cells = state.spin[..., None], model.contact_active.shape
-        return SurfacePoints(
-            position=state.position + lever,
-            velocity=state.velocity + spin * quarter_turn(lever),
-            inverse_mass=jnp.broadcast_to(model.inverse_mass, cells),
-            lever=lever,
-            inverse_inertia=jnp.broadcast_to(model.inverse_inertia, cells),
-            exists=model.contact_active,
-            friction=model.contact_friction,
-            restitution=model.contact_restitution,
-        )
-
-    def push(self, model: SquareModel, state: SquareState, impulses: Array) -> SquareState:
-        lever = turn(state.rotation, model.contact_offset)
-        turning = lever[..., 0] * impulses[..., 1] - lever[..., 1] * impulses[..., 0]
-        return state.moving(
-            state.velocity + model.inverse_mass[..., None] * impulses.sum(0),
-            state.spin + model.inverse_inertia * turning.sum(0),
-        )
-
     def hull(self, model: SquareModel, state: SquareState) -> Hull:
         lever, second = geometry.corner_levers(model, state), model.in_second_layer
         spin = masses_of_clusters(state.spin, second)[..., None]
@@ -233,16 +256,9 @@ class SquareEngine:
             spin * (1 + readily * (lever * shifts).sum(-1)),
         ).shifted(state.position + ready * shifts, turned)
 
-    def carriers(self, model: SquareModel, state: Any) -> Carriers | None:
-        if isinstance(state, SquareState):
-            return None
-        return Carriers(state.table, jnp.moveaxis(geometry.vertex_offsets(model), -1, 0).reshape(2, -1))
-
-    def with_carriers(self, state: Any, table: Array) -> Any:
-        return replace(state, table=table)
-
-    def flaw(self, model: SquareModel) -> Array:
-        return empty_or(model.present, jnp.zeros((), int))
+    def ground_points(self, model: SquareModel, state: SquareState) -> tuple[Array, Array]:
+        place = state.position + turn(state.rotation, model.contact_offset)
+        return place, model.contact_active & (model.inverse_mass > 0)
 
     def momentum(self, model: SquareModel, state: SquareState) -> Array:
         return geometry.momentum(model, state)[0]
@@ -270,17 +286,14 @@ class SquareEngine:
             ground=environment.terrain,
         )
 
-    def chambers(self, model: SquareModel, state: SquareState, control: Array) -> None:
-        return None
-
     def center(self, model: SquareModel, state: SquareState) -> Array:
         return geometry.center(model, geometry.mass_motion(model, state))
 
     def bounding_box(self, model: SquareModel, state: SquareState) -> tuple[Array, Array]:
         return geometry.bounding_box(model, geometry.mass_motion(model, state))
 
-    def broken_springs(self, model: SquareModel, state: SquareState) -> None:
-        return None
+    def spring_ends(self, dimension: int) -> list[SpringEnds]:
+        return drawn_springs()
 
     def rigid_parts(self, model: SquareModel) -> RigidParts:
         present = np.asarray(model.present) > 0
@@ -300,6 +313,3 @@ class SquareEngine:
 
     def angles(self, states: SquareState) -> np.ndarray:
         return np.arctan2(states.rotation[..., 1], states.rotation[..., 0])
-
-    def intact_springs(self, states: SquareState) -> None:
-        return None

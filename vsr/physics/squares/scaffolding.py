@@ -57,3 +57,21 @@ def spring_lengths(voxel_side: Array | float, mass_side: Array | float) -> Array
             jnp.maximum(voxel_side - mass_side, 0.0) * math.sqrt(2),
         ]
     )
+
+
+def drawn_springs() -> list[tuple[int, int, int, int, int]]:
+    """Springs of a voxel: group, mass and its corner, mass and its corner, by their bits; corner -1 is the centre."""
+    ways = CORNER_SIGNS[list(RING)]
+
+    def by_bits(way: np.ndarray) -> int:
+        return int((way == ways).all(1).argmax())
+
+    found = [(3, 0, -1, 3, -1), (3, 1, -1, 2, -1)]
+    for side, along in enumerate(SIDE_ALONG):
+        inward = np.array([-along[1], along[0]])
+        first, second = (by_bits(CORNER_SIGNS[corner % 4]) for corner in (side, side + 1))
+        for sign_first, sign_second, group, _ in SIDE_SPRINGS:
+            found.append(
+                (group, first, by_bits(along + sign_first * inward), second, by_bits(-along + sign_second * inward))
+            )
+    return found

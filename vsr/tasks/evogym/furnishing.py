@@ -76,19 +76,19 @@ def furnished(row: Row, model: EvogymModel) -> EvogymModel:
     dtype = model.present.dtype
     moving = row.shift is not None
     ground = solid_cells(heights_of(row.ground), () if moving else row.blocks)
-    things = [] if row.thing is None else [_thing(Block(*row.thing[2:]), _KIND[row.thing.kind], dtype)]
+    things = [] if row.thing is None else [_thing(row.thing.name, Block(*row.thing[2:]), _KIND[row.thing.kind], dtype)]
     if moving:
-        things += [_thing(block, "fixed", dtype) for block in row.blocks]
+        things += [_thing(f"peg{number + 1}", one, "fixed", dtype) for number, one in enumerate(row.blocks)]
     return replace(model, ground=GroundCells.of(ground), things=tuple(things))
 
 
 _KIND = {"soft": "none", "rigid": "rigid"}
 
 
-def _thing(block: Block, kind: str, dtype: jnp.dtype) -> Thing:
+def _thing(name: str, block: Block, kind: str, dtype: jnp.dtype) -> Thing:
     cells = jnp.full((block.height, block.width), NUMBERS.index(kind), jnp.int32)
     body = assemble_evogym(cells, kinds_table(dtype), layers=1)
-    return Thing(body, body.voxel_side * jnp.array([block.x, block.y], dtype))
+    return Thing(body, body.voxel_side * jnp.array([block.x, block.y], dtype), name)
 
 
 def shift_of(row: Row, key: Array, dtype: jnp.dtype) -> Array:

@@ -25,7 +25,7 @@ OUR_STEP, OUR_SIDE = 0.055, 3.0
 
 def step_seconds(masses: str, voxel_side: float | Array) -> float | Array:
     """One step of an environment in the units of some masses [s]; voxel_side: [m]."""
-    kind = MASSES[masses]  # pyright: ignore[reportArgumentType]
+    kind = MASSES[masses]
     if "time_step" in kind.usual_physics:
         return kind.usual_physics["time_step"]
     return OUR_STEP * (voxel_side / OUR_SIDE) ** 0.5
@@ -77,10 +77,11 @@ def seen(world: WorldModel, state: WorldState, thing: str | None) -> Seen:
 
 
 def _thing(world: WorldModel, state: WorldState, name: str, length: Array, speed: Array) -> Part:
-    inside = getattr(state.robots[0], "things", ())
-    if inside:  # EvoGym's things are voxels of the robot's own physics; the one that counts comes first
-        model, moving = world.robots[0].things[0].body, inside[0]
-        return part_of(moving.position * length, moving.velocity * speed, model.node_mass > 0)
+    engine = engine_of(world.robots[0])
+    for own in engine.own_bodies(world.robots[0], state.robots[0]):
+        if own.name == name:
+            found = engine.vertices(own.model, own.state)
+            return part_of(found.position * length, found.velocity * speed, found.exists)
     motion = motion_of(world, state, name)
     part = part_of(motion.vertices * length, jnp.zeros_like(motion.vertices), motion.exists)
     return part._replace(velocity=motion.velocity * speed)

@@ -11,7 +11,8 @@ import numpy as np
 from jax import Array
 from pydantic import Field, create_model
 
-from vsr.body import MASSES, Masses
+from vsr.body import Masses
+from vsr.physics.engine import ENGINES, engine_of
 from vsr.spec import Seconds
 from vsr.tasks.base import Brought, Task
 from vsr.tasks.evogym import furnishing
@@ -68,7 +69,7 @@ class NamedTask(Task):
     own_measures: ClassVar = {"score": score}
 
     def brings(self, masses: Masses, voxel_side: float, dimension: int) -> Brought:
-        inside = MASSES[masses].has_things
+        inside = ENGINES[masses].own_contact
         objects = () if inside else furnishing.objects_of(self.row, voxel_side, dimension)
         return Brought(
             world={"terrain": furnishing.ground_of(self.row, voxel_side), "objects": objects},
@@ -85,7 +86,7 @@ class NamedTask(Task):
         return self.model_copy(update={name: value for name, value in usual.items() if name not in given})
 
     def furnished(self, model: Any) -> Any:
-        if not MASSES[model.engine].has_things:
+        if not engine_of(model).own_contact:
             return model
         return furnishing.furnished(self.row, model)
 
@@ -97,15 +98,14 @@ class NamedTask(Task):
 
     def start(self, key: Array, world: WorldModel, state: WorldState) -> WorldState:
         model, robot = world.robots[0], state.robots[0]
-        if MASSES[model.engine].has_things:
-            from vsr.physics.evogym.engine import at_start
-
-            robot = replace(robot, things=tuple(map(at_start, model.things)))
-            state = replace(state, robots=(robot,))
+        engine = engine_of(model)
+        own = engine.own_bodies(model, engine.rest_state(model))
+        if own:
+            state = replace(state, robots=(engine.with_own_bodies(robot, tuple(one.state for one in own)),))
         if self.row.shift is None:
             return state
         by = furnishing.shift_of(self.row, key, model.mass.dtype) * model.voxel_side
-        return _shifted(state, by)
+        return _shifted(world, state, by)
 
     def begin(self, world: WorldModel, state: WorldState) -> Account:
         now = self._seen(world, state)
@@ -182,12 +182,13 @@ def after_step(goals: Goals, x: Array) -> Goals:
     return goals._replace(reached=reached, observed=goals.reached)
 
 
-def _shifted(state: WorldState, by: Array) -> WorldState:
+def _shifted(world: WorldModel, state: WorldState, by: Array) -> WorldState:
     """With everything but the robot and the ground moved [m], right and up, (2,)."""
-    robot = state.robots[0]
-    if getattr(robot, "things", ()):
-        things = tuple(replace(thing, position=thing.position + by) for thing in robot.things)
-        return replace(state, robots=(replace(robot, things=things),))
+    engine = engine_of(world.robots[0])
+    own = [one.state for one in engine.own_bodies(world.robots[0], state.robots[0])]
+    if own:
+        moved = tuple(replace(one, position=one.position + by) for one in own)
+        return replace(state, robots=(engine.with_own_bodies(state.robots[0], moved),))
     objects = state.occupants["objects"]
     moved = [
         None if one is None else replace(one, position=one.position + _in_space(by, one.position))

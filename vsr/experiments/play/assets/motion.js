@@ -61,25 +61,22 @@ class RecordedRobot {
   }
 
   massCorner(pose, voxel, mass, corner) {
-    const [x, y] = pose.masses[voxel][mass];
-    if (corner < 0) return [x, y];
+    const center = pose.masses[voxel][mass], [x, y] = center;
+    if (corner < 0) return center;
     const [c, s] = pose.turns[voxel][mass], half = this.half[voxel], [u, v] = WAYS[corner];
     return [x + half * (c * u - s * v), y + half * (s * u + c * v)];
   }
 
   // Pairs of points that springs join, and their voxel; those that broke join a point with itself.
-  springEnds(pose, shared) {
+  springEnds(pose) {
     const found = [];
     for (let voxel = 0; voxel < this.voxels; voxel++) {
-      const has = this.springs[voxel], points = pose.masses[voxel];
-      if (this.streams.angle) {
-        for (const [group, a, ca, b, cb] of shared.squareSprings)
-          if (has[group]) found.push([this.massCorner(pose, voxel, a, ca), this.massCorner(pose, voxel, b, cb), voxel]);
-      } else {
-        shared.pointSprings[this.dimension].forEach(([kind, a, b], number, all) => {
-          if (has[kind] && !this.lacks(voxel, number)) found.push([points[a], points[this.isBroken(pose, voxel * all.length + number) ? a : b], voxel]);
-        });
-      }
+      const has = this.springs[voxel];
+      this.springOf.forEach(([group, a, ca, b, cb], number, all) => {
+        if (!has[group] || this.lacks(voxel, number)) return;
+        const first = this.massCorner(pose, voxel, a, ca), broken = this.isBroken(pose, voxel * all.length + number);
+        found.push([first, broken ? first : this.massCorner(pose, voxel, b, cb), voxel]);
+      });
     }
     return found;
   }

@@ -133,7 +133,7 @@ function drawVoxels(g, robot, pose, shared, look, at) {
     g.stroke();
   }
   if (look.springs) {
-    const ends = robot.springEnds(pose, shared);
+    const ends = robot.springEnds(pose);
     for (const [onDark, stroke] of [[false, "rgba(40,40,40,0.6)"], [true, "rgba(220,220,220,0.6)"]]) {
       g.beginPath();
       for (const [a, b, voxel] of ends) if (dark[voxel] === onDark) line(g, at(a), at(b));

@@ -117,7 +117,7 @@ class World {
     this.skin = this.shell(this.faces.length, this.walls.length ? THREE.FrontSide : THREE.DoubleSide);
     this.edges = this.rims(this.faces.length, this.walls.length > 0);
     if (this.walls.length) this.addFluid(shared);
-    const springs = robot.springEnds(robot.pose(0), shared).length;
+    const springs = robot.springEnds(robot.pose(0)).length;
     this.springs = this.mesh(new THREE.LineSegments(this.geometry(springs * 2), new THREE.LineBasicMaterial({ color: 0x606060 })));
     const parts = robot.streams.position.length / robot.moments / 3;
     this.masses = this.mesh(new THREE.Points(this.geometry(parts), new THREE.PointsMaterial({ color: 0x202020, size: 5, sizeAttenuation: false })));
@@ -329,7 +329,7 @@ class World {
     this.masses.visible = look.masses;
     if (look.springs) {
       const ends = this.springs.geometry.attributes.position;
-      robot.springEnds(pose, shared).forEach(([a, b], i) => {
+      robot.springEnds(pose).forEach(([a, b], i) => {
         ends.setXYZ(2 * i, ...a);
         ends.setXYZ(2 * i + 1, ...b);
       });

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,7 @@ from jax.experimental.pallas import triton
 from vsr.compute.vector import Vector, minus, plus, times
 from vsr.environment.surfaces import combined_friction, combined_restitution, ground
 from vsr.physics.objects.fused.corners import corners_of
+from vsr.physics.objects.fused.lanes import Lanes
 from vsr.physics.objects.fused.moving import (
     Body,
     Now,
@@ -25,17 +26,14 @@ from vsr.physics.objects.fused.moving import (
 )
 from vsr.physics.objects.fused.tables import Found, Pressed
 
-if TYPE_CHECKING:
-    from vsr.physics.objects.fused.kernel import Program
-
 
 class OfBodies:
     """The list of contacts of rigid bodies with each other and with the ground: one part."""
 
     rigid = True
 
-    def __init__(self, program: Program, bodies: tuple[Body, ...]) -> None:
-        plan, listed = program.plan, program.known.listed
+    def __init__(self, lanes: Lanes, bodies: tuple[Body, ...]) -> None:
+        plan, listed = lanes.plan, lanes.known.listed
         self.passes = plan.passes
         self.lane = lane = lanes_for(plan.listed)
         self.row, self.held, self.bodies = jnp.minimum(lane, plan.listed - 1), lane < plan.listed, bodies
@@ -44,7 +42,7 @@ class OfBodies:
         numbers = [jnp.where(self.held, triton.load(listed.numbers.at[side, self.row]), -1) for side in range(sides)]
         self.own = [[(number == body).astype(jnp.float32) for body in range(len(bodies))] for number in numbers]
         if plan.finds_ground:
-            contact, lever = self._on_ground(program)
+            contact, lever = self._on_ground(lanes)
             self.levers = [lever]
         else:
             contact = self._found(listed.contact)
@@ -64,11 +62,11 @@ class OfBodies:
         depth, touches, friction, restitution = map(self._number, tables[1:])
         return Found(normal, depth, (touches > 0) & self.held, friction, restitution)
 
-    def _on_ground(self, program: Program) -> tuple[Found, Vector]:
+    def _on_ground(self, lanes: Lanes) -> tuple[Found, Vector]:
         """Corners of bodies, and the lowest places of round ones (vsr.physics.collision.meetings.bodies_on_ground)."""
-        plan, free = program.plan, [number for number, fixed in enumerate(program.plan.fixed) if not fixed]
-        corners = corners_of(program, free)
-        met = ground(program.known.ground, corners.point)
+        plan, free = lanes.plan, [number for number, fixed in enumerate(lanes.plan.fixed) if not fixed]
+        corners = corners_of(lanes, free)
+        met = ground(lanes.known.ground, corners.point)
         distance = met.height - corners.radius
         touches = (distance < 0) & corners.held
         # A round body is a place and a radius, given once for each corner that others have.

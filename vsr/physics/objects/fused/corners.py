@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +12,7 @@ from jax.experimental.pallas import triton
 
 from vsr.compute.vector import Vector, plus, times
 from vsr.physics.objects.fused.inside import Inside
+from vsr.physics.objects.fused.lanes import Lanes
 from vsr.physics.objects.fused.moving import (
     Body,
     Now,
@@ -25,9 +26,6 @@ from vsr.physics.objects.fused.moving import (
 )
 from vsr.physics.objects.fused.tables import Pressed
 from vsr.physics.objects.fused.voxels import Voxels
-
-if TYPE_CHECKING:
-    from vsr.physics.objects.fused.kernel import Program
 
 
 class CornersOf(NamedTuple):
@@ -49,17 +47,17 @@ class CornersOf(NamedTuple):
     restitution: Array
 
 
-def corners_of(program: Program, numbers: Sequence[int]) -> CornersOf:
+def corners_of(lanes: Lanes, numbers: Sequence[int]) -> CornersOf:
     """Of the bodies with these numbers, one body after the other."""
-    tables, corners = program.known.bodies, program.plan.corners
+    tables, corners = lanes.known.bodies, lanes.plan.corners
     count = len(numbers) * corners
     lane = lanes_for(count)
     row = jnp.minimum(lane, count - 1)
     number = jnp.full_like(lane, numbers[0])
     for place, body in enumerate(numbers[1:], 1):
         number = jnp.where(jax.lax.div(row, corners) == place, body, number)
-    x, y = (program.read(tables.corner, number, jax.lax.rem(row, corners), part) for part in range(2))
-    turn = [[program.read(tables.rotation, number, row, column) for column in range(2)] for row in range(2)]
+    x, y = (lanes.read(tables.corner, number, jax.lax.rem(row, corners), part) for part in range(2))
+    turn = [[lanes.read(tables.rotation, number, row, column) for column in range(2)] for row in range(2)]
     lever = tuple(along * x + across * y for along, across in turn)
     held = lane < count
     return CornersOf(
@@ -68,10 +66,10 @@ def corners_of(program: Program, numbers: Sequence[int]) -> CornersOf:
         held,
         count,
         number,
-        [(held & (number == body)).astype(jnp.float32) for body in range(program.plan.bodies)],
-        plus(tuple(program.read(tables.position, number, part) for part in range(2)), lever),
+        [(held & (number == body)).astype(jnp.float32) for body in range(lanes.plan.bodies)],
+        plus(tuple(lanes.read(tables.position, number, part) for part in range(2)), lever),
         lever,
-        *(program.read(table, number) for table in (tables.radius, tables.friction, tables.restitution)),
+        *(lanes.read(table, number) for table in (tables.radius, tables.friction, tables.restitution)),
     )
 
 
@@ -81,11 +79,11 @@ class Corners:
     passes = 1
     rigid = False
 
-    def __init__(self, program: Program, voxels: Voxels, bodies: tuple[Body, ...]) -> None:
-        self.corners = corners = corners_of(program, program.plan.flat)
+    def __init__(self, lanes: Lanes, voxels: Voxels, bodies: tuple[Body, ...]) -> None:
+        self.corners = corners = corners_of(lanes, lanes.plan.flat)
         self.bodies = bodies
         cell, may = _deepest(voxels, corners)
-        inside = Inside(program, corners.lane, corners.count, corners.point, cell, corners.lever, may)
+        inside = Inside(lanes, corners.lane, corners.count, corners.point, cell, corners.lever, may)
         self.inside = inside
         self.contacts = (inside.contact(corners.friction, corners.restitution),)
         touching = inside.touches.astype(jnp.float32)
@@ -126,7 +124,7 @@ class Corners:
         return now._replace(bodies=tuple(moved))
 
     def kept(self, tables: Pressed) -> tuple[Pressed, ...]:
-        read, row = self.inside.program.read, self.corners.row
+        read, row = self.inside.lanes.read, self.corners.row
         return (Pressed(read(tables.press, row), tuple(read(tables.drag, part, row) for part in range(2))),)
 
     def keep(self, tables: Pressed, impulses: Sequence[Pressed]) -> None:

@@ -7,7 +7,7 @@ point by point, always in the same order.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,12 +16,10 @@ from jax.experimental.pallas import triton
 
 from vsr.compute.vector import Vector, plus, times
 from vsr.environment.surfaces import combined_friction, combined_restitution
+from vsr.physics.objects.fused.lanes import Lanes
 from vsr.physics.objects.fused.moving import Now, moment
 from vsr.physics.objects.fused.tables import Found
 from vsr.physics.objects.fused.voxels import voxel
-
-if TYPE_CHECKING:
-    from vsr.physics.objects.fused.kernel import Program
 
 NO_VERTEX = -1
 
@@ -31,7 +29,7 @@ class Inside:
 
     def __init__(
         self,
-        program: Program,
+        lanes: Lanes,
         lane: Array,
         count: Array | int,
         point: Vector,
@@ -41,9 +39,9 @@ class Inside:
         vertex: Array | None = None,
     ) -> None:
         """count: of lanes that have a point; outward: of what has the point; vertex: its number, if it is one."""
-        self.program, self.vertex = program, vertex
+        self.lanes, self.vertex = lanes, vertex
         self.lane, self.held = lane, lane < count
-        here = voxel(program, cell)
+        here = voxel(lanes, cell)
         holds, self.depth, self.normal = here.holds(point, outward, here.planes())
         self.touches = may & holds
         self.places, self.weights = here.places, here.weights(point)
@@ -54,20 +52,20 @@ class Inside:
 
     def _share(self, cell: Array) -> None:
         """Write what stays as it is where all lanes can read it."""
-        program, shared = self.program, self.program.written.shared
-        program.wait()  # other lanes may still read the last group's numbers
+        lanes, shared = self.lanes, self.lanes.shared
+        lanes.wait()  # other lanes may still read the last group's numbers
         vertex = jnp.full_like(cell, NO_VERTEX) if self.vertex is None else self.vertex
         constant = (shared.cell, cell), (shared.vertex, vertex), (shared.touches, self.touches.astype(jnp.float32))
         for table, values in constant:
             triton.store(table.at[self.lane], values, mask=self.held)
         for corner, weight in enumerate(self.weights):
             triton.store(shared.weight.at[corner, self.lane], weight, mask=self.held)
-        program.write(shared.lever, program.lever)
-        program.wait()
+        lanes.write(shared.lever, lanes.lever)
+        lanes.wait()
 
     def contact(self, friction: Any, restitution: Any) -> Found:
         """Of the points with the voxels; friction, restitution: of the points."""
-        known = self.program.known
+        known = self.lanes.known
         return Found(
             self.normal,
             self.depth,
@@ -78,19 +76,19 @@ class Inside:
 
     def _greatest(self, table: Any) -> Array:
         """Of the numbers of the voxel's corners."""
-        first, *others = (self.program.read(table, place) for place in self.places)
+        first, *others = (self.lanes.read(table, place) for place in self.places)
         for other in others:
             first = jnp.maximum(first, other)
         return first
 
     def seen_from_voxels(self, now: Now) -> Vector:
         """Velocity of the points, which is 0 unless they are vertices, less that of the voxels there."""
-        program, shared = self.program, self.program.written.shared
-        program.write(shared.velocity, now.nodes)
-        program.wait()
+        lanes, shared = self.lanes, self.lanes.shared
+        lanes.write(shared.velocity, now.nodes)
+        lanes.wait()
 
         def at(place: Array) -> Vector:
-            return tuple(program.read(shared.velocity, part, place) for part in range(2))
+            return tuple(lanes.read(shared.velocity, part, place) for part in range(2))
 
         parts = [times(-weight, at(place)) for place, weight in zip(self.places, self.weights, strict=True)]
         if self.vertex is not None:
@@ -102,14 +100,14 @@ class Inside:
 
     def readiness(self, direction: Vector) -> Array:
         """At most how fast the points give way if every one gets a unit of impulse [1/kg]."""
-        program, known, shared = self.program, self.program.known, self.program.written.shared
-        triton.store(shared.load.at[program.lane], self.load, mask=program.held)
-        program.wait()
+        lanes, known, shared = self.lanes, self.lanes.known, self.lanes.shared
+        triton.store(shared.load.at[lanes.lane], self.load, mask=lanes.held)
+        lanes.wait()
 
         def at(place: Array) -> Array:
-            lever = tuple(program.read(shared.lever, part, place) for part in range(2))
-            turning = program.read(known.inverse_inertia, place) * moment(lever, direction) ** 2
-            return program.read(shared.load, place) * (program.read(known.inverse_mass, place) + turning)
+            lever = tuple(lanes.read(shared.lever, part, place) for part in range(2))
+            turning = lanes.read(known.inverse_inertia, place) * moment(lever, direction) ** 2
+            return lanes.read(shared.load, place) * (lanes.read(known.inverse_mass, place) + turning)
 
         parts = [jnp.abs(weight) * at(place) for place, weight in zip(self.places, self.weights, strict=True)]
         if self.vertex is not None:
@@ -119,38 +117,38 @@ class Inside:
     def pushed(self, now: Now, impulse: Vector) -> Now:
         """After impulses on what is in voxels, and the opposite ones on the voxels."""
         for part, value in enumerate(impulse):
-            triton.store(self.program.written.shared.impulse.at[part, self.lane], value, mask=self.held)
-        self.program.wait()
-        return self.program.nodes.pushed(now, self._summed(self._given, 2))
+            triton.store(self.lanes.shared.impulse.at[part, self.lane], value, mask=self.held)
+        self.lanes.wait()
+        return self.lanes.nodes.pushed(now, self._summed(self._given, 2))
 
     def touching(self) -> Array:
         """How many points that touch are each vertex."""
-        touches = self.program.written.shared.touches
+        touches = self.lanes.shared.touches
         return self._summed(lambda number, own, share: (own * touches[number],), 1)[0]
 
     def at_vertices(self, values: Sequence[Array]) -> tuple[Array, ...]:
         """Sums over the points that are each vertex."""
-        table, found = self.program.written.shared.impulse, []
+        table, found = self.lanes.shared.impulse, []
         for value in values:
-            self.program.wait()
+            self.lanes.wait()
             triton.store(table.at[0, self.lane], value, mask=self.held)
-            self.program.wait()
+            self.lanes.wait()
             found += self._summed(lambda number, own, share: (own * table[0, number],), 1)
         return tuple(found)
 
     def _weighing(self, number: Array, own: Array, share: Array) -> tuple[Array, ...]:
         """How much a point that touches weighs on vertices: all on its own one, and a share on corners of its voxel."""
-        return ((own + jnp.abs(share)) * self.program.written.shared.touches[number],)
+        return ((own + jnp.abs(share)) * self.lanes.shared.touches[number],)
 
     def _given(self, number: Array, own: Array, share: Array) -> tuple[Array, ...]:
         """The impulse that a point gives to vertices, by part."""
-        impulse = self.program.written.shared.impulse
+        impulse = self.lanes.shared.impulse
         return tuple((own - share) * impulse[part, number] for part in range(2))
 
     def _summed(self, what: Callable[[Array, Array, Array], tuple[Array, ...]], parts: int) -> tuple[Array, ...]:
         """Over all points, at every vertex."""
-        program, shared = self.program, self.program.written.shared
-        places, lane = program.known.cells.places, program.lane
+        lanes, shared = self.lanes, self.lanes.shared
+        places, lane = lanes.known.cells.places, lanes.lane
 
         def more(number: Array, total: tuple[Array, ...]) -> tuple[Array, ...]:
             cell = shared.cell[number]

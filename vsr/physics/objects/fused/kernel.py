@@ -18,25 +18,14 @@ from jax import Array
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
-from vsr.compute.gpu.ptx import WARP
-from vsr.compute.vector import Vector, dot, minus, plus, times
+from vsr.compute.vector import minus, plus
 from vsr.physics.objects.fused.bodies import OfBodies
 from vsr.physics.objects.fused.corners import Corners, corners_of
-from vsr.physics.objects.fused.moving import Body, Moves, Moving, Nodes, Now, carried, lanes_for, moment, turn_on
+from vsr.physics.objects.fused.lanes import Lanes
+from vsr.physics.objects.fused.moving import Body, Moves, Moving, Now, lanes_for
 from vsr.physics.objects.fused.pairs import Neighbours, Pairs, corners_of_ground
 from vsr.physics.objects.fused.solver import nothing_before, solved
-from vsr.physics.objects.fused.tables import (
-    EXISTS,
-    SPIN,
-    SURFACE,
-    Known,
-    OnCarriers,
-    Outcome,
-    Plain,
-    Plan,
-    Pressed,
-    Shared,
-)
+from vsr.physics.objects.fused.tables import Known, OnCarriers, Outcome, Plan, Pressed, Shared
 from vsr.physics.objects.fused.vertices import InBlocks, Vertices
 from vsr.physics.objects.fused.voxels import Voxels
 
@@ -116,43 +105,15 @@ class Program:
 
     def __init__(self, plan: Plan, known: Known, written: Outcome) -> None:
         self.plan, self.known, self.written = plan, known, written
-        self.lane = lanes_for(max(WARP, plan.vertices))
-        self.row, self.held = jnp.minimum(self.lane, plan.vertices - 1), self.lane < plan.vertices
-        self.place, self.lever, self.velocity = self._vertices()
-        flags = jnp.where(self.held, self.number(known.flags), 0)
-        self.exists = (flags >> EXISTS & 1) > 0
-        self.nodes = Nodes(
-            self.place,
-            self.number(known.inverse_mass),
-            self.lever,
-            self.number(known.inverse_inertia),
-            (flags >> SURFACE & 1) > 0,
-            self.number(known.friction),
-            self.number(known.restitution),
-        )
-
-    def _vertices(self) -> tuple[Vector, Vector, Vector]:
-        """Where they are, as seen from what carries them, and how they move."""
-        robots = self.known.robots
-        if isinstance(robots, Plain):
-            self.position = robots.position
-            return self.vector(robots.position), self.vector(robots.lever), self.vector(robots.velocity)
-        x, y, cosine, sine, along, upwards, spin = (self.read(robots.table, field, self.row) for field in range(7))
-        right, up = self.vector(robots.offset)
-        lever = cosine * right - sine * up, sine * right + cosine * up
-        place = plus((x, y), lever)
-        self.position = self.written.shared.position
-        self.write(self.position, place)
-        self.wait()
-        return place, lever, plus((along, upwards), carried(spin, lever))
+        self.lanes = Lanes(plan, known, written.shared)
 
     def run(self) -> None:
-        still = jnp.zeros(self.lane.shape, jnp.float32)
+        still = jnp.zeros(self.lanes.lane.shape, jnp.float32)
         bodies = tuple(self.body(number) for number in range(self.plan.bodies))
         numbers = range(self.plan.bodies)
-        way = minus(self.place, self.vector(self.known.vertices))
+        way = minus(self.lanes.place, self.lanes.vector(self.known.vertices))
         drift = Now(way, (still, still), tuple(map(self.drift, numbers)))
-        moves = Now(self.velocity, (still, still), tuple(map(self.moving, numbers))), drift
+        moves = Now(self.lanes.velocity, (still, still), tuple(map(self.moving, numbers))), drift
         moves = self.with_bodies(bodies, moves) if bodies else self.solved(moves, self.groups(bodies))
         for number in numbers:
             self.move(number, moves[0].bodies[number], drift.bodies[number], moves[1].bodies[number])
@@ -161,11 +122,11 @@ class Program:
         if self.known.ground_corners is not None:
             moves = self.with_corners_of_ground(moves)
         now, drifted = moves
-        self.write(self.written.given, now.given)
-        self.write(self.written.shift, drifted.given)
-        self.write(self.written.vertices, plus(self.place, minus(drifted.nodes, way)))
+        self.lanes.write(self.written.given, now.given)
+        self.lanes.write(self.written.shift, drifted.given)
+        self.lanes.write(self.written.vertices, plus(self.lanes.place, minus(drifted.nodes, way)))
         if self.written.table is not None:
-            self.push(now.given, drifted.given)
+            self.lanes.push(self.written.table, now.given, drifted.given)
 
     def with_bodies(self, bodies: tuple[Body, ...], moves: Moves) -> Moves:
         """After contacts of rigid bodies and with blocks of ground. Robots that nothing is near to cost little."""
@@ -176,18 +137,18 @@ class Program:
             return self.solved(moves, self.groups(bodies))
 
         def close(moves: Moves) -> Moves:
-            voxels = Voxels(self)
-            vertices = Vertices(self, bodies, voxels.outward())
-            corners = Corners(self, voxels, bodies) if self.plan.flat else None
+            voxels = Voxels(self.lanes)
+            vertices = Vertices(self.lanes, bodies, voxels.outward())
+            corners = Corners(self.lanes, voxels, bodies) if self.plan.flat else None
             return self.solved(moves, self.groups(bodies, vertices, corners))
 
         return jax.lax.cond(self.is_near(), close, apart, moves)
 
     def is_near(self) -> Array:
         """Whether the boxes around the robots and around a rigid body, whose sides are along the axes, overlap."""
-        corners, margin = corners_of(self, range(self.plan.bodies)), self.known.margin
-        least = [jnp.min(jnp.where(self.exists, place, jnp.inf)) - margin for place in self.place]
-        most = [jnp.max(jnp.where(self.exists, place, -jnp.inf)) + margin for place in self.place]
+        corners, margin = corners_of(self.lanes, range(self.plan.bodies)), self.known.margin
+        least = [jnp.min(jnp.where(self.lanes.exists, place, jnp.inf)) - margin for place in self.lanes.place]
+        most = [jnp.max(jnp.where(self.lanes.exists, place, -jnp.inf)) + margin for place in self.lanes.place]
 
         def overlaps(own: Array, axis: int) -> Array:
             point = corners.point[axis]
@@ -203,13 +164,13 @@ class Program:
         """Contacts in the order in which they are solved."""
         found = {}
         if self.plan.listed:
-            found["bodies"] = OfBodies(self, bodies)
+            found["bodies"] = OfBodies(self.lanes, bodies)
         if corners is not None:
             found["corners"] = corners
         if vertices is not None:
             found["vertices"] = vertices
         if self.known.blocks is not None:
-            found["blocks"] = InBlocks(self)
+            found["blocks"] = InBlocks(self.lanes)
         return found
 
     def solved(self, moves: Moves, groups: dict[str, Any], *, counts: tuple[int, int] | None = None) -> Moves:
@@ -226,7 +187,7 @@ class Program:
 
     def with_neighbours(self, moves: Moves) -> Moves:
         """After contacts of vertices with voxels of other robots or of their own."""
-        near, places = Neighbours(self), self.plan.neighbours
+        near, places = Neighbours(self.lanes), self.plan.neighbours
         self.written.beyond[0] = self.known.beyond[0] + jnp.maximum(near.found - places, 0)
 
         def met(moves: Moves) -> Moves:
@@ -243,51 +204,12 @@ class Program:
         listed = self.known.ground_corners
 
         def met(moves: Moves) -> Moves:
-            return self.among_voxels("ground corners in voxels", corners_of_ground(self, listed), moves)
+            return self.among_voxels("ground corners in voxels", corners_of_ground(self.lanes, listed), moves)
 
         return jax.lax.cond(listed.counts[0] > 0, met, lambda moves: moves, moves)
 
     def among_voxels(self, name: str, group: Pairs, moves: Moves) -> Moves:
         return self.solved(moves, {name: group}, counts=self.plan.counts_of_voxels)
-
-    # What is read and written
-
-    def read(self, table: Any, *place: Any) -> Any:
-        """One number, or one in each lane."""
-        lanes = any(jnp.ndim(index) for index in place)
-        return triton.load(table.at[place]) if lanes else table[place]
-
-    def wait(self) -> None:
-        """Until all lanes have written what the next lines read."""
-        if not self.plan.interpret:  # interpreted, a program runs alone and in order
-            triton.debug_barrier()
-
-    def number(self, table: Any) -> Array:
-        return triton.load(table.at[self.row])
-
-    def vector(self, table: Any) -> Vector:
-        return tuple(triton.load(table.at[part, self.row]) for part in range(2))
-
-    def write(self, table: Any, values: Vector) -> None:
-        for part, value in enumerate(values):
-            triton.store(table.at[part, self.lane], value, mask=self.held)
-
-    def push(self, given: Vector, shift: Vector) -> None:
-        """Give impulses and shifts at vertices to what carries them (vsr.physics.squares.engine.push_vertices)."""
-        table, nodes = self.written.table, self.nodes
-        x, y, cosine, sine, along, upwards, spin = (
-            self.read(self.known.robots.table, field, self.row) for field in range(SPIN + 1)
-        )
-        turned = turn_on((cosine, sine), nodes.inverse_inertia * moment(self.lever, shift))
-        spin = spin + nodes.inverse_inertia * moment(self.lever, given)
-        after = (
-            *plus((x, y), times(nodes.inverse_mass, shift)),
-            *turned,
-            *plus((along, upwards), times(nodes.inverse_mass, given)),
-            spin * (1 + nodes.inverse_inertia * dot(self.lever, shift)),
-        )
-        for field, value in enumerate(after):
-            triton.store(table.at[field, self.lane], value, mask=self.held)
 
     def body(self, number: int) -> Body:
         tables = self.known.bodies

@@ -90,7 +90,7 @@ def launching(duration: float, allowed: np.ndarray | None, interpret: bool) -> R
             robots = pushed_by(robots, after.given, after.shift)
         else:
             (robot,) = robots
-            robots = (robot._replace(state=robot.engine.with_carriers(robot.state, after.table)),)
+            robots = (robot._replace(state=robot.engine.kernel.with_carriers(robot.state, after.table)),)
         if after.beyond is not None:
             lists = _counted(lists, after.beyond[0])
         return moved, kept_impulses(impulses, found, names), lists, after.given, after.vertices, robots
@@ -171,7 +171,7 @@ def _plan(solids: Solids | None, known: tables.Known, lists: Lists, duration: fl
 
 def _robots(robots: tuple[Met, ...], nodes: Nodes, velocity: Array) -> tables.OnCarriers | tables.Plain:
     """Vertices, as the kernel of the only robot has them if there is one."""
-    carriers = robots[0].engine.carriers(robots[0].model, robots[0].state) if len(robots) == 1 else None
+    carriers = robots[0].engine.kernel.carriers(robots[0].model, robots[0].state) if len(robots) == 1 else None
     if carriers is not None:
         return tables.OnCarriers(*carriers)
     return tables.Plain(nodes.position, velocity, nodes.lever)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,12 +12,10 @@ from jax.experimental.pallas import triton
 
 from vsr.compute.vector import Vector
 from vsr.physics.objects.fused.inside import Inside
+from vsr.physics.objects.fused.lanes import Lanes
 from vsr.physics.objects.fused.moving import Now, lanes_for
 from vsr.physics.objects.fused.tables import GroundCorners, Pressed
 from vsr.physics.objects.fused.voxels import BITS, Voxels
-
-if TYPE_CHECKING:
-    from vsr.physics.objects.fused.kernel import Program
 
 
 class Pairs:
@@ -47,53 +45,53 @@ class Pairs:
 
     def kept(self, tables: Pressed) -> tuple[Pressed, ...]:
         """Impulses of vertices in the step before, for their pairs that touch now in equal shares."""
-        program, vertex = self.inside.program, self.inside.vertex
+        lanes, vertex = self.inside.lanes, self.inside.vertex
         many = jnp.maximum(self.inside.touching(), 1)
-        shared = program.written.shared
-        triton.store(shared.load.at[program.lane], 1 / many, mask=program.held)
-        program.wait()
-        share = program.read(shared.load, vertex)
+        shared = lanes.shared
+        triton.store(shared.load.at[lanes.lane], 1 / many, mask=lanes.held)
+        lanes.wait()
+        share = lanes.read(shared.load, vertex)
         press, *drag = (
-            share * program.read(*place, vertex) for place in ((tables.press,), (tables.drag, 0), (tables.drag, 1))
+            share * lanes.read(*place, vertex) for place in ((tables.press,), (tables.drag, 0), (tables.drag, 1))
         )
         return (Pressed(press, tuple(drag)),)
 
     def keep(self, tables: Pressed, impulses: Sequence[Pressed]) -> None:
-        program, (impulse,) = self.inside.program, impulses
+        lanes, (impulse,) = self.inside.lanes, impulses
         press, *drag = self.inside.at_vertices((impulse.press, *impulse.drag))
-        triton.store(tables.press.at[program.lane], press, mask=program.held)
-        program.write(tables.drag, tuple(drag))
+        triton.store(tables.press.at[lanes.lane], press, mask=lanes.held)
+        lanes.write(tables.drag, tuple(drag))
 
 
-def corners_of_ground(program: Program, corners: GroundCorners) -> Pairs:
+def corners_of_ground(lanes: Lanes, corners: GroundCorners) -> Pairs:
     """As far as they are listed."""
     count = corners.point.shape[0]
     lane = lanes_for(count)
     row = jnp.minimum(lane, count - 1)
-    may = (lane < count) & (program.read(corners.counts, row) > 0)
-    number, cell = program.read(corners.point, row), program.read(corners.cell, row)
-    place = tuple(program.read(corners.place, part, number) for part in range(2))
+    may = (lane < count) & (lanes.read(corners.counts, row) > 0)
+    number, cell = lanes.read(corners.point, row), lanes.read(corners.cell, row)
+    place = tuple(lanes.read(corners.place, part, number) for part in range(2))
     listed = jnp.sum(may.astype(jnp.int32))
-    return Pairs(Inside(program, lane, listed, place, cell, None, may), corners.friction, corners.restitution)
+    return Pairs(Inside(lanes, lane, listed, place, cell, None, may), corners.friction, corners.restitution)
 
 
 class Neighbours:
     """Vertices and voxels that are near each other, searched for in every step."""
 
-    def __init__(self, program: Program) -> None:
-        self.program, self.shared = program, program.written.shared
+    def __init__(self, lanes: Lanes) -> None:
+        self.lanes, self.shared = lanes, lanes.shared
         self.places = self.shared.near_vertex.shape[0]
-        self.voxels = Voxels(program)
+        self.voxels = Voxels(lanes)
         for tables, values in zip((self.shared.low, self.shared.high), self.voxels.boxes(), strict=True):
             for part, value in enumerate(values):
                 triton.store(tables.at[part, self.voxels.lane], value, mask=self.voxels.held)
-        program.wait()
+        lanes.wait()
         self.found = self._listed()
-        program.wait()
+        lanes.wait()
 
     def _listed(self) -> Array:
         """List all pairs; returns their number, which is usually 0 and then soon known."""
-        cells, nothing = self.program.plan.cells, jnp.zeros(self.program.lane.shape, jnp.int32)
+        cells, nothing = self.lanes.plan.cells, jnp.zeros(self.lanes.lane.shape, jnp.int32)
         near = jnp.max(jax.lax.fori_loop(0, cells, lambda cell, any_: any_ | self._in_box(cell), nothing))
 
         def every(_: Array) -> Array:
@@ -103,41 +101,40 @@ class Neighbours:
 
     def _in_box(self, cell: Array) -> Array:
         """1 for vertices in the box around a voxel that they may touch, else 0."""
-        program, shared = self.program, self.shared
-        numbers = program.read(program.known.may_touch, jax.lax.div(cell, BITS), program.row)
-        near = program.nodes.surface & ((numbers >> jax.lax.rem(cell, BITS) & 1) > 0)
-        for part, place in enumerate(program.place):
+        lanes, shared = self.lanes, self.shared
+        numbers = lanes.read(lanes.known.may_touch, jax.lax.div(cell, BITS), lanes.row)
+        near = lanes.nodes.surface & ((numbers >> jax.lax.rem(cell, BITS) & 1) > 0)
+        for part, place in enumerate(lanes.place):
             near = near & (place > shared.low[part, cell]) & (place < shared.high[part, cell])
         return near.astype(jnp.int32)
 
     def _beside(self, cell: Array, found: Array) -> Array:
         """List the vertices in the box around a voxel."""
-        program, shared = self.program, self.shared
+        lanes, shared = self.lanes, self.shared
 
         def take(_: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
-            lanes, number = state
-            first = jnp.min(lanes)
+            waiting, number = state
+            first = jnp.min(waiting)
             shared.near_vertex[number], shared.near_cell[number] = first, cell
-            return jnp.where(lanes == first, program.lane.size, lanes), number + 1
+            return jnp.where(waiting == first, lanes.lane.size, waiting), number + 1
 
         near = self._in_box(cell)
-        many, lanes = jnp.sum(near), jnp.where(near > 0, program.lane, program.lane.size)
+        many, waiting = jnp.sum(near), jnp.where(near > 0, lanes.lane, lanes.lane.size)
         # What finds no place is counted, which fails the world.
-        jax.lax.fori_loop(0, jnp.clip(self.places - found, 0, many), take, (lanes, found))
+        jax.lax.fori_loop(0, jnp.clip(self.places - found, 0, many), take, (waiting, found))
         return found + many
 
     def pairs(self) -> Pairs:
         """Those that touch."""
-        program, known, shared = self.program, self.program.known, self.shared
-        program.write(shared.outward, self.voxels.outward())
-        program.wait()
+        lanes, known, shared = self.lanes, self.lanes.known, self.shared
+        lanes.write(shared.outward, self.voxels.outward())
+        lanes.wait()
         listed = jnp.minimum(self.found, self.places)
         lane = lanes_for(self.places)
         row, may = jnp.minimum(lane, listed - 1), lane < listed
-        vertex, cell = program.read(shared.near_vertex, row), program.read(shared.near_cell, row)
+        vertex, cell = lanes.read(shared.near_vertex, row), lanes.read(shared.near_cell, row)
         place, outward = (
-            tuple(program.read(table, part, vertex) for part in range(2))
-            for table in (program.position, shared.outward)
+            tuple(lanes.read(table, part, vertex) for part in range(2)) for table in (lanes.position, shared.outward)
         )
-        inside = Inside(program, lane, listed, place, cell, outward, may, vertex)
-        return Pairs(inside, *(program.read(table, vertex) for table in (known.friction, known.restitution)))
+        inside = Inside(lanes, lane, listed, place, cell, outward, may, vertex)
+        return Pairs(inside, *(lanes.read(table, vertex) for table in (known.friction, known.restitution)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +12,7 @@ from jax.experimental.pallas import triton
 from vsr.compute.vector import Vector, dot, minus, plus
 from vsr.environment.surfaces import combined_friction, combined_restitution
 from vsr.physics.collision.convex import FAR
+from vsr.physics.objects.fused.lanes import Lanes
 from vsr.physics.objects.fused.moving import (
     Body,
     Now,
@@ -25,9 +25,6 @@ from vsr.physics.objects.fused.moving import (
 )
 from vsr.physics.objects.fused.tables import Found, Pressed
 
-if TYPE_CHECKING:
-    from vsr.physics.objects.fused.kernel import Program
-
 
 class Vertices:
     """Vertices in rigid bodies: a part for each body."""
@@ -35,13 +32,13 @@ class Vertices:
     passes = 1
     rigid = False
 
-    def __init__(self, program: Program, bodies: tuple[Body, ...], outward: Vector) -> None:
-        self.program, self.bodies = program, bodies
-        self.nodes = nodes = program.nodes
+    def __init__(self, lanes: Lanes, bodies: tuple[Body, ...], outward: Vector) -> None:
+        self.lanes, self.bodies = lanes, bodies
+        self.nodes = nodes = lanes.nodes
         self.levers = [minus(nodes.position, body.center) for body in bodies]
         found = [
-            _in_round(body, lever) if is_round else _behind_faces(program, number, lever, outward)
-            for number, (body, lever, is_round) in enumerate(zip(bodies, self.levers, program.plan.round, strict=True))
+            _in_round(body, lever) if is_round else _behind_faces(lanes, number, lever, outward)
+            for number, (body, lever, is_round) in enumerate(zip(bodies, self.levers, lanes.plan.round, strict=True))
         ]
         self.contacts = tuple(self._contact(body, *met) for body, met in zip(bodies, found, strict=True))
         touching = [contact.touches.astype(jnp.float32) for contact in self.contacts]
@@ -96,7 +93,7 @@ class Vertices:
         return now._replace(bodies=tuple(moved))
 
     def kept(self, tables: Pressed) -> tuple[Pressed, ...]:
-        row = self.program.row
+        row = self.lanes.row
         return tuple(
             Pressed(
                 triton.load(tables.press.at[number, row]),
@@ -106,23 +103,23 @@ class Vertices:
         )
 
     def keep(self, tables: Pressed, impulses: Sequence[Pressed]) -> None:
-        lane, held = self.program.lane, self.program.held
+        lane, held = self.lanes.lane, self.lanes.held
         for number, impulse in enumerate(impulses):
             triton.store(tables.press.at[number, lane], impulse.press, mask=held)
             for part, value in enumerate(impulse.drag):
                 triton.store(tables.drag.at[part, number, lane], value, mask=held)
 
 
-def _behind_faces(program: Program, number: int, lever: Vector, outward: Vector) -> tuple[Array, Vector]:
+def _behind_faces(lanes: Lanes, number: int, lever: Vector, outward: Vector) -> tuple[Array, Vector]:
     """Greatest distance from any face of a body and that face's normal (vsr.physics.collision.convex.deepest_face)."""
-    tables = program.known.bodies
+    tables = lanes.known.bodies
     turn = [[tables.rotation[number, row, column] for column in range(2)] for row in range(2)]
     distance = normal = None
-    for face in range(program.plan.faces):
+    for face in range(lanes.plan.faces):
         x, y = (tables.normal[number, face, part] for part in range(2))
         here = tuple(row[0] * x + row[1] * y for row in turn)
         away = dot(here, lever) - tables.offset[number, face]
-        away = jnp.where(looks_along(here, outward) & (away < program.known.margin), -FAR, away)
+        away = jnp.where(looks_along(here, outward) & (away < lanes.known.margin), -FAR, away)
         if distance is None or normal is None:
             distance, normal = away, tuple(part + 0 * away for part in here)
         else:
@@ -144,11 +141,11 @@ class InBlocks:
     passes = 1
     rigid = False
 
-    def __init__(self, program: Program) -> None:
-        tables, self.nodes = program.known.blocks, program.nodes
-        depth, touches, friction, restitution = map(program.number, tables[1:])
-        touches = (touches > 0) & program.held
-        self.contacts = (Found(program.vector(tables.normal), depth, touches, friction, restitution),)
+    def __init__(self, lanes: Lanes) -> None:
+        tables, self.nodes = lanes.known.blocks, lanes.nodes
+        depth, touches, friction, restitution = map(lanes.number, tables[1:])
+        touches = (touches > 0) & lanes.held
+        self.contacts = (Found(lanes.vector(tables.normal), depth, touches, friction, restitution),)
 
     def parting(self, now: Now) -> list[Vector]:
         return [now.nodes]

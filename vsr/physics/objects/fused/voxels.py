@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
@@ -15,11 +15,9 @@ from vsr.compute.vector import Vector, dot, minus, plus, times
 from vsr.physics.collision.meetings import MARGIN
 from vsr.physics.collision.near import SKIN
 from vsr.physics.collision.voxels import NEWTON_STEPS, faces
+from vsr.physics.objects.fused.lanes import Lanes
 from vsr.physics.objects.fused.moving import lanes_for, looks_along
 from vsr.physics.objects.fused.tables import PRESENT
-
-if TYPE_CHECKING:
-    from vsr.physics.objects.fused.kernel import Program
 
 FACES = faces(2)
 NOWHERE = -1e30
@@ -96,37 +94,37 @@ class Voxel(NamedTuple):
         return [(1 - u) * (1 - v), u * (1 - v), (1 - u) * v, u * v]
 
 
-def voxel(program: Program, cell: Any) -> Voxel:
+def voxel(lanes: Lanes, cell: Any) -> Voxel:
     """The voxel of a number, or those of a number in each lane."""
-    cells, position = program.known.cells, program.position
-    places = [program.read(cells.places, corner, cell) for corner in range(4)]
-    corners = [tuple(program.read(position, part, place) for part in range(2)) for place in places]
-    return Voxel(places, corners, program.read(cells.flags, cell), program.read(cells.side, cell))
+    cells, position = lanes.known.cells, lanes.position
+    places = [lanes.read(cells.places, corner, cell) for corner in range(4)]
+    corners = [tuple(lanes.read(position, part, place) for part in range(2)) for place in places]
+    return Voxel(places, corners, lanes.read(cells.flags, cell), lanes.read(cells.side, cell))
 
 
 class Voxels:
     """All of them, one a lane."""
 
-    def __init__(self, program: Program) -> None:
-        self.program, self.count = program, program.plan.cells
+    def __init__(self, lanes: Lanes) -> None:
+        self.lanes, self.count = lanes, lanes.plan.cells
         self.lane = lanes_for(max(WARP, self.count))
         self.held = self.lane < self.count
         self.row = jnp.minimum(self.lane, self.count - 1)
-        every = voxel(program, self.row)
+        every = voxel(lanes, self.row)
         self.every = every._replace(flags=jnp.where(self.held, every.flags, 0))
         self.planes = self.every.planes()
 
     def outward(self) -> Vector:
         """Roughly out of the robot at every vertex (vsr.physics.collision.lattices.outward_of)."""
-        program, shared = self.program, self.program.written.shared
+        lanes, shared = self.lanes, self.lanes.shared
         for part, value in enumerate(self.every.middle):
             triton.store(shared.middle.at[part, self.lane], value, mask=self.held)
-        program.wait()
-        total = (jnp.zeros(program.lane.shape, jnp.float32),) * 2
+        lanes.wait()
+        total = (jnp.zeros(lanes.lane.shape, jnp.float32),) * 2
         for corner in range(4):
-            cell = program.read(program.known.cells.around, corner, program.row)
-            middle = tuple(program.read(shared.middle, part, jnp.maximum(cell, 0)) for part in range(2))
-            away = minus(program.place, middle)
+            cell = lanes.read(lanes.known.cells.around, corner, lanes.row)
+            middle = tuple(lanes.read(shared.middle, part, jnp.maximum(cell, 0)) for part in range(2))
+            away = minus(lanes.place, middle)
             total = tuple(jnp.where(cell >= 0, one + more, one) for one, more in zip(total, away, strict=True))
         return total
 
