@@ -11,7 +11,7 @@ from vsr.experiments.config.problems import ConfigError
 from vsr.experiments.evolve.command import EvolveOptions, read_options
 from vsr.experiments.reproduce.study import find_studies
 from vsr.experiments.shipped import EXPERIMENT, SCENE, STUDY, USE, find_config, shipped_files, source_of
-from vsr.sensors.surroundings import REACH
+from vsr.sensors.exteroceptive import REACH
 
 CONFIGS = ROOT / "vsr" / "configs"
 

@@ -22,7 +22,7 @@ from jax import Array
 from jax.stages import Compiled, Lowered
 
 from vsr.experiments.config import EVOLVED, UserError, load
-from vsr.experiments.config.yaml_reader import read_yaml
+from vsr.experiments.config.yaml import read_yaml
 from vsr.experiments.console import warn
 from vsr.experiments.experiment import Experiment, Fitness
 from vsr.experiments.perturbation import Take

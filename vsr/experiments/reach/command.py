@@ -19,7 +19,7 @@ from vsr.experiments.reach.solving import Found, solve
 from vsr.experiments.reach.spec import Reach
 from vsr.experiments.shipped import find_config
 from vsr.scene import precision
-from vsr.sensors.surroundings import REACH
+from vsr.sensors.exteroceptive import REACH
 
 PICTURES = (".html", ".gif", ".png")
 MOST_ROWS = 12
