@@ -12,8 +12,7 @@ from vsr.evo.archives import CVTArchive, GridArchive, archive_figures, inserted,
 from vsr.evo.pareto import crowding, fronts, hypervolume
 from vsr.evo.population import NOBODY, WORST, evaluated, newborns
 from vsr.experiments.config.yaml import read_yaml
-from vsr.experiments.descriptors.bodies import elongation
-from vsr.experiments.descriptors.registry import SHARE
+from vsr.experiments.descriptors import SHARE, elongation
 from vsr.experiments.shipped import shipped_files
 from vsr.tasks.gait import frequencies
 

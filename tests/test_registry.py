@@ -15,6 +15,7 @@ from vsr.controllers import CONTROLLERS
 from vsr.evo import OPTIMISERS
 from vsr.experiments.catalogue import FILES, schema
 from vsr.experiments.config import ConfigError, load_experiment, parse_experiment
+from vsr.experiments.descriptors import BODY_DESCRIPTORS, CONTROLLER_DESCRIPTORS
 from vsr.experiments.encodings import BODIES
 from vsr.experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
 from vsr.experiments.reproduce.claims import CLAIMS
@@ -26,6 +27,8 @@ from vsr.world.spec import SHAPES
 
 ALL = {
     "bodies": BODIES,
+    "body_descriptors": BODY_DESCRIPTORS,
+    "controller_descriptors": CONTROLLER_DESCRIPTORS,
     "claims": CLAIMS,
     "controllers": CONTROLLERS,
     "evolved_controllers": EVOLVED_CONTROLLERS,

@@ -19,6 +19,7 @@ from typing import Any
 from vsr.controllers import CONTROLLERS
 from vsr.evo import OPTIMISERS
 from vsr.experiments.config.plugins import file_of, is_own, modules_of, place_of
+from vsr.experiments.descriptors import BODY_DESCRIPTORS, CONTROLLER_DESCRIPTORS
 from vsr.experiments.encodings import BODIES
 from vsr.experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
 from vsr.experiments.experiment import Experiment
@@ -37,6 +38,7 @@ REGISTRIES: dict[str, tuple[Mapping[str, Any], ...]] = {
     "measure": (MEASURES,),
     "shape": (SHAPES,),
     "sensor": (QUANTITIES,),
+    "descriptor": (BODY_DESCRIPTORS, CONTROLLER_DESCRIPTORS),
 }
 """Where components are registered, by what they are called."""
 SCRIPT = "__main__"

@@ -1,9 +1,25 @@
-"""Descriptors of bodies. Pure functions of the grid of materials, negative where empty, any number of axes, x last."""
+"""What tells robots apart besides what they do: their bodies and controllers, as numbers for archives and fronts.
+
+Pure functions: of a body's grid of materials, negative where empty, any number of axes, x last; or of the genes of a
+controller. One of your own is a function, entered in BODY_DESCRIPTORS or CONTROLLER_DESCRIPTORS.
+"""
 
 from __future__ import annotations
 
+from collections import ChainMap
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import MappingProxyType
+
 import jax.numpy as jnp
 from jax import Array
+
+from vsr.experiments.encodings import EvolvedRobot, Genes
+from vsr.spec import Registry
+
+WEAK = 0.2
+"""A gene smaller than this, in its absolute value, hardly counts: of weights, a fifth of the first ones' range."""
+SHARE = "share_of_"
 
 
 def voxels(cells: Array) -> Array:
@@ -50,6 +66,54 @@ def symmetry(cells: Array) -> Array:
 def share_of(material: int, cells: Array) -> Array:
     """Voxels of one material, by its index, over all voxels."""
     return (cells == material).sum() / jnp.maximum(_present(cells).sum(), 1)
+
+
+def connectivity(genes: Array) -> Array:
+    """Share of the controller's genes that are not weak, 0 for a controller without genes."""
+    return (jnp.abs(genes) > WEAK).mean() if genes.size else jnp.zeros(())
+
+
+def gene_mean(genes: Array) -> Array:
+    """Mean of the controller's genes."""
+    return genes.mean() if genes.size else jnp.zeros(())
+
+
+def gene_deviation(genes: Array) -> Array:
+    """Standard deviation of the controller's genes: of phases, how much voxels are out of step."""
+    return genes.std() if genes.size else jnp.zeros(())
+
+
+BODY_DESCRIPTORS: Registry[Callable[[Array], Array]] = Registry(
+    "body descriptor",
+    {function.__name__: function for function in (voxels, width_over_height, filled_share, elongation, symmetry)},
+)
+"""From a grid of materials, *cells, to a number, ()."""
+CONTROLLER_DESCRIPTORS: Registry[Callable[[Array], Array]] = Registry(
+    "controller descriptor",
+    {function.__name__: function for function in (connectivity, gene_mean, gene_deviation)},
+)
+"""From the genes of a controller, (genes,), to a number, ()."""
+DESCRIPTORS = MappingProxyType(ChainMap(CONTROLLER_DESCRIPTORS, BODY_DESCRIPTORS))  # those of bodies come first
+"""Those that any robot has; `share_of_a` and the like come with its materials."""
+
+
+def descriptor_names(robot: EvolvedRobot) -> tuple[str, ...]:
+    """Of all descriptors that robots of a kind have."""
+    return (*DESCRIPTORS, *(f"{SHARE}{symbol}" for symbol in robot.body.materials))
+
+
+def describe(robot: EvolvedRobot, genes: Genes, names: Sequence[str]) -> dict[str, Array]:
+    """The named descriptors of one individual, by name. Pure."""
+    symbols = list(robot.body.materials)
+    known = {
+        **BODY_DESCRIPTORS,
+        **{f"{SHARE}{symbol}": partial(share_of, place) for place, symbol in enumerate(symbols)},
+    }
+    cells = robot.body.decode(genes["body"])
+    of_body = {name: known[name](cells) for name in names if name in known}
+    own = CONTROLLER_DESCRIPTORS
+    of_brain = {name: own[name](genes["controller"]) for name in names if name in own}
+    return {name: value.astype(genes["controller"].dtype) for name, value in {**of_body, **of_brain}.items()}
 
 
 def _present(cells: Array) -> Array:
