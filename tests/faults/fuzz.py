@@ -9,7 +9,6 @@ import contextlib
 import functools
 import io
 import itertools
-import json
 import resource
 import signal
 import struct
@@ -105,10 +104,7 @@ def _best_robot(text: str) -> str:
 
 @functools.cache
 def binaries(kind: str) -> list[tuple[str, bytes]]:
-    """Name and content of valid files: a tetrahedron as mesh, or the arrays and statistics of a run."""
-    if kind == "statistics":
-        row = {"generation": 0, "seed": 0, "best": 0.1, "median": 0.05, "failed": 0, "failures": {}, "spread": 1.0}
-        return [("statistics.jsonl", (json.dumps(row) + "\n").encode() * 2)]
+    """Name and content of valid files: a tetrahedron as mesh, or arrays of a run."""
     if kind == "arrays":
         target, ids = io.BytesIO(), np.arange(8).reshape(2, 1, 4)
         parents = -np.ones((2, 1, 4, 2), int)
@@ -307,7 +303,7 @@ class Input:
 
 TURNS = (
     "experiment", "scene", "setting", "experiment", "robot", "command", "study", "setting", "experiment", "reach",
-    "mesh", "arrays", "scene", "statistics", "robot", "command", "set", "evolved",
+    "mesh", "arrays", "scene", "robot", "command", "set", "evolved",
 )  # fmt: skip
 """Kinds of inputs, as often as each is tried."""
 
@@ -321,7 +317,7 @@ def inputs(draw: Any) -> Input:
     elif target == "setting":
         files["input.yaml"] = draw(st.sampled_from(documents("experiment"))).encode()
         arguments = draw(st.lists(settings_words(), min_size=1, max_size=2))
-    elif target in ("mesh", "arrays", "statistics"):
+    elif target in ("mesh", "arrays"):
         name, data = draw(st.sampled_from(binaries(target)))
         for _ in range(draw(st.integers(1, 5))):
             data = _replaced_part(draw, data, draw(st.binary(max_size=64)))
@@ -469,15 +465,6 @@ def _mesh(file: str, arguments: list[str]) -> None:
         cells_inside(mesh, 0.25)
 
 
-def _statistics(file: str, arguments: list[str]) -> None:
-    from vsr.experiments.files import read_json_lines
-    from vsr.experiments.runs.rows import is_statistics
-
-    for _, row in read_json_lines(Path(file)):
-        if row is not None and is_statistics(row):
-            json.dumps(row)
-
-
 TARGETS: dict[str, Callable[[str, list[str]], object]] = {
     "experiment": _document,
     "scene": _document,
@@ -489,5 +476,4 @@ TARGETS: dict[str, Callable[[str, list[str]], object]] = {
     "set": lambda file, _: combinations_of(_robots(), load_set(file)),
     "mesh": _mesh,
     "arrays": lambda file, _: read_lineage(Path(file).parents[1], 0, 2),
-    "statistics": _statistics,
 }

@@ -94,6 +94,12 @@ def _comparable(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
 
 
 def _statistics(run: Path) -> dict[str, Any]:
+    if (run / "statistics.bin").is_file():  # a line of JSON, then a record of each generation
+        line, _, data = (run / "statistics.bin").read_bytes().partition(b"\n")
+        shape = len(json.loads(line)["columns"]), len(json.loads(line)["seeds"])
+        record = [("seconds", "<f8"), ("values", "<f8", shape), ("generation", "<u4"), ("crc32", "<u4")]
+        records = np.frombuffer(data, record)
+        return {"header": line, **_comparable({name: records[name] for name in ("values", "generation")})}
     rows = [json.loads(line) for line in (run / "statistics.jsonl").read_text(encoding="utf-8").splitlines()]
     names = {name for row in rows for name in row if name not in TIMINGS}
     return {name: [row.get(name) for row in rows] for name in names}

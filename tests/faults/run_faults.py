@@ -132,7 +132,7 @@ def lost_files(run: Path, record: Record) -> list[str]:
     lost = []
     for name, (size, digest) in record.complete.items():
         data = (run / name).read_bytes() if (run / name).is_file() else b""
-        kept = data[:size] if name.endswith(".jsonl") else data  # lines may have been added
+        kept = data[:size] if name.startswith("statistics.") else data  # generations may have been added
         if hashlib.sha256(kept).hexdigest() != digest:
             lost.append(f"{name} was complete before and is no longer")
     return lost
