@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import vsr.cli as cli
 from vsr.evidence.columns import candidates_needed, distribute
+from vsr.evidence.validate import fluid
 from vsr.evidence.validate.checks import Findings, absolute
-from vsr.evidence.validate.fluid import grids, suite
 from vsr.physics import chambers
 from vsr.physics.chambers import Filling, surface_of, voxel_faces
 from vsr.physics.chambers.shapes import (
@@ -380,8 +380,8 @@ def test_columns_want_triangles():
 def test_the_suite_reports_and_draws(tmp_path, monkeypatch):
     curve = {"columns": {"grid": [10, 20], "volume": [1e-2, 3e-3], "load": [4e-2, 1e-2]}}
     drawn = Findings([absolute("order", 2.1, 2, 0.5)], curve)
-    checks = {"exact volumes": suite.check_volumes, "columns, orders": lambda: drawn}
-    monkeypatch.setattr(suite, "SUITE", replace(suite.SUITE, checks=checks))
+    checks = {"exact volumes": fluid.check_volumes, "columns, orders": lambda: drawn}
+    monkeypatch.setattr(fluid, "SUITE", replace(fluid.SUITE, checks=checks))
     target, plots = tmp_path / "fluid.json", tmp_path / "plots"
     order = ["validate", "--suite", "fluid", "--json", str(target), "--plots", str(plots)]
     result = CliRunner().invoke(cli.main, order)
@@ -392,5 +392,5 @@ def test_the_suite_reports_and_draws(tmp_path, monkeypatch):
 
 
 def test_the_suite_covers_what_is_promised():
-    assert set(suite.SUITE.longest_first) <= set(suite.SUITE.checks)
-    assert grids.TABLE_1 == TABLE_1
+    assert set(fluid.SUITE.longest_first) <= set(fluid.SUITE.checks)
+    assert fluid.TABLE_1 == TABLE_1

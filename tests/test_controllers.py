@@ -87,7 +87,7 @@ def test_weight_counts_of_the_sensing_study(shape, count):
 
 def test_the_originals_network_gives_the_originals_control():
     """First control call of a reference case, from its own raw sensor values (legacy angle)."""
-    from vsr.evidence.validate.original import body_of, controller_of
+    from vsr.evidence.validate.original.files import body_of, controller_of
 
     data = json.loads((DATA / "locomotion_ccd_none" / "mlp_biped_seed2_dt0333.json").read_text())
     body, spec = body_of(data["input"]), controller_of(data["input"])

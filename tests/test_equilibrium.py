@@ -11,7 +11,7 @@ from vsr.body.fluid import Fluid
 from vsr.environment import Environment
 from vsr.environment.obstacles import ball, floor
 from vsr.evidence.validate.lattice.bar import relax, resting
-from vsr.evidence.validate.lattice.elastica import heavy_bar
+from vsr.evidence.validate.lattice.statics import heavy_bar
 from vsr.physics.engine import ENGINES, assemble_body
 from vsr.physics.equilibrium import Settings, dense, equilibrium, matrix_free
 from vsr.physics.equilibrium.sections import by_sections

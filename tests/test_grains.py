@@ -14,7 +14,7 @@ from vsr.body import Body
 from vsr.environment import Environment
 from vsr.episode import observe, reset, rollout
 from vsr.episode import step as step_episode
-from vsr.evidence.validate.sand import contacts, rest, scenes, walkers
+from vsr.evidence.validate.sand import contacts, scenes, solids
 from vsr.physics.failure import Failure
 from vsr.physics.grains import Box, bed, driven, fixed, free, grains_of
 from vsr.physics.grains.listing import listed, where_needed
@@ -94,7 +94,7 @@ def test_two_grains_that_meet_keep_their_momenta_and_gain_no_energy(dimension):
 
 
 def test_a_column_comes_to_rest_and_lies_still():
-    findings = rest.check_rest(2, 60, 4, settle=3.0, watched=2.0)
+    findings = contacts.check_rest(2, 60, 4, settle=3.0, watched=2.0)
     holds(findings)
     assert findings.rows[0].measured > 0  # there are contacts at all
 
@@ -113,7 +113,7 @@ def test_without_kept_impulses_a_column_does_not_lie_still():
 
     settled = bed.lie_down(grains, space, scenes.STEP, 2000)
     later = jax.jit(lambda state: jax.lax.fori_loop(0, 2000, cold, state))(settled)
-    assert rest.way(grains, settled, later) > 0.01
+    assert contacts.way(grains, settled, later) > 0.01
 
 
 def test_runs_repeat_to_the_last_bit_and_worlds_do_not_see_each_other():
@@ -230,7 +230,7 @@ def test_a_free_body_rests_on_grains_and_a_driven_one_feels_them():
 @pytest.mark.parametrize("name", ["squares", "points", pytest.param("3-D", marks=pytest.mark.slow)])
 def test_what_grains_gain_a_robot_loses(name):
     """Momentum and, since they turn, angular momentum: the wall of grains is met off the robot's centre."""
-    found = walkers.thrown_at_grains(walkers.BODIES[name], 0.3)
+    found = solids.thrown_at_grains(solids.BODIES[name], 0.3)
     assert found.given > 3.0
     assert found.drift < 2e-6 * found.given
     assert found.turning_given > 10.0
@@ -240,7 +240,7 @@ def test_what_grains_gain_a_robot_loses(name):
 @pytest.mark.slow
 def test_grains_that_do_not_turn_lose_angular_momentum():
     """As docs/sand.md says of `rolling: null`; and the check above can fail."""
-    found = walkers.thrown_at_grains(walkers.BODIES["squares"], 0.3, rolling=None)
+    found = solids.thrown_at_grains(solids.BODIES["squares"], 0.3, rolling=None)
     assert found.drift < 2e-6 * found.given
     assert found.turning_drift > 0.01 * found.turning_given
 

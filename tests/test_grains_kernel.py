@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vsr.environment import Environment
-from vsr.evidence.validate.sand import contacts, scenes, walkers
+from vsr.evidence.validate.sand import contacts, scenes, solids
 from vsr.physics.grains import Box, driven, free, grains_of
 from vsr.physics.grains.model import in_order, momentum
 from vsr.physics.grains.step import step
@@ -126,7 +126,7 @@ def test_momentum_in_the_kernel():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["squares", "points", "3-D"])
 def test_what_grains_of_the_kernel_gain_a_robot_loses(name):
-    found = walkers.thrown_at_grains(walkers.BODIES[name], 0.3, KERNEL)
+    found = solids.thrown_at_grains(solids.BODIES[name], 0.3, KERNEL)
     assert found.given > 3.0
     assert found.drift < 2e-6 * found.given
     assert found.turning_given > 10.0

@@ -13,21 +13,43 @@ import vsr.cli as cli
 from vsr.compute.vector import split
 from vsr.evidence.validate.checks import Findings, absolute, relative
 from vsr.evidence.validate.lattice import suite
-from vsr.evidence.validate.lattice.bar import Bar, Swing, resting, step_bound, swing
-from vsr.evidence.validate.lattice.beams import exponent, measured_frequency
-from vsr.evidence.validate.lattice.cylinder import arc_lengths, differences, model_of, scanned
-from vsr.evidence.validate.lattice.elastica import WEIGHT, heavy_bar, heavy_elastica, sag
-from vsr.evidence.validate.lattice.energy import drift_and_oscillation, swing_with_gravity
+from vsr.evidence.validate.lattice.bar import (
+    Bar,
+    Swing,
+    frequency_of_crossings,
+    frequency_of_peak,
+    resting,
+    step_bound,
+    swing,
+)
+from vsr.evidence.validate.lattice.beams import (
+    bending_excess,
+    bending_modes,
+    expected_frequency,
+    exponent,
+    measured_frequency,
+    pull_and_release,
+    solved_frequency,
+)
 from vsr.evidence.validate.lattice.integrators import (
     ORDERS,
     convergence_order,
     disturbed,
+    drift_and_oscillation,
     explicit_growth,
     momentum_errors,
+    swing_with_gravity,
 )
-from vsr.evidence.validate.lattice.modes import bending_modes, pull_and_release
-from vsr.evidence.validate.lattice.spectrum import frequency_of_crossings, frequency_of_peak
-from vsr.evidence.validate.lattice.thin_beams import bending_excess, expected_frequency, solved_frequency
+from vsr.evidence.validate.lattice.statics import (
+    WEIGHT,
+    arc_lengths,
+    differences,
+    heavy_bar,
+    heavy_elastica,
+    model_of,
+    sag,
+    scanned,
+)
 from vsr.lattice import Environment, GraphSprings, GridSprings, Stiffness, isotropic, longest_step, of_cells
 from vsr.lattice.graph import incidence_of
 from vsr.lattice.modes import highest_mode, natural_modes, springs_of, stiffness_matrix
@@ -280,8 +302,8 @@ def test_command_writes_rows_and_reports_what_was_missed(monkeypatch, tmp_path):
 
 def test_every_section_is_there():
     expected = {"moduli", "integrators", "energy", "modes", "elastica", "cylinder", "beams, verlet", "beams, rk4"}
-    assert expected <= set(suite.SECTIONS)
-    assert set(suite.LONGEST_FIRST) <= set(suite.SECTIONS)
+    assert expected <= set(suite.SUITE.checks)
+    assert set(suite.SUITE.longest_first) <= set(suite.SUITE.checks)
 
 
 def test_lattice_suite_takes_no_reference():

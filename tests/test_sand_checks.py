@@ -6,13 +6,13 @@ import pytest
 from click.testing import CliRunner
 
 import vsr.cli as cli
-from vsr.evidence.validate.sand import heap, hourglass, scenes, suite
+from vsr.evidence.validate.sand import containers, scenes, suite
 from vsr.sdf import distance_and_normal
 
 
 @pytest.mark.parametrize("dimension", [2, 3])
 def test_a_pierced_plate_is_solid_around_its_hole(dimension):
-    plate = hourglass.Pierced(jnp.asarray(0.1), jnp.asarray(0.02))
+    plate = containers.Pierced(jnp.asarray(0.1), jnp.asarray(0.02))
     along = [0.0] * (dimension - 2)
     points = {
         (0.0, *along, 0.0): 0.1,  # in the hole: to its rim
@@ -24,16 +24,16 @@ def test_a_pierced_plate_is_solid_around_its_hole(dimension):
     distance, normal = distance_and_normal(plate, point)
     np.testing.assert_allclose(distance, list(points.values()), atol=1e-6)
     np.testing.assert_allclose([part[2] for part in normal], [-0.6, *along, 0.8], atol=1e-5)
-    closed = hourglass.Pierced(jnp.asarray(-1.0), jnp.asarray(0.02))
+    closed = containers.Pierced(jnp.asarray(-1.0), jnp.asarray(0.02))
     np.testing.assert_allclose(closed.distance((*(jnp.zeros(1),) * (dimension - 1), jnp.ones(1))), 0.98)
 
 
 def test_slopes_are_those_of_the_surface():
-    ledge, random = heap.LEDGES[3], np.random.default_rng(0)
+    ledge, random = containers.LEDGES[3], np.random.default_rng(0)
     x = 2 * scenes.RADIUS * random.uniform(0, ledge.long, 5000)
     surface = np.tan(np.radians(20)) * (2 * scenes.RADIUS * ledge.long - x)
     position = np.stack([x, random.uniform(size=5000), surface * random.uniform(0, 1, 5000) ** 0.1])
-    assert heap._slope(ledge, position) == pytest.approx(20, abs=1)
+    assert containers._slope(ledge, position) == pytest.approx(20, abs=1)
 
 
 def test_figures_are_drawn_of_what_there_is():

@@ -8,10 +8,10 @@ from click.testing import CliRunner
 from conftest import DATA
 
 import vsr.cli as cli
-from vsr.evidence.validate.cantilever import validate_dynamic_fine
-from vsr.evidence.validate.original import control_of_note
-from vsr.evidence.validate.reference import validate
-from vsr.evidence.validate.robots import correlation, ranks
+from vsr.evidence.validate.original.cantilever import validate_dynamic_fine
+from vsr.evidence.validate.original.files import control_of_note
+from vsr.evidence.validate.original.robots import correlation, ranks
+from vsr.evidence.validate.original.suite import validate
 
 
 @pytest.fixture(scope="module")

@@ -192,7 +192,7 @@ def test_studies_and_reference_data_are_there(vsr, python, tmp_path):
     assert list((tmp_path / "runs").rglob("report.md"))
     vsr("validate", "--json", "report.json")
     assert json.loads((tmp_path / "report.json").read_text())
-    code = "from vsr.evidence.validate.lattice.cylinder import scanned; print(len(scanned().centreline))"
+    code = "from vsr.evidence.validate.lattice.statics import scanned; print(len(scanned().centreline))"
     assert int(python("-c", code)) > 5
 
 

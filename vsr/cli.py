@@ -920,8 +920,7 @@ def validate(
     sticking: Any,
 ) -> None:
     """Compare the physics with the original simulator, lattices with theory, grains and fluid with their laws."""
-    from vsr.evidence.validate.command import validate_command
-    from vsr.evidence.validate.suite import Options
+    from vsr.evidence.validate.command import Options, validate_command
     from vsr.experiments.devices import prepare
 
     prepare()

@@ -1,13 +1,13 @@
 """Proof by numbers: our physics against data of the original simulator, other parts against theory and measurement.
 
-A suite is a module here with `SUITE` (suite.py). A new one is its file and its line below.
+A suite is a module here with `SUITE` (command.py). A new one is its file and its line below.
 """
 
 SUITES = {
-    "2d": "reference",
+    "2d": "original.suite",
     "lattice": "lattice.suite",
     "sand": "sand.suite",
-    "fluid": "fluid.suite",
+    "fluid": "fluid",
     "trust": "trust.suite",
 }
 """Modules of this package by the name that `--suite` takes; without imports, so that help is instant."""

@@ -18,7 +18,7 @@ from rich.box import SIMPLE
 from rich.markup import escape
 from rich.table import Table
 
-from vsr.evidence.validate.suite import Options, Report, Suite
+from vsr.evidence.validate.command import Options, Report, Suite
 from vsr.scene import precision
 
 if TYPE_CHECKING:

@@ -1,18 +1,59 @@
-"""The work of `vsr validate`: run a suite, write its report and draw its figures."""
+"""The work of `vsr validate`: what a suite is, and the runner that writes the report of any and draws its figures."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from vsr.environment.model import Sticking
 from vsr.evidence.validate import SUITES
-from vsr.evidence.validate.suite import Options, Report, Suite
 from vsr.experiments.config import UserError
 from vsr.experiments.files import target_file, without_nan, write_json
 from vsr.experiments.plot.figures import paper_style
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Report = dict[str, Any]
+"""What `--json` writes."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user asked for; all but the first two only of suites that take them."""
+
+    suite: str = "2d"
+    json_file: str | None = None
+    plots: str | None = None
+    """folder of figures"""
+    reference: str | None = None
+    """folder of the original simulator's data"""
+    sticking: Sticking | None = None
+    """which corners of masses may stick to the ground"""
+    large: bool = False
+    scale: str | None = None
+
+
+class Suite(ABC):
+    """Comparisons that belong together."""
+
+    takes: tuple[str, ...] = ()
+    """fields of Options that it understands"""
+
+    @abstractmethod
+    def run(self, options: Options, show: Callable[[Any], None], keep: Callable[[Report], None]) -> Report:
+        """Every comparison; show: prints what was found as it is found; keep: writes what there is so far."""
+
+    def figures(self, report: Report, options: Options) -> Iterator[tuple[str, Figure]]:
+        """What `--plots` draws, with the names of the files."""
+        yield from ()
+
 
 REFUSALS = {
     "large": "has no larger checks",

@@ -10,14 +10,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from vsr.evidence.validate.checks import Checks
-from vsr.evidence.validate.lattice.beams import INTEGRATORS, check_beams
-from vsr.evidence.validate.lattice.cylinder import check_cylinder
-from vsr.evidence.validate.lattice.elastica import check_elastica
-from vsr.evidence.validate.lattice.energy import check_energy
-from vsr.evidence.validate.lattice.integrators import check_integrators
-from vsr.evidence.validate.lattice.modes import check_modes
-from vsr.evidence.validate.lattice.stretch import check_moduli
-from vsr.evidence.validate.lattice.thin_beams import check_thin_beams
+from vsr.evidence.validate.lattice.beams import INTEGRATORS, check_beams, check_modes, check_thin_beams
+from vsr.evidence.validate.lattice.integrators import check_energy, check_integrators
+from vsr.evidence.validate.lattice.statics import check_cylinder, check_elastica, check_moduli
 
 Series = dict[str, Any]
 NAMES = {"semi_implicit_euler": "semi-implicit Euler", "verlet": "Verlet", "rk4": "Runge-Kutta 4"}

@@ -11,14 +11,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from vsr.evidence.validate.checks import Check, Checks
-from vsr.evidence.validate.sand.contacts import check_batch, check_conservation, check_incline, check_refinement
-from vsr.evidence.validate.sand.heap import check_heap
-from vsr.evidence.validate.sand.hourglass import EXPONENT, LOST, PLANE, SPACE, check_hourglass
-from vsr.evidence.validate.sand.rest import check_rest
+from vsr.evidence.validate.sand.contacts import (
+    check_batch,
+    check_conservation,
+    check_incline,
+    check_refinement,
+    check_rest,
+)
+from vsr.evidence.validate.sand.containers import EXPONENT, LOST, PLANE, SPACE, check_heap, check_hourglass, check_silo
 from vsr.evidence.validate.sand.scenes import TURNING
-from vsr.evidence.validate.sand.silo import check_silo
-from vsr.evidence.validate.sand.solids import check_drag, check_plate, check_shapes
-from vsr.evidence.validate.sand.walkers import check_impulses, check_standing
+from vsr.evidence.validate.sand.solids import check_drag, check_impulses, check_plate, check_shapes, check_standing
 from vsr.terrain.sand import ROLLING
 
 ONE = (1,)

@@ -20,7 +20,7 @@ import numpy as np
 from rich.box import SIMPLE
 from rich.table import Table
 
-from vsr.evidence.validate.suite import Options, Report, Suite
+from vsr.evidence.validate.command import Options, Report, Suite
 from vsr.evidence.validate.trust.batches import batch_of, calls_of, episodes, layers_of, schedule_of, surroundings
 from vsr.evidence.validate.trust.robots import TIME_STEP, Kind, Sample, samples
 from vsr.evidence.validate.trust.watching import Watch

@@ -16,7 +16,7 @@ import numpy as np
 
 from vsr.body import Body, Material
 from vsr.environment import Environment
-from vsr.evidence.validate.original import material_of, scaffolding_of
+from vsr.evidence.validate.original.files import material_of, scaffolding_of
 from vsr.experiments.population import stack
 from vsr.physics.engine import assemble_body
 from vsr.physics.squares.advance import advance

@@ -18,12 +18,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from vsr.environment.model import Sticking
-from vsr.evidence.validate import cantilever, robots
-from vsr.evidence.validate.single import validate_single
-from vsr.evidence.validate.suite import Options, Report, Suite
+from vsr.evidence.validate.command import Options, Report, Suite
+from vsr.evidence.validate.original import cantilever, robots
 from vsr.experiments.config import UserError
 
-SHIPPED = Path(__file__).parent / "data" / "2d-vsr-sim"
+SHIPPED = Path(__file__).parents[1] / "data" / "2d-vsr-sim"
 """A small part of the reference data, in every installation."""
 VARIANTS = ("", "_ccd_none")
 SCAFFOLDINGS = ("E+C", "E+I+C", "E+I+X", "All")
@@ -145,7 +144,7 @@ def cantilever_cases(reference: Path, key: str) -> list[dict[str, Any]]:
 
 
 def _single(reference: Path) -> Report | None:
-    cases = [validate_single(name, case) for name, case in read_cases(reference / "single")]
+    cases = [robots.validate_single(name, case) for name, case in read_cases(reference / "single")]
     if not cases:
         return None
     return {

@@ -1,0 +1,1 @@
+"""Voxel robots against data of the original simulator, 2D-VSR-Sim."""
