@@ -148,7 +148,8 @@ def furnished():
     model = assemble_body(body_of("hv", "sr"))
     solid = np.zeros((4, 9), bool)
     solid[0], solid[:3, 0] = True, True
-    package = Thing(assemble_evogym(jnp.zeros((1, 1), jnp.int32), kinds_table(), layers=1), jnp.array([0.35, 0.32]))
+    body = assemble_evogym(jnp.zeros((1, 1), jnp.int32), kinds_table(), layers=1)
+    package = Thing(body, jnp.array([0.35, 0.32]), "package")
     model = replace(model, ground=GroundCells.of(solid), things=(package,))
     state = ENGINE.rest_state(model)
     return model, replace(state, position=state.position + jnp.array([0.3, 0.11]))

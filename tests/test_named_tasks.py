@@ -11,11 +11,13 @@ import pytest
 from conftest import ROOT
 
 import vsr
+from vsr.drawing.recording import recording_of
+from vsr.drawing.shown_things import faces_of
 from vsr.episode import begin, observe_task, reset, step
 from vsr.experiments.experiment import Experiment
 from vsr.physics.engine import engine_of
 from vsr.physics.failure import Failure
-from vsr.scene import Scene
+from vsr.scene import Scene, simulate
 from vsr.tasks import EVOGYM_TASKS, TASKS
 from vsr.tasks.evogym.ground import corner_points, heights_of, solid_cells
 from vsr.tasks.evogym.hull import hull_area
@@ -364,3 +366,21 @@ def test_a_duration_of_nothing_is_the_tasks_own():
         for given in ({}, {"duration": None})
     ]
     assert scenes[0].schedule() == scenes[1].schedule()
+
+
+def test_objects_of_evogyms_own_physics_are_recorded_and_drawn():
+    """The package of a task falls: beside the robot there is a body that moves, on pictures and pages alike."""
+    scene = scene_of({"type": "Catcher-v0", "duration": 0.03}, shape=("hh.", ".v."))
+    outcome = simulate(scene, keep_trajectory=True)
+    environment = scene.world.build(np.float32)
+    recording = recording_of(
+        outcome.model, outcome.trajectory, environment, scene.robot.body.cells, occupants=scene.occupants()
+    )
+    package, *pegs = recording.others
+    fallen = package.center[0, 1] - package.center[-1, 1]
+    assert fallen == pytest.approx(0.5 * 110 * 0.03**2, rel=0.1)
+    assert len(pegs) == 2
+    assert all(np.ptp(peg.position, axis=0).max() == 0 for peg in pegs)
+    shown = faces_of(recording)
+    assert shown.face.shape[1] == sum(len(one.material) for one in recording.others)
+    assert np.abs(shown.face[-1, 0] - shown.face[0, 0]).max() == pytest.approx(fallen, rel=0.1)
