@@ -354,10 +354,9 @@ def test_luck_is_reported_beside_the_verdict(results):
     assert "in the median of several repeats 0.5 against 3" in verdict.evidence
 
 
-@pytest.mark.parametrize("key", ["repeats", "lives"])
-def test_repeats_are_read_under_their_old_name_too(results, tmp_path, key):
+def test_repeats_are_those_of_this_very_run(results, tmp_path):
     run = results(walk=[3, 4])["walk"].run
-    stored = {"generations": 2, "final": [3.0, 4.0], key: [[3.0, 2.5], [4.0, None]]}
+    stored = {"generations": 2, "final": [3.0, 4.0], "repeats": [[3.0, 2.5], [4.0, None]]}
     (tmp_path / "walk.json").write_text(json.dumps(stored))
     np.testing.assert_array_equal(read_repeats(run, tmp_path, "walk"), [[3.0, 2.5], [4.0, np.nan]])
     (tmp_path / "walk.json").write_text(json.dumps(stored | {"final": [3.0, 5.0]}))  # of another run

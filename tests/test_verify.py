@@ -12,7 +12,7 @@ from conftest import TINY, apart
 from vsr.cli import main
 from vsr.experiments.config import dump_plain, load_scene
 from vsr.experiments.runs.meta import describe_start
-from vsr.experiments.runs.records import made_with, read_record
+from vsr.experiments.runs.records import experiment_of, made_with, read_record
 from vsr.experiments.runs.robot_files import load_robot
 from vsr.experiments.verify import NEARBY, Read, _explained, _verdict, read
 
@@ -151,9 +151,10 @@ def test_a_robot_is_of_the_start_that_evaluated_it():
 def elsewhere(run):
     """A robot from another device."""
     file = run / "best" / "seed-0.yaml"
-    record, _ = read_record(file)
+    record, document = read_record(file)
+    experiment = experiment_of(record, document)
     record = record.model_copy(update={"score": 0.2})
-    return Read(file, record, load_scene(file), (), None, ("device was gpu, is cpu",))
+    return Read(file, record, load_scene(file), experiment, otherwise=("device was gpu, is cpu",))
 
 
 def test_a_chaotic_gait_is_told_from_a_false_score(elsewhere):

@@ -62,29 +62,18 @@ class VerifyOptions:
 
 
 @dataclass(frozen=True)
-class Claim:
-    """A robot and what is said of it."""
-
-    record: Record
-    experiment: Experiment
-    """in which it evolved"""
-    exactly: bool
-    """whether device and versions are those of its evolution"""
-
-
-@dataclass(frozen=True)
 class Read:
-    """A file as it was read."""
+    """A robot and what its file says of it."""
 
     file: Path
     record: Record
     scene: Scene
-    changed: tuple[str, ...]
-    """parts that are not those that evolved"""
-    claim: Claim | None
-    """None if a part was changed"""
-    otherwise: tuple[str, ...]
-    """what of device and versions is not as it was"""
+    experiment: Experiment
+    """in which it evolved"""
+    changed: tuple[str, ...] = ()
+    """parts that are not those that evolved; such a robot is not replayed"""
+    otherwise: tuple[str, ...] = ()
+    """what of device and versions is not as it was; if nothing, all digits can be had"""
 
 
 @dataclass(frozen=True)
@@ -176,18 +165,17 @@ def read(file: Path, now: dict[str, Any]) -> Read:
     module = sources_of(experiment).changed_since(record.made_with.get("plugins", {}))
     if module is not None:
         otherwise.append(f"module '{module}', of a plugin or imported by one, is not what it was")
-    claim = None if changed else Claim(record, experiment, not otherwise)
     require_memory(str(file), needs_of_scene(scene, recorded=False) if otherwise else needs_of_experiment(experiment))
-    return Read(file, record, scene, tuple(changed), claim, tuple(otherwise))
+    return Read(file, record, scene, experiment, tuple(changed), tuple(otherwise))
 
 
 def judge(robots: Sequence[Read], tolerance: float) -> list[Verdict]:
     """All of them, with a progress bar."""
-    claims = [robot.claim for robot in robots if robot.claim is not None]
+    unchanged = [robot for robot in robots if not robot.changed]
     with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(f"{len(claims)} robots again", total=len(claims))
-        again = iter(replay(claims, lambda: progress.advance(task)))
-    found = [None if robot.claim is None else next(again) for robot in robots]
+        task = progress.add_task(f"{len(unchanged)} robots again", total=len(unchanged))
+        again = iter(replay(unchanged, lambda: progress.advance(task)))
+    found = [None if robot.changed else next(again) for robot in robots]
     verdicts = [_verdict(robot, value, tolerance) for robot, value in zip(robots, found, strict=True)]
     doubtful = [place for place, verdict in enumerate(verdicts) if _may_be_chaos(robots[place], verdict)]
     if doubtful:
@@ -238,7 +226,7 @@ def _in_words(changed: Sequence[str]) -> str:
 def _may_be_chaos(robot: Read, verdict: Verdict) -> bool:
     """Whether a difference may come from rounding: of a measure of the episode, on another device or version."""
     known = robot.record.measure in robot.scene.task.known_measures()
-    return robot.claim is not None and not verdict.confirmed and bool(robot.otherwise) and known
+    return not robot.changed and not verdict.confirmed and bool(robot.otherwise) and known
 
 
 def _nearby(robots: Sequence[Read]) -> list[tuple[float, float]]:
@@ -288,11 +276,20 @@ def show(verdicts: Sequence[Verdict]) -> None:
 # Replay
 
 
-def replay(claims: Sequence[Claim], done: Callable[[], None] = lambda: None) -> list[float]:
+def replay(robots: Sequence[Read], done: Callable[[], None] = lambda: None) -> list[float]:
     """The measure of every robot, not a number where it failed; done: called after each robot."""
-    found = [float("nan")] * len(claims)
-    for places in _alike(claims):
-        members = [claims[place] for place in places]
+    alike: list[list[int]] = []  # that one program can evaluate
+    for place, robot in enumerate(robots):
+        for places in alike:
+            first = robots[places[0]]
+            if bool(first.otherwise) == bool(robot.otherwise) and first.experiment == robot.experiment:
+                places.append(place)
+                break
+        else:
+            alike.append([place])
+    found = [math.nan] * len(robots)
+    for places in alike:
+        members = [robots[place] for place in places]
         with precision(members[0].experiment.physics.precision):
             for chosen, values in _evaluated(members):
                 for member, value in zip(chosen, values, strict=True):
@@ -301,96 +298,73 @@ def replay(claims: Sequence[Claim], done: Callable[[], None] = lambda: None) -> 
     return found
 
 
-def _alike(claims: Sequence[Claim]) -> list[list[int]]:
-    """Places of those that one program can evaluate."""
-    kinds: list[tuple[Claim, list[int]]] = []
-    for place, claim in enumerate(claims):
-        for first, places in kinds:
-            if first.exactly == claim.exactly and first.experiment == claim.experiment:
-                places.append(place)
-                break
-        else:
-            kinds.append((claim, [place]))
-    return [places for _, places in kinds]
-
-
-def _evaluated(members: Sequence[Claim]) -> Iterator[tuple[list[int], list[float]]]:
-    """Places and measures of robots, as many at a time as go together."""
-    evaluate, seats, populations, n_pop = _program(members)
-    sign = members[0].experiment.fitness.sign
-    waiting = list(range(len(members)))
-    while waiting:
-        chosen = _together(members, seats, waiting)
-        told = [_when(members, [place for place in chosen if seats[place][0] == one]) for one in range(populations)]
-        genes = tuple(
-            _population(members, {seats[place][1]: place for place in chosen if seats[place][0] == one}, n_pop)
-            for one in range(populations)
-        )
-        when = (tuple(told),) if asks_when(members[0].experiment) else ()
-        found = [np.asarray(evaluation.fitness) for evaluation in evaluate(genes, *when)]
-        yield chosen, [sign * _fitness(members[place], found[seats[place][0]], seats[place][1]) for place in chosen]
-        waiting = [place for place in waiting if place not in chosen]
-
-
-Seat = tuple[int, int]
+Slot = tuple[int, int]
 """In which of the populations, and where in it."""
 
 
-def _program(members: Sequence[Claim]) -> tuple[Callable[..., tuple[Evaluation, ...]], list[Seat], int, int]:
-    """What evaluates populations, everyone's seat in them, their number and their size."""
+def _evaluated(members: Sequence[Read]) -> Iterator[tuple[list[int], list[float]]]:
+    """Places and measures of robots, as many at a time as go together."""
     experiment = members[0].experiment
-    if members[0].exactly:
+    evaluate, slots, populations, size = _program(members)
+    waiting = list(range(len(members)))
+    while waiting:
+        chosen = _together(experiment, slots, waiting)
+        genes, when = [], []
+        for population in range(populations):
+            own = {slots[place][1]: members[place].record for place in chosen if slots[place][0] == population}
+            first = next(iter(own.values()), members[0].record)
+            genes.append(_population(experiment, first, own, size))
+            when.append(jnp.array([first.seed, first.generation], jnp.uint32))
+        told = (tuple(when),) if asks_when(experiment) else ()
+        found = [np.asarray(evaluation.fitness) for evaluation in evaluate(tuple(genes), *told)]
+        yield chosen, [_measure(members[place], found[slots[place][0]], slots[place][1]) for place in chosen]
+        waiting = [place for place in waiting if place not in chosen]
+
+
+def _program(members: Sequence[Read]) -> tuple[Callable[..., tuple[Evaluation, ...]], list[Slot], int, int]:
+    """What evaluates populations, everyone's slot in them, their number and their size."""
+    experiment = members[0].experiment
+    if not members[0].otherwise:
         n_pop = experiment.ea.n_pop
-        seats = [(one.record.place, one.record.individual % n_pop) for one in members]
-        return compile_evolution(experiment).evaluate, seats, len(experiment.seeds), n_pop
+        slots = [(one.record.place, one.record.individual % n_pop) for one in members]
+        return compile_evolution(experiment).evaluate, slots, len(experiment.seeds), n_pop
     robots = robots_at_once(len(members) * experiment.evaluation.starts, experiment.robot.body.possible.size)
-    everyone = [(place, 0) for place in range(len(members))]
-    return jax.jit(partial(evaluate_all, experiment, robots)), everyone, len(members), 1
+    slots = [(place, 0) for place in range(len(members))]
+    return jax.jit(partial(evaluate_all, experiment, robots)), slots, len(members), 1
 
 
-def _together(members: Sequence[Claim], seats: Sequence[Seat], waiting: Sequence[int]) -> list[int]:
-    """Robots that are evaluated at once: no two on one seat.
+def _together(experiment: Experiment, slots: Sequence[Slot], waiting: Sequence[int]) -> list[int]:
+    """Robots that are evaluated at once: no two in one slot.
 
-    Where leaders are looked at again, no two in one population either: nobody else is to lead there. Nor where starts
-    are drawn anew in every generation, as there is one for all.
+    Where leaders are re-checked, no two in one population either: nobody else is to lead there. Nor where trials are
+    resampled in every generation, as there is one generation for all.
     """
-    options = members[0].experiment.evaluation
-    alone = options.refine is not None or asks_when(members[0].experiment)
+    alone = experiment.evaluation.refine is not None or asks_when(experiment)
     taken: dict[Any, int] = {}
     for place in waiting:
-        taken.setdefault(seats[place][0] if alone else seats[place], place)
+        taken.setdefault(slots[place][0] if alone else slots[place], place)
     return list(taken.values())
 
 
-def _when(members: Sequence[Claim], chosen: Sequence[int]) -> Any:
-    """Seed and generation of the robot in a population, or of anyone."""
-    record = members[chosen[0] if chosen else 0].record
-    return jnp.array([record.seed, record.generation], jnp.uint32)
+def _population(experiment: Experiment, first: Record, at: dict[int, Record], size: int) -> Genes:
+    """Genes of a population; at: which robots are in which slots. In all others are copies of the first."""
+    genes = {}
+    for name, shape in asked_genes(experiment)[0].items():
+        part = np.tile(np.asarray(first.genes[name], shape.dtype), (size, 1))
+        for slot, record in at.items():
+            part[slot] = record.genes[name]
+        genes[name] = jnp.asarray(part)
+    return genes
 
 
-def _population(members: Sequence[Claim], at: dict[int, int], n_pop: int) -> Genes:
-    """Genes of a population; at: which robots sit where. Everywhere else are copies of the first of them."""
-    filling = members[next(iter(at.values()), 0)].record
+def _measure(robot: Read, fitness: np.ndarray, slot: int) -> float:
+    """Of one robot, not a number if it failed; fitness: of its population.
 
-    def part(name: str, kind: Any) -> Any:
-        genes = np.tile(np.asarray(filling.genes[name], kind), (n_pop, 1))
-        for seat, place in at.items():
-            genes[seat] = members[place].record.genes[name]
-        return jnp.asarray(genes)
-
-    return {name: part(name, shape.dtype) for name, shape in asked_genes(members[0].experiment)[0].items()}
-
-
-def _fitness(claim: Claim, fitness: np.ndarray, seat: int) -> float:
-    """Of one robot, larger is better, not a number if it failed; fitness: of its population.
-
-    Where leaders are looked at again, it hangs in the last digit on a robot's rank among them, which nobody knows any
-    more. All of the population are copies of this one, on all ranks: the nearest to what was said is it.
+    Where leaders are re-checked, the last digit depends on a robot's rank among them, which nobody knows any more. All
+    of the population are copies of this one, on all ranks: it is the nearest to what was said.
     """
-    if claim.experiment.evaluation.refine is None:
-        value = fitness[seat]
-    else:
-        said = claim.experiment.fitness.sign * claim.record.score
+    sign, value = robot.experiment.fitness.sign, fitness[slot]
+    if robot.experiment.evaluation.refine is not None:
         known = fitness[np.isfinite(fitness)]
-        value = known[np.argmin(abs(known - said))] if known.size else np.nan
-    return float(value) if np.isfinite(value) else float("nan")
+        value = known[np.argmin(abs(known - sign * robot.record.score))] if known.size else np.nan
+    return sign * float(value) if np.isfinite(value) else math.nan

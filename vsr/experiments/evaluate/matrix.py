@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,12 +24,12 @@ from vsr.experiments.config.unread import require_whole
 from vsr.experiments.console import warn
 from vsr.experiments.devices import check_implementation
 from vsr.experiments.estimate import needs_of_scene, require_memory, told_if_exhausted
-from vsr.experiments.evaluate.sets import EvaluationSet, Fault, TaskCase
-from vsr.experiments.experiment import Experiment, Fitness
-from vsr.experiments.perturbation import EvaluationOptions, Ground, Start, begun_from, starts_of
+from vsr.experiments.evaluate.sets import EvaluationSet, Fault
+from vsr.experiments.experiment import Fitness
+from vsr.experiments.perturbation import EvaluationOptions, Start, begun_from, starts_of
 from vsr.experiments.resimulate import Job, StoredRobot, Table, batches_of, read_robots, resimulate
 from vsr.experiments.runs import Run, read_run
-from vsr.experiments.runs.archives import ArchiveRead, read_archives, read_front
+from vsr.experiments.runs.archives import read_archives, read_front
 from vsr.physics.engine import ENGINES, assemble_body, stability_bound
 from vsr.scene import Physics, Scene, check_episode, plan, precision, whole_strides
 from vsr.sensors import Sense
@@ -134,61 +135,48 @@ def _elites(path: Path, source: int) -> list[RobotGroup]:
     experiment = run.experiment
     require_whole(experiment, path)
     check_implementation(experiment.physics)
-    names, genes = [], []
-    for index, seed in enumerate(experiment.seeds):
-        for where, own in _kept(run, index):
-            names.append(f"{run.name}, seed {seed}, {where}")
-            genes.append(own)
-    if not names:
+    found = [
+        (f"{run.name}, seed {seed}, {where}", genes)
+        for index, seed in enumerate(experiment.seeds)
+        for where, genes in _elites_of_seed(run, index)
+    ]
+    if not found:
         raise UserError(f"{path}: its search ({experiment.ea.type}) keeps no elites; leave out --elites for its best")
     # NumPy's: one program that joins tens of thousands of arrays takes JAX minutes to build.
-    together = {part: np.stack([own[part] for own in genes]) for part in genes[0]}
-    return [_decoded(experiment, names, together, source)]
+    genes = {part: np.stack([own[part] for _, own in found]) for part in found[0][1]}
+    robot, physics = experiment.robot, experiment.resolved().physics
+    dtype = jnp.dtype(physics.precision)
+    build = partial(robot.build, duration=experiment.task.duration, dtype=dtype, integrator=physics.integrator)
+    with precision(physics.precision):
+        arrays = jax.jit(jax.vmap(build))(jax.tree.map(jnp.asarray, genes))
+    group = RobotGroup(
+        names=tuple(name for name, _ in found),
+        source=source,
+        arrays=arrays,
+        voxels=robot.body,
+        materials=tuple(robot.body.materials.values()),
+        cells=robot.body.possible.shape,
+        world=experiment.world,
+        task=experiment.task,
+        physics=physics,
+        goal=experiment.fitness,
+    )
+    return [group]
 
 
-def _kept(run: Run, seed: int) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
+def _elites_of_seed(run: Run, seed: int) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
     """Where every elite of the seed of this index is, and its genes."""
     known: set[int] = set()
     for archive in read_archives(run.path, run.experiment, seed):
         for cell in archive.filled:
             if int(archive.id[cell]) not in known:
                 known.add(int(archive.id[cell]))
-                yield f"{archive.name}:{_place(archive, int(cell))}", _row(archive.genes, cell)
+                place = ",".join(map(str, np.unravel_index(int(cell), archive.settings.shape)))
+                yield f"{archive.name}:{place}", {part: own[cell] for part, own in archive.genes.items()}
     front = read_front(run.path, run.experiment, seed)
-    for place in [] if front is None else np.flatnonzero((front.front == 0) & np.isfinite(front.values).all(1)):
-        assert front is not None
-        yield f"individual {front.id[place]}", _row(front.genes, int(place))
-
-
-def _place(archive: ArchiveRead, cell: int) -> str:
-    return ",".join(str(int(one)) for one in np.unravel_index(cell, archive.settings.shape))
-
-
-def _row(genes: dict[str, np.ndarray], place: int) -> dict[str, np.ndarray]:
-    return {part: own[place] for part, own in genes.items()}
-
-
-def _decoded(experiment: Experiment, names: list[str], genes: Any, source: int) -> RobotGroup:
-    """All elites as arrays at once."""
-    dtype, physics = jnp.dtype(experiment.physics.precision), experiment.resolved().physics
-    with precision(experiment.physics.precision):
-        build = jax.jit(
-            jax.vmap(lambda own: experiment.robot.build(own, experiment.task.duration, dtype, physics.integrator))
-        )
-        arrays = build(jax.tree.map(jnp.asarray, genes))
-    body = experiment.robot.body
-    return RobotGroup(
-        names=tuple(names),
-        source=source,
-        arrays=arrays,
-        voxels=body,
-        materials=tuple(body.materials.values()),
-        cells=body.possible.shape,
-        world=experiment.world,
-        task=experiment.task,
-        physics=physics,
-        goal=experiment.fitness,
-    )
+    if front is not None:
+        for row in np.flatnonzero((front.front == 0) & np.isfinite(front.values).all(1)):
+            yield f"individual {front.id[row]}", {part: own[row] for part, own in front.genes.items()}
 
 
 # Cases that suit robots
@@ -217,47 +205,30 @@ class Setting:
 def settle(group: RobotGroup, described: EvaluationSet, names: tuple[str, str]) -> Setting | str:
     """A task on a ground for robots, or why that cannot be."""
     case, ground = described.tasks[names[0]], described.terrains[names[1]].terrain
-    task = case.task or group.task
-    world = _world(group, task, ground)
-    goal = _goal(group, described, case, task)
+    voxels, task = group.voxels, case.task or group.task
+    goal = case.fitness or described.fitness
+    if goal is None:
+        goal = group.goal if group.goal.measure in task.known_measures() else Fitness(measure=task.measures[0])
+    # The robots' world, without what another task than theirs brings itself, or what theirs brought.
+    kind = voxels.masses, voxels.voxel_side, voxels.dimension
+    brought = set(group.task.brings(*kind).world) | set(task.brings(*kind).world)
+    own: dict[str, Any] = {name: getattr(group.world, name) for name in group.world.model_fields_set - brought}
+    if ground is not None:
+        own["terrain"] = ground
+    world = World(**own)
     task = task.model_copy(update={"measures": (goal.measure,)})
-    world, task, physics, against = with_usual(group.voxels, world, task, group.physics)
-    if world.is_touched and not _is_touched_at_home(group) and ENGINES[group.voxels.masses].fixed_substep is None:
-        physics = _for_meetings(physics)
-    against += check_episode(group.voxels, group.materials, group.cells, world, task, physics)
+    world, task, physics, against = with_usual(voxels, world, task, group.physics)
+    at_home = with_usual(voxels, group.world, group.task, group.physics)[0]
+    objects_are_new = world.is_touched and not at_home.is_touched
+    if objects_are_new and physics.substeps is not None and ENGINES[voxels.masses].fixed_substep is None:
+        # Evolution has chosen substeps for a world without objects: contacts divide them.
+        physics = physics.model_copy(update={"substeps": whole_strides(physics.substeps)})
+    against += check_episode(voxels, group.materials, group.cells, world, task, physics)
     if goal.measure not in task.known_measures():
         against.append((("fitness",), f"this task does not measure '{goal.measure}'"))
     if against:
         return "; ".join(f"{'.'.join(path)}: {reason}" for path, reason in against)
     return Setting(names, world, task, physics, goal)
-
-
-def _is_touched_at_home(group: RobotGroup) -> bool:
-    """Whether there are things in the robots' own world, with what their task brings."""
-    return with_usual(group.voxels, group.world, group.task, group.physics)[0].is_touched
-
-
-def _for_meetings(physics: Physics) -> Physics:
-    """With as many substeps, which evolution may have chosen for a world without things, as meetings divide."""
-    substeps = physics.substeps
-    return physics if substeps is None else physics.model_copy(update={"substeps": whole_strides(substeps)})
-
-
-def _world(group: RobotGroup, task: Task, ground: Ground | None) -> World:
-    """The robots' world, without what another task than theirs brings itself, or what theirs brought."""
-    own = {name: getattr(group.world, name) for name in group.world.model_fields_set}
-    kind = group.voxels.masses, group.voxels.voxel_side, group.voxels.dimension
-    brought = set(group.task.brings(*kind).world) | set(task.brings(*kind).world)
-    kept = {name: value for name, value in own.items() if name not in brought}
-    return World(**{**kept, **({} if ground is None else {"terrain": ground})})
-
-
-def _goal(group: RobotGroup, described: EvaluationSet, case: TaskCase, task: Task) -> Fitness:
-    """What is measured."""
-    asked = case.fitness or described.fitness
-    if asked is not None:
-        return asked
-    return group.goal if group.goal.measure in task.known_measures() else Fitness(measure=task.measures[0])
 
 
 def unfit(group: RobotGroup, setting: Setting, fault: Fault) -> str:

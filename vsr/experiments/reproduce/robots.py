@@ -145,8 +145,7 @@ def read_repeats(run: Run, folder: Path, name: str) -> np.ndarray | None:
     try:
         stored = read_checked_json(folder / f"{name}.json")
         fits = {key: stored[key] for key in ("generations", "final")} == stamp(run)
-        measured = stored["repeats"] if "repeats" in stored else stored["lives"]  # as older versions called them
-        return np.array(measured, dtype=float) if fits else None
+        return np.array(stored["repeats"], dtype=float) if fits else None
     except (Damaged, ValueError, KeyError, TypeError):
         return None
 
