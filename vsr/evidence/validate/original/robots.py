@@ -24,9 +24,9 @@ from vsr.body import Body
 from vsr.controllers import ControllerSpec, Reflexive
 from vsr.environment import Environment
 from vsr.environment.model import Sticking
-from vsr.episode import Schedule, begin, record, scenario_of
-from vsr.evidence.validate.fluid_robots import body_of
+from vsr.episode import begin, record, scenario_of
 from vsr.evidence.validate.original.files import (
+    body_of,
     control_of_note,
     controller_of,
     material_of,
@@ -39,12 +39,12 @@ from vsr.physics.squares.geometry import area_ratio, bounding_box, center, mass_
 from vsr.physics.squares.model import SquareModel, SquareState
 from vsr.physics.squares.stability import longest_substep
 from vsr.physics.substeps import choose_substeps
-from vsr.scene import World
 from vsr.tasks import Summary
 from vsr.tasks.measures import travel_velocity
 from vsr.terrain import Flat
 from vsr.world.placement import Placement, move_rigidly, place
 from vsr.world.schedule import Schedule
+from vsr.world.spec import World
 
 ENSEMBLE_SPACING = 1e-4
 """Start heights of an ensemble differ by this [m], as in the data."""

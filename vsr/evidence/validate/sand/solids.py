@@ -36,19 +36,21 @@ from vsr.evidence.validate.sand.scenes import (
     weight_of,
     with_body,
 )
-from vsr.physics.coupled import advance_coupled
 from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.grains import Grains, GrainState, driven, free, grains_of
 from vsr.physics.grains.bodies import Reaction
 from vsr.physics.grains.model import angular_momentum, momentum
 from vsr.physics.squares import geometry
 from vsr.physics.squares.model import SquareModel
-from vsr.scene import Physics, Robot, Scene, World
+from vsr.scene import Physics, Scene
 from vsr.sdf import Ball, Block, Capsule, Cylinder, Sampled
-from vsr.tasks import Locomotion, Placement, move_rigidly
+from vsr.tasks import Locomotion
 from vsr.terrain import Sand
 from vsr.terrain.sand import ROLLING
-from vsr.world import WorldModel, world_state
+from vsr.world.coupling import advance_coupled
+from vsr.world.placement import Placement, move_rigidly
+from vsr.world.spec import Robot, World
+from vsr.world.state import WorldModel, world_state
 
 PRESSURE = 125.0
 """Of the lightest plate: mass over its area [kg/m²]; about that of sand four diameters deep."""
