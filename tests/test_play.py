@@ -18,7 +18,7 @@ from PIL import Image, ImageDraw
 import vsr.cli as cli
 from vsr.drawing.colours import PALETTES, SCALES, rgb
 from vsr.drawing.legend import legend
-from vsr.drawing.overlays import GROWING, OVERLAYS, SENSES, SHRINKING, TOUCHING, VELOCITY, VoxelPen, sense_marks
+from vsr.drawing.overlays import GROWING, OVERLAYS, PAPER, SENSES, SHRINKING, TOUCHING, VELOCITY, VoxelPen, sense_marks
 from vsr.drawing.painter import Look, Painter, round_step
 from vsr.drawing.recording import Felt, Recording, recording_of
 from vsr.drawing.spring_lines import SpringLines
@@ -28,7 +28,6 @@ from vsr.experiments.play.packing import Stream, pack, streams_of, unpack
 from vsr.experiments.play.page import ASSETS, page
 from vsr.experiments.play.recordings import record_robot
 from vsr.experiments.play.sources import Source, read_sources
-from vsr.experiments.reproduce.study import PAPER
 from vsr.physics.engine import ENGINES, engine_of
 from vsr.physics.points.breaking import of_classes
 from vsr.physics.points.springs import spring_corners, voxel_tensions

@@ -10,8 +10,7 @@ from vsr import cli
 from vsr.experiments.config.problems import ConfigError
 from vsr.experiments.evolve.command import EvolveOptions, read_options
 from vsr.experiments.reproduce.study import find_studies
-from vsr.experiments.shipped import EXPERIMENT, SCENE, STUDY, USE, find_config, shipped_files, source_of
-from vsr.sensors.exteroceptive import REACH
+from vsr.experiments.shipped import EXPERIMENT, REACH, SCENE, STUDY, USE, find_config, shipped_files, source_of
 
 CONFIGS = ROOT / "vsr" / "configs"
 

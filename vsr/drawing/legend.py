@@ -8,10 +8,20 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from vsr.drawing.colours import MATERIALS, SCALES, Scale
-from vsr.drawing.overlays import GROWING, OVERLAYS, PATH, SHRINKING, TOUCHING, VELOCITY, Overlay, SenseMark, words_of
+from vsr.drawing.overlays import (
+    GROWING,
+    INK,
+    OVERLAYS,
+    PAPER,
+    PATH,
+    SHRINKING,
+    TOUCHING,
+    VELOCITY,
+    Overlay,
+    SenseMark,
+    words_of,
+)
 from vsr.drawing.painter import LEFT, Look, cut, font
-from vsr.experiments.report.svg import INK
-from vsr.experiments.reproduce.study import PAPER
 
 ROW, OVERLAY_ROW = 34, 22
 """Heights [pixels]."""

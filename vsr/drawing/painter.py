@@ -22,12 +22,10 @@ from vsr.drawing.faces import look_here, parts_outside_fluid, seen_faces
 from vsr.drawing.grain_pen import Ball, faces_behind, paint_ball, paint_disc
 from vsr.drawing.grains import grain_scale
 from vsr.drawing.outlines import RECEDES, ROUND_A_SQUARE, TOWARDS, on_paper
-from vsr.drawing.overlays import ARROW_SECONDS, PATH, SCALE_3D, Overlay, SenseMark, VoxelPen, sense_marks
+from vsr.drawing.overlays import ARROW_SECONDS, INK, PAPER, PATH, SCALE_3D, Overlay, SenseMark, VoxelPen, sense_marks
 from vsr.drawing.recording import Recording
 from vsr.drawing.spring_lines import SpringLines
 from vsr.drawing.thing_pen import Item, paint_flat, solid_items, voxel_items
-from vsr.experiments.report.svg import INK
-from vsr.experiments.reproduce.study import PAPER
 
 FINER = 2
 """How many times larger pictures are painted before they are reduced, which smooths edges."""

@@ -9,8 +9,7 @@ import numpy as np
 from vsr.drawing.faces import outer_faces
 from vsr.drawing.outlines import ROUND_A_SQUARE
 from vsr.drawing.recording import Recording
-from vsr.drawing.things import FREE
-from vsr.experiments.convert.evogym_files import FIXED
+from vsr.drawing.things import FIXED, FREE
 
 VOXELS = "#9fc58a"
 """Colour of voxels of soft things and further robots."""

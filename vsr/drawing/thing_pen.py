@@ -13,8 +13,7 @@ from vsr.drawing.faces import look_here, outer_faces
 from vsr.drawing.grain_pen import paint_ball, paint_disc
 from vsr.drawing.outlines import TOWARDS, on_paper
 from vsr.drawing.recording import Recording
-from vsr.drawing.things import FREE, RecordedThings
-from vsr.experiments.convert.evogym_files import FIXED
+from vsr.drawing.things import FIXED, FREE, RecordedThings
 
 LINE = "#404040"
 Place = Callable[[np.ndarray], np.ndarray]

@@ -15,7 +15,6 @@ from rich.console import Console
 from rich.progress import Progress, TimeRemainingColumn
 from rich.table import Table as Columns
 
-from vsr.cli import SETTINGS
 from vsr.experiments.config import dump_yaml
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import busy, console_for_tables, say, show_pairs
@@ -24,10 +23,9 @@ from vsr.experiments.files import target_file, without_nan, write_text
 from vsr.experiments.landscape.plot import plot_landscape
 from vsr.experiments.landscape.searching import rounds_of, search, seconds_of_part
 from vsr.experiments.landscape.spec import Landscape, load_landscape
-from vsr.experiments.landscape.table import Folder, Table, read_table
+from vsr.experiments.landscape.table import SETTINGS, TABLE, Folder, Table, read_table
 from vsr.experiments.numbers import count, lasting, number
 from vsr.experiments.plot.figures import FORMATS
-from vsr.experiments.reproduce.exchange_report import TABLE
 from vsr.experiments.shipped import ENDINGS, LANDSCAPE, find_config
 from vsr.experiments.stopping import if_stopped
 from vsr.scene import precision

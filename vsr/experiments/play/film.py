@@ -16,12 +16,11 @@ from vsr.drawing.colours import MATERIALS, SCALES, Scale, rgb
 from vsr.drawing.grains import grain_scale
 from vsr.drawing.legend import legend
 from vsr.drawing.outlines import BRIGHTNESS
-from vsr.drawing.overlays import SenseMark, sense_marks
+from vsr.drawing.overlays import PAPER, SenseMark, sense_marks
 from vsr.drawing.painter import GROUND_FROM_ABOVE, SEE_THROUGH, Look, Painter
 from vsr.drawing.recording import size_word
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.play.recordings import RecordedRobot
-from vsr.experiments.reproduce.study import PAPER
 
 GIF_RATE, MP4_RATE = 20, 30
 """Frames per second; a GIF counts in hundredths of a second."""

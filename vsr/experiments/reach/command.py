@@ -17,9 +17,8 @@ from vsr.experiments.files import replacing, target_file, without_nan, write_jso
 from vsr.experiments.reach.picture import write_gif, write_html, write_png
 from vsr.experiments.reach.solving import Found, solve
 from vsr.experiments.reach.spec import Reach
-from vsr.experiments.shipped import find_config
+from vsr.experiments.shipped import REACH, find_config
 from vsr.scene import precision
-from vsr.sensors.exteroceptive import REACH
 
 PICTURES = (".html", ".gif", ".png")
 MOST_ROWS = 12
