@@ -10,13 +10,16 @@ from pydantic import ValidationError
 
 from vsr.body import Body, Material
 from vsr.controllers import Sine
+from vsr.environment import Environment
 from vsr.environment.obstacles import ball, floor, plane, slope
-from vsr.physics.engine import assemble_body
+from vsr.environment.surfaces import surfaces
+from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.squares.geometry import bounding_box, mass_motion
 from vsr.scene import Physics, Scene, simulate
 from vsr.tasks import Locomotion
 from vsr.terrain import (
     TERRAINS,
+    AnyTerrain,
     Blocks,
     Bumpy,
     Columns,
@@ -296,3 +299,38 @@ def test_nor_do_materials_and_objects(described):
     for value in TOO_LIVELY:
         with pytest.raises(ValidationError, match="restitution"):
             described(value)
+
+
+def test_grounds_that_are_none_of_ours_can_be_stood_on():
+    """A kind of ground needs its own answers only: placing, leaving, seeing and contact ask for them."""
+
+    class Slope(AnyTerrain):
+        friction = restitution = jnp.float32(0.5)
+
+        def height_and_normal(self, position):
+            length = np.hypot(1, 0.5)
+            return 0.5 * position[0], (-0.5 / length + 0 * position[0], 1 / length + 0 * position[0])
+
+        def left_end(self):
+            return jnp.float32(2.0)
+
+        def lowest(self):
+            return jnp.float32(-10.0)
+
+        def highest(self, low, high):
+            return 0.5 * high[0]
+
+    ground, model = Slope(), assemble_body(Body(shape=("aa",)))
+    low, high = engine_of(model).bounding_box(model, place(model, ground, Placement(clearance=0.25)))
+    assert float(low[0]) == pytest.approx(3.0)
+    assert float(low[1]) == pytest.approx(0.5 * float(high[0]) + 0.25, abs=1e-5)
+    assert bool(has_left(ground, jnp.array([0.0, -20.0]), jnp.float32(3.0)))
+    assert bool(ground.is_inside(jnp.array([4.0, 1.9])))
+    assert float(ground.height_over(jnp.array([4.0, 5.0]))) == 3
+    assert float(ground.distance_along(jnp.array([0.0, 4.0]), jnp.array([0.0, -1.0]), 8.0)) == pytest.approx(
+        4, abs=1e-3
+    )
+    seen = next(surfaces(Environment(terrain=ground), (jnp.array([4.0]), jnp.array([2.0]))))
+    assert float(seen.height[0]) == pytest.approx(0, abs=1e-6)
+    assert ground.floor is ground
+    assert ground.line is ground.blocks is ground.corners() is None

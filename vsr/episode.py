@@ -1,8 +1,9 @@
 """An episode: reset, then observe, decide and step until it is over. Pure arrays; `jit` and `vmap` it at will.
 
-`reset`, `observe` and `step` are for anyone's learner. `rollout` is a scan of `step` under one of our controllers, and
-`record` also keeps the states on the way. As in the original, the first control call comes after the first control
-interval; until then all control values are 0.
+`reset`, `observe`, `step` and `finish` are for anyone's learner. `rollout` is a scan of `step` under one of our
+controllers, and `record` also keeps the states on the way. As in the original, the first control call comes after the
+first control interval; until then all control values are 0. An action counts as control effort when it is decided: the
+last one too, which is in force only if time remains.
 """
 
 from __future__ import annotations
@@ -186,17 +187,26 @@ def observe_task(scenario: Scenario, state: EpisodeState) -> tuple[Array, Array]
 
 def step(scenario: Scenario, state: EpisodeState, action: Array) -> tuple[EpisodeState, Transition]:
     """One control interval under an action: control values of all voxels, clipped to [-1, 1], *cells."""
-    task, world = scenario.task, scenario.world
     action = jnp.clip(action, -1, 1) * scenario.model.present
-    after = _moved(scenario, state, action)
-    account = task.accumulate(state.account, world, state.world, after.world, action)
-    after = replace(after, account=account, ended=state.ended | task.ended(account, world, after.world))
-    reward = task.reward(account, world, state.world, after.world, action)
+    after = _advanced(scenario, with_effort(scenario, state, action), action[None], scenario.schedule.steps_per_call)
+    after = _judged(scenario, state, _felt(scenario, after), action)
+    reward = scenario.task.reward(after.account, scenario.world, state.world, after.world, action)
     return after, Transition(
         reward=jnp.where(after.failed, 0, reward),
         terminated=after.failed | after.ended,
         truncated=after.calls >= scenario.limit,
     )
+
+
+def finish(scenario: Scenario, start: EpisodeState, last: EpisodeState, action: Array | None = None) -> Summary:
+    """The summary of an episode that was taken step by step, as `rollout` gives it under the same actions.
+
+    last: after the last control step. action: decided then, *cells; it is in force while time remains, and counts as
+    control effort even if none does. If absent, the one in force stays, and does not count again.
+    """
+    if action is None:
+        return _concluded(scenario, start, Decided(last, last.action, None))
+    return _concluded(scenario, start, Decided(with_effort(scenario, last, action), action, None))
 
 
 def rollout(scenario: Scenario, controller: Controller, start: EpisodeState) -> Summary:
@@ -260,19 +270,18 @@ def _roll(scenario: Scenario, controller: Controller, start: EpisodeState, keep_
     """The summary, and the worlds and controls of all intervals if they are to be kept."""
     if scenario.senses != controller.senses:
         raise ValueError("the scenario observes other senses than the controller has; give it the controller's")
-    schedule, frames = scenario.schedule, None
+    schedule = scenario.schedule
     scenario = replace(scenario, world=prepared(scenario.world, schedule.substep, schedule.implementation))
     now = undecided(controller, start)
     if schedule.calls and not keep_frames and _runs_open_loop(scenario, controller):
-        now = _rollout_open_loop(scenario, controller, now)
-    else:
+        return _concluded(scenario, start, _rollout_open_loop(scenario, controller, now)), None
 
-        def interval(now: Decided, _: None) -> tuple[Decided, Any]:
-            following = decided_next(scenario, controller, now)
-            return following, ((_seen(scenario, following.state.world), now.action) if keep_frames else None)
+    def interval(now: Decided, _: None) -> tuple[Decided, Any]:
+        following = decided_next(scenario, controller, now)
+        return following, ((_seen(scenario, following.state.world), now.action) if keep_frames else None)
 
-        now, frames = jax.lax.scan(remembering_little(schedule, interval), now, length=schedule.calls)
-    return conclude(scenario, start, now), frames
+    now, frames = jax.lax.scan(remembering_little(schedule, interval), now, length=schedule.calls)
+    return finish(scenario, start, now.state, now.action), frames
 
 
 def undecided(controller: Controller, start: EpisodeState) -> Decided:
@@ -285,20 +294,25 @@ def decided_next(scenario: Scenario, controller: Controller, now: Decided) -> De
     after = step(scenario, now.state, now.action)[0]
     read = observe(scenario, after) if controller.senses else None
     decided, memory = _decide(scenario, controller, now.memory, after.world.time, read)
-    action = _limited(scenario, controller, after, decided)
-    # What is decided counts: the last decision, too, which is in force only if time remains.
-    effort = now.state.effort + _effort(scenario.model, action)
-    following = Decided(replace(after, effort=effort), action, memory)
+    following = Decided(after, _limited(scenario, controller, after, decided), memory)
     return _unless(now.state.ended, following, now) if scenario.task.needs_every_step else following
 
 
-def conclude(scenario: Scenario, start: EpisodeState, now: Decided) -> Summary:
-    """The summary of an episode after its last control call."""
-    schedule, last = scenario.schedule, now.state
+def with_effort(scenario: Scenario, state: EpisodeState, action: Array) -> EpisodeState:
+    """With the control effort of an action that is decided now."""
+    return replace(state, effort=state.effort + _effort(scenario.model, action))
+
+
+def _concluded(scenario: Scenario, start: EpisodeState, now: Decided) -> Summary:
+    """The summary of an episode after its last control call; what was decided then is counted."""
+    schedule, task, last = scenario.schedule, scenario.task, now.state
     if schedule.remainder:
-        last = _moved_to_the_end(scenario, last, now.action)
+        after = _advanced(scenario, last, now.action[None], schedule.remainder)
+        if task.needs_every_step:
+            after = _unless(last.ended, _judged(scenario, last, after, now.action), last)
+        last = after
     total_time = jnp.asarray(schedule.total_time, scenario.model.mass.dtype)
-    if scenario.task.needs_every_step:
+    if task.needs_every_step:
         total_time = jnp.where(last.ended, last.world.time - start.world.time, total_time)
     return _summary(scenario, start, last, total_time)
 
@@ -313,45 +327,48 @@ def remembering_little(schedule: Schedule, interval: Callable[..., Any]) -> Call
     return jax.checkpoint(interval, prevent_cse=False)  # pyright: ignore[reportPrivateImportUsage]
 
 
-def _moved_to_the_end(scenario: Scenario, last: EpisodeState, action: Array) -> EpisodeState:
-    """After the time steps that remain behind the last control call."""
-    task, world = scenario.task, scenario.world
-    after, seen = _advance(scenario, last.world, action[None], scenario.schedule.remainder)
-    moved = replace(last, world=after, failure=_failure(scenario, last, after, seen))
-    moved = _monitored(scenario, last, moved, action)
-    if not task.needs_every_step:
-        return moved
-    account = task.accumulate(last.account, world, last.world, after, action)
-    moved = replace(moved, account=account, ended=task.ended(account, world, after))
-    return _unless(last.ended, moved, last)
+def _advanced(scenario: Scenario, state: EpisodeState, controls: Array, time_steps: int) -> EpisodeState:
+    """After intervals of some time steps each; controls: in force, (intervals, *cells).
+
+    Of whole control intervals, calls and heights are counted; of what remains behind the last call they are not.
+    """
+    schedule = scenario.schedule
+    world, (seen,) = advance(
+        scenario.world,
+        state.world,
+        (controls,),
+        substep=schedule.substep,
+        count=time_steps * schedule.substeps,
+        implementation=schedule.implementation,
+    )
+    later = replace(state, action=controls[-1], failure=_failure(scenario, state, world, seen))
+    if time_steps == schedule.steps_per_call:
+        calls = state.calls + controls.shape[0]
+        # Times are products, because sums of many steps would drift.
+        world = replace(world, time=calls.astype(scenario.model.mass.dtype) * schedule.interval)
+        later = replace(later, calls=calls, height=state.height + seen.height.sum())
+    return _monitored(scenario, state, replace(later, world=world), controls[-1])
 
 
-def _moved(scenario: Scenario, state: EpisodeState, action: Array) -> EpisodeState:
-    """One control interval later: the world, what is felt of it, and what is counted of any task."""
-    schedule, model = scenario.schedule, scenario.model
-    world, seen = _advance(scenario, state.world, action[None], schedule.steps_per_call)
-    # Times are products, because sums of many steps would drift.
-    time = (state.calls + 1).astype(model.mass.dtype) * schedule.interval
-    world = replace(world, time=time)
-    memory, gait = state.memory, state.gait
-    felt = touched(scenario.world, world.occupants) if memory is not None or gait is not None else None
+def _felt(scenario: Scenario, state: EpisodeState) -> EpisodeState:
+    """With what senses and gait keep of the control interval that ends now."""
+    memory, gait, world = state.memory, state.gait, state.world
+    if memory is None and gait is None:
+        return state
+    felt = touched(scenario.world, world.occupants)
     if gait is not None:
         gait = follow_gait(gait, scenario.world, world, felt)
     if memory is not None:
-        environment = scenario.world.environment
-        memory = remember(scenario.senses, model, environment, world.robots[0], memory, state.calls == 0, felt)
-    later = replace(
-        state,
-        world=world,
-        action=action,
-        memory=memory,
-        gait=gait,
-        calls=state.calls + 1,
-        height=state.height + seen.height.sum(),
-        effort=state.effort + _effort(model, action),
-        failure=_failure(scenario, state, world, seen),
-    )
-    return _monitored(scenario, state, later, action)
+        model, environment = scenario.model, scenario.world.environment
+        memory = remember(scenario.senses, model, environment, world.robots[0], memory, state.calls == 1, felt)
+    return replace(state, memory=memory, gait=gait)
+
+
+def _judged(scenario: Scenario, before: EpisodeState, after: EpisodeState, action: Array) -> EpisodeState:
+    """With what the task accumulates, and whether it is over."""
+    task, world = scenario.task, scenario.world
+    account = task.accumulate(before.account, world, before.world, after.world, action)
+    return replace(after, account=account, ended=before.ended | task.ended(account, world, after.world))
 
 
 def _begin_monitor(scenario: Scenario, first: WorldState, action: Array) -> EnergyMonitor | None:
@@ -376,20 +393,6 @@ def _monitored(scenario: Scenario, before: EpisodeState, after: EpisodeState, ac
     )
     gained = jnp.where(monitor.gained, int(Failure.gained_energy), 0)
     return replace(after, energy_monitor=monitor, failure=first_of(after.failure, gained))
-
-
-def _advance(scenario: Scenario, world: WorldState, controls: Array, time_steps: int) -> tuple[WorldState, Telemetry]:
-    """Several intervals of some time steps each; controls: (intervals, *cells)."""
-    schedule = scenario.schedule
-    world, (seen,) = advance(
-        scenario.world,
-        world,
-        (controls,),
-        substep=schedule.substep,
-        count=time_steps * schedule.substeps,
-        implementation=schedule.implementation,
-    )
-    return world, seen
 
 
 def _failure(scenario: Scenario, state: EpisodeState, world: WorldState, seen: Telemetry) -> Array:
@@ -429,7 +432,10 @@ def _runs_open_loop(scenario: Scenario, controller: Controller) -> bool:
 
 
 def _rollout_open_loop(scenario: Scenario, controller: Controller, now: Decided) -> Decided:
-    """All calls of an episode whose controller has neither senses nor memory, and whose task needs no single steps."""
+    """All calls of an episode whose controller has neither senses nor memory, and whose task needs no single steps.
+
+    What is decided at the last call is counted.
+    """
     schedule, model = scenario.schedule, scenario.model
     at_once = _calls_at_once(schedule.calls)
 
@@ -438,17 +444,9 @@ def _rollout_open_loop(scenario: Scenario, controller: Controller, now: Decided)
         times = (now.state.calls + 1 + jnp.arange(count)).astype(model.mass.dtype) * schedule.interval
         decided = jax.vmap(lambda time: _decide(scenario, controller, None, time, None)[0])(times)
         in_force = jnp.concatenate([now.action[None], decided[:-1]])
-        world, seen = _advance(scenario, now.state.world, in_force, schedule.steps_per_call)
-        state = replace(
-            now.state,
-            world=replace(world, time=times[-1]),
-            action=in_force[-1],
-            calls=now.state.calls + count,
-            height=now.state.height + seen.height.sum(),
-            effort=now.state.effort + jax.vmap(partial(_effort, model))(decided).sum(),
-            failure=_failure(scenario, now.state, world, seen),
-        )
-        return Decided(state, decided[-1], None)
+        state = _advanced(scenario, now.state, in_force, schedule.steps_per_call)
+        effort = now.state.effort + jax.vmap(partial(_effort, model))(decided).sum()
+        return Decided(replace(state, effort=effort), decided[-1], None)
 
     whole, rest = divmod(schedule.calls, at_once)
     now, _ = jax.lax.scan(lambda now, _: (several(now, at_once), None), now, length=whole)

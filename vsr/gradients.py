@@ -16,11 +16,12 @@ from vsr.episode import (
     Decided,
     EpisodeState,
     Scenario,
-    conclude,
     decided_next,
+    finish,
     remembering_little,
     summarise,
     undecided,
+    with_effort,
 )
 from vsr.tasks import Summary
 
@@ -47,11 +48,14 @@ def rollout_truncated(
 
         return jax.lax.scan(remembering_little(scenario.schedule, call), now, length=calls)[0]
 
+    def counted(now: Decided) -> EpisodeState:
+        return with_effort(scenario, now.state, now.action)
+
     def window(now: Decided, _: None) -> tuple[Decided, Array]:
         first = jax.lax.stop_gradient(several(fixed, now, part - length) if part > length else now)
         last = several(controller, first, length)
-        return jax.lax.stop_gradient(last), worth(summarise(scenario, first.state, last.state))
+        return jax.lax.stop_gradient(last), worth(summarise(scenario, *map(counted, (first, last))))
 
     now, worths = jax.lax.scan(window, undecided(fixed, start), length=count)
     now = several(fixed, now, calls - count * part) if calls > count * part else now
-    return jax.tree.map(jax.lax.stop_gradient, conclude(scenario, start, now)), worths
+    return jax.tree.map(jax.lax.stop_gradient, finish(scenario, start, now.state, now.action)), worths

@@ -21,7 +21,7 @@ from vsr.physics.collision.rows import beside, largest, look_up, one_hot
 from vsr.physics.collision.sides import Bodies, Held, Nodes, OnNodes, Rows, Table
 from vsr.physics.collision.solver import Contact
 from vsr.physics.collision.voxels import point_in_voxel, weights_at
-from vsr.terrain import Blocks, Terrain
+from vsr.terrain import Blocks
 from vsr.terrain.base import AnyTerrain
 
 MARGIN = 0.02
@@ -136,7 +136,7 @@ def vertices_in_voxels(nodes: Nodes, lattice: Lattice, pairs: NearPairs) -> Cont
 
 
 def corners_of_ground_in_voxels(
-    nodes: Nodes, lattice: Lattice, corner: Array, terrain: Terrain, pairs: NearPairs
+    nodes: Nodes, lattice: Lattice, corner: Array, terrain: AnyTerrain, pairs: NearPairs
 ) -> Contact:
     """Convex corners of the ground (first), (dimension, q), in voxels, as far as they are listed."""
     found = _in_voxels(look_up(corner, pairs.point, 1), nodes, lattice, pairs.cell, pairs.counts)
@@ -203,7 +203,7 @@ def corners_of_ground_in_bodies(
     bodies: Bodies,
     placed: Placed,
     corners: tuple[Array, Array],
-    terrain: Terrain,
+    terrain: AnyTerrain,
     free: np.ndarray,
     rounds: tuple[bool, ...],
 ) -> Contact:
