@@ -303,7 +303,7 @@ def test_steps_of_many_bodies_are_one_program():
 # Tasks of one's own
 
 PUSH = '''
-"""Push a ball to the right, past a line."""
+"""Push a box to the right, past a line."""
 from dataclasses import replace
 from typing import Literal
 
@@ -332,7 +332,8 @@ class Push(Task):
     own_measures = {"pushed": pushed}
 
     def occupants(self, dimension, dtype):
-        ball = Object(name="ball", shape={"type": "ball", "radius": 0.9}, position=(27.0, 0.9), mass=2.0)
+        box = {"type": "box", "size": (1.8, 1.8)}
+        ball = Object(name="ball", shape=box, position=(27.0, 0.9), mass=2.0, friction=0.0)
         return {"ball": Objects(build_solids([ball], dimension, dtype))}
 
     def start(self, key, world, state):
@@ -373,7 +374,7 @@ task:
   duration: 1.5
   line: LINE
   measures: [pushed, travel_velocity]
-  placement: {left: 20.0, clearance: 0.0, velocity: [4.0, 0.0]}
+  placement: {left: 20.0, clearance: 0.3, velocity: [4.0, 0.0]}
 physics: {time_step: 1/60, substeps: 8}
 """
 
