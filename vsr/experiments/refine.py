@@ -160,16 +160,19 @@ class Robustness:
 
     @staticmethod
     def of_plain(stored: dict[str, Any]) -> Robustness:
-        """The reverse."""
+        """The reverse; raises ValueError, KeyError or TypeError for what is none."""
+        changes, variants = tuple(stored["changes"]), tuple(stored.get("variants", ()))
+        refined = np.array(stored["refined"], float)
+        robots, _, trials = refined.shape
         return Robustness(
             tuple(stored["factors"]),
-            np.array(stored["refined"], float),
-            tuple(stored["changes"]),
-            np.array(stored["changed"], float),
+            refined,
+            changes,
+            np.array(stored["changed"], float).reshape(robots, len(changes), trials),
             stored.get("minimised", False),
-            tuple(stored.get("variants", ())),
-            np.array(stored["varied"], float) if stored.get("variants") else None,
-            np.array(stored["tried"], bool) if stored.get("variants") else None,
+            variants,
+            np.array(stored["varied"], float) if variants else None,
+            np.array(stored["tried"], bool) if variants else None,
         )
 
 

@@ -78,7 +78,8 @@ class Exchange:
     @property
     def counted(self) -> np.ndarray:
         """Fitness that counts, negative infinity for a failure, (robots, worlds)."""
-        return np.nan_to_num(aggregate(self.measured[:, :, [0, -1]]), nan=-np.inf).min(-1)
+        known = np.where(self.failure > 0, np.nan, self.measured)[:, :, [0, -1]]
+        return np.nan_to_num(aggregate(known), nan=-np.inf).min(-1)
 
     def fitness(self, experiment: str, world: str) -> np.ndarray:
         """That of one experiment's robots in a world, (seeds,)."""
