@@ -137,7 +137,7 @@ class Full:
 def test_the_limit_holds_without_senses(monkeypatch):
     """Also where controls of many calls could be given at once: a ramp, then what was decided."""
     model = assemble_body(ONE)
-    monkeypatch.setattr(type(engine_of(model)), "takes_many_controls", lambda *_: True)
+    monkeypatch.setattr(type(engine_of(model).kernel), "takes_many_controls", lambda *_: True)
     scenario = scenario_of(model, World().build(), Schedule(duration=8 / 60, substeps=1))
     summary = rolled_out(scenario, Full(jnp.float32(9.0)))
     assert float(summary.mean_squared_control) == pytest.approx(np.mean([0.3**2, 0.6**2, 0.9**2, 1.0]), rel=1e-5)

@@ -8,7 +8,6 @@ from conftest import TINY
 from faults.fuzz import documents
 
 import vsr.cli as cli
-from vsr.cli import refine
 from vsr.experiments.config import UserError, parse_experiment, parse_scene
 from vsr.experiments.estimate import (
     budget,
@@ -22,7 +21,7 @@ from vsr.experiments.estimate import (
     seconds_of,
     told_if_exhausted,
 )
-from vsr.experiments.refine import RefineOptions
+from vsr.experiments.refine import RefineOptions, refine
 
 NETWORK = """
 robot:

@@ -11,7 +11,8 @@ from conftest import ROOT
 MAY_IMPORT = {
     "vsr.evo": {"vsr.evo"},
     "vsr.experiments": {"vsr", "vsr.evo", "vsr.experiments"},
-    "vsr.cli": {"vsr.experiments"},
+    "vsr.evidence": {"vsr", "vsr.evo", "vsr.experiments", "vsr.evidence"},
+    "vsr.cli": {"vsr.experiments", "vsr.evidence"},
     "vsr": {"vsr"},
 }
 """Parts of the package, and the parts that each may import; `vsr` is the simulator: everything else."""
@@ -29,6 +30,7 @@ LAYERS = (
     ("machines", "drawing", "gym"),
     ("evo",),
     ("experiments",),
+    ("evidence",),
     ("cli",),
 )
 """Layers of the package, the lowest first: a layer imports itself and lower ones. Nothing in a layer is told apart."""
