@@ -272,7 +272,7 @@ def _roll(scenario: Scenario, controller: Controller, start: EpisodeState, keep_
         raise ValueError("the scenario observes other senses than the controller has; give it the controller's")
     schedule = scenario.schedule
     scenario = replace(scenario, world=prepared(scenario.world, schedule.substep, schedule.implementation))
-    now = undecided(controller, start)
+    now = undecided(scenario, controller, start)
     if schedule.calls and not keep_frames and _runs_open_loop(scenario, controller):
         return _concluded(scenario, start, _rollout_open_loop(scenario, controller, now)), None
 
@@ -284,9 +284,10 @@ def _roll(scenario: Scenario, controller: Controller, start: EpisodeState, keep_
     return finish(scenario, start, now.state, now.action), frames
 
 
-def undecided(controller: Controller, start: EpisodeState) -> Decided:
-    """The beginning of an episode, before any control call."""
-    return Decided(start, start.action, first_memory(controller))
+def undecided(scenario: Scenario, controller: Controller, start: EpisodeState) -> Decided:
+    """Before any control call; the action in force was counted as effort when it was decided."""
+    counted = replace(start, effort=start.effort - _effort(scenario.model, start.action))
+    return Decided(counted, start.action, first_memory(controller))
 
 
 def decided_next(scenario: Scenario, controller: Controller, now: Decided) -> Decided:

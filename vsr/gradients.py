@@ -56,6 +56,6 @@ def rollout_truncated(
         last = several(controller, first, length)
         return jax.lax.stop_gradient(last), worth(summarise(scenario, *map(counted, (first, last))))
 
-    now, worths = jax.lax.scan(window, undecided(fixed, start), length=count)
+    now, worths = jax.lax.scan(window, undecided(scenario, fixed, start), length=count)
     now = several(fixed, now, calls - count * part) if calls > count * part else now
     return jax.tree.map(jax.lax.stop_gradient, finish(scenario, start, now.state, now.action)), worths
