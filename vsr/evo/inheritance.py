@@ -15,30 +15,14 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.evo.population import NOBODY, Population
-from vsr.evo.protocol import Evaluation, Optimiser, Sampler, SearchSummary
+from vsr.evo.protocol import Evaluation, Sampler, Search, SearchSummary
 
 
 @dataclass(frozen=True)
 class Lamarckian:
     """A search whose children inherit what parents have learned."""
 
-    search: Optimiser
-
-    @property
-    def type(self) -> str:
-        return self.search.type
-
-    @property
-    def n_pop(self) -> int:
-        return self.search.n_pop
-
-    @property
-    def descriptors(self) -> tuple[str, ...]:
-        return self.search.descriptors
-
-    @property
-    def wants_slopes(self) -> bool:
-        return self.search.wants_slopes
+    search: Search
 
     def start(self, key: Array, sample: Sampler) -> Any:
         return self.search.start(key, sample)

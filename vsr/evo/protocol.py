@@ -69,8 +69,28 @@ class SearchSummary:
     """more numbers about it, by name, that of an archive first: `body.coverage`; each ()"""
 
 
-class Optimiser(Protocol):
-    """A way to search. All functions are pure; `sample` draws genes as the encoding needs its first population."""
+class Search(Protocol):
+    """What evolution calls. All functions are pure; `sample` draws genes as the encoding needs its first population."""
+
+    def start(self, key: Array, sample: Sampler) -> Any:
+        """The state of a search that has evaluated nothing."""
+        ...
+
+    def ask(self, state: Any, sample: Sampler) -> Population:
+        """Individuals to evaluate, the same for the same state."""
+        ...
+
+    def tell(self, state: Any, asked: Population, evaluation: Evaluation) -> Any:
+        """The state after their evaluation."""
+        ...
+
+    def summary(self, state: Any) -> SearchSummary:
+        """Where the search stands after at least one evaluation."""
+        ...
+
+
+class Optimiser(Search, Protocol):
+    """A way to search, and what its settings say about it."""
 
     @property
     def type(self) -> str:
@@ -105,20 +125,4 @@ class Optimiser(Protocol):
     @property
     def metrics(self) -> Mapping[str, str]:
         """What `figures` of `summary` mean, by the last part of their names."""
-        ...
-
-    def start(self, key: Array, sample: Sampler) -> Any:
-        """The state of a search that has evaluated nothing."""
-        ...
-
-    def ask(self, state: Any, sample: Sampler) -> Population:
-        """Individuals to evaluate, the same for the same state."""
-        ...
-
-    def tell(self, state: Any, asked: Population, evaluation: Evaluation) -> Any:
-        """The state after their evaluation."""
-        ...
-
-    def summary(self, state: Any) -> SearchSummary:
-        """Where the search stands after at least one evaluation."""
         ...

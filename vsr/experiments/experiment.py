@@ -14,6 +14,7 @@ from vsr.body import Material
 from vsr.environment import Environment
 from vsr.evo import OPTIMISERS, Optimiser
 from vsr.evo.inheritance import Baldwinian, Lamarckian
+from vsr.evo.protocol import Search
 from vsr.experiments.descriptors import descriptor_names
 from vsr.experiments.encodings import EvolvedRobot
 from vsr.experiments.encodings.base import BodyEncoding
@@ -177,7 +178,7 @@ class Experiment(Spec):
         return (*self.task.known_measures(), *descriptor_names(self.robot))
 
     @property
-    def search(self) -> Optimiser:
+    def search(self) -> Search:
         """How to search, with what becomes of what individuals learn."""
         if self.learning is None:
             return self.ea
