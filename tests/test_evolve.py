@@ -20,6 +20,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from conftest import ROOT, TINY
+from growing import put_statistics, rows_of
 from rich.console import Console
 
 import vsr.cli as cli
@@ -33,7 +34,6 @@ from vsr.experiments.evolve.display import Progress, open_display
 from vsr.experiments.evolve.evaluation import evaluation_of
 from vsr.experiments.evolve.generation import compile_evolution, program_digest, search_shapes, within_memory
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.files import read_json_lines
 from vsr.experiments.population import in_parts, on_all_devices
 from vsr.experiments.runs import read_run
 from vsr.experiments.runs.checkpoints import load_checkpoint, save_checkpoint
@@ -100,8 +100,7 @@ def final_population(path):
 
 def statistics(path):
     """What the statistics say, but for how long things took and of which run they are."""
-    rows = [json.loads(line) for line in (path / "statistics.jsonl").read_text().splitlines()]
-    return [{name: value for name, value in row.items() if name not in ("seconds", "run", "crc32")} for row in rows]
+    return rows_of(path)
 
 
 def lineage(path):
@@ -339,7 +338,7 @@ def test_sigkill_at_random_moments_then_resume(tiny, tmp_path):
         return json.loads((path / "meta.json").read_text())["starts"]
 
     def recorded():
-        return sum(1 for _ in read_json_lines(path / "statistics.jsonl"))
+        return len(statistics(path))
 
     generator = random.Random(1)
     slowly = 0.01  # so that no machine is through before it is killed
@@ -381,7 +380,7 @@ def test_ctrl_c_while_compiling_says_how_to_begin(tiny, tmp_path):
     path = tmp_path / "early"
     settings = ["--set", "robot.body.shape=[aaa, a.a]"]  # nothing that is compiled already
     process = start_process("evolve", tiny, "--out", path, *settings, code=INTERRUPTED)
-    wait_until(lambda: (path / "statistics.jsonl").exists())
+    wait_until(lambda: (path / "statistics.bin").exists())
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 130, output
@@ -397,19 +396,18 @@ def test_more_generations_go_on_as_one_longer_run(whole, tiny, tmp_path):
     assert len(json.loads((path / "meta.json").read_text())["starts"]) == 2
 
 
-def test_torn_lines_and_half_checkpoints_are_told_and_skipped(whole, tmp_path, capsys):
+def test_torn_records_and_half_checkpoints_are_skipped(whole, tmp_path, capsys):
     path = tmp_path / "torn"
     shutil.copytree(whole, path)
-    with (path / "statistics.jsonl").open("a") as file:
-        file.write('{"generation": 5, "se')
+    with (path / "statistics.bin").open("ab") as file:
+        file.write(b"half of a record")
     newest = sorted((path / "checkpoints").glob("*.npz"))[-1]
     newest.write_bytes(newest.read_bytes()[:-200])
     (path / "checkpoints" / "00000009.npz.partial").write_bytes(b"half")
-    assert "statistics.jsonl:11: not a whole line of this run; skipped" in read_run(path).warnings[0]
+    assert read_run(path).generations == 5
     evolve(EvolveOptions(str(path), resume=True))
     output = capsys.readouterr().out
     assert "00000005.npz: damaged (its end is missing or changed); skipped" in output
-    assert "statistics.jsonl:11: not a whole line of this run; dropped" in output
     assert not list(path.rglob("*.partial"))
     assert_same_run(path, whole)
 
@@ -426,10 +424,10 @@ def test_a_run_that_lost_its_checkpoints_is_not_begun_anew(whole, tmp_path):
         shutil.copytree(whole, path)
         for file in (path / "checkpoints").iterdir():
             damage(file)
-        before = (path / "statistics.jsonl").read_bytes()
+        before = (path / "statistics.bin").read_bytes()
         with pytest.raises(UserError, match="no whole checkpoint to go on from"):
             evolve(EvolveOptions(str(path), settings=("generations=6",), resume=True))
-        assert (path / "statistics.jsonl").read_bytes() == before
+        assert (path / "statistics.bin").read_bytes() == before
         assert len(list((path / "lineage").iterdir())) == 5
 
 
@@ -456,9 +454,6 @@ def test_foreign_files_do_no_harm(whole, tmp_path):
     shutil.copytree(whole, path)
     (path / "lineage" / "notes.npz").write_text("mine")
     (path / "checkpoints" / "notes.npz").write_text("mine")
-    with (path / "statistics.jsonl").open("a") as file:
-        file.write('{"generation": [], "seed": 0, "best": "x", "median": 0, "failed": 0}\n[]\n')
-    assert len(read_run(path).warnings) == 2
     evolve(EvolveOptions(str(path), settings=("generations=6",), resume=True))
     assert read_run(path).generations == 6
     assert (path / "lineage" / "notes.npz").read_text() == "mine"
@@ -474,10 +469,10 @@ def test_a_folder_with_a_config_of_the_users_own_is_no_run(vsr, tmp_path):
 
 
 def test_a_finished_run_is_left_as_it_is(whole, capsys):
-    before = (whole / "statistics.jsonl").read_bytes()
+    before = (whole / "statistics.bin").read_bytes()
     evolve(EvolveOptions(str(whole), resume=True))
     assert "already finished" in capsys.readouterr().out
-    assert (whole / "statistics.jsonl").read_bytes() == before
+    assert (whole / "statistics.bin").read_bytes() == before
 
 
 # what cannot be
@@ -626,12 +621,12 @@ def write_run(path, finals, measure="relative_velocity"):
     experiment = yaml.safe_load(TINY) | {"seeds": len(finals), "fitness": measure, "generations": 2}
     (path / "config.yaml").write_text(json.dumps(experiment))
     (path / "meta.json").write_text("{}")
-    rows = (
+    rows = [
         {"generation": g, "seed": s, "best": None if value is None else value * (g + 1) / 2, "median": 0.0, "failed": 0}
         for g in range(2)
         for s, value in enumerate(finals)
-    )
-    (path / "statistics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ]
+    put_statistics(path, rows)
     return path
 
 
@@ -668,8 +663,7 @@ def test_compare_tests_ranks(vsr, tmp_path):
 def test_a_comparison_that_is_not_fair_is_told(vsr, tmp_path):
     whole = write_run(tmp_path / "whole", [1, 2, 3])
     short = write_run(tmp_path / "short", [1, 2, 3])
-    lines = (short / "statistics.jsonl").read_text().splitlines()
-    (short / "statistics.jsonl").write_text("\n".join(lines[:3]) + "\n")
+    put_statistics(short, rows_of(short)[:3])
     output = vsr("compare", whole, short).output
     assert "short is not finished: 1 of 2 generations" in output
     assert "different numbers of evaluations" in output
@@ -678,10 +672,7 @@ def test_a_comparison_that_is_not_fair_is_told(vsr, tmp_path):
 def test_a_run_of_failures_says_so(whole, tmp_path, monkeypatch):
     path = tmp_path / "failures"
     shutil.copytree(whole, path)
-    rows = [json.loads(line) for line in (path / "statistics.jsonl").read_text().splitlines()]
-    failed = [{**row, "best": None, "median": None} for row in rows]
-    text = "".join(json.dumps({name: row[name] for name in row if name != "crc32"}) + "\n" for row in failed)
-    (path / "statistics.jsonl").write_text(text)
+    put_statistics(path, [{**row, "best": None, "median": None} for row in rows_of(path)])
     shutil.rmtree(path / "best")
     said = []
     monkeypatch.setattr(evolve_module, "say", said.append)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from conftest import TINY
+from growing import put_statistics
 from PIL import Image, ImageDraw
 
 import vsr.cli as cli
@@ -657,7 +658,7 @@ def make_run(folder, best="0.5", robot=SQUARES):
         for g in range(2)
         for s in range(2)
     ]
-    (folder / "statistics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    put_statistics(folder, rows)
     genes = np.arange(8.0).reshape(2, 2, 2)
     np.savez(folder / "lineage" / "00000000.npz", **{"best_genes.body": genes[..., :0], "best_genes.controller": genes})
     for seed in (0, 1) if best is not None else ():

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from conftest import TINY
+from growing import put_statistics
 
 import vsr.cli as cli
 from vsr.body import Body
@@ -86,7 +87,7 @@ def make_run(folder, *, best=0.25, diverse=True, lineage=True, seeds=2, config=T
     (folder / "config.yaml").write_text(config.replace("generations: 5\n", f"generations: {GENERATIONS}\n"))
     start = {"generation": 0, "command": COMMAND, "commit": "0123456789abcdef0123+", "packages": {"jax": "0.10.2"}}
     (folder / "meta.json").write_text(json.dumps({"starts": [start]}))
-    (folder / "statistics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows_of(best, diverse)))
+    put_statistics(folder, list(rows_of(best, diverse)))
     if lineage:
         np.savez(folder / "lineage" / "00000000.npz", **lineage_arrays())
     for seed in range(seeds) if best is not None else ():

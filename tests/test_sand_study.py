@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
+from growing import put_statistics
 from pydantic import ValidationError
 
 import vsr
@@ -190,8 +191,7 @@ def runs(tmp_path):
         (path / "config.yaml").write_text(json.dumps(EXPERIMENT))
         (path / "meta.json").write_text("{}")
         row = {"generation": 0, "median": 0.0, "failed": 0}
-        lines = [json.dumps({**row, "seed": seed, "best": 0.1 * seed}) + "\n" for seed in range(SEEDS)]
-        (path / "statistics.jsonl").write_text("".join(lines))
+        put_statistics(path, [{**row, "seed": seed, "best": 0.1 * seed} for seed in range(SEEDS)])
     return {name: read_run(tmp_path / name) for name in ("hard", "sand")}
 
 

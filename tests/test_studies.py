@@ -10,6 +10,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from conftest import ROOT
+from growing import put_statistics, rows_of
 from PIL import Image
 
 import vsr.cli as cli
@@ -252,7 +253,7 @@ def results(tmp_path):
                 for g in range(2)
                 for s, v in enumerate(values)
             ]
-            (path / "statistics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+            put_statistics(path, rows)
             made[name] = Result(name, name, read_run(path))
         return made
 
@@ -262,10 +263,9 @@ def results(tmp_path):
 def test_curves_name_only_reasons_that_occurred(results):
     made = results(good=[1, 2], bad=[3, 4])
     for name, rows in (("good", {}), ("bad", {"empty": 2})):
-        file = made[name].run.path / "statistics.jsonl"
-        lines = [json.loads(line) | {"failed": sum(rows.values()), "failures": rows} for line in file.open()]
-        file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        made[name] = Result(name, name, read_run(file.parent))
+        path = made[name].run.path
+        put_statistics(path, [row | {"failed": sum(rows.values()), "failures": rows} for row in rows_of(path)])
+        made[name] = Result(name, name, read_run(path))
     usual = ["experiment", "seed", "generation", "evaluations", "best", "population_median", "failed"]
     assert list(curves([made["good"]])[0]) == usual
     rows = curves(list(made.values()))

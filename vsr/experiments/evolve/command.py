@@ -38,11 +38,9 @@ from vsr.experiments.hosts.collectives import noticing_loss
 from vsr.experiments.hosts.launch import Launch, find_launch
 from vsr.experiments.numbers import clock, count
 from vsr.experiments.runs import Run, RunFolder, check_same_experiment, is_free, is_run, read_run
-from vsr.experiments.runs.columns import keep_columns
 from vsr.experiments.runs.folder import Standing, check_run
 from vsr.experiments.runs.meta import describe_start, differences
 from vsr.experiments.runs.ranks import middle
-from vsr.experiments.runs.rows import STATISTICS
 from vsr.experiments.runs.settings import CONFIG, read_meta, read_settings
 from vsr.experiments.runs.stats import GenerationStats, gathered
 from vsr.experiments.shipped import EXPERIMENT, find_config, source_of
@@ -417,8 +415,6 @@ def _conclude(path: Path, report: bool) -> None:
     from vsr.experiments.plot.curves import plot_runs
 
     run = read_run(path)
-    with contextlib.suppress(OSError):  # a convenience
-        keep_columns(path / STATISTICS)
     plot_runs([run], path / CURVE)
     say(_gain(run))
     say(f"fitness curve: {path / CURVE}")

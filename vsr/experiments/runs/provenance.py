@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from vsr.experiments.files import read_json_lines
-from vsr.experiments.lines import read_lines
-from vsr.experiments.runs.rows import STATISTICS, is_statistics
+from vsr.arrays import Damaged
 from vsr.experiments.runs.settings import META, read_meta
+from vsr.experiments.runs.statistics import STATISTICS, read_statistics
 
 
 @dataclass(frozen=True)
@@ -44,11 +43,8 @@ def making(run: Path) -> Making:
 
 
 def _seconds(file: Path) -> float:
-    """What all generations took together [s]; it stands in the lines of all seeds."""
-    columns = read_lines(file)
-    if columns is not None:
-        _, first = np.unique(columns["generation"], return_index=True)
-        return float(columns["seconds"][first].sum())
-    rows = [row for _, row in read_json_lines(file) if row and is_statistics(row)]
-    seconds = {row["generation"]: row.get("seconds") or 0.0 for row in rows}
-    return float(sum(seconds.values()))
+    """Of all generations together [s]."""
+    try:
+        return float(np.nansum(read_statistics(file).seconds))
+    except Damaged:
+        return 0.0

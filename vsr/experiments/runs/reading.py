@@ -1,63 +1,72 @@
-"""A run folder as curves, for plots and comparisons."""
+"""A run folder as curves, for plots and comparisons, and as a whole."""
 
 from __future__ import annotations
 
+import csv
+import io
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 import numpy as np
 
+from vsr.arrays import Damaged
 from vsr.display import Displayed
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.lines import FIGURES
-from vsr.experiments.runs.checkpoints import checkpoint_files
-from vsr.experiments.runs.columns import read_columns
+from vsr.experiments.files import refuse_links
+from vsr.experiments.numbers import in_ranges
+from vsr.experiments.runs.checkpoints import newest_generation
 from vsr.experiments.runs.folder import check_run
-from vsr.experiments.runs.lineage import LINEAGE
-from vsr.experiments.runs.rows import STATISTICS, Row, figures_in, read_rows, saved_generations, warnings_of
-from vsr.experiments.runs.settings import RunSettings, read_settings, run_tag
-from vsr.physics.failure import REASONS
+from vsr.experiments.runs.settings import RunSettings, fingerprint, read_meta, read_settings
+from vsr.experiments.runs.statistics import FAILURES, FIGURES, STATISTICS, Header, Statistics, read_statistics
 
 
 @dataclass(frozen=True)
-class Run(Displayed):
-    """What a run came to so far."""
+class Curves(Displayed):
+    """What a run came to so far, from its statistics alone: no code that it brings along is needed."""
 
     path: Path
-    experiment: Experiment
+    header: Header
+    """goal, seeds and sizes"""
     best: np.ndarray
     """the measure of the best robot so far, not a number where all had failed, (seeds, generations)"""
     median: np.ndarray
     """the measure's median over the population, (seeds, generations)"""
+    best_id: np.ndarray
+    """of the best robot so far, (seeds, generations)"""
     failed: np.ndarray
     """failed robots, (seeds, generations)"""
     failures: dict[str, np.ndarray]
-    """failed robots by reason (vsr.physics.failure.REASONS), not a number where it was not written down, as in runs of
-    older versions; each (seeds, generations)"""
+    """failed robots by reason (vsr.physics.failure.REASONS), not a number where it is not known; each (seeds,
+    generations)"""
     spread: np.ndarray
-    """standard deviation of a gene over the population, averaged over genes; not a number where it was not written
-    down, as in runs of older versions, (seeds, generations)"""
+    """standard deviation of a gene over the population, averaged over genes; not a number where it is not known,
+    (seeds, generations)"""
     bodies: np.ndarray
-    """different bodies in the population; not a number where it was not written down, (seeds, generations)"""
+    """different bodies in the population; not a number where it is not known, (seeds, generations)"""
+    seconds: np.ndarray
+    """wall-clock time of a generation, not a number where it is not known [s], (generations,)"""
+    figures: dict[str, np.ndarray] = field(default_factory=dict)
+    """metrics that the search reports about itself, by name, such as coverage of archives; not a number where there is
+    none, (seeds, generations)"""
     warnings: tuple[str, ...] = ()
     """what could not be read, was lost or was changed"""
-    figures: dict[str, np.ndarray] = field(default_factory=dict)
-    """what the search tells of itself, by name, such as coverage of archives; not a number where it does not, (seeds,
-    generations)"""
 
     @property
     def name(self) -> str:
         return self.path.resolve().name
 
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return self.header.seeds
+
     def index_of(self, seed: int | None) -> int:
         """The place of a seed among the run's, 0 for none; raises UserError for one that it does not have."""
-        seeds = self.experiment.seeds
-        if seed is not None and seed not in seeds:
-            raise UserError(f"{self.path}: there is no seed {seed}; its seeds are {', '.join(map(str, seeds))}")
-        return 0 if seed is None else seeds.index(seed)
+        if seed is not None and seed not in self.seeds:
+            raise UserError(f"{self.path}: there is no seed {seed}; its seeds are {', '.join(map(str, self.seeds))}")
+        return 0 if seed is None else self.seeds.index(seed)
 
     @property
     def generations(self) -> int:
@@ -67,86 +76,105 @@ class Run(Displayed):
     @property
     def fitness(self) -> np.ndarray:
         """Best fitness so far: larger is better, negative infinity where all had failed, (seeds, generations)."""
-        return np.nan_to_num(self.experiment.fitness.sign * self.best, nan=-np.inf)
+        return np.nan_to_num(self.header.sign * self.best, nan=-np.inf)
+
+
+@dataclass(frozen=True)
+class Run(Curves):
+    """A run with its settings."""
+
+    settings: RunSettings = field(kw_only=True)
+
+    @property
+    def experiment(self) -> Experiment:
+        return self.settings.experiment
+
+
+def read_curves(path: str | Path) -> Curves:
+    """Read a run's statistics; raises UserError if there are none."""
+    path = Path(path)
+    try:
+        refuse_links(path)
+        found = read_statistics(path / STATISTICS)
+    except Damaged as error:
+        check_run(path)
+        raise UserError(f"{error}; {rebuilt_by(path)}") from None
+    made_by = read_meta(path)[0].get("experiment")
+    if isinstance(made_by, dict) and fingerprint(made_by) != found.header.run:
+        raise UserError(f"{path / STATISTICS}: it was made by a run with other settings; {rebuilt_by(path)}")
+    if not found.generations:
+        check_run(path)
+        known = newest_generation(path)
+        raise UserError(
+            f"{path / STATISTICS}: its records are lost; {rebuilt_by(path)}"
+            if known
+            else f"{path}: no generation is finished yet"
+        )
+    sign = found.header.sign
+    return Curves(
+        path,
+        found.header,
+        best=sign * found.column("best"),
+        median=sign * found.column("median"),
+        best_id=found.column("best_id"),
+        failed=found.column("failed"),
+        failures=found.columns(FAILURES),
+        spread=found.column("spread"),
+        bodies=found.column("bodies"),
+        seconds=found.seconds,
+        figures=found.columns(FIGURES),
+        warnings=tuple(losses_of(path, found)),
+    )
 
 
 def read_run(path: str | Path) -> Run:
-    """Read a run's statistics; the last generations are left out if some seed lacks them."""
-    (run,) = read_runs([path])
-    return run
+    """Read a run's statistics and settings; raises UserError, or NeedsPlugins if code that it brings is not to run."""
+    check_run(Path(path))
+    settings, curves = read_settings(Path(path)), read_curves(path)
+    known = {one.name: getattr(curves, one.name) for one in fields(curves)}
+    return Run(**{**known, "warnings": (*settings.warnings, *curves.warnings)}, settings=settings)
 
 
-def read_runs(paths: Sequence[str | Path]) -> list[Run]:
-    """Many of them: first what all were made with, while others may still read statistics (vsr.experiments.lines)."""
-    return [_with_statistics(settings) for settings in [_settings_of(Path(path)) for path in paths]]
+def losses_of(path: Path, found: Statistics) -> list[str]:
+    """What is to be said of statistics that are not whole."""
+    file, warnings, saved = path / STATISTICS, [], newest_generation(path)
+    if found.corrupted:
+        warnings.append(f"{file}: {in_ranges('generation', found.corrupted)} corrupted; {rebuilt_by(path)}")
+    if found.generations < saved:
+        missing = range(found.generations, saved)
+        warnings.append(f"{file}: {in_ranges('generation', missing)} missing; {rebuilt_by(path)}")
+    if found.unknown:
+        warnings.append(f"{file}: {in_ranges('generation', found.unknown)} lost: nothing is known of them")
+    return warnings
 
 
-def _settings_of(path: Path) -> RunSettings:
-    check_run(path)
-    return read_settings(path)
+def rebuilt_by(path: Path) -> str:
+    """What helps where statistics are lost."""
+    return f"vsr evolve {shlex.quote(str(path))} --resume rebuilds statistics from lineage/"
 
 
-def _with_statistics(settings: RunSettings) -> Run:
-    path, experiment, doubts = settings.path, settings.experiment, tuple(settings.warnings)
-    saved = saved_generations(path)  # first: a run that goes on writes statistics before its checkpoint
-    columns = read_columns(path / STATISTICS, experiment.seeds, run_tag(settings.begun))
-    if columns is None or columns["best"].shape[1] < saved:
-        return _read_by_lines(path, experiment, doubts)
-    return _run(path, experiment, columns, doubts)
+def as_csv(runs: Sequence[Curves]) -> str:
+    """All statistics as a table with a line for every run, generation and seed; empty where a number is not known."""
+    figures = list(dict.fromkeys(name for run in runs for name in run.figures))
+    reasons = list(dict.fromkeys(name for run in runs for name in run.failures))
+    names = ("best", "median", "failed", "spread", "bodies", "best_id")
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    titles = (*(f"{FAILURES}{name}" for name in reasons), *(f"{FIGURES}{name}" for name in figures))
+    table.writerow(["run", "generation", "seed", "evaluations", "seconds", *names, *titles])
+    for run in runs:
+        nothing = np.full(run.best.shape, np.nan)
+        columns = [getattr(run, name) for name in names]
+        columns += [run.failures.get(name, nothing) for name in reasons]
+        columns += [run.figures.get(name, nothing) for name in figures]
+        for generation in range(run.generations):
+            evaluations, seconds = (generation + 1) * run.header.population_size, _cell(run.seconds[generation])
+            for index, seed in enumerate(run.seeds):
+                numbers = (_cell(column[index, generation]) for column in columns)
+                table.writerow([run.path, generation, seed, evaluations, seconds, *numbers])
+    return text.getvalue()
 
 
-def _run(path: Path, experiment: Experiment, columns: dict[str, np.ndarray], warnings: tuple[str, ...]) -> Run:
-    sign = experiment.fitness.sign
-    return Run(
-        path,
-        experiment,
-        best=sign * columns["best"],
-        median=sign * columns["median"],
-        failed=columns["failed"],
-        failures={reason.name: columns[f"failures.{reason.name}"] for reason in REASONS},
-        spread=columns["spread"],
-        bodies=columns["bodies"],
-        warnings=warnings,
-        figures={name.removeprefix(FIGURES): own for name, own in columns.items() if name.startswith(FIGURES)},
-    )
-
-
-def _read_by_lines(path: Path, experiment: Experiment, warnings: tuple[str, ...]) -> Run:
-    """With a warning for every line that is not whole or was lost."""
-    rows = read_rows(path, experiment)
-    length = rows.generations
-    if not length:
-        raise UserError(_nothing_known(path))
-
-    def row(seed: int, generation: int) -> Row:
-        return rows.of.get((seed, generation), {})
-
-    def collect(name: str) -> np.ndarray:
-        table = [[row(seed, generation).get(name) for generation in range(length)] for seed in experiment.seeds]
-        return np.array(table, dtype=float)  # null becomes not a number
-
-    def by_reason(name: str) -> np.ndarray:
-        def known(row: Row) -> float | None:
-            return row["failures"].get(name, 0) if isinstance(row.get("failures"), dict) else None
-
-        table = [[known(row(seed, generation)) for generation in range(length)] for seed in experiment.seeds]
-        return np.array(table, dtype=float)
-
-    def by_figure(name: str) -> np.ndarray:
-        told = [[figures_in(row(seed, generation)) for generation in range(length)] for seed in experiment.seeds]
-        return np.array([[one.get(name) for one in of_seed] for of_seed in told], dtype=float)
-
-    names = dict.fromkeys(name for one in rows.of.values() for name in figures_in(one))
-    columns = {name: collect(name) for name in ("best", "median", "failed", "spread", "bodies")}
-    columns |= {f"failures.{reason.name}": by_reason(reason.name) for reason in REASONS}
-    columns |= {FIGURES + name: by_figure(name) for name in names}
-    return _run(path, experiment, columns, (*warnings, *warnings_of(path, rows, "skipped")))
-
-
-def _nothing_known(path: Path) -> str:
-    if not checkpoint_files(path / "checkpoints"):
-        return f"{path}: no generation is finished yet"
-    return (
-        f"{path}: nothing is known of its generations: {STATISTICS} and {LINEAGE}/ are lost or damaged; "
-        f"vsr evolve {shlex.quote(str(path))} --resume goes on from its checkpoint"
-    )
+def _cell(value: float) -> str:
+    """All digits; a whole number without a point."""
+    return "" if np.isnan(value) else repr(int(value) if value == int(value) else float(value))

@@ -75,11 +75,6 @@ def fingerprint(plain: dict[str, Any]) -> str:
     return digest_of(_kept(plain))
 
 
-def run_tag(plain: dict[str, Any]) -> str:
-    """The beginning of that, which lines of statistics carry."""
-    return fingerprint(plain)[:8]
-
-
 def _kept(plain: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in plain.items() if name not in MAY_CHANGE}
 

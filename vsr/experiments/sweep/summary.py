@@ -16,7 +16,7 @@ from vsr.experiments.files import write_text
 from vsr.experiments.numbers import count, number
 from vsr.experiments.plot.comparison import Row, describe
 from vsr.experiments.plot.curves import plot_runs
-from vsr.experiments.runs import Run, is_run, read_run
+from vsr.experiments.runs import Curves, is_run, read_curves
 from vsr.experiments.runs.ranks import middle
 from vsr.experiments.sweep.folder import Sweep, saved_generations
 
@@ -34,7 +34,7 @@ class Line:
     values: tuple[str, ...]
     state: str
     measure: str
-    run: Run | None
+    run: Curves | None
     """None if no generation is finished"""
     row: Row | None
     warnings: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ def summarise(sweep: Sweep, states: Mapping[str, str]) -> list[Line]:
         saved = saved_generations(path)
         if is_run(path):
             try:
-                run = read_run(path)
+                run = read_curves(path)
                 warnings = run.warnings
             except UserError as error:
                 warnings = (str(error),) if saved else ()  # or else no generation is finished yet
@@ -82,10 +82,10 @@ def write_summary(sweep: Sweep, lines: list[Line]) -> list[str]:
     return [f"summary: {sweep.path / SUMMARY}", *_draw(sweep, [line.run for line in lines if line.run is not None])]
 
 
-def _draw(sweep: Sweep, runs: list[Run]) -> list[str]:
+def _draw(sweep: Sweep, runs: list[Curves]) -> list[str]:
     if not runs:
         return []
-    goals = [run.experiment.fitness for run in runs]
+    goals = [(run.header.measure, run.header.direction) for run in runs]
     if any(goal != goals[0] for goal in goals):
         return ["no figure: the runs have different goals"]
     best = sorted(runs, key=lambda run: -float(middle(run.fitness[:, -1])))[:MOST_CURVES]
