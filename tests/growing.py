@@ -1,11 +1,14 @@
 """Run folders that grow without any evolution, for tests of what follows them."""
 
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
+import yaml
 from conftest import TINY
 
 from vsr.experiments.config import parse_experiment
+from vsr.experiments.files import write_checked_json
 from vsr.experiments.runs.settings import fingerprint, read_meta
 from vsr.experiments.runs.statistics import (
     COLUMNS,
@@ -29,10 +32,15 @@ def begin_run(folder, experiment=TINY):
     """As `vsr evolve` leaves it before the first generation; by default two seeds of five generations."""
     for name in ("best", "lineage", "checkpoints"):
         (folder / name).mkdir(parents=True)
-    (folder / "meta.json").write_text('{"plugins": {}, "starts": []}')
+    put_meta(folder)
     (folder / "config.yaml").write_text(experiment)
     put_statistics(folder, [])
     return folder
+
+
+def put_meta(folder, **more):
+    """What a run folder tells of itself, with no start."""
+    write_checked_json(folder / "meta.json", {"kind": "run", "format": 1, "plugins": {}, "starts": [], **more})
 
 
 @lru_cache(maxsize=8)
@@ -44,7 +52,11 @@ def header_in(folder, figures=()):
     """As the run in a folder writes it."""
     made_by = read_meta(folder)[0].get("experiment")
     run = fingerprint(made_by or {})
-    return _header((folder / "config.yaml").read_text(), run, tuple(figures))
+    config = (folder / "config.yaml").read_text()
+    data = yaml.safe_load(config)
+    if data.get("plugins"):  # which are not to be run here
+        return replace(_header(TINY, run, tuple(figures)), measure=data["fitness"])
+    return _header(config, run, tuple(figures))
 
 
 def put_statistics(folder, rows):

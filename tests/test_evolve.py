@@ -20,12 +20,11 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from conftest import ROOT, TINY
-from growing import put_statistics, rows_of
+from growing import put_meta, put_statistics, rows_of
 from rich.console import Console
 
 import vsr.cli as cli
 import vsr.experiments.evolve.command as evolve_module
-from vsr.arrays import read_label
 from vsr.evo import OPTIMISERS
 from vsr.experiments.config import UserError, dump_yaml, load_experiment, load_scene
 from vsr.experiments.config.plugins import learn_components
@@ -37,7 +36,6 @@ from vsr.experiments.experiment import Experiment
 from vsr.experiments.population import in_parts, on_all_devices
 from vsr.experiments.runs import read_run
 from vsr.experiments.runs.checkpoints import load_checkpoint, save_checkpoint
-from vsr.experiments.runs.settings import read_settings
 from vsr.scene import simulate
 
 MANY_GENES = """
@@ -620,7 +618,7 @@ def write_run(path, finals, measure="relative_velocity"):
     path.mkdir()
     experiment = yaml.safe_load(TINY) | {"seeds": len(finals), "fitness": measure, "generations": 2}
     (path / "config.yaml").write_text(json.dumps(experiment))
-    (path / "meta.json").write_text("{}")
+    put_meta(path)
     rows = [
         {"generation": g, "seed": s, "best": None if value is None else value * (g + 1) / 2, "median": 0.0, "failed": 0}
         for g in range(2)
@@ -868,32 +866,3 @@ def test_a_measure_that_a_search_needs_must_be_known(climber):
     (climber.parent / "climber.py").write_text(CLIMBER.replace("travel_velocity", "travel_velosity"))
     with pytest.raises(UserError, match=r"ea: unknown measure 'travel_velosity'; did you mean 'travel_velocity'"):
         load_experiment(climber, run_plugins=True)
-
-
-# Runs of older versions
-
-
-def test_a_run_of_an_older_version_is_read_and_goes_on(tmp_path):
-    """Made before searches had states of their own and tasks rules: commit a04451d."""
-    path = tmp_path / "old_run"
-    shutil.copytree(ROOT / "tests" / "data" / "old_run", path)
-    before = read_run(path)
-    assert before.generations == 2
-    title = (path / "best" / "seed-1.yaml").read_text().splitlines()[0]
-    found = simulate(load_scene(path / "best" / "seed-1.yaml")).measures["relative_velocity"]
-    assert found == pytest.approx(float(title.split()[-1]), rel=0.1)  # physics is more exact now; rounding tells
-    assert not before.warnings
-    evolve(EvolveOptions(str(path), settings=("generations=4",), resume=True))
-    after = read_run(path)
-    assert after.generations == 4
-    assert not after.warnings
-    label, _ = read_label(path / "checkpoints" / "00000004.npz")
-    assert label["experiment"] == read_settings(path).fingerprint  # from now on it is vouched for
-    config = path / "config.yaml"
-    config.write_text(config.read_text().replace("sigma: ", "sigma: 1"))
-    with pytest.raises(UserError, match="it was changed since the run began"):
-        evolve(EvolveOptions(str(path), settings=("generations=5",), resume=True))
-    np.testing.assert_array_equal(after.best[:, :2], before.best)
-    assert (np.diff(after.fitness, axis=1) >= 0).all()
-    ids = lineage(path)["id"]
-    np.testing.assert_array_equal(np.sort(ids.reshape(2, -1)), [np.arange(16)] * 2)

@@ -1,7 +1,6 @@
 """Many runs, many generations and many combinations at once: the quick ways give what the plain ones give."""
 
 import csv
-import json
 
 import numpy as np
 import pytest
@@ -16,14 +15,12 @@ from vsr.arrays import Damaged
 from vsr.cli import main
 from vsr.experiments import experiment
 from vsr.experiments.config import ConfigError, dump_plain, dump_yaml, load_experiment
-from vsr.experiments.config import parse_experiment as parse
 from vsr.experiments.config.alike import is_written, load_experiment_alike, load_variants, settled
 from vsr.experiments.config.overrides import override
 from vsr.experiments.config.yaml_values import Document
 from vsr.experiments.files import json_line
 from vsr.experiments.plot.comparison import Pair, clearest, holm, rank_tests, superiority
 from vsr.experiments.plot.curves import MOST_POINTS, thinned
-from vsr.experiments.runs import settings
 from vsr.experiments.runs.ranks import quantile, quantiles_of_each
 from vsr.experiments.runs.statistics import read_statistics
 
@@ -130,28 +127,6 @@ def test_a_file_says_what_was_written_and_nothing_else(tmp_path):
         path.write_text(text)
         assert not is_written(path, plain)
     assert not is_written(tmp_path / "none.yaml", plain)
-
-
-@pytest.mark.parametrize("changed", [False, True])
-def test_settings_of_an_older_version_are_read_once(tmp_path, monkeypatch, changed):
-    """They lack what has been added since, so that they are not what this version would write."""
-    plain = load_experiment(ROOT / "vsr" / "configs" / "quickstart.yaml").to_plain()
-    older = {name: part for name, part in plain.items() if name not in ("learning", "evaluation")}
-    (tmp_path / "meta.json").write_text(json.dumps({"starts": [], "plugins": {}, "experiment": older}))
-    now = {**older, "ea": {**older["ea"], "sigma": 0.5}} if changed else older
-    (tmp_path / "config.yaml").write_text(dump_plain({**now, "generations": 7}))
-    parsed = []
-    monkeypatch.setattr(
-        settings, "parse_experiment", lambda *given, **more: parsed.append(given) or parse(*given, **more)
-    )
-    found = settings.read_settings(tmp_path)
-    assert len(parsed) == changed
-    assert found.begun == older
-    assert found.experiment.to_plain() == {
-        **parse(json.dumps(older)).to_plain(),
-        "generations": older["generations"] if changed else 7,
-    }
-    assert [name for name, *_ in found.changes] == (["ea.sigma"] if changed else [])
 
 
 # many generations

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
-from growing import put_statistics
+from growing import put_meta, put_statistics
 from pydantic import ValidationError
 
 import vsr
@@ -189,7 +189,7 @@ def runs(tmp_path):
         path = tmp_path / name
         path.mkdir()
         (path / "config.yaml").write_text(json.dumps(EXPERIMENT))
-        (path / "meta.json").write_text("{}")
+        put_meta(path)
         row = {"generation": 0, "median": 0.0, "failed": 0}
         put_statistics(path, [{**row, "seed": seed, "best": 0.1 * seed} for seed in range(SEEDS)])
     return {name: read_run(tmp_path / name) for name in ("hard", "sand")}

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from conftest import ROOT
-from growing import put_statistics, rows_of
+from growing import put_meta, put_statistics, rows_of
 from PIL import Image
 
 import vsr.cli as cli
@@ -247,7 +247,7 @@ def results(tmp_path):
             path.mkdir()
             experiment = yaml.safe_load(OWN_EXPERIMENT.replace("SEEDS", "1"))
             (path / "config.yaml").write_text(json.dumps(experiment | {"seeds": len(values), "generations": 2}))
-            (path / "meta.json").write_text("{}")
+            put_meta(path)
             rows = [
                 {"generation": g, "seed": s, "best": None if v is None else v * (g + 1) / 2, "median": 0.0, "failed": 0}
                 for g in range(2)

@@ -176,7 +176,7 @@ def write_checked_json(path: Path, value: dict[str, Any]) -> None:
 
 
 def read_checked_json(path: Path) -> dict[str, Any]:
-    """What a file of `write_checked_json` holds; files of older versions have no check sum. Raises Damaged."""
+    """What a file of `write_checked_json` holds; raises Damaged."""
     data = read_regular(path, MOST_JSON)
     try:
         value = json.loads(data)
@@ -184,8 +184,7 @@ def read_checked_json(path: Path) -> dict[str, Any]:
         raise Damaged(path, "this is not JSON" if data else "empty") from None
     if not isinstance(value, dict):
         raise Damaged(path, "this is not a JSON object")
-    given = value.pop(CHECK, None)
-    if given is not None and given != digest_of(value):
+    if value.pop(CHECK, None) != digest_of(value):
         raise Damaged(path, "its check sum does not fit its content")
     return value
 

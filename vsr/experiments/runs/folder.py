@@ -60,6 +60,8 @@ from vsr.experiments.runs.mending import is_damaged, mend_robots, mend_statistic
 from vsr.experiments.runs.robot_files import BEST, write_robot
 from vsr.experiments.runs.settings import (
     CONFIG,
+    FORMAT,
+    KIND,
     META,
     RunSettings,
     config_text,
@@ -229,7 +231,8 @@ class RunFolder:
     def write_meta(self, meta: dict[str, Any]) -> None:
         """Replace what is known about the run; the settings are added."""
         with reporting_write_faults(self.path):
-            write_checked_json(self.path / META, {**meta, "experiment": current(self._begun, self.experiment)})
+            known = {**meta, "experiment": current(self._begun, self.experiment)}
+            write_checked_json(self.path / META, {"kind": KIND, "format": FORMAT, **known})
 
     def close(self) -> None:
         """Let others have the folder."""

@@ -42,14 +42,8 @@ def describe_start(generation: int) -> dict[str, Any]:
 
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """What differs between two starts that can change the last digits of results.
-
-    Older starts have a flag that was not the user's among the flags, or do not tell how code was generated.
-    """
-    names = [name for name in SHAPE_DIGITS if name != "code_generator" or name in old]
-    flags = old.get("flags") or {}
-    old = {**old, "flags": _without_own(flags) if isinstance(flags, dict) else flags}  # a robot's file says anything
-    return [f"{name} was {old.get(name)}, is {new[name]}" for name in names if old.get(name) != new[name]]
+    """What differs between two starts that can change the last digits of results."""
+    return [f"{name} was {old.get(name)}, is {new[name]}" for name in SHAPE_DIGITS if old.get(name) != new[name]]
 
 
 def _without_own(flags: dict[str, str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ what `vsr verify` needs (vsr.experiments.runs.records).
     evolved: ...
 
 Commands that are given the run rely on the check sum; given the file itself, they take it as it is, for it may be
-edited. Runs of older versions have no check sums.
+edited.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def write_robot(
 
 
 def is_changed(file: Path) -> bool:
-    """Whether a file is not as the run wrote it, or cannot be read; False for one of an older version."""
+    """Whether a file is not as the run wrote it, or cannot be read; False for one without a run's title."""
     try:
         title, digest, scene = [*read_text(file).split("\n", 2), "", ""][:3]
     except ConfigError:

@@ -2,7 +2,7 @@
 
 config.yaml is for people; meta.json repeats it and carries a check sum; every checkpoint and every piece of lineage
 names the settings it was made with by their fingerprint. So a changed file is told from the run's own, and a lost one
-is written again. Runs of older versions have neither: their config.yaml is believed.
+is written again.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from vsr.experiments.files import digest_of, read_checked_json, refuse_links
 from vsr.experiments.runs.checkpoints import checkpoint_files
 
 CONFIG, META = "config.yaml", "meta.json"
+KIND, FORMAT = "run", 1
+"""What meta.json says that it is."""
 MAY_CHANGE = ("generations", "checkpoint_seconds")
 """What may differ when a run goes on."""
 
@@ -113,6 +115,8 @@ def read_meta(path: Path) -> tuple[dict[str, Any], str]:
     file = path / META
     try:
         meta = read_checked_json(file)
+        if (meta.get("kind"), meta.get("format")) != (KIND, FORMAT):
+            raise Damaged(file, f"it is no file of kind {KIND}, format {FORMAT}")
     except Damaged as error:
         return {"plugins": {}, "starts": []}, str(error)
     meta = {"plugins": {}, **meta}
@@ -212,8 +216,6 @@ def _lost(error: ConfigError, meta: dict[str, Any], meta_fault: str) -> UserErro
         )
     if any(problem.path[:1] == ("plugins",) for problem in error.problems):
         return error
-    if not meta_fault:  # as in runs of older versions
-        return UserError(f"{error}\nthe run's settings are in this file alone: repair it, or put back a copy")
     return UserError(
         f"{error}\n{meta_fault}\nno other file of the run has its settings: put back a copy of {CONFIG} or {META}"
     )
