@@ -8,9 +8,9 @@ import yaml
 from conftest import TINY
 
 from vsr.experiments.config import parse_experiment
-from vsr.experiments.files import write_checked_json
-from vsr.experiments.runs.settings import fingerprint, read_meta
-from vsr.experiments.runs.statistics import (
+from vsr.experiments.storage.files import write_checked_json
+from vsr.experiments.storage.settings import fingerprint, read_meta
+from vsr.experiments.storage.statistics import (
     COLUMNS,
     FAILURES,
     FIGURES,

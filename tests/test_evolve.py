@@ -34,8 +34,8 @@ from vsr.experiments.evolve.evaluation import evaluation_of
 from vsr.experiments.evolve.generation import compile_evolution, program_digest, search_shapes, within_memory
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.population import in_parts, on_all_devices
-from vsr.experiments.runs import read_run
-from vsr.experiments.runs.checkpoints import load_checkpoint, save_checkpoint
+from vsr.experiments.storage.checkpoints import load_checkpoint, save_checkpoint
+from vsr.experiments.storage.runs import read_run
 from vsr.scene import simulate
 
 MANY_GENES = """
@@ -248,7 +248,7 @@ def test_a_search_that_no_checkpoint_holds_is_refused_before_anything_is_written
 
 
 def test_lineage_of_many_generations_is_saved_before_it_is_too_much(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr("vsr.experiments.runs.folder.MOST_BYTES", 1600)
+    monkeypatch.setattr("vsr.experiments.storage.run_folder.MOST_BYTES", 1600)
     path = evolve(EvolveOptions(str(tiny), ("checkpoint_seconds=3600",), out=str(tmp_path / "run")))
     assert len(list((path / "lineage").iterdir())) == 3  # the first at once, then two and two
 
@@ -513,7 +513,7 @@ def test_what_cannot_be_done_is_one_line(vsr, whole, tiny, tmp_path, arguments, 
 
 
 def test_two_processes_do_not_write_one_run(whole, tiny):
-    from vsr.experiments.runs import RunFolder
+    from vsr.experiments.storage.run_folder import RunFolder
 
     folder = RunFolder(whole, load_experiment(whole / "config.yaml"))
     folder.lock()

@@ -20,8 +20,8 @@ from vsr.experiments.config.problems import UserError
 from vsr.experiments.config.yaml_reader import read_text
 from vsr.experiments.console import printable
 from vsr.experiments.evolve.command import EvolveOptions, evolve
-from vsr.experiments.files import numbered_files, open_own, refuse_links, replacing, target_file, write_text
-from vsr.experiments.runs import read_run
+from vsr.experiments.storage.files import numbered_files, open_own, refuse_links, replacing, target_file, write_text
+from vsr.experiments.storage.runs import read_run
 from vsr.experiments.torture.crafted import bomb, signed
 
 
@@ -140,7 +140,7 @@ def test_folders_in_folders_without_end_are_refused(run):
 
 def test_two_processes_may_write_one_file(tmp_path):
     script = (
-        "import sys, pathlib\nfrom vsr.experiments.files import write_bytes\n"
+        "import sys, pathlib\nfrom vsr.experiments.storage.files import write_bytes\n"
         "for _ in range(60): write_bytes(pathlib.Path('file'), sys.argv[1].encode() * 10**6)\n"
     )
     processes = [subprocess.Popen([sys.executable, "-c", script, letter], cwd=tmp_path) for letter in "ab"]

@@ -15,8 +15,8 @@ from conftest import ROOT
 from vsr.experiments.config import UserError
 from vsr.experiments.hosts import launch as launch_module
 from vsr.experiments.hosts.launch import Launch, find_launch
-from vsr.experiments.runs import read_run
-from vsr.experiments.runs.statistics import read_statistics
+from vsr.experiments.storage.runs import read_run
+from vsr.experiments.storage.statistics import read_statistics
 
 TINY = """
 robot: {body: {shape: aa}, controller: phases}

@@ -16,7 +16,7 @@ from vsr.experiments.evaluation import Start, begun_from
 from vsr.experiments.evolve.command import EvolveOptions, evolve
 from vsr.experiments.evolve.evaluation import evaluation_of
 from vsr.experiments.learning import Learning, grown
-from vsr.experiments.runs import read_run
+from vsr.experiments.storage.runs import read_run
 from vsr.gradients import rollout_truncated
 from vsr.scene import precision
 

@@ -18,11 +18,11 @@ from vsr.experiments.config import ConfigError, dump_plain, dump_yaml, load_expe
 from vsr.experiments.config.alike import is_written, load_experiment_alike, load_variants, settled
 from vsr.experiments.config.overrides import override
 from vsr.experiments.config.yaml_values import Document
-from vsr.experiments.files import json_line
 from vsr.experiments.plot.comparison import Pair, clearest, holm, rank_tests, superiority
 from vsr.experiments.plot.curves import MOST_POINTS, thinned
-from vsr.experiments.runs.ranks import quantile, quantiles_of_each
-from vsr.experiments.runs.statistics import read_statistics
+from vsr.experiments.ranks import quantile, quantiles_of_each
+from vsr.experiments.storage.files import json_line
+from vsr.experiments.storage.statistics import read_statistics
 
 EXPERIMENTS = sorted(
     path

@@ -17,14 +17,13 @@ from vsr.evo.population import WORST
 from vsr.experiments.config import load_experiment, load_scene
 from vsr.experiments.evaluation import MOST_STARTS, EvaluationOptions, Jitter, Start, begun_from, combined, starts_of
 from vsr.experiments.evolve.evaluation import believed, evaluate_all
-from vsr.experiments.files import without_nan
 from vsr.experiments.refine.command import RefinedRobot, head, read_robots, rows, summary
 from vsr.experiments.refine.robustness import VARIANTS, Robustness, batches_of, cases_of, robustness_of
 from vsr.experiments.report.findings import find_out
 from vsr.experiments.report.sections import robustness
 from vsr.experiments.reproduce.robots import keep_best, read_robustness
-from vsr.experiments.runs import read_run
-from vsr.experiments.runs.best_robots import read_title
+from vsr.experiments.storage.files import without_nan
+from vsr.experiments.storage.runs import read_run, read_title
 from vsr.physics.failure import REASONS, Failure, counted
 from vsr.physics.telemetry import fastest_speed
 from vsr.scene import Scene, simulate

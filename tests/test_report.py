@@ -17,7 +17,6 @@ from growing import put_meta, put_statistics
 import vsr.cli as cli
 from vsr.body import Body
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.files import write_arrays
 from vsr.experiments.play.sources import read_sources
 from vsr.experiments.report import page as page_module
 from vsr.experiments.report import sections
@@ -26,8 +25,9 @@ from vsr.experiments.report.charts import descent_chart
 from vsr.experiments.report.findings import find_out
 from vsr.experiments.report.markup import table, tag
 from vsr.experiments.report.svg import SERIES
-from vsr.experiments.runs import read_run
-from vsr.experiments.runs.lineage import Lineage, descent_of_best
+from vsr.experiments.storage.files import write_arrays
+from vsr.experiments.storage.lineage import Lineage, descent_of_best
+from vsr.experiments.storage.runs import read_run
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 

@@ -25,7 +25,7 @@ from vsr.experiments.reproduce.exchange import GAIT, TRAITS, Exchange, exchange,
 from vsr.experiments.reproduce.exchange_report import rows, trait_tests, write_exchange
 from vsr.experiments.reproduce.gait import NEAR, contact, gait_of
 from vsr.experiments.reproduce.reading import find_studies, load_study
-from vsr.experiments.runs import read_run
+from vsr.experiments.storage.runs import read_run
 from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.failure import Failure
 from vsr.physics.grains import Box, grains_of

@@ -10,13 +10,13 @@ from growing import begin_run, header_in, of_rows, put_statistics
 
 from vsr.cli import main
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.files import write_arrays
 from vsr.experiments.plot.archives import regions
 from vsr.experiments.plot.searches import figures_named, in_words
 from vsr.experiments.report.findings import find_out
 from vsr.experiments.report.page import _parts
 from vsr.experiments.report.searches import searches
-from vsr.experiments.runs import read_run
+from vsr.experiments.storage.files import write_arrays
+from vsr.experiments.storage.runs import read_run
 
 ELITES = """
 robot: {body: {type: material_grid, grid: [2, 2]}, controller: phases}

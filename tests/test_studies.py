@@ -21,7 +21,7 @@ from vsr.experiments.reproduce.claims import CLAIMS, Above, Gain, GainsMore, Res
 from vsr.experiments.reproduce.reading import SHIPPED, find_studies, load_study
 from vsr.experiments.reproduce.robots import read_repeats
 from vsr.experiments.reproduce.tables import curves
-from vsr.experiments.runs import read_run
+from vsr.experiments.storage.runs import read_run
 from vsr.sensors import Sense
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import vsr.cli as cli
 from vsr.experiments.config import ConfigError, UserError, load_experiment
-from vsr.experiments.runs import read_run
-from vsr.experiments.runs.statistics import COLUMNS
+from vsr.experiments.storage.runs import read_run
+from vsr.experiments.storage.statistics import COLUMNS
 from vsr.experiments.sweep import axes, cluster, local
 from vsr.experiments.sweep.axes import combine, read_axes, split_values
 from vsr.experiments.sweep.command import SweepOptions, plan_sweep

@@ -16,10 +16,11 @@ from vsr.experiments.config.plugins import learn_components
 from vsr.experiments.config.unread import NeedsPlugins, missing_of
 from vsr.experiments.encodings import CONTROLLERS
 from vsr.experiments.evolve.command import EvolveOptions, read_options
-from vsr.experiments.files import write_arrays
 from vsr.experiments.play.sources import read_sources
 from vsr.experiments.report.findings import find_out
-from vsr.experiments.runs import check_same_experiment, read_run
+from vsr.experiments.storage.files import write_arrays
+from vsr.experiments.storage.runs import read_run
+from vsr.experiments.storage.settings import check_same_experiment
 from vsr.experiments.sweep.command import SweepOptions, plan_sweep
 from vsr.experiments.sweep.folder import write_sweep
 from vsr.experiments.watch.following import Follower

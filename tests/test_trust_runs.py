@@ -23,12 +23,12 @@ from vsr.experiments.config import UserError
 from vsr.experiments.devices import private_folder
 from vsr.experiments.evolve.command import EvolveOptions, evolve
 from vsr.experiments.evolve.generation import compile_evolution
-from vsr.experiments.files import json_line, numbered_files, parse_json_line
 from vsr.experiments.report.findings import find_out
-from vsr.experiments.runs import read_run
-from vsr.experiments.runs.lineage import read_lineage
-from vsr.experiments.runs.robot_files import load_robot
-from vsr.experiments.runs.settings import read_settings
+from vsr.experiments.storage.files import json_line, numbered_files, parse_json_line
+from vsr.experiments.storage.lineage import read_lineage
+from vsr.experiments.storage.robots import load_robot
+from vsr.experiments.storage.runs import read_run
+from vsr.experiments.storage.settings import read_settings
 from vsr.experiments.sweep.folder import saved_generations
 from vsr.experiments.train.command import _store, _stored
 from vsr.experiments.watch.following import Follower

@@ -12,9 +12,8 @@ from growing import rows_of
 
 from vsr.cli import main
 from vsr.experiments.config import dump_plain, load_scene
-from vsr.experiments.runs.meta import describe_start
-from vsr.experiments.runs.records import made_with, read_record
-from vsr.experiments.runs.robot_files import load_robot
+from vsr.experiments.storage.provenance import describe_start
+from vsr.experiments.storage.robots import load_robot, made_with, read_record
 from vsr.experiments.verify.command import NEARBY, Read, _explained, _verdict, read
 
 

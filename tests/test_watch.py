@@ -21,7 +21,7 @@ from moving import moving_robot
 
 import vsr.cli as cli
 from vsr.experiments.numbers import count
-from vsr.experiments.runs import locks
+from vsr.experiments.storage.run_folder import is_being_written
 from vsr.experiments.watch import following
 from vsr.experiments.watch import portrait as portraits
 from vsr.experiments.watch.following import Follower
@@ -137,7 +137,7 @@ def test_a_lock_shows_whether_a_run_goes_on(run):
     add_generation(run, 0)
     with (run / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not locks.is_being_written(run):
+        if not is_being_written(run):
             pytest.skip("this computer does not list its locks")
         old(run)
         follower = Follower(run)

@@ -712,14 +712,12 @@ def plot(
     """
     with _loading():
         from vsr.experiments.console import busy, warn
-        from vsr.experiments.files import replacing, target_file
         from vsr.experiments.plot.archives import plot_archives
         from vsr.experiments.plot.curves import plot_runs
         from vsr.experiments.plot.figures import FORMATS
         from vsr.experiments.plot.searches import plot_figures
-        from vsr.experiments.runs import read_curves, read_run
-        from vsr.experiments.runs.reading import as_csv
-        from vsr.experiments.runs.trust import trust_plugins
+        from vsr.experiments.storage.files import replacing, target_file
+        from vsr.experiments.storage.runs import as_csv, read_curves, read_run, trust_plugins
 
     if (figure is not None) + archive + as_table > 1:
         raise click.UsageError("--figure, --archive and --csv: give one of them")
@@ -765,7 +763,7 @@ def compare(runs: tuple[str, ...], figure: str | None, as_json: bool) -> None:
     with _loading():
         from vsr.experiments.console import busy, warn
         from vsr.experiments.plot.comparison import compare as work
-        from vsr.experiments.runs import read_curves
+        from vsr.experiments.storage.runs import read_curves
         from vsr.experiments.terminal import show_comparison
 
     with busy("reading and comparing runs"):
@@ -785,7 +783,7 @@ def report(runs: tuple[str, ...], out: str | None, trust: bool) -> None:
         from vsr.experiments.console import warn
         from vsr.experiments.devices import prepare
         from vsr.experiments.report.command import report as work
-        from vsr.experiments.runs.trust import trust_plugins
+        from vsr.experiments.storage.runs import trust_plugins
 
     prepare()
     if trust:

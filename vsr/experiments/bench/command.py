@@ -35,9 +35,9 @@ from vsr.experiments.bench.timing import without_compilation_cache
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import show_pairs
 from vsr.experiments.devices import prepare
-from vsr.experiments.files import target_file, write_json
 from vsr.experiments.plot.figures import FORMATS
-from vsr.experiments.runs.meta import describe_start
+from vsr.experiments.storage.files import target_file, write_json
+from vsr.experiments.storage.provenance import describe_start
 from vsr.spec import suggest
 
 SUITES = ("2d", "3d", "sand", "fluid", "contact", "environments", "evolve", "archives", "growth")

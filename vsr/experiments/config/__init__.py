@@ -27,7 +27,7 @@ from vsr.scene import Scene
 from vsr.spec import Spec
 
 EVOLVED = "evolved"
-"""The block that runs write into their best robots' files (vsr.experiments.runs.records)."""
+"""The block that runs write into their best robots' files (vsr.experiments.storage.robots)."""
 
 __all__ = [
     "EVOLVED",

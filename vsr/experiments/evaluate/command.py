@@ -19,11 +19,11 @@ from vsr.experiments.evaluate.matrix import Matrix, evaluate, jobs_of
 from vsr.experiments.evaluate.plot import plot_matrix
 from vsr.experiments.evaluate.robots import read_flocks
 from vsr.experiments.evaluate.sets import EvaluationSet, load_set
-from vsr.experiments.files import target_file, without_nan, write_json
 from vsr.experiments.numbers import count, number
 from vsr.experiments.plot.figures import FORMATS
-from vsr.experiments.runs.trust import trust_plugins
 from vsr.experiments.shipped import SCENE, SET, find_config
+from vsr.experiments.storage.files import target_file, without_nan, write_json
+from vsr.experiments.storage.runs import trust_plugins
 
 MOST_COLUMNS = 8
 """Runs and files with a column each; of more there is one for all."""

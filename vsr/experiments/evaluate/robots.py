@@ -20,8 +20,8 @@ from vsr.experiments.estimate import needs_of_scene, require_memory
 from vsr.experiments.experiment import Experiment, Fitness
 from vsr.experiments.population import stack
 from vsr.experiments.refine.command import RefinedRobot, read_robots
-from vsr.experiments.runs import Run, read_run
-from vsr.experiments.runs.archives import ArchiveRead, read_archives, read_front
+from vsr.experiments.storage.archives import ArchiveRead, read_archives, read_front
+from vsr.experiments.storage.runs import Run, read_run
 from vsr.physics.engine import assemble_body
 from vsr.scene import Physics, Scene, precision
 from vsr.tasks import Task

@@ -37,15 +37,15 @@ from vsr.experiments.experiment import Experiment, grid_name
 from vsr.experiments.hosts.collectives import noticing_loss
 from vsr.experiments.hosts.launch import Launch, find_launch
 from vsr.experiments.numbers import clock, count
-from vsr.experiments.runs import Run, RunFolder, check_same_experiment, is_free, is_run, read_run
-from vsr.experiments.runs.folder import Standing, check_run
-from vsr.experiments.runs.meta import describe_start, differences
-from vsr.experiments.runs.ranks import middle
-from vsr.experiments.runs.settings import CONFIG, read_meta, read_settings
-from vsr.experiments.runs.stats import GenerationStats, gathered
+from vsr.experiments.ranks import middle
 from vsr.experiments.shipped import EXPERIMENT, find_config, source_of
-from vsr.experiments.sources import Sources, sources_of, with_registered
 from vsr.experiments.stopping import EXIT_CODE, if_stopped, leave_if_asked, stopping_politely
+from vsr.experiments.storage.provenance import describe_start, differences
+from vsr.experiments.storage.run_folder import RunFolder, Standing, check_run, is_free, is_run
+from vsr.experiments.storage.runs import Run, read_run
+from vsr.experiments.storage.settings import CONFIG, check_same_experiment, read_meta, read_settings
+from vsr.experiments.storage.sources import Sources, sources_of, with_registered
+from vsr.experiments.storage.statistics import GenerationStats, gathered
 from vsr.physics.failure import REASONS, by_reason, failure_summary
 from vsr.scene import precision
 from vsr.world.build import build_systems

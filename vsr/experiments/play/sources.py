@@ -12,12 +12,11 @@ from vsr.arrays import Damaged
 from vsr.experiments.config import UserError, load
 from vsr.experiments.config.unread import require_whole
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.runs import Run, read_run
-from vsr.experiments.runs.archives import read_archives
-from vsr.experiments.runs.best_robots import leading
-from vsr.experiments.runs.lineage import piece_files, read_piece
-from vsr.experiments.runs.robot_files import load_robot, robot_file
 from vsr.experiments.shipped import SCENE, find_config
+from vsr.experiments.storage.archives import read_archives
+from vsr.experiments.storage.lineage import piece_files, read_piece
+from vsr.experiments.storage.robots import load_robot, robot_file
+from vsr.experiments.storage.runs import Run, leading, read_run
 from vsr.scene import Scene
 
 

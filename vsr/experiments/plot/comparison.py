@@ -11,8 +11,8 @@ import numpy as np
 from vsr.experiments.numbers import count
 from vsr.experiments.plot.curves import check_one_goal, labels
 from vsr.experiments.plot.searches import as_measure, one_figure
-from vsr.experiments.runs import Curves
-from vsr.experiments.runs.ranks import p_value, quantiles_of_each
+from vsr.experiments.ranks import p_value, quantiles_of_each
+from vsr.experiments.storage.runs import Curves
 
 MOST_PAIRS = 100
 """As many as people look at."""

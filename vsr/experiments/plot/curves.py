@@ -11,8 +11,8 @@ import numpy as np
 
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.plot.figures import paper_style, save_figure, with_unit
-from vsr.experiments.runs import Curves
-from vsr.experiments.runs.ranks import middle, quantile
+from vsr.experiments.ranks import middle, quantile
+from vsr.experiments.storage.runs import Curves
 
 if TYPE_CHECKING:  # matplotlib takes a second to load
     from matplotlib.axes import Axes

@@ -9,7 +9,7 @@ from pathlib import Path
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.plot.curves import BAND_NAMES, Band, draw_curves, labels
 from vsr.experiments.plot.figures import paper_style, save_figure
-from vsr.experiments.runs import Curves
+from vsr.experiments.storage.runs import Curves
 from vsr.spec import suggest
 
 

@@ -18,7 +18,11 @@ from vsr.experiments.console import busy, console_for_tables, say, warn
 from vsr.experiments.devices import check_implementation, prepare
 from vsr.experiments.estimate import needs_of_refining, require_memory, told_if_exhausted
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.files import (
+from vsr.experiments.numbers import number
+from vsr.experiments.refine.plot import plot_robustness
+from vsr.experiments.refine.robustness import CHANGED, CHANGES, LOST, VARIANTS, Robustness, batches_of, robustness_of
+from vsr.experiments.shipped import SCENE, find_config
+from vsr.experiments.storage.files import (
     read_checked_json,
     require_writable,
     target_file,
@@ -26,13 +30,8 @@ from vsr.experiments.files import (
     write_checked_json,
     write_json,
 )
-from vsr.experiments.numbers import number
-from vsr.experiments.refine.plot import plot_robustness
-from vsr.experiments.refine.robustness import CHANGED, CHANGES, LOST, VARIANTS, Robustness, batches_of, robustness_of
-from vsr.experiments.runs import Run, read_run
-from vsr.experiments.runs.robot_files import load_robot, read_title, robot_file
-from vsr.experiments.runs.trust import trust_plugins
-from vsr.experiments.shipped import SCENE, find_config
+from vsr.experiments.storage.robots import load_robot, read_title, robot_file
+from vsr.experiments.storage.runs import Run, read_run, trust_plugins
 from vsr.scene import Scene
 
 STORED = "refinement.json"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from vsr.experiments.files import replacing
 from vsr.experiments.refine.robustness import Robustness
+from vsr.experiments.storage.files import replacing
 
 
 def _lost(share: float) -> str:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import busy
-from vsr.experiments.files import target_file, write_text
 from vsr.experiments.plot.curves import check_one_goal, labels
 from vsr.experiments.report.findings import find_out
 from vsr.experiments.report.page import report_page
-from vsr.experiments.runs import Run, read_run
+from vsr.experiments.storage.files import target_file, write_text
+from vsr.experiments.storage.runs import Run, read_run
 
 REPORT = "report.html"
 

@@ -13,13 +13,12 @@ from vsr.experiments.config.problems import UserError
 from vsr.experiments.config.unread import missing_of, why
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.numbers import count
-from vsr.experiments.runs import Run
-from vsr.experiments.runs.best_robots import kept_measure, leading
-from vsr.experiments.runs.checkpoints import newest_generation
-from vsr.experiments.runs.lineage import Descent, descent_of_best, read_lineage
-from vsr.experiments.runs.locks import is_being_written
-from vsr.experiments.runs.provenance import Making, making
-from vsr.experiments.runs.robot_files import BEST, load_robot, robot_file
+from vsr.experiments.storage.checkpoints import newest_generation
+from vsr.experiments.storage.lineage import Descent, descent_of_best, read_lineage
+from vsr.experiments.storage.provenance import Making, making
+from vsr.experiments.storage.robots import BEST, load_robot, robot_file
+from vsr.experiments.storage.run_folder import is_being_written
+from vsr.experiments.storage.runs import Run, kept_measure, leading
 from vsr.scene import Scene
 
 MANY = 4

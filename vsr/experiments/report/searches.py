@@ -12,7 +12,7 @@ from vsr.experiments.report import charts
 from vsr.experiments.report.findings import Findings
 from vsr.experiments.report.markup import Content, Markup, joined, tag
 from vsr.experiments.report.svg import inline, page_style
-from vsr.experiments.runs.archives import ArchiveRead, FrontRead, read_archives, read_front
+from vsr.experiments.storage.archives import ArchiveRead, FrontRead, read_archives, read_front
 
 MAP = (4.6, 3.6)
 """Of a map [inches]."""

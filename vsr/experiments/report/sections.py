@@ -23,9 +23,9 @@ from vsr.experiments.report.bodies import draw_body, materials_key, room_for
 from vsr.experiments.report.findings import Findings
 from vsr.experiments.report.markup import Content, Markup, code, commands, facts, joined, table, tag
 from vsr.experiments.report.searches import searches
-from vsr.experiments.runs import Run
-from vsr.experiments.runs.lineage import Ancestor
-from vsr.experiments.runs.meta import PACKAGES
+from vsr.experiments.storage.lineage import Ancestor
+from vsr.experiments.storage.provenance import PACKAGES
+from vsr.experiments.storage.runs import Run
 from vsr.experiments.units import UNITS
 from vsr.physics.failure import REASONS
 from vsr.scene import Scene

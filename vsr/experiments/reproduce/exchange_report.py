@@ -13,12 +13,12 @@ from matplotlib.figure import Figure
 
 from vsr.experiments.plot.comparison import holm, superiority
 from vsr.experiments.plot.figures import paper_style, save_figure, with_unit
+from vsr.experiments.ranks import middle, p_value
 from vsr.experiments.reproduce.claims import Result, number
 from vsr.experiments.reproduce.exchange import GAIT, HIGHER, STORED, TRAITS, Exchange, Trait
 from vsr.experiments.reproduce.gait import ARRIVAL, FOOT, NEAR
 from vsr.experiments.reproduce.tables import markdown, write_csv
 from vsr.experiments.reproduce.winners import BODIES, FILM
-from vsr.experiments.runs.ranks import middle, p_value
 
 MAP = "exchange.png"
 TABLE = "exchange.csv"

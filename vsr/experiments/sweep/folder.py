@@ -28,10 +28,11 @@ from vsr.experiments.config.plugins import PLUGINS_FOLDER, modules_of
 from vsr.experiments.config.problems import ConfigError, UserError
 from vsr.experiments.config.unread import missing_of
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.files import write_json, write_text
-from vsr.experiments.runs import check_same_experiment, is_run
-from vsr.experiments.runs.checkpoints import whole_generations
-from vsr.experiments.sources import Sources
+from vsr.experiments.storage.checkpoints import whole_generations
+from vsr.experiments.storage.files import write_json, write_text
+from vsr.experiments.storage.run_folder import is_run
+from vsr.experiments.storage.settings import check_same_experiment
+from vsr.experiments.storage.sources import Sources
 from vsr.experiments.sweep.axes import Axis, Combination
 
 SWEEP, BASE, JOBS = "sweep.json", "base.yaml", "jobs.json"

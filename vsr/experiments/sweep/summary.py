@@ -12,12 +12,13 @@ from rich.table import Table
 
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import cell, console_for_tables
-from vsr.experiments.files import write_text
 from vsr.experiments.numbers import count, number
 from vsr.experiments.plot.comparison import Row, describe
 from vsr.experiments.plot.curves import plot_runs
-from vsr.experiments.runs import Curves, is_run, read_curves
-from vsr.experiments.runs.ranks import middle
+from vsr.experiments.ranks import middle
+from vsr.experiments.storage.files import write_text
+from vsr.experiments.storage.run_folder import is_run
+from vsr.experiments.storage.runs import Curves, read_curves
 from vsr.experiments.sweep.folder import Sweep, saved_generations
 
 SUMMARY, CURVES = "summary.csv", "fitness.png"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vsr.environment.model import Sticking
 from vsr.experiments.config import UserError
-from vsr.experiments.files import target_file, without_nan
+from vsr.experiments.storage.files import target_file, without_nan
 from vsr.experiments.validate.suite import Report, validate
 
 SHIPPED = Path(__file__).parent / "data" / "2d-vsr-sim"

@@ -20,14 +20,20 @@ from vsr.experiments.config import UserError, load_scene
 from vsr.experiments.console import busy, cell, console_for_tables, say, warn
 from vsr.experiments.devices import check_implementation, prepare
 from vsr.experiments.estimate import needs_of_experiment, needs_of_scene, require_memory
-from vsr.experiments.files import without_nan
 from vsr.experiments.refine.robustness import robustness_of
-from vsr.experiments.runs import read_run
-from vsr.experiments.runs.meta import describe_start, differences
-from vsr.experiments.runs.records import Record, experiment_of, hashes_of, is_made_by, read_record
-from vsr.experiments.runs.robot_files import load_robot, robot_file
-from vsr.experiments.runs.trust import trust_plugins
-from vsr.experiments.sources import sources_of
+from vsr.experiments.storage.files import without_nan
+from vsr.experiments.storage.provenance import describe_start, differences
+from vsr.experiments.storage.robots import (
+    Record,
+    experiment_of,
+    hashes_of,
+    is_made_by,
+    load_robot,
+    read_record,
+    robot_file,
+)
+from vsr.experiments.storage.runs import read_run, trust_plugins
+from vsr.experiments.storage.sources import sources_of
 from vsr.experiments.verify.replay import Claim, replay
 from vsr.scene import Scene, precision
 

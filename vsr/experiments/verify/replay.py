@@ -22,7 +22,7 @@ from vsr.experiments.evolve.evaluation import asks_when, evaluate_all
 from vsr.experiments.evolve.generation import asked_genes, compile_evolution
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.population import robots_at_once
-from vsr.experiments.runs.records import Record
+from vsr.experiments.storage.robots import Record
 from vsr.scene import precision
 
 

@@ -17,16 +17,14 @@ from vsr.experiments.config.problems import UserError
 from vsr.experiments.config.unread import why
 from vsr.experiments.config.yaml_reader import read_yaml
 from vsr.experiments.evolve.display import RECENT
-from vsr.experiments.files import without_nan
-from vsr.experiments.runs.checkpoints import newest_generation
-from vsr.experiments.runs.folder import is_run
-from vsr.experiments.runs.locks import is_being_written
-from vsr.experiments.runs.ranks import middle
-from vsr.experiments.runs.reading import losses_of, rebuilt_by
-from vsr.experiments.runs.robot_files import Title, read_title, robot_file
-from vsr.experiments.runs.settings import CONFIG, META
-from vsr.experiments.runs.statistics import STATISTICS, Statistics, read_statistics
-from vsr.experiments.runs.trust import trust_plugins
+from vsr.experiments.ranks import middle
+from vsr.experiments.storage.checkpoints import newest_generation
+from vsr.experiments.storage.files import without_nan
+from vsr.experiments.storage.robots import Title, read_title, robot_file
+from vsr.experiments.storage.run_folder import is_being_written, is_run
+from vsr.experiments.storage.runs import losses_of, rebuilt_by, trust_plugins
+from vsr.experiments.storage.settings import CONFIG, META
+from vsr.experiments.storage.statistics import STATISTICS, Statistics, read_statistics
 from vsr.experiments.units import UNITS
 
 MOST_SEEDS, MOST_NUMBERS = 40, 20_000

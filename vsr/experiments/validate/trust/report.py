@@ -9,7 +9,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from vsr.experiments.files import without_nan, write_json
+from vsr.experiments.storage.files import without_nan, write_json
 from vsr.experiments.validate.trust.suite import SCALES, Batch, Scale, validate_trust
 
 

@@ -1,11 +1,12 @@
-"""A run folder as curves, for plots and comparisons, and as a whole."""
+"""A run folder as curves, for plots and comparisons, and as a whole with its settings and best robots."""
 
 from __future__ import annotations
 
 import csv
 import io
+import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
@@ -13,14 +14,16 @@ import numpy as np
 
 from vsr.arrays import Damaged
 from vsr.display import Displayed
+from vsr.experiments.config import run_plugins_of
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.files import refuse_links
 from vsr.experiments.numbers import in_ranges
-from vsr.experiments.runs.checkpoints import newest_generation
-from vsr.experiments.runs.folder import check_run
-from vsr.experiments.runs.settings import RunSettings, fingerprint, read_meta, read_settings
-from vsr.experiments.runs.statistics import FAILURES, FIGURES, STATISTICS, Header, Statistics, read_statistics
+from vsr.experiments.storage.checkpoints import newest_generation
+from vsr.experiments.storage.files import refuse_links
+from vsr.experiments.storage.robots import read_title, robot_file
+from vsr.experiments.storage.run_folder import check_run, is_run
+from vsr.experiments.storage.settings import RunSettings, fingerprint, read_meta, read_settings
+from vsr.experiments.storage.statistics import FAILURES, FIGURES, STATISTICS, Header, Statistics, read_statistics
 
 
 @dataclass(frozen=True)
@@ -178,3 +181,36 @@ def as_csv(runs: Sequence[Curves]) -> str:
 def _cell(value: float) -> str:
     """All digits; a whole number without a point."""
     return "" if np.isnan(value) else repr(int(value) if value == int(value) else float(value))
+
+
+SIX_DIGITS = 1e-5
+"""How far what files say may be from what statistics say of the same robot, relatively."""
+
+
+def kept_measure(run: Run, index: int) -> float | None:
+    """What the kept robot of a seed, given by its index, reached; None without a file."""
+    file, last = robot_file(run.path, run.experiment.seeds[index]), float(run.best[index, -1])
+    if not file.is_file():
+        return None
+    title = read_title(file)
+    return last if title is None or math.isclose(title.value, last, rel_tol=SIX_DIGITS) else title.value
+
+
+def leading(run: Run) -> int:
+    """Index of the seed whose kept robot is the best; of the best in the statistics where none is kept."""
+    sign = run.experiment.fitness.sign
+    kept = [kept_measure(run, index) for index in range(len(run.experiment.seeds))]
+    fitness = [-math.inf if value is None or math.isnan(value) else sign * value for value in kept]
+    return int(np.argmax(fitness if max(fitness) > -math.inf else run.fitness[:, -1]))
+
+
+def trust_plugins(given: Iterable[str | Path]) -> None:
+    """Run the plugins of run folders and files, so that all that is read of them from now on is read as a whole.
+
+    What is not there is left to those who read it.
+    """
+    for path in map(Path, given):
+        if path.is_file():
+            run_plugins_of(path)
+        elif is_run(path):
+            read_settings(path, run_plugins=True)

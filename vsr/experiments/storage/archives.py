@@ -16,8 +16,8 @@ from vsr.evo import NSGA2, MapElites
 from vsr.evo.archives import CVTArchive, GridArchive
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.runs.folder import ARCHIVE
-from vsr.experiments.runs.settings import fingerprint_in_checkpoints
+from vsr.experiments.storage.run_folder import ARCHIVE
+from vsr.experiments.storage.settings import fingerprint_in_checkpoints
 
 
 @dataclass(frozen=True)

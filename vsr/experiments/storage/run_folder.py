@@ -37,7 +37,14 @@ from vsr.experiments.config import dump_plain
 from vsr.experiments.config.plugins import PLUGINS_FOLDER
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.files import (
+from vsr.experiments.storage.checkpoints import (
+    Checkpoint,
+    checkpoint_files,
+    load_checkpoint,
+    save_arrays,
+    save_checkpoint,
+)
+from vsr.experiments.storage.files import (
     TEMPORARY,
     open_own,
     refuse_links,
@@ -47,18 +54,10 @@ from vsr.experiments.files import (
     write_checked_json,
     write_text,
 )
-from vsr.experiments.runs.checkpoints import (
-    Checkpoint,
-    checkpoint_files,
-    load_checkpoint,
-    save_arrays,
-    save_checkpoint,
-)
-from vsr.experiments.runs.lineage import ARRAYS, GENES, LINEAGE, check_lineage, piece_files
-from vsr.experiments.runs.locks import LOCK
-from vsr.experiments.runs.mending import is_damaged, mend_robots, mend_statistics, set_aside
-from vsr.experiments.runs.robot_files import BEST, write_robot
-from vsr.experiments.runs.settings import (
+from vsr.experiments.storage.lineage import ARRAYS, GENES, LINEAGE, check_lineage, piece_files
+from vsr.experiments.storage.repair import is_damaged, mend_robots, mend_statistics, set_aside
+from vsr.experiments.storage.robots import BEST, write_robot
+from vsr.experiments.storage.settings import (
     CONFIG,
     FORMAT,
     KIND,
@@ -70,9 +69,16 @@ from vsr.experiments.runs.settings import (
     read_meta,
     read_settings,
 )
-from vsr.experiments.runs.statistics import STATISTICS, Header, header_of, read_statistics, record_of, write_statistics
-from vsr.experiments.runs.stats import GenerationStats
-from vsr.experiments.sources import Sources
+from vsr.experiments.storage.sources import Sources
+from vsr.experiments.storage.statistics import (
+    STATISTICS,
+    GenerationStats,
+    Header,
+    header_of,
+    read_statistics,
+    record_of,
+    write_statistics,
+)
 
 ARCHIVE = "archive.npz"
 FOLDERS = (LINEAGE, "checkpoints", BEST)
@@ -337,3 +343,32 @@ def is_free(path: Path) -> bool:
     names = [entry.name for entry in path.iterdir()] if path.is_dir() else [""]
     begun = tuple(name for name in names if name.startswith((META, CONFIG)) and name.endswith(TEMPORARY))
     return all(name in (LOCK, META, *begun) for name in names)
+
+
+LOCK = "lock"
+LOCKS = Path("/proc/locks")
+"""Linux lists the locks of this computer here, so that the run's need not be touched: a run that starts in the moment
+in which another process tries its lock would be refused."""
+
+
+def is_being_written(path: Path) -> bool:
+    """Whether a process of this computer is at work on a run; False also where that is not known."""
+    try:
+        return _is_listed(path / LOCK) if LOCKS.exists() else _is_held(path / LOCK)
+    except OSError:
+        return False
+
+
+def _is_listed(lock: Path) -> bool:
+    stat = lock.stat()
+    file = f"{os.major(stat.st_dev):02x}:{os.minor(stat.st_dev):02x}:{stat.st_ino}"
+    return any(file in line.split() for line in LOCKS.read_text().splitlines() if "FLOCK" in line)
+
+
+def _is_held(lock: Path) -> bool:
+    with lock.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # given back when the file is closed
+        except BlockingIOError:
+            return True
+    return False

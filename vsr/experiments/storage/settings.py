@@ -21,8 +21,8 @@ from vsr.experiments.config.problems import ConfigError, UserError
 from vsr.experiments.config.unread import missing_of
 from vsr.experiments.config.yaml_reader import read_yaml
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.files import digest_of, read_checked_json, refuse_links
-from vsr.experiments.runs.checkpoints import checkpoint_files
+from vsr.experiments.storage.checkpoints import checkpoint_files
+from vsr.experiments.storage.files import digest_of, read_checked_json, refuse_links
 
 CONFIG, META = "config.yaml", "meta.json"
 KIND, FORMAT = "run", 1

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from vsr.arrays import Damaged, read_arrays, read_label
-from vsr.experiments.files import numbered_files
 from vsr.experiments.numbers import in_ranges
+from vsr.experiments.storage.files import numbered_files
 
 LINEAGE = "lineage"
 ARRAYS, GENES = ("id", "parents", "fitness", "best_id"), "best_genes."

@@ -14,10 +14,10 @@ from vsr.evo.generations import Generational
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.numbers import in_ranges
-from vsr.experiments.runs.lineage import ARRAYS, Piece, read_pieces
-from vsr.experiments.runs.robot_files import load_robot, robot_file, write_robot
-from vsr.experiments.runs.settings import read_meta
-from vsr.experiments.runs.statistics import (
+from vsr.experiments.storage.lineage import ARRAYS, Piece, read_pieces
+from vsr.experiments.storage.robots import load_robot, robot_file, write_robot
+from vsr.experiments.storage.settings import read_meta
+from vsr.experiments.storage.statistics import (
     STATISTICS,
     Statistics,
     as_bytes,

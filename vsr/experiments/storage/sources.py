@@ -22,7 +22,7 @@ from vsr.experiments.config.plugins import modules_of
 from vsr.experiments.encodings import BODIES
 from vsr.experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.files import write_bytes
+from vsr.experiments.storage.files import write_bytes
 from vsr.sensors import QUANTITIES
 from vsr.tasks import MEASURES, TASKS
 from vsr.terrain import TERRAINS

@@ -17,7 +17,7 @@ import numpy as np
 
 from vsr.arrays import Damaged, read_arrays, read_label
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.files import numbered_files, write_arrays
+from vsr.experiments.storage.files import numbered_files, write_arrays
 
 KEPT = 2
 GENERATORS = "threefry2x32", "rbg", "unsafe_rbg"

@@ -22,17 +22,19 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
+from jax import Array
 
 from vsr.arrays import MOST_BYTES, Damaged, read_regular
+from vsr.experiments.encodings import Genes
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.files import json_line, parse_json_line, write_bytes
-from vsr.experiments.runs.stats import GenerationStats
+from vsr.experiments.storage.files import json_line, parse_json_line, write_bytes
 from vsr.physics.failure import REASONS
 
 STATISTICS = "statistics.bin"
@@ -245,3 +247,39 @@ def _header(file: Path, line: bytes) -> Header:
     if not sound:
         raise Damaged(file, "its header does not describe a run")
     return header
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class GenerationStats:
+    """What a generation of one seed came to; with a leading axis (seeds,) after `gathered`."""
+
+    best: Array
+    """fitness of the best survivor, WORST if all failed"""
+    median: Array
+    """median fitness of the survivors that did not fail, not a number if all failed"""
+    failed: Array
+    """how many of the individuals evaluated in this generation failed"""
+    failures: Array
+    """how many for each of vsr.physics.failure.REASONS, (reasons,)"""
+    best_genes: Genes
+    """of the best survivor"""
+    best_id: Array
+    """of the best survivor"""
+    id: Array
+    """of every individual evaluated in this generation, (n_pop,)"""
+    parents: Array
+    """their parents' ids, (n_pop, 2)"""
+    fitness: Array
+    """their fitness, WORST for a failure, (n_pop,)"""
+    spread: Array
+    """standard deviation of a gene over the survivors, averaged over all genes"""
+    bodies: Array
+    """how many different bodies the survivors have"""
+    figures: dict[str, Array] = field(default_factory=dict)
+    """what else the search tells of itself, by name: coverage of archives, volume of fronts"""
+
+
+def gathered(stats: tuple[GenerationStats, ...]) -> GenerationStats:
+    """All seeds' statistics as one on the host, with a leading axis (seeds,)."""
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *jax.device_get(stats))
