@@ -242,6 +242,7 @@ def evolve(
 @click.option(
     "--slurm", metavar="KEY=VALUE", multiple=True, help="A parameter of the jobs, as partition=gpu; may be repeated."
 )
+@TRUST
 def sweep(
     config: str,
     sweeps: tuple[str, ...],
@@ -254,6 +255,7 @@ def sweep(
     executor: str,
     jobs: int,
     slurm: tuple[str, ...],
+    trust: bool,
 ) -> None:
     """Evolve with every combination of some values; given a sweep's folder, show its state."""
     with _loading():
@@ -273,6 +275,7 @@ def sweep(
             executor=executor,
             jobs=jobs,
             slurm=slurm,
+            trust_plugins=trust,
         )
     )
 

@@ -1,7 +1,7 @@
 """Files to described objects and back, with every fault reported.
 
 What a file names under `plugins` is code. It is run for those who give `run_plugins`, because they were asked to run
-the experiment or told to trust it; else what needs it stays unread (`vsr.experiments.config.unread`).
+the experiment or told to trust it; everyone else gets `vsr.experiments.config.plugins.NeedsPlugins`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ import yaml
 from vsr.controllers import CONTROLLERS
 from vsr.experiments.config.check import check
 from vsr.experiments.config.overrides import override
-from vsr.experiments.config.plugins import learn_components, load_plugins, missing_plugins, named_plugins
+from vsr.experiments.config.plugins import learn_components, load_plugins, named_plugins, require_plugins
 from vsr.experiments.config.problems import ConfigError, Problem, UserError
-from vsr.experiments.config.unread import faults_without, read_without
 from vsr.experiments.config.yaml_reader import parse_yaml, read_yaml
 from vsr.experiments.config.yaml_values import Document
 from vsr.experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
@@ -68,7 +67,7 @@ def load(path: str | Path, settings: Sequence[str] = (), *, run_plugins: bool = 
     document = read_yaml(path)
     override(document, settings)
     if run_plugins:
-        _run_plugins(document, Experiment if evolves(document.data) else Scene)  # first: they may bring what evolves
+        load_plugins(document)  # first: they may bring what evolves
     return _described(document, Experiment if evolves(document.data) else Scene)
 
 
@@ -96,20 +95,11 @@ def _described(document: Document, kind: type[Described], run_plugins: bool = Fa
         # It tells of the past, and is no part of what is simulated.
         document = replace(document, data={name: part for name, part in document.data.items() if name != EVOLVED})
     if run_plugins:
-        _run_plugins(document, kind)
-    elif missing := missing_plugins(document):
-        return read_without(document, kind, missing)
+        load_plugins(document)
     elif named_plugins(document):
+        require_plugins(document)
         learn_components()  # of modules that are loaded, maybe by someone else
     return check(document, kind)
-
-
-def _run_plugins(document: Document, kind: type[Spec]) -> None:
-    """Run the plugins that a document names; if one cannot be, report the other faults, which it would not fix."""
-    try:
-        load_plugins(document)
-    except ConfigError as error:
-        raise ConfigError(list(dict.fromkeys([*error.problems, *faults_without(document, kind)]))) from None
 
 
 def evolves(data: Any) -> bool:

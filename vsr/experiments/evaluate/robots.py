@@ -13,7 +13,6 @@ import numpy as np
 
 from vsr.body import Material
 from vsr.experiments.config import UserError
-from vsr.experiments.config.unread import require_whole
 from vsr.experiments.console import warn
 from vsr.experiments.devices import check_implementation
 from vsr.experiments.estimate import needs_of_scene, require_memory
@@ -69,7 +68,6 @@ def read_scenes(path: Path) -> Iterator[tuple[str, Scene, Fitness]]:
     """The robot of a file or the best of a run: names, scenes, and what they were selected for."""
     for robot in read_robots(path):
         assert robot.scene is not None
-        require_whole(robot.scene, path)
         check_implementation(robot.scene.physics)
         require_memory(robot.name, needs_of_scene(robot.scene, recorded=False))
         yield robot.name, robot.scene, _goal(robot)
@@ -126,7 +124,6 @@ def _elites(path: Path, source: int) -> list[Flock]:
     run = read_run(path)
     warn(run.warnings)
     experiment = run.experiment
-    require_whole(experiment, path)
     check_implementation(experiment.physics)
     names, genes = [], []
     for index, seed in enumerate(experiment.seeds):

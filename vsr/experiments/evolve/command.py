@@ -19,7 +19,8 @@ import numpy as np
 from vsr.arrays import MOST_BYTES
 from vsr.experiments.config import load_experiment
 from vsr.experiments.config.plugins import plugin_files
-from vsr.experiments.config.problems import UserError
+from vsr.experiments.config.problems import ConfigError, UserError
+from vsr.experiments.config.yaml_reader import read_yaml
 from vsr.experiments.config.yaml_values import Document
 from vsr.experiments.console import Pulse, busy, say
 from vsr.experiments.devices import check_implementation, prepare
@@ -153,8 +154,11 @@ def read_options(options: EvolveOptions) -> tuple[Experiment, Path]:
 
 def _say_what_is_run(run: Path) -> None:
     """Name the code that a run folder brings along: whoever goes on with somebody else's run should know."""
-    plugins = list(read_settings(run).experiment.plugins)
-    for file in plugin_files(Document(str(run / CONFIG), {"plugins": plugins})):
+    try:
+        named = read_yaml(run / CONFIG)
+    except ConfigError:  # meta.json has the same settings
+        named = Document(str(run / CONFIG), read_meta(run)[0].get("experiment"))
+    for file in plugin_files(named):
         if file.is_relative_to(run.resolve()):
             say(f"running the plugin {file}, which the run brings along")
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from vsr.arrays import Damaged
 from vsr.experiments.config import UserError, load
-from vsr.experiments.config.unread import require_whole
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.shipped import SCENE, find_config
 from vsr.experiments.storage.archives import read_archives
@@ -47,7 +46,6 @@ def read_sources(
     for path, name in zip(paths, _short_names(paths), strict=True):
         if path.is_dir():
             run = read_run(path)
-            require_whole(run.experiment, path)
             sources += [_of_cell(run, name, seed, cell) for cell in dict.fromkeys(cells)]
             wanted = dict.fromkeys(generations) or (() if cells else (None,))
             sources += [_of_run(run, name, seed, generation) for generation in wanted]
@@ -79,7 +77,6 @@ def _of_file(path: Path, name: str) -> Source:
         raise UserError(
             f"{path}: its robot is still to evolve; give vsr evolve this file, then vsr play the run folder"
         )
-    require_whole(scene, path)
     return Source(name, scene)
 
 

@@ -9,8 +9,7 @@ import numpy as np
 from rich.table import Table
 
 from vsr.experiments.config.check import check
-from vsr.experiments.config.plugins import load_plugins
-from vsr.experiments.config.unread import require_plugins
+from vsr.experiments.config.plugins import load_plugins, require_plugins
 from vsr.experiments.config.yaml_reader import read_yaml
 from vsr.experiments.console import console_for_tables, say
 from vsr.experiments.reach.picture import write_gif, write_html, write_png

@@ -26,9 +26,8 @@ from pydantic import Field, model_validator
 
 from vsr.experiments.config import EVOLVED, dump_plain, load_scene
 from vsr.experiments.config.check import check
-from vsr.experiments.config.plugins import learn_components
+from vsr.experiments.config.plugins import learn_components, require_plugins
 from vsr.experiments.config.problems import ConfigError, Problem, UserError
-from vsr.experiments.config.unread import require_plugins
 from vsr.experiments.config.yaml_reader import read_text, read_yaml
 from vsr.experiments.config.yaml_values import Document
 from vsr.experiments.experiment import MOST_SEEDS, Experiment, Seed

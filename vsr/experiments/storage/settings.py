@@ -17,8 +17,8 @@ from typing import Any
 from vsr.arrays import Damaged, read_label
 from vsr.experiments.config import dump_plain, load_experiment, parse_experiment
 from vsr.experiments.config.alike import is_written, load_experiment_alike
+from vsr.experiments.config.plugins import NeedsPlugins
 from vsr.experiments.config.problems import ConfigError, UserError
-from vsr.experiments.config.unread import missing_of
 from vsr.experiments.config.yaml_reader import read_yaml
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.storage.checkpoints import checkpoint_files
@@ -129,7 +129,16 @@ def read_meta(path: Path) -> tuple[dict[str, Any], str]:
 
 def check_same_experiment(path: Path, experiment: Experiment) -> None:
     """Refuse to go on with a run whose settings were changed, or with another experiment than the run's."""
-    found, again = read_settings(path), f"vsr evolve {shlex.quote(str(path))}"
+    again = f"vsr evolve {shlex.quote(str(path))}"
+    try:
+        found = read_settings(path)
+    except NeedsPlugins as error:
+        if other := [name for name in error.missing if name in experiment.plugins]:
+            raise UserError(
+                f"{path}: plugin '{other[0]}' is not what it was when the run began; put it back as it was, or start "
+                "again with another --out"
+            ) from None
+        raise
     if found.doubt:
         raise UserError(f"{found.doubt}; put back the {CONFIG} or the {META} that the run was made with")
     if found.changes:
@@ -137,11 +146,6 @@ def check_same_experiment(path: Path, experiment: Experiment) -> None:
             f"{path / CONFIG}: it was changed since the run began:\n{_listed(found.changes, 'in the file')}\n"
             f"to go on as it began, remove this file: {again} --resume writes it again\n"
             f"to evolve with what it says now: vsr evolve {shlex.quote(str(path / CONFIG))} --out FOLDER"
-        )
-    if found.experiment.plugins == experiment.plugins and (other := list(missing_of(found.experiment))):
-        raise UserError(
-            f"{path}: plugin '{other[0]}' is not what it was when the run began; put it back as it was, or start again "
-            "with another --out"
         )
     if changes := list(differences(found.experiment.to_plain(), experiment.to_plain())):
         raise UserError(
@@ -180,6 +184,8 @@ def _experiment_of(
     text, file = json.dumps(plain, ensure_ascii=False), str(path / META)
     try:
         experiment = parse_experiment(text, file, run_plugins=run_plugins)
+    except NeedsPlugins:
+        raise
     except UserError:  # as config.yaml cannot be either, for example because a plugin is missing
         return None
     return parse_experiment(text, file, settings, run_plugins=run_plugins) if settings else experiment
@@ -188,7 +194,7 @@ def _experiment_of(
 def _begun_from_config(file: Path, stored: Experiment, meta_fault: str) -> tuple[dict[str, Any], str]:
     """The settings in config.yaml as plain values, and what speaks against them, where meta.json does not have them."""
     written = read_yaml(file).data
-    plains = [written] if missing_of(stored) else [written, stored.resolved().to_plain()]
+    plains = [written, stored.resolved().to_plain()]
     known = fingerprint_in_checkpoints(file.parent)
     fitting = [plain for plain in plains if known is None or fingerprint(plain) == known]
     if fitting:

@@ -22,11 +22,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from vsr.experiments.config import dump_yaml
+from vsr.experiments.config import dump_yaml, run_plugins_of
 from vsr.experiments.config.alike import load_experiment_alike, load_variants, settled
 from vsr.experiments.config.plugins import PLUGINS_FOLDER, modules_of
 from vsr.experiments.config.problems import ConfigError, UserError
-from vsr.experiments.config.unread import missing_of
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.storage.checkpoints import whole_generations
 from vsr.experiments.storage.files import write_json, write_text
@@ -133,8 +132,10 @@ def _reporting(path: Path) -> Iterator[None]:
         raise UserError(f"{path}: cannot be written: {error.strerror or error}; give another --out") from None
 
 
-def read_sweep(path: Path) -> Sweep:
-    """The sweep in a folder."""
+def read_sweep(path: Path, *, run_plugins: bool = False) -> Sweep:
+    """The sweep in a folder; run_plugins: whether code that it brings along is run."""
+    if run_plugins:
+        run_plugins_of(path / BASE)
     try:
         plain = json.loads((path / SWEEP).read_text(encoding="utf-8"))
         axes = tuple(Axis(name, tuple(values)) for name, values in plain["axes"].items())
@@ -155,7 +156,7 @@ def _experiments(path: Path, axes: Sequence[Axis], combinations: Sequence[Combin
         experiment = load_experiment_alike(files[item.name]) if files[item.name].exists() else next(variants)
         if isinstance(experiment, ConfigError):
             raise experiment
-        yield experiment if missing_of(experiment) else experiment.resolved()
+        yield experiment.resolved()
 
 
 def swept(axes: Sequence[Axis], combination: Combination) -> list[str]:

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from vsr.arrays import Damaged
-from vsr.experiments.config.plugins import missing_plugins
+from vsr.experiments.config.plugins import require_plugins
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.config.unread import why
 from vsr.experiments.config.yaml_reader import read_yaml
 from vsr.experiments.evolve.display import RECENT
 from vsr.experiments.ranks import middle
@@ -138,10 +137,10 @@ class Follower:
     def left_out(self) -> str:
         """Why no robot can be shown, if the run's plugins are not run."""
         try:
-            missing = missing_plugins(read_yaml(self.path / CONFIG))
-        except UserError:
-            return ""
-        return why(str(self.path), missing) if missing else ""
+            require_plugins(read_yaml(self.path / CONFIG))
+        except UserError as error:
+            return str(error)
+        return ""
 
     def _described(self, statistics: Statistics, known: str) -> dict[str, Any]:
         header, done = statistics.header, statistics.generations
