@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
+from pydantic import ValidationError
 
 from vsr.controllers import CONTROLLERS
 from vsr.experiments.config.check import check
 from vsr.experiments.config.overrides import override
+from vsr.experiments.config.parts import part_reader
 from vsr.experiments.config.plugins import learn_components, load_plugins, named_plugins, require_plugins
 from vsr.experiments.config.problems import ConfigError, Problem, UserError
 from vsr.experiments.config.yaml_reader import parse_yaml, read_yaml
@@ -44,6 +46,9 @@ __all__ = [
     "run_plugins_of",
 ]
 
+PARTS_OF_PLUGINS = ("robot", "world", "task", "ea", "physics")
+"""Parts with components, of which plugins may bring more."""
+
 Described = TypeVar("Described", bound=Spec)
 
 
@@ -67,7 +72,7 @@ def load(path: str | Path, settings: Sequence[str] = (), *, run_plugins: bool = 
     document = read_yaml(path)
     override(document, settings)
     if run_plugins:
-        load_plugins(document)  # first: they may bring what evolves
+        _run_plugins(document, Experiment if evolves(document.data) else Scene)  # first: they may bring what evolves
     return _described(document, Experiment if evolves(document.data) else Scene)
 
 
@@ -95,11 +100,35 @@ def _described(document: Document, kind: type[Described], run_plugins: bool = Fa
         # It tells of the past, and is no part of what is simulated.
         document = replace(document, data={name: part for name, part in document.data.items() if name != EVOLVED})
     if run_plugins:
-        load_plugins(document)
+        _run_plugins(document, kind)
     elif named_plugins(document):
         require_plugins(document)
         learn_components()  # of modules that are loaded, maybe by someone else
     return check(document, kind)
+
+
+def _run_plugins(document: Document, kind: type[Spec]) -> None:
+    """Run the plugins that a document names; if one cannot be, report the other faults, which it would not fix."""
+    try:
+        load_plugins(document)
+    except ConfigError as error:
+        raise ConfigError([*error.problems, *_faults_without_plugins(document, kind)]) from None
+
+
+def _faults_without_plugins(document: Document, kind: type[Spec]) -> list[Problem]:
+    """Faults of parts that no plugin has to do with."""
+    known = set(kind.model_fields)
+    faulty = set(document.data) - known
+    for name in known & set(document.data) - {*PARTS_OF_PLUGINS, "plugins"}:
+        try:
+            part_reader(kind, name).validate_python(document.data[name])
+        except ValidationError:
+            faulty.add(name)
+    try:
+        check(document, kind)
+    except ConfigError as error:
+        return [fault for fault in error.problems if fault in document.problems or {*fault.path[:1]} & faulty]
+    return []
 
 
 def evolves(data: Any) -> bool:

@@ -224,13 +224,14 @@ def _verified(header: Header, data: bytes | memoryview, first: int) -> tuple[np.
 
 
 def _header(file: Path, line: bytes) -> Header:
-    values = parse_json_line(line[:-1]) if line else None
+    values: dict[str, Any] | None = parse_json_line(line[:-1]) if line else None
     if values is None:
         raise Damaged(file, "its header is not as it was written" if line else "empty, or not a file of statistics")
     if (values.pop("kind", None), values.pop("format", None)) != (KIND, FORMAT):
         raise Damaged(file, f"it is no file of kind {KIND}, format {FORMAT}")
     try:
-        header = Header(**{name: tuple(own) if isinstance(own, list) else own for name, own in values.items()})
+        known: dict[str, Any] = {name: tuple(own) if isinstance(own, list) else own for name, own in values.items()}
+        header = Header(**known)
         counts = header.population_size, header.generations, *header.seeds
         texts = header.measure, header.direction, header.search, *header.columns
         sound = (

@@ -134,8 +134,6 @@ def _reporting(path: Path) -> Iterator[None]:
 
 def read_sweep(path: Path, *, run_plugins: bool = False) -> Sweep:
     """The sweep in a folder; run_plugins: whether code that it brings along is run."""
-    if run_plugins:
-        run_plugins_of(path / BASE)
     try:
         plain = json.loads((path / SWEEP).read_text(encoding="utf-8"))
         axes = tuple(Axis(name, tuple(values)) for name, values in plain["axes"].items())
@@ -144,6 +142,8 @@ def read_sweep(path: Path, *, run_plugins: bool = False) -> Sweep:
         raise UserError(
             f"{path / SWEEP}: damaged ({type(error).__name__}: {error}); repeat the whole command with --resume"
         ) from None
+    if run_plugins:
+        run_plugins_of(path / BASE)
     return Sweep(path, axes, combinations, tuple(_experiments(path, axes, combinations)))
 
 
