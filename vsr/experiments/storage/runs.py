@@ -25,6 +25,8 @@ from vsr.experiments.storage.run_folder import check_run, is_run
 from vsr.experiments.storage.settings import RunSettings, fingerprint, read_meta, read_settings
 from vsr.experiments.storage.statistics import FAILURES, FIGURES, STATISTICS, Header, Statistics, read_statistics
 
+NOTHING = "no generation is finished yet"
+
 
 @dataclass(frozen=True)
 class Curves(Displayed):
@@ -101,18 +103,15 @@ def read_curves(path: str | Path) -> Curves:
         found = read_statistics(path / STATISTICS)
     except Damaged as error:
         check_run(path)
-        raise UserError(f"{error}; {rebuilt_by(path)}") from None
+        begun = newest_generation(path) or (path / STATISTICS).exists()
+        raise UserError(f"{error}; {rebuilt_by(path)}" if begun else f"{path}: {NOTHING}") from None
     made_by = read_meta(path)[0].get("experiment")
     if isinstance(made_by, dict) and fingerprint(made_by) != found.header.run:
         raise UserError(f"{path / STATISTICS}: it was made by a run with other settings; {rebuilt_by(path)}")
     if not found.generations:
-        check_run(path)
-        known = newest_generation(path)
-        raise UserError(
-            f"{path / STATISTICS}: its records are lost; {rebuilt_by(path)}"
-            if known
-            else f"{path}: no generation is finished yet"
-        )
+        begun = newest_generation(path)
+        lost = f"{path / STATISTICS}: its records are lost; {rebuilt_by(path)}"
+        raise UserError(lost if begun else f"{path}: {NOTHING}")
     sign = found.header.sign
     return Curves(
         path,
