@@ -16,7 +16,7 @@ from vsr.experiments.config import load_scene
 from vsr.experiments.encodings.bodies import GaussianMixture
 from vsr.experiments.encodings.connectivity import largest_component
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.runs import read_run
+from vsr.experiments.storage.runs import read_run
 from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.points.advance import advance_through
 from vsr.physics.points.geometry import rest_state

@@ -12,11 +12,11 @@ from moving import moving_robot
 from test_report import make_run
 
 from vsr.drawing.painter import Look
-from vsr.experiments.files import write_text
 from vsr.experiments.play.page import page as viewer
 from vsr.experiments.report import page as reports
 from vsr.experiments.report.command import write_report
-from vsr.experiments.runs import read_run
+from vsr.experiments.storage.files import write_text
+from vsr.experiments.storage.runs import read_run
 from vsr.experiments.watch.following import Follower
 from vsr.experiments.watch.portrait import Portrait
 from vsr.experiments.watch.server import open_server

@@ -4,7 +4,7 @@ import pytest
 
 from vsr.experiments import devices
 from vsr.experiments.devices import OWN_FLAG, code_generator, flags_of_user
-from vsr.experiments.runs.meta import describe_start, differences
+from vsr.experiments.storage.provenance import describe_start, differences
 
 USERS = "--xla_force_host_platform_device_count=2"
 

@@ -20,11 +20,11 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from conftest import ROOT, TINY
+from growing import put_meta, put_statistics, rows_of
 from rich.console import Console
 
 import vsr.cli as cli
 import vsr.experiments.evolve.command as evolve_module
-from vsr.arrays import read_label
 from vsr.evo import OPTIMISERS
 from vsr.experiments.config import UserError, dump_yaml, load_experiment, load_scene
 from vsr.experiments.evolve.command import EvolveOptions, evolve
@@ -32,11 +32,9 @@ from vsr.experiments.evolve.display import Progress, open_display
 from vsr.experiments.evolve.evaluation import evaluation_of
 from vsr.experiments.evolve.generation import compile_evolution, program_digest, search_shapes, within_memory
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.files import read_json_lines
 from vsr.experiments.population import in_parts, on_all_devices
-from vsr.experiments.runs import read_run
-from vsr.experiments.runs.checkpoints import load_checkpoint, save_checkpoint
-from vsr.experiments.runs.settings import read_settings
+from vsr.experiments.storage.checkpoints import load_checkpoint, save_checkpoint
+from vsr.experiments.storage.runs import read_run
 from vsr.scene import simulate
 
 MANY_GENES = """
@@ -99,8 +97,7 @@ def final_population(path):
 
 def statistics(path):
     """What the statistics say, but for how long things took and of which run they are."""
-    rows = [json.loads(line) for line in (path / "statistics.jsonl").read_text().splitlines()]
-    return [{name: value for name, value in row.items() if name not in ("seconds", "run", "crc32")} for row in rows]
+    return rows_of(path)
 
 
 def lineage(path):
@@ -250,7 +247,7 @@ def test_a_search_that_no_checkpoint_holds_is_refused_before_anything_is_written
 
 
 def test_lineage_of_many_generations_is_saved_before_it_is_too_much(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr("vsr.experiments.runs.folder.MOST_BYTES", 1600)
+    monkeypatch.setattr("vsr.experiments.storage.run_folder.MOST_BYTES", 1600)
     path = evolve(EvolveOptions(str(tiny), ("checkpoint_seconds=3600",), out=str(tmp_path / "run")))
     assert len(list((path / "lineage").iterdir())) == 3  # the first at once, then two and two
 
@@ -338,7 +335,7 @@ def test_sigkill_at_random_moments_then_resume(tiny, tmp_path):
         return json.loads((path / "meta.json").read_text())["starts"]
 
     def recorded():
-        return sum(1 for _ in read_json_lines(path / "statistics.jsonl"))
+        return len(statistics(path))
 
     generator = random.Random(1)
     slowly = 0.01  # so that no machine is through before it is killed
@@ -380,7 +377,7 @@ def test_ctrl_c_while_compiling_says_how_to_begin(tiny, tmp_path):
     path = tmp_path / "early"
     settings = ["--set", "robot.body.shape=[aaa, a.a]"]  # nothing that is compiled already
     process = start_process("evolve", tiny, "--out", path, *settings, code=INTERRUPTED)
-    wait_until(lambda: (path / "statistics.jsonl").exists())
+    wait_until(lambda: (path / "statistics.bin").exists())
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 130, output
@@ -396,19 +393,18 @@ def test_more_generations_go_on_as_one_longer_run(whole, tiny, tmp_path):
     assert len(json.loads((path / "meta.json").read_text())["starts"]) == 2
 
 
-def test_torn_lines_and_half_checkpoints_are_told_and_skipped(whole, tmp_path, capsys):
+def test_torn_records_and_half_checkpoints_are_skipped(whole, tmp_path, capsys):
     path = tmp_path / "torn"
     shutil.copytree(whole, path)
-    with (path / "statistics.jsonl").open("a") as file:
-        file.write('{"generation": 5, "se')
+    with (path / "statistics.bin").open("ab") as file:
+        file.write(b"half of a record")
     newest = sorted((path / "checkpoints").glob("*.npz"))[-1]
     newest.write_bytes(newest.read_bytes()[:-200])
     (path / "checkpoints" / "00000009.npz.partial").write_bytes(b"half")
-    assert "statistics.jsonl:11: not a whole line of this run; skipped" in read_run(path).warnings[0]
+    assert read_run(path).generations == 5
     evolve(EvolveOptions(str(path), resume=True))
     output = capsys.readouterr().out
     assert "00000005.npz: damaged (its end is missing or changed); skipped" in output
-    assert "statistics.jsonl:11: not a whole line of this run; dropped" in output
     assert not list(path.rglob("*.partial"))
     assert_same_run(path, whole)
 
@@ -425,10 +421,10 @@ def test_a_run_that_lost_its_checkpoints_is_not_begun_anew(whole, tmp_path):
         shutil.copytree(whole, path)
         for file in (path / "checkpoints").iterdir():
             damage(file)
-        before = (path / "statistics.jsonl").read_bytes()
+        before = (path / "statistics.bin").read_bytes()
         with pytest.raises(UserError, match="no whole checkpoint to go on from"):
             evolve(EvolveOptions(str(path), settings=("generations=6",), resume=True))
-        assert (path / "statistics.jsonl").read_bytes() == before
+        assert (path / "statistics.bin").read_bytes() == before
         assert len(list((path / "lineage").iterdir())) == 5
 
 
@@ -455,9 +451,6 @@ def test_foreign_files_do_no_harm(whole, tmp_path):
     shutil.copytree(whole, path)
     (path / "lineage" / "notes.npz").write_text("mine")
     (path / "checkpoints" / "notes.npz").write_text("mine")
-    with (path / "statistics.jsonl").open("a") as file:
-        file.write('{"generation": [], "seed": 0, "best": "x", "median": 0, "failed": 0}\n[]\n')
-    assert len(read_run(path).warnings) == 2
     evolve(EvolveOptions(str(path), settings=("generations=6",), resume=True))
     assert read_run(path).generations == 6
     assert (path / "lineage" / "notes.npz").read_text() == "mine"
@@ -473,10 +466,10 @@ def test_a_folder_with_a_config_of_the_users_own_is_no_run(vsr, tmp_path):
 
 
 def test_a_finished_run_is_left_as_it_is(whole, capsys):
-    before = (whole / "statistics.jsonl").read_bytes()
+    before = (whole / "statistics.bin").read_bytes()
     evolve(EvolveOptions(str(whole), resume=True))
     assert "already finished" in capsys.readouterr().out
-    assert (whole / "statistics.jsonl").read_bytes() == before
+    assert (whole / "statistics.bin").read_bytes() == before
 
 
 # what cannot be
@@ -519,7 +512,7 @@ def test_what_cannot_be_done_is_one_line(vsr, whole, tiny, tmp_path, arguments, 
 
 
 def test_two_processes_do_not_write_one_run(whole, tiny):
-    from vsr.experiments.runs import RunFolder
+    from vsr.experiments.storage.run_folder import RunFolder
 
     folder = RunFolder(whole, load_experiment(whole / "config.yaml"))
     folder.lock()
@@ -624,13 +617,13 @@ def write_run(path, finals, measure="relative_velocity"):
     path.mkdir()
     experiment = yaml.safe_load(TINY) | {"seeds": len(finals), "fitness": measure, "generations": 2}
     (path / "config.yaml").write_text(json.dumps(experiment))
-    (path / "meta.json").write_text("{}")
-    rows = (
+    put_meta(path)
+    rows = [
         {"generation": g, "seed": s, "best": None if value is None else value * (g + 1) / 2, "median": 0.0, "failed": 0}
         for g in range(2)
         for s, value in enumerate(finals)
-    )
-    (path / "statistics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ]
+    put_statistics(path, rows)
     return path
 
 
@@ -667,8 +660,7 @@ def test_compare_tests_ranks(vsr, tmp_path):
 def test_a_comparison_that_is_not_fair_is_told(vsr, tmp_path):
     whole = write_run(tmp_path / "whole", [1, 2, 3])
     short = write_run(tmp_path / "short", [1, 2, 3])
-    lines = (short / "statistics.jsonl").read_text().splitlines()
-    (short / "statistics.jsonl").write_text("\n".join(lines[:3]) + "\n")
+    put_statistics(short, rows_of(short)[:3])
     output = vsr("compare", whole, short).output
     assert "short is not finished: 1 of 2 generations" in output
     assert "different numbers of evaluations" in output
@@ -677,10 +669,7 @@ def test_a_comparison_that_is_not_fair_is_told(vsr, tmp_path):
 def test_a_run_of_failures_says_so(whole, tmp_path, monkeypatch):
     path = tmp_path / "failures"
     shutil.copytree(whole, path)
-    rows = [json.loads(line) for line in (path / "statistics.jsonl").read_text().splitlines()]
-    failed = [{**row, "best": None, "median": None} for row in rows]
-    text = "".join(json.dumps({name: row[name] for name in row if name != "crc32"}) + "\n" for row in failed)
-    (path / "statistics.jsonl").write_text(text)
+    put_statistics(path, [{**row, "best": None, "median": None} for row in rows_of(path)])
     shutil.rmtree(path / "best")
     said = []
     monkeypatch.setattr(evolve_module, "say", said.append)
@@ -875,32 +864,3 @@ def test_a_measure_that_a_search_needs_must_be_known(climber):
     (climber.parent / "climber.py").write_text(CLIMBER.replace("travel_velocity", "travel_velosity"))
     with pytest.raises(UserError, match=r"ea: unknown measure 'travel_velosity'; did you mean 'travel_velocity'"):
         load_experiment(climber, run_plugins=True)
-
-
-# Runs of older versions
-
-
-def test_a_run_of_an_older_version_is_read_and_goes_on(tmp_path):
-    """Made before searches had states of their own and tasks rules: commit a04451d."""
-    path = tmp_path / "old_run"
-    shutil.copytree(ROOT / "tests" / "data" / "old_run", path)
-    before = read_run(path)
-    assert before.generations == 2
-    title = (path / "best" / "seed-1.yaml").read_text().splitlines()[0]
-    found = simulate(load_scene(path / "best" / "seed-1.yaml")).measures["relative_velocity"]
-    assert found == pytest.approx(float(title.split()[-1]), rel=0.1)  # physics is more exact now; rounding tells
-    assert not before.warnings
-    evolve(EvolveOptions(str(path), settings=("generations=4",), resume=True))
-    after = read_run(path)
-    assert after.generations == 4
-    assert not after.warnings
-    label, _ = read_label(path / "checkpoints" / "00000004.npz")
-    assert label["experiment"] == read_settings(path).fingerprint  # from now on it is vouched for
-    config = path / "config.yaml"
-    config.write_text(config.read_text().replace("sigma: ", "sigma: 1"))
-    with pytest.raises(UserError, match="it was changed since the run began"):
-        evolve(EvolveOptions(str(path), settings=("generations=5",), resume=True))
-    np.testing.assert_array_equal(after.best[:, :2], before.best)
-    assert (np.diff(after.fitness, axis=1) >= 0).all()
-    ids = lineage(path)["id"]
-    np.testing.assert_array_equal(np.sort(ids.reshape(2, -1)), [np.arange(16)] * 2)

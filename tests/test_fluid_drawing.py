@@ -19,13 +19,13 @@ from vsr.drawing.painter import FINER, LEFT, TOP, Look, Painter
 from vsr.drawing.rest import at_rest
 from vsr.drawing.spring_lines import SpringLines
 from vsr.experiments.config import parse_scene
-from vsr.experiments.files import write_text
 from vsr.experiments.play.packing import unpack
 from vsr.experiments.play.page import _data_of, page
 from vsr.experiments.play.recordings import robot_from_trajectory
 from vsr.experiments.report.charts import chambers_chart
 from vsr.experiments.report.page import _chambers
 from vsr.experiments.simulate import as_json
+from vsr.experiments.storage.files import write_text
 from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.points.springs import spring_corners
 from vsr.scene import simulate

@@ -1,7 +1,6 @@
 """Run folders that come from somebody else: nothing leads out of them, and nothing in them is without end."""
 
 import io
-import json
 import os
 import shutil
 import subprocess
@@ -22,8 +21,8 @@ from vsr.experiments.config.problems import UserError
 from vsr.experiments.config.yaml import read_text
 from vsr.experiments.console import printable
 from vsr.experiments.evolve.command import EvolveOptions, evolve
-from vsr.experiments.files import numbered_files, open_own, refuse_links, replacing, target_file, write_text
-from vsr.experiments.runs import read_run
+from vsr.experiments.storage.files import numbered_files, open_own, refuse_links, replacing, target_file, write_text
+from vsr.experiments.storage.runs import read_run
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +61,7 @@ def vsr(*arguments):
         ("fitness.png.partial", ("plot", "RUN", "--out", "RUN/fitness.png")),
         (".film.partial.png", ("play", "RUN", "--out", "RUN/film.png")),
         ("lock", ("evolve", "RUN", "--resume", "--set", "generations=3", "--no-report")),
-        ("statistics.jsonl", ("evolve", "RUN", "--resume", "--set", "generations=3", "--no-report")),
+        ("statistics.bin", ("evolve", "RUN", "--resume", "--set", "generations=3", "--no-report")),
         ("best/seed-0.yaml.partial", ("evolve", "RUN", "--resume", "--set", "generations=3", "--no-report")),
         ("checkpoints/00000002.npz", ("compare", "RUN")),
     ],
@@ -84,7 +83,7 @@ def test_a_folder_that_is_a_link_is_refused(run, tmp_path):
     assert f"{run / 'best'}: a link" in ended.output
 
 
-@pytest.mark.parametrize("name", ["statistics.npz", "lineage/00000001.npz", "meta.json", "plugins/deep/pipe"])
+@pytest.mark.parametrize("name", ["statistics.bin", "lineage/00000001.npz", "meta.json", "plugins/deep/pipe"])
 def test_a_pipe_in_a_run_folder_is_not_waited_for(run, name):
     (run / name).unlink(missing_ok=True)
     (run / name).parent.mkdir(parents=True, exist_ok=True)
@@ -139,20 +138,9 @@ def test_folders_in_folders_without_end_are_refused(run):
     assert "nested more than" in ended.output
 
 
-def test_many_empty_lines_are_no_statistics(run):
-    with (run / "statistics.jsonl").open("ab") as file:
-        file.write(b"\n" * 50)
-    assert len(read_run(run).warnings) == 11  # ten of them, and how many more
-    with (run / "statistics.jsonl").open("ab") as file:
-        file.write(b"\n" * 10**6)
-    ended = vsr("compare", run)
-    assert ended.exit_code == 2
-    assert "statistics.jsonl: damaged (most of its lines" in ended.output
-
-
 def test_two_processes_may_write_one_file(tmp_path):
     script = (
-        "import sys, pathlib\nfrom vsr.experiments.files import write_bytes\n"
+        "import sys, pathlib\nfrom vsr.experiments.storage.files import write_bytes\n"
         "for _ in range(60): write_bytes(pathlib.Path('file'), sys.argv[1].encode() * 10**6)\n"
     )
     processes = [subprocess.Popen([sys.executable, "-c", script, letter], cwd=tmp_path) for letter in "ab"]
@@ -253,11 +241,17 @@ def test_a_checkpoint_is_no_piece_of_lineage(run, capfd):
 
 def test_statistics_of_another_run_are_not_taken_for_its_own(runs, run):
     before = read_run(run)
-    shutil.copy(runs / "other" / "statistics.jsonl", run / "statistics.jsonl")
-    after = read_run(run)
-    np.testing.assert_array_equal(after.best, before.best)  # as lineage has them
-    assert "not a whole line of this run" in after.warnings[0]
-    assert json.loads((runs / "other" / "statistics.jsonl").read_text().splitlines()[0])["run"]
+    own = (run / "statistics.bin").read_bytes()
+    other = (runs / "other" / "statistics.bin").read_bytes()
+    (run / "statistics.bin").write_bytes(other)
+    with pytest.raises(UserError, match="a run with other settings"):
+        read_run(run)
+    evolve(EvolveOptions(str(run), resume=True))
+    np.testing.assert_array_equal(read_run(run).best, before.best)  # as lineage has them
+    records = len(other) - other.index(b"\n") - 1
+    (run / "statistics.bin").write_bytes(own[:-records] + other[-records:])
+    with pytest.raises(UserError, match=r"statistics\.bin: its records are lost"):
+        read_run(run)
 
 
 # The command line

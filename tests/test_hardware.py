@@ -14,7 +14,7 @@ from vsr.episode import record, reset, scenario_of
 from vsr.experiments.config import dump_yaml, parse_scene
 from vsr.experiments.encodings import EvolvedRobot
 from vsr.experiments.perturbation import Jitter, rollout_from, starts_of
-from vsr.experiments.runs.records import hashes_of
+from vsr.experiments.storage.robots import hashes_of
 from vsr.physics.engine import assemble_body
 from vsr.scene import Scene
 from vsr.sensors import Sense

@@ -15,7 +15,8 @@ from conftest import ROOT
 from vsr.experiments.config import UserError
 from vsr.experiments.hosts import launch as launch_module
 from vsr.experiments.hosts.launch import Launch, find_launch
-from vsr.experiments.runs import read_run
+from vsr.experiments.storage.runs import read_run
+from vsr.experiments.storage.statistics import read_statistics
 
 TINY = """
 robot: {body: {shape: aa}, controller: phases}
@@ -82,8 +83,8 @@ def ends(processes, seconds=120):
 
 def wait_for_generations(path, number, seconds=120):
     deadline = time.monotonic() + seconds
-    file = path / "statistics.jsonl"
-    while not (file.exists() and file.read_text().count("\n") >= number):
+    file = path / "statistics.bin"
+    while not (file.exists() and read_statistics(file).generations >= number):
         assert time.monotonic() < deadline
         time.sleep(0.02)
 

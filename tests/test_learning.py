@@ -16,7 +16,7 @@ from vsr.experiments.evolve.command import EvolveOptions, evolve
 from vsr.experiments.evolve.evaluation import evaluation_of
 from vsr.experiments.learning import Learning, grown
 from vsr.experiments.perturbation import Start, begun_from
-from vsr.experiments.runs import read_run
+from vsr.experiments.storage.runs import read_run
 from vsr.gradients import rollout_truncated
 from vsr.scene import precision
 
@@ -258,4 +258,4 @@ def test_a_run_resumes_bit_by_bit_and_tells_its_cost(tmp_path, ea):
     np.testing.assert_array_equal(read_run(whole).fitness, read_run(torn).fitness)
     np.testing.assert_array_equal(read_run(whole).fitness[1:], read_run(alone).fitness)
     assert (whole / "best" / "seed-0.yaml").read_bytes() == (torn / "best" / "seed-0.yaml").read_bytes()
-    assert '"simulated_seconds"' in (whole / "statistics.jsonl").read_text()
+    assert "simulated_seconds" in read_run(whole).figures

@@ -1,26 +1,28 @@
 """Many runs, many generations and many combinations at once: the quick ways give what the plain ones give."""
 
-import json
+import csv
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from conftest import ROOT, TINY
+from growing import begin_run, put_statistics, rows
 from scipy.stats import mannwhitneyu
 
 import vsr
 from vsr import spec
-from vsr.experiments import experiment, lines
+from vsr.arrays import Damaged
+from vsr.cli import main
+from vsr.experiments import experiment
 from vsr.experiments.config import ConfigError, dump_plain, dump_yaml, load_experiment
-from vsr.experiments.config import parse_experiment as parse
 from vsr.experiments.config.loading import is_written, load_experiment_alike, load_variants, settled
 from vsr.experiments.config.overrides import override
 from vsr.experiments.config.yaml import Document
 from vsr.experiments.plot.comparison import Pair, clearest, holm, rank_tests, superiority
 from vsr.experiments.plot.curves import MOST_POINTS, thinned
-from vsr.experiments.runs import columns, settings
-from vsr.experiments.runs.columns import keep_columns, read_columns
-from vsr.experiments.runs.ranks import quantile, quantiles_of_each
-from vsr.experiments.runs.reading import read_run
+from vsr.experiments.ranks import quantile, quantiles_of_each
+from vsr.experiments.storage.files import json_line
+from vsr.experiments.storage.statistics import read_statistics
 
 EXPERIMENTS = sorted(
     path
@@ -127,181 +129,68 @@ def test_a_file_says_what_was_written_and_nothing_else(tmp_path):
     assert not is_written(tmp_path / "none.yaml", plain)
 
 
-@pytest.mark.parametrize("changed", [False, True])
-def test_settings_of_an_older_version_are_read_once(tmp_path, monkeypatch, changed):
-    """They lack what has been added since, so that they are not what this version would write."""
-    plain = load_experiment(ROOT / "vsr" / "configs" / "quickstart.yaml").to_plain()
-    older = {name: part for name, part in plain.items() if name not in ("learning", "evaluation")}
-    (tmp_path / "meta.json").write_text(json.dumps({"starts": [], "plugins": {}, "experiment": older}))
-    now = {**older, "ea": {**older["ea"], "sigma": 0.5}} if changed else older
-    (tmp_path / "config.yaml").write_text(dump_plain({**now, "generations": 7}))
-    parsed = []
-    monkeypatch.setattr(
-        settings, "parse_experiment", lambda *given, **more: parsed.append(given) or parse(*given, **more)
-    )
-    found = settings.read_settings(tmp_path)
-    assert len(parsed) == changed
-    assert found.begun == older
-    assert found.experiment.to_plain() == {
-        **parse(json.dumps(older)).to_plain(),
-        "generations": older["generations"] if changed else 7,
-    }
-    assert [name for name, *_ in found.changes] == (["ea.sigma"] if changed else [])
-
-
 # many generations
 
 
-def row(generation, seed, **changes):
-    return {
-        "generation": generation, "seed": seed, "best": 0.1 * generation + seed, "median": None if seed else -1e-7,
-        "failed": 3, "failures": {"inverted": 2, "empty": 1} if seed else {}, "evaluations": 6, "best_id": 4,
-        "spread": 0.25, "bodies": 2, "seconds": 0.5, **changes,
-    }  # fmt: skip
+def many(folder, generations):
+    """A run with so many generations."""
+    (begin_run(folder) / "checkpoints").rmdir()
+    put_statistics(folder, [row for generation in range(generations) for row in rows(generation)])
+    return folder
 
 
-def put_statistics(path, rows):
-    path.mkdir(exist_ok=True)
-    (path / "config.yaml").write_text(TINY)
-    (path / "meta.json").write_text('{"starts": [], "plugins": {}}')
-    (path / "statistics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+def test_statistics_that_have_grown_are_what_they_would_be_read_at_once(tmp_path):
+    run = many(tmp_path / "run", 40)
+    file = run / "statistics.bin"
+    data, known = file.read_bytes(), None
+    for length in range(data.index(b"\n") + 1, len(data) + 1, 1009):
+        file.write_bytes(data[:length])
+        known = read_statistics(file, known)
+        assert known.records.tobytes() == read_statistics(file).records.tobytes()
+    file.write_bytes(data)
+    assert read_statistics(file, known).generations == 40
 
 
-def same(one, other):
-    return all(
-        np.array_equal(getattr(one, name), getattr(other, name), equal_nan=True)
-        for name in ("best", "median", "failed", "spread", "bodies")
-    ) and all(np.array_equal(one.failures[name], other.failures[name]) for name in one.failures)
-
-
-def test_statistics_read_at_once_are_those_read_line_by_line(tmp_path):
-    rows = [row(generation, seed) for generation in range(700) for seed in (0, 1)]  # more than is read at once
-    path = put_statistics(tmp_path / "run", rows)
-    assert read_columns(path / "statistics.jsonl", (0, 1)) is not None
-    quick = read_run(path)
-    (path / "statistics.jsonl").write_text("".join(json.dumps({"more": 1, **row}) + "\n" for row in rows))
-    assert read_columns(path / "statistics.jsonl", (0, 1)) is None
-    assert same(quick, read_run(path))
-    assert quick.generations == 700
-    assert quick.failures["inverted"][1, 699] == 2
-    assert np.isnan(quick.median[1]).all()
-
-
-def test_columns_beside_a_long_file_are_believed_only_if_they_are_of_it(tmp_path, monkeypatch):
-    rows = [row(generation, seed) for generation in range(40) for seed in (0, 1)]
-    file = put_statistics(tmp_path / "run", rows) / "statistics.jsonl"
-    keep_columns(file)
-    beside = file.with_suffix(".npz")
-    assert not beside.exists()  # reading a short file is quick
-    monkeypatch.setattr(columns, "LONG", file.stat().st_size)
-    keep_columns(file)
-    plain, whole, read_part = file.read_bytes(), lines.read_part(file, 0, file.stat().st_size), lines.read_part
-
-    def found(part=read_part):
-        lines._read.cache_clear()
-        monkeypatch.setattr(lines, "read_part", part)
-        return lines.read_lines(file)
-
-    def nothing(*_):
-        raise AssertionError("lines were read")
-
-    assert all(np.array_equal(column, whole[name], equal_nan=True) for name, column in found(nothing).items())
-    more = "".join(json.dumps(row(40, seed, failures={"buried": 1})) + "\n" for seed in (0, 1)).encode()
-    file.write_bytes(plain + more)
-    longer = found(lambda file, start, end: read_part(file, start, end) if start else nothing())
-    assert longer["best"].tolist() == [*whole["best"], 4.0, 5.0]
-    assert longer["failures.buried"].tolist() == [0.0] * 80 + [1.0] * 2
-    file.write_bytes(plain.replace(b'"best": 0.1,', b'"best": 0.2,', 1))
-    assert found()["best"][2] == 0.2
-    file.write_bytes(plain[: plain.rindex(b'{"generation"')])
-    assert len(found()["best"]) == 79
-    file.write_bytes(plain)
-    kept = bytearray(beside.read_bytes())
-    kept[len(kept) // 2] ^= 1
-    beside.write_bytes(kept)
-    with pytest.raises(AssertionError, match="lines were read"):
-        found(nothing)
-    assert np.array_equal(found()["best"], whole["best"])
-
-
-def test_columns_beside_a_file_are_looked_at_ahead_and_what_has_none_of_use_is_read_by_processes(tmp_path, monkeypatch):
-    rows = [row(generation, seed) for generation in range(40) for seed in (0, 1)]
-    kept, stale = (put_statistics(tmp_path / name, rows) / "statistics.jsonl" for name in ("kept", "stale"))
-    monkeypatch.setattr(columns, "LONG", 1)
-    for file in (kept, stale):
-        keep_columns(file)
-    plain = stale.read_bytes()
-    stale.write_bytes(plain.replace(b'"best": 0.1,', b'"best": 0.2,', 1))
-    monkeypatch.setattr(lines, "BYTES_FOR_A_PROCESS", len(plain) // 2)
-    monkeypatch.setattr(lines, "_cores", lambda: 2)
-    lines.begin([kept, stale, tmp_path / "absent"])
-    (look,) = [future for version, future in lines._looked_at.items() if version.path == str(stale)]
-    assert look.result(60) is None
-    assert [(version.path, len(readers)) for version, readers in lines._begun.items()] == [(str(stale), 2)]
-
-    def nothing(*_):
-        raise AssertionError("lines were read here")
-
-    monkeypatch.setattr(lines, "read_part", nothing)
-    assert lines.read_lines(stale)["best"][2] == 0.2
-    assert lines.read_lines(kept)["best"][2] == 0.1
-    assert not lines._begun
-    assert not lines._looked_at
-
-
-def test_parts_of_a_file_read_by_several_processes_are_the_whole(tmp_path, monkeypatch):
-    path = put_statistics(tmp_path / "run", [row(generation, seed) for generation in range(40) for seed in (0, 1)])
-    file = path / "statistics.jsonl"
-    whole, size = lines.read_part(file, 0, file.stat().st_size), file.stat().st_size
-    assert whole is not None
-    for cut in (0, 1, 230, size // 2, size - 1):
-        pieces = [lines.read_part(file, 0, cut), lines.read_part(file, cut, size)]
-        assert all(
-            np.array_equal(column, whole[name], equal_nan=True) for name, column in lines._joined(pieces).items()
-        )
-    monkeypatch.setattr(lines, "BYTES_FOR_A_PROCESS", size)
-    monkeypatch.setattr(lines, "_cores", lambda: 2)
-    other = put_statistics(tmp_path / "other", [row(generation, 3) for generation in range(80)]) / "statistics.jsonl"
-    files = [file, other, tmp_path / "absent"]
-    single = [lines.read_part(one, 0, one.stat().st_size) for one in files[:2]]
-    lines.begin(files)
-    assert len({reader for readers in lines._begun.values() for reader, _ in readers}) == 2
-    for one, right in zip(files, [*single, None], strict=True):
-        found = lines.read_lines(one)
-        assert (found is None) == (right is None)
-        assert all(np.array_equal(column, right[name], equal_nan=True) for name, column in (found or {}).items())
-    with file.open("a") as more:
-        more.write('{"generation": 40')
-    lines.begin(files)
-    assert lines.read_lines(file) is None
-    assert lines.read_lines(other) is not None
-    assert not lines._begun
+def test_every_flipped_bit_in_statistics_is_noticed(tmp_path):
+    file = many(tmp_path / "run", 2) / "statistics.bin"
+    data, whole = file.read_bytes(), read_statistics(file)
+    size = whole.header.record.itemsize
+    for bit in [*range(0, 8 * data.index(b"\n"), 7), *range(8 * (len(data) - 2 * size), 8 * len(data), 7)]:
+        changed = bytearray(data)
+        changed[bit // 8] ^= 1 << bit % 8
+        file.write_bytes(changed)
+        try:
+            found = read_statistics(file)
+        except Damaged:
+            continue
+        lost = (bit // 8 - (len(data) - 2 * size)) // size
+        assert (found.corrupted, found.generations) == (((0,), 2) if lost == 0 else ((), 1))
 
 
 @pytest.mark.parametrize(
-    "damage",
-    [
-        lambda lines: [*lines[:-1], lines[-1][:-9]],  # torn
-        lambda lines: [lines[1], lines[0], *lines[2:]],
-        lambda lines: [*lines, lines[-1]],
-        lambda lines: [lines[0], *lines[2:]],
-        lambda lines: [lines[0].replace('"best": 0.0', '"best": "x"'), *lines[1:]],
-        lambda lines: [
-            lines[0].replace("inverted", "inverted"),
-            lines[1].replace("inverted", "unheard_of"),
-            *lines[2:],
-        ],
-        lambda lines: [lines[0].replace('"median"', '"nadiem"'), *lines[1:]],
-        lambda lines: [],
-    ],
-)
-def test_whatever_is_unusual_about_statistics_is_read_line_by_line(tmp_path, damage):
-    path = put_statistics(tmp_path / "run", [row(generation, seed) for generation in range(3) for seed in (0, 1)])
-    file = path / "statistics.jsonl"
-    assert read_columns(file, (0, 1)) is not None
-    file.write_text("".join(damage(file.read_text().splitlines(keepends=True))))
-    assert read_columns(file, (0, 1)) is None
+    "text", ["", "no JSON\n", '{"kind": "statistics"}\n', json_line({"kind": "recording", "format": 1}),
+             json_line({"kind": "statistics", "format": 2}), json_line({"kind": "statistics", "format": 1, "seeds": 3})]
+)  # fmt: skip
+def test_what_is_no_statistics_is_told(tmp_path, text):
+    (tmp_path / "statistics.bin").write_text(text)
+    with pytest.raises(Damaged, match=r"statistics\.bin"):
+        read_statistics(tmp_path / "statistics.bin")
+
+
+def test_statistics_are_written_as_a_table(tmp_path):
+    runs = [many(tmp_path / name, 3) for name in ("a", "b")]
+    target = tmp_path / "table.csv"
+    result = CliRunner().invoke(main, ["plot", *map(str, runs), "--csv", "--out", str(target)])
+    assert result.exit_code == 0, result.output
+    with target.open() as file:
+        table = list(csv.DictReader(file))
+    assert len(table) == 2 * 3 * 2
+    first = table[0]
+    assert {name: first[name] for name in ("run", "generation", "seed", "evaluations", "best", "failed", "spread")} == {
+        "run": str(runs[0]), "generation": "0", "seed": "0", "evaluations": "6", "best": "0.1", "failed": "0",
+        "spread": "",
+    }  # fmt: skip
+    assert table[-1]["best"] == repr(0.1 * 3 + 1)
 
 
 def test_thinned_curves_keep_their_ends_and_extremes():

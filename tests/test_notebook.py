@@ -17,7 +17,7 @@ from vsr.drawing.rest import at_rest
 from vsr.episode import Trajectory, reset
 from vsr.experiments.config import parse_scene
 from vsr.experiments.plot.curves import curve_figure
-from vsr.experiments.runs import read_run
+from vsr.experiments.storage.runs import read_run
 from vsr.physics.failure import Failure
 from vsr.scene import Outcome
 

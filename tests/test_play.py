@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from conftest import TINY
+from growing import put_meta, put_statistics
 from PIL import Image, ImageDraw
 
 import vsr.cli as cli
@@ -23,11 +24,11 @@ from vsr.drawing.painter import Look, Painter, round_step
 from vsr.drawing.recording import Felt, Recording, recording_of
 from vsr.drawing.spring_lines import SpringLines
 from vsr.experiments.config import parse_scene
-from vsr.experiments.files import write_text
 from vsr.experiments.play.packing import Stream, pack, streams_of, unpack
 from vsr.experiments.play.page import ASSETS, page
 from vsr.experiments.play.recordings import record_robot
 from vsr.experiments.play.sources import Source, read_sources
+from vsr.experiments.storage.files import write_arrays, write_text
 from vsr.physics.engine import ENGINES, engine_of
 from vsr.physics.points.breaking import of_classes
 from vsr.physics.points.springs import spring_corners, voxel_tensions
@@ -652,15 +653,16 @@ def make_run(folder, best="0.5", robot=SQUARES):
     for name in ("best", "lineage"):
         (folder / name).mkdir(parents=True)
     (folder / "config.yaml").write_text(TINY)
-    (folder / "meta.json").write_text("{}")
+    put_meta(folder)
     rows = [
         {"generation": g, "seed": s, "best": None if best is None else s + 0.1 * g, "median": None, "failed": 0}
         for g in range(2)
         for s in range(2)
     ]
-    (folder / "statistics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    put_statistics(folder, rows)
     genes = np.arange(8.0).reshape(2, 2, 2)
-    np.savez(folder / "lineage" / "00000000.npz", **{"best_genes.body": genes[..., :0], "best_genes.controller": genes})
+    arrays = {"best_genes.body": genes[..., :0], "best_genes.controller": genes}
+    write_arrays(folder / "lineage" / "00000000.npz", arrays, {"first": 0, "count": 2})
     for seed in (0, 1) if best is not None else ():
         (folder / "best" / f"seed-{seed}.yaml").write_text(robot)
     return folder

@@ -11,8 +11,8 @@ from vsr.evo import OPTIMISERS
 from vsr.experiments.evolve.command import EvolveOptions, evolve
 from vsr.experiments.report.findings import find_out
 from vsr.experiments.report.searches import searches
-from vsr.experiments.runs import read_run
-from vsr.experiments.runs.archives import read_archives
+from vsr.experiments.storage.archives import read_archives
+from vsr.experiments.storage.runs import read_run
 from vsr.tasks import TASKS
 from vsr.terrain import TERRAINS
 

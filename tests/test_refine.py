@@ -16,15 +16,15 @@ from vsr.episode import begin, reset, rollout, step
 from vsr.evo.population import WORST
 from vsr.experiments.config import load_experiment, load_scene
 from vsr.experiments.evolve.evaluation import believed, evaluate_all
-from vsr.experiments.files import without_nan
 from vsr.experiments.perturbation import MOST_STARTS, EvaluationOptions, Jitter, Start, begun_from, combined, starts_of
 from vsr.experiments.refine import VARIANTS, Robustness, head, robustness_of, rows, summary, variations_of
 from vsr.experiments.report.findings import find_out
 from vsr.experiments.report.sections import robustness
 from vsr.experiments.reproduce.robots import keep_best, read_robustness
 from vsr.experiments.resimulate import batches_of, read_robots
-from vsr.experiments.runs import read_run
-from vsr.experiments.runs.robot_files import read_title
+from vsr.experiments.storage.files import without_nan
+from vsr.experiments.storage.robots import read_title
+from vsr.experiments.storage.runs import read_run
 from vsr.physics.failure import REASONS, Failure, counted
 from vsr.physics.telemetry import fastest_speed
 from vsr.scene import Scene, simulate

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from conftest import TINY
+from growing import put_meta, put_statistics
 
 import vsr.cli as cli
 from vsr.body import Body
@@ -24,8 +25,9 @@ from vsr.experiments.report.charts import descent_chart
 from vsr.experiments.report.findings import find_out
 from vsr.experiments.report.markup import table, tag
 from vsr.experiments.report.svg import SERIES
-from vsr.experiments.runs import read_run
-from vsr.experiments.runs.lineage import Lineage, descent_of_best
+from vsr.experiments.storage.files import write_arrays
+from vsr.experiments.storage.lineage import Lineage, descent_of_best
+from vsr.experiments.storage.runs import read_run
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -70,6 +72,10 @@ class Reader(HTMLParser):
             self.headings.append(data)
 
 
+LABEL = {"first": 0, "count": GENERATIONS}
+"""Of the piece of lineage."""
+
+
 def rows_of(best=0.25, diverse=True):
     """Seed 1 is the better one."""
     for generation in range(GENERATIONS):
@@ -85,10 +91,10 @@ def make_run(folder, *, best=0.25, diverse=True, lineage=True, seeds=2, config=T
         (folder / name).mkdir(parents=True)
     (folder / "config.yaml").write_text(config.replace("generations: 5\n", f"generations: {GENERATIONS}\n"))
     start = {"generation": 0, "command": COMMAND, "commit": "0123456789abcdef0123+", "packages": {"jax": "0.10.2"}}
-    (folder / "meta.json").write_text(json.dumps({"starts": [start]}))
-    (folder / "statistics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows_of(best, diverse)))
+    put_meta(folder, starts=[start])
+    put_statistics(folder, list(rows_of(best, diverse)))
     if lineage:
-        np.savez(folder / "lineage" / "00000000.npz", **lineage_arrays())
+        write_arrays(folder / "lineage" / "00000000.npz", lineage_arrays(), LABEL)
     for seed in range(seeds) if best is not None else ():
         (folder / "best" / f"seed-{seed}.yaml").write_text(ROBOT)
     return folder
@@ -346,7 +352,7 @@ def test_the_line_follows_the_fitter_parent():
 def test_a_best_robot_made_at_random_has_no_line(vsr, tmp_path, unmoving):
     run = make_run(tmp_path / "luck", lineage=False)
     arrays = lineage_arrays()
-    np.savez(run / "lineage" / "00000000.npz", **{**arrays, "best_id": arrays["best_id"] * 0 + 16})
+    write_arrays(run / "lineage" / "00000000.npz", {**arrays, "best_id": arrays["best_id"] * 0 + 16}, LABEL)
     assert vsr("luck").exit_code == 0
     assert "it was made at random in generation 2" in (run / "report.html").read_text()
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
+from growing import put_meta, put_statistics
 from pydantic import ValidationError
 
 import vsr
@@ -24,7 +25,7 @@ from vsr.experiments.reproduce.exchange import GAIT, TRAITS, Exchange, exchange,
 from vsr.experiments.reproduce.exchange_report import rows, trait_tests, write_exchange
 from vsr.experiments.reproduce.gait import NEAR, contact, gait_of
 from vsr.experiments.reproduce.study import find_studies, load_study
-from vsr.experiments.runs import read_run
+from vsr.experiments.storage.runs import read_run
 from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.failure import Failure
 from vsr.physics.grains import Box, grains_of
@@ -188,10 +189,9 @@ def runs(tmp_path):
         path = tmp_path / name
         path.mkdir()
         (path / "config.yaml").write_text(json.dumps(EXPERIMENT))
-        (path / "meta.json").write_text("{}")
+        put_meta(path)
         row = {"generation": 0, "median": 0.0, "failed": 0}
-        lines = [json.dumps({**row, "seed": seed, "best": 0.1 * seed}) + "\n" for seed in range(SEEDS)]
-        (path / "statistics.jsonl").write_text("".join(lines))
+        put_statistics(path, [{**row, "seed": seed, "best": 0.1 * seed} for seed in range(SEEDS)])
     return {name: read_run(tmp_path / name) for name in ("hard", "sand")}
 
 

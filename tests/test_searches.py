@@ -6,19 +6,17 @@ import re
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from growing import begin_run
+from growing import begin_run, header_in, of_rows, put_statistics
 
 from vsr.cli import main
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.files import json_line, write_arrays
-from vsr.experiments.lines import read_part
 from vsr.experiments.plot.archives import regions
 from vsr.experiments.plot.searches import figures_named, in_words
 from vsr.experiments.report.findings import find_out
 from vsr.experiments.report.page import _parts
 from vsr.experiments.report.searches import searches
-from vsr.experiments.runs import read_run
-from vsr.experiments.runs.columns import read_columns
+from vsr.experiments.storage.files import write_arrays
+from vsr.experiments.storage.runs import read_run
 
 ELITES = """
 robot: {body: {type: material_grid, grid: [2, 2]}, controller: phases}
@@ -51,12 +49,12 @@ def row(generation, seed, figures):
 def make_run(folder, text, figures, offset=0.0):
     """A finished run whose search tells figures, each growing by a tenth in a generation, and by seeds."""
     begin_run(folder, text)
-    told = (
+    told = [
         row(generation, seed, {name: 0.1 * (generation + seed) + offset for name in figures})
         for generation in range(3)
         for seed in range(2)
-    )
-    (folder / "statistics.jsonl").write_text("".join(map(json_line, told)))
+    ]
+    put_statistics(folder, told)
     return folder
 
 
@@ -102,37 +100,18 @@ def vsr(*arguments):
 # Reading
 
 
-def test_figures_are_read_quickly_and_line_by_line(elites):
-    file = elites / "statistics.jsonl"
-    columns = read_columns(file, (0, 1))
-    assert columns is not None
-    np.testing.assert_allclose(columns["figures.body.coverage"], [[0.0, 0.1, 0.2], [0.1, 0.2, 0.3]])
-    quick = read_run(elites)
-    assert list(quick.figures) == [name.removeprefix("figures.") for name in columns if name.startswith("figures.")]
-    lines = file.read_text().splitlines(keepends=True)
-    file.write_text("".join(lines[:5]) + lines[5][:-5])  # a torn line: all are read one by one
-    slow = read_run(elites)
-    assert slow.generations == 2
-    for name, values in slow.figures.items():
-        np.testing.assert_array_equal(values, quick.figures[name][:, :2])
+def test_figures_are_read_with_the_rest(elites):
+    found = read_run(elites).figures
+    assert len(found) == 6
+    np.testing.assert_allclose(found["body.coverage"], [[0.0, 0.1, 0.2], [0.1, 0.2, 0.3]])
 
 
-def test_lines_without_figures_among_others_are_not_a_number(tmp_path):
-    file = tmp_path / "lines"
-    rows = [row(0, 0, None), row(1, 0, {"a.b": 1.5}), row(2, 0, {"a.b": None})]
-    file.write_text("".join(map(json_line, rows)))
-    found = read_part(file, 0, file.stat().st_size)
-    assert found is not None
-    np.testing.assert_array_equal(found["figures.a.b"], [np.nan, 1.5, np.nan])
-    file.write_text("".join(map(json_line, [rows[1], row(2, 0, {"other": 1.0})])))
-    assert read_part(file, 0, file.stat().st_size) is None  # unusual: left to the reading line by line
-
-
-def test_a_damaged_figure_is_noticed(elites):
-    file = elites / "statistics.jsonl"
-    file.write_text(file.read_text().replace('"body.coverage": 0.2', '"body.coverage": 0.9', 1))
-    assert read_columns(file, (0, 1)) is None
-    assert any("not a whole line" in warning for warning in read_run(elites).warnings)
+def test_figures_that_come_later_are_not_a_number_before(front):
+    """As where statistics were rebuilt from lineage, which has no figures."""
+    before = of_rows(header_in(front), [row(0, 0, None), row(0, 1, None)])
+    after = before.with_header(header_in(front, ["a.b"]))
+    np.testing.assert_array_equal(after.column("figures.a.b"), [[np.nan], [np.nan]])
+    np.testing.assert_array_equal(after.column("best"), before.column("best"))
 
 
 # Plots and comparisons
@@ -170,7 +149,7 @@ def test_figures_are_plotted_and_compared(elites, tmp_path):
     ("arguments", "message"),
     [
         (["compare", "elites", "--figure", "coverage"], "several archives have it; give one of body.coverage, brain"),
-        (["plot", "elites", "--figure", "coverage", "--archive"], "--figure and --archive: give one of them"),
+        (["plot", "elites", "--figure", "coverage", "--archive"], "--figure, --archive and --csv: give one of them"),
         (["plot", "elites", "--figure", "volume"], "there is no figure 'volume'"),
     ],
 )

@@ -15,7 +15,7 @@ from conftest import TINY
 from vsr.experiments.config import load_experiment
 from vsr.experiments.config.plugins import own_modules
 from vsr.experiments.evolve.generation import program_digest
-from vsr.experiments.sources import sources_of, with_registered
+from vsr.experiments.storage.sources import sources_of, with_registered
 from vsr.tasks import MEASURES
 
 PLUGIN = """

@@ -10,7 +10,7 @@ import pytest
 from conftest import ROOT, TINY
 
 from vsr.experiments import stopping
-from vsr.experiments.runs import is_free, is_run
+from vsr.experiments.storage.run_folder import is_free, is_run
 
 LINUX = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
 

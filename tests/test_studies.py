@@ -10,6 +10,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from conftest import ROOT
+from growing import put_meta, put_statistics, rows_of
 from PIL import Image
 
 import vsr.cli as cli
@@ -20,7 +21,7 @@ from vsr.experiments.reproduce.claims import CLAIMS, Above, Gain, GainsMore, Res
 from vsr.experiments.reproduce.robots import read_repeats
 from vsr.experiments.reproduce.study import SHIPPED, find_studies, load_study
 from vsr.experiments.reproduce.tables import curves
-from vsr.experiments.runs import read_run
+from vsr.experiments.storage.runs import read_run
 from vsr.sensors import Sense
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -247,13 +248,13 @@ def results(tmp_path):
             path.mkdir()
             experiment = yaml.safe_load(OWN_EXPERIMENT.replace("SEEDS", "1"))
             (path / "config.yaml").write_text(json.dumps(experiment | {"seeds": len(values), "generations": 2}))
-            (path / "meta.json").write_text("{}")
+            put_meta(path)
             rows = [
                 {"generation": g, "seed": s, "best": None if v is None else v * (g + 1) / 2, "median": 0.0, "failed": 0}
                 for g in range(2)
                 for s, v in enumerate(values)
             ]
-            (path / "statistics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+            put_statistics(path, rows)
             made[name] = Result(name, name, read_run(path))
         return made
 
@@ -263,10 +264,9 @@ def results(tmp_path):
 def test_curves_name_only_reasons_that_occurred(results):
     made = results(good=[1, 2], bad=[3, 4])
     for name, rows in (("good", {}), ("bad", {"empty": 2})):
-        file = made[name].run.path / "statistics.jsonl"
-        lines = [json.loads(line) | {"failed": sum(rows.values()), "failures": rows} for line in file.open()]
-        file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        made[name] = Result(name, name, read_run(file.parent))
+        path = made[name].run.path
+        put_statistics(path, [row | {"failed": sum(rows.values()), "failures": rows} for row in rows_of(path)])
+        made[name] = Result(name, name, read_run(path))
     usual = ["experiment", "seed", "generation", "evaluations", "best", "population_median", "failed"]
     assert list(curves([made["good"]])[0]) == usual
     rows = curves(list(made.values()))

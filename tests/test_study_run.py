@@ -10,7 +10,7 @@ from conftest import TINY
 from PIL import Image
 
 import vsr.cli as cli
-from vsr.experiments.runs import read_run
+from vsr.experiments.storage.runs import read_run
 
 STUDY = """
 title: Two draws of the same

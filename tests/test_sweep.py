@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 import vsr.cli as cli
 from vsr.experiments.config import ConfigError, UserError, load_experiment
-from vsr.experiments.runs import read_run
+from vsr.experiments.storage.runs import read_run
+from vsr.experiments.storage.statistics import COLUMNS
 from vsr.experiments.sweep import axes, cluster, local
 from vsr.experiments.sweep.axes import combine, read_axes, split_values
 from vsr.experiments.sweep.command import SweepOptions, plan_sweep
@@ -33,7 +34,7 @@ checkpoint_seconds: 0
 
 # Stands for `vsr evolve CONFIG --out RUN ...`: leaves a run with as many generations as it has, at once.
 QUICK = """
-import json, pathlib, sys, time
+import json, pathlib, struct, sys, time, zlib
 config, run = (pathlib.Path(sys.argv[i]) for i in (2, 4))
 print("arguments:", sys.argv[5:], flush=True)
 if "n_pop=9" in run.name and not (run.parent / "mended").exists():
@@ -42,12 +43,18 @@ if "n_pop=9" in run.name and not (run.parent / "mended").exists():
 (run / "config.yaml").write_text(config.read_text())
 (run / "meta.json").write_text("{}")
 best = int(run.name.split("n_pop=")[1].split(",")[0]) / 10
-with (run / "statistics.jsonl").open("w") as file:
+columns = COLUMNS
+known = {"kind": "statistics", "format": 1, "run": "0" * 64, "measure": "relative_velocity", "direction": "maximise"}
+sizes = {"search": "ga", "population_size": 7, "generations": 2, "episode_seconds": 0.3, "seeds": [0]}
+header = json.dumps({**known, **sizes, "columns": columns})[:-1].encode()
+with (run / "statistics.bin").open("wb") as file:
+    file.write(header + b', "crc32": "%08x"}\\n' % zlib.crc32(header))
     for generation in range(2):
-        row = {"generation": generation, "seed": 0, "best": best, "median": 0, "failed": 0}
-        file.write(json.dumps(row) + "\\n")
-import numpy; numpy.savez(run / "checkpoints" / "00000002.npz", nothing=0)
-"""
+        record = struct.pack(f"<{1 + len(columns)}dI", 0.5, best, *[0.0] * (len(columns) - 1), generation)
+        file.write(record + struct.pack("<I", zlib.crc32(record)))
+from vsr.arrays import packed
+(run / "checkpoints" / "00000002.npz").write_bytes(packed({}, {"generation": 2})[0])
+""".replace("COLUMNS", repr(COLUMNS))
 
 # Stands for a run that takes long, saves when it is asked to, and is quick when it goes on.
 LONG = """

@@ -24,7 +24,7 @@ from vsr.experiments.config.problems import MOST_TOLD
 from vsr.experiments.config.yaml import parse_yaml, read_yaml
 from vsr.experiments.reach.spec import voxel_at
 from vsr.experiments.reproduce.study import is_study
-from vsr.experiments.runs.robot_files import is_changed
+from vsr.experiments.storage.robots import is_changed
 
 EXPERIMENT = "robot:\n  body: {shape: aa}\n  controller: phases\n"
 

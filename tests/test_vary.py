@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from conftest import ROOT
+from growing import rows_of
 
 from vsr.cli import main
 from vsr.experiments.config import load_experiment, parse_experiment
@@ -105,8 +106,7 @@ def test_fresh_draws_resume_bit_for_bit_and_can_be_verified(tmp_path):
         return result
 
     def statistics(name):
-        lines = (tmp_path / name / "statistics.jsonl").read_text().splitlines()
-        return [{k: v for k, v in json.loads(line).items() if k not in ("seconds", "crc32")} for line in lines]
+        return rows_of(tmp_path / name)
 
     vsr("evolve", config, "--out", tmp_path / "whole", "--no-report")
     vsr("evolve", config, "--set", "generations=2", "--out", tmp_path / "halves", "--no-report")

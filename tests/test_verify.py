@@ -8,13 +8,14 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from conftest import TINY, apart
+from growing import rows_of
 
 from vsr.cli import main
 from vsr.experiments.config import dump_plain, load_scene
-from vsr.experiments.runs.meta import describe_start
-from vsr.experiments.runs.records import experiment_of, made_with, read_record
-from vsr.experiments.runs.robot_files import load_robot
-from vsr.experiments.verify import NEARBY, Read, _explained, _verdict, read
+from vsr.experiments.convert.evogym_files import Read
+from vsr.experiments.storage.provenance import describe_start
+from vsr.experiments.storage.robots import experiment_of, load_robot, made_with, read_record
+from vsr.experiments.verify import NEARBY, _explained, _verdict, read
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +53,7 @@ def test_scores_of_a_run_hold_with_all_digits(run, tmp_path):
     assert [robot["exact"] for robot in robots] == [True] * 3
     assert [robot["score"] for robot in robots[:2]] == [robot["again"] for robot in robots[:2]]
     assert robots[0]["otherwise"] == []
-    last = [json.loads(line) for line in (run / "statistics.jsonl").read_text().splitlines()[-2:]]
+    last = rows_of(run)[-2:]
     assert [robot["score"] for robot in robots[:2]] == [line["best"] for line in last]
     shown = vsr("verify", run)
     assert shown.exit_code == 0

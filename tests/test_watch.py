@@ -16,12 +16,12 @@ import urllib.request
 import pytest
 from click.testing import CliRunner
 from conftest import TINY
-from growing import ROBOT, add_generation, begin_run, put_best, statistics
+from growing import ROBOT, add_generation, begin_run, put_best, put_statistics, record, rows
 from moving import moving_robot
 
 import vsr.cli as cli
 from vsr.experiments.numbers import count
-from vsr.experiments.runs import locks
+from vsr.experiments.storage.run_folder import is_being_written
 from vsr.experiments.watch import following
 from vsr.experiments.watch import portrait as portraits
 from vsr.experiments.watch.following import Follower
@@ -80,29 +80,36 @@ def test_the_speed_of_a_run_that_is_over_is_that_of_all_of_it(tmp_path, generati
     assert state["evaluationsPerSecond"] == pytest.approx(2 * 6 / pace)
 
 
-def test_a_line_that_is_being_written_is_left_for_later(run):
+def test_a_record_that_is_being_written_is_left_for_later(run):
     follower = Follower(run)
-    text = statistics(0) + statistics(1)
-    for end in range(0, len(text) + 1, 7):
-        with (run / "statistics.jsonl").open("a") as file:
-            file.write(text[max(end - 7, 0) : end])
-        assert follower.look()["generations"] == text[:end].count("\n") // 2
+    first, second = record(run, 0), record(run, 1)
+    data = first + second
+    for end in range(0, len(data) + 99, 99):
+        with (run / "statistics.bin").open("ab") as file:
+            file.write(data[max(end - 99, 0) : end])
+        assert follower.look()["generations"] == min(end, len(data)) // len(first)
 
 
-def test_damaged_lines_are_left_out(run):
-    (run / "statistics.jsonl").write_text('{"seed": 0, "gen\n' + statistics(0) + 'no line\n[]\n{"seed": 0}\n')
+def test_corrupted_records_are_left_out(run):
+    for generation in range(4):
+        add_generation(run, generation)
+    file = run / "statistics.bin"
+    data = bytearray(file.read_bytes())
+    data[-3 * len(record(run, 0)) + 9] ^= 4  # of generation 1
+    file.write_bytes(data)
     state = Follower(run).look()
-    assert state["generations"] == 1
-    assert state["warnings"] == [f"{run / 'statistics.jsonl'}: lines 1, 4 to 6 are damaged and left out"]
+    assert state["generations"] == 4
+    assert state["curves"]["best"][0][1] is None
+    (warning,) = state["warnings"]
+    assert warning.startswith(f"{file}: generation 1 ")
 
 
-def test_a_run_that_goes_on_may_take_lines_back(run):
+def test_a_run_that_goes_on_may_take_records_back(run):
     follower = Follower(run)
     for generation in range(3):
         add_generation(run, generation)
     before = follower.look()
-    (run / "rewritten").write_text(statistics(0) + statistics(1, best=[0.7, 0.8]))
-    (run / "rewritten").replace(run / "statistics.jsonl")
+    put_statistics(run, [*rows(0), *rows(1, best=[0.7, 0.8])])
     after = follower.look(before["version"])
     assert after["generations"] == 2
     assert after["curves"]["best"] == [[0.1, 0.7], [1.1, 0.8]]
@@ -120,7 +127,7 @@ def test_failures_and_measures_to_minimise(tmp_path):
 
 def test_long_runs_are_shown_with_fewer_generations(run, monkeypatch):
     monkeypatch.setattr(following, "MOST_NUMBERS", 10)
-    (run / "statistics.jsonl").write_text("".join(statistics(generation) for generation in range(1000)))
+    put_statistics(run, [row for generation in range(1000) for row in rows(generation)])
     shown = Follower(run).look()["curves"]["generation"]
     assert len(shown) == 100
     assert (shown[0], shown[-1]) == (0, 999)
@@ -130,7 +137,7 @@ def test_a_lock_shows_whether_a_run_goes_on(run):
     add_generation(run, 0)
     with (run / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not locks.is_being_written(run):
+        if not is_being_written(run):
             pytest.skip("this computer does not list its locks")
         old(run)
         follower = Follower(run)
@@ -324,11 +331,11 @@ def test_a_run_that_cannot_be_read_is_reported(tmp_path):
     follower = Follower(tmp_path / "walk")
     with open_server(0, follower, Portrait(follower, 1.0)) as server:
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        begin_run(tmp_path / "walk", "robot: 3\n")
+        (begin_run(tmp_path / "walk") / "statistics.bin").write_bytes(b"no statistics")
         answer, content = ask(server, "/state.json")
         server.shutdown()
     assert answer.status == 500
-    assert b"config.yaml" in content
+    assert b"statistics.bin" in content
 
 
 @pytest.mark.parametrize(
@@ -378,14 +385,14 @@ def test_a_port_in_use_is_reported_with_a_free_one(run):
         ("absent", False, "there is no such run folder; --wait waits"),
         ("empty", False, "this is not a run folder: it has no config.yaml or no meta.json"),
         ("other", True, "this is not a run folder: it has no config.yaml or no meta.json"),
-        ("broken", False, "config.yaml"),
+        ("broken", False, "statistics.bin"),
     ],
 )
 def test_what_is_no_run_is_refused(tmp_path, name, wait, message):
     (tmp_path / "empty").mkdir()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").write_text("")
-    begin_run(tmp_path / "broken", "robot: 3\n")
+    (begin_run(tmp_path / "broken") / "statistics.bin").write_bytes(b"no statistics\n")
     result = vsr(tmp_path / name, *(["--wait"] if wait else []))
     assert result.exit_code == 2
     assert message in result.output
@@ -396,7 +403,7 @@ def test_waiting_for_a_run(tmp_path):
     assert follower.look() == {"name": "walk", "state": "waiting"}
     run = begin_run(tmp_path / "walk")
     assert follower.look()["state"] == "starting"
-    (run / "config.yaml").unlink()
+    shutil.rmtree(run)
     assert follower.look()["state"] == "gone"
 
 

@@ -1,7 +1,7 @@
 """Files of arrays that vouch for themselves: plain npz with a label and a check sum in the comment that ends a zip.
 
 The check sum (SHA-256) is of all bytes before it, so that damage is found before anything in the file is believed, in
-whatever form it comes. Files of older versions have no comment; of these the zip's own check sums (CRC-32) must fit.
+whatever form it comes.
 
 Files may come from anyone, so that only regular files are read, and sizes are known before anything is unpacked: from
 the zip's directory, and from the header of each array.
@@ -46,8 +46,8 @@ class Stored:
     arrays: dict[str, np.ndarray]
     label: dict[str, Any] = field(default_factory=dict)
     """what its writer said of it"""
-    digest: str | None = None
-    """its check sum; None in a file of an older version"""
+    digest: str = ""
+    """its check sum"""
 
 
 def packed(
@@ -90,8 +90,8 @@ def unpacked(data: bytes, path: Path | str) -> Stored:
     return Stored(arrays, label, digest)
 
 
-def read_label(path: Path | str) -> tuple[dict[str, Any], str | None]:
-    """Label and check sum of a file, verified; nothing and None for one of an older version. Raises Damaged."""
+def read_label(path: Path | str) -> tuple[dict[str, Any], str]:
+    """Label and check sum of a file, verified; raises Damaged."""
     return _verified(path, read_regular(path))
 
 
@@ -112,14 +112,11 @@ def read_regular(path: Path | str, most: int = MOST_BYTES) -> bytes:
         raise Damaged(path, error) from None
 
 
-def _verified(path: Path | str, data: bytes) -> tuple[dict[str, Any], str | None]:
+def _verified(path: Path | str, data: bytes) -> tuple[dict[str, Any], str]:
     if not data:
         raise Damaged(path, "empty")
     signed, digest = data[:-DIGEST_LENGTH], data[-DIGEST_LENGTH:]
     if not signed.endswith(BEFORE_DIGEST):
-        end = data[-END_LENGTH:]
-        if end.startswith(END_OF_ZIP) and end.endswith(b"\0\0"):
-            return {}, None
         raise Damaged(path, "its end is missing or changed")
     if hashlib.sha256(signed).hexdigest().encode("ascii") != digest:
         raise Damaged(path, "its check sum does not fit its content")

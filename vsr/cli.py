@@ -106,19 +106,6 @@ def _what_users_mend() -> tuple[type[Exception], ...]:
     return tuple(getattr(sys.modules[module], name) for module, name in places if module in sys.modules)
 
 
-def _begin_reading(runs: tuple[str, ...]) -> bool:
-    """Let other processes read long statistics while this one still loads what is to draw them; whether they do."""
-    from pathlib import Path
-
-    files = [Path(run) / "statistics.jsonl" for run in runs]
-    if sum(file.stat().st_size for file in files if file.is_file()) <= 2**24:
-        return False
-    from vsr.experiments.lines import begin
-
-    begin(files)
-    return True
-
-
 @contextlib.contextmanager
 def _loading() -> Iterator[None]:
     """While modules are loaded, nothing is looked at for being garbage; they are not, now or later."""
@@ -257,6 +244,7 @@ def evolve(
 @click.option(
     "--slurm", metavar="KEY=VALUE", multiple=True, help="A parameter of the jobs, as partition=gpu; may be repeated."
 )
+@TRUST
 def sweep(
     config: str,
     sweeps: tuple[str, ...],
@@ -269,6 +257,7 @@ def sweep(
     executor: str,
     jobs: int,
     slurm: tuple[str, ...],
+    trust: bool,
 ) -> None:
     """Evolve with every combination of some values; given a sweep's folder, show its state."""
     with _loading():
@@ -288,6 +277,7 @@ def sweep(
             executor=executor,
             jobs=jobs,
             slurm=slurm,
+            trust_plugins=trust,
         )
     )
 
@@ -685,6 +675,7 @@ def train(
 )
 @click.option("--archive", is_flag=True, help="Instead, maps of one run's archives, or its front of compromises.")
 @click.option("--seed", type=A_SEED, metavar="S", help="With --archive: of this seed, else the first.")
+@click.option("--csv", "as_table", is_flag=True, help="Instead, write all statistics as a table: statistics.csv.")
 @TRUST
 def plot(
     runs: tuple[str, ...],
@@ -693,63 +684,71 @@ def plot(
     figure: str | None,
     archive: bool,
     seed: int | None,
+    as_table: bool,
     trust: bool,
 ) -> None:
-    """Plot the best fitness per generation, one curve per run; or what searches tell; or maps of a run's archives."""
-    others_read = _begin_reading(runs)
+    """Plot the best fitness per generation, one curve per run; or what searches tell; or maps of a run's archives.
+
+    Only --archive needs plugins of the run: --trust-plugins runs them.
+    """
     with _loading():
-        if others_read:
-            import matplotlib.figure  # noqa: F401  # it will be needed, and there is time
         from vsr.experiments.console import busy, warn
-        from vsr.experiments.files import target_file
         from vsr.experiments.plot.archives import plot_archives
         from vsr.experiments.plot.curves import plot_runs
         from vsr.experiments.plot.figures import FORMATS
         from vsr.experiments.plot.searches import plot_figures
-        from vsr.experiments.runs import read_runs
-        from vsr.experiments.runs.trust import trust_plugins
+        from vsr.experiments.storage.files import replacing, target_file
+        from vsr.experiments.storage.runs import as_csv, read_curves, read_run, trust_plugins
 
-    if figure is not None and archive:
-        raise click.UsageError("--figure and --archive: give one of them")
+    if (figure is not None) + archive + as_table > 1:
+        raise click.UsageError("--figure, --archive and --csv: give one of them")
     if seed is not None and not archive:
         raise click.UsageError("--seed goes with --archive: curves show all seeds")
     if archive and len(runs) > 1:
         raise click.UsageError(f"--archive draws one run; {len(runs)} given")
-    usual = "archive.png" if archive else "fitness.png" if figure is None else "figure.png"
-    target = target_file("--out", usual if out is None else out, FORMATS)
-    if trust:
-        trust_plugins(runs)
-    with busy("reading runs"):
-        read = read_runs(runs)
-    warn([warning for run in read for warning in run.warnings])
+    names = (
+        ("archive.png", archive),
+        ("figure.png", figure is not None),
+        ("statistics.csv", as_table),
+        ("fitness.png", True),
+    )
+    usual = next(name for name, asked in names if asked)
+    target = target_file("--out", usual if out is None else out, (".csv",) if as_table else FORMATS)
     if archive:
-        plot_archives(read[0], read[0].index_of(seed), target)
+        if trust:
+            trust_plugins(runs)
+        run = read_run(runs[0])
+        warn(run.warnings)
+        plot_archives(run, run.index_of(seed), target)
+        click.echo(f"drawn in {target}")
+        return
+    with busy("reading runs"):
+        read = [read_curves(run) for run in runs]
+    warn([warning for run in read for warning in run.warnings])
+    if as_table:
+        with replacing(target) as partial:
+            partial.write_text(as_csv(read), encoding="utf-8")
     elif figure is not None:
         plot_figures(read, figure, target, band)  # pyright: ignore[reportArgumentType]
     else:
         plot_runs(read, target, band)  # pyright: ignore[reportArgumentType]
-    click.echo(f"drawn in {target}")
+    click.echo(f"{'written to' if as_table else 'drawn in'} {target}")
 
 
 @main.command()
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
 @click.option("--figure", metavar="NAME", help="Compare what searches tell of themselves, such as hypervolume.")
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
-@TRUST
-def compare(runs: tuple[str, ...], figure: str | None, as_json: bool, trust: bool) -> None:
+def compare(runs: tuple[str, ...], figure: str | None, as_json: bool) -> None:
     """Compare runs: medians over seeds, Mann-Whitney test, effect size."""
-    _begin_reading(runs)
     with _loading():
         from vsr.experiments.console import busy, warn
         from vsr.experiments.plot.comparison import compare as work
-        from vsr.experiments.runs import read_runs
-        from vsr.experiments.runs.trust import trust_plugins
+        from vsr.experiments.storage.runs import read_curves
         from vsr.experiments.terminal import show_comparison
 
-    if trust:
-        trust_plugins(runs)
     with busy("reading and comparing runs"):
-        read = read_runs(runs)
+        read = [read_curves(run) for run in runs]
         comparison = work(read, figure)
     warn([warning for run in read for warning in run.warnings])
     show_comparison(comparison, as_json)
@@ -761,12 +760,11 @@ def compare(runs: tuple[str, ...], figure: str | None, as_json: bool, trust: boo
 @TRUST
 def report(runs: tuple[str, ...], out: str | None, trust: bool) -> None:
     """Write a page about runs: curves, seeds, bodies, the best robot moving, diversity, lineage, settings."""
-    _begin_reading(runs)
     with _loading():
         from vsr.experiments.console import warn
         from vsr.experiments.devices import prepare
         from vsr.experiments.report.command import report as work
-        from vsr.experiments.runs.trust import trust_plugins
+        from vsr.experiments.storage.runs import trust_plugins
 
     prepare()
     if trust:

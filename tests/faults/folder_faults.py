@@ -21,7 +21,7 @@ import numpy as np
 from faults.processes import Result
 from faults.reference import End, Reader, Reference, read, readers
 from vsr.arrays import MOST_BYTES
-from vsr.experiments.runs.checkpoints import newest_generation
+from vsr.experiments.storage.checkpoints import newest_generation
 
 WAYS = ("flip", "truncate", "remove", "flip", "flip", "truncate")
 """How files are corrupted, one after the other."""

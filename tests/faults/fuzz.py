@@ -33,10 +33,10 @@ from vsr.experiments.evaluate.sets import load_set
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.reach.command import load_reach
 from vsr.experiments.reproduce.study import load_study
-from vsr.experiments.runs.lineage import read_lineage
-from vsr.experiments.runs.meta import describe_start
-from vsr.experiments.runs.robot_files import BEST, robot_file, write_robot
 from vsr.experiments.shipped import SET, STUDY, find_config, shipped_files
+from vsr.experiments.storage.lineage import read_lineage
+from vsr.experiments.storage.provenance import describe_start
+from vsr.experiments.storage.robots import BEST, robot_file, write_robot
 from vsr.experiments.verify import read as read_robot
 from vsr.lattice.mesh import cells_inside, read_mesh
 from vsr.spec import Impractical

@@ -23,7 +23,7 @@ from faults.injection import Fault, Record, injected
 from faults.processes import Job, Result, call_here, run_here, spawn
 from vsr.experiments.config import UserError, dump_yaml, load_experiment
 from vsr.experiments.evolve.generation import compile_evolution
-from vsr.experiments.runs.folder import check_run
+from vsr.experiments.storage.run_folder import check_run
 from vsr.experiments.watch.following import Follower
 from vsr.experiments.watch.portrait import Portrait
 from vsr.experiments.watch.server import open_server

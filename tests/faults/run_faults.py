@@ -19,8 +19,8 @@ from random import Random
 from faults.injection import Fault, Record, mount_tmpfs
 from faults.processes import CACHE, CONTEXT, Job, Result, run_here, spawn
 from faults.reference import RUN, Reference, read_end, watch_once
-from vsr.experiments.runs import is_run
-from vsr.experiments.runs.checkpoints import newest_generation
+from vsr.experiments.storage.checkpoints import newest_generation
+from vsr.experiments.storage.run_folder import is_run
 
 COLD = 10
 """In every so many trials nothing is compiled yet, so that a kill may come while XLA works."""

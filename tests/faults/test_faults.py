@@ -20,7 +20,7 @@ from faults.injection import Fault, refuse_network
 from faults.processes import Job, Result, run_here, spawn
 from faults.reference import RUN, read_end, readers
 from vsr.evo.population import WORST, evaluated, newborns
-from vsr.experiments import files
+from vsr.experiments.storage import files
 
 KINDS = {
     "kill": run_faults.kill,

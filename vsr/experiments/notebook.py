@@ -10,8 +10,8 @@ from vsr.display import register
 from vsr.drawing.notebook import figure
 from vsr.experiments.plot.curves import curve_figure
 from vsr.experiments.plot.figures import paper_style, with_unit
-from vsr.experiments.runs import Run
-from vsr.experiments.runs.ranks import middle
+from vsr.experiments.ranks import middle
+from vsr.experiments.storage.runs import Run
 
 
 def run_png(run: Run) -> bytes:

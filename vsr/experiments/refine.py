@@ -25,7 +25,11 @@ from vsr.episode import Scenario
 from vsr.experiments.console import busy, console_for_tables, say
 from vsr.experiments.devices import check_implementation, prepare
 from vsr.experiments.estimate import needs_of_refining, require_memory, told_if_exhausted
-from vsr.experiments.files import (
+from vsr.experiments.numbers import number
+from vsr.experiments.perturbation import MOST_STARTS, Jitter, Start, rollout_from, starts_of
+from vsr.experiments.resimulate import Job, StoredRobot, Table, batches_of, job_of, read_robots, resimulate
+from vsr.experiments.shipped import SCENE, find_config
+from vsr.experiments.storage.files import (
     read_checked_json,
     replacing,
     require_writable,
@@ -34,12 +38,7 @@ from vsr.experiments.files import (
     write_checked_json,
     write_json,
 )
-from vsr.experiments.numbers import number
-from vsr.experiments.perturbation import MOST_STARTS, Jitter, Start, rollout_from, starts_of
-from vsr.experiments.resimulate import Job, StoredRobot, Table, batches_of, job_of, read_robots, resimulate
-from vsr.experiments.runs import Run, read_run
-from vsr.experiments.runs.trust import trust_plugins
-from vsr.experiments.shipped import SCENE, find_config
+from vsr.experiments.storage.runs import Run, read_run, trust_plugins
 from vsr.scene import Scene, precision
 from vsr.world.spec import World
 

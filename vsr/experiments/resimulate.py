@@ -27,8 +27,8 @@ from vsr.experiments.console import warn
 from vsr.experiments.experiment import Experiment, Fitness
 from vsr.experiments.perturbation import Take
 from vsr.experiments.population import on_all_devices, robots_at_once, stack
-from vsr.experiments.runs import read_run
-from vsr.experiments.runs.robot_files import load_robot, read_title, robot_file
+from vsr.experiments.storage.robots import load_robot, read_title, robot_file
+from vsr.experiments.storage.runs import read_run
 from vsr.scene import Scene, precision
 
 EPISODES_IN_A_CALL = {"cpu": 2048}

@@ -16,10 +16,10 @@ from vsr.experiments.config import UserError, load_scene
 from vsr.experiments.console import warn
 from vsr.experiments.devices import check_implementation
 from vsr.experiments.estimate import simulate_within_memory
-from vsr.experiments.files import replacing, target_file
-from vsr.experiments.runs.best_robots import SIX_DIGITS
-from vsr.experiments.runs.robot_files import is_changed, read_title
 from vsr.experiments.shipped import SCENE, find_config
+from vsr.experiments.storage.files import replacing, target_file
+from vsr.experiments.storage.robots import is_changed, read_title
+from vsr.experiments.storage.runs import SIX_DIGITS
 from vsr.scene import Outcome, Scene, precision
 
 DRAWINGS = (".gif", ".png")

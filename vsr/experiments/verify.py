@@ -33,15 +33,21 @@ from vsr.experiments.estimate import needs_of_experiment, needs_of_scene, requir
 from vsr.experiments.evolve.evaluation import asks_when, evaluate_all
 from vsr.experiments.evolve.generation import asked_genes, compile_evolution
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.files import without_nan
 from vsr.experiments.population import robots_at_once
 from vsr.experiments.refine import robustness_of
-from vsr.experiments.runs import read_run
-from vsr.experiments.runs.meta import describe_start, differences
-from vsr.experiments.runs.records import Record, experiment_of, hashes_of, is_made_by, read_record
-from vsr.experiments.runs.robot_files import load_robot, robot_file
-from vsr.experiments.runs.trust import trust_plugins
-from vsr.experiments.sources import sources_of
+from vsr.experiments.storage.files import without_nan
+from vsr.experiments.storage.provenance import describe_start, differences
+from vsr.experiments.storage.robots import (
+    Record,
+    experiment_of,
+    hashes_of,
+    is_made_by,
+    load_robot,
+    read_record,
+    robot_file,
+)
+from vsr.experiments.storage.runs import read_run, trust_plugins
+from vsr.experiments.storage.sources import sources_of
 from vsr.scene import Scene, precision
 
 TOLERANCE = 0.01

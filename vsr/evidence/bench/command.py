@@ -13,9 +13,9 @@ from vsr.evidence.bench.benchmark import Benchmark, Settings, on_cpu, without_co
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import Console, say, show_pairs
 from vsr.experiments.devices import prepare
-from vsr.experiments.files import target_file, write_json
 from vsr.experiments.plot.figures import FORMATS
-from vsr.experiments.runs.meta import describe_start
+from vsr.experiments.storage.files import target_file, write_json
+from vsr.experiments.storage.provenance import describe_start
 from vsr.spec import suggest
 
 

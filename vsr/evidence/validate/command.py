@@ -14,8 +14,8 @@ from rich.console import Console
 from vsr.environment.model import Sticking
 from vsr.evidence.validate import SUITES
 from vsr.experiments.config import UserError
-from vsr.experiments.files import target_file, without_nan, write_json
 from vsr.experiments.plot.figures import paper_style
+from vsr.experiments.storage.files import target_file, without_nan, write_json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

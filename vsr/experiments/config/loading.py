@@ -1,7 +1,7 @@
 """Files to described objects, with every fault reported.
 
 What a file names under `plugins` is code. It is run for those who give `run_plugins`, because they were asked to run
-the experiment or told to trust it; else what needs it stays unread (`vsr.experiments.config.unread`).
+the experiment or told to trust it; everyone else gets `vsr.experiments.config.plugins.NeedsPlugins`.
 
 Many experiments that share most of their parts, as those of a sweep or of many runs, are read quickly: each part is
 checked once (`load_variants`, `load_experiment_alike`). What is not as expected goes the long way, which reports every
@@ -23,9 +23,8 @@ from pydantic import ValidationError
 from vsr.controllers import CONTROLLERS
 from vsr.experiments.config.check import check, part_reader
 from vsr.experiments.config.overrides import override
-from vsr.experiments.config.plugins import load_plugins, missing_plugins
-from vsr.experiments.config.problems import ConfigError
-from vsr.experiments.config.unread import faults_without, read_without
+from vsr.experiments.config.plugins import load_plugins, missing_plugins, require_plugins
+from vsr.experiments.config.problems import ConfigError, Problem
 from vsr.experiments.config.yaml import Document, dump_plain, parse_yaml, read_yaml
 from vsr.experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
 from vsr.experiments.experiment import Experiment
@@ -33,7 +32,10 @@ from vsr.scene import Scene
 from vsr.spec import Spec
 
 EVOLVED = "evolved"
-"""The block that runs write into their best robots' files (vsr.experiments.runs.records)."""
+"""The block that runs write into their best robots' files (vsr.experiments.storage.robots)."""
+
+PARTS_OF_PLUGINS = ("robot", "world", "task", "ea", "physics")
+"""Parts with components, of which plugins may bring more."""
 
 Described = TypeVar("Described", bound=Spec)
 KEPT = 4096
@@ -90,8 +92,8 @@ def _described(document: Document, kind: type[Described], run_plugins: bool = Fa
         document = replace(document, data={name: part for name, part in document.data.items() if name != EVOLVED})
     if run_plugins:
         _run_plugins(document, kind)
-    elif missing := missing_plugins(document):
-        return read_without(document, kind, missing)
+    else:
+        require_plugins(document)
     return check(document, kind)
 
 
@@ -100,7 +102,23 @@ def _run_plugins(document: Document, kind: type[Spec]) -> None:
     try:
         load_plugins(document)
     except ConfigError as error:
-        raise ConfigError(list(dict.fromkeys([*error.problems, *faults_without(document, kind)]))) from None
+        raise ConfigError([*error.problems, *_faults_without_plugins(document, kind)]) from None
+
+
+def _faults_without_plugins(document: Document, kind: type[Spec]) -> list[Problem]:
+    """Faults of parts that no plugin has to do with."""
+    known = set(kind.model_fields)
+    faulty = set(document.data) - known
+    for name in known & set(document.data) - {*PARTS_OF_PLUGINS, "plugins"}:
+        try:
+            part_reader(kind, name).validate_python(document.data[name])
+        except ValidationError:
+            faulty.add(name)
+    try:
+        check(document, kind)
+    except ConfigError as error:
+        return [fault for fault in error.problems if fault in document.problems or {*fault.path[:1]} & faulty]
+    return []
 
 
 def evolves(data: Any) -> bool:

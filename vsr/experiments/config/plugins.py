@@ -2,8 +2,7 @@
 
 A plugin adds to a registry when it is imported, for example `vsr.terrain.TERRAINS["moon"] = Moon`. Modules are looked
 for beside the file that names them, in the run folder that file belongs to, in the current folder, and where Python
-looks. Importing runs them, so that it is done only for those who ask for it; everyone else gets by with what is loaded
-already (`vsr.experiments.config.unread`).
+looks. Importing runs them, so that it is done only for those who ask for it; everyone else gets `NeedsPlugins`.
 """
 
 from __future__ import annotations
@@ -61,6 +60,25 @@ def missing_plugins(document: Document) -> dict[str, Path | None]:
         for name in named_plugins(document)
         if name not in sys.modules or _another(name, beside) is not None
     }
+
+
+class NeedsPlugins(UserError):
+    """What was asked for cannot be had without running code that a file brings."""
+
+    def __init__(self, file: str, missing: dict[str, Path | None]):
+        """missing: plugins that were not run, with their files where these are known."""
+        self.missing = missing
+        named = ", ".join(name if where is None else f"{name} ({where})" for name, where in missing.items())
+        plural = "s" if len(missing) > 1 else ""
+        super().__init__(
+            f"{file}: this needs the plugin{plural} {named}: code, which reading does not run; --trust-plugins runs it"
+        )
+
+
+def require_plugins(document: Document) -> None:
+    """Raise NeedsPlugins if this process has not run all plugins that a document names."""
+    if missing := missing_plugins(document):
+        raise NeedsPlugins(document.file, missing)
 
 
 def plugin_files(document: Document) -> list[Path]:

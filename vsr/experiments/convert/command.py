@@ -9,7 +9,7 @@ import numpy as np
 from vsr.experiments.config import UserError, dump_plain, load_scene, parse_scene
 from vsr.experiments.convert.evogym_files import Read, all_connections, read_npz, structure_of
 from vsr.experiments.convert.voxcad import read_voxcad
-from vsr.experiments.files import target_file, write_atomically, write_text
+from vsr.experiments.storage.files import target_file, write_atomically, write_text
 
 OTHERS = (".npz", ".vxa", ".vxd")
 OURS = (".yaml", ".yml")

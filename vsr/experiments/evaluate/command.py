@@ -17,11 +17,11 @@ from vsr.experiments.console import busy, cell, console_for_tables, say, warn
 from vsr.experiments.devices import prepare
 from vsr.experiments.evaluate.matrix import Matrix, combinations_of, evaluate, read_groups
 from vsr.experiments.evaluate.sets import EvaluationSet, load_set
-from vsr.experiments.files import target_file, without_nan, write_json
 from vsr.experiments.numbers import count, number
 from vsr.experiments.plot.figures import FORMATS, paper_style, save_figure, with_unit
-from vsr.experiments.runs.trust import trust_plugins
 from vsr.experiments.shipped import SCENE, SET, find_config
+from vsr.experiments.storage.files import target_file, without_nan, write_json
+from vsr.experiments.storage.runs import trust_plugins
 
 if TYPE_CHECKING:  # it takes a second to load
     from matplotlib.axes import Axes

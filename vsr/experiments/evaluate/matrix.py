@@ -20,7 +20,6 @@ from vsr.body import Material
 from vsr.controllers import Controller, decide, first_memory
 from vsr.episode import rollout, scenario_of
 from vsr.experiments.config import UserError
-from vsr.experiments.config.unread import require_whole
 from vsr.experiments.console import warn
 from vsr.experiments.devices import check_implementation
 from vsr.experiments.estimate import needs_of_scene, require_memory, told_if_exhausted
@@ -28,8 +27,8 @@ from vsr.experiments.evaluate.sets import EvaluationSet, Fault
 from vsr.experiments.experiment import Fitness
 from vsr.experiments.perturbation import EvaluationOptions, Start, begun_from, starts_of
 from vsr.experiments.resimulate import Job, StoredRobot, Table, batches_of, read_robots, resimulate
-from vsr.experiments.runs import Run, read_run
-from vsr.experiments.runs.archives import read_archives, read_front
+from vsr.experiments.storage.archives import read_archives, read_front
+from vsr.experiments.storage.runs import Run, read_run
 from vsr.physics.engine import ENGINES, assemble_body, stability_bound
 from vsr.scene import Physics, Scene, check_episode, plan, precision, whole_strides
 from vsr.sensors import Sense
@@ -84,7 +83,6 @@ def read_whole(path: Path) -> list[StoredRobot]:
     """The robot of a file or the best of a run, if they can be simulated here; raises UserError if not."""
     robots = read_robots(path)
     for robot in robots:
-        require_whole(robot.scene, path)
         check_implementation(robot.scene.physics)
         require_memory(robot.name, needs_of_scene(robot.scene, recorded=False))
     return robots
@@ -133,7 +131,6 @@ def _elites(path: Path, source: int) -> list[RobotGroup]:
     run = read_run(path)
     warn(run.warnings)
     experiment = run.experiment
-    require_whole(experiment, path)
     check_implementation(experiment.physics)
     found = [
         (f"{run.name}, seed {seed}, {where}", genes)

@@ -8,8 +8,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, model_validator
 
 from vsr.experiments.config.check import check
-from vsr.experiments.config.plugins import load_plugins
-from vsr.experiments.config.unread import require_plugins
+from vsr.experiments.config.plugins import load_plugins, require_plugins
 from vsr.experiments.config.yaml import read_yaml
 from vsr.experiments.experiment import Fitness, read_fitness
 from vsr.experiments.perturbation import Factor, Ground, Jitter, Take, Vary

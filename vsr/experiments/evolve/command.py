@@ -19,8 +19,8 @@ import numpy as np
 from vsr.arrays import MOST_BYTES
 from vsr.experiments.config import load_experiment
 from vsr.experiments.config.plugins import plugin_files
-from vsr.experiments.config.problems import UserError
-from vsr.experiments.config.yaml import Document
+from vsr.experiments.config.problems import ConfigError, UserError
+from vsr.experiments.config.yaml import Document, read_yaml
 from vsr.experiments.console import Pulse, busy, say
 from vsr.experiments.devices import check_implementation, prepare
 from vsr.experiments.estimate import needs_of_experiment, require_memory, told_if_exhausted
@@ -37,17 +37,15 @@ from vsr.experiments.experiment import Experiment, grid_name
 from vsr.experiments.hosts.collectives import noticing_loss
 from vsr.experiments.hosts.launch import Launch, find_launch
 from vsr.experiments.numbers import clock, count
-from vsr.experiments.runs import Run, RunFolder, check_same_experiment, is_free, is_run, read_run
-from vsr.experiments.runs.columns import keep_columns
-from vsr.experiments.runs.folder import Standing, check_run
-from vsr.experiments.runs.meta import describe_start, differences
-from vsr.experiments.runs.ranks import middle
-from vsr.experiments.runs.rows import STATISTICS
-from vsr.experiments.runs.settings import CONFIG, read_meta, read_settings
-from vsr.experiments.runs.stats import GenerationStats, gathered
+from vsr.experiments.ranks import middle
 from vsr.experiments.shipped import EXPERIMENT, find_config, source_of
-from vsr.experiments.sources import Sources, sources_of, with_registered
 from vsr.experiments.stopping import EXIT_CODE, if_stopped, leave_if_asked, stopping_politely
+from vsr.experiments.storage.provenance import describe_start, differences
+from vsr.experiments.storage.run_folder import RunFolder, Standing, check_run, is_free, is_run
+from vsr.experiments.storage.runs import Run, read_run
+from vsr.experiments.storage.settings import CONFIG, check_same_experiment, read_meta, read_settings
+from vsr.experiments.storage.sources import Sources, sources_of, with_registered
+from vsr.experiments.storage.statistics import GenerationStats, gathered
 from vsr.physics.failure import REASONS, by_reason, failure_summary
 from vsr.scene import precision
 from vsr.world.build import build_systems
@@ -155,8 +153,11 @@ def read_options(options: EvolveOptions) -> tuple[Experiment, Path]:
 
 def _say_what_is_run(run: Path) -> None:
     """Name the code that a run folder brings along: whoever goes on with somebody else's run should know."""
-    plugins = list(read_settings(run).experiment.plugins)
-    for file in plugin_files(Document(str(run / CONFIG), {"plugins": plugins})):
+    try:
+        named = read_yaml(run / CONFIG)
+    except ConfigError:  # meta.json has the same settings
+        named = Document(str(run / CONFIG), read_meta(run)[0].get("experiment"))
+    for file in plugin_files(named):
         if file.is_relative_to(run.resolve()):
             say(f"running the plugin {file}, which the run brings along")
 
@@ -417,8 +418,6 @@ def _conclude(path: Path, report: bool) -> None:
     from vsr.experiments.plot.curves import plot_runs
 
     run = read_run(path)
-    with contextlib.suppress(OSError):  # a convenience
-        keep_columns(path / STATISTICS)
     plot_runs([run], path / CURVE)
     say(_gain(run))
     say(f"fitness curve: {path / CURVE}")

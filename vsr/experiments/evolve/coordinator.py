@@ -29,8 +29,8 @@ from vsr.experiments.experiment import Experiment
 from vsr.experiments.hosts.collectives import Lost, broadcast_text, exchange, noticing_loss
 from vsr.experiments.hosts.launch import leave
 from vsr.experiments.installed import source_digest
-from vsr.experiments.runs.stats import GenerationStats
-from vsr.experiments.sources import sources_of
+from vsr.experiments.storage.sources import sources_of
+from vsr.experiments.storage.statistics import GenerationStats
 from vsr.scene import precision
 
 EVALUATE = -1

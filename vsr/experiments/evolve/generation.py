@@ -32,7 +32,7 @@ from vsr.experiments.evolve.evaluation import UNDISTURBED, asks_when, evaluate_a
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.hosts.collectives import broadcast, noticing_loss
 from vsr.experiments.population import device_mesh, robots_at_once
-from vsr.experiments.runs.stats import GenerationStats
+from vsr.experiments.storage.statistics import GenerationStats
 from vsr.physics.failure import counted
 
 SearchStates = tuple[Any, ...]

@@ -19,7 +19,6 @@ from vsr.experiments.config import dump_yaml
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import busy, console_for_tables, say, show_pairs
 from vsr.experiments.devices import check_implementation, prepare
-from vsr.experiments.files import target_file, without_nan, write_text
 from vsr.experiments.landscape.plot import plot_landscape
 from vsr.experiments.landscape.searching import rounds_of, search, seconds_of_part
 from vsr.experiments.landscape.spec import Landscape, load_landscape
@@ -28,6 +27,7 @@ from vsr.experiments.numbers import count, lasting, number
 from vsr.experiments.plot.figures import FORMATS
 from vsr.experiments.shipped import ENDINGS, LANDSCAPE, find_config
 from vsr.experiments.stopping import if_stopped
+from vsr.experiments.storage.files import target_file, without_nan, write_text
 from vsr.scene import precision
 
 MAP = "map.png"

@@ -11,8 +11,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from vsr.experiments.config.check import check
 from vsr.experiments.config.overrides import override
-from vsr.experiments.config.plugins import load_plugins
-from vsr.experiments.config.unread import require_plugins
+from vsr.experiments.config.plugins import load_plugins, require_plugins
 from vsr.experiments.config.yaml import read_yaml
 from vsr.experiments.encodings import EvolvedRobot
 from vsr.experiments.encodings.bodies import VoxelKinds

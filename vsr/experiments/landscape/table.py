@@ -17,11 +17,11 @@ import numpy as np
 from vsr.arrays import Damaged, read_arrays
 from vsr.experiments.config import dump_plain
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.files import digest_of, open_own, refuse_links, remove_leftovers, write_arrays, write_text
 from vsr.experiments.landscape.bodies import cells_of, code_of, number_of, read_code
 from vsr.experiments.landscape.searching import Found
 from vsr.experiments.landscape.spec import Landscape, load_landscape
-from vsr.experiments.runs.locks import LOCK
+from vsr.experiments.storage.files import digest_of, open_own, refuse_links, remove_leftovers, write_arrays, write_text
+from vsr.experiments.storage.run_folder import LOCK
 
 SETTINGS, PARTS, TABLE = "landscape.yaml", "parts", "table.npz"
 COLUMNS = ("number", "best", "typical", "controller", "failed")

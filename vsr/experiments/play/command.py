@@ -12,7 +12,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from vsr.drawing.painter import Look
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import busy, warn
-from vsr.experiments.files import replacing, target_file, write_text
 from vsr.experiments.play.film import (
     GIF_RATE,
     MP4_RATE,
@@ -26,7 +25,8 @@ from vsr.experiments.play.film import (
 from vsr.experiments.play.page import page
 from vsr.experiments.play.recordings import RecordedRobot, record_robot
 from vsr.experiments.play.sources import read_sources
-from vsr.experiments.runs.trust import trust_plugins
+from vsr.experiments.storage.files import replacing, target_file, write_text
+from vsr.experiments.storage.runs import trust_plugins
 
 FORMATS = (".html", ".mp4", ".gif", ".png")
 

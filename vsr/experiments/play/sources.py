@@ -10,14 +10,12 @@ import numpy as np
 
 from vsr.arrays import Damaged
 from vsr.experiments.config import UserError, load
-from vsr.experiments.config.unread import require_whole
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.runs import Run, read_run
-from vsr.experiments.runs.archives import read_archives
-from vsr.experiments.runs.best_robots import leading
-from vsr.experiments.runs.lineage import piece_files, read_piece
-from vsr.experiments.runs.robot_files import load_robot, robot_file
 from vsr.experiments.shipped import SCENE, find_config
+from vsr.experiments.storage.archives import read_archives
+from vsr.experiments.storage.lineage import piece_files, read_piece
+from vsr.experiments.storage.robots import load_robot, robot_file
+from vsr.experiments.storage.runs import Run, leading, read_run
 from vsr.scene import Scene
 
 
@@ -48,7 +46,6 @@ def read_sources(
     for path, name in zip(paths, _short_names(paths), strict=True):
         if path.is_dir():
             run = read_run(path)
-            require_whole(run.experiment, path)
             sources += [_of_cell(run, name, seed, cell) for cell in dict.fromkeys(cells)]
             wanted = dict.fromkeys(generations) or (() if cells else (None,))
             sources += [_of_run(run, name, seed, generation) for generation in wanted]
@@ -80,7 +77,6 @@ def _of_file(path: Path, name: str) -> Source:
         raise UserError(
             f"{path}: its robot is still to evolve; give vsr evolve this file, then vsr play the run folder"
         )
-    require_whole(scene, path)
     return Source(name, scene)
 
 

@@ -13,8 +13,8 @@ from vsr.drawing.colours import MATERIALS
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.plot.figures import paper_style, save_figure, with_unit
-from vsr.experiments.runs import Run
-from vsr.experiments.runs.archives import ArchiveRead, FrontRead, read_archives, read_front
+from vsr.experiments.storage.archives import ArchiveRead, FrontRead, read_archives, read_front
+from vsr.experiments.storage.runs import Run
 
 if TYPE_CHECKING:  # it takes a second to load
     from matplotlib.axes import Axes

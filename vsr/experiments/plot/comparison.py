@@ -11,8 +11,8 @@ import numpy as np
 from vsr.experiments.numbers import count
 from vsr.experiments.plot.curves import check_one_goal, labels
 from vsr.experiments.plot.searches import as_measure, one_figure
-from vsr.experiments.runs import Run
-from vsr.experiments.runs.ranks import p_value, quantiles_of_each
+from vsr.experiments.ranks import p_value, quantiles_of_each
+from vsr.experiments.storage.runs import Curves
 
 MOST_PAIRS = 100
 """As many as people look at."""
@@ -89,7 +89,7 @@ class Comparison:
     """whether the measure is a figure of searches, and not of their best robots"""
 
 
-def compare(runs: Sequence[Run], figure: str | None = None) -> Comparison:
+def compare(runs: Sequence[Curves], figure: str | None = None) -> Comparison:
     """Compare the last generations of runs with one goal; figure: of their searches, instead of their best robots."""
     if figure is None:
         check_one_goal(runs)
@@ -97,7 +97,7 @@ def compare(runs: Sequence[Run], figure: str | None = None) -> Comparison:
         runs = [as_measure(run, one_figure(runs, figure)) for run in runs]
     names = labels(runs)
     rows = tuple(_described(runs, names))
-    measure, warnings = runs[0].experiment.fitness.measure, tuple(_warnings(runs, names))
+    measure, warnings = runs[0].header.measure, tuple(_warnings(runs, names))
     return Comparison(measure, rows, _pairs(runs, rows), warnings, of_searches=figure is not None)
 
 
@@ -112,29 +112,29 @@ def clearest(pairs: Sequence[Pair], most: int = MOST_PAIRS) -> tuple[list[Pair],
     ], f"the {most} of {count(len(pairs))} pairs with the smallest p"
 
 
-def describe(run: Run, name: str) -> Row:
+def describe(run: Curves, name: str) -> Row:
     """What one run came to."""
     (row,) = _described([run], [name])
     return row
 
 
-def _described(runs: Sequence[Run], names: Sequence[str]) -> Iterator[Row]:
+def _described(runs: Sequence[Curves], names: Sequence[str]) -> Iterator[Row]:
     """What runs came to, all at once, which is quicker than one by one."""
     firsts, finals = ([_fitness(run, place) for run in runs] for place in (0, -1))
     medians, quartiles = quantiles_of_each(firsts, [0.5]), quantiles_of_each(finals, [0.25, 0.5, 0.75])
     for run, name, final, (first,), ends in zip(runs, names, finals, medians, quartiles, strict=True):
-        sign = run.experiment.fitness.sign
+        sign = run.header.sign
         worse, last, better = (sign * ends).tolist()
         failed = int(np.isinf(final).sum())
         yield Row(name, len(final), failed, run.generations, sign * float(first), last, worse, better)
 
 
-def _fitness(run: Run, place: int) -> np.ndarray:
+def _fitness(run: Curves, place: int) -> np.ndarray:
     """Best fitness in one generation, negative infinity where all had failed, (seeds,)."""
-    return np.nan_to_num(run.experiment.fitness.sign * run.best[:, place], nan=-np.inf)
+    return np.nan_to_num(run.header.sign * run.best[:, place], nan=-np.inf)
 
 
-def _pairs(runs: Sequence[Run], rows: Sequence[Row]) -> Pairs:
+def _pairs(runs: Sequence[Curves], rows: Sequence[Row]) -> Pairs:
     """Every run against every later one."""
     finals = [_fitness(run, -1) for run in runs]
     first, second = np.triu_indices(len(runs), 1)
@@ -194,11 +194,11 @@ def superiority(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return (wins + 0.5 * draws) / (a.shape[-2] * b.shape[-1])
 
 
-def _warnings(runs: Sequence[Run], names: Sequence[str]) -> Iterator[str]:
+def _warnings(runs: Sequence[Curves], names: Sequence[str]) -> Iterator[str]:
     for run, name in zip(runs, names, strict=True):
-        if run.generations < run.experiment.generations:
-            yield f"{name} is not finished: {count(run.generations)} of {count(run.experiment.generations)} generations"
-    if len({run.generations * run.experiment.ea.n_pop for run in runs}) > 1:
+        if run.generations < run.header.generations:
+            yield f"{name} is not finished: {count(run.generations)} of {count(run.header.generations)} generations"
+    if len({run.generations * run.header.population_size for run in runs}) > 1:
         yield "the runs have had different numbers of evaluations"
 
 

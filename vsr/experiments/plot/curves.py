@@ -11,8 +11,8 @@ import numpy as np
 
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.plot.figures import paper_style, save_figure, with_unit
-from vsr.experiments.runs import Run
-from vsr.experiments.runs.ranks import middle, quantile
+from vsr.experiments.ranks import middle, quantile
+from vsr.experiments.storage.runs import Curves
 
 if TYPE_CHECKING:  # matplotlib takes a second to load
     from matplotlib.axes import Axes
@@ -24,20 +24,20 @@ MOST_POINTS = 2000
 BAND_NAMES = {"sigma": "one standard deviation", "quartiles": "quartiles"}
 
 
-def check_one_goal(runs: Sequence[Run]) -> None:
+def check_one_goal(runs: Sequence[Curves]) -> None:
     """Refuse to put different things side by side."""
-    goals = {f"{run.experiment.fitness.direction} {run.experiment.fitness.measure}" for run in runs}
+    goals = {f"{run.header.direction} {run.header.measure}" for run in runs}
     if len(goals) > 1:
         raise UserError(f"these runs cannot be compared: they have different goals ({', '.join(sorted(goals))})")
 
 
-def plot_runs(runs: Sequence[Run], target: Path, band: Band = "sigma") -> None:
+def plot_runs(runs: Sequence[Curves], target: Path, band: Band = "sigma") -> None:
     """Draw one curve per run into a PNG, PDF or SVG."""
     with paper_style():
         save_figure(curve_figure(runs, band), target)
 
 
-def curve_figure(runs: Sequence[Run], band: Band = "sigma") -> Figure:
+def curve_figure(runs: Sequence[Curves], band: Band = "sigma") -> Figure:
     """One curve per run; to be made and saved in the style of figures."""
     from matplotlib.figure import Figure
 
@@ -46,12 +46,12 @@ def curve_figure(runs: Sequence[Run], band: Band = "sigma") -> Figure:
     axes = figure.subplots()
     draw_curves(axes, runs, labels(runs), band)
     axes.set_ylabel(goal(runs[0]))
-    if any(len(run.experiment.seeds) > 1 for run in runs):
+    if any(len(run.seeds) > 1 for run in runs):
         axes.set_title(f"median over seeds and {BAND_NAMES[band]}", fontsize="small", loc="left")
     return figure
 
 
-def draw_curves(axes: Axes, runs: Sequence[Run], names: Sequence[str], band: Band = "sigma") -> None:
+def draw_curves(axes: Axes, runs: Sequence[Curves], names: Sequence[str], band: Band = "sigma") -> None:
     """One curve per run into a plot."""
     from matplotlib.ticker import MaxNLocator
 
@@ -64,17 +64,17 @@ def draw_curves(axes: Axes, runs: Sequence[Run], names: Sequence[str], band: Ban
         axes.legend()
 
 
-def goal(run: Run) -> str:
+def goal(run: Curves) -> str:
     """What curves show, for people."""
-    return f"best {with_unit(run.experiment.fitness.measure)}"
+    return f"best {with_unit(run.header.measure)}"
 
 
-def spread(run: Run, band: Band) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def spread(run: Curves, band: Band) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The measure's median over seeds, and the band's two edges; not a number where too many seeds had failed.
 
     A failed seed is worse than any other. The standard deviation is that of the seeds at hand, not an estimate for all.
     """
-    sign = run.experiment.fitness.sign
+    sign = run.header.sign
     center = sign * middle(run.fitness)
     if band == "quartiles":
         edges = sign * quantile(run.fitness, 0.25), sign * quantile(run.fitness, 0.75)
@@ -104,14 +104,14 @@ def thinned(*lines: np.ndarray) -> np.ndarray:
     return np.unique(np.minimum(np.concatenate(chosen), length - 1))
 
 
-def labels(runs: Sequence[Run]) -> list[str]:
+def labels(runs: Sequence[Curves]) -> list[str]:
     """A short name for each run: its folder's, or the whole path where folders share a name."""
     names = [run.name for run in runs]
     count = Counter(names)
     return [name if count[name] == 1 else str(run.path) for run, name in zip(runs, names, strict=True)]
 
 
-def _draw(axes: Axes, run: Run, label: str, band: Band) -> None:
+def _draw(axes: Axes, run: Curves, label: str, band: Band) -> None:
     center, low, high = spread(run, band)
     shown = thinned(center, low, high)
     (line,) = axes.plot(shown, center[shown], label=label)

@@ -7,14 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.experiment import Fitness
 from vsr.experiments.plot.curves import BAND_NAMES, Band, draw_curves, labels
 from vsr.experiments.plot.figures import paper_style, save_figure
-from vsr.experiments.runs import Run
+from vsr.experiments.storage.runs import Curves
 from vsr.spec import suggest
 
 
-def figures_named(runs: Sequence[Run], asked: str) -> list[str]:
+def figures_named(runs: Sequence[Curves], asked: str) -> list[str]:
     """Names of all figures of runs that are meant: `coverage` is that of all archives, `body.coverage` that of one.
 
     Raises UserError if a run lacks it.
@@ -31,7 +30,7 @@ def figures_named(runs: Sequence[Run], asked: str) -> list[str]:
     return list(found)
 
 
-def one_figure(runs: Sequence[Run], asked: str) -> str:
+def one_figure(runs: Sequence[Curves], asked: str) -> str:
     """The name of the one figure that is meant; raises UserError if there are several."""
     names = figures_named(runs, asked)
     if len(names) > 1:
@@ -39,20 +38,20 @@ def one_figure(runs: Sequence[Run], asked: str) -> str:
     return names[0]
 
 
-def _unknown(run: Run, asked: str) -> str:
+def _unknown(run: Curves, asked: str) -> str:
     if not run.figures:
-        return f"{run.path}: its search ({run.experiment.ea.type}) tells no figures of itself, such as '{asked}'"
+        return f"{run.path}: its search ({run.header.search}) tells no figures of itself, such as '{asked}'"
     kinds = dict.fromkeys(name.rpartition(".")[2] for name in run.figures)
     return f"{run.path}: there is no figure '{asked}'{suggest(asked, [*run.figures, *kinds])}"
 
 
-def as_measure(run: Run, name: str) -> Run:
+def as_measure(run: Curves, name: str) -> Curves:
     """The run with a figure in place of its best robots' measure; more of it is better."""
-    experiment = run.experiment.model_copy(update={"fitness": Fitness(measure=name)})
-    return replace(run, experiment=experiment, best=run.figures[name])
+    header = replace(run.header, measure=name, direction="maximise")
+    return replace(run, header=header, best=run.figures[name])
 
 
-def plot_figures(runs: Sequence[Run], asked: str, target: Path, band: Band = "sigma") -> None:
+def plot_figures(runs: Sequence[Curves], asked: str, target: Path, band: Band = "sigma") -> None:
     """One curve per run, and a panel for every archive that has such a figure."""
     from matplotlib.figure import Figure
 
@@ -62,7 +61,7 @@ def plot_figures(runs: Sequence[Run], asked: str, target: Path, band: Band = "si
         for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
             draw_curves(axes, [as_measure(run, name) for run in runs], labels(runs), band)
             axes.set_ylabel(in_words(name))
-        if any(len(run.experiment.seeds) > 1 for run in runs):
+        if any(len(run.seeds) > 1 for run in runs):
             figure.suptitle(f"median over seeds and {BAND_NAMES[band]}", fontsize="small", x=0.01, ha="left")
         save_figure(figure, target)
 

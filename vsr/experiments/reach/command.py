@@ -9,15 +9,14 @@ import numpy as np
 from rich.table import Table
 
 from vsr.experiments.config.check import check
-from vsr.experiments.config.plugins import load_plugins
-from vsr.experiments.config.unread import require_plugins
+from vsr.experiments.config.plugins import load_plugins, require_plugins
 from vsr.experiments.config.yaml import read_yaml
 from vsr.experiments.console import console_for_tables, say
-from vsr.experiments.files import replacing, target_file, without_nan, write_json
 from vsr.experiments.reach.picture import write_gif, write_html, write_png
 from vsr.experiments.reach.solving import Found, solve
 from vsr.experiments.reach.spec import Reach
 from vsr.experiments.shipped import REACH, find_config
+from vsr.experiments.storage.files import replacing, target_file, without_nan, write_json
 from vsr.scene import precision
 
 PICTURES = (".html", ".gif", ".png")

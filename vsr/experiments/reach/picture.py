@@ -17,11 +17,11 @@ from vsr.drawing.outlines import FACES
 from vsr.drawing.painter import Look
 from vsr.drawing.recording import Recording
 from vsr.drawing.rest import at_rest
-from vsr.experiments.files import write_text
 from vsr.experiments.play.page import page
 from vsr.experiments.play.recordings import RecordedRobot
 from vsr.experiments.reach.solving import Found
 from vsr.experiments.reach.spec import BallObstacle, PlaneObstacle, Reach
+from vsr.experiments.storage.files import write_text
 from vsr.scene import Physics, Scene
 from vsr.world.spec import Robot, World
 

@@ -14,11 +14,11 @@ from vsr.drawing.chambers import KILO, RecordedChambers
 from vsr.experiments.numbers import count
 from vsr.experiments.plot.curves import draw_curves, goal, thinned
 from vsr.experiments.plot.figures import with_unit
+from vsr.experiments.ranks import middle
 from vsr.experiments.report.markup import Markup
 from vsr.experiments.report.svg import INK, SERIES, inline, page_style
-from vsr.experiments.runs import Run
-from vsr.experiments.runs.lineage import Descent
-from vsr.experiments.runs.ranks import middle
+from vsr.experiments.storage.lineage import Descent
+from vsr.experiments.storage.runs import Run
 
 MARKS = {"founder": "s", "mutation": "^", "crossover": "o"}
 """How a robot was made."""

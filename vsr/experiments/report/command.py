@@ -8,11 +8,11 @@ from pathlib import Path
 
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import busy
-from vsr.experiments.files import target_file, write_text
 from vsr.experiments.plot.curves import check_one_goal, labels
 from vsr.experiments.report.findings import find_out
 from vsr.experiments.report.page import report_page
-from vsr.experiments.runs import Run, read_runs
+from vsr.experiments.storage.files import target_file, write_text
+from vsr.experiments.storage.runs import Run, read_run
 
 REPORT = "report.html"
 
@@ -21,7 +21,7 @@ def report(given: Sequence[str], out: str | None) -> tuple[Path, tuple[str, ...]
     """Read the runs and write the page; returns where it is, and what was left out or could not be read."""
     paths, warnings = _once(given)
     with busy("reading runs"):
-        runs = read_runs(paths)
+        runs = [read_run(path) for path in paths]
     check_one_goal(runs)
     target = target_file("--out", out or str(runs[0].path / REPORT if len(runs) == 1 else REPORT), (".html", ".htm"))
     return target, (*warnings, *write_report(runs, target))

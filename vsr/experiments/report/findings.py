@@ -10,16 +10,14 @@ import numpy as np
 
 from vsr.experiments.config import dump_yaml
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.config.unread import missing_of, why
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.numbers import count
-from vsr.experiments.runs import Run
-from vsr.experiments.runs.best_robots import kept_measure, leading
-from vsr.experiments.runs.checkpoints import newest_generation
-from vsr.experiments.runs.lineage import Descent, descent_of_best, read_lineage
-from vsr.experiments.runs.locks import is_being_written
-from vsr.experiments.runs.provenance import Making, making
-from vsr.experiments.runs.robot_files import BEST, load_robot, robot_file
+from vsr.experiments.storage.checkpoints import newest_generation
+from vsr.experiments.storage.lineage import Descent, descent_of_best, read_lineage
+from vsr.experiments.storage.provenance import Making, making
+from vsr.experiments.storage.robots import BEST, load_robot, robot_file
+from vsr.experiments.storage.run_folder import is_being_written
+from vsr.experiments.storage.runs import Run, kept_measure, leading
 from vsr.scene import Scene
 
 MANY = 4
@@ -61,8 +59,7 @@ class Findings:
     @property
     def scene(self) -> Scene | None:
         """The best robot, if there is one that can be simulated."""
-        scene = self.robots.get(self.best)
-        return None if scene is None or missing_of(scene) else scene
+        return self.robots.get(self.best)
 
     @property
     def config(self) -> str:
@@ -85,8 +82,6 @@ class Findings:
         """Why there is no best robot to show."""
         if not np.isfinite(self.reached):
             return "There is no best robot: all robots failed."
-        if missing := missing_of(self.experiment):
-            return f"It is left out. {why(str(self.run.path), missing)}."
         file = self.robot_file(self.best).relative_to(self.run.path)
         if self.robot_file(self.best).exists():
             return f"The best robot cannot be shown: {file} cannot be read."
@@ -116,8 +111,6 @@ def find_out(run: Run, label: str) -> Findings:
     robots, kept, warnings = _robots(run, saved)
     lineage, more = read_lineage(run.path, best, len(run.experiment.seeds), saved)
     made = making(run.path)
-    if missing := missing_of(run.experiment):
-        warnings.append(f"robots and all that is computed of them are left out: {why(str(run.path), missing)}")
     return Findings(
         run=run,
         label=label,

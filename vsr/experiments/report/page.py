@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from vsr.drawing.painter import Look
-from vsr.experiments.config.unread import NeedsPlugins
 from vsr.experiments.numbers import count, number, volume
 from vsr.experiments.play.page import page as viewer_page
 from vsr.experiments.play.recordings import RecordedRobot, record_robot
@@ -85,16 +84,8 @@ def _several(runs: Sequence[Findings], robots: Robots) -> Markup:
 
 def _parts(found: Findings, name: str) -> list[tuple[str, Content]]:
     """Headings and contents of what there is to say about a run; name: before those of pictures."""
-    parts = [(heading, _known(part, found, f"{name}{place}")) for place, (heading, part) in enumerate(sections.PARTS)]
+    parts = [(heading, part(found, f"{name}{place}")) for place, (heading, part) in enumerate(sections.PARTS)]
     return [(heading, content) for heading, content in parts if content is not None]
-
-
-def _known(part: sections.Part, found: Findings, name: str) -> Markup | None:
-    """A part of a report, or that it cannot be had without running somebody's code."""
-    try:
-        return part(found, name)
-    except NeedsPlugins as error:
-        return tag("p", f"It is left out. {error}.")
 
 
 def _comparison(runs: Sequence[Findings]) -> Markup:

@@ -7,15 +7,15 @@ from itertools import combinations
 
 from matplotlib.figure import Figure
 
+from vsr.experiments.config.plugins import NeedsPlugins
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.config.unread import NeedsPlugins
 from vsr.experiments.plot.archives import draw_front, draw_map
 from vsr.experiments.report import charts
 from vsr.experiments.report.findings import Findings
 from vsr.experiments.report.markup import Content, Markup, joined, tag
 from vsr.experiments.report.svg import inline, page_style
-from vsr.experiments.runs.archives import ArchiveRead, FrontRead, read_archives, read_front
-from vsr.experiments.runs.folder import ARCHIVE
+from vsr.experiments.storage.archives import ArchiveRead, FrontRead, read_archives, read_front
+from vsr.experiments.storage.run_folder import ARCHIVE
 
 MAP = (4.6, 3.6)
 """Of a map [inches]."""

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from vsr.experiments.config.unread import NeedsPlugins, missing_of
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.numbers import clock, count, number
 from vsr.experiments.plot.comparison import describe
@@ -22,12 +21,11 @@ from vsr.experiments.report.bodies import draw_body, materials_key, room_for
 from vsr.experiments.report.findings import Findings
 from vsr.experiments.report.markup import Content, Markup, code, commands, facts, joined, table, tag
 from vsr.experiments.report.searches import searches
-from vsr.experiments.runs import Run
-from vsr.experiments.runs.lineage import Ancestor
-from vsr.experiments.runs.meta import PACKAGES
+from vsr.experiments.storage.lineage import Ancestor
+from vsr.experiments.storage.provenance import PACKAGES
+from vsr.experiments.storage.runs import Run
 from vsr.experiments.units import UNITS
 from vsr.physics.failure import REASONS
-from vsr.scene import Scene
 
 MOST_BODIES = 12
 MOST_GAINS = 10
@@ -45,7 +43,7 @@ def summary(found: Findings) -> Markup:
     row = describe(run, found.label)
     many = len(experiment.seeds) > 1
     word = f"best {experiment.fitness.measure.replace('_', ' ')}"
-    duration = None if missing_of(experiment) else experiment.schedule().total_time
+    duration = experiment.schedule().total_time
     pairs: list[tuple[str, Content]] = [
         (f"{word} of all seeds" if many else word, tag("strong", measured(found, found.reached))),
     ]
@@ -57,19 +55,12 @@ def summary(found: Findings) -> Markup:
         ("robots in a generation" + (" of a seed" if many else ""), count(experiment.ea.n_pop)),
         ("generations", f"{count(run.generations)} of {count(experiment.generations)}"),
         ("episodes simulated", count(run.generations * experiment.ea.n_pop * len(experiment.seeds))),
-        *([] if duration is None else [("an episode", f"{duration:g} s")]),
-        *_robot_in_words(experiment),
+        ("an episode", f"{duration:g} s"),
+        ("body", _body_in_words(experiment)),
+        ("genes of a robot", _genes_in_words(experiment)),
         ("time for generations", clock(found.making.seconds)),
     ]
     return joined([facts(pairs), warnings_of(found)])
-
-
-def _robot_in_words(experiment: Experiment) -> list[tuple[str, str]]:
-    """Body and genes, unless only a plugin knows."""
-    try:
-        return [("body", _body_in_words(experiment)), ("genes of a robot", _genes_in_words(experiment))]
-    except NeedsPlugins:
-        return []
 
 
 def _body_in_words(experiment: Experiment) -> str:
@@ -118,7 +109,7 @@ def _seeds(found: Findings) -> Markup:
         curve = run.fitness[index]
         last = int(np.argmax(curve == curve[-1]))
         scene = found.robots.get(index)
-        voxels = "" if scene is None else _voxel_count(scene)
+        voxels = "" if scene is None else count(int(scene.robot.body.present.sum()))
         values = (number(float(run.best[index, generation])) for generation in (0, -1))
         rows.append(
             (
@@ -149,14 +140,6 @@ def _seeds(found: Findings) -> Markup:
         + ("; in colour: the seed whose robot is shown" if len(rows) > 1 and found.scene is not None else "")
     )
     return table(caption, head, rows, marked=order.index(found.best) if len(rows) > 1 else None)
-
-
-def _voxel_count(scene: Scene) -> str:
-    """As text; nothing if only a plugin knows."""
-    try:
-        return count(int(scene.robot.body.present.sum()))
-    except NeedsPlugins:
-        return ""
 
 
 def bodies(found: Findings) -> Markup:

@@ -16,10 +16,10 @@ import numpy as np
 from pydantic import Field
 from scipy.stats import levene
 
+from vsr.experiments.ranks import middle, p_value
 from vsr.experiments.refine import Robustness
 from vsr.experiments.reproduce.exchange import Exchange, Trait
-from vsr.experiments.runs import Run
-from vsr.experiments.runs.ranks import middle, p_value
+from vsr.experiments.storage.runs import Run
 from vsr.spec import Real, Registry, Spec
 
 SIGNIFICANT = 0.05

@@ -28,10 +28,11 @@ from vsr.experiments.reproduce.exchange_report import BODIES, keep_winners
 from vsr.experiments.reproduce.report import write_study, write_summary
 from vsr.experiments.reproduce.robots import STARTS, keep_best, read_repeats, read_robustness
 from vsr.experiments.reproduce.study import StudyFile, find_studies
-from vsr.experiments.runs import Run, is_run, read_run
-from vsr.experiments.runs.robot_files import BEST
-from vsr.experiments.runs.settings import CONFIG
 from vsr.experiments.stopping import if_stopped
+from vsr.experiments.storage.robots import BEST
+from vsr.experiments.storage.run_folder import is_run
+from vsr.experiments.storage.runs import Run, read_run
+from vsr.experiments.storage.settings import CONFIG
 from vsr.spec import suggest
 
 

@@ -24,14 +24,14 @@ from vsr.controllers import Controller
 from vsr.episode import Scenario, record
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.files import read_checked_json, without_nan, write_checked_json
 from vsr.experiments.perturbation import Jitter, Start, begun_from, starts_of
 from vsr.experiments.refine import Robustness, stamp
 from vsr.experiments.reproduce.gait import gait_of
 from vsr.experiments.resimulate import Job, aggregate, batches_of, job_of, simulate_jobs
-from vsr.experiments.runs import Run
-from vsr.experiments.runs.meta import describe_start
-from vsr.experiments.runs.robot_files import load_robot, robot_file
+from vsr.experiments.storage.files import read_checked_json, without_nan, write_checked_json
+from vsr.experiments.storage.provenance import describe_start
+from vsr.experiments.storage.robots import load_robot, robot_file
+from vsr.experiments.storage.runs import Run
 from vsr.physics.engine import ENGINES, assemble_body
 from vsr.physics.failure import Failure
 from vsr.scene import Scene, precision

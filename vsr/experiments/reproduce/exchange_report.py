@@ -16,19 +16,19 @@ from vsr.body import Body
 from vsr.drawing.painter import Look
 from vsr.experiments.config import dump_yaml
 from vsr.experiments.estimate import simulate_within_memory
-from vsr.experiments.files import replacing, write_text
 from vsr.experiments.play.film import GIF_RATE, Film, write_gif
 from vsr.experiments.play.recordings import RecordedRobot, robot_from_trajectory
 from vsr.experiments.plot.comparison import holm, superiority
 from vsr.experiments.plot.figures import paper_style, save_figure, with_unit
+from vsr.experiments.ranks import middle, p_value
 from vsr.experiments.report.bodies import COLOURS, polygons
 from vsr.experiments.reproduce.claims import Result, number
 from vsr.experiments.reproduce.exchange import GAIT, HIGHER, STORED, TRAITS, Exchange, Trait, moved, robots_of
 from vsr.experiments.reproduce.gait import ARRIVAL, FOOT, NEAR
 from vsr.experiments.reproduce.robots import draw_strip, title_of
 from vsr.experiments.reproduce.tables import markdown, write_csv
-from vsr.experiments.runs import Run
-from vsr.experiments.runs.ranks import middle, p_value
+from vsr.experiments.storage.files import replacing, write_text
+from vsr.experiments.storage.runs import Run
 from vsr.scene import Scene
 
 MAP = "exchange.png"

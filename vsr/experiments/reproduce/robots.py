@@ -19,16 +19,16 @@ from vsr.arrays import Damaged
 from vsr.drawing.painter import Look
 from vsr.episode import reset
 from vsr.experiments.config import dump_yaml
-from vsr.experiments.files import read_checked_json, replacing, without_nan, write_checked_json, write_text
 from vsr.experiments.numbers import number
 from vsr.experiments.play.film import write_strip
 from vsr.experiments.play.recordings import RecordedRobot, robot_from_trajectory
 from vsr.experiments.population import record_population, repeat
+from vsr.experiments.ranks import middle
 from vsr.experiments.refine import Robustness, robustness_of, stamp, stored_refinement
-from vsr.experiments.runs import Run
-from vsr.experiments.runs.meta import describe_start
-from vsr.experiments.runs.ranks import middle
-from vsr.experiments.runs.robot_files import load_robot, read_title, robot_file
+from vsr.experiments.storage.files import read_checked_json, replacing, without_nan, write_checked_json, write_text
+from vsr.experiments.storage.provenance import describe_start
+from vsr.experiments.storage.robots import load_robot, read_title, robot_file
+from vsr.experiments.storage.runs import Run
 from vsr.physics.engine import AnyModel, AnyState
 from vsr.scene import Scene, precision
 from vsr.world.placement import move_rigidly

@@ -11,9 +11,8 @@ from pydantic import Field, model_validator
 
 from vsr.experiments.config import load_experiment
 from vsr.experiments.config.check import check
-from vsr.experiments.config.plugins import load_plugins
+from vsr.experiments.config.plugins import load_plugins, require_plugins
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.config.unread import require_plugins
 from vsr.experiments.config.yaml import parse_yaml, read_text, read_yaml
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.installed import CONFIGS

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from vsr.experiments.files import write_text
 from vsr.experiments.plot.comparison import compare
+from vsr.experiments.ranks import middle, quantile
 from vsr.experiments.reproduce.claims import Result, gain
-from vsr.experiments.runs.ranks import middle, quantile
+from vsr.experiments.storage.files import write_text
 
 
 def table(results: Sequence[Result]) -> list[dict[str, Any]]:

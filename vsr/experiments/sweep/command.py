@@ -32,6 +32,8 @@ class SweepOptions(RunOptions):
     executor: str = "local"
     jobs: int = 1
     slurm: tuple[str, ...] = ()
+    trust_plugins: bool = False
+    """whether code that a sweep's folder brings along is run to show its state"""
 
 
 class Unfinished(UserError):
@@ -106,7 +108,7 @@ def _read_again(options: SweepOptions, folder: Path) -> Sweep:
             f"{' and '.join(given)}: {folder} is a sweep, whose values are settled; give the file it was made from to "
             "change them, or leave this out"
         )
-    return read_sweep(folder)
+    return read_sweep(folder, run_plugins=options.resume or options.trust_plugins)
 
 
 def _check_options(options: SweepOptions) -> None:

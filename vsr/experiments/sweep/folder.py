@@ -22,16 +22,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from vsr.experiments.config import dump_yaml
+from vsr.experiments.config import dump_yaml, run_plugins_of
 from vsr.experiments.config.loading import load_experiment_alike, load_variants, settled
 from vsr.experiments.config.plugins import PLUGINS_FOLDER, modules_of
 from vsr.experiments.config.problems import ConfigError, UserError
-from vsr.experiments.config.unread import missing_of
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.files import write_json, write_text
-from vsr.experiments.runs import check_same_experiment, is_run
-from vsr.experiments.runs.checkpoints import whole_generations
-from vsr.experiments.sources import Sources
+from vsr.experiments.storage.checkpoints import whole_generations
+from vsr.experiments.storage.files import write_json, write_text
+from vsr.experiments.storage.run_folder import is_run
+from vsr.experiments.storage.settings import check_same_experiment
+from vsr.experiments.storage.sources import Sources
 from vsr.experiments.sweep.axes import Axis, Combination
 
 SWEEP, BASE, JOBS = "sweep.json", "base.yaml", "jobs.json"
@@ -132,8 +132,8 @@ def _reporting(path: Path) -> Iterator[None]:
         raise UserError(f"{path}: cannot be written: {error.strerror or error}; give another --out") from None
 
 
-def read_sweep(path: Path) -> Sweep:
-    """The sweep in a folder."""
+def read_sweep(path: Path, *, run_plugins: bool = False) -> Sweep:
+    """The sweep in a folder; run_plugins: whether code that it brings along is run."""
     try:
         plain = json.loads((path / SWEEP).read_text(encoding="utf-8"))
         axes = tuple(Axis(name, tuple(values)) for name, values in plain["axes"].items())
@@ -142,6 +142,8 @@ def read_sweep(path: Path) -> Sweep:
         raise UserError(
             f"{path / SWEEP}: damaged ({type(error).__name__}: {error}); repeat the whole command with --resume"
         ) from None
+    if run_plugins:
+        run_plugins_of(path / BASE)
     return Sweep(path, axes, combinations, tuple(_experiments(path, axes, combinations)))
 
 
@@ -154,7 +156,7 @@ def _experiments(path: Path, axes: Sequence[Axis], combinations: Sequence[Combin
         experiment = load_experiment_alike(files[item.name]) if files[item.name].exists() else next(variants)
         if isinstance(experiment, ConfigError):
             raise experiment
-        yield experiment if missing_of(experiment) else experiment.resolved()
+        yield experiment.resolved()
 
 
 def swept(axes: Sequence[Axis], combination: Combination) -> list[str]:

@@ -12,12 +12,13 @@ from rich.table import Table
 
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import cell, console_for_tables
-from vsr.experiments.files import write_text
 from vsr.experiments.numbers import count, number
 from vsr.experiments.plot.comparison import Row, describe
 from vsr.experiments.plot.curves import plot_runs
-from vsr.experiments.runs import Run, is_run, read_run
-from vsr.experiments.runs.ranks import middle
+from vsr.experiments.ranks import middle
+from vsr.experiments.storage.files import write_text
+from vsr.experiments.storage.run_folder import is_run
+from vsr.experiments.storage.runs import Curves, read_curves
 from vsr.experiments.sweep.folder import Sweep, saved_generations
 
 SUMMARY, CURVES = "summary.csv", "fitness.png"
@@ -34,7 +35,7 @@ class Line:
     values: tuple[str, ...]
     state: str
     measure: str
-    run: Run | None
+    run: Curves | None
     """None if no generation is finished"""
     row: Row | None
     warnings: tuple[str, ...] = ()
@@ -50,7 +51,7 @@ def summarise(sweep: Sweep, states: Mapping[str, str]) -> list[Line]:
         saved = saved_generations(path)
         if is_run(path):
             try:
-                run = read_run(path)
+                run = read_curves(path)
                 warnings = run.warnings
             except UserError as error:
                 warnings = (str(error),) if saved else ()  # or else no generation is finished yet
@@ -82,10 +83,10 @@ def write_summary(sweep: Sweep, lines: list[Line]) -> list[str]:
     return [f"summary: {sweep.path / SUMMARY}", *_draw(sweep, [line.run for line in lines if line.run is not None])]
 
 
-def _draw(sweep: Sweep, runs: list[Run]) -> list[str]:
+def _draw(sweep: Sweep, runs: list[Curves]) -> list[str]:
     if not runs:
         return []
-    goals = [run.experiment.fitness for run in runs]
+    goals = [(run.header.measure, run.header.direction) for run in runs]
     if any(goal != goals[0] for goal in goals):
         return ["no figure: the runs have different goals"]
     best = sorted(runs, key=lambda run: -float(middle(run.fitness[:, -1])))[:MOST_CURVES]

@@ -21,8 +21,8 @@ from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import say
 from vsr.experiments.devices import prepare
 from vsr.experiments.estimate import needs_of_training, require_memory
-from vsr.experiments.files import write_arrays, write_json
 from vsr.experiments.stopping import EXIT_CODE, if_stopped, stopping_politely
+from vsr.experiments.storage.files import write_arrays, write_json
 from vsr.experiments.train.episodes import Outcome, evaluate, record
 from vsr.experiments.train.film import write_film
 from vsr.experiments.train.plot import plot_curve

@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from vsr.drawing.machines import looking, paint
-from vsr.experiments.files import replacing
+from vsr.experiments.storage.files import replacing
 from vsr.experiments.train.episodes import Film
 from vsr.machines.bulldozing import GOAL, Bulldozing, pose_at
 from vsr.machines.cameras import Eye

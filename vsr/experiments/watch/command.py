@@ -13,8 +13,8 @@ from pathlib import Path
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import say, warn
 from vsr.experiments.devices import prepare
-from vsr.experiments.runs.folder import check_run, is_free
 from vsr.experiments.stopping import stopping_politely
+from vsr.experiments.storage.run_folder import check_run, is_free
 from vsr.experiments.watch.following import Follower
 from vsr.experiments.watch.portrait import Portrait
 from vsr.experiments.watch.server import open_server

@@ -11,20 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from vsr.experiments.config import UserError
-from vsr.experiments.config.unread import missing_of, why
+from vsr.arrays import Damaged
+from vsr.experiments.config.plugins import require_plugins
+from vsr.experiments.config.problems import UserError
+from vsr.experiments.config.yaml import read_yaml
 from vsr.experiments.evolve.display import RECENT
-from vsr.experiments.experiment import Experiment
-from vsr.experiments.files import without_nan
-from vsr.experiments.numbers import in_ranges
-from vsr.experiments.runs.folder import is_run
-from vsr.experiments.runs.locks import is_being_written
-from vsr.experiments.runs.ranks import middle
-from vsr.experiments.runs.robot_files import Title, read_title, robot_file
-from vsr.experiments.runs.rows import STATISTICS, read_rows, saved_generations, warnings_of
-from vsr.experiments.runs.settings import CONFIG, META, read_settings
+from vsr.experiments.ranks import middle
+from vsr.experiments.storage.checkpoints import newest_generation
+from vsr.experiments.storage.files import without_nan
+from vsr.experiments.storage.robots import Title, read_title, robot_file
+from vsr.experiments.storage.run_folder import is_being_written, is_run
+from vsr.experiments.storage.runs import losses_of, rebuilt_by, trust_plugins
+from vsr.experiments.storage.settings import CONFIG, META
+from vsr.experiments.storage.statistics import STATISTICS, Statistics, read_statistics
 from vsr.experiments.units import UNITS
-from vsr.experiments.watch.statistics import GrowingStatistics
 
 MOST_SEEDS, MOST_NUMBERS = 40, 20_000
 """Limits of the curves: seeds, and values in all; longer runs are shown with fewer generations."""
@@ -32,10 +32,6 @@ OVER = ("finished", "stopped")
 """States in which a speed is one of the past."""
 QUIET, QUIET_COMPILING = 30.0, 300.0
 """How long a run of another computer may write nothing until it counts as stopped [s]; longer while it compiles."""
-
-
-UNKNOWN: dict[str, Any] = {"best": None, "median": None, "failed": 0}
-"""A line that nothing is left of."""
 
 Stamp = tuple[int, int]
 """Time and size of a file: another one says that it has changed."""
@@ -58,50 +54,63 @@ class Follower:
     def __init__(self, path: Path, *, run_plugins: bool = False):
         """run_plugins: whether code that the run brings along is run."""
         self.path, self._run_plugins = path, run_plugins
-        self._statistics = GrowingStatistics(path / STATISTICS)
-        self._experiment: Experiment | None = None
-        self._stamps: list[Stamp] = []
-        """of the files with the settings, as they were read"""
-        self._doubts: list[str] = []
-        """about the settings"""
+        self._statistics: Statistics | None = None
+        self._inode = -1
+        """of the file of statistics: resuming may replace it"""
+        self._beginnings = 0
+        """how often that file was read from its start"""
         self._seen_written = False
         """whether locks of this run can be seen from here"""
         self._titles: dict[int, tuple[Stamp, Title | None]] = {}
         """of each seed's best robot, read again when the file has changed"""
-        self._mended: tuple[tuple[int, int, int] | None, list[list[dict[str, Any]]]] = None, []
-        """statistics of which lines were lost, and when they were made again"""
-        self._losses: list[str] = []
-        """about these lines"""
+        self.warnings: list[str] = []
+        """what of the statistics is lost or corrupted, at the last look"""
         self._turn = threading.Lock()
 
     def look(self, known: str = "") -> dict[str, Any]:
-        """All that a page shows. known: the version of the curves that it has, which are then left out."""
+        """All that a page shows. known: the version of the curves that it has, which are then left out.
+
+        Raises UserError if statistics cannot be read.
+        """
         with self._turn:
-            experiment = self._read_experiment()
-            if experiment is None:
-                state = "gone" if self._experiment is not None else "waiting"
+            statistics = self._read()
+            if statistics is None:
+                state = "gone" if self._statistics is not None else "waiting"
                 return {"name": self.path.resolve().name, "state": state}
-            saved = saved_generations(self.path)  # first: a run that goes on writes statistics before its checkpoint
-            self._statistics.look()
-            return without_nan(self._described(experiment, self._lines(experiment, saved), known))
+            self.warnings = losses_of(self.path, statistics)
+            return without_nan(self._described(statistics, known))
 
-    @property
-    def warnings(self) -> list[str]:
-        """What of the folder is lost, damaged or was changed, at the last look."""
-        return [*self._doubts, *(self._losses or self._damaged())]
-
-    def _damaged(self) -> list[str]:
-        """About lines of the statistics after the last checkpoint, which are not made again before the run goes on."""
-        damaged = self._statistics.damaged
-        return [f"{self._statistics.path}: {in_ranges('line', damaged)} damaged and left out"] if damaged else []
+    def _read(self) -> Statistics | None:
+        """Only what is new of the statistics; None while there are none."""
+        saved = newest_generation(self.path)  # first: a run that goes on writes statistics before its checkpoint
+        try:
+            inode = (self.path / STATISTICS).stat().st_ino if is_run(self.path) else -1
+            if inode == -1:
+                return None
+            before = self._statistics if inode == self._inode else None
+            found = read_statistics(self.path / STATISTICS, before)
+        except FileNotFoundError:
+            if not saved:
+                return None
+            raise UserError(f"{self.path / STATISTICS}: missing; {rebuilt_by(self.path)}") from None
+        except Damaged as error:
+            raise UserError(f"{error}; {rebuilt_by(self.path)}") from None
+        if self._run_plugins and self._statistics is None:
+            trust_plugins([self.path])
+        self._beginnings += before is None or found.generations < before.generations
+        self._statistics, self._inode = found, inode
+        return found
 
     def leader(self) -> Kept | None:
-        """The best robot that is kept, as `experiments.runs.best_robots.leading` has it; None while there is none."""
+        """The best robot that is kept, as `best_robots.leading` has it; None while there is none."""
         with self._turn:
-            if self._experiment is None:
+            statistics = self._statistics
+            if statistics is None:
                 return None
             kept = [
-                (fitness, -seed) for seed in self._experiment.seeds if (fitness := self._kept_fitness(seed)) is not None
+                (fitness, -seed)
+                for index, seed in enumerate(statistics.header.seeds)
+                if (fitness := self._kept_fitness(statistics, index)) is not None
             ]
             if not kept:
                 return None
@@ -109,9 +118,9 @@ class Follower:
             stamp, title = self._titles[seed]
             return Kept(robot_file(self.path, seed), seed, stamp, title)
 
-    def _kept_fitness(self, seed: int) -> float | None:
+    def _kept_fitness(self, statistics: Statistics, index: int) -> float | None:
         """Of a seed's robot in best/, by the file's own words, or by the statistics if it has none."""
-        assert self._experiment is not None
+        seed = statistics.header.seeds[index]
         file = robot_file(self.path, seed)
         try:
             stamp = _stamp(file)
@@ -119,72 +128,47 @@ class Follower:
             return None
         if seed not in self._titles or self._titles[seed][0] != stamp:
             self._titles[seed] = stamp, read_title(file)
-        title, lines = self._titles[seed][1], self._statistics.rows.get(seed)
+        title = self._titles[seed][1]
         if title is not None:
-            return self._experiment.fitness.sign * title.value
-        return lines[-1]["best"] if lines else None
-
-    def _read_experiment(self) -> Experiment | None:
-        """The run's experiment, read again when its files have changed; None while there is no run."""
-        if not is_run(self.path):
-            return None
-        stamps = [_stamp(file) for name in (CONFIG, META) if (file := self.path / name).is_file()]
-        if stamps != self._stamps:
-            try:
-                found = read_settings(self.path, run_plugins=self._run_plugins)
-                self._experiment, self._doubts = found.experiment, found.warnings
-            except (OSError, UserError):
-                if self._experiment is None:
-                    raise
-            self._stamps = stamps
-        return self._experiment
+            return statistics.header.sign * title.value
+        return float(statistics.column("best")[index, -1]) if statistics.generations else None
 
     @property
     def left_out(self) -> str:
         """Why no robot can be shown, if the run's plugins are not run."""
-        missing = {} if self._experiment is None else missing_of(self._experiment)
-        return why(str(self.path), missing) if missing else ""
+        try:
+            require_plugins(read_yaml(self.path / CONFIG))
+        except UserError as error:
+            return str(error)
+        return ""
 
-    def _lines(self, experiment: Experiment, saved: int) -> list[list[dict[str, Any]]]:
-        """The statistics of every seed; where lines were lost, as `vsr plot` makes them again."""
-        lines = [self._statistics.rows.get(seed, []) for seed in experiment.seeds]
-        if min(map(len, lines)) >= saved:
-            self._losses = []
-            return lines
-        state = saved, self._statistics.beginnings, sum(map(len, lines))
-        if self._mended[0] != state:
-            rows = read_rows(self.path, experiment)
-            whole = [[rows.of.get((s, g), UNKNOWN) for g in range(rows.generations)] for s in experiment.seeds]
-            self._mended, self._losses = (state, whole), warnings_of(self.path, rows, "skipped")
-        return self._mended[1]
-
-    def _described(self, experiment: Experiment, lines: list[list[dict[str, Any]]], known: str) -> dict[str, Any]:
-        done = min(map(len, lines))
-        goal, unit = experiment.fitness, UNITS.get(experiment.fitness.measure, "")
+    def _described(self, statistics: Statistics, known: str) -> dict[str, Any]:
+        header, done = statistics.header, statistics.generations
         summary: dict[str, Any] = {
             "name": self.path.resolve().name,
             "generations": done,
-            "of": experiment.generations,
-            "seeds": len(experiment.seeds),
-            "measure": goal.measure.replace("_", " "),
-            "unit": unit,
-            "direction": goal.direction,
+            "of": header.generations,
+            "seeds": len(header.seeds),
+            "measure": header.measure.replace("_", " "),
+            "unit": UNITS.get(header.measure, ""),
+            "direction": header.direction,
             "resume": f"vsr evolve {shlex.quote(str(self.path))} --resume",
-            "version": f"{self._statistics.beginnings}.{done}",
+            "version": f"{self._beginnings}.{done}",
             "warnings": self.warnings,
         }
-        seconds, quiet = _seconds(lines[0][:done]), self._quiet_seconds()
-        state = self._state(experiment, done, quiet, _mean(seconds[-RECENT:]))
+        seconds, quiet = statistics.seconds[~np.isnan(statistics.seconds)], self._quiet_seconds()
+        state = self._state(statistics, quiet, _mean(seconds[-RECENT:]))
         if done:
             pace = _mean(seconds if state in OVER else seconds[-RECENT:])
-            summary |= _latest(experiment, lines, done) | _speed(experiment, pace, done)
-            summary["secondsTaken"] = sum(seconds)
+            summary |= _latest(statistics) | _speed(statistics, pace)
+            summary["secondsTaken"] = float(seconds.sum())
             if summary["version"] != known:
-                summary["curves"] = _curves(experiment, lines, done)
+                summary["curves"] = _curves(statistics)
         return summary | {"state": state, "quiet": quiet}
 
-    def _state(self, experiment: Experiment, done: int, quiet: float, pace: float) -> str:
-        if done >= experiment.generations:
+    def _state(self, statistics: Statistics, quiet: float, pace: float) -> str:
+        done = statistics.generations
+        if done >= statistics.header.generations:
             return "finished"
         written = is_being_written(self.path)
         patience = max(QUIET, 5 * pace) if done else QUIET_COMPILING
@@ -209,64 +193,57 @@ def _stamp(file: Path) -> Stamp:
     return stat.st_mtime_ns, stat.st_size
 
 
-def _seconds(lines: list[dict[str, Any]]) -> list[float]:
-    """That generations took, as far as it was written down."""
-    return [float(line["seconds"]) for line in lines if isinstance(line.get("seconds"), int | float)]
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean()) if values.size else 0.0
 
 
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
-
-
-def _latest(experiment: Experiment, lines: list[list[dict[str, Any]]], done: int) -> dict[str, Any]:
-    """Of the last whole generation: the best of all seeds, the median over seeds, failures."""
-    last, sign = [of_seed[done - 1] for of_seed in lines], experiment.fitness.sign
-    best = _numbers([line["best"] for line in last])
-    failed = [[line["failed"] for line in of_seed[:done]] for of_seed in lines]
+def _latest(statistics: Statistics) -> dict[str, Any]:
+    """Of the last generation: the best of all seeds, the median over seeds, failures."""
+    header, failed = statistics.header, np.nan_to_num(statistics.column("failed"))
+    best, median = (_fitness(statistics.column(name)[:, -1]) for name in ("best", "median"))
     lead = int(np.argmax(best))
     return {
-        "best": sign * float(best[lead]),
-        "bestSeed": experiment.seeds[lead],
-        "bestMiddle": sign * float(middle(best)),
-        "median": sign * float(middle(_numbers([line["median"] for line in last]))),
-        "failed": sum(of_seed[-1] for of_seed in failed),
-        "failedInAll": sum(map(sum, failed)),
-        "robots": experiment.ea.n_pop * len(lines),
+        "best": header.sign * float(best[lead]),
+        "bestSeed": header.seeds[lead],
+        "bestMiddle": header.sign * float(middle(best)),
+        "median": header.sign * float(middle(median)),
+        "failed": int(failed[:, -1].sum()),
+        "failedInAll": int(failed.sum()),
+        "robots": header.population_size * len(header.seeds),
     }
 
 
-def _speed(experiment: Experiment, pace: float, done: int) -> dict[str, Any]:
+def _speed(statistics: Statistics, pace: float) -> dict[str, Any]:
     """pace: mean time of a generation, of the last ones while the run goes on and of all when it is over [s]."""
-    robots = experiment.ea.n_pop * len(experiment.seeds)
+    header, done = statistics.header, statistics.generations
+    robots = header.population_size * len(header.seeds)
     rate = robots / pace if pace > 0 else None
     return {
         "evaluations": robots * done,
         "evaluationsPerSecond": rate,
-        "robotSecondsPerSecond": None
-        if rate is None or missing_of(experiment)
-        else rate * experiment.schedule().total_time,
+        "robotSecondsPerSecond": None if rate is None else rate * header.episode_seconds,
         "secondsPerGeneration": pace,
-        "secondsLeft": pace * (experiment.generations - done),
+        "secondsLeft": pace * (header.generations - done),
     }
 
 
-def _curves(experiment: Experiment, lines: list[list[dict[str, Any]]], done: int) -> dict[str, Any]:
+def _curves(statistics: Statistics) -> dict[str, Any]:
     """The measure over generations, for each of the first seeds and the median over all."""
-    shown = min(len(lines), MOST_SEEDS)
+    header, done = statistics.header, statistics.generations
+    shown = min(len(header.seeds), MOST_SEEDS)
     most = max(MOST_NUMBERS // (2 * shown + 2), 100)
     chosen = np.unique(np.linspace(0, done - 1, min(done, most)).round().astype(int))
-    sign = experiment.fitness.sign
-    curves: dict[str, Any] = {"generation": chosen.tolist(), "seed": list(experiment.seeds[:shown])}
+    curves: dict[str, Any] = {"generation": chosen.tolist(), "seed": list(header.seeds[:shown])}
     for name in ("best", "median"):
-        values = np.stack([_numbers([of_seed[place][name] for place in chosen]) for of_seed in lines])
-        curves[name] = [_rounded(sign * row) for row in values[:shown]]
-        curves[f"{name}Middle"] = _rounded(sign * middle(values))
+        values = _fitness(statistics.column(name)[:, chosen])
+        curves[name] = [_rounded(header.sign * row) for row in values[:shown]]
+        curves[f"{name}Middle"] = _rounded(header.sign * middle(values))
     return curves
 
 
-def _numbers(values: list[float | None]) -> np.ndarray:
-    """Fitness, with negative infinity for what failed."""
-    return np.array([-np.inf if value is None else value for value in values], float)
+def _fitness(values: np.ndarray) -> np.ndarray:
+    """With negative infinity for what failed."""
+    return np.nan_to_num(values, nan=-np.inf)
 
 
 def _rounded(values: np.ndarray) -> list[float]:

@@ -20,7 +20,7 @@ from vsr.experiments.numbers import number
 from vsr.experiments.play.page import page
 from vsr.experiments.play.recordings import RecordedRobot, record_robot
 from vsr.experiments.play.sources import Source
-from vsr.experiments.runs.robot_files import load_robot
+from vsr.experiments.storage.robots import load_robot
 from vsr.experiments.units import UNITS
 from vsr.experiments.watch.following import Follower, Kept
 

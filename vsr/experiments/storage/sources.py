@@ -23,7 +23,7 @@ from vsr.experiments.descriptors import BODY_DESCRIPTORS, CONTROLLER_DESCRIPTORS
 from vsr.experiments.encodings import BODIES
 from vsr.experiments.encodings import CONTROLLERS as EVOLVED_CONTROLLERS
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.files import write_bytes
+from vsr.experiments.storage.files import write_bytes
 from vsr.sensors import QUANTITIES
 from vsr.tasks import MEASURES, TASKS
 from vsr.terrain import TERRAINS

@@ -15,8 +15,8 @@ from vsr.arrays import Damaged, Stored, read_arrays
 from vsr.evo.archives import Archive
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.runs.folder import ARCHIVE
-from vsr.experiments.runs.settings import fingerprint_in_checkpoints
+from vsr.experiments.storage.run_folder import ARCHIVE
+from vsr.experiments.storage.settings import fingerprint_in_checkpoints
 
 
 @dataclass(frozen=True)

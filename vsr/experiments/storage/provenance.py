@@ -1,4 +1,4 @@
-"""What a run was made with: versions, device, commit, command."""
+"""How a run was made: versions, device, commit and command of every start, and the time they took."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ import platform
 import shlex
 import subprocess
 import sys
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 
+from vsr.arrays import Damaged
 from vsr.experiments.devices import code_generator, flags_of_user
+from vsr.experiments.storage.settings import META, read_meta
+from vsr.experiments.storage.statistics import STATISTICS, read_statistics
 
 PACKAGES = ("vsr", "jax", "jaxlib", "numpy")
 SHAPE_DIGITS = ("device", "devices", "machine", "python", "packages", "commit", "flags", "code_generator")
@@ -42,14 +47,8 @@ def describe_start(generation: int) -> dict[str, Any]:
 
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """What differs between two starts that can change the last digits of results.
-
-    Older starts have a flag that was not the user's among the flags, or do not tell how code was generated.
-    """
-    names = [name for name in SHAPE_DIGITS if name != "code_generator" or name in old]
-    flags = old.get("flags") or {}
-    old = {**old, "flags": _without_own(flags) if isinstance(flags, dict) else flags}  # a robot's file says anything
-    return [f"{name} was {old.get(name)}, is {new[name]}" for name in names if old.get(name) != new[name]]
+    """What differs between two starts that can change the last digits of results."""
+    return [f"{name} was {old.get(name)}, is {new[name]}" for name in SHAPE_DIGITS if old.get(name) != new[name]]
 
 
 def _without_own(flags: dict[str, str]) -> dict[str, str]:
@@ -67,7 +66,7 @@ def _version(package: str) -> str | None:
 
 def commit() -> str | None:
     """The commit of the source, with + if it was changed since; None outside a repository."""
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[3]
 
     def git(*arguments: str) -> str | None:
         try:
@@ -78,3 +77,40 @@ def commit() -> str | None:
 
     head = git("rev-parse", "HEAD") if (root / ".git").exists() else None
     return None if head is None else head + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
+
+
+@dataclass(frozen=True)
+class Making:
+    """How a run was made."""
+
+    starts: tuple[dict[str, Any], ...]
+    """as the run folder tells them"""
+    seconds: float
+    """all generations together, without compiling and without what was lost in kills [s]"""
+    warnings: tuple[str, ...] = ()
+    """what could not be read"""
+
+    @property
+    def compiling(self) -> float:
+        """All starts together [s]; a start that was killed while it compiled is not counted."""
+        known = (start.get("compile_seconds") for start in self.starts)
+        return sum(seconds for seconds in known if isinstance(seconds, int | float))
+
+
+def making(run: Path) -> Making:
+    """What a run folder tells about how it was made."""
+    meta, fault = read_meta(run)
+    starts = meta["starts"]
+    if not starts:
+        fault = (
+            f"{fault or f'{run / META}: it tells of no start'}; versions, device and command of this run are not known"
+        )
+    return Making(tuple(starts), _seconds(run / STATISTICS), (fault,) if fault else ())
+
+
+def _seconds(file: Path) -> float:
+    """Of all generations together [s]."""
+    try:
+        return float(np.nansum(read_statistics(file).seconds))
+    except Damaged:
+        return 0.0

@@ -2,7 +2,7 @@
 
 config.yaml is for people; meta.json repeats it and carries a check sum; every checkpoint and every piece of lineage
 names the settings it was made with by their fingerprint. So a changed file is told from the run's own, and a lost one
-is written again. Runs of older versions have neither: their config.yaml is believed.
+is written again.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from typing import Any
 from vsr.arrays import Damaged, read_label
 from vsr.experiments.config import dump_plain, load_experiment, parse_experiment
 from vsr.experiments.config.loading import is_written, load_experiment_alike
+from vsr.experiments.config.plugins import NeedsPlugins
 from vsr.experiments.config.problems import ConfigError, UserError
-from vsr.experiments.config.unread import missing_of
 from vsr.experiments.config.yaml import read_yaml
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.files import digest_of, read_checked_json, refuse_links
-from vsr.experiments.runs.checkpoints import checkpoint_files
+from vsr.experiments.storage.checkpoints import checkpoint_files
+from vsr.experiments.storage.files import digest_of, read_checked_json, refuse_links
 
 CONFIG, META = "config.yaml", "meta.json"
+KIND, FORMAT = "run", 1
+"""What meta.json says that it is."""
 MAY_CHANGE = ("generations", "checkpoint_seconds")
 """What may differ when a run goes on."""
 
@@ -75,11 +77,6 @@ def fingerprint(plain: dict[str, Any]) -> str:
     return digest_of(_kept(plain))
 
 
-def run_tag(plain: dict[str, Any]) -> str:
-    """The beginning of that, which lines of statistics carry."""
-    return fingerprint(plain)[:8]
-
-
 def _kept(plain: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in plain.items() if name not in MAY_CHANGE}
 
@@ -118,6 +115,8 @@ def read_meta(path: Path) -> tuple[dict[str, Any], str]:
     file = path / META
     try:
         meta = read_checked_json(file)
+        if (meta.get("kind"), meta.get("format")) != (KIND, FORMAT):
+            raise Damaged(file, f"it is no file of kind {KIND}, format {FORMAT}")
     except Damaged as error:
         return {"plugins": {}, "starts": []}, str(error)
     meta = {"plugins": {}, **meta}
@@ -130,7 +129,16 @@ def read_meta(path: Path) -> tuple[dict[str, Any], str]:
 
 def check_same_experiment(path: Path, experiment: Experiment) -> None:
     """Refuse to go on with a run whose settings were changed, or with another experiment than the run's."""
-    found, again = read_settings(path), f"vsr evolve {shlex.quote(str(path))}"
+    again = f"vsr evolve {shlex.quote(str(path))}"
+    try:
+        found = read_settings(path)
+    except NeedsPlugins as error:
+        if other := [name for name in error.missing if name in experiment.plugins]:
+            raise UserError(
+                f"{path}: plugin '{other[0]}' is not what it was when the run began; put it back as it was, or start "
+                "again with another --out"
+            ) from None
+        raise
     if found.doubt:
         raise UserError(f"{found.doubt}; put back the {CONFIG} or the {META} that the run was made with")
     if found.changes:
@@ -138,11 +146,6 @@ def check_same_experiment(path: Path, experiment: Experiment) -> None:
             f"{path / CONFIG}: it was changed since the run began:\n{_listed(found.changes, 'in the file')}\n"
             f"to go on as it began, remove this file: {again} --resume writes it again\n"
             f"to evolve with what it says now: vsr evolve {shlex.quote(str(path / CONFIG))} --out FOLDER"
-        )
-    if found.experiment.plugins == experiment.plugins and (other := list(missing_of(found.experiment))):
-        raise UserError(
-            f"{path}: plugin '{other[0]}' is not what it was when the run began; put it back as it was, or start again "
-            "with another --out"
         )
     if changes := list(differences(found.experiment.to_plain(), experiment.to_plain())):
         raise UserError(
@@ -181,6 +184,8 @@ def _experiment_of(
     text, file = json.dumps(plain, ensure_ascii=False), str(path / META)
     try:
         experiment = parse_experiment(text, file, run_plugins=run_plugins)
+    except NeedsPlugins:
+        raise
     except UserError:  # as config.yaml cannot be either, for example because a plugin is missing
         return None
     return parse_experiment(text, file, settings, run_plugins=run_plugins) if settings else experiment
@@ -189,7 +194,7 @@ def _experiment_of(
 def _begun_from_config(file: Path, stored: Experiment, meta_fault: str) -> tuple[dict[str, Any], str]:
     """The settings in config.yaml as plain values, and what speaks against them, where meta.json does not have them."""
     written = read_yaml(file).data
-    plains = [written] if missing_of(stored) else [written, stored.resolved().to_plain()]
+    plains = [written, stored.resolved().to_plain()]
     known = fingerprint_in_checkpoints(file.parent)
     fitting = [plain for plain in plains if known is None or fingerprint(plain) == known]
     if fitting:
@@ -217,8 +222,6 @@ def _lost(error: ConfigError, meta: dict[str, Any], meta_fault: str) -> UserErro
         )
     if any(problem.path[:1] == ("plugins",) for problem in error.problems):
         return error
-    if not meta_fault:  # as in runs of older versions
-        return UserError(f"{error}\nthe run's settings are in this file alone: repair it, or put back a copy")
     return UserError(
         f"{error}\n{meta_fault}\nno other file of the run has its settings: put back a copy of {CONFIG} or {META}"
     )

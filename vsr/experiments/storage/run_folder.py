@@ -2,8 +2,7 @@
 
     config.yaml        the experiment with every value written out
     meta.json          versions, device, commit, command of every start; the settings once more
-    statistics.jsonl   one line per generation and seed
-    statistics.npz     the same as columns, at the end of a long run, so that it is read quickly
+    statistics.bin     a record per generation, with all that curves and comparisons need
     lineage/           npz pieces: ids, parents and fitness of all individuals, and the best genes of each generation
     checkpoints/       the last two, each enough to go on
     best/              each seed's best robot, as a file that `vsr simulate` accepts
@@ -14,9 +13,9 @@ A folder is a run if it has meta.json and config.yaml, or results and one of bot
 killed at any moment: statistics and lineage first, then the checkpoint that counts on them. What lies beyond the last
 whole checkpoint is dropped on resuming and made again.
 
-What vouches for what: npz files, lines of statistics, meta.json and the best robots have check sums. A checkpoint names
-its generation, the settings and the plugins it was made with and the newest piece of lineage, and every piece names the
-one before it. Lost statistics and best robots are made again from lineage, a lost config.yaml from meta.json.
+Checksums: npz files, records of statistics, meta.json and the best robots have them. A checkpoint names its generation,
+the settings and the plugins it was made with and the newest piece of lineage, and every piece names the one before it.
+Lost statistics and best robots are rebuilt from lineage, a lost config.yaml from meta.json.
 """
 
 from __future__ import annotations
@@ -38,30 +37,30 @@ from vsr.experiments.config import dump_plain
 from vsr.experiments.config.plugins import PLUGINS_FOLDER
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.files import (
-    TEMPORARY,
-    json_line,
-    open_own,
-    refuse_links,
-    remove_leftovers,
-    write_arrays,
-    write_checked_json,
-    write_text,
-)
-from vsr.experiments.runs.checkpoints import (
+from vsr.experiments.storage.checkpoints import (
     Checkpoint,
     checkpoint_files,
     load_checkpoint,
     save_arrays,
     save_checkpoint,
 )
-from vsr.experiments.runs.lineage import ARRAYS, GENES, LINEAGE, check_lineage, piece_files
-from vsr.experiments.runs.locks import LOCK
-from vsr.experiments.runs.mending import is_damaged, mend_robots, mend_statistics, set_aside
-from vsr.experiments.runs.robot_files import BEST, write_robot
-from vsr.experiments.runs.rows import STATISTICS
-from vsr.experiments.runs.settings import (
+from vsr.experiments.storage.files import (
+    TEMPORARY,
+    open_own,
+    refuse_links,
+    remove_leftovers,
+    write_arrays,
+    write_bytes,
+    write_checked_json,
+    write_text,
+)
+from vsr.experiments.storage.lineage import ARRAYS, GENES, LINEAGE, check_lineage, piece_files
+from vsr.experiments.storage.repair import is_damaged, mend_robots, mend_statistics, set_aside
+from vsr.experiments.storage.robots import BEST, write_robot
+from vsr.experiments.storage.settings import (
     CONFIG,
+    FORMAT,
+    KIND,
     META,
     RunSettings,
     config_text,
@@ -69,11 +68,17 @@ from vsr.experiments.runs.settings import (
     fingerprint,
     read_meta,
     read_settings,
-    run_tag,
 )
-from vsr.experiments.runs.stats import GenerationStats
-from vsr.experiments.sources import Sources
-from vsr.physics.failure import REASONS
+from vsr.experiments.storage.sources import Sources
+from vsr.experiments.storage.statistics import (
+    STATISTICS,
+    GenerationStats,
+    Header,
+    header_of,
+    read_statistics,
+    record_of,
+    write_statistics,
+)
 
 ARCHIVE = "archive.npz"
 FOLDERS = (LINEAGE, "checkpoints", BEST)
@@ -135,7 +140,9 @@ class RunFolder:
         """size of that lineage [bytes]"""
         self._described: dict[int, int] = {}
         """id of the individual that each seed's file in best/ holds"""
-        self._statistics: IO[str] | None = None
+        self._statistics: IO[bytes] | None = None
+        self._header: Header | None = None
+        """of the open file of statistics"""
         self._lock: IO[str] | None = None
 
     def create(self, meta: dict[str, Any], sources: Sources) -> None:
@@ -192,7 +199,7 @@ class RunFolder:
                 seeds = list(self.experiment.seeds)
                 self.write_meta({"seeds": seeds, "plugins": standing.plugins, **settings.meta})
                 warnings.append(f"{settings.meta_fault}; {kept}begun again")
-            warnings += mend_statistics(self.path, self.experiment, standing.done)
+            warnings += mend_statistics(self.path, self.experiment, settings.fingerprint, standing.done)
             warnings += mend_robots(self.path, self.experiment, standing.done)
             if standing.checkpoint.searches is not None and is_damaged(self.path / ARCHIVE):
                 self._write_archive(standing.checkpoint.searches)
@@ -200,36 +207,19 @@ class RunFolder:
 
     def record(self, generation: int, stats: GenerationStats, seconds: float) -> None:
         """Append one generation's statistics; its lineage is kept until the next checkpoint."""
-        assert self._statistics is not None
         self._lineage.append((generation, stats))
         self._unsaved += sum(np.asarray(getattr(stats, name)).nbytes for name in ARRAYS)
-        rows = (
-            {
-                "generation": generation,
-                "seed": seed,
-                "best": _finite(stats.best[i]),
-                "median": _finite(stats.median[i]),
-                "failed": int(stats.failed[i]),
-                "failures": _by_reason(stats.failures[i]),
-                "evaluations": (generation + 1) * self.experiment.ea.n_pop,
-                "best_id": int(stats.best_id[i]),
-                "spread": _finite(stats.spread[i]),
-                "bodies": int(stats.bodies[i]),
-                "seconds": round(seconds, 4),
-                **_figures(stats.figures, i),
-                "run": run_tag(self._begun),
-            }
-            for i, seed in enumerate(self.experiment.seeds)
-        )
         with reporting_write_faults(self.path):
-            self._statistics.write("".join(map(json_line, rows)))
+            if self._statistics is None or self._header is None:
+                self._statistics, self._header = self._open_statistics(tuple(stats.figures))
+            self._statistics.write(record_of(self._header, generation, stats, seconds))
             self._statistics.flush()
 
     def checkpoint(self, generations: int, searches: tuple[Any, ...]) -> None:
         """Make all that was recorded durable, then write the checkpoint after a number of generations."""
-        assert self._statistics is not None
         with reporting_write_faults(self.path):
-            os.fsync(self._statistics.fileno())
+            if self._statistics is not None:
+                os.fsync(self._statistics.fileno())
             if self._lineage:
                 self._write_lineage()
                 self._write_best(self._lineage[-1][1])
@@ -247,7 +237,8 @@ class RunFolder:
     def write_meta(self, meta: dict[str, Any]) -> None:
         """Replace what is known about the run; the settings are added."""
         with reporting_write_faults(self.path):
-            write_checked_json(self.path / META, {**meta, "experiment": current(self._begun, self.experiment)})
+            known = {**meta, "experiment": current(self._begun, self.experiment)}
+            write_checked_json(self.path / META, {"kind": KIND, "format": FORMAT, **known})
 
     def close(self) -> None:
         """Let others have the folder."""
@@ -273,7 +264,17 @@ class RunFolder:
             (self.path / name).mkdir(exist_ok=True)
         sources.copy_to(self.path / PLUGINS_FOLDER)
         self._plugins, self._label = sources.digests, {"experiment": fingerprint(self._begun)}
-        self._statistics = open_own(self.path / STATISTICS, "a")
+        file = self.path / STATISTICS
+        if not file.exists():
+            write_bytes(file, header_of(self.experiment, fingerprint(self._begun)).line())
+
+    def _open_statistics(self, figures: tuple[str, ...]) -> tuple[IO[bytes], Header]:
+        """The file to append to, with these figures of the search among its columns."""
+        file, header = self.path / STATISTICS, header_of(self.experiment, fingerprint(self._begun), figures)
+        found = read_statistics(file)
+        if found.header != header:
+            write_statistics(file, found.with_header(header))
+        return open_own(file, "ab"), header
 
     def _write_lineage(self) -> None:
         """All generations since the last checkpoint as one piece, named after the first of them."""
@@ -335,16 +336,6 @@ def check_run(path: Path) -> None:
         raise UserError(f"{path}: this is not a run folder: it has no {CONFIG} or no {META}")
 
 
-def _figures(figures: dict[str, Any], seed: int) -> dict[str, dict[str, float | None]]:
-    """What the search of the seed of this index tells of itself, if it tells anything."""
-    return {"figures": {name: _finite(values[seed]) for name, values in figures.items()}} if figures else {}
-
-
-def _by_reason(counts: Any) -> dict[str, int]:
-    """Failures by the name of their reason, without those that did not happen."""
-    return {reason.name: int(number) for reason, number in zip(REASONS, counts, strict=True) if number}
-
-
 def is_free(path: Path) -> bool:
     """Whether a new run may be made here: nothing is there, or only what a run that died at once has left."""
     if not path.exists():
@@ -354,6 +345,30 @@ def is_free(path: Path) -> bool:
     return all(name in (LOCK, META, *begun) for name in names)
 
 
-def _finite(value: Any) -> float | None:
-    number = float(value)
-    return number if math.isfinite(number) else None
+LOCK = "lock"
+LOCKS = Path("/proc/locks")
+"""Linux lists the locks of this computer here, so that the run's need not be touched: a run that starts in the moment
+in which another process tries its lock would be refused."""
+
+
+def is_being_written(path: Path) -> bool:
+    """Whether a process of this computer is at work on a run; False also where that is not known."""
+    try:
+        return _is_listed(path / LOCK) if LOCKS.exists() else _is_held(path / LOCK)
+    except OSError:
+        return False
+
+
+def _is_listed(lock: Path) -> bool:
+    stat = lock.stat()
+    file = f"{os.major(stat.st_dev):02x}:{os.minor(stat.st_dev):02x}:{stat.st_ino}"
+    return any(file in line.split() for line in LOCKS.read_text().splitlines() if "FLOCK" in line)
+
+
+def _is_held(lock: Path) -> bool:
+    with lock.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # given back when the file is closed
+        except BlockingIOError:
+            return True
+    return False

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from vsr.arrays import Damaged, read_arrays, read_label
-from vsr.experiments.files import numbered_files
 from vsr.experiments.numbers import in_ranges
+from vsr.experiments.storage.files import numbered_files
 
 LINEAGE = "lineage"
 ARRAYS, GENES = ("id", "parents", "fitness", "best_id"), "best_genes."
@@ -68,9 +68,8 @@ class Piece:
     arrays: dict[str, np.ndarray]
     """(seeds, generations, ...): those named in ARRAYS, and the best genes by their parts under `best_genes.`"""
     label: dict[str, Any]
-    """`first`, `count`, `experiment` (fingerprint of the settings), `before` (check sum of the piece before); empty in
-    files of older versions"""
-    digest: str | None
+    """`first`, `count`, `experiment` (fingerprint of the settings), `before` (check sum of the piece before)"""
+    digest: str
 
     def best_genes(self, index: int, generation: int) -> dict[str, np.ndarray]:
         """Of the best robot so far of a seed, given by its index; empty if they were not kept."""
@@ -86,7 +85,7 @@ def piece_files(run: Path) -> list[Path]:
 def read_piece(file: Path, seeds: int) -> Piece:
     """One file; raises Damaged if it is not whole, or not what its name says."""
     stored = read_arrays(file)
-    first = _checked_first(file, stored.label, stored.digest)
+    first = _checked_first(file, stored.label)
     shapes = {array.shape[:2] for array in stored.arrays.values()}
     if len(shapes) != 1 or len(shape := shapes.pop()) != 2 or shape[0] != seeds:
         raise Damaged(file, f"it is not the lineage of {seeds} seed{'s' if seeds > 1 else ''}")
@@ -120,18 +119,18 @@ def check_lineage(run: Path, done: int, experiment: str, newest: str | None) -> 
         lacking += range(reached, first)
         try:
             label, digest = read_label(file)
-            _checked_first(file, label, digest)
+            _checked_first(file, label)
             _check_order(file, label, before if first == reached else None)
-            if label.get("experiment", experiment) != experiment:
+            if label.get("experiment") != experiment:
                 raise Damaged(file, "it was made by a run with other settings")
-            if first + label.get("count", 0) == done and newest not in (None, digest):
+            if first + label["count"] == done and newest not in (None, digest):
                 raise Damaged(file, "it is not the one that the checkpoint was written with")
         except Damaged as error:
             warnings.append(str(error))
             lacking += range(first, end)
             before, reached = None, end
         else:
-            before, reached = digest, first + label.get("count", end - first)
+            before, reached = digest, first + label["count"]
     lacking += range(reached, done)
     if lacking:
         warnings.append(
@@ -141,11 +140,11 @@ def check_lineage(run: Path, done: int, experiment: str, newest: str | None) -> 
     return warnings, before
 
 
-def _checked_first(file: Path, label: dict[str, Any], digest: str | None) -> int:
+def _checked_first(file: Path, label: dict[str, Any]) -> int:
     first = int(file.stem)
-    if digest is not None and not all(type(label.get(name)) is int for name in ("first", "count")):
+    if not all(type(label.get(name)) is int for name in ("first", "count")):
         raise Damaged(file, "it is no piece of lineage")
-    if label.get("first", first) != first:
+    if label["first"] != first:
         raise Damaged(file, f"it begins with generation {label['first']}: copied or renamed")
     return first
 
@@ -170,8 +169,7 @@ def read_lineage(run: Path, index: int, seeds: int, saved: int = 0) -> tuple[Lin
             break
         kept.append(piece)
         length += piece.count
-    lost = length < saved and (run / LINEAGE).is_dir()  # the oldest versions kept none
-    if lost or len(kept) < len(pieces) or (not kept and warnings):
+    if length < saved or len(kept) < len(pieces) or (not kept and warnings):
         warnings.append(f"{run / LINEAGE}: generations from {length} on are missing")
     if not kept:
         return None, warnings

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
-import io
 import json
 import math
 import os
@@ -30,8 +29,6 @@ DEEPEST = 32
 """How deep folders in a run folder may be nested."""
 MOST_JSON = 2**26
 """The largest JSON file that is read [bytes]."""
-LEAST_LINE, MOST_SHORT_LINES = 20, 2**16
-"""How long a line of JSON is [bytes], and how many bytes of shorter ones a file may have."""
 CHECK, BEFORE_CRC = "sha256", b', "crc32": "'
 """Where check sums stand: the key in a JSON file, and what comes before it in a line of JSON."""
 
@@ -92,7 +89,7 @@ def open_new(path: Path) -> IO[bytes]:
     return open(path, "xb")
 
 
-def open_own(path: Path, mode: str) -> IO[str]:
+def open_own(path: Path, mode: str) -> IO[Any]:
     """A file to lock or to add to, made if need be; raises OSError if it is a link or no regular file."""
 
     def opener(name: str, flags: int) -> int:
@@ -102,7 +99,7 @@ def open_own(path: Path, mode: str) -> IO[str]:
             raise OSError(errno.EINVAL, "not a regular file", name)
         return descriptor
 
-    return open(path, mode, encoding="utf-8", opener=opener)
+    return open(path, mode, encoding=None if "b" in mode else "utf-8", opener=opener)
 
 
 def write_atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:
@@ -179,7 +176,7 @@ def write_checked_json(path: Path, value: dict[str, Any]) -> None:
 
 
 def read_checked_json(path: Path) -> dict[str, Any]:
-    """What a file of `write_checked_json` holds; files of older versions have no check sum. Raises Damaged."""
+    """What a file of `write_checked_json` holds; raises Damaged."""
     data = read_regular(path, MOST_JSON)
     try:
         value = json.loads(data)
@@ -187,8 +184,7 @@ def read_checked_json(path: Path) -> dict[str, Any]:
         raise Damaged(path, "this is not JSON" if data else "empty") from None
     if not isinstance(value, dict):
         raise Damaged(path, "this is not a JSON object")
-    given = value.pop(CHECK, None)
-    if given is not None and given != digest_of(value):
+    if value.pop(CHECK, None) != digest_of(value):
         raise Damaged(path, "its check sum does not fit its content")
     return value
 
@@ -205,27 +201,15 @@ def json_line(row: dict[str, Any]) -> str:
 
 
 def parse_json_line(line: bytes) -> dict[str, Any] | None:
-    """What a line of `json_line` holds, without its end; None for a damaged one. Older versions wrote no check sum."""
+    """What a line of `json_line` holds, without its end; None for a corrupted one."""
     text, mark, given = line.rpartition(BEFORE_CRC)
-    if mark and given != f'{zlib.crc32(text):08x}"}}'.encode():
+    if not mark or given != f'{zlib.crc32(text):08x}"}}'.encode():
         return None
     try:
-        value = json.loads(text + b"}" if mark else line)
+        value = json.loads(text + b"}")
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
-
-
-def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """Line number (from 1) and content of every line; None for one that is torn, changed or not JSON."""
-    if not path.is_file():
-        return
-    data = read_regular(path)
-    if LEAST_LINE * data.count(b"\n") > len(data) + MOST_SHORT_LINES:
-        raise Damaged(path, f"most of its lines have less than {LEAST_LINE} bytes")
-    for number, line in enumerate(io.BytesIO(data), 1):
-        whole = line.endswith(b"\n")  # one without its end was being written
-        yield number, parse_json_line(line[:-1]) if whole else None
 
 
 def numbered_files(folder: Path) -> list[Path]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from vsr.arrays import Damaged, read_arrays, read_label
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.files import numbered_files, write_arrays
+from vsr.experiments.storage.files import numbered_files, write_arrays
 
 KEPT = 2
 GENERATORS = "threefry2x32", "rbg", "unsafe_rbg"
@@ -34,7 +34,7 @@ class Checkpoint:
     """None for the beginning"""
     label: dict[str, Any] = field(default_factory=dict)
     """what was known when it was written: `generation`, `experiment` (fingerprint of the settings), `plugins` (their
-    digests), `lineage` (check sum of the newest piece); empty in those of older versions"""
+    digests), `lineage` (check sum of the newest piece)"""
     skipped: tuple[str, ...] = ()
     """newer ones that could not be used, with the reason"""
 
@@ -74,7 +74,7 @@ def whole_generations(folder: Path) -> int:
             label, _ = read_label(path)
         except Damaged:
             continue
-        if label.get("generation", int(path.stem)) == int(path.stem):
+        if label.get("generation") == int(path.stem):
             return int(path.stem)
     return 0
 
@@ -83,7 +83,7 @@ def load_checkpoint(folder: Path, like: Any, seeds: int, experiment: str | None 
     """The newest whole checkpoint of a run.
 
     like: the shapes of one seed's search; experiment: the fingerprint of the run's settings, where it is known. Raises
-    UserError for a checkpoint without a label that holds another search.
+    UserError for a checkpoint that holds another search.
     """
     skipped: list[str] = []
     for path in reversed(checkpoint_files(folder)):
@@ -99,10 +99,10 @@ def load_checkpoint(folder: Path, like: Any, seeds: int, experiment: str | None 
 
 def _check_label(path: Path, label: dict[str, Any], experiment: str | None) -> None:
     """Raise Damaged for a checkpoint that stands in another's place."""
-    generation, made_with = label.get("generation", int(path.stem)), label.get("experiment")
+    generation, made_with = label.get("generation"), label.get("experiment")
     if generation != int(path.stem):
         raise Damaged(path, f"it is the checkpoint of generation {generation}, copied or renamed")
-    if None not in (experiment, made_with) and experiment != made_with:
+    if experiment is not None and experiment != made_with:
         raise Damaged(path, "it was made by a run with other settings")
 
 

@@ -1,0 +1,215 @@
+"""A run folder as curves, for plots and comparisons, and as a whole with its settings and best robots."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+import numpy as np
+
+from vsr.arrays import Damaged
+from vsr.display import Displayed
+from vsr.experiments.config import run_plugins_of
+from vsr.experiments.config.problems import UserError
+from vsr.experiments.experiment import Experiment
+from vsr.experiments.numbers import in_ranges
+from vsr.experiments.storage.checkpoints import newest_generation
+from vsr.experiments.storage.files import refuse_links
+from vsr.experiments.storage.robots import read_title, robot_file
+from vsr.experiments.storage.run_folder import check_run, is_run
+from vsr.experiments.storage.settings import RunSettings, fingerprint, read_meta, read_settings
+from vsr.experiments.storage.statistics import FAILURES, FIGURES, STATISTICS, Header, Statistics, read_statistics
+
+NOTHING = "no generation is finished yet"
+
+
+@dataclass(frozen=True)
+class Curves(Displayed):
+    """What a run came to so far, from its statistics alone: no code that it brings along is needed."""
+
+    path: Path
+    header: Header
+    """goal, seeds and sizes"""
+    best: np.ndarray
+    """the measure of the best robot so far, not a number where all had failed, (seeds, generations)"""
+    median: np.ndarray
+    """the measure's median over the population, (seeds, generations)"""
+    best_id: np.ndarray
+    """of the best robot so far, (seeds, generations)"""
+    failed: np.ndarray
+    """failed robots, (seeds, generations)"""
+    failures: dict[str, np.ndarray]
+    """failed robots by reason (vsr.physics.failure.REASONS), not a number where it is not known; each (seeds,
+    generations)"""
+    spread: np.ndarray
+    """standard deviation of a gene over the population, averaged over genes; not a number where it is not known,
+    (seeds, generations)"""
+    bodies: np.ndarray
+    """different bodies in the population; not a number where it is not known, (seeds, generations)"""
+    seconds: np.ndarray
+    """wall-clock time of a generation, not a number where it is not known [s], (generations,)"""
+    figures: dict[str, np.ndarray] = field(default_factory=dict)
+    """metrics that the search reports about itself, by name, such as coverage of archives; not a number where there is
+    none, (seeds, generations)"""
+    warnings: tuple[str, ...] = ()
+    """what could not be read, was lost or was changed"""
+
+    @property
+    def name(self) -> str:
+        return self.path.resolve().name
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return self.header.seeds
+
+    def index_of(self, seed: int | None) -> int:
+        """The place of a seed among the run's, 0 for none; raises UserError for one that it does not have."""
+        if seed is not None and seed not in self.seeds:
+            raise UserError(f"{self.path}: there is no seed {seed}; its seeds are {', '.join(map(str, self.seeds))}")
+        return 0 if seed is None else self.seeds.index(seed)
+
+    @property
+    def generations(self) -> int:
+        """How many are finished."""
+        return self.best.shape[1]
+
+    @property
+    def fitness(self) -> np.ndarray:
+        """Best fitness so far: larger is better, negative infinity where all had failed, (seeds, generations)."""
+        return np.nan_to_num(self.header.sign * self.best, nan=-np.inf)
+
+
+@dataclass(frozen=True)
+class Run(Curves):
+    """A run with its settings."""
+
+    settings: RunSettings = field(kw_only=True)
+
+    @property
+    def experiment(self) -> Experiment:
+        return self.settings.experiment
+
+
+def read_curves(path: str | Path) -> Curves:
+    """Read a run's statistics; raises UserError if there are none."""
+    path = Path(path)
+    try:
+        refuse_links(path)
+        found = read_statistics(path / STATISTICS)
+    except Damaged as error:
+        check_run(path)
+        begun = newest_generation(path) or (path / STATISTICS).exists()
+        raise UserError(f"{error}; {rebuilt_by(path)}" if begun else f"{path}: {NOTHING}") from None
+    made_by = read_meta(path)[0].get("experiment")
+    if isinstance(made_by, dict) and fingerprint(made_by) != found.header.run:
+        raise UserError(f"{path / STATISTICS}: it was made by a run with other settings; {rebuilt_by(path)}")
+    if not found.generations:
+        begun = newest_generation(path)
+        lost = f"{path / STATISTICS}: its records are lost; {rebuilt_by(path)}"
+        raise UserError(lost if begun else f"{path}: {NOTHING}")
+    sign = found.header.sign
+    return Curves(
+        path,
+        found.header,
+        best=sign * found.column("best"),
+        median=sign * found.column("median"),
+        best_id=found.column("best_id"),
+        failed=found.column("failed"),
+        failures=found.columns(FAILURES),
+        spread=found.column("spread"),
+        bodies=found.column("bodies"),
+        seconds=found.seconds,
+        figures=found.columns(FIGURES),
+        warnings=tuple(losses_of(path, found)),
+    )
+
+
+def read_run(path: str | Path) -> Run:
+    """Read a run's statistics and settings; raises UserError, or NeedsPlugins if code that it brings is not to run."""
+    check_run(Path(path))
+    settings, curves = read_settings(Path(path)), read_curves(path)
+    known = {one.name: getattr(curves, one.name) for one in fields(curves)}
+    return Run(**{**known, "warnings": (*settings.warnings, *curves.warnings)}, settings=settings)
+
+
+def losses_of(path: Path, found: Statistics) -> list[str]:
+    """What is to be said of statistics that are not whole."""
+    file, warnings, saved = path / STATISTICS, [], newest_generation(path)
+    if found.corrupted:
+        warnings.append(f"{file}: {in_ranges('generation', found.corrupted)} corrupted; {rebuilt_by(path)}")
+    if found.generations < saved:
+        missing = range(found.generations, saved)
+        warnings.append(f"{file}: {in_ranges('generation', missing)} missing; {rebuilt_by(path)}")
+    if found.unknown:
+        warnings.append(f"{file}: {in_ranges('generation', found.unknown)} lost: nothing is known of them")
+    return warnings
+
+
+def rebuilt_by(path: Path) -> str:
+    """What helps where statistics are lost."""
+    return f"vsr evolve {shlex.quote(str(path))} --resume rebuilds statistics from lineage/"
+
+
+def as_csv(runs: Sequence[Curves]) -> str:
+    """All statistics as a table with a line for every run, generation and seed; empty where a number is not known."""
+    figures = list(dict.fromkeys(name for run in runs for name in run.figures))
+    reasons = list(dict.fromkeys(name for run in runs for name in run.failures))
+    names = ("best", "median", "failed", "spread", "bodies", "best_id")
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    titles = (*(f"{FAILURES}{name}" for name in reasons), *(f"{FIGURES}{name}" for name in figures))
+    table.writerow(["run", "generation", "seed", "evaluations", "seconds", *names, *titles])
+    for run in runs:
+        nothing = np.full(run.best.shape, np.nan)
+        columns = [getattr(run, name) for name in names]
+        columns += [run.failures.get(name, nothing) for name in reasons]
+        columns += [run.figures.get(name, nothing) for name in figures]
+        for generation in range(run.generations):
+            evaluations, seconds = (generation + 1) * run.header.population_size, _cell(run.seconds[generation])
+            for index, seed in enumerate(run.seeds):
+                numbers = (_cell(column[index, generation]) for column in columns)
+                table.writerow([run.path, generation, seed, evaluations, seconds, *numbers])
+    return text.getvalue()
+
+
+def _cell(value: float) -> str:
+    """All digits; a whole number without a point."""
+    return "" if np.isnan(value) else repr(int(value) if value == int(value) else float(value))
+
+
+SIX_DIGITS = 1e-5
+"""How far what files say may be from what statistics say of the same robot, relatively."""
+
+
+def kept_measure(run: Run, index: int) -> float | None:
+    """What the kept robot of a seed, given by its index, reached; None without a file."""
+    file, last = robot_file(run.path, run.experiment.seeds[index]), float(run.best[index, -1])
+    if not file.is_file():
+        return None
+    title = read_title(file)
+    return last if title is None or math.isclose(title.value, last, rel_tol=SIX_DIGITS) else title.value
+
+
+def leading(run: Run) -> int:
+    """Index of the seed whose kept robot is the best; of the best in the statistics where none is kept."""
+    sign = run.experiment.fitness.sign
+    kept = [kept_measure(run, index) for index in range(len(run.experiment.seeds))]
+    fitness = [-math.inf if value is None or math.isnan(value) else sign * value for value in kept]
+    return int(np.argmax(fitness if max(fitness) > -math.inf else run.fitness[:, -1]))
+
+
+def trust_plugins(given: Iterable[str | Path]) -> None:
+    """Run the plugins of run folders and files, so that all that is read of them from now on is read as a whole.
+
+    What is not there is left to those who read it.
+    """
+    for path in map(Path, given):
+        if path.is_file():
+            run_plugins_of(path)
+        elif is_run(path):
+            read_settings(path, run_plugins=True)
