@@ -717,7 +717,8 @@ def plot(
     if archive:
         if trust:
             trust_plugins(runs)
-        run = read_run(runs[0])
+        (folder,) = runs
+        run = read_run(folder)
         warn(run.warnings)
         plot_archives(run, run.index_of(seed), target)
         click.echo(f"drawn in {target}")
