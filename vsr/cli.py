@@ -717,8 +717,7 @@ def plot(
     if archive:
         if trust:
             trust_plugins(runs)
-        (folder,) = runs
-        run = read_run(folder)
+        run = read_run(runs[0])
         warn(run.warnings)
         plot_archives(run, run.index_of(seed), target)
         click.echo(f"drawn in {target}")
