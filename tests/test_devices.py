@@ -64,19 +64,6 @@ def test_a_run_tells_the_flags_that_the_user_set(jaxlib, given):
     assert flags_of_user(f"{OWN_FLAG} {USERS} {OWN_FLAG} --b=1") == f"{USERS} --b=1"
 
 
-@pytest.mark.parametrize("given", [None, USERS])
-def test_runs_of_older_versions_go_on_without_a_word_about_flags(jaxlib, given):
-    """Before the flag was added there was none, then it stood among the user's; the generator was not told."""
-    jaxlib("0.10.2", given)
-    flags_after()
-    now = describe_start(3)
-    before = {name: value for name, value in now.items() if name != "code_generator"}
-    others = {name: value for name, value in now["flags"].items() if name != "XLA_FLAGS"}
-    then = {**others, "XLA_FLAGS": f"{given or ''} {OWN_FLAG}".strip()}
-    for old in (now, before, {**before, "flags": then}):
-        assert differences(old, now) == []
-
-
 def test_flags_and_generators_that_did_change_are_told(jaxlib):
     jaxlib("0.10.2", None)
     flags_after()

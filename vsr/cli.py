@@ -717,7 +717,7 @@ def plot(
     if archive:
         if trust:
             trust_plugins(runs)
-        run = read_run(runs[0])
+        (run,) = [read_run(path) for path in runs]
         warn(run.warnings)
         plot_archives(run, run.index_of(seed), target)
         click.echo(f"drawn in {target}")
