@@ -33,7 +33,7 @@ def draw_bodies(count: int, side: int = 5) -> np.ndarray:
 
 
 def surroundings(kinds: np.ndarray) -> np.ndarray:
-    """What every voxel of a body knows: its kind, its eight neighbours, its place; (cells, features)."""
+    """What every voxel of a body knows: its kind, its eight neighbors, its place; (cells, features)."""
     side = len(kinds)
     wide = np.pad(kinds > 0, 1)
     near = [wide[row : row + side, column : column + side] for row in range(3) for column in range(3)]
@@ -75,7 +75,7 @@ def main(*, bodies: int = 256, generations: int = 60, steps: int = 100, out: str
         pairs = scores.reshape(2, bodies)
         return tell(settings, climb, (pairs - pairs.mean(0)).reshape(-1)), scores.mean()
 
-    settings, key = EvolutionStrategy(n_pop=2 * bodies, spread=0.2, rate=0.05), jax.random.key(1)
+    settings, key = EvolutionStrategy(population_size=2 * bodies, spread=0.2, rate=0.05), jax.random.key(1)
     climb, curve = start(key, jax.random.normal(key, ((known.shape[2] + 6) * HIDDEN,))), []
     for number in range(generations):
         climb, mean = generation(climb)

@@ -29,7 +29,7 @@ from vsr.lattice import (
 )
 
 SIDE = 0.1
-"""Between neighbouring nodes [m]."""
+"""Between neighboring nodes [m]."""
 
 
 def build(length: int, width: int, *, wave_speed: float = 1.0) -> Lattice:
@@ -80,7 +80,7 @@ def main(
 
 
 def draw(frames: list[State], path: Path) -> None:
-    """The worm from the side, one strip per moment; the colour is the height over the ground."""
+    """The worm from the side, one strip per moment; the color is the height over the ground."""
     from matplotlib.figure import Figure
 
     from vsr.experiments.plot.figures import paper_style

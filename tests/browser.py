@@ -104,7 +104,7 @@ class Browser:
         """by session: a page's own, and those of its frames that run in other processes"""
 
     def open(self, address: str, *, width: int = 640, height: int = 520, scheme: str = "light") -> Page:
-        """A page in a window of its own; scheme: the system's colours, light or dark."""
+        """A page in a window of its own; scheme: the system's colors, light or dark."""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         page = Page(self, target, session, address)
@@ -169,21 +169,21 @@ class Browser:
             elif page := self._pages.get(message.get("sessionId", "")):
                 self._note(page, message["method"], message["params"])
 
-    def _note(self, page: Page, event: str, told: dict[str, Any]) -> None:
+    def _note(self, page: Page, event: str, reported: dict[str, Any]) -> None:
         if event == "Network.requestWillBeSent":
-            page.requests.append(told["request"]["url"])
+            page.requests.append(reported["request"]["url"])
         elif event == "Network.webSocketCreated":
-            page.requests.append(told["url"])
+            page.requests.append(reported["url"])
         elif event == "Runtime.exceptionThrown":
-            details = told["exceptionDetails"]
+            details = reported["exceptionDetails"]
             page.errors.append(details.get("exception", {}).get("description") or details["text"])
-        elif event == "Runtime.consoleAPICalled" and told["type"] in ("error", "assert"):
-            page.errors.append(" ".join(str(part.get("value", part.get("description"))) for part in told["args"]))
-        elif event == "Log.entryAdded" and told["entry"]["level"] == "error":
-            page.errors.append(told["entry"]["text"])
+        elif event == "Runtime.consoleAPICalled" and reported["type"] in ("error", "assert"):
+            page.errors.append(" ".join(str(part.get("value", part.get("description"))) for part in reported["args"]))
+        elif event == "Log.entryAdded" and reported["entry"]["level"] == "error":
+            page.errors.append(reported["entry"]["text"])
         elif event == "Target.attachedToTarget":
-            self._pages[told["sessionId"]] = page
-            self.prepare(told["sessionId"])
+            self._pages[reported["sessionId"]] = page
+            self.prepare(reported["sessionId"])
 
 
 class Page:
@@ -201,9 +201,9 @@ class Page:
 
     def run(self, script: str) -> Any:
         """The value of an expression in the page; promises are waited for."""
-        told = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
-        assert "exceptionDetails" not in told, f"{script}: {told['exceptionDetails']}"
-        return told["result"].get("value")
+        reported = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in reported, f"{script}: {reported['exceptionDetails']}"
+        return reported["result"].get("value")
 
     def wait_for(self, script: str) -> Any:
         """The value of an expression as soon as it is true."""
@@ -218,7 +218,7 @@ class Page:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
     def prefer(self, scheme: str) -> None:
-        """The system's colours: light or dark."""
+        """The system's colors: light or dark."""
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def picture(self) -> np.ndarray:
@@ -261,9 +261,9 @@ class Page:
     def press(self, key: str, *, code: int, shift: bool = False) -> None:
         """A key by its name and its number in the DOM."""
         text = {"text": key} if len(key) == 1 else {}
-        told = {"key": key, "windowsVirtualKeyCode": code, "modifiers": 8 if shift else 0}
-        self.call("Input.dispatchKeyEvent", type="keyDown", **told, **text)
-        self.call("Input.dispatchKeyEvent", type="keyUp", **told)
+        reported = {"key": key, "windowsVirtualKeyCode": code, "modifiers": 8 if shift else 0}
+        self.call("Input.dispatchKeyEvent", type="keyDown", **reported, **text)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **reported)
 
     def choose(self, selector: str, value: str) -> None:
         """An option of a list, as if by hand."""
@@ -301,6 +301,6 @@ def changed(before: np.ndarray, after: np.ndarray) -> float:
     return float((before != after).any(-1).mean())
 
 
-def colours(picture: np.ndarray) -> int:
+def colors(picture: np.ndarray) -> int:
     """How many different ones a picture has."""
     return len(np.unique(picture @ [65536, 256, 1]))

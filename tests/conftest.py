@@ -96,9 +96,9 @@ gc.set_threshold(50_000, 20, 50)  # tracing makes many objects that live long: l
 
 
 TINY = """
-robot: {body: {shape: aa}, controller: phases}
+robot: {body: {shape: aa}, controller: sine}
 task: {duration: 0.6, placement: {clearance: 0.0}}
-ea: {n_pop: 6, n_tour: 2}
+optimizer: {population_size: 6, tournament_size: 2}
 generations: 5
 seeds: 2
 checkpoint_seconds: 0
@@ -108,7 +108,7 @@ checkpoint_seconds: 0
 
 @pytest.fixture(scope="module")
 def quickly_compiled():
-    """Programs that XLA does not optimise: for tests of formulas, which spend their time on compiling."""
+    """Programs that XLA does not optimize: for tests of formulas, which spend their time on compiling."""
     jax.config.update("jax_disable_most_optimizations", True)
     yield
     jax.config.update("jax_disable_most_optimizations", False)

@@ -39,8 +39,8 @@ def begin_run(folder, experiment=TINY):
 
 
 def put_meta(folder, **more):
-    """What a run folder tells of itself, with no start."""
-    write_checked_json(folder / "meta.json", {"kind": "run", "format": 1, "plugins": {}, "starts": [], **more})
+    """What a run folder reports itself, with no start."""
+    write_checked_json(folder / "meta.json", {"kind": "run", "format": 1, "plugins": {}, "trials": [], **more})
 
 
 @lru_cache(maxsize=8)

@@ -1,4 +1,4 @@
-"""3-D robots from end to end: ground of any height, bodies from genes, senses, evolution, drawings."""
+"""3-D robots from end to end: ground of any height, bodies from genes, sensors, evolution, drawings."""
 
 import jax
 import jax.numpy as jnp
@@ -130,8 +130,8 @@ def test_given_heights_are_the_ground():
     along, line = ground.points()  # at y = 0, halfway between the first two rows
     np.testing.assert_allclose(along, [10, 12, 14])
     np.testing.assert_allclose(line, [1, 2.5, 1.5])
-    centred = Heights(heights=heights, spacing=3)
-    np.testing.assert_allclose(centred.build().start, [0.0, -4.5])
+    centered = Heights(heights=heights, spacing=3)
+    np.testing.assert_allclose(centered.build().start, [0.0, -4.5])
     far = Heights(heights=heights, start=(0.0, 40.0))
     np.testing.assert_allclose(far.points()[1], heights[0])  # y = 0 lies beyond its border
 
@@ -145,7 +145,7 @@ def test_robots_stand_on_given_heights_and_beyond_them():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "reported"),
     [
         ({"heights": [[0, 1], [0, 1, 2]]}, "row 2 has 3 heights, row 1 has 2"),
         ({"heights": [[0, 1]]}, "1 x 2 heights are no surface"),
@@ -157,20 +157,20 @@ def test_robots_stand_on_given_heights_and_beyond_them():
         ({}, "heights"),
     ],
 )
-def test_heights_that_are_no_ground_are_refused(wrong, told):
-    with pytest.raises(ValueError, match=told):
+def test_heights_that_are_no_ground_are_refused(wrong, reported):
+    with pytest.raises(ValueError, match=reported):
         Heights.model_validate(wrong)
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "reported"),
     [
         ({"width": 50.0, "length": 41.0}, "leaves no ground between walls"),
         ({"width": 0.5, "length": 5000.0, "breadth": 5000.0}, "too many"),
     ],
 )
-def test_fields_that_cannot_be_are_refused(wrong, told):
-    with pytest.raises(ValueError, match=told):
+def test_fields_that_cannot_be_are_refused(wrong, reported):
+    with pytest.raises(ValueError, match=reported):
         Bumpy(**wrong)
 
 
@@ -211,7 +211,7 @@ def test_places_that_the_plane_does_not_have_are_refused_there(field, tmp_path):
 
 
 def test_bumpy_ground_needs_a_robot_in_space():
-    wrong = {"robot": {"body": {"shape": "aa"}, "controller": "phases"}, "world": {"terrain": "bumpy"}}
+    wrong = {"robot": {"body": {"shape": "aa"}, "controller": "sine"}, "world": {"terrain": "bumpy"}}
     with pytest.raises(ValueError, match="a 2-D robot needs a line of ground"):
         Experiment.model_validate(wrong)
 
@@ -228,7 +228,7 @@ def test_components_hang_together_by_faces():
 def test_mixtures_fill_balls_in_space():
     body = GaussianMixture(grid=(5, 5, 4), gaussians=1, materials={"a": {}})
     assert body.gene_count == 5
-    assert body.masses == "points"
+    assert body.engine == "points"
     assert body.layers == 4
     cells = np.asarray(jax.jit(body.decode)(jnp.array([0.4, 0.6, 0.25, 0.2, 1.0])))
     assert cells.shape == (4, 5, 5)
@@ -239,7 +239,7 @@ def test_mixtures_fill_balls_in_space():
 
 
 def test_senses_that_the_plane_does_not_have_are_refused_there():
-    robot = {"body": {"shape": "aa"}, "controller": {"type": "mlp", "senses": [{"quantity": "velocity_z"}]}}
+    robot = {"body": {"shape": "aa"}, "controller": {"type": "mlp", "sensors": [{"quantity": "velocity_z"}]}}
     with pytest.raises(ValueError, match="velocity_z is only felt in 3-D"):
         Experiment.model_validate({"robot": robot})
     in_3d = Experiment.model_validate({"robot": {**robot, "body": {"shape": QUADRUPED}}})
@@ -247,36 +247,36 @@ def test_senses_that_the_plane_does_not_have_are_refused_there():
 
 
 @pytest.mark.parametrize(
-    ("physics", "told"),
+    ("physics", "reported"),
     [
         ({"implementation": "fused", "integrator": "rk4"}, "'fused' cannot move this body.*rk4 was asked for"),
         ({"substeps": 1}, "substep of 16.67 ms would blow up"),
     ],
 )
-def test_physics_that_points_do_not_have_is_refused(physics, told):
-    with pytest.raises(ValueError, match=told):
-        Experiment.model_validate({"robot": {"body": {"shape": [["aa"]]}, "controller": "phases"}, "physics": physics})
+def test_physics_that_points_do_not_have_is_refused(physics, reported):
+    with pytest.raises(ValueError, match=reported):
+        Experiment.model_validate({"robot": {"body": {"shape": [["aa"]]}, "controller": "sine"}, "physics": physics})
 
 
 def test_squares_know_one_integrator():
-    robot = {"body": {"shape": "aa"}, "controller": "phases"}
+    robot = {"body": {"shape": "aa"}, "controller": "sine"}
     with pytest.raises(ValueError, match="'verlet' needs point masses"):
         Experiment.model_validate({"robot": robot, "physics": {"integrator": "verlet"}})
 
 
 @pytest.mark.slow
 def test_bodies_evolve_in_space_and_their_files_live_the_same_life(tmp_path):
-    """Genes to robot to fitness, to a file, to a robot, to the same fitness; senses and all."""
+    """Genes to robot to fitness, to a file, to a robot, to the same fitness; sensors and all."""
     config = tmp_path / "space.yaml"
     config.write_text("""
 robot:
   body: {type: gaussian_mixture, grid: [2, 2, 2], gaussians: 2, threshold: 0.4, materials: {a: {}, h: {}}}
   controller:
     type: mlp
-    senses: [{quantity: volume_ratio}, {quantity: velocity_z, reading: mean, window: 2}]
+    sensors: [{quantity: volume_ratio}, {quantity: velocity_z, reading: mean, window: 2}]
     passive: [h]
 task: {duration: 0.5}
-ea: {n_pop: 4, n_tour: 2}
+optimizer: {population_size: 4, tournament_size: 2}
 generations: 2
 """)
     run = tmp_path / "run"

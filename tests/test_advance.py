@@ -190,11 +190,11 @@ def test_what_is_seen_tells_heights_explosions_and_voxels_inside_out(precise):
     np.testing.assert_array_equal(seen.failure[4, 0], Failure.inverted * np.pad(np.ones((2, 2)), ((0, 1), (0, 2))))
     exists = np.asarray(models.cluster_mass) > 0
     np.testing.assert_array_equal(np.asarray(jax.vmap(failure)(models, moved)) * exists, seen.failure)
-    masses = 4 * np.asarray(models.present.sum((1, 2)))
+    engine = 4 * np.asarray(models.present.sum((1, 2)))
     middle = jax.vmap(lambda model, state: center(model, mass_motion(model, state)))(models, moved)
-    there = masses > 0
+    there = engine > 0
     np.testing.assert_allclose(
-        np.asarray(seen.height.sum((1, 2, 3)))[there] / masses[there], middle[there, 1], rtol=1e-5
+        np.asarray(seen.height.sum((1, 2, 3)))[there] / engine[there], middle[there, 1], rtol=1e-5
     )
 
 
@@ -213,7 +213,7 @@ def test_anchored_clusters_stay(ell, precise):
     assert float(jnp.abs(results[0].position - state.position).max()) > 0.01
 
 
-FEELING = {"type": "mlp", "senses": [{"quantity": "area_ratio"}], "weights": [1, -2, 0.5, 3, -1, 2, 0.3, -0.7]}
+FEELING = {"type": "mlp", "sensors": [{"quantity": "area_ratio"}], "weights": [1, -2, 0.5, 3, -1, 2, 0.3, -0.7]}
 
 
 @pytest.mark.slow
@@ -231,7 +231,7 @@ def test_an_episode_is_the_same_by_either_implementation(monkeypatch, controller
     robot = {"body": {"shape": ["aa"]}, "controller": controller}
     scene = Scene.model_validate({"robot": robot, "world": {"terrain": None, "gravity": 0.1}})
     scenario, controller = scene.build()
-    schedule = Schedule(duration=duration, time_step=1 / 60, control_interval=1, substeps=4)
+    schedule = Schedule(duration=duration, time_step=1 / 60, control_every=2, substeps=4)
     start = reset(jax.random.key(0), scenario)
     episodes = [
         jax.jit(rollout)(replace(scenario, schedule=replace(schedule, implementation=name)), controller, start)
@@ -263,22 +263,22 @@ def test_the_choice_is_by_device_and_precision_and_can_be_forced(monkeypatch):
 # The kernel's parts
 
 
-def test_tables_hold_every_voxel_and_cluster_once_and_know_their_neighbours(precise):
+def test_tables_hold_every_voxel_and_cluster_once_and_know_their_neighbors(precise):
     models, environment, *_ = zoo(precise)
     tables = jax.tree.map(
         np.asarray, jax.jit(jax.vmap(lambda model: fused_numbers(model, environment, SUBSTEP)))(models)
     )
     present, exists = np.asarray(models.present) > 0, np.asarray(models.cluster_mass) > 0
     for robot, (voxels, clusters) in enumerate(tables.counts):
-        cells, *neighbours = tables.voxel_places[robot, :5, :voxels]
+        cells, *neighbors = tables.voxel_indices[robot, :5, :voxels]
         np.testing.assert_array_equal(np.sort(cells), np.flatnonzero(present[robot]))
-        places, *around = tables.cluster_places[robot, :5]
+        places, *around = tables.cluster_indices[robot, :5]
         np.testing.assert_array_equal(np.sort(places[:clusters]), np.flatnonzero(exists[robot]))
         assert (np.diff(places[:clusters] % exists[0, 0].size // exists.shape[-1]) >= 0).all()  # the lowest row first
         assert (places[clusters:] == exists[robot].size).all()  # that of none
         for k in range(4):  # each corner's cluster names the voxel in turn
-            assert (neighbours[k] < clusters).all()
-            np.testing.assert_array_equal(around[k][neighbours[k]], np.arange(voxels))
+            assert (neighbors[k] < clusters).all()
+            np.testing.assert_array_equal(around[k][neighbors[k]], np.arange(voxels))
         assert (np.array(around) < NOTHING).sum() == 4 * voxels
         side = tables.names[0].index("half_side")
         assert (tables.voxels[robot, side] > 0).sum() == voxels

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vsr.evo import OPTIMISERS, Evaluation
-from vsr.evo.archives import CVTArchive, GridArchive, archive_figures, inserted, nobody
+from vsr.evo import OPTIMIZERS, Evaluation
+from vsr.evo.archives import CVTArchive, GridArchive, archive_metrics, inserted, nobody
 from vsr.evo.pareto import crowding, fronts, hypervolume
-from vsr.evo.population import NOBODY, WORST, evaluated, newborns
+from vsr.evo.population import NO_PARENT, WORST, evaluated, offspring
 from vsr.experiments.config.yaml import read_yaml
 from vsr.experiments.descriptors import SHARE, elongation
 from vsr.experiments.shipped import shipped_files
@@ -25,7 +25,7 @@ CVT = CVTArchive(axes=[{"measure": axis["measure"], "range": axis["range"]} for 
 def individuals(fitness, first=0):
     fitness = jnp.asarray(fitness, jnp.float32)
     size = len(fitness)
-    born = newborns({"x": fitness[:, None] * 10}, jnp.full((size, 2), NOBODY), jnp.int32(first), jnp.int32(0))
+    born = offspring({"x": fitness[:, None] * 10}, jnp.full((size, 2), NO_PARENT), jnp.int32(first), jnp.int32(0))
     return evaluated(born, fitness, jnp.isnan(fitness))
 
 
@@ -41,7 +41,7 @@ def batches(seed, count=3, size=60):
 
 
 def nearest(archive, point):
-    """By comparison with every centre, for both kinds."""
+    """By comparison with every center, for both kinds."""
     low, high = np.array([axis.range for axis in archive.axes]).T
     apart = (np.clip(point, low, high) - archive.centers()) / (high - low)
     if archive.type == "grid":  # a cell is a box: the largest distance in cells decides
@@ -71,11 +71,11 @@ def test_of_every_cell_the_fittest_and_among_equals_the_first_stays(archive):
         assert int(elites.members.id[cell]) == number
         np.testing.assert_array_equal(elites.members.genes["x"][cell], [10 * value])
         np.testing.assert_array_equal(elites.descriptors[cell], place)
-    figures = archive_figures(elites, offset=-2.0)
+    metrics = archive_metrics(elites, offset=-2.0)
     values = np.array([value for value, *_ in expected.values()])
-    assert float(figures["coverage"]) == pytest.approx(len(values) / len(archive.centers()))
-    assert float(figures["qd_score"]) == pytest.approx((values + 2).sum())
-    assert float(figures["mean"]) == pytest.approx(values.mean())
+    assert float(metrics["coverage"]) == pytest.approx(len(values) / len(archive.centers()))
+    assert float(metrics["qd_score"]) == pytest.approx((values + 2).sum())
+    assert float(metrics["mean"]) == pytest.approx(values.mean())
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
@@ -120,7 +120,7 @@ def attainable(measure, rows, columns, voxels):
 WITH_ARCHIVES = [
     pytest.param(file.path, id=file.name)
     for file in shipped_files()
-    if "archives" in (read_yaml(file.path).data.get("ea") or {})
+    if "archives" in (read_yaml(file.path).data.get("optimizer") or {})
 ]
 
 
@@ -128,7 +128,7 @@ WITH_ARCHIVES = [
 def test_no_value_that_many_robots_share_lies_on_a_border_of_a_shipped_archive(path):
     described = read_yaml(path).data
     body = described["robot"]["body"]
-    for name, archive in described["ea"]["archives"].items():
+    for name, archive in described["optimizer"]["archives"].items():
         for axis in archive["axes"]:
             values = np.array(attainable(axis["measure"], *body["grid"], body.get("voxels")))
             low, high = axis["range"]
@@ -139,13 +139,13 @@ def test_no_value_that_many_robots_share_lies_on_a_border_of_a_shipped_archive(p
 
 
 def test_an_empty_archive_has_no_mean():
-    figures = archive_figures(nobody(GRID, individuals([0.0])), 0.0)
-    assert float(figures["coverage"]) == 0
-    assert float(figures["qd_score"]) == 0
-    assert np.isnan(figures["mean"])
+    metrics = archive_metrics(nobody(GRID, individuals([0.0])), 0.0)
+    assert float(metrics["coverage"]) == 0
+    assert float(metrics["qd_score"]) == 0
+    assert np.isnan(metrics["mean"])
 
 
-def test_centres_of_a_cvt_are_spread_evenly_and_always_the_same():
+def test_centers_of_a_cvt_are_spread_evenly_and_always_the_same():
     centers = CVT.centers()
     assert (centers == CVTArchive(**CVT.model_dump()).centers()).all()
     points = np.random.default_rng(0).uniform([-1, 0], [2, 1], (4000, 2))
@@ -172,7 +172,7 @@ def test_fronts_are_those_that_nobody_left_dominates():
         left, number = left - free, number + 1
 
 
-def test_crowding_is_the_gap_between_neighbours():
+def test_crowding_is_the_gap_between_neighbors():
     line = jnp.array([[0.0, 10.0], [1.0, 6.0], [4.0, 3.0], [10.0, 0.0], [5.0, 5.0]])
     front = jnp.array([0, 0, 0, 0, 1])
     np.testing.assert_allclose(crowding(line, front), [np.inf, 0.4 + 0.7, 0.9 + 0.6, np.inf, np.inf], rtol=1e-6)
@@ -226,10 +226,10 @@ def test_archives_are_those_of_pyribs(archive):
         inside = np.clip(descriptors[sound] / unit, theirs.lower_bounds, theirs.upper_bounds)
         theirs.add(10 * fitness[sound, None], fitness[sound], inside)
         first += len(fitness)
-    figures = archive_figures(elites, -2.0)
-    assert float(figures["coverage"]) == pytest.approx(theirs.stats.coverage)
-    assert float(figures["qd_score"]) == pytest.approx(theirs.stats.qd_score)
-    assert float(figures["mean"]) == pytest.approx(theirs.stats.obj_mean)
+    metrics = archive_metrics(elites, -2.0)
+    assert float(metrics["coverage"]) == pytest.approx(theirs.stats.coverage)
+    assert float(metrics["qd_score"]) == pytest.approx(theirs.stats.qd_score)
+    assert float(metrics["mean"]) == pytest.approx(theirs.stats.obj_mean)
     assert float(elites.members.fitness.max()) == theirs.stats.obj_max
 
 
@@ -254,14 +254,14 @@ def test_cells_at_and_around_borders_are_those_of_pyribs(precision):
 def test_cma_es_needs_as_many_generations_as_pycma():
     """On an ellipsoid with axes of 1 to 10, which only an adapted covariance descends quickly; medians of five runs."""
     cma = pytest.importorskip("cma", reason="pycma is not installed")
-    strategies = pytest.importorskip("evosax") and OPTIMISERS
+    strategies = pytest.importorskip("evosax") and OPTIMIZERS
     size, genes, most, target = 12, 6, 200, 1e-8
     scales = 10.0 ** np.linspace(0, 1, genes)
 
     def cost(x):
         return ((x * scales) ** 2).sum(-1)
 
-    optimiser = strategies["cma_es"](n_pop=size, sigma=0.5)
+    optimizer = strategies["cma_es"](population_size=size, sigma=0.5)
 
     @jax.jit
     def ours(key):
@@ -269,11 +269,11 @@ def test_cma_es_needs_as_many_generations_as_pycma():
             return jnp.ones((count, genes))
 
         def generation(search, _):
-            asked = optimiser.ask(search, sample)
+            asked = optimizer.ask(search, sample)
             fitness = -cost(asked.genes)
-            return optimiser.tell(search, asked, Evaluation(fitness, jnp.zeros(size, bool))), fitness.max()
+            return optimizer.tell(search, asked, Evaluation(fitness, jnp.zeros(size, bool))), fitness.max()
 
-        return -jax.lax.scan(generation, optimiser.start(key, sample), length=most)[1]
+        return -jax.lax.scan(generation, optimizer.start(key, sample), length=most)[1]
 
     def theirs(seed):
         search, best = cma.CMAEvolutionStrategy(genes * [1.0], 0.5, {"popsize": size, "seed": seed, "verbose": -9}), []

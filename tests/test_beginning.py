@@ -27,10 +27,10 @@ def first(scenario):
     return reset(jax.random.key(0), scenario)
 
 
-def world_of(shape, masses, **world):
-    """A robot of 2 voxels each way, its left edge at 20 m, half a metre over the ground."""
+def world_of(shape, engine, **world):
+    """A robot of 2 voxels each way, its left edge at 20 m, half a meter over the ground."""
     scene = {
-        "robot": {"body": {"shape": shape, "masses": masses}},
+        "robot": {"body": {"shape": shape, "engine": engine}},
         "task": {"placement": {"left": 20.0, "clearance": 0.5}},
         "world": world,
     }
@@ -42,9 +42,9 @@ def found_at(world, state, places):
     """Whether the robot is buried with the object at each of some places, (places, dimension)."""
 
     def found(position):
-        objects = state.occupants["objects"]
+        objects = state.systems["objects"]
         moved = replace(objects, solids=replace(objects.solids, position=position[None]))
-        return buried(world, replace(state, occupants={"objects": moved}))
+        return buried(world, replace(state, systems={"objects": moved}))
 
     return (jax.jit(jax.vmap(found))(jnp.array(places)) == int(Failure.buried)).tolist()
 
@@ -53,13 +53,13 @@ def in_3d(places, shape):
     return [(x, 0.0, up) for x, up in places] if shape is DEEP else places
 
 
-@pytest.mark.parametrize(("shape", "masses"), [(FLAT, "squares"), (FLAT, "points"), (DEEP, "points")])
-def test_a_box_may_touch_the_robot_and_not_be_in_it(shape, masses):
+@pytest.mark.parametrize(("shape", "engine"), [(FLAT, "squares"), (FLAT, "points"), (DEEP, "points")])
+def test_a_box_may_touch_the_robot_and_not_be_in_it(shape, engine):
     """Its right side is at 26 m, its top at 6.5 m; contact bears what is shallow."""
     size = [2.0, 2.0] if shape is FLAT else [2.0, 1.0, 2.0]
     middle = [40.0, *[0.0] * (len(size) - 2), 9.0]
     crate = {"name": "crate", "shape": {"type": "box", "size": size}, "position": middle}
-    world, state = world_of(shape, masses, objects=[crate])
+    world, state = world_of(shape, engine, objects=[crate])
     shallow, deep = (share * SHALLOW * SIDE for share in (0.9, 1.1))
     free = [(27.0, 1.5), (27.0 - shallow, 1.5), (23.0, 7.5), (23.0, 7.5 - shallow), (27.05, 7.55)]
     inside = [(27.0 - deep, 1.5), (23.0, 7.5 - deep), (23.0, 3.5), (21.5, 2.0), (24.9, 2.1)]
@@ -67,16 +67,16 @@ def test_a_box_may_touch_the_robot_and_not_be_in_it(shape, masses):
     assert found == [False] * len(free) + [True] * len(inside)
 
 
-@pytest.mark.parametrize(("shape", "masses"), [(FLAT, "points"), (DEEP, "points")])
-def test_a_thin_plate_through_a_voxel_and_a_ball_in_one_are_found(shape, masses):
+@pytest.mark.parametrize(("shape", "engine"), [(FLAT, "points"), (DEEP, "points")])
+def test_a_thin_plate_through_a_voxel_and_a_ball_in_one_are_found(shape, engine):
     """Neither has a corner in a voxel, nor a voxel's corner or middle in it."""
     size = [20.0, 0.1] if shape is FLAT else [20.0, 20.0, 0.1]
     middle = [40.0, *[0.0] * (len(size) - 2), 9.0]
     plate = {"name": "plate", "shape": {"type": "box", "size": size}, "position": middle, "fixed": True}
-    world, state = world_of(shape, masses, objects=[plate])
+    world, state = world_of(shape, engine, objects=[plate])
     assert found_at(world, state, in_3d([(23.0, 1.0), (23.0, 0.45), (23.0, 6.55)], shape)) == [True, False, False]
     ball = {"name": "ball", "shape": {"type": "ball", "radius": 0.5}, "position": middle}
-    world, state = world_of(shape, masses, objects=[ball])
+    world, state = world_of(shape, engine, objects=[ball])
     aside = 0.5 * 0.5**0.5  # from the corner, where the ball touches it
     places = [(21.2, 1.2), (26.45, 2.0), (26.4, 2.0), (26 + aside, 6.5 + aside), (26 + aside - 0.05, 6.45 + aside)]
     assert found_at(world, state, in_3d(places, shape)) == [True, False, True, False, True]
@@ -96,8 +96,14 @@ def test_edges_across_each_other_part_bodies_in_3d():
     [
         ({"objects": [{"name": "soft", "body": {"shape": ["aa"]}, "position": [28.9, 2.0]}]}, Failure.buried),
         ({"objects": [{"name": "soft", "body": {"shape": ["aa"]}, "position": [29.0, 2.0]}]}, Failure.none),
-        ({"others": [{"name": "b", "robot": {"body": {"shape": ["a"]}}, "placement": {"left": 25.8}}]}, Failure.buried),
-        ({"others": [{"name": "b", "robot": {"body": {"shape": ["a"]}}, "placement": {"left": 26.0}}]}, Failure.none),
+        (
+            {"other_robots": [{"name": "b", "robot": {"body": {"shape": ["a"]}}, "placement": {"left": 25.8}}]},
+            Failure.buried,
+        ),
+        (
+            {"other_robots": [{"name": "b", "robot": {"body": {"shape": ["a"]}}, "placement": {"left": 26.0}}]},
+            Failure.none,
+        ),
         # The robot's top is at 6.5 m: no middle of a voxel is in the ceiling.
         ({"terrain": {"type": "blocks", "heights": "0x20", "ceiling": "6.3x20"}}, Failure.buried),
         ({"terrain": {"type": "blocks", "heights": "0x20", "ceiling": "6.5x20"}}, Failure.none),
@@ -108,18 +114,18 @@ def test_soft_objects_robots_and_blocks_are_found_too(world, expected):
     assert int(jax.jit(buried)(*world_of(FLAT, "squares", **world))) == expected
 
 
-@pytest.mark.parametrize("masses", ["squares", "points"])
-def test_a_robot_wider_than_the_way_to_the_crate_does_not_push_it(masses):
-    """It used to be thrown out of the crate, which then was metres away: the best of all that push."""
+@pytest.mark.parametrize("engine", ["squares", "points"])
+def test_a_robot_wider_than_the_way_to_the_crate_does_not_push_it(engine):
+    """It used to be thrown out of the crate, which then was meters away: the best of all that push."""
     for width, expected in ((5, Failure.none), (8, Failure.buried)):
-        scene = {"robot": {"body": {"shape": ["a" * width] * 2, "masses": masses}}, "task": {"type": "push"}}
+        scene = {"robot": {"body": {"shape": ["a" * width] * 2, "engine": engine}}, "task": {"type": "push"}}
         assert int(first(built(scene)).failure) == expected
 
 
 def test_a_body_too_high_for_the_package_begins_inside_it():
     for rows, expected in ((5, Failure.none), (6, Failure.buried)):
         shape = ["..aaa"] * (rows - 5) + ["aaaaa"] * 5
-        scene = {"robot": {"body": {"shape": shape, "masses": "points"}}, "task": {"type": "Carrier-v0"}}
+        scene = {"robot": {"body": {"shape": shape, "engine": "points"}}, "task": {"type": "Carrier-v0"}}
         assert int(first(built(scene)).failure) == expected
 
 

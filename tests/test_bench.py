@@ -18,7 +18,7 @@ from vsr.evidence.bench.contact import BenchContact
 from vsr.evidence.bench.environments import EVOGYM, BenchEnvironment
 from vsr.evidence.bench.evolve import bipeds
 from vsr.evidence.bench.fluid import BenchFluid
-from vsr.evidence.bench.growth import LABELS, Series, plot_growth, slope, summarise
+from vsr.evidence.bench.growth import LABELS, Series, plot_growth, slope, summarize
 from vsr.evidence.bench.lattice import BenchLattice
 from vsr.evidence.bench.planar import BenchScene
 from vsr.evidence.bench.sand import BenchSand
@@ -44,22 +44,22 @@ def test_scenes_report_what_was_timed(tmp_path, capsys):
     report = json.loads(target.read_text())
     assert set(report) == {"machine", "2d", "scenes_left"}  # a scene was named, so nothing else was timed
     assert report["scenes_left"] == 0
-    (figures,) = report["2d"]
-    assert (figures["scene"], figures["robots"], figures["voxels"], figures["substeps"]) == ("pair", 3, 6, 6)
-    assert figures["simulated_s"] == pytest.approx(0.1)
-    assert figures["svsps"] == pytest.approx(6 * 6 / figures["median_s"])
-    assert figures["spring_updates_per_s"] == pytest.approx(figures["svsps"] * 6 * 18)
-    assert figures["fastest_s"] <= figures["median_s"] <= figures["slowest_s"]
-    assert figures["compile_s"] > 0
-    assert figures["peak_bytes"] > 0
-    assert figures["implementation"] in ("xla", "fused")
+    (metrics,) = report["2d"]
+    assert (metrics["scene"], metrics["robots"], metrics["voxels"], metrics["substeps"]) == ("pair", 3, 6, 6)
+    assert metrics["simulated_s"] == pytest.approx(0.1)
+    assert metrics["svsps"] == pytest.approx(6 * 6 / metrics["median_s"])
+    assert metrics["spring_updates_per_s"] == pytest.approx(metrics["svsps"] * 6 * 18)
+    assert metrics["fastest_s"] <= metrics["median_s"] <= metrics["slowest_s"]
+    assert metrics["compile_s"] > 0
+    assert metrics["peak_bytes"] > 0
+    assert metrics["implementation"] in ("xla", "fused")
     if jax.default_backend() == "cpu":
-        assert figures["svsps_per_core"] == pytest.approx(figures["svsps"] / jax.device_count())
-        assert figures["implementation"] == "xla"
+        assert metrics["svsps_per_core"] == pytest.approx(metrics["svsps"] / jax.device_count())
+        assert metrics["implementation"] == "xla"
     printed = capsys.readouterr()
     assert "pair" in printed.out
     assert "3 robots, 0.1 s x 6" in printed.out
-    assert figures["implementation"] in printed.out
+    assert metrics["implementation"] in printed.out
 
 
 class Stopped(Benchmark):
@@ -107,12 +107,12 @@ def test_lattices_and_3d_robots_are_timed(tmp_path, capsys):
     lattices = [BenchLattice("bounce-2", 2, steps=(3, 3)), BenchLattice("bounce-2-x2", 2, 2, steps=(3, 3))]
     robot = replace(PAIR, name="cubes", body={"shape": [["aa"]]})
     bench(BenchOptions("3d", repeats=1, json_file=str(target)), {"3d": [*lattices, robot]})
-    *bounced, figures = json.loads(target.read_text())["3d"]
+    *bounced, metrics = json.loads(target.read_text())["3d"]
     for found, springs in zip(bounced, (28, 56), strict=True):
         assert (found["springs"], found["steps"]) == (springs, 3)
         assert found["spring_updates_per_s"] == pytest.approx(springs * 3 / found["median_s"])
-    assert (figures["voxels"], figures["substeps"]) == (6, 7)
-    assert figures["spring_updates_per_s"] == pytest.approx(figures["svsps"] * 7 * 28)
+    assert (metrics["voxels"], metrics["substeps"]) == (6, 7)
+    assert metrics["spring_updates_per_s"] == pytest.approx(metrics["svsps"] * 7 * 28)
     printed = capsys.readouterr().out
     assert "bounce-2-x2" in printed
     assert "cubes" in printed
@@ -124,12 +124,12 @@ def test_growth_is_timed_and_drawn(tmp_path, capsys):
     series = Series("robots", (points, points))
     json_file, plot = tmp_path / "figures.json", tmp_path / "growth.svg"
     bench(BenchOptions("growth", repeats=1, json_file=str(json_file), plot=str(plot)), {"growth": [series]})
-    (figures,) = json.loads(json_file.read_text())["growth"]
-    assert (figures["over"], figures["x"]) == ("robots", [1, 3])
-    assert figures["fixed"] == {"voxels": 2, "substeps": 6}
-    assert figures["svsps"] == pytest.approx([2 * 12 / figures["median_s"][0], 6 * 6 / figures["median_s"][1]])
-    assert figures["s_per_simulated_s"] == pytest.approx(
-        [figures["median_s"][0] / 0.2, figures["median_s"][1] / 0.1], rel=1e-6
+    (metrics,) = json.loads(json_file.read_text())["growth"]
+    assert (metrics["over"], metrics["x"]) == ("robots", [1, 3])
+    assert metrics["fixed"] == {"voxels": 2, "substeps": 6}
+    assert metrics["svsps"] == pytest.approx([2 * 12 / metrics["median_s"][0], 6 * 6 / metrics["median_s"][1]])
+    assert metrics["s_per_simulated_s"] == pytest.approx(
+        [metrics["median_s"][0] / 0.2, metrics["median_s"][1] / 0.1], rel=1e-6
     )
     printed = capsys.readouterr().out
     assert "growth over robots" in printed
@@ -173,7 +173,7 @@ def made_up(over, x, cost):
         median = seconds * point["simulated_s"]
         point |= {"median_s": median, "fastest_s": 0.9 * median, "slowest_s": 1.2 * median, "peak_bytes": 1000}
         points.append(point | {"svsps": point["voxels"] * 30 / median})
-    return summarise(over, points)
+    return summarize(over, points)
 
 
 def test_slopes_are_exponents():
@@ -183,13 +183,13 @@ def test_slopes_are_exponents():
 
 
 def test_growth_arithmetic():
-    figures = made_up("voxels", [2, 4, 8, 16], [0.1, 0.1, 0.1, 0.2])
-    assert figures["x"] == [2, 4, 8, 16]
-    assert figures["fixed"] == {"robots": 4, "substeps": 6}
-    assert figures["s_per_simulated_s"] == pytest.approx([0.1, 0.1, 0.1, 0.2])
-    assert figures["s_per_voxel_step"] == pytest.approx([0.1 / (4 * n * 60) for n in (2, 4, 8)] + [0.2 / (64 * 60)])
-    assert figures["slope_at_end"] == pytest.approx(1)
-    assert figures["slope"] == pytest.approx(0.3)  # by hand: deviations -1.5 to 1.5, of which only the last counts
+    metrics = made_up("voxels", [2, 4, 8, 16], [0.1, 0.1, 0.1, 0.2])
+    assert metrics["x"] == [2, 4, 8, 16]
+    assert metrics["fixed"] == {"robots": 4, "substeps": 6}
+    assert metrics["s_per_simulated_s"] == pytest.approx([0.1, 0.1, 0.1, 0.2])
+    assert metrics["s_per_voxel_step"] == pytest.approx([0.1 / (4 * n * 60) for n in (2, 4, 8)] + [0.2 / (64 * 60)])
+    assert metrics["slope_at_end"] == pytest.approx(1)
+    assert metrics["slope"] == pytest.approx(0.3)  # by hand: deviations -1.5 to 1.5, of which only the last counts
     assert made_up("robots", [1, 2], [0.1, 0.2])["fixed"] == {"voxels": 20, "substeps": 6}
 
 
@@ -305,10 +305,10 @@ def test_fluid_is_timed(tmp_path, capsys):
 def test_contact_is_timed_beside_nothing_to_touch(tmp_path, capsys):
     tiny, target = BenchContact("tiny", ("aa",), "points", robots=(2, 2)), tmp_path / "figures.json"
     bench(BenchOptions("contact", repeats=1, json_file=str(target)), {"contact": [tiny]})
-    (figures,) = json.loads(target.read_text())["contact"]
-    assert figures["worlds"].keys() == {"nothing", "box", "self", "both"}
-    assert figures["worlds"]["nothing"]["times"] == 1.0
-    assert figures["worlds"]["both"]["substeps"] % STRIDE == 0
+    (metrics,) = json.loads(target.read_text())["contact"]
+    assert metrics["worlds"].keys() == {"nothing", "box", "self", "both"}
+    assert metrics["worlds"]["nothing"]["times"] == 1.0
+    assert metrics["worlds"]["both"]["substeps"] % STRIDE == 0
     assert "2 robots, both" in capsys.readouterr().out
 
 
@@ -318,12 +318,12 @@ def test_environments_are_timed_in_steps(tmp_path, capsys):
     tiny = BenchEnvironment("tiny", "points", "a", size=1, robots=(3, 3), steps=(2, 2))
     unasked = replace(tiny, name="large", everywhere=jax.default_backend() != "cpu", robots=(10**9, 3))
     bench(BenchOptions("environments", repeats=1, json_file=str(target)), {"environments": [tiny, unasked]})
-    figures, *_ = json.loads(target.read_text())["environments"]
-    assert (figures["robots"], figures["steps"], figures["voxels"]) == (3, 2, 1)
-    assert figures["interval_s"] == pytest.approx(0.055)
-    assert figures["steps_per_s"] == pytest.approx(6 / figures["median_s"])
+    metrics, *_ = json.loads(target.read_text())["environments"]
+    assert (metrics["robots"], metrics["steps"], metrics["voxels"]) == (3, 2, 1)
+    assert metrics["interval_s"] == pytest.approx(0.055)
+    assert metrics["steps_per_s"] == pytest.approx(6 / metrics["median_s"])
     if jax.default_backend() == "cpu":
-        assert figures["times_evogym"] == pytest.approx(figures["steps_per_cpu_s"] / EVOGYM)
+        assert metrics["times_evogym"] == pytest.approx(metrics["steps_per_cpu_s"] / EVOGYM)
     printed = capsys.readouterr().out
     assert "environment steps/s" in printed
     assert "x EvoGym" in printed
@@ -332,11 +332,11 @@ def test_environments_are_timed_in_steps(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_archives_are_timed(tmp_path):
-    small = ("ea.n_pop=6", "robot.body.grid=[3, 3]", "robot.body.voxels=3")
+    small = ("optimizer.population_size=6", "robot.body.grid=[3, 3]", "robot.body.voxels=3")
     searches = [replace(search, settings=small) for search in archives.SCENES]
     bench(BenchOptions("archives", repeats=2, json_file=str(tmp_path / "archives.json")), {"archives": searches})
-    figures = json.loads((tmp_path / "archives.json").read_text())["archives"]
-    assert [one["scene"] for one in figures] == ["ga", "three_archives"]
-    assert all(one[part]["median_s"] > 0 for one in figures for part in archives.PARTS)
-    assert set(figures[1]["coverage"]) == {f"{name}.coverage" for name in ("body", "brain", "behaviour")}
-    assert 0 < figures[1]["coverage"]["body.coverage"] <= 60 / 1024
+    metrics = json.loads((tmp_path / "archives.json").read_text())["archives"]
+    assert [one["scene"] for one in metrics] == ["ga", "three_archives"]
+    assert all(one[part]["median_s"] > 0 for one in metrics for part in archives.PARTS)
+    assert set(metrics[1]["coverage"]) == {f"{name}.coverage" for name in ("body", "brain", "behavior")}
+    assert 0 < metrics[1]["coverage"]["body.coverage"] <= 60 / 1024

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from browser import changed, colours, open_browser
+from browser import changed, colors, open_browser
 from growing import add_generation, begin_run, put_best
 from moving import moving_robot
 from test_report import make_run
@@ -92,7 +92,7 @@ def test_a_page_plays_and_pauses(show, name):
     first, began = look(page), page.run("player.time")
     page.wait_for(f"player.time > {began} + 0.1")
     second = look(page)
-    assert min(colours(first), colours(second)) > 50
+    assert min(colors(first), colors(second)) > 50
     assert changed(first, second) > 0.002
     pause(page)
     assert page.run("document.getElementById('play').textContent") == "Play"
@@ -136,7 +136,7 @@ def test_overlays_are_switched(show, name):
     page.press("End", code=END)
     page.run("document.getElementById('marks').style.display = 'none'")  # which would take room from the robots
     before, stage = look(page), stage_of(page)
-    for overlay in ("masses", "springs", "control", "touching", "velocity", "sensors", "path"):
+    for overlay in ("masses", "springs", "control", "contact", "velocity", "sensors", "path"):
         page.click(f"[data-look={overlay}]")
         assert changed(before[stage], look(page)[stage]) > 0.0002, overlay
         page.click(f"[data-look={overlay}]")
@@ -173,23 +173,23 @@ def test_masses_of_2d_robots_alone_can_be_had_again(show):
     """On a page with robots of both kinds: those of 2-D robots, all, none, and those of 2-D robots again."""
     page = show("many")
     box = "(({ checked, indeterminate }) => [checked, indeterminate])(document.querySelector('[data-look=masses]'))"
-    seen = [(page.run("player.look.masses"), page.run(box))]
+    seen = [(page.run("player.look.engine"), page.run(box))]
     for _ in range(3):
         page.click("[data-look=masses]")
-        seen.append((page.run("player.look.masses"), page.run(box)))
+        seen.append((page.run("player.look.engine"), page.run(box)))
     half = ("2d", [False, True])
     assert seen == [half, (True, [True, False]), (False, [False, False]), half]
 
 
 @pytest.mark.parametrize("name", ["plane", pytest.param("space", marks=pytest.mark.slow)])
-def test_colours_are_chosen(show, name):
+def test_colors_are_chosen(show, name):
     page = show(name)
     page.press("End", code=END)
     seen = [look(page)]
     for selector, value in [
-        ("#colour", "control"),
-        ("#colour", "strain"),
-        ("#colour", "material"),
+        ("#color", "control"),
+        ("#color", "strain"),
+        ("#color", "material"),
         ("#palette", "safe"),
     ]:
         page.choose(selector, value)
@@ -236,13 +236,13 @@ def test_pages_fit_phones_and_follow_the_scheme(show, name):
     )
     assert max(page.run(rights)) <= 390
     assert page.run("document.getElementById('scroll').clientHeight") > 300  # the robot has most of the room
-    assert colours(light) > 50
+    assert colors(light) > 50
     page.prefer("dark")
     dark = look(page)
     assert light[-1].min() > 200  # the panel of controls
     assert dark[-1].max() < 60
     assert np.mean(light) - np.mean(dark) > 40
-    assert colours(dark) > 50
+    assert colors(dark) > 50
 
 
 # Following a run
@@ -277,7 +277,7 @@ def test_the_watch_page_follows_a_run(browser, served):
     assert page.run(TEXT.format("fitness")) == "Fitness: relative velocity [1/s], more is better"
     curve = look(page)
     assert changed(empty, curve) > 0.01
-    assert colours(curve) > 50
+    assert colors(curve) > 50
     put_best(run, 1, 4)
     assert served.portrait.look()
     page.wait_for(ROBOT_PLAYS)
@@ -337,7 +337,7 @@ def test_reports_are_read_wide_and_narrow_in_light_and_dark(browser, tmp_path, m
     write_report([read_run(folder) for folder in folders], tmp_path / "report.html")
     page = browser.open((tmp_path / "report.html").as_uri(), width=1000, height=700)
     light = look(page)
-    assert colours(light) > 50
+    assert colors(light) > 50
     assert page.run("document.documentElement.scrollWidth") <= 1000
     page.run("document.querySelector('iframe').scrollIntoView({ block: 'center' })")
     page.wait_for("window[0]?.player?.time > 0")
@@ -363,7 +363,7 @@ def test_reports_are_read_wide_and_narrow_in_light_and_dark(browser, tmp_path, m
     dark = look(page)
     assert np.mean(narrow) > 200
     assert np.mean(dark) < 80
-    assert colours(dark) > 50
+    assert colors(dark) > 50
     page.check()
     page.close()
 

@@ -79,12 +79,12 @@ def test_the_load_is_the_gradient_of_the_energy(name):
 
 
 @pytest.mark.parametrize("name", CLOSED)
-def test_the_load_is_the_weight_at_the_centre_of_the_fluid(name):
+def test_the_load_is_the_weight_at_the_center_of_the_fluid(name):
     surface, position = CLOSED[name]()
     found = np.asarray(load(surface, position, WATER, GRAVITY))
     weight = float(WATER.density[0] * GRAVITY * volume(surface, position)[0])
     assert np.allclose(found.sum(0), -weight * np.eye(surface.dimension)[-1], atol=1e-9 * weight)
-    # The centre along x is that along the vertical of the same body on its side.
+    # The center along x is that along the vertical of the same body on its side.
     side = [surface.dimension - 1, *range(1, surface.dimension - 1), 0]
     mirrored = replace(surface, corners=surface.corners[:, ::-1])
     along = float(first_moment(mirrored, position[:, jnp.array(side)])[0] / volume(surface, position)[0])
@@ -268,7 +268,7 @@ def plain_columns(shape, grid):
 
 
 def tilted(shape):
-    """Off every symmetry, so that no centre of a column lies on an edge."""
+    """Off every symmetry, so that no center of a column lies on an edge."""
     turn, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))
     return shape._replace(position=shape.position @ (turn * np.linalg.det(turn)))
 
@@ -282,8 +282,8 @@ def test_columns_agree_with_plain_loops(shape, sections):
 
 
 @pytest.mark.parametrize("grid", [8, 9, 32])
-def test_centres_on_edges_count_once(grid):
-    """The diagonals of a block's top and bottom pass through centres of columns, and so do edges of its sides."""
+def test_centers_on_edges_count_once(grid):
+    """The diagonals of a block's top and bottom pass through centers of columns, and so do edges of its sides."""
     found = columns(block((1.0, 1.0, 2.0)), grid)
     assert float(found.volume) == pytest.approx(2, rel=1e-12)
     assert int(found.unpaired) == 0

@@ -23,13 +23,13 @@ robot:
       swws
       ssss
     voxel_side: 0.03
-    masses: points
+    engine: points
     materials:
       s: {young_modulus: 2.0e+4, density: 1000, max_area_change: 0}
       w: {fluid: {pressure: [0, 2000]}}
-  controller: {type: phases, frequency: 1.0}
+  controller: {type: sine, frequency: 1.0}
 task: {duration: 2}
-ea: {n_pop: 4, n_tour: 2}
+optimizer: {population_size: 4, tournament_size: 2}
 generations: 2
 """
 
@@ -48,9 +48,9 @@ def test_lengths_that_are_left_out_suit_the_voxels():
     small = parse_experiment(SMALL)
     assert small.task.placement.clearance == pytest.approx(0.01)
     assert small.evaluation.jitter.height == pytest.approx(1e-5)
-    usual = parse_experiment("robot: {body: {shape: aa}, controller: phases}")
-    assert usual.task.placement.clearance == 1.0
-    assert usual.evaluation.jitter.height == 0.001
+    default = parse_experiment("robot: {body: {shape: aa}, controller: sine}")
+    assert default.task.placement.clearance == 1.0
+    assert default.evaluation.jitter.height == 0.001
 
 
 def test_lengths_that_are_given_are_kept():
@@ -69,11 +69,11 @@ def test_what_is_written_has_the_lengths_and_keeps_them():
 
 def test_other_robots_fall_from_a_height_that_suits_them():
     scene = parse_scene("""
-robot: {body: {shape: a, masses: points, voxel_side: 0.03}}
-world: {others: [{name: giant, robot: {body: {shape: a, masses: points}}, placement: {left: 9}}]}
+robot: {body: {shape: a, engine: points, voxel_side: 0.03}}
+world: {other_robots: [{name: giant, robot: {body: {shape: a, engine: points}}, placement: {left: 9}}]}
 """)
     assert scene.task.placement.clearance == pytest.approx(0.01)
-    assert scene.world.others[0].placement.clearance == 1.0
+    assert scene.world.other_robots[0].placement.clearance == 1.0
 
 
 def test_robots_of_different_voxels_are_refined_from_heights_of_their_own():
@@ -103,7 +103,7 @@ def test_an_experiment_whose_robots_land_is_sound(small):
 
 def test_a_scene_whose_robot_fails_is_not_sound(tmp_path):
     file = tmp_path / "scene.yaml"
-    scene = SMALL.split("ea:")[0].replace("type: phases", "type: sine")
+    scene = SMALL.split("optimizer:")[0].replace("type: sine", "type: sine")
     file.write_text(scene.replace("duration: 2", "duration: 2, placement: {clearance: 1}"))
     with pytest.raises(UserError, match=r"scene\.yaml: .* 1 of 1 failed: inverted 1"):
         check_file(str(file))
@@ -114,9 +114,9 @@ def test_genes_that_give_no_body_are_told(tmp_path):
     file.write_text("""
 robot:
   body: {type: gaussian_mixture, grid: [3, 3], threshold: 1.0e+6, materials: {a: {}}}
-  controller: phases
+  controller: sine
 task: {duration: 1}
-ea: {n_pop: 4, n_tour: 2}
+optimizer: {population_size: 4, tournament_size: 2}
 """)
     with pytest.raises(UserError, match=r"64 of 64 failed: empty 64 \(it has no voxels\)"):
         check_file(str(file))
@@ -153,7 +153,7 @@ def progress(generation, failures):
 
 def test_evolution_says_at_once_that_all_of_the_first_generation_failed():
     experiment = parse_experiment(TINY)
-    everyone = experiment.ea.n_pop * len(experiment.seeds)
+    everyone = experiment.optimizer.population_size * len(experiment.seeds)
     text = shown(progress(0, {Failure.inverted: everyone}))
     assert f"warning: all robots of the first generation failed: {everyone} of {everyone} failed: inverted" in text
     assert Failure.inverted.remedy in text

@@ -42,15 +42,15 @@ def test_lives_last_a_while(vsr, command, seconds):
 
 def test_simulate_as_json(vsr, short):
     result = vsr("simulate", short, "--json")
-    told = json.loads(result.output)
-    assert set(told["measures"]) == {
+    reported = json.loads(result.output)
+    assert set(reported["measures"]) == {
         "travel_velocity",
         "relative_velocity",
         "average_height",
         "average_squared_control",
     }
-    assert told["failed"] is False
-    assert told["substeps"] == 6
+    assert reported["failed"] is False
+    assert reported["substeps"] == 6
 
 
 @pytest.mark.parametrize("suffix", ["gif", "png"])
@@ -59,7 +59,7 @@ def test_simulate_draws(vsr, short, tmp_path, suffix):
     assert vsr("simulate", short, "--out", target).exit_code == 0
     with Image.open(target) as image:
         assert len(image.convert("RGB").getcolors(1 << 24)) > 5
-        # A GIF keeps equal neighbours as one longer frame.
+        # A GIF keeps equal neighbors as one longer frame.
         assert getattr(image, "n_frames", 1) in (range(9, 14) if suffix == "gif" else (1,))
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["short.yaml", target.name])
 

@@ -11,8 +11,8 @@ from conftest import ROOT
 from jsonschema import Draft202012Validator
 
 import vsr.cli as cli
-from vsr import MLP, Body, Development, Material, Polyline, Robot, Scene, Sense, Sine, Steppy, World
-from vsr.experiments.catalogue import KINDS, components
+from vsr import MLP, Body, Development, Material, Polyline, Robot, Scene, Sensor, Sine, Steppy, World
+from vsr.experiments.catalog import KINDS, components
 from vsr.experiments.config import (
     ConfigError,
     UserError,
@@ -86,7 +86,7 @@ physics:
   time_step: 1/0
   substeps: 0
 """
-    told = faults(text)
+    reported = faults(text)
     for wanted in (
         "robot.yaml:7: robot.body.materials.a.mass_side_ratio: 0.7 given; it should be less than or equal to 0.5",
         "robot.yaml:7: robot.body.materials.a.frictoin: unknown key; did you mean 'friction'?",
@@ -100,9 +100,9 @@ physics:
         "robot.yaml:20: physics.time_step: '1/0' given; it should be a valid number",
         "robot.yaml:21: physics.substeps: 0 given; it should be greater than or equal to 1",
     ):
-        assert wanted in told
-    assert any("robot.yaml:8: robot.body.materials.b.scaffolding: central_cross alone" in line for line in told)
-    assert len(told) == 12
+        assert wanted in reported
+    assert any("robot.yaml:8: robot.body.materials.b.scaffolding: central_cross alone" in line for line in reported)
+    assert len(reported) == 12
 
 
 @pytest.mark.parametrize(
@@ -135,47 +135,47 @@ physics:
     ],
 )  # fmt: skip
 def test_each_fault_reads_well(text, wanted):
-    told = faults(text)
-    assert len(told) == 1
-    assert told[0].startswith(wanted)
+    reported = faults(text)
+    assert len(reported) == 1
+    assert reported[0].startswith(wanted)
 
 
 MANY = """\
 robot:
   body: {type: material_grid, grid: [3, 0], materials: {a: {spring_frequency: -1}}}
-  controller: {type: mlp, senses: [{quantity: aera_ratio}], hidden: [4]}
+  controller: {type: mlp, sensors: [{quantity: aera_ratio}], hidden: [4]}
 world:
   terrain: {type: hilly, heigth: 2}
   gravity: -9.8
 task: {duration: 0}
 physics: {time_step: 1/0, integrator: euler}
 fitness: relative_velocty
-evaluation: {starts: 2, terrains: [flat, flat, hilly]}
-ea: {type: map_elites, archives: {a: {type: grid, axes: [{measure: elongatoin, range: [0, 1], cells: 4}]}}}
+evaluation: {trials: 2, terrains: [flat, flat, hilly]}
+optimizer: {type: map_elites, archives: {a: {type: grid, axes: [{measure: elongatoin, range: [0, 1], cells: 4}]}}}
 generations: 0
 seeds: [1, 1]
 """
 
 
 def test_faults_of_all_sections_are_told_at_once():
-    told = experiment_faults(MANY)
+    reported = experiment_faults(MANY)
     for wanted in (
         "f.yaml:2: robot.body.grid.1: 0 given",
         "f.yaml:2: robot.body.materials.a.spring_frequency: -1 given",
-        "f.yaml:3: robot.controller.senses.0.quantity: unknown quantity 'aera_ratio'; did you mean 'area_ratio'?",
+        "f.yaml:3: robot.controller.sensors.0.quantity: unknown quantity 'aera_ratio'; did you mean 'area_ratio'?",
         "f.yaml:5: world.terrain.heigth: unknown key",
         "f.yaml:6: world.gravity: -9.8 given",
         "f.yaml:7: task.duration: 0 given",
         "f.yaml:8: physics.time_step: '1/0' given",
         "f.yaml:8: physics.integrator: 'euler' given",
         "f.yaml:9: fitness.measure: unknown measure 'relative_velocty'; did you mean 'relative_velocity'?",
-        "f.yaml:10: evaluation.starts: 2 given, which do not reach all 4 terrains",
-        "f.yaml:11: ea: unknown measure 'elongatoin'; did you mean 'elongation'?",
+        "f.yaml:10: evaluation.trials: 2 given, which do not reach all 4 terrains",
+        "f.yaml:11: optimizer: unknown measure 'elongatoin'; did you mean 'elongation'?",
         "f.yaml:12: generations: 0 given",
         "f.yaml:13: seeds: a seed is named twice",
     ):
-        assert any(line.startswith(wanted) for line in told), (wanted, told)
-    assert len(told) == 13, told
+        assert any(line.startswith(wanted) for line in reported), (wanted, reported)
+    assert len(reported) == 13, reported
 
 
 def experiment_faults(text):
@@ -191,32 +191,32 @@ robot:
     materials:
       s: {young_modulus: 1.0e+5, density: 1000}
       w: {fluid: {pressure: [0, 2000]}}
-  controller: phases
+  controller: sine
 """
-HYDRAULIC_POINTS = HYDRAULIC.replace("    shape", "    masses: points\n    shape")
+HYDRAULIC_POINTS = HYDRAULIC.replace("    shape", "    engine: points\n    shape")
 
 
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        (HYDRAULIC, "f.yaml:6: robot.body.materials.w.fluid: squares cannot hold fluid: give the body `masses: points`"),
+        (HYDRAULIC, "f.yaml:6: robot.body.materials.w.fluid: squares cannot hold fluid: give the body `engine: points`"),
         (HYDRAULIC_POINTS.replace("1.0e+5", "-5"), "f.yaml:6: robot.body.materials.s.young_modulus: -5 given"),
         (HYDRAULIC_POINTS.replace("{young_modulus: 1.0e+5, density: 1000}", "3"), "f.yaml:6: robot.body.materials.s: 3 given"),
-        ("robot: {body: {shape: aa}, controller: phases}\ntask: Walker-v1\nfitness: score\n", "f.yaml:2: task: unknown type 'Walker-v1'"),
-        ("robot:\n  body: {type: material_grid, grid: [3, 3, 0]}\n  controller: phases\nworld: {terrain: {type: heights, heights: [[0, 1], [0, 1]]}}\n", "f.yaml:2: robot.body.grid.2: 0 given"),
-        ("robot:\n  body: {shape: [a, 3]}\n  controller: phases\nworld: {terrain: {type: sand, radius: 4, depth: 20, period: 60}}\n", "f.yaml:2: robot.body.shape"),
-        ("robot:\n  body: {type: gausian_mixture, grid: [3, 3]}\n  controller: phases\nfitness: filled_share\n", "f.yaml:2: robot.body.type: unknown type 'gausian_mixture'"),
+        ("robot: {body: {shape: aa}, controller: sine}\ntask: Walker-v1\nfitness: score\n", "f.yaml:2: task: unknown type 'Walker-v1'"),
+        ("robot:\n  body: {type: material_grid, grid: [3, 3, 0]}\n  controller: sine\nworld: {terrain: {type: heights, heights: [[0, 1], [0, 1]]}}\n", "f.yaml:2: robot.body.grid.2: 0 given"),
+        ("robot:\n  body: {shape: [a, 3]}\n  controller: sine\nworld: {terrain: {type: sand, radius: 4, depth: 20, period: 60}}\n", "f.yaml:2: robot.body.shape"),
+        ("robot:\n  body: {type: gausian_mixture, grid: [3, 3]}\n  controller: sine\nfitness: filled_share\n", "f.yaml:2: robot.body.type: unknown type 'gausian_mixture'"),
     ],
 )  # fmt: skip
 def test_no_consequence_of_a_fault_is_told(text, wanted):
-    told = experiment_faults(text)
-    assert len(told) == 1, told
-    assert told[0].startswith(wanted)
+    reported = experiment_faults(text)
+    assert len(reported) == 1, reported
+    assert reported[0].startswith(wanted)
 
 
 def test_faults_are_told_although_there_is_no_robot():
-    told = experiment_faults("fitness: relative_velocty\ntask: {placement: {left: 5000}}\n")
-    assert sorted(line.split(": ")[1] for line in told) == ["fitness.measure", "robot", "task.placement.left"]
+    reported = experiment_faults("fitness: relative_velocty\ntask: {placement: {left: 5000}}\n")
+    assert sorted(line.split(": ")[1] for line in reported) == ["fitness.measure", "robot", "task.placement.left"]
 
 
 def test_a_plugin_that_is_missing_hides_no_other_fault(tmp_path):
@@ -224,9 +224,9 @@ def test_a_plugin_that_is_missing_hides_no_other_fault(tmp_path):
     file.write_text("plugins: [no_such_plugin]\n" + MANY + "checkpoint_seconds: -1\n")
     with pytest.raises(ConfigError) as error:
         load_experiment(file, run_plugins=True)
-    told = str(error.value)
+    reported = str(error.value)
     for wanted in ("no_such_plugin", "f.yaml:13: generations: 0 given", "f.yaml:15: checkpoint_seconds: -1 given"):
-        assert wanted in told
+        assert wanted in reported
 
 
 HEIGHTS = "robot: {body: {shape: [[aa], [aa]]}}\nworld:\n  terrain:\n    type: heights\n    heights: [[0, 1], [0, 1]]\n"
@@ -238,15 +238,15 @@ def test_keys_of_other_grounds_are_refused_where_they_stand(tmp_path):
     file.write_text(HEIGHTS + "    length: 50\n    wall_width: 2.0\n    spacing: 0\n")
     result = CliRunner().invoke(cli.main, ["check", str(file)])
     assert result.exit_code == 2
-    told = " ".join(result.output.split())
+    reported = " ".join(result.output.split())
     unlike = "unlike flat, uneven, hilly, steppy, uphill, downhill, bumpy, sand"
     for line, name in ((6, "length"), (7, "wall_width")):
         assert (
             f"ground.yaml:{line}: world.terrain.{name}: 'heights' has no such key, {unlike}; allowed: friction, "
-            in told
+            in reported
         )
-    assert "ground.yaml:8: world.terrain.spacing" in told
-    assert told.count("ground.yaml:") == 3
+    assert "ground.yaml:8: world.terrain.spacing" in reported
+    assert reported.count("ground.yaml:") == 3
 
 
 def test_grounds_that_runs_wrote_with_keys_of_walls_are_read():
@@ -257,7 +257,7 @@ def test_grounds_that_runs_wrote_with_keys_of_walls_are_read():
 
 
 def test_faults_that_others_hide_are_told_too():
-    told = faults(
+    reported = faults(
         "robot:\n  body:\n    shape: aa\n    materials: {a: {mas: 1}}\n"
         "  controller: {type: sine, phase: [[1]], frequency: fast}\nphysics: {substeps: 1, precision: half}\n"
         "task: {duration: 0, placement: {left: -5}}\n"
@@ -271,8 +271,8 @@ def test_faults_that_others_hide_are_told_too():
         "task.duration",
         "task.placement.left",
     ):
-        assert sum(path in line for line in told) == 1
-    assert len(told) == 7
+        assert sum(path in line for line in reported) == 1
+    assert len(reported) == 7
 
 
 def test_an_anchor_that_contains_itself_is_told():
@@ -300,7 +300,7 @@ SCENES = [
     Scene(
         robot=Robot(
             body=Body(shape="aa", materials={"a": Material(upper_limit=1.5, actuation="force")}),
-            controller=MLP(senses=(Sense(quantity="angle", reading="mean", voxels=((1, 0),)),), weights=(1e-7,) * 6),
+            controller=MLP(sensors=(Sensor(quantity="angle", reading="mean", voxels=((1, 0),)),), weights=(1e-7,) * 6),
         ),
         world=World(terrain=Steppy(seed=7), gravity=0.0),
     ),
@@ -311,7 +311,7 @@ SCENES = [
     Scene(
         robot=Robot(
             body=Body(shape="a"),
-            controller=MLP(senses=(Sense(quantity="angle"),), weights=(1.0, 2.0), driving=None),
+            controller=MLP(sensors=(Sensor(quantity="angle"),), weights=(1.0, 2.0), clock=None),
         ),
         world=World(terrain=None),
     ),
@@ -346,17 +346,17 @@ def test_experiments_round_trip(path):
     assert parse_experiment(json.dumps(experiment.to_plain())) == experiment
 
 
-EXPERIMENT = "robot:\n  body: {shape: aa}\n  controller: phases\n"
+EXPERIMENT = "robot:\n  body: {shape: aa}\n  controller: sine\n"
 
 
 @pytest.mark.parametrize(
     ("text", "settings", "wanted"),
     [
-        (EXPERIMENT, ["ea.n_popp=3"], "--set ea.n_popp=3: ea.n_popp: unknown key; did you mean 'n_pop'?"),
-        (EXPERIMENT, ["ea.n_pop=0"], "--set ea.n_pop=0: ea.n_pop: 0 given; it should be greater than or equal to 1"),
-        (EXPERIMENT, ["ea.n_pop=many"], "--set ea.n_pop=many: ea.n_pop: 'many' given; it should be a valid integer"),
-        (EXPERIMENT, ["ea=random"], "--set ea=random: ea: unknown type 'random'; did you mean 'random_search'?"),
-        (EXPERIMENT, ["ea.type=annealing"], "--set ea.type=annealing: ea.type: unknown type 'annealing'"),
+        (EXPERIMENT, ["optimizer.n_popp=3"], "--set optimizer.n_popp=3: optimizer.n_popp: unknown key; did you mean 'population_size'?"),
+        (EXPERIMENT, ["optimizer.population_size=0"], "--set optimizer.population_size=0: optimizer.population_size: 0 given; it should be greater than or equal to 1"),
+        (EXPERIMENT, ["optimizer.population_size=many"], "--set optimizer.population_size=many: optimizer.population_size: 'many' given; it should be a valid integer"),
+        (EXPERIMENT, ["ea=random"], "--set ea=random: optimizer: unknown type 'random'; did you mean 'random_search'?"),
+        (EXPERIMENT, ["optimizer.type=annealing"], "--set optimizer.type=annealing: optimizer.type: unknown type 'annealing'"),
         (EXPERIMENT, ["world.terrain.hight=3"], "--set world.terrain.hight=3: world.terrain.hight: unknown key"),
         (EXPERIMENT, ["generations"], "--set generations: write it as path=value"),
         (EXPERIMENT, ["generations=[1"], "--set generations=[1:1: this is not valid YAML"),
@@ -369,7 +369,7 @@ EXPERIMENT = "robot:\n  body: {shape: aa}\n  controller: phases\n"
         (EXPERIMENT, ["plugins=[nowhere_to_be_found]"], "--set plugins=[nowhere_to_be_found]: plugins.0: there is no module 'nowhere_to_be_found'"),
         (EXPERIMENT + "plugins: flat\n", [], "evolve.yaml:4: plugins: 'flat' given; it should be a list"),
         ("robot:\n  body: {shape: aa}\n  controller: sine\n", [], "evolve.yaml:3: robot.controller: unknown type 'sine'; choose from phases"),
-        ("robot:\n  body: {typ: fixed, shape: aa}\n  controller: phases\n", [], "evolve.yaml:2: robot.body.typ: unknown key; did you mean 'type'?"),
+        ("robot:\n  body: {typ: fixed, shape: aa}\n  controller: sine\n", [], "evolve.yaml:2: robot.body.typ: unknown key; did you mean 'type'?"),
     ],
 )  # fmt: skip
 def test_faults_of_experiments_are_told_where_they_were_written(tmp_path, text, settings, wanted):
@@ -377,17 +377,21 @@ def test_faults_of_experiments_are_told_where_they_were_written(tmp_path, text, 
     file.write_text(text)
     with pytest.raises(UserError) as caught:
         load_experiment(file, settings, run_plugins=True)
-    told = str(caught.value).replace(f"{tmp_path}/", "")
-    assert told.startswith(wanted)
-    assert "\n" not in told
+    reported = str(caught.value).replace(f"{tmp_path}/", "")
+    assert reported.startswith(wanted)
+    assert "\n" not in reported
 
 
 def test_settings_change_values(tmp_path):
     file = tmp_path / "evolve.yaml"
-    file.write_text(EXPERIMENT + "world: {terrain: hilly}\nea: {n_pop: 9}\n")
-    settings = ["ea.n_pop=7", "world.terrain.height=2.5", "fitness={measure: average_height, direction: minimise}"]
+    file.write_text(EXPERIMENT + "world: {terrain: hilly}\noptimizer: {population_size: 9}\n")
+    settings = [
+        "optimizer.population_size=7",
+        "world.terrain.height=2.5",
+        "fitness={measure: average_height, direction: minimize}",
+    ]
     experiment = load_experiment(file, [*settings, "seeds=3", "robot.body.shape=[aaa, a.a]", "task.duration=1/2"])
-    assert experiment.ea.n_pop == 7
+    assert experiment.optimizer.population_size == 7
     assert experiment.world.terrain.type == "hilly"
     assert experiment.world.terrain.height == 2.5
     assert experiment.fitness.sign == -1
@@ -400,7 +404,7 @@ PLUGIN = """
 from typing import Literal
 import jax.numpy as jnp
 from pydantic import Field
-from vsr.evo import OPTIMISERS, RandomSearch
+from vsr.evo import OPTIMIZERS, RandomSearch
 from vsr.tasks import MEASURES
 from vsr.terrain import TERRAINS, Flat
 
@@ -414,11 +418,11 @@ class Lottery(RandomSearch):
     type: Literal["lottery"] = "lottery"
 
 def drop(episode):
-    '''How far the centre fell [m].'''
+    '''How far the center fell [m].'''
     return episode.start[1] - episode.end[1]
 
 TERRAINS["moon"] = Moon
-OPTIMISERS["lottery"] = Lottery
+OPTIMIZERS["lottery"] = Lottery
 MEASURES["drop"] = drop
 """
 
@@ -427,22 +431,25 @@ MEASURES["drop"] = drop
 def plugin(tmp_path):
     (tmp_path / "my_moon.py").write_text(PLUGIN)
     yield tmp_path
-    from vsr.evo import OPTIMISERS
+    from vsr.evo import OPTIMIZERS
     from vsr.tasks import MEASURES
     from vsr.terrain import TERRAINS
 
-    for registry, name in ((TERRAINS, "moon"), (OPTIMISERS, "lottery"), (MEASURES, "drop")):
+    for registry, name in ((TERRAINS, "moon"), (OPTIMIZERS, "lottery"), (MEASURES, "drop")):
         registry.pop(name, None)
     sys.modules.pop("my_moon", None)
 
 
 def test_plugins_add_components(plugin):
     file = plugin / "evolve.yaml"
-    text = EXPERIMENT + "plugins: [my_moon]\nworld: {terrain: moon}\nea: {type: lottery, n_pop: 5}\nfitness: drop\n"
+    text = (
+        EXPERIMENT
+        + "plugins: [my_moon]\nworld: {terrain: moon}\noptimizer: {type: lottery, population_size: 5}\nfitness: drop\n"
+    )
     file.write_text(text)
     experiment = load_experiment(file, run_plugins=True)
     assert experiment.world.terrain.friction == 0.05
-    assert experiment.ea.type == "lottery"
+    assert experiment.optimizer.type == "lottery"
     result = CliRunner().invoke(cli.main, ["check", str(file)])  # it is loaded already
     assert result.exit_code == 0, result.output
     listed = CliRunner().invoke(cli.main, ["list", "terrains"]).output
@@ -474,7 +481,7 @@ def test_the_schema_accepts_shipped_files_and_refuses_misspelt_ones(path):
 
 def test_the_schema_accepts_what_people_write():
     schema = Draft202012Validator(json.loads(CliRunner().invoke(cli.main, ["schema"]).output))
-    for text in ("seeds: 10", "seeds: [3, 5]", "ea: random_search", "ea: {type: random_search}", "ea: {n_pop: 9}",
+    for text in ("seeds: 10", "seeds: [3, 5]", "optimizer: random_search", "optimizer: {type: random_search}", "optimizer: {population_size: 9}",
                  "fitness: average_height", "physics: {time_step: 1/60}", "world: {terrain: {height: 1, type: hilly}}"):  # fmt: skip
         assert list(schema.iter_errors(parse_yaml(EXPERIMENT + text).data)) == [], text
 
@@ -482,9 +489,9 @@ def test_the_schema_accepts_what_people_write():
 @pytest.mark.parametrize(
     ("robot", "kind"),
     [
-        ("{body: {shape: aa}, controller: phases}", Experiment),
-        ("{body: {shape: aa}, controller: {type: mlp, senses: [{quantity: angle}]}}", Experiment),
-        ("{body: {type: gaussian_mixture, grid: [2, 2]}, controller: by_material}", Experiment),
+        ("{body: {shape: aa}, controller: sine}", Experiment),
+        ("{body: {shape: aa}, controller: {type: mlp, sensors: [{quantity: angle}]}}", Experiment),
+        ("{body: {type: gaussian_mixture, grid: [2, 2]}, controller: sine_by_material}", Experiment),
         ("{body: {shape: aa}, controller: sine}", Scene),
         ("{body: {shape: aa}, controller: development}", Scene),
         ("{body: {shape: aa}}", Scene),

@@ -9,12 +9,12 @@ from vsr.experiments.console import Pulse, busy
 
 
 def test_signs_of_life_come_soon_and_then_ever_more_seldom():
-    now, told = [0.0], []
-    pulse = Pulse(told.append, clock=lambda: now[0])
+    now, reported = [0.0], []
+    pulse = Pulse(reported.append, clock=lambda: now[0])
     for tenths in range(1300):
         now[0] = tenths / 10
         pulse.beat()
-    assert told == [2.0, 10.0, 20.0, 40.0, 80.0]
+    assert reported == [2.0, 10.0, 20.0, 40.0, 80.0]
 
 
 class Terminal(io.StringIO):

@@ -16,21 +16,21 @@ from vsr.experiments.encodings import EvolvedRobot
 from vsr.experiments.reproduce.study import SHIPPED, find_studies
 from vsr.physics.engine import assemble_body, engine_of
 from vsr.scene import Physics, Scene, simulate
-from vsr.sensors import Sense
+from vsr.sensors import Sensor
 from vsr.world.schedule import Schedule
 from vsr.world.spec import Robot, World
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 KEY = jax.random.key(0)
-BODY = vsr.Body(masses="points", shape=("aa",))
-ONE = vsr.Body(masses="points", shape=("a",))
-SENSES = (Sense(quantity="area_ratio"), Sense(quantity="velocity_y"))
+BODY = vsr.Body(engine="points", shape=("aa",))
+ONE = vsr.Body(engine="points", shape=("a",))
+SENSORS = (Sensor(quantity="area_ratio"), Sensor(quantity="velocity_y"))
 
 
 # A frequency that evolves
 
 
-def phases(controller="phases", **options):
+def phases(controller="sine", **options):
     return EvolvedRobot.model_validate({"body": {"shape": ["aa", "a."]}, "controller": {"type": controller, **options}})
 
 
@@ -40,7 +40,7 @@ def with_last(robot, gene):
     return {**genes, "controller": genes["controller"].at[-1].set(gene)}
 
 
-@pytest.mark.parametrize(("controller", "per_voxel"), [("phases", 1), ("development", 3)])
+@pytest.mark.parametrize(("controller", "per_voxel"), [("sine", 1), ("development", 3)])
 def test_an_evolved_frequency_is_one_more_gene(controller, per_voxel):
     assert phases(controller).gene_count == 3 * per_voxel
     assert phases(controller, frequencies=[0.2, 7.5]).gene_count == 3 * per_voxel + 1
@@ -59,13 +59,13 @@ def test_the_gene_of_the_frequency_stays_in_its_range():
         assert frequency.max() <= 6.5
 
 
-@pytest.mark.parametrize("controller", ["phases", "development"])
+@pytest.mark.parametrize("controller", ["sine", "development"])
 def test_the_described_sine_is_the_evolved_one(controller):
     robot = phases(controller, frequencies=[0.2, 7.5])
     genes = with_last(robot, 0.7)
     model, built = jax.jit(lambda genes: robot.build(genes, 20.0))(genes)
     described = robot.describe(jax.tree.map(np.asarray, genes), 20.0)
-    assert described.controller.type == {"phases": "sine"}.get(controller, controller)
+    assert described.controller.type == {"sine": "sine"}.get(controller, controller)
     assert 0.2 < described.controller.frequency < 7.5
     own = described.controller.build(described.body)
     for time in (0.3, 7.2):
@@ -78,12 +78,12 @@ def test_the_described_sine_is_the_evolved_one(controller):
 
 
 def limited_scene(limit):
-    count = MLP(senses=SENSES, weights=()).weight_count(BODY)
+    count = MLP(sensors=SENSORS, weights=()).weight_count(BODY)
     weights = tuple(np.random.default_rng(1).uniform(-4, 4, count).tolist())
     return Scene(
-        robot=Robot(body=BODY, controller=MLP(senses=SENSES, weights=weights, rate_limit=limit)),
+        robot=Robot(body=BODY, controller=MLP(sensors=SENSORS, weights=weights, rate_limit=limit)),
         task=vsr.Locomotion(duration=1.02),
-        physics=Physics(time_step=1 / 60, control_interval=1, substeps=4),
+        physics=Physics(time_step=1 / 60, control_every=2, substeps=4),
     )
 
 
@@ -125,10 +125,10 @@ def rolled_out(scenario, controller):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Full:
-    """All voxels at 1, without senses."""
+    """All voxels at 1, without sensors."""
 
     rate_limit: jax.Array
-    senses = ()
+    sensors = ()
 
     def control(self, time, readings):
         return jnp.ones(ONE.cells.shape, self.rate_limit.dtype)
@@ -153,7 +153,7 @@ def test_the_limit_is_kept_in_files():
     robot = EvolvedRobot.model_validate(
         {
             "body": {"shape": "aa"},
-            "controller": {"type": "mlp", "senses": [{"quantity": "area_ratio"}], "rate_limit": 4.0},
+            "controller": {"type": "mlp", "sensors": [{"quantity": "area_ratio"}], "rate_limit": 4.0},
         }
     )
     genes = np.zeros(robot.gene_count, np.float32)

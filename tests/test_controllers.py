@@ -1,4 +1,4 @@
-"""Controllers: their formulas, their fit to a body, and a plain network to compare with."""
+"""Controllers: their formulas, their fit to a body, and a plain network for comparison."""
 
 import json
 import math
@@ -9,7 +9,7 @@ import pytest
 from conftest import DATA
 from pydantic import ValidationError
 
-from vsr import MLP, Body, Development, Driving, Robot, Sense, Sine
+from vsr import MLP, Body, Clock, Development, Robot, Sensor, Sine
 
 BIPED = Body(shape=("aaaa", "a..a"))
 
@@ -43,10 +43,10 @@ def plain_network(inputs, weights, sizes):
 
 
 @pytest.mark.parametrize("hidden", [(), (5,), (4, 3)])
-@pytest.mark.parametrize("driving", [None, Driving(frequency=0.5, amplitude=0.7, phase=0.2)], ids=["free", "driven"])
-def test_network_equals_plain_loops(hidden, driving):
-    senses = (Sense(quantity="area_ratio"), Sense(quantity="touching", voxels=((0, 0), (3, 0))))
-    template = MLP(senses=senses, weights=(), hidden=hidden, driving=driving)
+@pytest.mark.parametrize("clock", [None, Clock(frequency=0.5, amplitude=0.7, phase=0.2)], ids=["free", "driven"])
+def test_network_equals_plain_loops(hidden, clock):
+    sensors = (Sensor(quantity="area_ratio"), Sensor(quantity="contact", voxels=((0, 0), (3, 0))))
+    template = MLP(sensors=sensors, weights=(), hidden=hidden, clock=clock)
     random = np.random.default_rng(1)
     weights = random.normal(size=template.weight_count(BIPED))
     spec = template.model_copy(update={"weights": tuple(weights.tolist())})
@@ -58,9 +58,9 @@ def test_network_equals_plain_loops(hidden, driving):
         for column in range(4):
             if BIPED.present[row, column]:
                 inputs.append(readings[0, row, column])
-                if (column, row) in senses[1].voxels:
+                if (column, row) in sensors[1].voxels:
                     inputs.append(readings[1, row, column])
-    if driving:
+    if clock:
         inputs.append(0.7 * math.sin(2 * math.pi * 0.5 * 0.4 + 0.2))
     wanted = plain_network([*inputs, 1.0], weights, spec.sizes(BIPED))
     np.testing.assert_allclose(values[BIPED.present], wanted, atol=1e-5)
@@ -69,20 +69,22 @@ def test_network_equals_plain_loops(hidden, driving):
 
 def test_weight_count_of_the_papers_example():
     """Six voxels, three means each, touching for two of them, driving, bias, ten hidden neurons: 280 weights."""
-    means = tuple(Sense(quantity=q, reading="mean") for q in ("area_ratio", "rotated_velocity_x", "rotated_velocity_y"))
+    means = tuple(
+        Sensor(quantity=q, reading="mean") for q in ("area_ratio", "rotated_velocity_x", "rotated_velocity_y")
+    )
     body = Body(shape=("aaa", "aaa"))
-    touching = Sense(quantity="touching", voxels=((0, 0), (1, 0)))
-    assert MLP(senses=(*means, touching), weights=(), hidden=(10,)).weight_count(body) == 280
+    contact = Sensor(quantity="contact", voxels=((0, 0), (1, 0)))
+    assert MLP(sensors=(*means, contact), weights=(), hidden=(10,)).weight_count(body) == 280
 
 
 @pytest.mark.parametrize(("shape", "count"), [(("aaaa",), 104), (("aaaa", "a..a"), 228), (("aaaaa", "a.a.a"), 400)])
 def test_weight_counts_of_the_sensing_study(shape, count):
-    senses = tuple(
-        Sense(quantity=q, reading=r)
+    sensors = tuple(
+        Sensor(quantity=q, reading=r)
         for q in ("area_ratio", "rotated_velocity_x", "rotated_velocity_y")
         for r in ("mean", "difference")
     )
-    assert MLP(senses=senses, weights=()).weight_count(Body(shape=shape)) == count
+    assert MLP(sensors=sensors, weights=()).weight_count(Body(shape=shape)) == count
 
 
 def test_the_originals_network_gives_the_originals_control():
@@ -107,8 +109,8 @@ def test_the_originals_network_gives_the_originals_control():
     [
         (Sine(phase=((1.0, 2.0),)), "1 rows of 2"),
         (Sine(phase=((1.0, 2.0, None, 0.0), (1.0, 1.0, 1.0, 1.0))), "column 2, row 1"),
-        (MLP(senses=(Sense(quantity="angle"),), weights=(1.0,)), "need 48"),
-        (MLP(senses=(Sense(quantity="angle", voxels=((1, 0),)),), weights=(1.0,)), "column 1, row 0"),
+        (MLP(sensors=(Sensor(quantity="angle"),), weights=(1.0,)), "need 48"),
+        (MLP(sensors=(Sensor(quantity="angle", voxels=((1, 0),)),), weights=(1.0,)), "column 1, row 0"),
     ],
 )
 def test_a_controller_that_does_not_fit_its_body_is_refused(controller, message):

@@ -27,7 +27,7 @@ def test_a_robot_goes_to_yaml_and_comes_back(tmp_path):
     assert "not carried over" not in converted(source, ours)
     scene = load_scene(ours)
     assert scene.robot.body.shape == (".hv", "rs.", "r..")
-    assert (scene.robot.body.masses, scene.task.type) == ("evogym", "Walker-v0")
+    assert (scene.robot.body.engine, scene.task.type) == ("evogym", "Walker-v0")
     converted(ours, back)
     with np.load(back) as file:
         assert np.array_equal(file["arr_0"], STRUCTURE)
@@ -37,8 +37,8 @@ def test_a_robot_goes_to_yaml_and_comes_back(tmp_path):
 def test_a_robot_of_points_keeps_its_kinds(tmp_path):
     source, ours, back = tmp_path / "robot.npz", tmp_path / "robot.yaml", tmp_path / "back.npz"
     np.savez(source, STRUCTURE, all_connections(STRUCTURE)[:, 1:])
-    said = converted(source, ours, "--masses", "points", "--task", "UpStepper-v0")
-    assert "1 pairs of neighbours are not connected" in said
+    said = converted(source, ours, "--engine", "points", "--task", "UpStepper-v0")
+    assert "1 pairs of neighbors are not connected" in said
     assert load_scene(ours).robot.body.materials["h"].actuation == "horizontal"
     converted(ours, back)
     with np.load(back) as file:

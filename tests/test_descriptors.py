@@ -59,7 +59,7 @@ def test_brains():
 
 
 def test_materials_have_shares_by_their_symbols():
-    robot = EvolvedRobot(body={"type": "material_grid", "grid": [3, 2]}, controller={"type": "phases"})
+    robot = EvolvedRobot(body={"type": "material_grid", "grid": [3, 2]}, controller={"type": "sine"})
     assert {"share_of_h", "share_of_a", "voxels", "connectivity"} <= set(descriptor_names(robot))
     genes = {"body": jnp.zeros((4, 2, 3)).at[1, 0].set(1.0).ravel(), "controller": jnp.ones(6)}
     found = describe(robot, genes, ("share_of_s", "share_of_h", "voxels", "gene_mean"))
@@ -79,8 +79,8 @@ def test_a_descriptor_of_ones_own_is_an_axis_and_a_number():
 
     axes = "axes: [{measure: columns, range: [0, 4], cells: 4}]"
     text = (
-        "robot: {body: {type: material_grid, grid: [3, 2]}, controller: phases}\n"
-        f"ea: {{type: map_elites, archives: {{one: {{type: grid, {axes}}}}}}}\n"
+        "robot: {body: {type: material_grid, grid: [3, 2]}, controller: sine}\n"
+        f"optimizer: {{type: map_elites, archives: {{one: {{type: grid, {axes}}}}}}}\n"
     )
     with pytest.raises(ConfigError, match="columns"):
         parse_experiment(text)

@@ -1,10 +1,10 @@
-"""Flags for XLA: what is added to the user's, and what a run tells of them."""
+"""Flags for XLA: what is added to the user's, and what a run reports them."""
 
 import pytest
 
 from vsr.experiments import devices
 from vsr.experiments.devices import OWN_FLAG, code_generator, flags_of_user
-from vsr.experiments.storage.provenance import describe_start, differences
+from vsr.experiments.storage.provenance import describe_session, differences
 
 USERS = "--xla_force_host_platform_device_count=2"
 
@@ -58,7 +58,7 @@ def test_without_the_flag_jaxlib_takes_the_newer_generator(jaxlib):
 def test_a_run_tells_the_flags_that_the_user_set(jaxlib, given):
     jaxlib("0.10.2", given)
     flags_after()
-    start = describe_start(0)
+    start = describe_session(0)
     assert start["flags"].get("XLA_FLAGS") == given
     assert start["code_generator"] == ("newer" if given and "true" in given else "older")
     assert flags_of_user(f"{OWN_FLAG} {USERS} {OWN_FLAG} --b=1") == f"{USERS} --b=1"
@@ -67,10 +67,10 @@ def test_a_run_tells_the_flags_that_the_user_set(jaxlib, given):
 def test_flags_and_generators_that_did_change_are_told(jaxlib):
     jaxlib("0.10.2", None)
     flags_after()
-    old = describe_start(0)
+    old = describe_session(0)
     jaxlib("0.10.2", f"{USERS} --{devices.GENERATOR_FLAG}=true")
     flags_after()
-    flags, generator = differences(old, describe_start(0))
+    flags, generator = differences(old, describe_session(0))
     assert flags.startswith("flags was {")
     assert USERS in flags
     assert generator == "code_generator was older, is newer"

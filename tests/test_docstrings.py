@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from vsr.body import Material
 from vsr.evo import MuPlusLambda
 from vsr.evo.settings import Settings
-from vsr.experiments.catalogue import FILES, KINDS, components, schema
+from vsr.experiments.catalog import FILES, KINDS, components, schema
 from vsr.experiments.docstrings import DescribedSchema, field_descriptions
 from vsr.spec import Spec
 
@@ -25,7 +25,7 @@ class ByPydantic(BaseModel):
     other: int = 1
     """another
     line"""
-    told: int = Field(default=2, description="in the field")
+    reported: int = Field(default=2, description="in the field")
     """below it"""
     spaced: int = 3
 
@@ -68,9 +68,9 @@ def test_a_class_inside_another_has_its_own():
 
 @pytest.mark.parametrize("kind", [ByPydantic, Child, Grandchild])
 def test_fields_mean_what_pydantic_reads(kind):
-    told = {name: field.description for name, field in kind.model_fields.items() if field.description is not None}
-    assert told
-    assert field_descriptions(kind) == told
+    reported = {name: field.description for name, field in kind.model_fields.items() if field.description is not None}
+    assert reported
+    assert field_descriptions(kind) == reported
 
 
 @pytest.mark.parametrize("kind", [ByPydantic, Child, Grandchild])

@@ -19,7 +19,7 @@ from vsr.physics.squares.assembly import assemble
 from vsr.physics.squares.materials import SquareMaterials
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
-SENSES = [
+SENSORS = [
     {"quantity": quantity, "reading": reading}
     for reading in ("mean", "difference")
     for quantity in ("rotated_velocity_x", "rotated_velocity_y", "area_ratio")
@@ -84,7 +84,7 @@ def test_a_long_snake_is_one_component():
 
 
 def plain_growth(scores, count):
-    """The best cell, then always the best neighbour, the first among equals."""
+    """The best cell, then always the best neighbor, the first among equals."""
     best = scores.max(0)
     body = [np.unravel_index(best.argmax(), best.shape)]
     while len(body) < count:
@@ -152,13 +152,13 @@ def test_material_grid_takes_the_largest_gene():
 @pytest.mark.parametrize(
     ("body", "controller", "genes"),
     [
-        ({"type": "gaussian_mixture", "grid": [5, 5]}, "by_material", 80),
-        ({"type": "gaussian_mixture", "grid": [10, 10]}, "by_material", 80),
-        ({"shape": ["a" * 11] * 4}, "phases", 44),
+        ({"type": "gaussian_mixture", "grid": [5, 5]}, "sine_by_material", 80),
+        ({"type": "gaussian_mixture", "grid": [10, 10]}, "sine_by_material", 80),
+        ({"shape": ["a" * 11] * 4}, "sine", 44),
         ({"shape": ["a" * 11] * 4}, "development", 132),
-        ({"shape": "aaaa"}, {"type": "mlp", "senses": SENSES}, 104),
-        ({"shape": ["aaaa", "a..a"]}, {"type": "mlp", "senses": SENSES}, 228),
-        ({"shape": ["aaaaa", "a.a.a"]}, {"type": "mlp", "senses": SENSES}, 400),
+        ({"shape": "aaaa"}, {"type": "mlp", "sensors": SENSORS}, 104),
+        ({"shape": ["aaaa", "a..a"]}, {"type": "mlp", "sensors": SENSORS}, 228),
+        ({"shape": ["aaaaa", "a.a.a"]}, {"type": "mlp", "sensors": SENSORS}, 400),
     ],
 )
 def test_the_papers_gene_counts(body, controller, genes):
@@ -167,14 +167,14 @@ def test_the_papers_gene_counts(body, controller, genes):
     assert robot.gene_count == genes == sum(leaf.shape[1] for leaf in sample.values())
 
 
-TOUCHY = {**SENSES[0], "voxels": [[0, 0], [2, 1]]}
+TOUCHY = {**SENSORS[0], "voxels": [[0, 0], [2, 1]]}
 ROBOTS = {
-    "fixed, phases": ({"shape": ["ab", "a."], "materials": {"a": {}, "b": {"mass": 2}}}, {"type": "phases", "passive": ["b"]}),
-    "fixed, mlp": ({"shape": ["aaa", "a.a"]}, {"type": "mlp", "senses": [*SENSES, TOUCHY], "hidden": [4], "driving": None}),
-    "mixture, by material": ({"type": "gaussian_mixture", "grid": [3, 2]}, "by_material"),
+    "fixed, phases": ({"shape": ["ab", "a."], "materials": {"a": {}, "b": {"mass": 2}}}, {"type": "sine", "passive": ["b"]}),
+    "fixed, mlp": ({"shape": ["aaa", "a.a"]}, {"type": "mlp", "sensors": [*SENSORS, TOUCHY], "hidden": [4], "clock": None}),
+    "mixture, by material": ({"type": "gaussian_mixture", "grid": [3, 2]}, "sine_by_material"),
     "mixture, development": ({"type": "gaussian_mixture", "grid": [3, 2]}, {"type": "development", "passive": ["h"]}),
-    "grid, mlp": ({"type": "material_grid", "grid": [3, 2]}, {"type": "mlp", "senses": [TOUCHY], "passive": ["h", "s"]}),
-    "mixture, deep mlp": ({"type": "gaussian_mixture", "grid": [3, 2]}, {"type": "mlp", "senses": SENSES, "hidden": [3, 2]}),
+    "grid, mlp": ({"type": "material_grid", "grid": [3, 2]}, {"type": "mlp", "sensors": [TOUCHY], "passive": ["h", "s"]}),
+    "mixture, deep mlp": ({"type": "gaussian_mixture", "grid": [3, 2]}, {"type": "mlp", "sensors": SENSORS, "hidden": [3, 2]}),
 }  # fmt: skip
 
 
@@ -192,7 +192,7 @@ def test_descriptions_are_the_same_robot_as_arrays(name):
     table = SquareMaterials.of(list(described.body.materials.values()))
     again = jax.jit(lambda cells: assemble(cells, table, layers=robot.body.layers))(described.body.cells)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5), model, again)
-    readings = jnp.asarray(np.random.default_rng(0).normal(size=(len(built.senses), *described.body.cells.shape)))
+    readings = jnp.asarray(np.random.default_rng(0).normal(size=(len(built.sensors), *described.body.cells.shape)))
     readings = (readings * model.present).astype(jnp.float32)
     own = described.controller.build(described.body)
     control = jax.jit(lambda controller, time: controller.control(time, readings) * model.present)
@@ -214,27 +214,27 @@ def built_at_random(robot, duration):
 
 
 def test_passive_materials_are_not_driven():
-    for controller in ({"type": "phases"}, {"type": "development"}, {"type": "mlp", "senses": SENSES}):
+    for controller in ({"type": "sine"}, {"type": "development"}, {"type": "mlp", "sensors": SENSORS}):
         robot = EvolvedRobot.model_validate(
             {"body": {"shape": "ab", "materials": {"a": {}, "b": {}}}, "controller": {**controller, "passive": ["b"]}}
         )
         built = built_at_random(robot, 60.0)
-        control = np.asarray(built.control(jnp.float32(0.2), jnp.ones((len(built.senses), 1, 2))))
+        control = np.asarray(built.control(jnp.float32(0.2), jnp.ones((len(built.sensors), 1, 2))))
         assert control[0, 0] != 0
         assert control[0, 1] == 0
 
 
 def test_development_lasts_as_long_as_the_task_unless_told():
-    for told, expected in ((None, 20.0), (5.0, 5.0)):
+    for reported, expected in ((None, 20.0), (5.0, 5.0)):
         robot = EvolvedRobot.model_validate(
-            {"body": {"shape": "a"}, "controller": {"type": "development", "duration": told}}
+            {"body": {"shape": "a"}, "controller": {"type": "development", "duration": reported}}
         )
         assert float(built_at_random(robot, 20.0).duration) == expected
 
 
 def test_a_body_without_voxels_has_no_description():
     robot = EvolvedRobot.model_validate(
-        {"body": {"type": "gaussian_mixture", "grid": [3, 2]}, "controller": "by_material"}
+        {"body": {"type": "gaussian_mixture", "grid": [3, 2]}, "controller": "sine_by_material"}
     )
     assert robot.describe({"body": np.zeros(80, np.float32), "controller": np.zeros(0, np.float32)}, 1.0) is None
 
@@ -242,15 +242,15 @@ def test_a_body_without_voxels_has_no_description():
 @pytest.mark.parametrize(
     ("body", "controller", "message"),
     [
-        ({"shape": "a"}, "by_material", "controller.drives: there is no material 'h'; the materials are 'a'"),
-        ({"shape": "a"}, {"type": "by_material", "drives": {}}, "nothing evolves"),
-        ({"shape": "a"}, {"type": "phases", "passive": ["x"]}, "there is no material 'x'"),
-        ({"shape": "a"}, {"type": "phases", "initial": [1, 1]}, "the smaller first"),
-        ({"shape": "aa"}, {"type": "mlp", "senses": [{"quantity": "angle", "voxels": [[5, 0]]}]}, "no voxel in column 5"),
-        ({"type": "gaussian_mixture", "grid": [0, 2]}, "phases", "greater than or equal to 1"),
-        ({"type": "gaussian_mixture", "grid": [5]}, "phases", "(?s)1 validation error.*at least 2 items"),
-        ({"type": "gaussian_mixture", "grid": [5, 5, 5, 5]}, "phases", "(?s)1 validation error.*at most 3 items"),
-        ({"type": "material_grid", "grid": [2, 2], "materials": {".": {}}}, "phases", "cannot stand for a material"),
+        ({"shape": "a"}, "sine_by_material", "controller.drives: there is no material 'h'; the materials are 'a'"),
+        ({"shape": "a"}, {"type": "sine_by_material", "drives": {}}, "nothing evolves"),
+        ({"shape": "a"}, {"type": "sine", "passive": ["x"]}, "there is no material 'x'"),
+        ({"shape": "a"}, {"type": "sine", "initial": [1, 1]}, "the smaller first"),
+        ({"shape": "aa"}, {"type": "mlp", "sensors": [{"quantity": "angle", "voxels": [[5, 0]]}]}, "no voxel in column 5"),
+        ({"type": "gaussian_mixture", "grid": [0, 2]}, "sine", "greater than or equal to 1"),
+        ({"type": "gaussian_mixture", "grid": [5]}, "sine", "(?s)1 validation error.*at least 2 items"),
+        ({"type": "gaussian_mixture", "grid": [5, 5, 5, 5]}, "sine", "(?s)1 validation error.*at most 3 items"),
+        ({"type": "material_grid", "grid": [2, 2], "materials": {".": {}}}, "sine", "cannot stand for a material"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_told(body, controller, message):

@@ -15,8 +15,8 @@ from vsr.environment.model import Sphere
 from vsr.episode import _first_or, _runs_open_loop, begin, reset, rollout, scenario_of, step
 from vsr.evidence.validate.sand.scenes import closed_box
 from vsr.experiments.config import parse_scene
-from vsr.physics.contract import Energies, Met
-from vsr.physics.energy_monitor import begin_monitor, change_of_others, follow_monitor, given_in_meeting
+from vsr.physics.contract import ContactBody, Energies
+from vsr.physics.energy_monitor import begin_monitor, change_of_others, energy_given_in_contact, follow_monitor
 from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.failure import Failure
 from vsr.physics.grains import grains_of
@@ -103,11 +103,11 @@ def test_what_others_gave_is_not_spurious():
 )
 def test_nobody_gives_more_than_is_lost(robot, others, given):
     change = None if others is None else jnp.asarray(others)
-    np.testing.assert_allclose(given_in_meeting(jnp.array([robot]), change), [given])
+    np.testing.assert_allclose(energy_given_in_contact(jnp.array([robot]), change), [given])
 
 
 def test_of_two_robots_one_gives_what_the_other_gets():
-    np.testing.assert_allclose(given_in_meeting(jnp.array([2.0, -2.0]), jnp.zeros(())), [2.0, -2.0])
+    np.testing.assert_allclose(energy_given_in_contact(jnp.array([2.0, -2.0]), jnp.zeros(())), [2.0, -2.0])
 
 
 def test_nothing_is_monitored_where_springs_can_break():
@@ -178,7 +178,7 @@ def test_a_load_may_lift_a_robot():
 SUCKING = """
 robot:
   body:
-    masses: points
+    engine: points
     voxel_side: 0.03
     shape: [aaaa, awwa, aaaa]
     materials:
@@ -191,7 +191,7 @@ task: {duration: 0.2, placement: {clearance: 0}}
 
 def test_fluid_that_pulls_walls_in_is_no_spurious_energy():
     scenario, controller = parse_scene(SUCKING).build()
-    assert scenario.schedule.audited
+    assert scenario.schedule.monitor_energy
     summary = jax.jit(lambda: rollout(scenario, controller, reset(jax.random.key(0), scenario)))()
     assert int(summary.failure) == Failure.none
 
@@ -212,7 +212,7 @@ def bouncing(damping=0.0, world=None, masses="squares"):
     material = {"spring_frequency": 4, "spring_damping_ratio": damping, "linear_damping": 0, "restitution": 0.5}
     if masses == "squares":
         material["angular_damping"] = 0
-    body = {"shape": ["a"], "masses": masses, "materials": {"a": material}}
+    body = {"shape": ["a"], "engine": masses, "materials": {"a": material}}
     return Scene.model_validate({"robot": {"body": body}, "world": world or {}, "task": {"duration": 6 + 1 / 60}})
 
 
@@ -222,7 +222,7 @@ def bouncing(damping=0.0, world=None, masses="squares"):
 def test_springs_that_pump_energy_are_reported_whatever_is_around(masses, world):
     """A damping ratio below 0 is a law that is wrong; nothing around a robot hides it, or makes a right one fail."""
     scenario, _ = bouncing(0.1, WORLDS[world], masses).build()
-    assert scenario.schedule.audited
+    assert scenario.schedule.monitor_energy
     damping = "damping" if masses == "points" else "damping_ratio"
 
     def end(factor):
@@ -240,7 +240,7 @@ def test_springs_that_pump_energy_are_reported_whatever_is_around(masses, world)
 
 
 def test_robots_that_damp_are_not_monitored():
-    assert not bouncing(0.3).schedule().audited
+    assert not bouncing(0.3).schedule().monitor_energy
 
 
 def test_obstacles_and_drag_hide_nothing():
@@ -281,23 +281,23 @@ def test_a_box_gives_a_robot_what_it_loses_and_no_more():
     """In free space a box hits a robot: its speed is the box's gift. What a wrong law adds to it is not."""
     undamped = {"spring_damping_ratio": 0, "linear_damping": 0}
     scene = Scene.model_validate({
-        "robot": {"body": {"shape": ["aa", "aa"], "masses": "points", "materials": {"a": undamped}}},
+        "robot": {"body": {"shape": ["aa", "aa"], "engine": "points", "materials": {"a": undamped}}},
         "world": {"terrain": None, "gravity": 0,
                   "objects": [{**BOX, "position": [-4.0, 3.0], "velocity": [20.0, 0.0], "mass": 200.0}]},
         "task": {"duration": 0.4},
     })  # fmt: skip
     scenario, _ = scene.build()
-    objects = scenario.world.occupants["objects"]
+    objects = scenario.world.systems["objects"]
     robot = engine_of(scenario.model).rest_state(scenario.model)
 
-    def end(occupant):
-        law = replace(scenario, world=replace(scenario.world, occupants={"objects": occupant}))
+    def end(system):
+        law = replace(scenario, world=replace(scenario.world, systems={"objects": system}))
         interval = lambda _, now: step(law, now, now.action)[0]  # noqa: E731
         last = jax.lax.fori_loop(0, scenario.schedule.calls, interval, begin(law, robot))
         return last.energy_monitor.gained, last.energy_monitor.scale, last.energy_monitor.received
 
     generous = Generous(**{part.name: getattr(objects, part.name) for part in fields(objects)})
-    right, wrong = (jax.jit(end)(occupant) for occupant in (objects, generous))
+    right, wrong = (jax.jit(end)(system) for system in (objects, generous))
     assert (bool(right[0]), bool(wrong[0])) == (False, True)
     assert float(right[1]) > 100  # it was hit
     np.testing.assert_allclose(right[2], right[1], rtol=0.25)
@@ -307,13 +307,13 @@ def test_a_box_gives_a_robot_what_it_loses_and_no_more():
 def test_a_box_that_falls_and_spins_keeps_its_energy(dimension):
     size, place = [1.0, 2.0, 3.0][:dimension], [0.0] * (dimension - 1) + [50.0]
     box = {"name": "box", "shape": {"type": "box", "size": size}, "position": place, "velocity": [3.0] * dimension}
-    body = {"shape": ["a"] if dimension == 2 else [["a"]], "masses": "points"}
+    body = {"shape": ["a"] if dimension == 2 else [["a"]], "engine": "points"}
     scene = Scene.model_validate({"robot": {"body": body}, "world": {"terrain": None, "objects": [box]}})
     scenario, _ = scene.build()
-    objects, environment = scenario.world.occupants["objects"], scenario.world.environment
+    objects, environment = scenario.world.systems["objects"], scenario.world.environment
     assert isinstance(objects, Objects)
     robots = begin(scenario, engine_of(scenario.model).rest_state(scenario.model)).world
-    state = robots.occupants["objects"]
+    state = robots.systems["objects"]
     state = replace(state, solids=replace(state.solids, spin=jnp.full_like(state.solids.spin, 2.0).at[:, 0].set(1.0)))
     later = replace(state, solids=replace(state.solids, velocity=state.solids.velocity * 2, spin=state.solids.spin * 2))
     twice = float(change_of_others(objects, Environment(gravity=0.0), state, later, 0.01))
@@ -321,14 +321,14 @@ def test_a_box_that_falls_and_spins_keeps_its_energy(dimension):
     spin = state.solids.spin[0]
     np.testing.assert_allclose(twice, 1.5 * float(mass * 9 * dimension + (inertia * spin**2).sum()), rtol=1e-5)
     if dimension == 2:  # free fall: nothing changes, and a heavier pull is seen
-        fallen, _ = objects.step(environment, state, _met(scenario), 0.01)
+        fallen, _ = objects.step(environment, state, _contact_bodies(scenario), 0.01)
         assert abs(float(change_of_others(objects, environment, state, fallen, 0.01))) < 1e-5 * twice
         assert float(change_of_others(objects, Environment(gravity=0.0), state, fallen, 0.01)) != 0
 
 
-def _met(scenario):
+def _contact_bodies(scenario):
     model = scenario.model
-    return (Met(engine_of(model), model, engine_of(model).rest_state(model)),)
+    return (ContactBody(engine_of(model), model, engine_of(model).rest_state(model)),)
 
 
 def test_grains_may_push_a_robot():
@@ -342,8 +342,8 @@ def test_grains_may_push_a_robot():
     box = replace(closed_box(2, (20.0, 20.0)), low=(-8.0, -8.0))
     flying = np.broadcast_to([15.0, 0.0], place.shape)
     grains = grains_of(place, 0.35, 1.0, box=box, velocity=flying, grounded=False, samples=8)
-    schedule = Schedule(duration=0.5, substeps=6, audited=True)
-    scenario = scenario_of(model, Environment(gravity=0.0), schedule, occupants={"sand": grains})
+    schedule = Schedule(duration=0.5, substeps=6, monitor_energy=True)
+    scenario = scenario_of(model, Environment(gravity=0.0), schedule, systems={"sand": grains})
     start = begin(scenario, engine.rest_state(model))
     interval = lambda _, now: step(scenario, now, now.action)[0]  # noqa: E731
     last = jax.jit(lambda: jax.lax.fori_loop(0, schedule.calls, interval, start))()
@@ -355,9 +355,9 @@ def test_a_monitored_robot_is_moved_from_call_to_call():
     """A kernel that takes the controls of many calls at once would leave it nothing to see."""
     scenario, controller = bouncing().build()
     alone = {}
-    for audited in (True, False):
-        schedule = replace(scenario.schedule, implementation="interpreted", audited=audited)
-        alone[audited] = _runs_open_loop(replace(scenario, schedule=schedule), controller)
+    for monitor_energy in (True, False):
+        schedule = replace(scenario.schedule, implementation="interpreted", monitor_energy=monitor_energy)
+        alone[monitor_energy] = _runs_open_loop(replace(scenario, schedule=schedule), controller)
     assert alone == {True: False, False: True}
 
 

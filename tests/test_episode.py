@@ -22,16 +22,16 @@ from vsr import (
     Placement,
     Robot,
     Scene,
-    Sense,
+    Sensor,
     Sine,
     World,
     simulate,
 )
 from vsr.environment import Environment
-from vsr.episode import begin, observe, record, reset, rollout, scenario_of, step, summarise
-from vsr.experiments.catalogue import schema
+from vsr.episode import begin, observe, record, reset, rollout, scenario_of, step, summarize
+from vsr.experiments.catalog import schema
 from vsr.experiments.population import repeat, rollout_population, stack
-from vsr.experiments.terminal import show_catalogue
+from vsr.experiments.terminal import show_catalog
 from vsr.physics.engine import engine_of
 from vsr.physics.squares.assembly import assemble
 from vsr.physics.squares.materials import SquareMaterials
@@ -41,7 +41,7 @@ from vsr.world.schedule import Schedule
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 BIPED = Body(shape=("aaaa", "a..a"))
-SHORT = Schedule(duration=0.5, time_step=1 / 60, control_interval=1, substeps=4)
+SHORT = Schedule(duration=0.5, time_step=1 / 60, control_every=2, substeps=4)
 
 KEY = jax.random.key(0)
 
@@ -64,7 +64,7 @@ def test_schedule_counts_steps():
 def test_control_is_called_after_every_interval_and_not_before():
     """The control in force during each recorded interval is the one computed at its start; at first it is zero."""
     scenario, controller = scene().build()
-    scenario = replace(scenario, schedule=replace(SHORT, control_interval=2))
+    scenario = replace(scenario, schedule=replace(SHORT, control_every=3))
     _, trajectory = jax.jit(record)(scenario, controller, reset(KEY, scenario))
     interval = 3 / 60
     np.testing.assert_allclose(trajectory.time, interval * np.arange(11), atol=1e-6)
@@ -150,12 +150,12 @@ def test_any_body_lives_or_is_told_to_fail(cells):
 
 
 def test_a_population_equals_its_robots_one_by_one():
-    single = sensing_scene("squares")  # its program is compiled for other tests, too
+    single = sensor_scene("squares")  # its program is compiled for other tests, too
     body, count = single.robot.body, len(single.robot.controller.weights)
     random = np.random.default_rng(0)
     scenario, _ = single.build()
     start = reset(KEY, scenario)
-    specs = [MLP(senses=SENSES, weights=tuple(random.uniform(-1, 1, count).tolist())) for _ in range(3)]
+    specs = [MLP(sensors=SENSORS, weights=tuple(random.uniform(-1, 1, count).tolist())) for _ in range(3)]
     built = [spec.build(body) for spec in specs]
     environment, robot = scenario.world.environment, start.world.robots[0]
     many = rollout_population(repeat(scenario.model, 3), stack(built), environment, repeat(robot, 3), scenario.schedule)
@@ -174,32 +174,32 @@ def test_substeps_that_would_blow_up_are_refused():
 # Reset, observe, step
 
 
-SENSES = (Sense(quantity="area_ratio", reading="mean"), Sense(quantity="velocity_x"))
-BOTH = pytest.mark.parametrize("masses", ["squares", "points"])
+SENSORS = (Sensor(quantity="area_ratio", reading="mean"), Sensor(quantity="velocity_x"))
+BOTH = pytest.mark.parametrize("engine", ["squares", "points"])
 
 
-def sensing_scene(masses, duration=0.5):
-    body = Body(shape=("aa", "a."), masses=masses)
-    weights = np.random.default_rng(1).uniform(-2, 2, MLP(senses=SENSES, weights=()).weight_count(body))
-    robot = Robot(body=body, controller=MLP(senses=SENSES, weights=tuple(weights.tolist())))
+def sensor_scene(engine, duration=0.5):
+    body = Body(shape=("aa", "a."), engine=engine)
+    weights = np.random.default_rng(1).uniform(-2, 2, MLP(sensors=SENSORS, weights=()).weight_count(body))
+    robot = Robot(body=body, controller=MLP(sensors=SENSORS, weights=tuple(weights.tolist())))
     return Scene(robot=robot, task=Locomotion(duration=duration), physics=Physics(substeps=4))
 
 
 @BOTH
-def test_a_rollout_is_a_loop_of_steps(masses):
+def test_a_rollout_is_a_loop_of_steps(engine):
     """Observe, decide and step by hand: the same episode, its rewards adding up to the way gone."""
-    scenario, controller = sensing_scene(masses).build()
-    take = jax.jit(step)
+    scenario, controller = sensor_scene(engine).build()
+    aggregate = jax.jit(step)
     state = first = jax.jit(reset)(KEY, scenario)
     action, rewards = state.action, []
     for call in range(scenario.limit):
-        state, transition = take(scenario, state, action)
+        state, transition = aggregate(scenario, state, action)
         rewards.append(float(transition.reward))
         assert not bool(transition.terminated)
         assert bool(transition.truncated) == (call == scenario.limit - 1)
         action = controller.control(state.world.time, observe(scenario, state))
     whole = jax.jit(rollout)(scenario, controller, first)
-    by_hand = summarise(scenario, first, state)
+    by_hand = summarize(scenario, first, state)
     np.testing.assert_allclose(by_hand.end, whole.end, atol=1e-4)
     np.testing.assert_allclose(by_hand.mean_height, whole.mean_height, rtol=1e-5)
     assert float(by_hand.total_time) == pytest.approx(float(whole.total_time))
@@ -208,13 +208,13 @@ def test_a_rollout_is_a_loop_of_steps(masses):
 
 
 @BOTH
-def test_a_rollout_is_what_its_engine_does(masses):
-    """Against the engine, the senses and the controller called directly, in the order of the paper."""
-    scenario, controller = sensing_scene(masses).build()
+def test_a_rollout_is_what_its_engine_does(engine):
+    """Against the engine, the sensors and the controller called directly, in the order of the paper."""
+    scenario, controller = sensor_scene(engine).build()
     model, environment, schedule = scenario.model, scenario.world.environment, scenario.schedule
     first = reset(KEY, scenario)
     robot, control = first.world.robots[0], jnp.zeros(model.present.shape)
-    memory = empty_memory(model, SENSES)
+    memory = empty_memory(model, SENSORS)
     move = jax.jit(
         lambda robot, control: engine_of(model).advance(
             model, environment, robot, control[None], substep=schedule.substep, count=2 * schedule.substeps
@@ -222,9 +222,9 @@ def test_a_rollout_is_what_its_engine_does(masses):
     )
     for call in range(schedule.calls):
         robot = move(robot, control)
-        memory = remember(SENSES, model, environment, robot, memory, jnp.asarray(call == 0))
+        memory = remember(SENSORS, model, environment, robot, memory, jnp.asarray(call == 0))
         time = jnp.float32(call + 1) * schedule.interval
-        control = jnp.clip(controller.control(time, readings(SENSES, memory)), -1, 1) * model.present
+        control = jnp.clip(controller.control(time, readings(SENSORS, memory)), -1, 1) * model.present
     summary, trajectory = jax.jit(record)(scenario, controller, first)
     np.testing.assert_allclose(trajectory.state.position[-1], robot.position, atol=5e-4)
     np.testing.assert_allclose(summary.end, engine_of(model).center(model, robot), atol=5e-4)
@@ -235,7 +235,7 @@ def test_a_part_of_an_episode_is_summed_up_as_such():
     first = reset(KEY, scenario)
     second = step(scenario, first, first.action)[0]
     third = step(scenario, second, jnp.ones_like(first.action))[0]
-    part, whole = summarise(scenario, second, third), summarise(scenario, first, third)
+    part, whole = summarize(scenario, second, third), summarize(scenario, first, third)
     assert float(part.total_time) == pytest.approx(1 / 30)
     assert float(whole.total_time) == pytest.approx(2 / 30)
     assert float(part.mean_squared_control) == 1.0
@@ -258,23 +258,23 @@ def test_a_rollout_goes_on_from_where_an_episode_is(implementation):
         [np.mean(np.asarray(controller.control(jnp.float32(t), None))[body.present] ** 2) for t in times]
         for times in ((begin + np.arange(3)) * scenario.schedule.interval for begin in (2, 1))
     )
-    assert np.mean(later) != pytest.approx(np.mean(fresh), rel=1e-2)  # or else nothing would be told apart
+    assert np.mean(later) != pytest.approx(np.mean(fresh), rel=1e-2)  # or else nothing would be distinguished
     assert float(summary.mean_squared_control) == pytest.approx(np.mean(later), rel=1e-4)
 
 
 def test_there_is_something_to_observe_from_the_start():
-    scenario, _ = sensing_scene("squares").build()
+    scenario, _ = sensor_scene("squares").build()
     seen = observe(scenario, reset(KEY, scenario))
     assert seen.shape == (2, 2, 2)
     np.testing.assert_allclose(seen[0], [[1, 0], [1, 1]], atol=1e-5)  # areas at rest; no voxel, no reading
-    one = Sense(quantity="area_ratio", voxels=((0, 1),))
-    some = replace(scenario, senses=(one,))
+    one = Sensor(quantity="area_ratio", voxels=((0, 1),))
+    some = replace(scenario, sensors=(one,))
     np.testing.assert_allclose(observe(some, reset(KEY, some))[0], [[0, 0], [1, 0]], atol=1e-5)  # who lacks it reads 0
-    bare = replace(scenario, senses=())
+    bare = replace(scenario, sensors=())
     with pytest.raises(ValueError, match="nothing to observe"):
         observe(bare, reset(KEY, bare))
-    with pytest.raises(ValueError, match="other senses than the controller has"):
-        rollout(bare, sensing_scene("squares").build()[1], reset(KEY, bare))
+    with pytest.raises(ValueError, match="other sensors than the controller has"):
+        rollout(bare, sensor_scene("squares").build()[1], reset(KEY, bare))
 
 
 def test_steps_of_many_bodies_are_one_program():
@@ -331,7 +331,7 @@ class Push(Task):
     """how far to the right the box may start [m]"""
     own_measures = {"pushed": pushed}
 
-    def occupants(self, dimension, dtype):
+    def systems(self, dimension, dtype):
         shape = {"type": "box", "size": (1.8, 1.8)}
         box = Object(name="box", shape=shape, position=(27.0, 0.9), mass=2.0, friction=0.0)
         return {"box": Objects(build_solids([box], dimension, dtype))}
@@ -340,16 +340,16 @@ class Push(Task):
         if not self.scatter:
             return state
         aside = self.scatter * jax.random.uniform(key)
-        box = state.occupants["box"]
+        box = state.systems["box"]
         solids = replace(box.solids, position=box.solids.position.at[0, 0].add(aside))
-        return replace(state, occupants={"box": replace(box, solids=solids)})
+        return replace(state, systems={"box": replace(box, solids=solids)})
 
     def begin(self, world, state):
         assert self.placement.left == 20.0
         return {"way": jnp.zeros(()), "steps": jnp.int32(0)}
 
     def accumulate(self, account, world, before, after, action):
-        way = self._x(after) - world.occupants["box"].solids.position[0, 0]
+        way = self._x(after) - world.systems["box"].solids.position[0, 0]
         return {"way": way, "steps": account["steps"] + 1}
 
     def reward(self, account, world, before, after, action):
@@ -359,7 +359,7 @@ class Push(Task):
         return self._x(state) > self.line
 
     def _x(self, state):
-        return state.occupants["box"].solids.position[0, 0]
+        return state.systems["box"].solids.position[0, 0]
 
 
 TASKS["shove"] = Push
@@ -403,9 +403,9 @@ def test_a_plugin_brings_a_task_with_its_own_world(push_task, capsys):
     assert far.measures["pushed"] > 1.5
     assert 1.0 < near.measures["pushed"] < 1.0 + 0.3  # it ends at the line, within a control step
     assert near.measures["travel_velocity"] > far.measures["travel_velocity"] > 0.1  # over the time it took
-    stopped = np.asarray(near.trajectory.occupants["box"].position)[:, 0, 0]
-    assert stopped[-1] == stopped[-2] < float(far.trajectory.occupants["box"].position[-1, 0, 0])
-    show_catalogue(None, ["push_task"])
+    stopped = np.asarray(near.trajectory.systems["box"].position)[:, 0, 0]
+    assert stopped[-1] == stopped[-2] < float(far.trajectory.systems["box"].position[-1, 0, 0])
+    show_catalog(None, ["push_task"])
     listed = capsys.readouterr().out
     assert "Push a box along x" in listed
     assert "How far the box was pushed" in listed
@@ -417,7 +417,7 @@ def test_what_is_random_at_the_start_hangs_on_the_key(push_task):
 
     scattered = load(push_task(1000.0), ["task.scatter=5.0"], run_plugins=True)
     scenario, _ = scattered.build()
-    starts = [reset(jax.random.key(seed), scenario).world.occupants["box"].solids.position for seed in (0, 0, 1)]
+    starts = [reset(jax.random.key(seed), scenario).world.systems["box"].solids.position for seed in (0, 0, 1)]
     np.testing.assert_array_equal(starts[0], starts[1])
     assert np.abs(starts[0] - starts[2]).max() > 0.01
     outcomes = [simulate(scattered, key=jax.random.key(seed)).measures["pushed"] for seed in (0, 1)]
@@ -439,11 +439,11 @@ def test_a_plugins_task_is_evolved(push_task):
     """Its measure is the fitness; the file is checked, and unknown measures are refused by the task."""
     from vsr.experiments.check import check_file
     from vsr.experiments.config import ConfigError, load
-    from vsr.experiments.evolve.evaluation import evaluation_of
+    from vsr.experiments.evolve.fitness import evaluation_of
 
-    search = "ea: {n_pop: 2, n_tour: 1}\ngenerations: 1\n"
-    file = push_task(1000.0, "phases", f"fitness: pushed\n{search}")
-    assert ("experiment", "maximise pushed") in check_file(str(file), run_plugins=True)
+    search = "optimizer: {population_size: 2, tournament_size: 1}\ngenerations: 1\n"
+    file = push_task(1000.0, "sine", f"fitness: pushed\n{search}")
+    assert ("experiment", "maximize pushed") in check_file(str(file), run_plugins=True)
     experiment = load(file)
     genes = experiment.robot.sample(KEY, 2)
     evaluation = jax.jit(jax.vmap(evaluation_of(experiment)))(genes)
@@ -453,4 +453,4 @@ def test_a_plugins_task_is_evolved(push_task):
     with pytest.raises(ConfigError, match=r"physics.implementation: 'fused' moves one robot on its ground"):
         load(file, ["physics.implementation=fused"])
     with pytest.raises(ConfigError, match=r"fitness.*unknown measure 'pushd'; did you mean 'pushed'"):
-        load(push_task(1000.0, "phases", f"fitness: pushd\n{search}"))
+        load(push_task(1000.0, "sine", f"fitness: pushd\n{search}"))

@@ -27,11 +27,11 @@ from vsr.physics.points.energy import potential_energy
 from vsr.physics.points.model import PointState
 from vsr.scene import precision
 
-MASSES, GRAVITY = 6, 9.81
+ENGINE_KINDS, GRAVITY = 6, 9.81
 
 
 def chain_energy(height, given):
-    """Masses of 1 kg, each hanging on the one above by a spring of 0.1 m; the first hangs on the ceiling."""
+    """Masses of 1 kg, each depending on the one above by a spring of 0.1 m; the first depends on the ceiling."""
     stiffness, gravity = given
     above = jnp.concatenate([jnp.zeros((1,), height.dtype), height[:-1]])
     return 0.5 * (stiffness * (above - height - 0.1) ** 2).sum() + gravity * height.sum()
@@ -39,7 +39,7 @@ def chain_energy(height, given):
 
 def chain_at_rest(stiffness, gravity):
     """Every spring carries all masses below it."""
-    carried = gravity * np.arange(MASSES, 0, -1)
+    carried = gravity * np.arange(ENGINE_KINDS, 0, -1)
     return -np.cumsum(0.1 + carried / stiffness)
 
 
@@ -51,8 +51,8 @@ SOLVERS = {
 
 
 def hang(name, stiffness, gravity=GRAVITY, dtype=jnp.float64):
-    shape = (MASSES, 1) if name == "sections" else (MASSES,)
-    start = jnp.linspace(-0.1, -0.1 * MASSES, MASSES, dtype=dtype).reshape(shape)
+    shape = (ENGINE_KINDS, 1) if name == "sections" else (ENGINE_KINDS,)
+    start = jnp.linspace(-0.1, -0.1 * ENGINE_KINDS, ENGINE_KINDS, dtype=dtype).reshape(shape)
     given = jnp.asarray(stiffness, dtype), jnp.asarray(gravity, dtype)
     return equilibrium(SOLVERS[name], start, jnp.ones(shape, dtype), given, size=1.0)
 
@@ -76,7 +76,7 @@ def test_rest_moves_with_parameters_forwards_and_backwards(name):
             return hang(name, stiffness, gravity).position.reshape(-1)[-1]
 
         # z = -(0.1 n + g n (n + 1) / 2 / k)
-        total = MASSES * (MASSES + 1) / 2
+        total = ENGINE_KINDS * (ENGINE_KINDS + 1) / 2
         expected = GRAVITY * total / 300.0**2, -total / 300.0
         for derive in (jax.jacfwd, jax.jacrev):
             found = jax.jit(derive(lowest, (0, 1)))(300.0, GRAVITY)
@@ -122,10 +122,10 @@ def fluid_body(dimension, drive="pressure", **fluid):
     row, middle = "sss", "sws"
     shape = [row, middle, row] if dimension == 2 else [[row] * 3, [row, middle, row], [row] * 3]
     body = Body(shape=shape, materials={"s": solid, "w": water}, voxel_side=0.01, masses="points")
-    held = np.zeros((2**dimension, *body.cells.shape), bool)
+    clamped = np.zeros((2**dimension, *body.cells.shape), bool)
     for corner, steps in enumerate(corner_steps(dimension)):
-        held[corner, ..., 0] = steps[-1] == 0
-    return assemble_body(body, dtype=jnp.float64, anchored=held)
+        clamped[corner, ..., 0] = steps[-1] == 0
+    return assemble_body(body, dtype=jnp.float64, anchored=clamped)
 
 
 def undeformed(model):
@@ -149,7 +149,7 @@ def engines_energy(place, given):
     return potential_energy(given.model, given.environment, place, given.control, given.drive)
 
 
-VALUE_AND_SLOPE, ENGINES_OWN = jax.jit(jax.value_and_grad(energy)), jax.jit(jax.value_and_grad(engines_energy))
+VALUE_AND_GRADIENT, ENGINES_OWN = jax.jit(jax.value_and_grad(energy)), jax.jit(jax.value_and_grad(engines_energy))
 BY_BLOCKS, WHOLE = jax.jit(voxel_system().solve), jax.jit(dense(energy).solve)
 
 
@@ -161,7 +161,7 @@ def test_the_energy_is_the_engines(dimension, drive):
         given = given_of(model)
         noise = jax.random.normal(jax.random.key(0), undeformed(model).shape)
         place = undeformed(model) + 3e-4 * noise
-        mine = VALUE_AND_SLOPE(place, given)
+        mine = VALUE_AND_GRADIENT(place, given)
         engine = ENGINES_OWN(place, given)
         np.testing.assert_allclose(mine[0], engine[0], rtol=1e-12)
         np.testing.assert_allclose(mine[1], engine[1], atol=1e-9 * float(jnp.abs(engine[1]).max()))

@@ -11,6 +11,7 @@ import vsr.cli as cli
 from vsr.experiments.config import UserError, parse_experiment, parse_scene
 from vsr.experiments.estimate import (
     budget,
+    explain_out_of_memory,
     memory_lines,
     needs_of_experiment,
     needs_of_scene,
@@ -19,19 +20,18 @@ from vsr.experiments.estimate import (
     require_memory,
     resources,
     seconds_of,
-    told_if_exhausted,
 )
 from vsr.experiments.refine import RefineOptions, refine
 
 NETWORK = """
 robot:
   body: {shape: aa}
-  controller: {type: mlp, senses: [{quantity: area_ratio}], hidden: [100000, 100000]}
+  controller: {type: mlp, sensors: [{quantity: area_ratio}], hidden: [100000, 100000]}
 """
 GRID = """
 robot:
-  body: {type: material_grid, grid: [100, 100, 100], masses: points, materials: {a: {}}}
-  controller: phases
+  body: {type: material_grid, grid: [100, 100, 100], engine: points, materials: {a: {}}}
+  controller: sine
 """
 
 
@@ -78,7 +78,7 @@ def test_needs_grow_with_what_is_asked_for():
         needs = needs_of_experiment(parse_experiment(TINY, "f.yaml", settings))
         return sum(need.bytes for need in needs if need.settings)
 
-    assert total("ea.n_pop=60000") > 2 * total("ea.n_pop=6000") > 4 * total()
+    assert total("optimizer.population_size=60000") > 2 * total("optimizer.population_size=6000") > 4 * total()
     assert total("checkpoint_seconds=1000", "generations=10000") > 2 * total()
     sand = parse_scene("robot:\n  body: {shape: aa}\nworld: {terrain: sand}\ntask: {duration: 10}\n")
     hard = parse_scene("robot:\n  body: {shape: aa}\ntask: {duration: 10}\n")
@@ -90,25 +90,25 @@ def test_needs_grow_with_what_is_asked_for():
 
 
 def test_what_nearly_fits_is_tried(monkeypatch):
-    needs = [budget.Need("things", 1e9, ("things (many)",))]
+    needs = [budget.Need("objects", 1e9, ("objects (many)",))]
     monkeypatch.setattr(budget, "host_memory", lambda: 0.9e9)
     require_memory("f.yaml", needs)
     assert "tight" in memory_lines(needs)[0][1]
     monkeypatch.setattr(budget, "host_memory", lambda: 0.7e9)
     with pytest.raises(
-        UserError, match=r"f.yaml: this needs about 1 GB .* 0?700 MB left: 1 GB for things; reduce things"
+        UserError, match=r"f.yaml: this needs about 1 GB .* 0?700 MB left: 1 GB for objects; reduce objects"
     ):
         require_memory("f.yaml", needs)
 
 
 def test_memory_that_is_not_there_after_all_is_told():
-    needs = [budget.Need("things", 1e9, ("things (many)",))]
-    message = r"not enough memory for this; reduce things \(many\); all is saved"
-    with pytest.raises(UserError, match=message), told_if_exhausted(needs, "all is saved"):
+    needs = [budget.Need("objects", 1e9, ("objects (many)",))]
+    message = r"not enough memory for this; reduce objects \(many\); all is saved"
+    with pytest.raises(UserError, match=message), explain_out_of_memory(needs, "all is saved"):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes.")
-    with pytest.raises(UserError), told_if_exhausted(needs):
+    with pytest.raises(UserError), explain_out_of_memory(needs):
         raise MemoryError
-    with pytest.raises(ValueError, match="other"), told_if_exhausted(needs):
+    with pytest.raises(ValueError, match="other"), explain_out_of_memory(needs):
         raise ValueError("other")
 
 
@@ -161,7 +161,7 @@ def no_bed(monkeypatch, tmp_path):
 def test_sand_that_does_not_fit_is_refused_before_it_is_built(command, no_bed, tmp_path, monkeypatch):
     file = tmp_path / "sandy.yaml"
     large = SANDY.replace("period: 24", "period: 100000")
-    file.write_text(large.replace("shape: aa}", "shape: aa}, controller: phases") if command == "evolve" else large)
+    file.write_text(large.replace("shape: aa}", "shape: aa}, controller: sine") if command == "evolve" else large)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(budget, "host_memory", lambda: 1e9)
     result = CliRunner().invoke(cli.main, [command, "sandy.yaml"])
@@ -190,10 +190,10 @@ def test_how_long_a_bed_settles_is_said_beforehand(no_bed, capsys):
     assert not capsys.readouterr().err
 
 
-@pytest.mark.parametrize("starts", [10_000_000, 99_999_999_999_999])
-def test_more_starts_than_fit_are_refused(starts, tmp_path, monkeypatch):
+@pytest.mark.parametrize("trials", [10_000_000, 99_999_999_999_999])
+def test_more_starts_than_fit_are_refused(trials, tmp_path, monkeypatch):
     (tmp_path / "walk.yaml").write_text("robot: {body: {shape: aa}}\ntask: {duration: 0.1}\n")
     monkeypatch.setattr(budget, "host_memory", lambda: 16e9)
-    options = RefineOptions((str(tmp_path / "walk.yaml"),), (1,), starts, None, None, None)
-    with pytest.raises(UserError, match=rf"vsr refine: this needs about .* reduce --starts \({starts:,}\)"):
+    options = RefineOptions((str(tmp_path / "walk.yaml"),), (1,), trials, None, None, None)
+    with pytest.raises(UserError, match=rf"vsr refine: this needs about .* reduce --trials \({trials:,}\)"):
         refine(options)

@@ -33,7 +33,7 @@ from vsr.scene import Scene, simulate
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 SET = """
-starts: 2
+trials: 2
 terrains:
   flat: {terrain: flat}
   hilly: {terrain: {type: hilly, height: 0.3, width: 2, length: 100}}
@@ -73,9 +73,9 @@ def found(run):
 
 
 def of_case(found, robot, *case):
-    """The measures of a robot in all starts of a case."""
+    """The measures of a robot in all trials of a case."""
     place = [tuple(one.values())[1:] for one in found["cases"]].index(case)
-    return found["robots"][robot]["starts"][place]
+    return found["robots"][robot]["trials"][place]
 
 
 def changed(scene, material=None, world=None, controller=None):
@@ -113,13 +113,13 @@ def test_every_case_is_what_a_scene_of_its_own_gives(run, found):
 
 def test_a_table_a_map_and_every_number(found):
     data, output, folder = found
-    assert "2 robots, 1 task x 2 terrains x 6 faults, median of 2 starts" in output
+    assert "2 robots, 1 task x 2 terrains x 6 faults, median of 2 trials" in output
     assert len([line for line in output.splitlines() if line.strip().startswith(("flat, ", "hilly, "))]) == 12
     assert (folder / "found.png").stat().st_size > 10_000
     assert [robot["name"] for robot in data["robots"]] == ["run, seed 0", "run, seed 1"]
     robot = data["robots"][0]
     assert robot["measures"] == ["relative_velocity"] * 12
-    assert robot["taken"][0] == pytest.approx(np.mean(robot["starts"][0]))
+    assert robot["taken"][0] == pytest.approx(np.mean(robot["trials"][0]))
     assert robot["kept"][1] == pytest.approx(robot["taken"][1] / robot["taken"][0])
     assert data["left_out"] == []
 
@@ -127,18 +127,18 @@ def test_a_table_a_map_and_every_number(found):
 # Faults
 
 
-@pytest.mark.parametrize("masses", ["squares", "points"])
-def test_a_heavier_body_is_one_of_heavier_material(masses):
+@pytest.mark.parametrize("engine", ["squares", "points"])
+def test_a_heavier_body_is_one_of_heavier_material(engine):
     def model(mass):
-        return assemble_body(Body(shape=("aa", "a."), materials={"a": Material(mass=mass)}, masses=masses))
+        return assemble_body(Body(shape=("aa", "a."), materials={"a": Material(mass=mass)}, engine=engine))
 
-    scaled = ENGINES[masses].scaled(model(1.0), 1.0, 1.0, 1.0, mass=2.5)
+    scaled = ENGINES[engine].scaled(model(1.0), 1.0, 1.0, 1.0, mass=2.5)
     for found, expected in zip(jax.tree.leaves(scaled), jax.tree.leaves(model(2.5)), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 def test_dead_voxels_are_among_those_that_are_there():
-    described = EvaluationSet(starts=5, faults={"two": Fault(dead=2), "all": Fault(dead=9), "none": Fault()})
+    described = EvaluationSet(trials=5, faults={"two": Fault(dead=2), "all": Fault(dead=9), "none": Fault()})
     body = Body(shape=("aaa", "aaa"))
     trials = trials_of(described, list(described.faults.values()), 1, body, (2, 3), jnp.dtype("float32"))
     present = jnp.array([[1.0, 1, 0], [1, 1, 0]])
@@ -148,12 +148,12 @@ def test_dead_voxels_are_among_those_that_are_there():
         alive.append(np.asarray(impaired(None, present, trial).alive))  # pyright: ignore[reportArgumentType]
     assert [int(one.sum()) for one in alive] == [2] * 5 + [0] * 5 + [4] * 5
     assert all((one <= np.asarray(present)).all() for one in alive)
-    assert len({one.tobytes() for one in alive[:5]}) > 1  # others in other starts
+    assert len({one.tobytes() for one in alive[:5]}) > 1  # others in other trials
 
 
 def test_noise_is_of_its_size_and_new_at_every_call():
     class Echo:
-        senses = ()
+        sensors = ()
 
         def control(self, time, readings):
             return readings[0]
@@ -195,7 +195,7 @@ def test_cases_that_suit_nobody_are_blank(matrix):
     assert np.isnan(matrix.kept[:, 1]).all()  # a height is no share of a velocity
     assert middle(matrix, 1, np.array([False, True])) == ""
     assert failed(matrix, 1) == "0"
-    described = EvaluationSet(faults={"none": Fault(), "other": Fault(dead=1)}, starts=3)
+    described = EvaluationSet(faults={"none": Fault(), "other": Fault(dead=1)}, trials=3)
     assert as_plain(["x", "y"], described, matrix, [])["robots"][1]["taken"] == [4.0, None]
 
 
@@ -208,17 +208,17 @@ def test_what_does_not_suit_robots_is_left_out_with_the_reason(run):
             "tasks": {
                 "own": {},
                 "walker": {"task": "Walker-v0"},
-                "height": {"fitness": {"measure": "average_height", "direction": "minimise"}},
+                "height": {"fitness": {"measure": "average_height", "direction": "minimize"}},
             },
             "terrains": {"flat": {"terrain": "flat"}, "bumpy": {"terrain": "bumpy"}},
             "faults": {"none": {}, "hard": {"stiffness": 100}, "hard, finer": {"stiffness": 100, "refine": 10}},
         }
     )
     found, left_out = combinations_of(read_groups([run], elites=False), described)
-    told = "\n".join(left_out)
-    assert "own, bumpy: left out for all robots: world.terrain: its height changes along y" in told
-    assert "own, hard: left out for all robots: springs so quick need" in told
-    assert "walker, flat: left out for all robots" in told
+    reported = "\n".join(left_out)
+    assert "own, bumpy: left out for all robots: world.terrain: its height changes along y" in reported
+    assert "own, hard: left out for all robots: springs so quick need" in reported
+    assert "walker, flat: left out for all robots" in reported
     assert [(one.faults, one.refine) for one in found] == [(("none",), 1), (("hard, finer",), 10)] * 2
     names = [setting.names for one in found for setting in one.settings]
     assert names == [("own", "flat")] * 2 + [("height", "flat")] * 2
@@ -241,13 +241,13 @@ def test_substeps_chosen_at_home_are_divided_among_meetings_with_things(run):
 def test_faulty_sets_are_reported_whole(tmp_path):
     file = tmp_path / "set.yaml"
     file.write_text(
-        "starts: 0\nterrains:\n  a: {terrain: {type: hilly, heigth: 3}}\nfaults:\n  x: {frictoin: 2}\n"
+        "trials: 0\nterrains:\n  a: {terrain: {type: hilly, heigth: 3}}\nfaults:\n  x: {frictoin: 2}\n"
         "tasks:\n  t: {task: {duration: 1}, fitness: relative_velocitx}\n"
     )
     with pytest.raises(ConfigError) as caught:
         load_set(file)
     lines = str(caught.value).splitlines()
-    assert "set.yaml:1: starts: 0 given" in lines[0]
+    assert "set.yaml:1: trials: 0 given" in lines[0]
     assert "set.yaml:3: terrains.a.terrain.heigth: unknown key; did you mean 'height'?" in lines[1]
     assert "set.yaml:5: faults.x.frictoin: unknown key; did you mean 'friction'?" in lines[2]
     assert "set.yaml:7: tasks.t.fitness: unknown measure 'relative_velocitx'; did you mean" in lines[3]
@@ -279,7 +279,7 @@ def test_wrong_words_are_helped(run, arguments, message):
 @pytest.mark.slow
 def test_elites_of_an_archive(run, tmp_path):
     axes = "[{measure: gene_mean, range: [-3, 3], cells: 3}, {measure: gene_deviation, range: [0, 3], cells: 2}]"
-    search = f"ea={{type: map_elites, n_pop: 6, archives: {{brain: {{type: grid, axes: {axes}}}}}}}"
+    search = f"ea={{type: map_elites, population_size: 6, archives: {{brain: {{type: grid, axes: {axes}}}}}}}"
     result = vsr(
         "evolve", run.parent / "tiny.yaml", "--set", search, "--set", "generations=2", "--out", tmp_path / "elites",
         "--no-report",

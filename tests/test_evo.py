@@ -1,4 +1,4 @@
-"""Search: what every optimiser must keep, and the operators' statistics."""
+"""Search: what every optimizer must keep, and the operators' statistics."""
 
 from dataclasses import replace
 
@@ -7,13 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vsr.evo import OPTIMISERS, Evaluation, EvogymGA, MuPlusLambda
+from vsr.evo import OPTIMIZERS, Evaluation, EvogymGA, MuPlusLambda
 from vsr.evo.diversity import distinct, gene_spread
 from vsr.evo.generations import Generational
-from vsr.evo.in_turn import InTurn
 from vsr.evo.operators import extended_segment_crossover, fingerprints, gaussian_mutation, redrawn, repeated
-from vsr.evo.population import NOBODY, WORST
+from vsr.evo.population import NO_PARENT, WORST
 from vsr.evo.selection import tournament, truncation
+from vsr.evo.two_stage import TwoStage
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 SIZE, GENES, GENERATIONS = 24, 6, 8
@@ -30,12 +30,12 @@ def fitness_of(genes):
     return jnp.where(genes["b"] > 1.5, jnp.nan, value)
 
 
-def evaluation_of(genes, descriptors=(), sloped=False):
-    """descriptors: names of genes in "a", by their place; sloped: whether to tell the slopes of the hill."""
+def evaluation_of(genes, descriptors=(), differentiable=False):
+    """descriptors: names of genes in "a", by their place; sloped: whether to tell the gradients of the hill."""
     fitness = fitness_of(genes)
     described = jnp.stack([genes["a"][:, int(name)] for name in descriptors], -1) if descriptors else None
-    slopes = jax.vmap(jax.grad(fitness_of))(genes) if sloped else None
-    return Evaluation(fitness, failed=jnp.isnan(fitness), descriptors=described, slopes=slopes)
+    gradients = jax.vmap(jax.grad(fitness_of))(genes) if differentiable else None
+    return Evaluation(fitness, failed=jnp.isnan(fitness), descriptors=described, gradients=gradients)
 
 
 NEEDED = {
@@ -45,21 +45,21 @@ NEEDED = {
             "two": {"type": "cvt", "axes": [{"measure": n, "range": [0.0, 1.0]} for n in "12"], "cells": 8},
         }
     },
-    "in_turn": {"first": "a", "first_generations": 4},
+    "two_stage": {"first": "a", "first_generations": 4},
     "nsga2": {"objectives": [{"measure": "0"}], "reference": [-10.0, 5.0]},
 }
-"""Settings that an optimiser cannot do without."""
+"""Settings that an optimizer cannot do without."""
 
 
-def generation_of(optimiser):
+def generation_of(optimizer):
     """A function of a search, and of whether everyone fails: the search a generation later, and what is seen of it."""
 
     def generation(search, ill):
-        asked = optimiser.ask(search, sample)
-        evaluation = evaluation_of(asked.genes, optimiser.descriptors, optimiser.wants_slopes)
-        following = optimiser.tell(search, asked, replace(evaluation, failed=evaluation.failed | ill))
-        summary = optimiser.summary(following)
-        return following, (asked, summary.members, summary.best, summary.figures)
+        asked = optimizer.ask(search, sample)
+        evaluation = evaluation_of(asked.genes, optimizer.descriptors, optimizer.needs_gradients)
+        following = optimizer.tell(search, asked, replace(evaluation, failed=evaluation.failed | ill))
+        summary = optimizer.summary(following)
+        return following, (asked, summary.members, summary.best, summary.metrics)
 
     return generation
 
@@ -70,24 +70,24 @@ LESS_OFTEN = ("sep_cma_es", "snes", "open_es", "evosax")
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(name, marks=[pytest.mark.slow] * (name in LESS_OFTEN)) for name in OPTIMISERS],
+    params=[pytest.param(name, marks=[pytest.mark.slow] * (name in LESS_OFTEN)) for name in OPTIMIZERS],
 )
-def optimiser(request):
+def optimizer(request):
     if request.param in ("cma_es", *LESS_OFTEN):
         pytest.importorskip("evosax")
-    return OPTIMISERS[request.param](n_pop=SIZE, **NEEDED.get(request.param, {}))
+    return OPTIMIZERS[request.param](population_size=SIZE, **NEEDED.get(request.param, {}))
 
 
 @pytest.fixture(scope="module")
-def first(optimiser):
+def first(optimizer):
     """The search of a seed before its first generation."""
-    begin = jax.jit(lambda key: optimiser.start(key, sample))
+    begin = jax.jit(lambda key: optimizer.start(key, sample))
     return lambda seed: begin(jax.random.key(seed))
 
 
 @pytest.fixture(scope="module")
-def following(optimiser):
-    return jax.jit(generation_of(optimiser))
+def following(optimizer):
+    return jax.jit(generation_of(optimizer))
 
 
 @pytest.fixture(scope="module")
@@ -117,10 +117,10 @@ def test_the_best_never_worsens(run):
     assert top[-1] == np.nanmax(fitness_of(asked.genes))
 
 
-def test_survivors_are_sorted_and_never_a_failure_while_others_live(optimiser, run):
+def test_survivors_are_sorted_and_never_a_failure_while_others_live(optimizer, run):
     asked, survivors, *_ = run
     assert not np.isnan(survivors.fitness).any()
-    if isinstance(optimiser, Generational):
+    if isinstance(optimizer, Generational):
         assert np.isnan(fitness_of(asked.genes)).any()
         np.testing.assert_array_equal(survivors.fitness, -np.sort(-survivors.fitness, axis=1))
         assert (survivors.fitness[-1] > WORST).all()
@@ -143,15 +143,15 @@ def test_lineage_follows_genes(run):
     for generation in range(GENERATIONS):
         for survivor, own in zip(survivors.id[generation], survivors.genes["a"][generation], strict=True):
             np.testing.assert_array_equal(own, genes[survivor])
-        known = set(survivors.id[generation - 1]) | {NOBODY} if generation else {NOBODY}
+        known = set(survivors.id[generation - 1]) | {NO_PARENT} if generation else {NO_PARENT}
         assert set(asked.parents[generation].ravel()) <= known
         assert (asked.birth[generation] == generation).all()
 
 
 @pytest.mark.slow
-def test_seeds_batch_to_the_same_runs(optimiser, first, following):
+def test_seeds_batch_to_the_same_runs(optimizer, first, following):
     searches = [first(seed) for seed in (3, 4)]
-    together = jax.jit(jax.vmap(generation_of(optimiser), (0, None)))
+    together = jax.jit(jax.vmap(generation_of(optimizer), (0, None)))
     batch = jax.tree.map(lambda *leaves: jnp.stack(leaves), *searches)
     for _ in range(3):
         batch, (_, members, *_) = together(batch, False)
@@ -163,7 +163,7 @@ def test_seeds_batch_to_the_same_runs(optimiser, first, following):
 
 
 def test_a_generation_of_failures_is_survived(first, following):
-    """Those after it are asked for as usual, and the first that is sound leads."""
+    """Those after it are asked for as by default, and the first that is sound leads."""
     search = first(0)
     for ill in (True, True, False):
         search, (asked, _, leader, _) = following(search, ill)
@@ -188,16 +188,16 @@ def test_crossover_is_uniform_along_the_extended_segment():
     assert abs(np.corrcoef(child[:, 0], child[:, 1])[0, 1]) < 0.06
 
 
-def second_generation(optimiser, key):
-    search = optimiser.start(key, sample)
-    asked = optimiser.ask(search, sample)
-    return optimiser.tell(search, asked, evaluation_of(asked.genes))
+def second_generation(optimizer, key):
+    search = optimizer.start(key, sample)
+    asked = optimizer.ask(search, sample)
+    return optimizer.tell(search, asked, evaluation_of(asked.genes))
 
 
 def test_operators_are_chosen_at_their_rate():
-    optimiser = MuPlusLambda(n_pop=4000, attempts=0)
-    children = jax.jit(lambda key: optimiser.ask(second_generation(optimiser, key), sample))(jax.random.key(0))
-    assert float((children.parents[:, 1] != NOBODY).mean()) == pytest.approx(0.8, abs=0.02)
+    optimizer = MuPlusLambda(population_size=4000, attempts=0)
+    children = jax.jit(lambda key: optimizer.ask(second_generation(optimizer, key), sample))(jax.random.key(0))
+    assert float((children.parents[:, 1] != NO_PARENT).mean()) == pytest.approx(0.8, abs=0.02)
 
 
 def test_tournaments_win_as_often_as_they_should():
@@ -228,12 +228,12 @@ def test_repeated_finds_copies_of_others_and_of_earlier_children():
 
 def test_children_that_exist_are_made_anew():
     """Two parents that are the same give themselves by crossover; with attempts no child is a copy."""
-    optimiser = MuPlusLambda(n_pop=16, n_tour=8)
+    optimizer = MuPlusLambda(population_size=16, tournament_size=8)
 
     @jax.jit
     def copies(key):
-        search = second_generation(optimiser, key)
-        choices = [optimiser.model_copy(update={"attempts": attempts}) for attempts in (0, 10)]
+        search = second_generation(optimizer, key)
+        choices = [optimizer.model_copy(update={"attempts": attempts}) for attempts in (0, 10)]
         children = [choice.ask(search, sample) for choice in choices]
         return [repeated(each.genes, search.population.genes).sum() for each in children]
 
@@ -248,14 +248,14 @@ def test_spread_is_the_mean_over_genes_of_their_standard_deviations():
 
 
 def test_distinct_counts_what_differs_in_any_part():
-    things = {"a": jnp.array([[1, 2], [2, 1], [1, 2], [1, 2]]), "b": jnp.array([0.0, 0.0, -0.0, 1.0])}
-    assert int(distinct(things)) == 3
+    objects = {"a": jnp.array([[1, 2], [2, 1], [1, 2], [1, 2]]), "b": jnp.array([0.0, 0.0, -0.0, 1.0])}
+    assert int(distinct(objects)) == 3
     assert int(distinct(jnp.zeros((1, 4)))) == 1
 
 
 def test_evogyms_survivors_fall_linearly_to_two():
-    optimiser = EvogymGA(n_pop=25, budget=500)
-    counts = [int(optimiser.survivor_count(jnp.array(used))) for used in (0, 100, 250, 475, 500, 900)]
+    optimizer = EvogymGA(population_size=25, budget=500)
+    counts = [int(optimizer.survivor_count(jnp.array(used))) for used in (0, 100, 250, 475, 500, 900)]
     assert counts == [15, 12, 7, 2, 2, 2]
 
 
@@ -273,17 +273,20 @@ class Even:
 
 
 def test_evogyms_children_come_from_survivors_are_acceptable_and_never_seen_before():
-    optimiser = EvogymGA(n_pop=6, budget=60, mutation_rate=0.4)
+    optimizer = EvogymGA(population_size=6, budget=60, mutation_rate=0.4)
 
     @jax.jit
     def run(key):
         def generation(search, _):
-            asked = optimiser.ask(search, Even())
+            asked = optimizer.ask(search, Even())
             fitness = asked.genes.sum(1)
-            survivors = search.population.id[: optimiser.n_pop], optimiser.survivor_count(search.generation * 6)
-            return optimiser.tell(search, asked, Evaluation(fitness, jnp.zeros(6, bool))), (asked, survivors)
+            survivors = (
+                search.population.id[: optimizer.population_size],
+                optimizer.survivor_count(search.generation * 6),
+            )
+            return optimizer.tell(search, asked, Evaluation(fitness, jnp.zeros(6, bool))), (asked, survivors)
 
-        return jax.lax.scan(generation, optimiser.start(key, Even()), length=8)[1]
+        return jax.lax.scan(generation, optimizer.start(key, Even()), length=8)[1]
 
     asked, (members, survivors) = jax.device_get(run(jax.random.key(0)))
     genes = asked.genes.reshape(-1, 5)
@@ -292,7 +295,7 @@ def test_evogyms_children_come_from_survivors_are_acceptable_and_never_seen_befo
     for generation in range(1, 8):
         parents = asked.parents[generation, :, 0]
         assert set(parents) <= set(members[generation][: survivors[generation]])
-        assert (asked.parents[generation, :, 1] == NOBODY).all()
+        assert (asked.parents[generation, :, 1] == NO_PARENT).all()
 
 
 def test_a_redrawn_gene_is_that_of_a_fresh_individual():
@@ -300,14 +303,14 @@ def test_a_redrawn_gene_is_that_of_a_fresh_individual():
     assert float(redrawn(jax.random.key(0), old, fresh, 0.1).mean()) == pytest.approx(0.1, abs=0.01)
 
 
-def test_parts_evolve_in_turn(run, optimiser):
+def test_parts_evolve_in_turn(run, optimizer):
     """Until the others' turn one part varies and the others are all the same; then it is the best one's."""
-    if not isinstance(optimiser, InTurn):
+    if not isinstance(optimizer, TwoStage):
         pytest.skip("for one search only")
     asked, _, leader, _ = run
     for generation in range(GENERATIONS):
         a, b = (np.unique(asked.genes[name][generation], axis=0) for name in "ab")
         assert (len(a) > 1, len(b) > 1) == ((True, False) if generation < 4 else (False, True))
     np.testing.assert_array_equal(asked.genes["a"][4:], np.broadcast_to(leader.genes["a"][3], (4, SIZE, GENES)))
-    assert (asked.parents[4] == [leader.id[3, 0], NOBODY]).all()
+    assert (asked.parents[4] == [leader.id[3, 0], NO_PARENT]).all()
     assert (leader.genes["a"][4:] == leader.genes["a"][3]).all()

@@ -14,7 +14,7 @@ import vsr
 from vsr.environment import Environment
 from vsr.episode import reset, step
 from vsr.physics.engine import ENGINES, assemble_body
-from vsr.physics.evogym import GroundCells, Thing, law, springs
+from vsr.physics.evogym import EvogymObject, GroundCells, law, springs
 from vsr.physics.evogym.assembly import assemble_evogym, kinds_table
 from vsr.physics.evogym.contact import touch
 from vsr.scene import Scene
@@ -25,7 +25,7 @@ TRACE = json.loads((ROOT / "tests/data/evogym_trace.json").read_text())
 
 
 def body_of(*rows):
-    return vsr.Body(shape=rows, masses="evogym")
+    return vsr.Body(shape=rows, engine="evogym")
 
 
 def stepped(model, state, control, steps, gravity=0.0, count=law.SUBSTEPS):
@@ -124,7 +124,7 @@ def test_of_two_edges_that_are_equally_near_the_first_of_top_right_bottom_left_i
 
 def test_the_first_steps_of_a_robot_with_voxels_that_touch_at_corners_are_those_of_evogym():
     with jax.enable_x64(True):
-        robot = {"body": {"shape": TRACE["shape"], "masses": "evogym"}}
+        robot = {"body": {"shape": TRACE["shape"], "engine": "evogym"}}
         scene = Scene.model_validate({"robot": robot, "task": "DownStepper-v0", "physics": {"precision": "float64"}})
         scenario, _ = scene.build()
         model, state = scenario.world.robots[0], reset(jax.random.key(0), scenario)
@@ -132,7 +132,7 @@ def test_the_first_steps_of_a_robot_with_voxels_that_touch_at_corners_are_those_
         lifted = replace(state.world.robots[0], position=state.world.robots[0].position + jnp.array([0, 1e-12]))
         state = replace(state, world=replace(state.world, robots=(lifted,)))
         row, column, corner = np.array(TRACE["points"]).T
-        place = np.asarray(ENGINE.vertex_places(model))[corner, row, column]
+        place = np.asarray(ENGINE.vertex_indices(model))[corner, row, column]
         actuators = np.argwhere(np.asarray(model.horizontal + model.vertical)[::-1] > 0)
         advance = jax.jit(lambda *given: step(scenario, *given)[0])
         for targets, there, tolerance in zip(TRACE["targets"], TRACE["steps"][1:], (1e-7, 1e-5), strict=False):
@@ -143,21 +143,21 @@ def test_the_first_steps_of_a_robot_with_voxels_that_touch_at_corners_are_those_
             assert pytest.approx(np.array([there["x"], there["y"]]), abs=tolerance) == np.asarray(found).T
 
 
-def furnished():
+def with_objects():
     """A robot with a package on it, on voxels of ground, and its start."""
     model = assemble_body(body_of("hv", "sr"))
     solid = np.zeros((4, 9), bool)
     solid[0], solid[:3, 0] = True, True
     body = assemble_evogym(jnp.zeros((1, 1), jnp.int32), kinds_table(), layers=1)
-    package = Thing(body, jnp.array([0.35, 0.32]), "package")
-    model = replace(model, ground=GroundCells.of(solid), things=(package,))
+    package = EvogymObject(body, jnp.array([0.35, 0.32]), "package")
+    model = replace(model, ground=GroundCells.of(solid), objects=(package,))
     state = ENGINE.rest_state(model)
     return model, replace(state, position=state.position + jnp.array([0.3, 0.11]))
 
 
 @pytest.fixture(scope="module")
 def on_ground():
-    model, state = furnished()
+    model, state = with_objects()
     return model, stepped(model, state, 0.0, 40, gravity=law.GRAVITY)
 
 
@@ -167,7 +167,7 @@ def test_a_robot_and_a_package_come_to_rest_on_the_ground_and_on_each_other(on_g
     last = states[-1]
     heights = np.sort(np.unique(np.round(np.asarray(last.position[0, :, 0, 1]), 2)))
     assert heights == pytest.approx([0.1, 0.2, 0.3], abs=0.006)
-    package = np.asarray(last.things[0].position[0, ..., 1])
+    package = np.asarray(last.objects[0].position[0, ..., 1])
     assert package.min() == pytest.approx(0.3, abs=0.006)
     assert package.max() == pytest.approx(0.4, abs=0.006)
     middles = [float(ENGINE.center(model, state)[1]) for state in states[-20:]]
@@ -187,7 +187,7 @@ def test_many_robots_are_moved_as_one_is(on_ground):
 
 
 def test_scenes_get_its_units_and_other_ones_are_refused():
-    described = {"robot": {"body": {"shape": "hv", "masses": "evogym"}}, "task": {"duration": 0.03}}
+    described = {"robot": {"body": {"shape": "hv", "engine": "evogym"}}, "task": {"duration": 0.03}}
     scene = Scene.model_validate(described)
     assert (scene.world.gravity, scene.physics.time_step, scene.robot.body.voxel_side) == (110, 0.003, 0.1)
     assert (scene.schedule().substeps, scene.schedule().calls) == (30, 10)
@@ -196,8 +196,8 @@ def test_scenes_get_its_units_and_other_ones_are_refused():
         ({"physics": {"substeps": 60}}, "substeps of 0.0001"),
         ({"physics": {"time_step": 0.00305}}, "no whole number"),
         ({"physics": {"integrator": "verlet"}}, "rk4"),
-        ({"robot": {"body": {"shape": "hv", "masses": "evogym", "voxel_side": 3}}}, "0.1"),
-        ({"robot": {"body": {"shape": "a", "masses": "evogym", "materials": {"a": {}}}}}, "know no area"),
+        ({"robot": {"body": {"shape": "hv", "engine": "evogym", "voxel_side": 3}}}, "0.1"),
+        ({"robot": {"body": {"shape": "a", "engine": "evogym", "materials": {"a": {}}}}}, "know no area"),
         ({"robot": {"body": {"shape": "a", "materials": {"a": {"rigid": True}}}}}, "no meaning for squares"),
     ):
         with pytest.raises(ValueError, match=text):

@@ -25,11 +25,11 @@ from rich.console import Console
 
 import vsr.cli as cli
 import vsr.experiments.evolve.command as evolve_module
-from vsr.evo import OPTIMISERS
+from vsr.evo import OPTIMIZERS
 from vsr.experiments.config import UserError, dump_yaml, load_experiment, load_scene
 from vsr.experiments.evolve.command import EvolveOptions, evolve
 from vsr.experiments.evolve.display import Progress, open_display
-from vsr.experiments.evolve.evaluation import evaluation_of
+from vsr.experiments.evolve.fitness import evaluation_of
 from vsr.experiments.evolve.generation import compile_evolution, program_digest, search_shapes, within_memory
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.population import in_parts, on_all_devices
@@ -40,9 +40,9 @@ from vsr.scene import simulate
 MANY_GENES = """
 robot:
   body: {type: gaussian_mixture, grid: [2, 2], materials: {a: {}, b: {}}}
-  controller: {type: mlp, senses: [{quantity: area_ratio}], hidden: [9]}
+  controller: {type: mlp, sensors: [{quantity: area_ratio}], hidden: [9]}
 task: {duration: 0.4, placement: {clearance: 0.0}}
-ea: {n_pop: 7, n_tour: 2}
+optimizer: {population_size: 7, tournament_size: 2}
 generations: 4
 seeds: 3
 """
@@ -96,7 +96,7 @@ def final_population(path):
 
 
 def statistics(path):
-    """What the statistics say, but for how long things took and of which run they are."""
+    """What the statistics say, but for how long objects took and of which run they are."""
     return rows_of(path)
 
 
@@ -198,7 +198,7 @@ def test_memory_decides_how_many_robots_run_at_once():
 def test_an_empty_body_is_a_failed_robot():
     experiment = Experiment.model_validate(
         {
-            "robot": {"body": {"type": "gaussian_mixture", "grid": [2, 2]}, "controller": "by_material"},
+            "robot": {"body": {"type": "gaussian_mixture", "grid": [2, 2]}, "controller": "sine_by_material"},
             "task": {"duration": 0.2},
         }
     )
@@ -210,8 +210,8 @@ def test_an_empty_body_is_a_failed_robot():
 
 
 @pytest.mark.slow
-def test_what_is_minimised_falls_also_in_double_precision(tiny, tmp_path):
-    settings = ("fitness={measure: average_height, direction: minimise}", "physics.precision=float64", "seeds=1")
+def test_what_is_minimized_falls_also_in_double_precision(tiny, tmp_path):
+    settings = ("fitness={measure: average_height, direction: minimize}", "physics.precision=float64", "seeds=1")
     path = evolve(EvolveOptions(str(tiny), settings=settings, out=str(tmp_path / "low")))
     run = read_run(path)
     assert (np.diff(run.best[0]) <= 0).all()
@@ -230,7 +230,7 @@ def test_programs_are_known_by_what_they_compute(tiny):
 
 def test_a_second_start_of_cma_es_goes_on(tiny, tmp_path):
     """Its eigenvectors come from LAPACK, whose functions must be there in a process that loads a compiled program."""
-    search = "ea={type: cma_es, n_pop: 6}"
+    search = "ea={type: cma_es, population_size: 6}"
     ends = []
     for name, more in (("first", ()), ("second", ()), ("first", ("--resume", "--set", "generations=2"))):
         command = [sys.executable, "-P", "-m", "vsr", "evolve", str(tiny), "--set", search, "--set", "generations=1"]
@@ -331,7 +331,7 @@ def test_sigkill_at_random_moments_then_resume(tiny, tmp_path):
     undisturbed = evolve(EvolveOptions(str(tiny), ("generations=60",), out=str(tmp_path / "undisturbed")))
     path = tmp_path / "killed"
 
-    def starts():
+    def sessions():
         return json.loads((path / "meta.json").read_text())["starts"]
 
     def recorded():
@@ -342,14 +342,14 @@ def test_sigkill_at_random_moments_then_resume(tiny, tmp_path):
     assert start_process(tiny, path, generator.randrange(4, 40), slowly).wait(timeout=120) == -signal.SIGKILL
     for number in (2, 3, 4):
         process = start_process(tiny, path, NEVER, slowly)
-        wait_until(lambda number=number: len(starts()) == number)
-        wait_until(lambda: recorded() > 2 * starts()[-1]["generation"])
+        wait_until(lambda number=number: len(sessions()) == number)
+        wait_until(lambda: recorded() > 2 * sessions()[-1]["generation"])
         time.sleep(generator.uniform(0, 0.5))
         process.kill()
         assert process.wait(timeout=60) == -signal.SIGKILL
     output, _ = start_process(tiny, path, NEVER, 0).communicate(timeout=120)
     assert "going on after generation" in output
-    assert len(starts()) == 5
+    assert len(sessions()) == 5
     assert_same_run(path, undisturbed)
 
 
@@ -404,13 +404,13 @@ def test_torn_records_and_half_checkpoints_are_skipped(whole, tmp_path, capsys):
     assert read_run(path).generations == 5
     evolve(EvolveOptions(str(path), resume=True))
     output = capsys.readouterr().out
-    assert "00000005.npz: damaged (its end is missing or changed); skipped" in output
+    assert "00000005.npz: corrupted (its end is missing or changed); skipped" in output
     assert not list(path.rglob("*.partial"))
     assert_same_run(path, whole)
 
 
 def test_a_checkpoint_of_another_experiment_is_refused(whole):
-    other = load_experiment(whole / "config.yaml", ["ea.n_pop=7"])
+    other = load_experiment(whole / "config.yaml", ["optimizer.population_size=7"])
     with pytest.raises(UserError, match=r"made by another experiment: .* is .*\(2, 6"):
         load_checkpoint(whole / "checkpoints", search_shapes(other), 2)
 
@@ -434,7 +434,7 @@ def test_a_damaged_meta_file_is_told_and_kept(whole, tmp_path, capsys, content):
     shutil.copytree(whole, path)
     (path / "meta.json").write_text(content)
     evolve(EvolveOptions(str(path), settings=("generations=6",), resume=True))
-    assert "; kept as meta.damaged, and begun again" in capsys.readouterr().out
+    assert "; kept as meta.corrupted, and begun again" in capsys.readouterr().out
     assert (path / "meta.damaged").read_text() == content
     assert len(json.loads((path / "meta.json").read_text())["starts"]) == 1
 
@@ -476,9 +476,9 @@ def test_a_finished_run_is_left_as_it_is(whole, capsys):
 
 
 def test_another_experiment_is_refused(vsr, whole, tiny):
-    result = vsr("evolve", tiny, "--out", whole, "--resume", "--set", "ea.sigma=0.5", "--seeds", 3)
+    result = vsr("evolve", tiny, "--out", whole, "--resume", "--set", "optimizer.sigma=0.5", "--seeds", 3)
     assert result.exit_code == 2
-    assert "ea.sigma: 0.15 in the run, 0.5 now" in result.output
+    assert "optimizer.sigma: 0.15 in the run, 0.5 now" in result.output
     assert "seeds: [0, 1] in the run, [0, 1, 2] now" in result.output
     assert f"vsr evolve {whole} --resume" in result.output
 
@@ -632,22 +632,22 @@ def test_compare_tests_ranks(vsr, tmp_path):
     high = write_run(tmp_path / "high", [6, 7, 8, 9, 10])
     low = write_run(tmp_path / "low", [1, 2, 3, 4, 5])
     mixed = write_run(tmp_path / "mixed", [5.5, 2.5, 8.5, 0.5, 9.5])
-    told = json.loads(vsr("compare", high, low, mixed, "--json").output)
-    first = told["pairs"][0]
+    reported = json.loads(vsr("compare", high, low, mixed, "--json").output)
+    first = reported["pairs"][0]
     assert first["p"] == pytest.approx(2 / 252)
     assert first["p_holm"] == pytest.approx(6 / 252)
     assert first["effect"] == 1.0
     assert first["difference"] == pytest.approx(5.0)
-    assert told["rows"][0]["final"] == 8
-    assert told["rows"][0]["first"] == 4
+    assert reported["rows"][0]["final"] == 8
+    assert reported["rows"][0]["first"] == 4
     assert "0.0079" in vsr("compare", high, low).output
     one = write_run(tmp_path / "one", [1])
     assert json.loads(vsr("compare", high, one, "--json").output)["pairs"][0]["p"] is None
     half = write_run(tmp_path / "half", [20, 30, None, None, None])
-    told = json.loads(vsr("compare", low, half, "--json").output)
-    assert told["rows"][1] == {"run": "half", "seeds": 5, "failed": 3, "generations": 2, "first": None, "final": None,
-                               "worse": None, "better": 20.0}  # fmt: skip
-    assert told["pairs"][0]["effect"] == pytest.approx(0.6)
+    reported = json.loads(vsr("compare", low, half, "--json").output)
+    assert reported["rows"][1] == {"run": "half", "seeds": 5, "failed": 3, "generations": 2, "first": None,
+                                   "final": None, "worse": None, "better": 20.0}  # fmt: skip
+    assert reported["pairs"][0]["effect"] == pytest.approx(0.6)
     assert "failed" in vsr("compare", low, half).output
     assert vsr("plot", low, half, "--out", tmp_path / "half.png").exit_code == 0
     other = write_run(tmp_path / "other", [1, 2], "travel_velocity")
@@ -679,7 +679,7 @@ def test_a_run_of_failures_says_so(whole, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"),
+    ("fault", "reported"),
     [
         (None, "report: {path}/report.html (written in "),
         (UserError("no room"), "no room; the run is whole, its report was left out; to write it: vsr report {path}"),
@@ -687,7 +687,7 @@ def test_a_run_of_failures_says_so(whole, tmp_path, monkeypatch):
         (KeyboardInterrupt(), "the run is whole, its report was left out; to write it: vsr report {path}"),
     ],
 )
-def test_a_report_ends_a_run_and_never_harms_it(vsr, whole, tmp_path, monkeypatch, fault, told):
+def test_a_report_ends_a_run_and_never_harms_it(vsr, whole, tmp_path, monkeypatch, fault, reported):
     def page(runs):
         assert [found.run.generations for found in runs] == [5]
         if fault is not None:
@@ -698,10 +698,10 @@ def test_a_report_ends_a_run_and_never_harms_it(vsr, whole, tmp_path, monkeypatc
     shutil.copytree(whole, path)
     monkeypatch.setattr("vsr.experiments.report.command.report_page", page)
     result = vsr("evolve", path, "--resume")
-    to_mend = isinstance(fault, UserError)
-    assert result.exit_code == (2 if to_mend else 0), result.output
-    assert told.format(path=path) in result.output
-    assert (f"watch the best: vsr play {path}" in result.output) == (not to_mend)
+    to_repair = isinstance(fault, UserError)
+    assert result.exit_code == (2 if to_repair else 0), result.output
+    assert reported.format(path=path) in result.output
+    assert (f"watch the best: vsr play {path}" in result.output) == (not to_repair)
     assert (path / "report.html").exists() == (fault is None)
     if fault is None:
         (path / "report.html").unlink()
@@ -755,14 +755,14 @@ def test_plugins_travel_with_the_run(tmp_path):
 # Searches of any kind
 
 CLIMBER = '''
-"""A search whose state is like no other: nested mappings, two random keys, a table of behaviour."""
+"""A search whose state is like no other: nested mappings, two random keys, a table of behavior."""
 from typing import Literal
 
 import jax
 import jax.numpy as jnp
 
-from vsr.evo import OPTIMISERS, SearchSummary
-from vsr.evo.population import NOBODY, Population, best, evaluated, newborns
+from vsr.evo import OPTIMIZERS, SearchSummary
+from vsr.evo.population import NO_PARENT, Population, best, evaluated, offspring
 from vsr.evo.settings import Settings, Size
 
 
@@ -770,7 +770,7 @@ class Climber(Settings):
     """Steps from the best so far, kept only if they lead up."""
 
     type: Literal["climber"] = "climber"
-    n_pop: Size = 4
+    population_size: Size = 4
 
     @property
     def descriptors(self):
@@ -778,15 +778,16 @@ class Climber(Settings):
 
     def start(self, key, sample):
         one, two = jax.random.split(key)
-        nobody = newborns(sample(two, self.n_pop), jnp.full((self.n_pop, 2), NOBODY), jnp.int32(0), jnp.int32(0))
+        size = self.population_size
+        nobody = offspring(sample(two, size), jnp.full((size, 2), NO_PARENT), jnp.int32(0), jnp.int32(0))
         return {"keys": {"steps": one, "spare": two}, "round": jnp.int32(0), "kept": nobody,
-                "seen": (jnp.zeros((self.n_pop, 2)), jnp.float32(0))}
+                "seen": (jnp.zeros((self.population_size, 2)), jnp.float32(0))}
 
     def ask(self, state, sample):
         number, kept = state["round"], state["kept"]
-        noise = sample(jax.random.fold_in(state["keys"]["steps"], number), self.n_pop)
+        noise = sample(jax.random.fold_in(state["keys"]["steps"], number), self.population_size)
         genes = jax.tree.map(lambda old, new: jnp.where(number == 0, old, 0.9 * old + 0.1 * new), kept.genes, noise)
-        return newborns(genes, jnp.stack([kept.id, kept.id], 1), number * self.n_pop, number)
+        return offspring(genes, jnp.stack([kept.id, kept.id], 1), number * self.population_size, number)
 
     def tell(self, state, asked, evaluation):
         assert set(evaluation.measures) == {"relative_velocity", *self.descriptors}
@@ -801,7 +802,7 @@ class Climber(Settings):
         return SearchSummary(best(kept), jnp.median(kept.fitness), jnp.float32(0), kept, archive=state["seen"])
 
 
-OPTIMISERS["climber"] = Climber
+OPTIMIZERS["climber"] = Climber
 '''
 
 
@@ -811,17 +812,17 @@ def climber(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     file = tmp_path / "climb.yaml"
     file.write_text(
-        "plugins: [climber]\nrobot: {body: {shape: aa}, controller: phases}\nea: {type: climber}\n"
+        "plugins: [climber]\nrobot: {body: {shape: aa}, controller: sine}\noptimizer: {type: climber}\n"
         "task: {duration: 0.3, placement: {clearance: 0.0}}\ngenerations: 5\nseeds: 2\n"
     )
     yield file
-    OPTIMISERS.pop("climber", None)
+    OPTIMIZERS.pop("climber", None)
     sys.modules.pop("climber", None)
 
 
 @pytest.mark.slow
 def test_a_search_keeps_what_state_it_likes(climber, tmp_path):
-    """Only the optimiser looks inside: its state is checkpointed and taken up again, bit for bit."""
+    """Only the optimizer looks inside: its state is checkpointed and taken up again, bit for bit."""
     options = EvolveOptions(str(climber), out=str(tmp_path / "whole"))
     evolve(options)
     evolve(replace(options, out=str(tmp_path / "parts"), settings=("generations=2",)))
@@ -862,5 +863,7 @@ def test_checkpoints_hold_any_state(tmp_path):
 
 def test_a_measure_that_a_search_needs_must_be_known(climber):
     (climber.parent / "climber.py").write_text(CLIMBER.replace("travel_velocity", "travel_velosity"))
-    with pytest.raises(UserError, match=r"ea: unknown measure 'travel_velosity'; did you mean 'travel_velocity'"):
+    with pytest.raises(
+        UserError, match=r"optimizer: unknown measure 'travel_velosity'; did you mean 'travel_velocity'"
+    ):
         load_experiment(climber, run_plugins=True)

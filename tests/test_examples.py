@@ -62,16 +62,16 @@ def test_the_swarm_moves_and_stays_together():
 
 @pytest.mark.slow
 def test_slopes_are_those_of_finite_differences():
-    numbers = example("slopes")(gaits=2, settle=0.5, windows="0.3")
+    numbers = example("gradients")(gaits=2, settle=0.5, windows="0.3")
     assert numbers["0.3 s: slope, median [m/rad]"] > 1e-3
     assert numbers["0.3 s: relative error, median"] < 1e-4
 
 
 @pytest.mark.slow
 def test_the_cantilever_loses_more_material_than_stiffness():
-    optimise = example("topology")
+    optimize = example("topology")
     careful, careless = (
-        optimise(columns=9, rows=3, stages=4, share=0.06, chosen=how) for how in ("least stressed", "random")
+        optimize(columns=9, rows=3, stages=4, share=0.06, chosen=how) for how in ("least stressed", "random")
     )
     assert careful["material saved"] > 0.15
     assert careful["stiffness lost"] < 0.5 * careful["material saved"]
@@ -110,7 +110,7 @@ def test_every_example_is_tested():
         "topology",
         "machines",
         "train_walkers",
-        "slopes",
+        "gradients",
     }
 
 

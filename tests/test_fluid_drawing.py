@@ -1,4 +1,4 @@
-"""What is shown of chambers: recordings, colours, pictures, pages, reports and the words of `vsr simulate`."""
+"""What is shown of chambers: recordings, colors, pictures, pages, reports and the words of `vsr simulate`."""
 
 import json
 from dataclasses import replace
@@ -13,9 +13,9 @@ from moving import moving_robot
 from vsr.body import Body, Material
 from vsr.body.fluid import Fluid
 from vsr.drawing.chambers import RecordedChambers, chambers_at_rest, pressure_scale
-from vsr.drawing.colours import LIGHTNESS, QUANTITIES, rgb
+from vsr.drawing.colors import LIGHTNESS, QUANTITIES, rgb
 from vsr.drawing.legend import legend
-from vsr.drawing.painter import FINER, LEFT, TOP, Look, Painter
+from vsr.drawing.painter import LEFT, SMALLER_STEPS, TOP, Look, Painter
 from vsr.drawing.rest import at_rest
 from vsr.drawing.spring_lines import SpringLines
 from vsr.experiments.config import parse_scene
@@ -35,7 +35,7 @@ SCENE = f"""
 robot:
   body:
     shape: [aaaaaa, avvvwa, avvvaa, aaaaaa]
-    masses: points
+    engine: points
     voxel_side: 0.03
     materials:
       a: {{young_modulus: 2.0e+5, density: 1000}}
@@ -113,7 +113,7 @@ def test_springs_of_fluid_are_only_in_membranes():
     drawn = SpringLines(recording).voxel
     assert sorted(drawn[recording.chambers.is_fluid[drawn]]) == [15, 16]  # one side each, between the two chambers
     materials = {"a": Material(), "w": Material(fluid=Fluid())}
-    open_side = assemble_body(Body(shape=("aa", "wa"), masses="points", materials=materials))
+    open_side = assemble_body(Body(shape=("aa", "wa"), engine="points", materials=materials))
     parts = engine_of(open_side).rigid_parts(open_side)
     ends = [{first, second} for _, first, second in spring_corners(2)]
     kept = [pair for pair, lacks in zip(ends, parts.lacking[0], strict=True) if not lacks]
@@ -134,10 +134,10 @@ def test_the_scale_of_pressures(pressures, ends, words):
     scale = pressure_scale([None, some(*pressures)])
     assert scale.ends == pytest.approx(ends)
     assert scale.name.endswith(words)
-    light = scale.colours(np.linspace(*scale.ends, 200)) @ LIGHTNESS
+    light = scale.colors(np.linspace(*scale.ends, 200)) @ LIGHTNESS
     assert (np.diff(light) <= 0).all()
     assert light[0] - light[-1] > 100
-    zero = scale.colours(np.zeros(1))[0]
+    zero = scale.colors(np.zeros(1))[0]
     assert zero.tolist() == rgb(("#a9d2f3",))[0].tolist()
 
 
@@ -146,21 +146,21 @@ def test_chambers_are_filled_by_pressure_without_lines():
     wide = np.flatnonzero(recording.chambers.chamber == 0)
     scale = pressure_scale([recording.chambers])
     seen = set()
-    for colour_by in QUANTITIES:
-        painter = Painter(recording, None, Look(colour_by), title="", size=(640, 420))
+    for color_by in QUANTITIES:
+        painter = Painter(recording, None, Look(color_by), title="", size=(640, 420))
         for moment in (4, 12, 15):
             image = np.asarray(painter.paint(moment)).astype(int)
-            low = painter.camera[moment] - painter.view * [0.5, painter.below] / painter.pixels_per_metre
-            middle = painter._pixels(recording.corners[moment][wide].mean(1), low) / FINER + [LEFT, TOP]
+            low = painter.camera[moment] - painter.view * [0.5, painter.below] / painter.pixels_per_meter
+            middle = painter._pixels(recording.corners[moment][wide].mean(1), low) / SMALLER_STEPS + [LEFT, TOP]
             # across the sides that two voxels share
             ways = [(0, 1), (1, 2), (3, 4), (4, 5), (0, 3), (1, 4), (2, 5), (0, 4)]
             spots = np.concatenate([np.linspace(middle[one], middle[other], 50) for one, other in ways]).astype(int)
             inside = image[spots[:, 1], spots[:, 0]]
-            if colour_by == "material":
-                expected = painter.colours[moment][wide[0]]
-                assert expected.tolist() not in scale.colours(np.linspace(*scale.ends, 1000)).tolist()
+            if color_by == "material":
+                expected = painter.colors[moment][wide[0]]
+                assert expected.tolist() not in scale.colors(np.linspace(*scale.ends, 1000)).tolist()
             else:
-                expected = scale.colours(recording.chambers.pressure[moment, :1])[0]
+                expected = scale.colors(recording.chambers.pressure[moment, :1])[0]
                 seen.add(tuple(expected.tolist()))
             assert np.abs(inside - expected).max() <= 1
     assert len(seen) == 3
@@ -170,7 +170,7 @@ def test_chambers_are_seen_through_solid_faces():
     recording = at_rest(cube())
     full = replace(recording.chambers, pressure=np.full((1, 1), 900.0))
     painter = Painter(replace(recording, chambers=full), None, Look(), title="", size=(320, 240))
-    fluid = painter.fluid_colours.colours(np.array([900.0]))[0]  # of its upper face, which is lit
+    fluid = painter.fluid_colors.colors(np.array([900.0]))[0]  # of its upper face, which is lit
     image = np.asarray(painter.paint(0)).astype(int)
     solid = np.asarray(Painter(replace(recording, chambers=None), None, Look(), title="", size=(320, 240)).paint(0))
 
@@ -231,7 +231,7 @@ def test_a_page_shows_pressures(tmp_path):
         shown.click("[data-look=pressure]")
         shown.run(drawn)
         assert changed(before, shown.picture()) > 0.005
-        shown.choose("#colour", "material")
+        shown.choose("#color", "material")
         assert shown.run("document.getElementById('fluidLegend').hidden")
         shown.check()
 

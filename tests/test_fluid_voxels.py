@@ -42,7 +42,7 @@ def water(**fluid):
 
 
 def body_of(*shape, side=SIDE, a=SOLID, **others):
-    return Body(shape=shape, materials={"a": a, **others}, voxel_side=side, masses="points")
+    return Body(shape=shape, materials={"a": a, **others}, voxel_side=side, engine="points")
 
 
 PLANE = body_of("aaaa.", "awwa.", "awwag", "aaww.", w=water(drive="volume"), g=water(kind="gas"))
@@ -74,8 +74,8 @@ def test_forces_are_minus_the_gradient_of_the_energy(body):
         position = rest + 0.1 * SIDE * jax.random.normal(place, rest.shape, jnp.float64)
         control = jax.random.uniform(control, model.present.shape, jnp.float64, -1, 1)
         force = forces_at(model, 9.8, position, control)
-        slope = jax.jit(jax.grad(partial(potential_energy, model, environment)))(position, control)
-        np.testing.assert_allclose(force, -slope, atol=1e-11 * float(abs(force).max()))
+        gradient = jax.jit(jax.grad(partial(potential_energy, model, environment)))(position, control)
+        np.testing.assert_allclose(force, -gradient, atol=1e-11 * float(abs(force).max()))
         assert model.chambers is not None
         corner = corners_at(model, position)
         fluid = (model.chambers.numbers.density * jax.jit(voxels.volumes)(model.chambers, corner)).sum()
@@ -224,10 +224,10 @@ def test_volume_is_held_and_follows_its_drive():
             model, _, state, controls = free_motion(body, control, substep=2e-5, seconds=0.1)
             chambers, corner = model.chambers, corners_at(model, state.position)
             drive = chamber_drive(model, controls)
-            held = float((voxels.volumes(chambers, corner) / chambers.rest_volume)[0])
+            clamped = float((voxels.volumes(chambers, corner) / chambers.rest_volume)[0])
             pressure = float(voxels.pressures(chambers, corner, drive)[0])
-            assert held == pytest.approx(expected, abs=0.01)
-            assert held - expected == pytest.approx(-pressure / 1e6, abs=1e-9)
+            assert clamped == pytest.approx(expected, abs=0.01)
+            assert clamped - expected == pytest.approx(-pressure / 1e6, abs=1e-9)
 
 
 def test_plane_against_a_slice_of_space():
@@ -281,7 +281,7 @@ def test_membranes_are_as_the_voxels_around_or_as_they_say():
     np.testing.assert_allclose(borrowed.stiffness[:, 0, 0], borrowed.stiffness[:, 1, 0], rtol=1e-6)
     np.testing.assert_allclose(borrowed.mass, borrowed.mass[1, 0], rtol=1e-6)
     assert borrowed.chambers is not None
-    # With masses of its own, stiff springs of heavy neighbours tore light membranes apart.
+    # With masses of its own, stiff springs of heavy neighbors tore light membranes apart.
     membrane = borrowed.node_mass - borrowed.chambers.fluid_mass
     np.testing.assert_allclose(membrane[0, :, 0], borrowed.mass[1, 0] * np.array([1, 2, 1]), rtol=1e-5)
     assert float(own.stiffness[0, 0, 0]) == pytest.approx(float(own.stiffness[0, 1, 0]) / 4, rel=1e-5)
@@ -322,7 +322,7 @@ def test_open_chambers_are_refused_and_fail():
         ({"fluid": {"added_volume": [-1.5, 0]}}, "would empty the chamber"),
         ({"fluid": {"kind": "gas", "pressure": [-2e5, 0]}}, "less than nothing"),
         ({"fluid": {"density": -1}}, "greater than or equal to 0"),
-        ({"fluid": {"membrane": "paper"}}, "'neighbours', 'own' or 'none'"),
+        ({"fluid": {"membrane": "paper"}}, "'neighbors', 'own' or 'none'"),
         ({"fluid": {"viscosity": 1}}, "Extra inputs"),
     ],
 )
@@ -332,7 +332,7 @@ def test_bad_fluids_are_refused(material, message):
 
 
 def test_what_cannot_hold_fluid_says_so():
-    with pytest.raises(ValidationError, match="squares cannot hold fluid: give the body `masses: points`"):
+    with pytest.raises(ValidationError, match="squares cannot hold fluid: give the body `engine: points`"):
         Body(shape=("w",), materials={"w": Material(fluid=Fluid())})
     with pytest.raises(ValidationError, match="the kernel knows no chambers"):
         scene_of(PLANE, implementation="fused")

@@ -16,7 +16,7 @@ from conftest import TINY
 from faults.folder_faults import bomb, signed
 
 import vsr.cli as cli
-from vsr.arrays import MOST_BYTES, Damaged, packed, read_arrays, read_label, read_regular
+from vsr.arrays import MOST_BYTES, CorruptFileError, packed, read_arrays, read_label, read_regular
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.config.yaml import read_text
 from vsr.experiments.console import printable
@@ -30,7 +30,7 @@ def runs(tmp_path_factory):
     """Two runs with the same seeds and other settings."""
     home = tmp_path_factory.mktemp("foreign")
     (home / "tiny.yaml").write_text(TINY)
-    for name, more in (("one", ()), ("other", ("ea.sigma=0.3",))):
+    for name, more in (("one", ()), ("other", ("optimizer.sigma=0.3",))):
         evolve(EvolveOptions(str(home / "tiny.yaml"), ("generations=2", *more), out=str(home / name)))
     return home
 
@@ -92,7 +92,7 @@ def test_a_pipe_in_a_run_folder_is_not_waited_for(run, name):
         ended = vsr(command, run, "--out", run / ("page.html" if command == "report" else "curve.png"))
         assert ended.exit_code == 2
         assert f"{run / name}: no regular file" in ended.output
-    with pytest.raises(Damaged, match="not a regular file"):
+    with pytest.raises(CorruptFileError, match="not a regular file"):
         read_regular(run / name)
     with pytest.raises(OSError, match="not a regular file"):
         open_own(run / name, "r")
@@ -112,7 +112,7 @@ def test_a_pipe_is_no_file_unless_a_shell_gives_it(tmp_path):
 
 def test_a_device_is_not_read(tmp_path):
     (tmp_path / "endless.npz").symlink_to("/dev/zero")
-    with pytest.raises(Damaged, match="not a regular file"):
+    with pytest.raises(CorruptFileError, match="not a regular file"):
         read_arrays(tmp_path / "endless.npz")
 
 
@@ -167,7 +167,7 @@ def test_arrays_that_unpack_to_too_much_are_refused_before_they_are(tmp_path, mo
         raise AssertionError("unpacked")
 
     monkeypatch.setattr(zipfile.ZipFile, "read", read)
-    with pytest.raises(Damaged, match=r"hold 16777\d+ bytes; at most 4194304"):
+    with pytest.raises(CorruptFileError, match=r"hold 16777\d+ bytes; at most 4194304"):
         read_arrays(tmp_path / "much.npz")
     with pytest.raises(ValueError, match="at most 4194304"):
         packed({"much": np.zeros(2**20)})
@@ -181,7 +181,7 @@ def test_a_member_is_unpacked_no_further_than_the_zip_says(tmp_path):
     (tmp_path / "lies.npz").write_bytes(signed(data.replace(true, false), b"vsr {}"))
     tracemalloc.start()
     try:
-        with pytest.raises(Damaged):
+        with pytest.raises(CorruptFileError):
             read_arrays(tmp_path / "lies.npz")
         assert tracemalloc.get_traced_memory()[1] < 2**24
     finally:
@@ -191,7 +191,7 @@ def test_a_member_is_unpacked_no_further_than_the_zip_says(tmp_path):
 def test_a_file_that_is_too_large_is_not_read(tmp_path):
     with (tmp_path / "sparse.npz").open("wb") as file:
         file.truncate(MOST_BYTES + 1)
-    with pytest.raises(Damaged, match="at most"):
+    with pytest.raises(CorruptFileError, match="at most"):
         read_arrays(tmp_path / "sparse.npz")
 
 
@@ -215,7 +215,7 @@ def test_a_malformed_label_with_a_right_check_sum_is_damage(run, tmp_path, label
     for data in (signed(plain.getvalue(), label), signed(b"no zip at all", label)):
         (tmp_path / "a.npz").write_bytes(data)
         for read in (read_arrays, read_label):
-            with pytest.raises(Damaged):
+            with pytest.raises(CorruptFileError):
                 read(tmp_path / "a.npz")
         (run / "lineage" / "00000000.npz").write_bytes(data)
         (run / "checkpoints" / "00000002.npz").write_bytes(data)
@@ -236,7 +236,7 @@ def test_strange_digits_are_no_numbers(run, tmp_path):
 def test_a_checkpoint_is_no_piece_of_lineage(run, capfd):
     shutil.copy(run / "checkpoints" / "00000001.npz", run / "lineage" / "00000001.npz")
     evolve(EvolveOptions(str(run), resume=True))
-    assert "00000001.npz: damaged (it is no piece of lineage)" in capfd.readouterr().out
+    assert "00000001.npz: corrupted (it is no piece of lineage)" in capfd.readouterr().out
 
 
 def test_statistics_of_another_run_are_not_taken_for_its_own(runs, run):
@@ -263,7 +263,7 @@ def test_statistics_of_another_run_are_not_taken_for_its_own(runs, run):
         ("verify", "RUN", "--tolerance", "nan"),
         ("watch", "RUN", "--seconds", "nan"),
         ("refine", "RUN", "--factors", "9" * 5000),
-        ("refine", "RUN", "--starts", "99999999999999"),
+        ("refine", "RUN", "--trials", "99999999999999"),
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(run, arguments):

@@ -30,7 +30,7 @@ def test_rhythm_is_that_of_the_drive(frequency):
 def test_who_does_nothing_has_no_rhythm_and_stands():
     found = measures(1.0, amplitude=0.0)
     assert found["gait_frequency"] == 0
-    assert found["touching_time"] > 0.8  # it falls at first
+    assert found["contact_time"] > 0.8  # it falls at first
     assert found["rear_duty"] == found["front_duty"] > 0.8
     # The middle column never touches: two of three feet stand.
     assert found["mean_duty"] == pytest.approx(2 / 3 * found["rear_duty"])
@@ -38,7 +38,7 @@ def test_who_does_nothing_has_no_rhythm_and_stands():
 
 def test_in_free_space_nothing_touches():
     found = measures(1.0, gravity=0.0, terrain=None)
-    assert [found[name] for name in ("touching_time", "rear_duty", "front_duty", "mean_duty")] == [0, 0, 0, 0]
+    assert [found[name] for name in ("contact_time", "rear_duty", "front_duty", "mean_duty")] == [0, 0, 0, 0]
 
 
 def test_an_episode_that_was_not_followed_says_so():

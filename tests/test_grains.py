@@ -19,14 +19,14 @@ from vsr.physics.failure import Failure
 from vsr.physics.grains import Box, bed, driven, fixed, free, grains_of
 from vsr.physics.grains.listing import listed, where_needed
 from vsr.physics.grains.model import angular_momentum, in_order, momentum
-from vsr.physics.grains.occupant import crowding
 from vsr.physics.grains.robots import contacts_needed, samples_needed
-from vsr.physics.grains.solver import neighbours
+from vsr.physics.grains.solver import neighbors
 from vsr.physics.grains.step import step
+from vsr.physics.grains.system import overflow_advice
 from vsr.scene import Scene, simulate
 from vsr.sdf import Ball, Block, HalfSpace
-from vsr.sensors import Sense
-from vsr.spec import Impractical
+from vsr.sensors import Sensor
+from vsr.spec import InfeasibleError
 from vsr.tasks import Locomotion
 from vsr.terrain import Flat, Sand
 from vsr.terrain.surface import Terrain
@@ -139,15 +139,15 @@ def test_lists_are_made_where_they_are_needed_and_nowhere_else():
     np.testing.assert_array_equal(done, state + 10 * needed)
 
 
-def test_neighbours_are_all_that_are_near():
+def test_neighbors_are_all_that_are_near():
     grains = contacts.cloud(3, 200)
     state = listed(grains, grains.rest_state())
-    assert not state.beyond.any()
+    assert not state.overflow.any()
     position = np.asarray(state.position)
     distance = np.sqrt(((position[:, :, None] - position[:, None]) ** 2).sum(0))
     near = (distance < grains.reach) & ~np.eye(grains.count, dtype=bool)
     found = np.zeros_like(near)
-    places = np.asarray(state.neighbour)
+    places = np.asarray(state.neighbor)
     found[np.arange(grains.count)[None].repeat(len(places), 0), places] = True
     np.fill_diagonal(found, False)
     np.testing.assert_array_equal(found, near)
@@ -157,11 +157,11 @@ def test_too_few_places_are_counted_and_make_a_failure():
     position = 0.043 * np.stack(np.unravel_index(np.arange(27), (3, 3, 3)), 1)
     grains = grains_of(position, 0.02, 1.0, rolling=None, box=scenes.closed_box(3, (0.2,) * 3), grounded=False, slots=2)
     state = listed(grains, grains.rest_state())
-    assert int(state.beyond[1]) == 4  # the one in the middle has six neighbours
-    assert int(grains.failure(state)) == Failure.crowded
+    assert int(state.overflow[1]) == 4  # the one in the middle has six neighbors
+    assert int(grains.failure(state)) == Failure.contact_overflow
     few = replace(grains, slots=15, candidates=1)
-    assert int(listed(replace(few, start=grains.start), replace(state, neighbour=jnp.zeros((15, 27), jnp.int32),
-               impulse=jnp.zeros((15, 3, 27)), beyond=jnp.zeros(4, jnp.int32))).beyond[0]) > 0  # fmt: skip
+    assert int(listed(replace(few, start=grains.start), replace(state, neighbor=jnp.zeros((15, 27), jnp.int32),
+               impulse=jnp.zeros((15, 3, 27)), overflow=jnp.zeros(4, jnp.int32))).overflow[0]) > 0  # fmt: skip
 
 
 def test_a_cyclic_box_has_no_ends():
@@ -229,7 +229,7 @@ def test_a_free_body_rests_on_grains_and_a_driven_one_feels_them():
 
 @pytest.mark.parametrize("name", ["squares", "points", pytest.param("3-D", marks=pytest.mark.slow)])
 def test_what_grains_gain_a_robot_loses(name):
-    """Momentum and, since they turn, angular momentum: the wall of grains is met off the robot's centre."""
+    """Momentum and, since they turn, angular momentum: the wall of grains is met off the robot's center."""
     found = solids.thrown_at_grains(solids.BODIES[name], 0.3)
     assert found.given > 3.0
     assert found.drift < 2e-6 * found.given
@@ -254,14 +254,14 @@ def scene_on(terrain, duration=3.0, **body):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("masses", ["squares", "points"])
-def test_a_robot_stands_on_sand_and_not_on_the_ground_below(masses):
-    outcome = simulate(scene_on(SMALL_SAND, masses=masses), keep_trajectory=True)
+@pytest.mark.parametrize("engine", ["squares", "points"])
+def test_a_robot_stands_on_sand_and_not_on_the_ground_below(engine):
+    outcome = simulate(scene_on(SMALL_SAND, engine=engine), keep_trajectory=True)
     assert not outcome.failed
-    hard = simulate(scene_on(Flat(), masses=masses)).measures["average_height"]
+    hard = simulate(scene_on(Flat(), engine=engine)).measures["average_height"]
     soft = outcome.measures["average_height"]
     assert hard - 1.0 < soft < hard + 1.0  # the surface is at 0, the ground 1.8 m below
-    grains = outcome.trajectory.occupants["sand"]
+    grains = outcome.trajectory.systems["sand"]
     lowest, *_, highest = np.asarray(grains.touched[0][-1])  # rows of voxels
     assert lowest.any()
     assert not highest.any()
@@ -274,7 +274,7 @@ def test_a_robot_stands_on_sand_and_not_on_the_ground_below(masses):
 def test_robots_feel_grains():
     """With the sense that feels the ground; the ground itself lies deep below the sand."""
     scenario, _ = scene_on(SMALL_SAND, duration=2.0).build()
-    scenario = replace(scenario, senses=(Sense(quantity="touching"),))
+    scenario = replace(scenario, sensors=(Sensor(quantity="contact"),))
     state = jax.jit(reset)(jax.random.key(0), scenario)
     assert not observe(scenario, state).any()
     still = jnp.zeros(scenario.model.present.shape)
@@ -290,7 +290,7 @@ def test_sand_in_double_precision():
     scene = scene.model_copy(update={"physics": scene.physics.model_copy(update={"precision": "float64"})})
     outcome = simulate(scene, keep_trajectory=True)
     assert not outcome.failed
-    assert outcome.trajectory.occupants["sand"].position.dtype == jnp.float64
+    assert outcome.trajectory.systems["sand"].position.dtype == jnp.float64
 
 
 @pytest.mark.slow
@@ -309,7 +309,7 @@ def test_friction_is_back_when_a_bed_has_fallen():
     for friction in (0.5, np.full(60, 0.5)):
         grains = scenes.in_container(2, 60, (8.8 * scenes.RADIUS, 4.0), friction=friction, wall_friction=0.5)
         lying = bed.lie_down(grains, scenes.free_space(), scenes.STEP, 4)
-        pairs, _ = neighbours(grains, lying, scenes.STEP)
+        pairs, _ = neighbors(grains, lying, scenes.STEP)
         assert np.allclose(pairs.friction, 0.5)
 
 
@@ -345,7 +345,7 @@ def test_a_bed_without_memory_says_what_to_reduce(monkeypatch):
 
     monkeypatch.setattr(bed, "_lying", exhausted)
     monkeypatch.setattr(bed, "_read", lambda path: None)
-    with pytest.raises(Impractical, match=r"^world\.terrain: .* reduce period \(77\) or depth \(3\)"):
+    with pytest.raises(InfeasibleError, match=r"^world\.terrain: .* reduce period \(77\) or depth \(3\)"):
         bed.sand_bed(Sand(period=77.0), 2, 9.8, 3.0)
 
 
@@ -372,7 +372,7 @@ def test_beds_are_kept_by_their_description(tmp_path, monkeypatch):
 @pytest.mark.parametrize("dimension", [2, 3])
 def test_every_key_of_grains_changes_them(dimension):
     given = {"radius": 0.3, "spread": 0.2, "density": 3.0, "rolling": None, "period": 12.0, "seed": 2, "depth": 4.0,
-             "neighbours": 20, "candidates": 30, "friction": 0.4}  # fmt: skip
+             "neighbors": 20, "candidates": 30, "friction": 0.4}  # fmt: skip
     plain = Sand(period=10.0, radius=0.5)
     known = set(Sand.model_fields) - set(Flat.model_fields) | {"friction"}
     assert known == {*given, "settle", "contacts"}
@@ -392,8 +392,8 @@ def test_contacts_of_robots_have_as_many_places_as_asked_for():
     sand = SMALL_SAND.model_copy(update={"contacts": 8})
     scenario, _ = scene_on(sand).build()
     state = jax.jit(reset)(jax.random.key(0), scenario)
-    assert state.world.occupants["sand"].robots[0].grain.shape == (8,)
-    assert "set `contacts` to 13" in crowding(scenario.world.occupants["sand"], jnp.array([0, 0, 5, 0]), 8)
+    assert state.world.systems["sand"].robots[0].grain.shape == (8,)
+    assert "set `contacts` to 13" in overflow_advice(scenario.world.systems["sand"], jnp.array([0, 0, 5, 0]), 8)
 
 
 @pytest.mark.slow
@@ -405,10 +405,10 @@ def test_a_crowded_episode_says_what_to_raise(tmp_path):
         "task: {type: locomotion, duration: 2, placement: {clearance: 0.1}}\n"
     )
     result = CliRunner().invoke(cli.main, ["simulate", str(file)])
-    assert "crowded" in result.output
-    told = re.search("set `contacts` to ([0-9]+) or more", " ".join(result.output.split()))
-    assert told is not None
-    assert int(told.group(1)) > 8
+    assert "contact_overflow" in result.output
+    reported = re.search("set `contacts` to ([0-9]+) or more", " ".join(result.output.split()))
+    assert reported is not None
+    assert int(reported.group(1)) > 8
 
 
 def test_places_are_enough_for_a_buried_body():
@@ -437,15 +437,15 @@ def test_impossible_sand_is_refused(tmp_path, terrain, message):
 
 def test_too_few_places_in_a_bed_are_said_before_anything_is_written(tmp_path):
     file, run = tmp_path / "robot.yaml", tmp_path / "run"
-    crowded = "world: {terrain: {type: sand, radius: 0.5, depth: 2, period: 14, neighbours: 4}}\n"
+    contact_overflow = "world: {terrain: {type: sand, radius: 0.5, depth: 2, period: 14, neighbors: 4}}\n"
     for command, robot in (
         (["simulate", str(file)], "robot: {body: {shape: aa}}\n"),
-        (["evolve", str(file), "--out", str(run)], "robot: {body: {shape: aa}, controller: phases}\n"),
+        (["evolve", str(file), "--out", str(run)], "robot: {body: {shape: aa}, controller: sine}\n"),
     ):
-        file.write_text(robot + crowded)
+        file.write_text(robot + contact_overflow)
         result = CliRunner().invoke(cli.main, command)
         assert result.exit_code == 2
-        assert "set `neighbours` to" in result.output
+        assert "set `neighbors` to" in result.output
     assert not run.exists()
 
 

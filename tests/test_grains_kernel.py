@@ -23,7 +23,7 @@ GROUND = Environment(
 )
 
 SCALE = {"position": 1.0, "spin": 5000.0}
-"""How much larger differences may be than those of places [m]: grains move by a metre a second, and roll."""
+"""How much larger differences may be than those of places [m]: grains move by a meter a second, and roll."""
 
 
 def thrown(dimension, *, rolling=None, alike=False, bodies=(), grounded=True, count=30):

@@ -174,7 +174,7 @@ def test_a_simulation_that_fails_ends_and_shows_finite_numbers(env):
 
 def test_random_tasks_draw_from_the_key_at_every_reset():
     env = vsr.make("BidirectionalWalker-v0", body=BODIES[0], **SHORT)
-    assert env.task.starts_at_random
+    assert env.task.has_random_state
     one, two, same = (env.reset(jax.random.key(seed))[0] for seed in (1, 2, 1))
     np.testing.assert_array_equal(one, same)
     assert np.abs(one - two)[-2:].min() > 0  # place of the goal and the way there
@@ -187,7 +187,7 @@ def test_random_tasks_draw_from_the_key_at_every_reset():
 
 
 def test_our_tasks_show_senses_and_take_control_values():
-    env = vsr.make("locomotion", body=("aa", ".a"), masses="points", duration=0.2)
+    env = vsr.make("locomotion", body=("aa", ".a"), engine="points", duration=0.2)
     space = env.action_space()
     assert (space.low, space.high, space.shape) == (-1, 1, (4,))
     assert env.observation_space().shape == (4 * 4,)
@@ -196,7 +196,7 @@ def test_our_tasks_show_senses_and_take_control_values():
     np.testing.assert_allclose(seen[:4], [1, 1, 0, 1], atol=1e-5)  # area over that at rest
     seen, *_ = env.step(KEY, state, jnp.ones(4))
     assert (np.asarray(seen[:4])[[0, 1, 3]] < 1).all()  # control 1 shrinks
-    few = vsr.make("Walker-v0", body=BODIES[0], senses=["touching"], **SHORT)
+    few = vsr.make("Walker-v0", body=BODIES[0], sensors=["contact"], **SHORT)
     assert few.observation_space().shape == (4,)
 
 
@@ -205,8 +205,8 @@ def test_our_tasks_show_senses_and_take_control_values():
     [
         (lambda: vsr.make("Walker-v1"), "did you mean 'Walker-v0'"),
         (lambda: vsr.make("Walker-v0", body=np.full((2, 2), 7)), "from 0 to 4"),
-        (lambda: vsr.make("Walker-v0", body=BODIES[0], masses="squares"), "squares given"),
-        (lambda: vsr.make("Walker-v0", body=vsr.Body(shape="a"), masses="points"), "say it once"),
+        (lambda: vsr.make("Walker-v0", body=BODIES[0], engine="squares"), "squares given"),
+        (lambda: vsr.make("Walker-v0", body=vsr.Body(shape="a"), engine="points"), "say it once"),
         (
             lambda: vsr.make("Walker-v0", body="a", durations=3.0),
             "durations: .*'duration'.* has body, masses, .*placement",
@@ -377,7 +377,7 @@ def test_tasks_that_are_registered_late_are_known_to_gymnasium(gymnasium):
 
     try:
         TASKS["kick"] = Kick
-        env = gymnasium.make("vsr/kick", body=("aa", ".a"), masses="points", duration=0.1)
+        env = gymnasium.make("vsr/kick", body=("aa", ".a"), engine="points", duration=0.1)
         assert isinstance(env.unwrapped.env.task, Kick)
     finally:
         TASKS.pop("kick", None)
@@ -390,7 +390,7 @@ def test_tasks_that_are_registered_late_are_known_to_gymnasium(gymnasium):
         ("Walker-v0", {}, 500),
         ("Walker-v0", SHORT, STEPS),
         ("Walker-v0", {"duration": 600 * 0.055}, 600),
-        ("locomotion", {"masses": "points"}, 1800),
+        ("locomotion", {"engine": "points"}, 1800),
     ],
 )
 def test_specs_have_the_limit_of_steps(gymnasium, name, options, limit):

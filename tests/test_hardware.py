@@ -9,30 +9,30 @@ import pytest
 from pydantic import ValidationError
 
 import vsr
-from vsr.controllers import decide, first_memory, in_start, rate_limit
+from vsr.controllers import decide, first_memory, in_trial, rate_limit
 from vsr.episode import record, reset, scenario_of
 from vsr.experiments.config import dump_yaml, parse_scene
 from vsr.experiments.encodings import EvolvedRobot
-from vsr.experiments.perturbation import Jitter, rollout_from, starts_of
+from vsr.experiments.perturbation import InitialNoise, perturbations_of, rollout_from
 from vsr.experiments.storage.robots import hashes_of
 from vsr.physics.engine import assemble_body
 from vsr.scene import Scene
-from vsr.sensors import Sense
+from vsr.sensors import Sensor
 from vsr.world.schedule import Schedule
 from vsr.world.spec import World
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 CELLS = (40, 50)
-ONE = vsr.Body(shape=("a",), masses="points")
+ONE = vsr.Body(shape=("a",), engine="points")
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Echo:
-    """What is read is what is done; without senses, a tenth of the time [s]."""
+    """What is read is what is done; without sensors, a tenth of the time [s]."""
 
     factor: jax.Array
-    senses: tuple = field(default=(Sense(quantity="touching"),), metadata={"static": True})
+    sensors: tuple = field(default=(Sensor(quantity="contact"),), metadata={"static": True})
 
     def control(self, time, readings):
         return self.factor * (jnp.full(CELLS, 0.1 * time) if readings is None else readings[0])
@@ -77,21 +77,21 @@ def test_every_start_has_noise_of_its_own():
     read = jnp.zeros((1, *CELLS))
 
     def values(number):
-        controller = in_start(own, jnp.asarray(number))
+        controller = in_trial(own, jnp.asarray(number))
         return np.asarray(controller.decide(controller.first_memory(), jnp.float32(0), read)[0])
 
     np.testing.assert_array_equal(values(0), own.decide(own.first_memory(), jnp.float32(0), read)[0])
     assert (values(0) != values(1)).all()
     plain = Echo(jnp.float32(1))
-    assert in_start(plain, jnp.asarray(3)) is plain
-    assert starts_of(Jitter(), 1).number is None
-    np.testing.assert_array_equal(starts_of(Jitter(), 3).number, [0, 1, 2])
-    fresh = [np.asarray(starts_of(Jitter(), 3, key=jax.random.key(seed)).number) for seed in (0, 1)]
+    assert in_trial(plain, jnp.asarray(3)) is plain
+    assert perturbations_of(InitialNoise(), 1).number is None
+    np.testing.assert_array_equal(perturbations_of(InitialNoise(), 3).number, [0, 1, 2])
+    fresh = [np.asarray(perturbations_of(InitialNoise(), 3, key=jax.random.key(seed)).number) for seed in (0, 1)]
     assert len(np.unique(fresh)) == 6
 
 
 def test_the_lower_of_two_limits_counts():
-    mlp = vsr.MLP(senses=(Sense(quantity="touching"),), weights=(0.0,) * 3, rate_limit=4.0).build(ONE)
+    mlp = vsr.MLP(sensors=(Sensor(quantity="contact"),), weights=(0.0,) * 3, rate_limit=4.0).build(ONE)
     for limit, wanted in ((2.0, 2.0), (9.0, 4.0), (None, 4.0)):
         assert float(rate_limit(vsr.Hardware(rate_limit=limit).around(mlp, (1, 1), jnp.float32))) == wanted
     assert rate_limit(vsr.Hardware().around(vsr.Sine().build(ONE), (1, 1), jnp.float32)) is None
@@ -110,15 +110,15 @@ def test_an_episode_has_delay_first_and_then_the_limit():
     control = np.asarray(run(controller)[1].control)[:, 0, 0]
     np.testing.assert_allclose(control, [0, 0, 0, 0, 0, 0.4, 0.8, 1, 1], atol=1e-5)
     noisy = replace(controller, control_noise=jnp.float32(0.2))
-    starts = starts_of(Jitter(height=0.0), 2)
-    effort = jax.jit(jax.vmap(lambda start: rollout_from(scenario, noisy, start).mean_squared_control))(starts)
+    trials = perturbations_of(InitialNoise(height=0.0), 2)
+    effort = jax.jit(jax.vmap(lambda start: rollout_from(scenario, noisy, start).mean_squared_control))(trials)
     assert effort[0] != effort[1]
     assert float(effort[0]) == pytest.approx(float(run(noisy)[0].mean_squared_control), rel=1e-5)
 
 
 def test_files_keep_the_hardware():
     hardware = {"sensor_noise": 0.1, "delay": 2, "seed": 7}
-    evolved = EvolvedRobot.model_validate({"body": {"shape": "aa"}, "controller": "phases", "hardware": hardware})
+    evolved = EvolvedRobot.model_validate({"body": {"shape": "aa"}, "controller": "sine", "hardware": hardware})
     robot = evolved.describe({"body": np.zeros(0), "controller": np.zeros(2)}, 20.0)
     assert robot.hardware == vsr.Hardware(**hardware)
     scene = Scene(robot=robot)

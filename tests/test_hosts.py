@@ -19,9 +19,9 @@ from vsr.experiments.storage.runs import read_run
 from vsr.experiments.storage.statistics import read_statistics
 
 TINY = """
-robot: {body: {shape: aa}, controller: phases}
+robot: {body: {shape: aa}, controller: sine}
 task: {duration: 0.3, placement: {clearance: 0.0}}
-ea: {n_pop: 7, n_tour: 2}
+optimizer: {population_size: 7, tournament_size: 2}
 generations: 100000
 checkpoint_seconds: 0
 """
@@ -198,7 +198,7 @@ def test_processes_with_different_orders_do_not_begin(tiny, tmp_path, crew):
 
 
 def test_a_process_whose_fellows_do_not_come_gives_up(tiny, tmp_path):
-    code = f"from vsr.experiments.hosts import launch; launch.SECONDS_TO_MEET = 1; {COMMAND}"
+    code = f"from vsr.experiments.hosts import launch; launch.SECONDS_TO_JOIN = 1; {COMMAND}"
     where = ("--coordinator", f"localhost:{free_port()}", "--processes", 2, "--process", 0)
     (code,), (output,) = ends([start("evolve", tiny, "--out", tmp_path / "run", *where, code=code)])
     assert code == 2
@@ -234,7 +234,7 @@ def test_without_launcher_or_options_a_process_is_alone(environment):
     assert find_launch("localhost:5000", 1, 0) is None
 
 
-def test_tasks_of_slurm_are_recognised(environment):
+def test_tasks_of_slurm_are_recognized(environment):
     environment(**STEP)
     assert find_launch(None, None, None) == Launch(5, 4, launcher="slurm", share_devices=False)
     environment(SLURM_NODEID=1)
@@ -256,7 +256,7 @@ def test_one_task_of_slurm_is_alone(environment, monkeypatch):
     assert find_launch(None, None, None) is None
 
 
-def test_ranks_of_open_mpi_are_recognised(environment):
+def test_ranks_of_open_mpi_are_recognized(environment):
     environment(OMPI_COMM_WORLD_SIZE=4, OMPI_COMM_WORLD_RANK=3, OMPI_COMM_WORLD_LOCAL_SIZE=1)
     assert find_launch(None, None, None) is None  # JAX would not find the coordinator
     environment(OMPI_MCA_orte_hnp_uri="1531576320.0;tcp://10.96.0.1:34911")
@@ -293,7 +293,7 @@ def test_places_that_cannot_be_used_are_told():
 SHARED_OUT = """
 import sys, jax, numpy as np
 from vsr.experiments.devices import prepare
-from vsr.experiments.evolve.evaluation import evaluation_of
+from vsr.experiments.evolve.fitness import evaluation_of
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.population import in_parts, on_all_devices
 prepare()

@@ -33,7 +33,7 @@ LAYERS = (
     ("evidence",),
     ("cli",),
 )
-"""Layers of the package, the lowest first: a layer imports itself and lower ones. Nothing in a layer is told apart."""
+"""Layers of the package, the lowest first: a layer imports itself and lower ones."""
 WHEN_BUILT = {("vsr.terrain.sand", "physics")}
 """A description that makes a system of its own imports what moves it when that is built."""
 

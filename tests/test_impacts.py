@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vsr.physics.collision.sides import Bodies, Held, Nodes, Rows, Speeds, Table
+from vsr.physics.collision.bodies import Bodies, BodySide, Nodes, Rows, Speeds, Table
 from vsr.physics.collision.solver import Contact, Counts, no_impulse, solve
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -27,8 +27,8 @@ def random_impacts(kind, friction, restitution, seed=0):
     nodes = Nodes(uniform(-1, 1, 2, 1), uniform(0.1, 2, 1), uniform(-1, 1, 2, 1), uniform(0.1, 2, 1), None, None, None)
     now = Speeds(uniform(-5, 5, 2, 1), jnp.zeros((2, 1, MANY)), uniform(-5, 5, 2, count), uniform(-5, 5, 1, count))
     sides = {
-        "box on the ground": Rows(nodes, bodies, None, Held(levers[0], (0,))),
-        "two boxes": Rows(nodes, bodies, None, Held(levers[0], (0,)), Held(levers[1], (1,))),
+        "box on the ground": Rows(nodes, bodies, None, BodySide(levers[0], (0,))),
+        "two boxes": Rows(nodes, bodies, None, BodySide(levers[0], (0,)), BodySide(levers[1], (1,))),
         "robot on a box": Table(nodes, bodies, levers[0][:, None]),
     }[kind]
     if kind == "robot on a box":
@@ -47,11 +47,11 @@ def kinetic_energy(now, nodes, bodies, with_nodes):
     total = 0.5 * (mass * (velocity**2).sum(0) + (inertia * spin**2)[0]).sum(0)
     if not with_nodes:
         return total
-    # The carrier at rest but for the vertex's velocity: all of it is that of its centre before the impact.
+    # The carrier at rest but for the vertex's velocity: all of it is that of its center before the impact.
     start, push, lever = (np.asarray(part, float)[:, 0] for part in (with_nodes.nodes, now.given, nodes.lever))
     ready, readily = (np.asarray(part, float)[0] for part in (nodes.inverse_mass, nodes.inverse_inertia))
-    centre, turning = start + ready * push, readily * (lever[0] * push[1] - lever[1] * push[0])
-    return total + 0.5 * ((centre**2).sum(0) / ready + turning**2 / readily)
+    center, turning = start + ready * push, readily * (lever[0] * push[1] - lever[1] * push[0])
+    return total + 0.5 * ((center**2).sum(0) / ready + turning**2 / readily)
 
 
 @pytest.mark.parametrize("kind", ["box on the ground", "two boxes", "robot on a box"])

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vsr.evo import OPTIMISERS, Evaluation
-from vsr.evo.population import NOBODY, newborns
+from vsr.evo import OPTIMIZERS, Evaluation
+from vsr.evo.population import NO_PARENT, offspring
 from vsr.evo.variation import crossed_or_mutated
 from vsr.experiments.encodings import EvolvedRobot
 
@@ -30,7 +30,7 @@ def children(rate, redrawing, sample):
 
     def parent(kind, first):
         genes = {"body": jnp.full((SIZE, 20), float(kind)), "brain": jnp.full((SIZE, 3), float(kind))}
-        return newborns(genes, jnp.full((SIZE, 2), NOBODY), jnp.int32(first), jnp.int32(0))
+        return offspring(genes, jnp.full((SIZE, 2), NO_PARENT), jnp.int32(first), jnp.int32(0))
 
     keys = tuple(jax.random.split(jax.random.key(0), 3))
     made = jax.jit(lambda: crossed_or_mutated(keys, parent(1, 0), parent(3, SIZE), rate, 0.1, sample, redrawing))
@@ -43,7 +43,7 @@ def test_mutation_draws_kinds_anew_and_adds_noise_to_the_rest():
     assert set(np.unique(body)) == set(range(KINDS))
     assert (body != 1).mean() == pytest.approx(0.25 * (1 - 1 / KINDS), abs=0.02)
     assert brain.std() == pytest.approx(0.1, rel=0.1)
-    assert (parents[:, 1] == NOBODY).all()
+    assert (parents[:, 1] == NO_PARENT).all()
 
 
 def test_crossover_takes_kinds_from_either_parent():
@@ -64,7 +64,7 @@ def test_without_kinds_nothing_is_drawn_anew():
 
 def test_only_numbers_of_kinds_are_told_to_be():
     for body, wanted in (({"type": "voxel_kinds", "grid": [3, 3]}, True), ({"type": "cppn", "grid": [3, 3]}, False)):
-        sampling = EvolvedRobot.model_validate({"body": body, "controller": "phases"}).sampling
+        sampling = EvolvedRobot.model_validate({"body": body, "controller": "sine"}).sampling
         assert sampling.kinds == {"body": wanted, "controller": False}
 
 
@@ -76,18 +76,18 @@ def test_searches_keep_kinds_whole(name):
         "nsga2": {"objectives": [{"measure": "m"}]},
         "map_elites": {"archives": {"one": {"type": "grid", "axes": axes}}},
     }
-    optimiser = OPTIMISERS[name](n_pop=16, **needed.get(name, {}))
+    optimizer = OPTIMIZERS[name](population_size=16, **needed.get(name, {}))
     sample = Sample()
 
     @jax.jit
     def generation(search):
-        asked = optimiser.ask(search, sample)
+        asked = optimizer.ask(search, sample)
         fitness = (asked.genes["body"] == 2).sum(-1).astype(float)
-        described = jnp.abs(asked.genes["brain"][:, :1]) if optimiser.descriptors else None
+        described = jnp.abs(asked.genes["brain"][:, :1]) if optimizer.descriptors else None
         evaluation = Evaluation(fitness, failed=jnp.isnan(fitness), descriptors=described)
-        return optimiser.tell(search, asked, evaluation), asked, optimiser.summary(search).best.fitness
+        return optimizer.tell(search, asked, evaluation), asked, optimizer.summary(search).best.fitness
 
-    search, best = optimiser.start(jax.random.key(0), sample), []
+    search, best = optimizer.start(jax.random.key(0), sample), []
     for _ in range(12):
         search, asked, leader = generation(search)
         best.append(float(leader[0]))

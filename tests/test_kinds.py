@@ -15,7 +15,7 @@ FREE = Environment(gravity=jnp.zeros(()))
 
 def sides(symbols, control, **more):
     """Width and height of voxels in a row after 5 s under a control value, over those at rest."""
-    body = vsr.Body(shape=[symbols], masses="points", materials={**KINDS["points"], **more})
+    body = vsr.Body(shape=[symbols], engine="points", materials={**KINDS["points"], **more})
     model, engine = assemble_body(body), ENGINES["points"]
     controls = jnp.full((1, 1, len(symbols)), control)
     state, _ = engine.advance(model, FREE, engine.rest_state(model), controls, substep=0.002, count=2500)
@@ -33,7 +33,7 @@ def test_free_voxels_change_along_their_own_direction_only(control):
 
 
 def test_springs_at_rest_know_the_direction():
-    body = vsr.Body(shape=["hv"], masses="points", materials=KINDS["points"])
+    body = vsr.Body(shape=["hv"], engine="points", materials=KINDS["points"])
     model = assemble_body(body)
     length = np.asarray(springs_of(model, jnp.ones((1, 2))).length) / 3
     # Two vertical edges, two horizontal ones, two diagonals of the rectangle.

@@ -35,7 +35,7 @@ robot:
     type: voxel_kinds
     grid: [2, 2]
     materials: {s: {spring_frequency: 5}, a: {}}
-  controller: {type: phases, passive: [s], frequencies: [0.5, 2.0]}
+  controller: {type: sine, passive: [s], frequencies: [0.5, 2.0]}
 tries: 3
 rounds: 2
 least_active: 2
@@ -146,7 +146,7 @@ def test_what_is_no_body_is_refused(code, message):
         ("robot.body.type=material_grid", "a voxel_kinds body of two axes is needed"),
         ("robot.body.grid=[2, 2, 2]", "a voxel_kinds body of two axes is needed"),
         ("robot.body.grid=[5, 5]", "ways to fill it; at most 3e+07: take fewer cells or materials"),
-        ("robot.controller={type: by_material, drives: {a: {}}}", "it has no genes: there is nothing to try"),
+        ("robot.controller={type: sine_by_material, drives: {a: {}}}", "it has no genes: there is nothing to try"),
         ("robot.controller.passive=[s, a]", "none of them is driven"),
         ("least_active=5", "5 given; the grid has 4 cells"),
         ("fitness=speed", "unknown measure 'speed'"),
@@ -285,7 +285,7 @@ def test_a_killed_landscape_goes_on_bit_for_bit(file, tmp_path):
 
 @pytest.fixture
 def hill(monkeypatch):
-    """Instead of a simulation: the nearer the genes to a point that hangs on the body the better; some fail."""
+    """Instead of a simulation: the nearer the genes to a point that depends on the body the better; some fail."""
 
     def evaluation_of(experiment):
         def evaluation(genes):

@@ -32,7 +32,7 @@ from vsr.lattice import (
     spring_count,
 )
 from vsr.lattice.mesh import Mesh, cells_inside, contains, of_mesh_cells, of_mesh_points, read_mesh
-from vsr.lattice.sampling import best_candidates, neighbours
+from vsr.lattice.sampling import best_candidates, neighbors
 from vsr.lattice.springs import forces_on_nodes
 
 
@@ -144,7 +144,7 @@ class TestMesh:
         hollow.invert()
         shell = Mesh(np.concatenate([outer.triangles, hollow.triangles]))
         with pytest.raises(ValueError, match="no cell of side 1 m"):
-            cells_inside(shell, 1.0)  # the centre of the only cell lies in the hollow
+            cells_inside(shell, 1.0)  # the center of the only cell lies in the hollow
         monkeypatch.setitem(sys.modules, "trimesh", None)
         with pytest.raises(ImportError, match=r"pip install 'vsr\[mesh\]'"):
             read_mesh(tmp_path / "hole.stl")
@@ -175,7 +175,7 @@ class TestMesh:
 
     def test_points_fill_the_volume_evenly_and_hold_together(self):
         mesh = ball_mesh()
-        lattice = of_mesh_points(mesh, 150, 1e5, 1000.0, neighbour_count=10)
+        lattice = of_mesh_points(mesh, 150, 1e5, 1000.0, neighbor_count=10)
         position = np.asarray(lattice.rest_position)
         assert contains(mesh, position).all()
         assert float(lattice.mass.sum()) == pytest.approx(1000 * mesh.volume, rel=1e-5)
@@ -187,7 +187,7 @@ class TestMesh:
         at_random = np.random.default_rng(1).uniform(-1, 1, (400, 3))
         at_random = at_random[np.linalg.norm(at_random, axis=1) < 1][:150]
         assert closest(position) > 2 * closest(at_random)
-        other = of_mesh_points(mesh, 150, 1e5, 1000.0, neighbour_count=10, seed=1)
+        other = of_mesh_points(mesh, 150, 1e5, 1000.0, neighbor_count=10, seed=1)
         assert not np.array_equal(position, np.asarray(other.rest_position))
 
 
@@ -196,24 +196,24 @@ def closest(points: np.ndarray) -> float:
     return float((apart + 10 * np.eye(len(points))).min())
 
 
-def test_neighbours_are_mutual_and_all_connected():
+def test_neighbors_are_mutual_and_all_connected():
     far_apart = np.concatenate([np.random.default_rng(0).random((10, 3)) + shift for shift in ([0] * 3, [9, 0, 0])])
-    for pairs in (neighbours(far_apart, count=3), neighbours(far_apart, radius=1.0)):
+    for pairs in (neighbors(far_apart, count=3), neighbors(far_apart, radius=1.0)):
         between = (pairs[:, 0] < 10) != (pairs[:, 1] < 10)
         assert between.sum() == 1
         assert (pairs[:, 0] < pairs[:, 1]).all()
-    assert len(neighbours(far_apart[:2], count=12)) == 1
+    assert len(neighbors(far_apart[:2], count=12)) == 1
     with pytest.raises(ValueError, match="either"):
-        neighbours(far_apart)
+        neighbors(far_apart)
 
 
-def test_points_at_the_same_place_are_not_their_own_neighbours():
+def test_points_at_the_same_place_are_not_their_own_neighbors():
     twice = np.random.default_rng(0).random((6, 3)).repeat(3, 0)
     for count in (1, 2, 5):
-        pairs = neighbours(twice, count=count)
+        pairs = neighbors(twice, count=count)
         assert (pairs[:, 0] < pairs[:, 1]).all()
         assert (np.bincount(pairs.ravel(), minlength=18) >= count).all()
-    assert neighbours(twice[:1], count=3).shape == (0, 2)
+    assert neighbors(twice[:1], count=3).shape == (0, 2)
 
 
 def test_best_candidates_are_of_those_drawn():

@@ -222,8 +222,8 @@ def test_a_node_bounces_as_high_after_many_bounces(integrator):
     environment = Environment(gravity=GRAVITY, bodies=(floor(3, restitution=1.0),))
     for step in (1e-3, 1.37e-3):
         options = {"step": step, "every": 10, "samples": round(2.4 / step), "integrator": integrator}
-        _, held = record(lattice, environment, rest_state(lattice), total_energy, **options)
-        np.testing.assert_allclose(held, GRAVITY, rtol=5e-3 if "euler" in integrator else 1e-4)
+        _, clamped = record(lattice, environment, rest_state(lattice), total_energy, **options)
+        np.testing.assert_allclose(clamped, GRAVITY, rtol=5e-3 if "euler" in integrator else 1e-4)
 
 
 @pytest.mark.parametrize("dimension", [2, 3])
@@ -233,8 +233,8 @@ def test_a_bouncing_block_keeps_its_energy(dimension):
     environment = Environment(gravity=GRAVITY, bodies=(floor(dimension, restitution=1.0),))
     start = rest_state(lattice, shift=jnp.eye(dimension)[-1])
     options = {"step": choose_step(lattice) / 8, "every": 100, "samples": 260, "integrator": "verlet"}
-    _, held = record(lattice, environment, start, total_energy, **options)
-    np.testing.assert_allclose(held, held[0], rtol=0.01)
+    _, clamped = record(lattice, environment, start, total_energy, **options)
+    np.testing.assert_allclose(clamped, clamped[0], rtol=0.01)
 
 
 def test_what_does_not_bounce_does_not_ask_how_it_was_pulled():
@@ -244,8 +244,8 @@ def test_what_does_not_bounce_does_not_ask_how_it_was_pulled():
     for restitution, same in ((0.0, True), (0.5, False)):
         environment = Environment(bodies=(floor(3, friction=0.5, restitution=restitution),))
         plain, informed = (
-            touch(environment, NodeState(position, velocity), jnp.full(50, True), **told)
-            for told in ({}, {"acceleration": pulled, "lag": 0.1})
+            touch(environment, NodeState(position, velocity), jnp.full(50, True), **reported)
+            for reported in ({}, {"acceleration": pulled, "lag": 0.1})
         )
         assert all(bool((a == b).all()) for a, b in zip(plain.velocity, informed.velocity, strict=True)) == same
         if same:
@@ -373,15 +373,15 @@ FINE = {advance: {"count": 1}, advance_until: {"time": 1e-3}, record: {"every": 
 @pytest.mark.parametrize("function", FINE, ids=lambda function: function.__name__)
 def test_time_that_does_not_go_on_is_refused(function):
     lattice = dust([[0, 0]])
-    told = [
+    reported = [
         ({name: value}, f"{name}={value}: it must be a whole number")
         for some in HOW_OFTEN[function]
         for name, value in some.items()
     ]
     if function is advance_until:
-        told.append(({"time": float("nan")}, "a time of nan s never comes"))
+        reported.append(({"time": float("nan")}, "a time of nan s never comes"))
     measure = (energy,) if function is record else ()
-    for wrong, words in (*WRONG, *told):
+    for wrong, words in (*WRONG, *reported):
         with pytest.raises(ValueError, match=re.escape(words)):
             function(lattice, Environment(), rest_state(lattice), *measure, **{"step": 1e-3, **FINE[function], **wrong})
 

@@ -66,9 +66,9 @@ def uneven(dimension: int) -> Lattice:
         damping=varied(lattice.springs.damping, 0.5, present),
     )
     mass = jnp.float32(random.uniform(0.05, 0.1, nodes))
-    held = np.zeros(lattice.mass.shape, bool)
-    held.flat[7] = True
-    return anchor(replace(lattice, springs=springs, mass=mass, inverse_mass=1 / mass), held)
+    clamped = np.zeros(lattice.mass.shape, bool)
+    clamped.flat[7] = True
+    return anchor(replace(lattice, springs=springs, mass=mass, inverse_mass=1 / mass), clamped)
 
 
 def even(dimension: int) -> Lattice:

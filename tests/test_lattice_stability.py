@@ -18,7 +18,7 @@ def block(damping_time):
 
 
 def shaken(lattice, step, integrator):
-    """How far nodes are from rest after many steps that began with a micrometre."""
+    """How far nodes are from rest after many steps that began with a micrometer."""
     noise = np.random.default_rng(0).normal(0, 1e-6, lattice.rest_position.shape)
     start = rest_state(lattice)
     start = State(start.position + jnp.asarray(noise, jnp.float32), start.velocity, start.time)

@@ -15,7 +15,7 @@ from vsr.evidence.validate.checks import Findings, absolute, relative
 from vsr.evidence.validate.lattice import suite
 from vsr.evidence.validate.lattice.bar import (
     Bar,
-    Swing,
+    Oscillation,
     frequency_of_crossings,
     frequency_of_peak,
     resting,
@@ -93,7 +93,9 @@ def test_drift_and_oscillation_are_distinguished():
     time = np.linspace(-1, 1, 401)
     energy = np.zeros((401, 4))
     energy[:, 0] = 1 + 0.02 * time + 0.01 * np.sin(60 * time)
-    drift, oscillation = drift_and_oscillation(Swing(time, np.zeros((401, 3)), energy / energy[time > 0, 0].max(), 0.1))
+    drift, oscillation = drift_and_oscillation(
+        Oscillation(time, np.zeros((401, 3)), energy / energy[time > 0, 0].max(), 0.1)
+    )
     assert drift == pytest.approx(2, rel=0.1)
     assert oscillation == pytest.approx(1, rel=0.1)
 
@@ -248,15 +250,15 @@ def test_damping_ends_before_the_release():
     lattice = SMALL.lattice()
     force = 3 * SMALL.bending_stiffness * 2e-4 / SMALL.span**3
     path = swing(lattice, (0.0, 0.0, -force), SMALL.frequency, integrator="verlet", free_periods=1)
-    held = path.tip[~path.free, 2]
-    assert held[-1] == pytest.approx(-2e-4, rel=0.3)
+    clamped = path.tip[~path.free, 2]
+    assert clamped[-1] == pytest.approx(-2e-4, rel=0.3)
     assert path.energy[~path.free, 0][-1] < 1e-4 * path.energy[~path.free, 1][-1]
-    assert path.tip[path.free, 2].max() > 0.8 * abs(held[-1])
+    assert path.tip[path.free, 2].max() > 0.8 * abs(clamped[-1])
 
 
 def test_scanned_cylinder():
     cylinder = scanned()
-    assert arc_lengths(np.concatenate([np.zeros((1, 2)), cylinder.centreline]))[-1] == pytest.approx(0.178, rel=0.02)
+    assert arc_lengths(np.concatenate([np.zeros((1, 2)), cylinder.centerline]))[-1] == pytest.approx(0.178, rel=0.02)
     straight = np.stack([np.linspace(0, 0.178, 20), np.zeros(20)], 1)
     assert np.sqrt((differences(cylinder, straight) ** 2).sum(1)).max() > 0.1
     model = model_of(cylinder, 8, 38)

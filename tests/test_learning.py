@@ -1,4 +1,4 @@
-"""Search along slopes and learning in a lifetime: what goes through windows, what is inherited, what is refused."""
+"""Search along gradients and learning in a lifetime: what goes through windows, what is inherited, what is refused."""
 
 from dataclasses import replace
 
@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from vsr.episode import begin, rollout
-from vsr.evo import OPTIMISERS, Evaluation, adam
+from vsr.evo import OPTIMIZERS, Evaluation, adam
 from vsr.evo.inheritance import Baldwinian, Lamarckian
-from vsr.evo.population import NOBODY
+from vsr.evo.population import NO_PARENT
 from vsr.experiments.config import ConfigError, parse_experiment
 from vsr.experiments.evolve.command import EvolveOptions, evolve
-from vsr.experiments.evolve.evaluation import evaluation_of
+from vsr.experiments.evolve.fitness import evaluation_of
 from vsr.experiments.learning import Learning, grown
-from vsr.experiments.perturbation import Start, begun_from
+from vsr.experiments.perturbation import Perturbation, reset_perturbed
 from vsr.experiments.storage.runs import read_run
 from vsr.gradients import rollout_truncated
 from vsr.scene import precision
@@ -24,14 +24,14 @@ pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
 FLYING = """
 robot:
-  body: {shape: aa, masses: points}
-  controller: {type: phases, frequency: 2.0}
+  body: {shape: aa, engine: points}
+  controller: {type: sine, frequency: 2.0}
 world: {terrain: null}
 task: {duration: 0.4}
 fitness: average_squared_control
 physics: {implementation: differentiable, precision: float64, time_step: 1/30}
-evaluation: {slopes: {window: 0.4}}
-ea: {type: adam, n_pop: 4}
+evaluation: {gradients: {window: 0.4}}
+optimizer: {type: adam, population_size: 4}
 generations: 4
 seeds: 2
 checkpoint_seconds: 0
@@ -44,7 +44,7 @@ def hill(genes):
 
 
 def hill_of_robots(genes, copies):
-    return Evaluation(hill(genes), jnp.zeros(len(genes["controller"]), bool), slopes=jax.vmap(jax.grad(hill))(genes))
+    return Evaluation(hill(genes), jnp.zeros(len(genes["controller"]), bool), gradients=jax.vmap(jax.grad(hill))(genes))
 
 
 def born(size=5, genes=3):
@@ -60,14 +60,14 @@ def test_the_slope_of_a_window_over_a_whole_episode_is_that_of_fitness():
     experiment = parse_experiment(FLYING)
     with precision("float64"):
         genes = {"body": jnp.zeros(0), "controller": jnp.array([0.3, 1.1])}
-        found = jax.jit(evaluation_of(experiment, sloped=True))(genes)
+        found = jax.jit(evaluation_of(experiment, differentiable=True))(genes)
         fitness = jax.jit(lambda own: evaluation_of(experiment)({**genes, "controller": own}).fitness)
         at, size = genes["controller"], 1e-6
-        slopes = [float(fitness(at + size * way) - fitness(at - size * way)) / (2 * size) for way in np.eye(2)]
+        gradients = [float(fitness(at + size * way) - fitness(at - size * way)) / (2 * size) for way in np.eye(2)]
         assert float(found.fitness) == pytest.approx(float(fitness(at)), rel=1e-12)
-    assert np.abs(slopes).min() > 1e-3
-    np.testing.assert_allclose(found.slopes["controller"], slopes, rtol=1e-6)
-    assert found.slopes["body"].shape == (0,)
+    assert np.abs(gradients).min() > 1e-3
+    np.testing.assert_allclose(found.gradients["controller"], gradients, rtol=1e-6)
+    assert found.gradients["body"].shape == (0,)
 
 
 @pytest.mark.slow
@@ -76,7 +76,7 @@ def test_windows_change_no_episode_and_slopes_stay_inside_them():
     experiment = parse_experiment(FLYING)
     with precision("float64"):
         scenario, controller = experiment.scene({"body": np.zeros(0), "controller": np.array([0.3, 1.1])}).build()
-        scenario, start = begun_from(scenario, Start())
+        scenario, start = reset_perturbed(scenario, Perturbation())
 
         def two(amplitude):
             driven = replace(controller, amplitude=amplitude * controller.amplitude)
@@ -86,41 +86,41 @@ def test_windows_change_no_episode_and_slopes_stay_inside_them():
             )
             return worths, (summary, rollout(scenario, driven, begun))
 
-        slopes, (summary, plain) = jax.jit(jax.jacfwd(two, has_aux=True))(jnp.array(0.5))
+        gradients, (summary, plain) = jax.jit(jax.jacfwd(two, has_aux=True))(jnp.array(0.5))
         worths = np.asarray(jax.jit(lambda amplitude: two(amplitude)[0])(jnp.array(0.5)))
         assert scenario.schedule.calls == 6
         with pytest.raises(ValueError, match="3 windows of 3 control calls do not fit into an episode of 6"):
             rollout_truncated(scenario, controller, start, lambda seen: seen.mean_height, 3, 3)
     # What is decided in a window of one call is its effort: the square of what is asked for.
-    np.testing.assert_allclose(slopes, 2 * worths / 0.5, rtol=1e-9)
+    np.testing.assert_allclose(gradients, 2 * worths / 0.5, rtol=1e-9)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), summary, plain)
 
 
 # Adam
 
 
-def ascended(optimiser, generations, failing=()):
+def ascended(optimizer, generations, failing=()):
     """What was asked in every generation; failing: (generation, individual) that fail."""
 
     def sample(key, count):
         return {"controller": jax.random.normal(key, (count, 3)), "body": jnp.zeros((count, 0))}
 
-    search, seen = optimiser.start(jax.random.key(0), sample), []
-    ask, tell = jax.jit(lambda search: optimiser.ask(search, sample)), jax.jit(optimiser.tell)
+    search, seen = optimizer.start(jax.random.key(0), sample), []
+    ask, tell = jax.jit(lambda search: optimizer.ask(search, sample)), jax.jit(optimizer.tell)
     for generation in range(generations):
         asked = ask(search)
         seen.append(asked)
-        failed = jnp.array([(generation, place) in failing for place in range(optimiser.n_pop)])
+        failed = jnp.array([(generation, place) in failing for place in range(optimizer.population_size)])
         search = tell(search, asked, replace(hill_of_robots(asked.genes, 1), failed=failed))
     return seen
 
 
 def test_restarts_climb_and_those_that_fail_begin_anew():
-    seen = ascended(OPTIMISERS["adam"](n_pop=3, rate=0.2, patience=None), 12, failing={(4, 1)})
+    seen = ascended(OPTIMIZERS["adam"](population_size=3, rate=0.2, patience=None), 12, failing={(4, 1)})
     fitness = np.array([hill(asked.genes) for asked in seen])
     assert (fitness[-1, [0, 2]] > fitness[0, [0, 2]]).all()
     assert fitness[-1, [0, 2]].min() > -0.5
-    begun = np.array([asked.parents[:, 0] for asked in seen]) == NOBODY
+    begun = np.array([asked.parents[:, 0] for asked in seen]) == NO_PARENT
     expected = np.zeros((12, 3), bool)
     expected[0], expected[5, 1] = True, True
     np.testing.assert_array_equal(begun, expected)
@@ -132,9 +132,9 @@ def test_restarts_climb_and_those_that_fail_begin_anew():
 @pytest.mark.slow
 def test_restarts_that_do_not_become_better_begin_anew():
     """With a rate that leaps over the hill."""
-    seen = ascended(OPTIMISERS["adam"](n_pop=3, rate=50.0, patience=2), 4)
+    seen = ascended(OPTIMIZERS["adam"](population_size=3, rate=50.0, patience=2), 4)
     assert (seen[1].parents[:, 0] == seen[0].id).all()
-    assert (seen[3].parents[:, 0] == NOBODY).all()
+    assert (seen[3].parents[:, 0] == NO_PARENT).all()
 
 
 def test_without_optax_it_is_said_what_to_install(monkeypatch):
@@ -170,7 +170,7 @@ def test_nothing_is_learned_where_everything_fails():
 @pytest.mark.parametrize("kind", [pytest.param(Lamarckian, marks=pytest.mark.slow), Baldwinian])
 def test_children_inherit_what_was_learned_or_not(kind):
     """In either case the best is kept as it was when it was judged."""
-    search = kind(OPTIMISERS["mu_plus_lambda"](n_pop=6, n_tour=2))
+    search = kind(OPTIMIZERS["mu_plus_lambda"](population_size=6, tournament_size=2))
 
     def sample(key, count):
         return {"body": jnp.zeros((count, 0)), "controller": jax.random.normal(key, (count, 3))}
@@ -197,22 +197,30 @@ def test_children_inherit_what_was_learned_or_not(kind):
 
 # Experiments
 
-NOT_LEARNING = "ea: {type: adam, n_pop: 4}"
-LEARNING = "ea: {n_pop: 4, n_tour: 2}\nlearning: "
+NOT_LEARNING = "optimizer: {type: adam, population_size: 4}"
+LEARNING = "optimizer: {population_size: 4, tournament_size: 2}\nlearning: "
 
 
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
-        ("implementation: differentiable, ", "", "physics.implementation: 'auto' has no slopes, which 'adam' needs"),
-        ("average_squared_control", "gait_frequency", "fitness.measure: 'gait_frequency' has no slopes, which 'adam'"),
+        ("implementation: differentiable, ", "", "physics.implementation: 'auto' has no gradients, which 'adam' needs"),
         (
-            "{shape: aa, masses: points}",
-            "{type: gaussian_mixture, grid: [2, 2], materials: {a: {}}}",
-            "ea.type: 'adam' follows slopes, and the genes",
+            "average_squared_control",
+            "gait_frequency",
+            "fitness.measure: 'gait_frequency' has no gradients, which 'adam'",
         ),
-        ("window: 0.4", "window: 0.5", "evaluation.slopes: 1 of 0.533 s do not fit into an episode of 0.4 s"),
-        ("window: 0.4", "window: 0.2, windows: 3", "evaluation.slopes: 3 of 0.2 s do not fit into an episode of 0.4 s"),
+        (
+            "{shape: aa, engine: points}",
+            "{type: gaussian_mixture, grid: [2, 2], materials: {a: {}}}",
+            "optimizer.type: 'adam' uses gradients, and the genes",
+        ),
+        ("window: 0.4", "window: 0.5", "evaluation.gradients: 1 of 0.533 s do not fit into an episode of 0.4 s"),
+        (
+            "window: 0.4",
+            "window: 0.2, windows: 3",
+            "evaluation.gradients: 3 of 0.2 s do not fit into an episode of 0.4 s",
+        ),
         (NOT_LEARNING, NOT_LEARNING + "\nlearning: {}", "learning: 'adam' learns itself: leave it out"),
         (NOT_LEARNING, LEARNING + "{samples: 3}", "learning.samples: .*opposite pairs"),
     ],
@@ -226,7 +234,7 @@ def test_learning_by_gradient_needs_slopes_too_and_by_samples_does_not():
     plain = FLYING.replace("implementation: differentiable, ", "")
     assert parse_experiment(plain.replace(NOT_LEARNING, LEARNING + "{method: es}")).learning is not None
     with pytest.raises(
-        ConfigError, match="'auto' has no slopes, which learning by gradient needs: use 'differentiable'"
+        ConfigError, match="'auto' has no gradients, which learning by gradient needs: use 'differentiable'"
     ):
         parse_experiment(plain.replace(NOT_LEARNING, LEARNING + "{method: gradient}"))
 
@@ -241,16 +249,16 @@ def test_costs_are_counted():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "ea",
+    "optimizer",
     [
         NOT_LEARNING,
         LEARNING + "{steps: 1, samples: 2, inheritance: baldwinian}",
         LEARNING + "{method: gradient, steps: 2, inheritance: lamarckian}",
     ],
 )
-def test_a_run_resumes_bit_by_bit_and_tells_its_cost(tmp_path, ea):
+def test_a_run_resumes_bit_by_bit_and_tells_its_cost(tmp_path, optimizer):
     file = tmp_path / "flying.yaml"
-    file.write_text(FLYING.replace(NOT_LEARNING, ea))
+    file.write_text(FLYING.replace(NOT_LEARNING, optimizer))
     whole = evolve(EvolveOptions(str(file), out=str(tmp_path / "whole")))
     torn = evolve(EvolveOptions(str(file), settings=("generations=2",), out=str(tmp_path / "torn")))
     evolve(EvolveOptions(str(torn), settings=("generations=4",), resume=True))

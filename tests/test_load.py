@@ -11,7 +11,7 @@ from scipy.stats import mannwhitneyu
 
 import vsr
 from vsr import spec
-from vsr.arrays import Damaged
+from vsr.arrays import CorruptFileError
 from vsr.cli import main
 from vsr.experiments import experiment
 from vsr.experiments.config import ConfigError, dump_plain, dump_yaml, load_experiment
@@ -27,7 +27,7 @@ from vsr.experiments.storage.statistics import read_statistics
 EXPERIMENTS = sorted(
     path
     for path in (ROOT / "vsr" / "configs").rglob("*.yaml")
-    if "reach" not in path.parts and any(line.startswith(("ea:", "generations:")) for line in path.open())
+    if "reach" not in path.parts and any(line.startswith(("optimizer:", "generations:")) for line in path.open())
 )
 
 
@@ -47,14 +47,21 @@ def test_experiments_made_of_known_parts_are_what_they_would_be_otherwise(path, 
     assert load_experiment_alike(path) == whole
     (tmp_path / "written.yaml").write_text(dump_yaml(whole.resolved()))
     assert load_experiment_alike(tmp_path / "written.yaml") == whole.resolved()
-    values = [["ea.n_pop=8", "world.gravity=5"], ["generations=3"]]
+    values = [["optimizer.population_size=8", "world.gravity=5"], ["generations=3"]]
     assert list(load_variants(path, ["task.duration=6"], values)) == [
         load_experiment(path, ["task.duration=6"], swept) for swept in values
     ]
 
 
 def test_faults_of_variants_are_those_of_the_plain_way(tiny):
-    values = [["ea.n_pop=8"], ["ea.n_pop=x"], ["robot.body.shape=[aab]"], ["nothing=1"], ["fitness=speed"], ["ea=x"]]
+    values = [
+        ["optimizer.population_size=8"],
+        ["optimizer.population_size=x"],
+        ["robot.body.shape=[aab]"],
+        ["nothing=1"],
+        ["fitness=speed"],
+        ["ea=x"],
+    ]
     found = list(load_variants(tiny, (), values))
     assert found[0] == load_experiment(tiny, (), values[0])
     for swept, fault in zip(values[1:], found[1:], strict=True):
@@ -64,7 +71,14 @@ def test_faults_of_variants_are_those_of_the_plain_way(tiny):
 
 
 @pytest.mark.parametrize(
-    "text", ["ea: {n_pop: 6}\nea: {n_pop: 7}\n", "- 1\n", "robot: {\nea: 1}\n", "some: thing\n" + TINY, ""]
+    "text",
+    [
+        "optimizer: {population_size: 6}\noptimizer: {population_size: 7}\n",
+        "- 1\n",
+        "robot: {\noptimizer: 1}\n",
+        "some: thing\n" + TINY,
+        "",
+    ],
 )
 def test_unusual_files_go_the_plain_way(tmp_path, text):
     path = tmp_path / "unusual.yaml"
@@ -87,7 +101,7 @@ def test_variants_do_not_share_lists_that_were_set(tiny):
 def test_functions_of_descriptions_remember_the_very_same_ones(monkeypatch):
     monkeypatch.setattr(spec, "REMEMBERED", 2)
     calls = []
-    found = spec.remembering(lambda one, other: calls.append((one, other)) or len(calls))
+    found = spec.memoize(lambda one, other: calls.append((one, other)) or len(calls))
     a, b, c = vsr.Physics(), vsr.Physics(), vsr.Physics(substeps=9)
     assert [found(a, c), found(a, c), found(c, a), found(b, c), found(b, c)] == [1, 1, 2, 3, 3]
     assert found(a, c) == 4  # forgotten
@@ -97,17 +111,25 @@ def test_experiments_of_one_sweep_are_looked_at_together(tiny, monkeypatch):
     looked_at = []
     check = experiment.check_episode
     monkeypatch.setattr(experiment, "check_episode", lambda *given: looked_at.append(given) or check(*given))
-    values = [[f"ea.n_pop={size}", f"world.gravity={gravity}"] for size in (6, 7, 8) for gravity in (8, 9)]
+    values = [
+        [f"optimizer.population_size={size}", f"world.gravity={gravity}"] for size in (6, 7, 8) for gravity in (8, 9)
+    ]
     found = list(load_variants(tiny, (), values))
     assert len(looked_at) == 2
-    assert [(one.ea.n_pop, one.world.gravity) for one in found] == [(n, g) for n in (6, 7, 8) for g in (8, 9)]
+    assert [(one.optimizer.population_size, one.world.gravity) for one in found] == [
+        (n, g) for n in (6, 7, 8) for g in (8, 9)
+    ]
     assert found == [load_experiment(tiny, (), swept) for swept in values]
 
 
 def test_a_file_with_what_was_set_over_it_reads_back(tiny, tmp_path):
     again = tmp_path / "again.yaml"
-    again.write_text(settled(tiny, ["ea.n_pop=9", "robot.body.shape=['aa', '.a']", "fitness=travel_velocity"]))
-    expected = load_experiment(tiny, ["ea.n_pop=9", "robot.body.shape=['aa', '.a']", "fitness=travel_velocity"])
+    again.write_text(
+        settled(tiny, ["optimizer.population_size=9", "robot.body.shape=['aa', '.a']", "fitness=travel_velocity"])
+    )
+    expected = load_experiment(
+        tiny, ["optimizer.population_size=9", "robot.body.shape=['aa', '.a']", "fitness=travel_velocity"]
+    )
     assert load_experiment(again) == expected
 
 
@@ -119,11 +141,11 @@ def test_a_file_says_what_was_written_and_nothing_else(tmp_path):
     assert is_written(path, {**plain, "generations": 7}, ["generations"])
     assert not is_written(path, {name: part for name, part in plain.items() if name != "learning"})
     assert not is_written(path, {**plain, "more": 1})
-    assert not is_written(path, {**plain, "ea": {**plain["ea"], "sigma": 0.5}})
+    assert not is_written(path, {**plain, "optimizer": {**plain["optimizer"], "sigma": 0.5}})
     assert not is_written(path, {**plain, "plugins": ["mine"]})
     path.write_text(dump_plain({name: part for name, part in plain.items() if name != "learning"}))
     assert not is_written(path, plain)
-    for text in ("", "robot: [", "ea: {n_pop: 6}\nea: {n_pop: 6}\n"):
+    for text in ("", "robot: [", "optimizer: {population_size: 6}\noptimizer: {population_size: 6}\n"):
         path.write_text(text)
         assert not is_written(path, plain)
     assert not is_written(tmp_path / "none.yaml", plain)
@@ -161,7 +183,7 @@ def test_every_flipped_bit_in_statistics_is_noticed(tmp_path):
         file.write_bytes(changed)
         try:
             found = read_statistics(file)
-        except Damaged:
+        except CorruptFileError:
             continue
         lost = (bit // 8 - (len(data) - 2 * size)) // size
         assert (found.corrupted, found.generations) == (((0,), 2) if lost == 0 else ((), 1))
@@ -173,7 +195,7 @@ def test_every_flipped_bit_in_statistics_is_noticed(tmp_path):
 )  # fmt: skip
 def test_what_is_no_statistics_is_told(tmp_path, text):
     (tmp_path / "statistics.bin").write_text(text)
-    with pytest.raises(Damaged, match=r"statistics\.bin"):
+    with pytest.raises(CorruptFileError, match=r"statistics\.bin"):
         read_statistics(tmp_path / "statistics.bin")
 
 

@@ -10,16 +10,16 @@ from click.testing import CliRunner
 
 import vsr.cli as cli
 from vsr.environment import Environment
-from vsr.evo.evolution_strategy import EvolutionStrategy, ask, centred_ranks, start, tell
+from vsr.evo.evolution_strategy import EvolutionStrategy, ask, centered_ranks, start, tell
 from vsr.machines import bulldozing, excavation, gear_tower
 from vsr.machines.arms import FORE, SEVEN_JOINTS, SHOULDER, UPPER, WRIST, planar_angles
 from vsr.machines.cameras import Eye, Sky, footprint
 from vsr.machines.cameras import eye_view as eye_view_of
 from vsr.machines.cameras import sky_view as sky_view_of
-from vsr.machines.driving import leading_to, pacing
 from vsr.machines.gears import Gear
 from vsr.machines.goals import moved_material
 from vsr.machines.grounds import block
+from vsr.machines.kinematic_bodies import leading_to, pacing
 from vsr.physics.failure import Failure
 from vsr.physics.grains import Body, Box, Steady, at_rest, fixed, grains_of
 from vsr.physics.grains.bodies import turn_by
@@ -51,13 +51,13 @@ def dozer():
 # Cameras
 
 
-def nearest_hit(origin, direction, centres, radius):
+def nearest_hit(origin, direction, centers, radius):
     """Brute force: how far along a ray the first sphere is, in lengths of its direction."""
     a = direction @ direction
     best = np.inf
-    for centre in centres:
-        b = direction @ (centre - origin) / a
-        miss = centre - origin - b * direction
+    for center in centers:
+        b = direction @ (center - origin) / a
+        miss = center - origin - b * direction
         inside = (radius**2 - miss @ miss) / a
         if inside > 0:
             best = min(best, b - np.sqrt(inside))
@@ -74,12 +74,12 @@ def test_an_eye_sees_what_rays_meet(seed):
     body = fixed(shape, (0.6, 0.2, 0.4))
     seen = np.asarray(eye_view(camera, pose, grains, grains.start, [(body, body.motion.at)], ground=0.0))
     origin, axes = np.asarray(pose.position, float), np.asarray(pose.rotation, float)
-    centres = np.asarray(grains.start.position.T, float)
-    centres = centres[(centres - origin) @ axes[:, 0] > camera.near]
+    centers = np.asarray(grains.start.position.T, float)
+    centers = centers[(centers - origin) @ axes[:, 0] > camera.near]
     left, up = (np.asarray(part, float) for part in camera.rays())
     for row, column in np.ndindex(camera.pixels):
         ray = axes @ [1.0, left[row, column], up[row, column]]
-        found = min(nearest_hit(origin, ray, centres, 0.1), nearest_hit(origin, ray, [np.array([0.6, 0.2, 0.4])], 0.5))
+        found = min(nearest_hit(origin, ray, centers, 0.1), nearest_hit(origin, ray, [np.array([0.6, 0.2, 0.4])], 0.5))
         if ray[2] < 0:
             found = min(found, -origin[2] / ray[2])
         assert abs(seen[row, column] - min(found, camera.far)) < 2e-3, (row, column)
@@ -94,10 +94,10 @@ def test_no_outline_is_wider_than_its_footprint():
     widest = 0
     for _ in range(300):
         ahead = random.uniform(0.35, 0.4)
-        centre = np.array([ahead, *(ahead * random.uniform(-1.2, 1.2, 2))])
+        center = np.array([ahead, *(ahead * random.uniform(-1.2, 1.2, 2))])
         ray = np.stack([np.ones_like(left), left, up], -1)
-        along = (ray @ centre) / (ray**2).sum(-1)
-        hit = ((centre - along[..., None] * ray) ** 2).sum(-1) < 0.1**2
+        along = (ray @ center) / (ray**2).sum(-1)
+        hit = ((center - along[..., None] * ray) ** 2).sum(-1) < 0.1**2
         if hit.any():
             tall, wide = hit.any(1).sum(), hit.any(0).sum()
             widest = max(widest, tall, wide)
@@ -206,8 +206,8 @@ def test_the_vehicle_stays_between_walls():
 
 def test_the_reward_of_grains_in_and_out_of_the_goal():
     place = jnp.array([[2.0, 0.0, 0.1], [0.0, 0.0, 0.1], [3.0, 3.0, 0.1], [0.0, 2.0, 0.1]]).T
-    told = moved_material(place, *bulldozing.GOAL)
-    assert float(told) == pytest.approx((100 - 1 - 2 - np.sqrt(2)) / 4, rel=1e-6)
+    reported = moved_material(place, *bulldozing.GOAL)
+    assert float(reported) == pytest.approx((100 - 1 - 2 - np.sqrt(2)) / 4, rel=1e-6)
 
 
 # Passages
@@ -223,8 +223,8 @@ def pipe(count, high, velocity=None, radius=0.1):
 def test_a_passage_keeps_all_grains_and_overlaps_none():
     grains, through = pipe(60, 4.0, (0.0, 0.0, -1.0))
     before = replace(grains.start, impulse=jnp.ones_like(grains.start.impulse))
-    neighbour = before.neighbour.at[0].set(jnp.roll(jnp.arange(60), 1))
-    before = replace(before, neighbour=neighbour)
+    neighbor = before.neighbor.at[0].set(jnp.roll(jnp.arange(60), 1))
+    before = replace(before, neighbor=neighbor)
     left = np.asarray(before.position[2] < 0)
     after, moved = jax.jit(passed)(through, grains, before)
     assert int(moved) == left.sum() > 5
@@ -296,17 +296,17 @@ def test_worlds_together_are_worlds_alone(dozer):
     scenario, step = dozer
     keys = jax.random.split(jax.random.key(1), 2)
     actions = jnp.array([[1.0, 0.3], [0.5, -1.0]])
-    starts = jax.vmap(bulldozing.reset, (0, None))(keys, scenario)
-    near = starts.place.at[:, 0].set(-2.65)  # so that the blade meets the heap
-    starts = replace(starts, place=near)
-    together, told = jax.jit(jax.vmap(bulldozing.step, (None, 0, 0)))(scenario, starts, actions)
+    trials = jax.vmap(bulldozing.reset, (0, None))(keys, scenario)
+    near = trials.place.at[:, 0].set(-2.65)  # so that the blade meets the heap
+    trials = replace(trials, place=near)
+    together, reported = jax.jit(jax.vmap(bulldozing.step, (None, 0, 0)))(scenario, trials, actions)
     for number in range(2):
-        alone, one = step(scenario, jax.tree.map(lambda part, n=number: part[n], starts), actions[number])
+        alone, one = step(scenario, jax.tree.map(lambda part, n=number: part[n], trials), actions[number])
         np.testing.assert_array_equal(alone.place, together.place[number])
         same = together.grains.position[number]
         np.testing.assert_allclose(alone.grains.position, same, atol=1e-5)
-        np.testing.assert_allclose(one.reward, told.reward[number], rtol=1e-5)
-        again, _ = step(scenario, jax.tree.map(lambda part, n=number: part[n], starts), actions[number])
+        np.testing.assert_allclose(one.reward, reported.reward[number], rtol=1e-5)
+        again, _ = step(scenario, jax.tree.map(lambda part, n=number: part[n], trials), actions[number])
         np.testing.assert_array_equal(alone.grains.position, again.grains.position)
 
 
@@ -317,12 +317,12 @@ def test_a_blade_pushes_the_heap_and_feels_it(dozer):
     state = replace(state, place=jnp.array([-2.7, 0.0, 0.0]))
     before = float(state.grains.position[0].mean())
     for count in range(3):
-        state, told = step(scenario, state, jnp.array([1.0, 0.0]))
-        assert bool(told.truncated) == (count == 2)
+        state, reported = step(scenario, state, jnp.array([1.0, 0.0]))
+        assert bool(reported.truncated) == (count == 2)
     assert float(state.grains.position[0].mean()) > before + 0.005
     assert float(state.felt.force[1, 0]) < -10
-    assert not bool(told.terminated)
-    assert float(told.reward) == pytest.approx(float(moved_material(state.grains.position, *bulldozing.GOAL)))
+    assert not bool(reported.terminated)
+    assert float(reported.reward) == pytest.approx(float(moved_material(state.grains.position, *bulldozing.GOAL)))
     seen = jax.jit(bulldozing.observe)(scenario, state)
     assert seen.ego.shape == (36, 36)
     assert seen.sky.shape == (72, 36)
@@ -333,7 +333,9 @@ def test_a_blade_pushes_the_heap_and_feels_it(dozer):
     ("spoil", "failure"),
     [
         pytest.param(
-            lambda grains: replace(grains, beyond=jnp.array([0, 1, 0, 0])), Failure.crowded, marks=pytest.mark.slow
+            lambda grains: replace(grains, overflow=jnp.array([0, 1, 0, 0])),
+            Failure.contact_overflow,
+            marks=pytest.mark.slow,
         ),
         (lambda grains: replace(grains, velocity=grains.velocity.at[0, 0].set(jnp.nan)), Failure.not_finite),
     ],
@@ -341,10 +343,10 @@ def test_a_blade_pushes_the_heap_and_feels_it(dozer):
 def test_a_failure_ends_the_episode(dozer, spoil, failure):
     scenario, step = dozer
     state = bulldozing.reset(jax.random.key(0), scenario)
-    state, told = step(scenario, replace(state, grains=spoil(state.grains)), jnp.zeros(2))
+    state, reported = step(scenario, replace(state, grains=spoil(state.grains)), jnp.zeros(2))
     assert int(state.failure) == failure
-    assert bool(told.terminated)
-    assert float(told.reward) == 0
+    assert bool(reported.terminated)
+    assert float(reported.reward) == 0
 
 
 @pytest.mark.slow
@@ -391,8 +393,8 @@ def test_gears_carry_grains_down_and_lose_none():
     scenario = gear_tower.scenario(1, 150, radius=0.035, duration=1.5)
     state, step = gear_tower.reset(jax.random.key(0), scenario), jax.jit(gear_tower.step)
     for _ in range(scenario.pace.limit):
-        state, told = step(scenario, state, jnp.ones(1))
-    assert bool(told.truncated)
+        state, reported = step(scenario, state, jnp.ones(1))
+    assert bool(reported.truncated)
     assert int(state.failure) == 0
     assert int(state.flowed) > 50
     np.testing.assert_array_equal(np.sort(state.grains.id), np.arange(150))
@@ -414,11 +416,11 @@ def test_a_bucket_bears_what_lies_in_it():
     grains = replace(grains, impulse=jnp.zeros_like(grains.impulse), body_impulse=jnp.zeros_like(grains.body_impulse))
     state = replace(state, angle=angle, grains=grains)
     for _ in range(12):
-        state, told = step(scenario, state, jnp.zeros(7))
+        state, reported = step(scenario, state, jnp.zeros(7))
     load = float(excavation.load(scenario.grains, state))
     assert load == pytest.approx(3 * float(scenario.grains.mass), rel=1e-5)
     assert float(state.felt.force[2, 2]) == pytest.approx(-9.81 * load, rel=0.02)
-    assert float(told.reward) > 5  # a tenth of the grains is in the goal
+    assert float(reported.reward) > 5  # a tenth of the grains is in the goal
     down = jnp.zeros(7).at[1].set(1.0)
     for _ in range(20):
         state, _ = step(scenario, state, down)
@@ -433,7 +435,7 @@ def test_a_bucket_bears_what_lies_in_it():
 
 
 def test_a_strategy_climbs_a_hill():
-    settings = EvolutionStrategy(n_pop=20, spread=0.1, rate=0.1)
+    settings = EvolutionStrategy(population_size=20, spread=0.1, rate=0.1)
     state = start(jax.random.key(0), jnp.zeros(6))
     top = jnp.arange(6.0) / 3
     np.testing.assert_allclose(ask(settings, state).mean(0), state.mean, atol=1e-6)  # opposite pairs
@@ -449,15 +451,15 @@ def test_a_strategy_climbs_a_hill():
 
 def test_ranks_are_level_where_fitness_is():
     np.testing.assert_allclose(
-        centred_ranks(jnp.array([3.0, 1.0, 3.0, -jnp.inf])), [1 / 3, -1 / 6, 1 / 3, -0.5], atol=1e-6
+        centered_ranks(jnp.array([3.0, 1.0, 3.0, -jnp.inf])), [1 / 3, -1 / 6, 1 / 3, -0.5], atol=1e-6
     )
-    assert not np.asarray(centred_ranks(jnp.ones(4))).any()
+    assert not np.asarray(centered_ranks(jnp.ones(4))).any()
     with pytest.raises(ValueError, match="even"):
-        EvolutionStrategy(n_pop=3)
+        EvolutionStrategy(population_size=3)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         (["bulldozing", "--population", "3"], "even number"),
         (["bulldozing", "--grains", "1"], "10<=x"),
@@ -466,10 +468,10 @@ def test_ranks_are_level_where_fitness_is():
         (["digging"], "bulldozing"),
     ],
 )
-def test_bad_input_is_told(tmp_path, arguments, told):
+def test_bad_input_is_told(tmp_path, arguments, reported):
     result = CliRunner().invoke(cli.main, ["train", *arguments, "--out", str(tmp_path / "run")])
     assert result.exit_code == 2
-    assert told in result.output
+    assert reported in result.output
 
 
 @pytest.mark.slow
@@ -477,7 +479,7 @@ def test_training_leaves_a_folder_and_goes_on(tmp_path):
     import json
 
     out = tmp_path / "run"
-    size = ["--population", "2", "--grains", "40", "--duration", "0.2", "--starts", "1", "--out", str(out)]
+    size = ["--population", "2", "--grains", "40", "--duration", "0.2", "--trials", "1", "--out", str(out)]
     first = CliRunner().invoke(cli.main, ["train", "bulldozing", "--generations", "1", *size])
     assert first.exit_code == 0, first.output
     assert {path.name for path in out.iterdir()} == {

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from objects import body_of, box, momenta, mover, solids_of, world_with
 from scipy.integrate import solve_ivp
-from things import body_of, box, momenta, mover, solids_of, world_with
 
 from vsr.body import Body
 from vsr.environment import Environment
@@ -26,8 +26,8 @@ TUMBLING = [
 
 
 def test_free_bodies_keep_their_angular_momentum_and_tumble():
-    things = [box(f"box{number}", (50.0 * number, 0.0, 0.0), size) for number, (size, _) in enumerate(TUMBLING)]
-    solids = build_solids(things, 3, jnp.float32)
+    objects = [box(f"box{number}", (50.0 * number, 0.0, 0.0), size) for number, (size, _) in enumerate(TUMBLING)]
+    solids = build_solids(objects, 3, jnp.float32)
     inertia = np.asarray(solids.inertia, float)
     spins = np.array([spin for _, spin in TUMBLING])
     state = replace(solids.rest_state(), spin=jnp.asarray(spins, jnp.float32))
@@ -63,14 +63,14 @@ def test_free_bodies_keep_their_angular_momentum_and_tumble():
 
 
 def spinning(state, spin):
-    things = state.occupants["objects"]
-    solids = replace(things.solids, spin=jnp.broadcast_to(jnp.asarray(spin, jnp.float32), things.solids.spin.shape))
-    return replace(state, occupants={**state.occupants, "objects": replace(things, solids=solids)})
+    objects = state.systems["objects"]
+    solids = replace(objects.solids, spin=jnp.broadcast_to(jnp.asarray(spin, jnp.float32), objects.solids.spin.shape))
+    return replace(state, systems={**state.systems, "objects": replace(objects, solids=solids)})
 
 
 def energies(world, state):
     """Of every rigid body [J]."""
-    solids, now = world.occupants["objects"].solids, solids_of(state)
+    solids, now = world.systems["objects"].solids, solids_of(state)
     mass, inertia = (np.asarray(part, float) for part in (solids.mass, solids.inertia))
     velocity, spin, place = (np.asarray(part, float) for part in (now.velocity, now.spin, now.position))
     return 0.5 * mass * (velocity**2).sum(-1) + 0.5 * (inertia * spin**2).sum(-1) + mass * 9.8 * place[:, 1]
@@ -79,13 +79,13 @@ def energies(world, state):
 def test_spinning_boxes_that_bounce_never_gain_energy():
     """With restitution 1, for 20 s; without friction they keep it, at corners that come fast enough to bounce."""
     frictions = [mu for mu in (0.0, 0.5, 4.47) for _ in range(3)]
-    things = [
+    objects = [
         box(f"box{i}", (100.0 + 60.0 * i, 8.0), tilt=tilt, friction=mu**2, restitution=1.0, velocity=(1.0, 0.0))
         for i, (mu, tilt) in enumerate(zip(frictions, (10.0, 30.0, 77.0) * 3, strict=True))
     ]
     ground = Flat(friction=1.0).build()
     robot = {"bodies": (Body(shape=("a",)),), "at": ((-1000.0, 0.0),)}
-    world, state = world_with(things, terrain=ground, gravity=9.8, **robot)
+    world, state = world_with(objects, terrain=ground, gravity=9.8, **robot)
     state = spinning(state, (0.7,))
     move, first, highest = mover(world, 0.5), energies(world, state), 0.0
     for _ in range(40):
@@ -102,12 +102,12 @@ def test_spinning_boxes_that_bounce_never_gain_energy():
 def test_boxes_that_hit_each_other_off_their_middles_keep_both_momenta(dimension):
     aside = (0.0,) * (dimension - 2)
     size = (3.0, *(2.0 for _ in aside), 2.0)
-    things = [
+    objects = [
         box("one", (0.0, *aside, 0.0), size, velocity=(4.0, *aside, 0.5), mass=3.0, restitution=0.4),
         box("other", (5.0, *(0.7 for _ in aside), 1.2), size, mass=5.0, tilt=25.0, friction=0.8),
     ]
     shape = ("a",) if dimension == 2 else [["a"]]
-    world, state = world_with(things, (Body(shape=shape),), ((1000.0,) * dimension,))
+    world, state = world_with(objects, (Body(shape=shape),), ((1000.0,) * dimension,))
     state = spinning(state, (0.8, 1.5, -0.6)[: 2 * dimension - 3])
     # The robot is far away and at rest.
     before, later = momenta(world, state), mover(world, 1.5)(state)

@@ -146,14 +146,19 @@ def test_the_originals_scheme_refined_converges_to_ours(original_voxel):
     coarse = plain.original_scheme(springs, order, lambda step: float(step > 2), time_step=1 / 60, steps=10, **masses)
     np.testing.assert_allclose(coarse, theirs, atol=1e-6)
 
-    finer = 64
+    smaller_steps = 64
     fine = plain.original_scheme(
-        springs, order, lambda step: float(step > 2 * finer), time_step=1 / 60 / finer, steps=10 * finer, **masses
-    )[finer - 1 :: finer]
+        springs,
+        order,
+        lambda step: float(step > 2 * smaller_steps),
+        time_step=1 / 60 / smaller_steps,
+        steps=10 * smaller_steps,
+        **masses,
+    )[smaller_steps - 1 :: smaller_steps]
     model = assemble_body(Body(shape="a", materials={"a": Material(mass=0.2025)}))
     state, ours = rest_state(model), []
     for step in range(10):
-        state = run(model, state, time=1 / 60, substep=1 / 60 / finer, control=float(step >= 2))
+        state = run(model, state, time=1 / 60, substep=1 / 60 / smaller_steps, control=float(step >= 2))
         ours.append(float(area_ratio(model, mass_motion(model, state))[0, 0]))
     assert np.abs(coarse - fine).max() > 0.05
     np.testing.assert_allclose(ours, fine, atol=5e-3)

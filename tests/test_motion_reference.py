@@ -1,7 +1,7 @@
 """The shipped scenes move as they did: a second of motion of each, kept as data.
 
 The data were made by plain JAX on a CPU before the engines were parted into wings of their own. Where robots bounce,
-rounding grows: other processors, and programs that are not optimised, end up to 16 mm away (the hard and soft robot of
+rounding grows: other processors, and programs that are not optimized, end up to 16 mm away (the hard and soft robot of
 listing 1), most within 1 mm. After a wanted change of the physics, `python tests/test_motion_reference.py` makes the
 data again.
 """
@@ -27,7 +27,7 @@ ALWAYS = "biped", "listing1", "3d/walking_worm"
 
 
 def motion_of(name):
-    """Measures of a second, and the voxels' centres after it [m], (voxels, dimension)."""
+    """Measures of a second, and the voxels' centers after it [m], (voxels, dimension)."""
     scene = load(ROOT / "vsr" / "configs" / f"{name}.yaml", ["task.duration=1.0"])
     outcome = simulate(scene, keep_trajectory=True)
     model = outcome.model

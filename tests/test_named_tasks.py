@@ -1,4 +1,4 @@
-"""EvoGym's tasks: rewards, ends and observations against closed forms, on robots and things moved by hand."""
+"""EvoGym's tasks: rewards, ends and observations against closed forms, on robots and objects moved by hand."""
 
 import json
 import math
@@ -12,7 +12,7 @@ from conftest import ROOT
 
 import vsr
 from vsr.drawing.recording import recording_of
-from vsr.drawing.shown_things import faces_of
+from vsr.drawing.shown_objects import faces_of
 from vsr.episode import begin, observe_task, reset, step
 from vsr.experiments.experiment import Experiment
 from vsr.physics.engine import engine_of
@@ -30,8 +30,8 @@ from vsr.tasks.evogym.terms import Step
 FULL = ("hhhhh",) * 5
 
 
-def scene_of(task, masses="evogym", shape=FULL, **more):
-    return Scene.model_validate({"robot": {"body": {"shape": list(shape), "masses": masses}}, "task": task, **more})
+def scene_of(task, engine="evogym", shape=FULL, **more):
+    return Scene.model_validate({"robot": {"body": {"shape": list(shape), "engine": engine}}, "task": task, **more})
 
 
 def box(x, y, width, height):
@@ -45,12 +45,12 @@ def part(points):
 
 
 class ByHand:
-    """An episode of a full 5x5 robot, which the test puts where it wants, with its thing; all in voxels."""
+    """An episode of a full 5x5 robot, which the test puts where it wants, with its object; all in voxels."""
 
     def __init__(self, name):
         self.row = ROWS[name]
         self.robot = box(*self.row.start, 5, 5)
-        self.thing = None if self.row.thing is None else box(*self.row.thing[2:])
+        self.item = None if self.row.item is None else box(*self.row.item[2:])
         self.first = relative(part(self.robot))
         self.goals = None if self.row.goals is None else drawn_goals(jax.random.key(0), self.row, jnp.float32)
         self.rewards = []
@@ -59,15 +59,15 @@ class ByHand:
         return self.robot.mean(0) * 10
 
     def seen(self, unstable=False):
-        thing = None if self.thing is None else part(self.thing)
-        return Seen(part(self.robot), thing, jnp.array(unstable))
+        item = None if self.item is None else part(self.item)
+        return Seen(part(self.robot), item, jnp.array(unstable))
 
-    def move(self, robot=(0.0, 0.0), thing=(0.0, 0.0), turn=0.0, stretch=(1.0, 1.0), unstable=False):
+    def move(self, robot=(0.0, 0.0), item=(0.0, 0.0), turn=0.0, stretch=(1.0, 1.0), unstable=False):
         before, middle = self.seen(), self.robot.mean(0)
         rotation = np.array([[math.cos(turn), -math.sin(turn)], [math.sin(turn), math.cos(turn)]])
         self.robot = middle + ((self.robot - middle) * stretch) @ rotation.T + 0.1 * np.array(robot)
-        if self.thing is not None:
-            self.thing = self.thing + 0.1 * np.array(thing)
+        if self.item is not None:
+            self.item = self.item + 0.1 * np.array(item)
         after = self.seen(unstable)
         if self.goals is not None:
             self.goals = after_step(self.goals, after.robot.x)
@@ -177,34 +177,34 @@ def test_shapes_are_measured_by_hull_width_and_height():
 
 def test_jumping_and_balancing():
     assert ByHand("Jumper-v0").move((-2, 3))[0] == close(10 * 0.3 - 5 * 0.2)
-    episode = ByHand("Balancer-v0")  # its centre starts at (17.5, 5.5), the pole is at 17
+    episode = ByHand("Balancer-v0")  # its center starts at (17.5, 5.5), the pole is at 17
     assert episode.move((-1, -1))[0] == close(0.1 * (0.5 - 0.5) + 0.1 * (0.5 - 0.5))
     assert episode.move((0.5, 0.5))[0] == close(0.1)
 
 
 def test_rewards_of_things():
-    both = {"robot": (1.0, 2.0), "thing": (3.0, -1.0)}
+    both = {"robot": (1.0, 2.0), "object": (3.0, -1.0)}
     # Carrier-v0: the package is carried at 7 v, so its fall does not count until it is below 3 v.
     assert ByHand("Carrier-v0").move(**both)[0] == close(0.05 * 3 + 0.05 * 1)
     low = ByHand("Carrier-v0")
-    low.move(thing=(0, -4.5))
-    assert low.move(thing=(0, -0.3))[0] == close(-10 * 0.03)
+    low.move(item=(0, -4.5))
+    assert low.move(item=(0, -0.3))[0] == close(-10 * 0.03)
     # Carrier-v1: only the robot's distance from 40 counts, a fault that all published scores contain.
-    assert ByHand("Carrier-v1").move(robot=(5, 0), thing=(9, 0))[0] == close(0.5)
+    assert ByHand("Carrier-v1").move(robot=(5, 0), item=(9, 0))[0] == close(0.5)
     pushed = ByHand("Pusher-v0")
     gap = 9.5 - 3.5
     assert pushed.move(**both)[0] == close(0.075 * 3 + 0.05 * 1 + 0.1 * (gap - (gap + 2)))
     assert ByHand("Thrower-v0").move(**both)[0] == close(0.3 - 0.25 * 0.1)
     left = ByHand("Thrower-v0")
-    left.move(robot=(-4, 0))  # its centre is left of 0 now, and the sign has turned round
+    left.move(robot=(-4, 0))  # its center is left of 0 now, and the sign has turned round
     assert left.move(robot=(-1, 0))[0] == close(-0.25 * 0.1)
     lifted = ByHand("Lifter-v0")
-    assert lifted.move(thing=(0.5, 2))[0] == close(10 * 0.2 - 10 * 0.05)
+    assert lifted.move(item=(0.5, 2))[0] == close(10 * 0.2 - 10 * 0.05)
     assert lifted.move(robot=(0, -3))[0] == close(-20 * 0.3)
     gap = 33 + 1 - 3.5
     assert ByHand("BeamToppler-v0").move(**both)[0] == close(0.1 * (gap - (gap + 2)) + 0.3 + 3 * 0.1 + 10 * 0.1)
     assert ByHand("BeamSlider-v0").move(**both)[0] == close(-0.2 + 0.3)
-    assert ByHand("BeamSlider-v0").move(thing=(-26, 0))[1]
+    assert ByHand("BeamSlider-v0").move(item=(-26, 0))[1]
 
 
 def test_goals_are_walked_to_one_after_the_other():
@@ -224,7 +224,7 @@ def test_goals_are_walked_to_one_after_the_other():
 
 @pytest.fixture(scope="module")
 def played():
-    """A scenario with a thing, its start and the state after one step without physics."""
+    """A scenario with an object, its start and the state after one step without physics."""
     scenario, _ = scene_of("Catcher-v0", shape=("hh.", ".v.")).build()
     return scenario, jax.jit(reset)(jax.random.key(0), scenario)
 
@@ -236,7 +236,7 @@ def test_a_tasks_account_is_kept_with_the_worlds_own_points(played):
     robot = before.robots[0]
     after = replace(before, robots=(replace(robot, position=robot.position + jnp.array([0.1, 0.2])),))
     account = task.accumulate(state.account, world, before, after, jnp.zeros(()))
-    gap = [float(one.things[0].position[..., 0].mean() - points(scenario, one)[0]) for one in (robot, after.robots[0])]
+    gap = [float(one.objects[0].position[..., 0].mean() - points(scenario, one)[0]) for one in (robot, after.robots[0])]
     assert float(account.score) == float(account.reward) == close(abs(gap[0]) - abs(gap[1]))
     assert not bool(task.ended(account, world, after))
 
@@ -251,7 +251,7 @@ def test_the_catchers_package_and_pegs_are_shifted_together_and_anew_for_every_k
     scenario, first = played
     again, other = (jax.jit(reset)(jax.random.key(key), scenario) for key in (0, 1))
     where = [
-        np.array([np.asarray(one.position).min((0, 1, 2)) * 10 for one in state.world.robots[0].things])
+        np.array([np.asarray(one.position).min((0, 1, 2)) * 10 for one in state.world.robots[0].objects])
         for state in (first, again, other)
     ]
     shift = np.stack(where) - np.array([[21, 41], [17, 39], [19, 25]])
@@ -270,7 +270,7 @@ def test_observations_are_padded_and_masked(played):
     assert values.shape == there.shape == (7 + 2 * size,)
     assert there.sum() == 7 + 2 * 8
     assert np.abs(values[~there]).max() == 0
-    relative_to = np.asarray(state.world.robots[0].things[0].position).mean((0, 1, 2))
+    relative_to = np.asarray(state.world.robots[0].objects[0].position).mean((0, 1, 2))
     assert values[:2] == pytest.approx(relative_to - points(scenario, state.world.robots[0]), abs=1e-5)
     positions = values[7:].reshape(2, -1)[:, there[7 : 7 + size]]
     assert positions.sum(1) == pytest.approx([0, 0], abs=1e-5)
@@ -280,7 +280,7 @@ def test_observations_are_padded_and_masked(played):
 def test_floor_and_ceiling_see_corners_of_voxels():
     corners = corner_points(solid_cells(heights_of("1x3 4x2 2x3")))
     seen = part(np.array([[0.2, 0.25], [0.31, 0.25]]))
-    # Its centre is at (2.55, 2.5) v, so corners at x = 2, 3 and 4 are seen: a side of the tall columns, their middle.
+    # Its center is at (2.55, 2.5) v, so corners at x = 2, 3 and 4 are seen: a side of the tall columns, their middle.
     assert np.asarray(floor(seen, corners, 1)) == pytest.approx([0.15, 0.05, 0.05], abs=1e-5)
     assert np.asarray(ceiling(seen, corners, 1)) == pytest.approx([0.5, 0.05, 0.05], abs=1e-5)
 
@@ -297,24 +297,24 @@ def test_tasks_bring_their_world_and_refuse_another():
     assert scene.schedule().calls == 600
     assert scene.world.terrain.points()[1].max() == pytest.approx(0.9)
     assert Scene.model_validate(scene.to_plain()) == scene
-    ours = scene_of("Pusher-v0", masses="squares", shape=("a",))
+    ours = scene_of("Pusher-v0", engine="squares", shape=("a",))
     assert ours.physics.time_step == pytest.approx(0.055)
     assert ours.schedule().total_time == pytest.approx(27.5)
     assert [one.name for one in ours.world.objects] == ["package"]
     assert Scene.model_validate(ours.to_plain()) == ours
     with pytest.raises(ValueError, match=r"world\.terrain: the task brings its own"):
         scene_of("Walker-v0", world={"terrain": "flat"})
-    body = {"type": "material_grid", "grid": [3, 3], "masses": "evogym"}
-    described = {"robot": {"body": body, "controller": "phases"}, "task": "Walker-v0", "fitness": "score"}
+    body = {"type": "material_grid", "grid": [3, 3], "engine": "evogym"}
+    described = {"robot": {"body": body, "controller": "sine"}, "task": "Walker-v0", "fitness": "score"}
     assert Experiment.model_validate(described).schedule().calls == 500
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(ROWS))
-@pytest.mark.parametrize("masses", ["squares", "evogym"])
-def test_every_task_can_be_played_and_starts_alike(name, masses):
-    shape = ("hv", "hv") if masses == "evogym" else ("aa", "aa")
-    scenario, _ = scene_of(name, masses=masses, shape=shape).build()
+@pytest.mark.parametrize("engine", ["squares", "evogym"])
+def test_every_task_can_be_played_and_starts_alike(name, engine):
+    shape = ("hv", "hv") if engine == "evogym" else ("aa", "aa")
+    scenario, _ = scene_of(name, engine=engine, shape=shape).build()
     start = jax.jit(reset)(jax.random.key(0), scenario)
     advance, total = jax.jit(step), 0.0
     state = start
@@ -344,11 +344,11 @@ def test_tasks_are_played_in_3d_too(name):
     assert np.isfinite(np.asarray(values)).all()
 
 
-@pytest.mark.parametrize("masses", ["squares", "points"])
-def test_a_body_too_wide_for_a_shaft_fails_before_it_begins(masses):
+@pytest.mark.parametrize("engine", ["squares", "points"])
+def test_a_body_too_wide_for_a_shaft_fails_before_it_begins(engine):
     """Walls would throw it out, and that would be the best climber."""
     for shape, expected in ((("a" * 5,), 0), (("a" * 6,), Failure.buried)):
-        scenario, _ = scene_of("Climber-v0", masses, shape).build()
+        scenario, _ = scene_of("Climber-v0", engine, shape).build()
         assert int(jax.jit(lambda scenario: reset(jax.random.key(0), scenario))(scenario).failure) == expected
 
 
@@ -360,7 +360,7 @@ def test_a_task_without_an_observation_says_so():
 
 
 def test_a_duration_of_nothing_is_the_tasks_own():
-    body = {"shape": ["aa"], "masses": "points"}
+    body = {"shape": ["aa"], "engine": "points"}
     scenes = [
         Scene.model_validate({"robot": {"body": body}, "task": {"type": "Walker-v0", **given}})
         for given in ({}, {"duration": None})
@@ -374,7 +374,7 @@ def test_objects_of_evogyms_own_physics_are_recorded_and_drawn():
     outcome = simulate(scene, keep_trajectory=True)
     environment = scene.world.build(np.float32)
     recording = recording_of(
-        outcome.model, outcome.trajectory, environment, scene.robot.body.cells, occupants=scene.occupants()
+        outcome.model, outcome.trajectory, environment, scene.robot.body.cells, systems=scene.systems()
     )
     package, *pegs = recording.others
     fallen = package.center[0, 1] - package.center[-1, 1]

@@ -11,7 +11,7 @@ from growing import add_generation, begin_run
 from PIL import Image
 
 import vsr
-from vsr.drawing.colours import MATERIALS
+from vsr.drawing.colors import MATERIALS
 from vsr.drawing.recording import recording_of
 from vsr.drawing.rest import at_rest
 from vsr.episode import Trajectory, reset
@@ -32,7 +32,7 @@ SPACE = "robot: {body: {shape: [[ab], [a.]], materials: {a: {}, b: {}}}, control
 
 @pytest.fixture(scope="module")
 def outcome(quickly_compiled):
-    """As `simulate` makes it, of a robot that slides a metre; compiling a real episode takes long."""
+    """As `simulate` makes it, of a robot that slides a meter; compiling a real episode takes long."""
     scene = parse_scene(PLANE)
     scenario, _ = scene.build()
     model, state = scenario.model, reset(jax.random.key(0), scenario).world.robots[0]
@@ -48,16 +48,16 @@ def picture(data):
     return np.asarray(image.convert("RGB")).astype(int)
 
 
-def pixels(image, colour):
-    target = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+def pixels(image, color):
+    target = [int(color[i : i + 2], 16) for i in (1, 3, 5)]
     return (np.abs(image - target).max(-1) < 8).sum()
 
 
 @pytest.mark.parametrize("text", [PLANE, SPACE], ids=["plane", "space"])
-def test_robots_are_drawn_in_the_colours_of_their_materials(text):
+def test_robots_are_drawn_in_the_colors_of_their_materials(text):
     scene = parse_scene(text)
     image = picture(scene.robot.body._repr_png_())
-    assert all(pixels(image, colour) > 100 for colour in MATERIALS["original"][:2])
+    assert all(pixels(image, color) > 100 for color in MATERIALS["original"][:2])
     assert pixels(image, MATERIALS["original"][2]) == 0
     assert scene.robot._repr_png_() == scene._repr_png_() == scene.robot.body._repr_png_()
     assert "<th" in scene.robot._repr_html_()

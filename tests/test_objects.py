@@ -6,8 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from pydantic import ValidationError
-from things import (
+from objects import (
     body_of,
     box,
     deepest,
@@ -18,13 +17,14 @@ from things import (
     velocity_of,
     world_with,
 )
+from pydantic import ValidationError
 
 from vsr.body import Body
-from vsr.drawing.things import recorded_solids
+from vsr.drawing.objects import recorded_solids
 from vsr.physics.engine import engine_of
 from vsr.physics.failure import Failure
 from vsr.physics.objects import ObjectsSeen
-from vsr.physics.objects.forms import form_of
+from vsr.physics.objects.mass_properties import form_of
 from vsr.terrain import BlockGround, Flat, Polyline
 from vsr.world.build import build_solids
 from vsr.world.spec import Box, Mesh, Object, Polygon
@@ -37,7 +37,7 @@ FAR_ROBOT = {"bodies": (Body(shape=("a",)),), "at": ((1000.0, 0.0),)}
 
 
 def on_slope(name, x, friction, shape):
-    """A fixed ramp of 20 degrees that falls to the right, and a thing of half height 1 m in its middle, touching it."""
+    """A fixed ramp of 20 degrees that falls to the right, and an object of half height 1 m on its middle."""
     across = np.array([np.sin(SLOPE), np.cos(SLOPE)])
     place = np.array([x, 20.0]) + 2.0 * across
     return [
@@ -50,7 +50,7 @@ def on_slope(name, x, friction, shape):
 def plane():
     """Things in 2-D, each experiment in a place of its own: at the start, and after one and two seconds."""
     block, disc = {"type": "box", "size": (3.0, 2.0)}, {"type": "ball", "radius": 1.0}
-    things = [
+    objects = [
         *(box(f"stack{level}", (60.0, 1.0 + 2.0 * level)) for level in range(4)),
         *on_slope("slips", 200.0, 0.3, block),
         *on_slope("sticks", 300.0, 0.42, block),
@@ -58,7 +58,7 @@ def plane():
         box("light", (500.0, 50.0), velocity=(4.0, 0.0), restitution=0.5, mass=2.0),
         box("heavy", (505.0, 50.0), restitution=0.5, mass=5.0),
     ]
-    world, state = world_with(things, terrain=Flat().build(), gravity=GRAVITY, **FAR_ROBOT)
+    world, state = world_with(objects, terrain=Flat().build(), gravity=GRAVITY, **FAR_ROBOT)
     move, states = mover(world, 1.0), [state]
     for _ in range(2):
         states.append(move(states[-1]))
@@ -123,14 +123,14 @@ def test_a_folded_body_does_not_pass_through_itself(kind):
 
 @pytest.mark.slow
 def test_a_list_that_is_too_short_fails_loudly():
-    world, state = folding("squares", self_contact=True, places=1)
+    world, state = folding("squares", self_contact=True, capacity=1)
     state = mover(world, 0.5, 1 / 600)(state)
-    assert int(failure(world, state)) == int(Failure.crowded)
+    assert int(failure(world, state)) == int(Failure.contact_overflow)
 
 
 @pytest.fixture(scope="module")
 def pushed():
-    """A robot that flies into a box off its middle in free space, for two starts."""
+    """A robot that flies into a box off its middle in free space, for two trials."""
     body = body_of("squares", ("aa", "aa"))
     world, state = world_with([box("package", (9.5, 4.6), mass=8.0)], bodies=(body,))
     robot = state.robots[0]
@@ -160,7 +160,7 @@ def test_what_a_robot_pushes_pushes_back(pushed):
 def test_a_batch_of_worlds_equals_its_worlds_one_by_one(pushed):
     _, _, ends, together = pushed
     for number, end in enumerate(ends):
-        alone, batch = end.occupants["objects"].solids, together.occupants["objects"].solids
+        alone, batch = end.systems["objects"].solids, together.systems["objects"].solids
         np.testing.assert_allclose(batch.position[number], alone.position, atol=1e-4)
         np.testing.assert_allclose(together.robots[0].position[number], end.robots[0].position, atol=1e-4)
     assert float(jnp.abs(solids_of(ends[0]).position - solids_of(ends[1]).position).max()) > 0.01
@@ -199,7 +199,7 @@ def test_descriptions_say_what_is_wrong():
         Polygon(points=((0, 0), (4, 0), (0, 4), (1, 1)))
     with pytest.raises(ValidationError, match="the points lie in one plane"):
         Mesh(points=((0, 0, 0), (1, 0, 0), (0, 1, 0), (1, 1, 0)))
-    assert box("a", (0.0, 0.0, 0.0)).misfits(2) == [("position", "3 numbers given; 2 are needed in 2-D")]
+    assert box("a", (0.0, 0.0, 0.0)).issues(2) == [("position", "3 numbers given; 2 are needed in 2-D")]
     with pytest.raises(ValidationError, match="no run of columns"):
         BlockGround(heights="3x20 two")
     with pytest.raises(ValidationError, match="column 2 the ceiling"):
@@ -222,8 +222,8 @@ def test_forms_have_the_moments_of_the_textbook():
 
 @pytest.mark.slow
 def test_a_stack_stands_for_a_minute():
-    things = [box(f"stack{level}", (60.0, 1.0 + 2.0 * level)) for level in range(6)]
-    world, state = world_with(things, terrain=Flat().build(), gravity=GRAVITY, **FAR_ROBOT)
+    objects = [box(f"stack{level}", (60.0, 1.0 + 2.0 * level)) for level in range(6)]
+    world, state = world_with(objects, terrain=Flat().build(), gravity=GRAVITY, **FAR_ROBOT)
     last = mover(world, 60.0)(state)
     np.testing.assert_allclose(solids_of(last).position, solids_of(state).position, atol=0.02)
     assert float(jnp.abs(solids_of(last).velocity).max()) < 0.01
@@ -268,7 +268,7 @@ def space():
         return box(name, position, size, **options)
 
     across = np.array([np.sin(SLOPE), 0, np.cos(SLOPE)])
-    things = [
+    objects = [
         *(block(f"stack{level}", (60.0, 0.0, 1.0 + 2.0 * level), yaw=10.0 * level) for level in range(3)),
         block("plank", (100.0, 0.0, 0.5), (8.0, 1.0, 1.0)),
         block("across", (100.0, 0.0, 1.5), (1.0, 8.0, 1.0)),
@@ -290,7 +290,7 @@ def space():
         ),
     ]
     robot = {"bodies": (Body(shape=[["a"]]),), "at": ((1000.0, 0.0, 0.0),)}
-    world, state = world_with(things, terrain=Flat().build(), gravity=GRAVITY, **robot)
+    world, state = world_with(objects, terrain=Flat().build(), gravity=GRAVITY, **robot)
     return world, state, mover(world, 1.0)(state)
 
 

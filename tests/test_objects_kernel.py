@@ -7,13 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from things import SUBSTEP, body_of, box, momenta, mover, solids_of, world_with
+from objects import SUBSTEP, body_of, box, momenta, mover, solids_of, world_with
 
 from vsr.environment import Environment
-from vsr.physics.collision.near import no_pairs
+from vsr.physics.collision.broadphase import no_pairs
 from vsr.physics.failure import Failure
+from vsr.physics.objects.contact_step import Lists
 from vsr.physics.objects.fused.launch import can_launch
-from vsr.physics.objects.resolving import Lists
 from vsr.terrain import BlockGround, Flat, Polyline
 from vsr.world.build import build_solids
 from vsr.world.spec import Object
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("quickly_compiled")
 KERNEL = "interpreted" if jax.default_backend() == "cpu" else "auto"
 FRAME = ("aaa", "a.a")
 HILL = Polyline(x=[0.0, 36.0, 41.0, 60.0], y=[0.0, 0.0, 1.0, -1.0])
-THINGS = {
+OBJECTS = {
     "crate": Object(name="crate", shape={"type": "box", "size": (3, 3)}, position=(40.2, 1.5), velocity=(-2.0, 0.0)),
     "ball": Object(name="ball", shape={"type": "ball", "radius": 1.5}, position=(44.0, 1.5), velocity=(-3.0, 0.0)),
     "stone": Object(
@@ -36,11 +36,11 @@ THINGS = {
 }
 
 
-def both(things, masses, terrain, *, shape=FRAME, at=(30.0, 0.0), seconds=0.25, shifts=(0.0, 0.3), **options):
+def both(objects, engine, terrain, *, shape=FRAME, at=(30.0, 0.0), seconds=0.25, shifts=(0.0, 0.3), **options):
     """Worlds after some time, robots shifted along x [m]: in plain JAX and by the kernel."""
     ends = []
     for implementation in ("xla", KERNEL):
-        world, state = world_with(things, (body_of(masses, shape),), (at,), terrain, 9.8, **options)
+        world, state = world_with(objects, (body_of(engine, shape),), (at,), terrain, 9.8, **options)
         move = mover(world, seconds, implementation=implementation)
 
         def shifted(shift, state=state, move=move):
@@ -64,7 +64,7 @@ def same(plain, kernel, way):
 
 
 @pytest.mark.parametrize(
-    ("masses", "names", "terrain", "options"),
+    ("engine", "names", "terrain", "options"),
     [
         ("points", ("crate",), Flat(), {}),
         pytest.param("squares", ("crate",), Flat(), {"self_contact": True}, marks=pytest.mark.slow),
@@ -73,49 +73,49 @@ def same(plain, kernel, way):
         pytest.param("squares", ("ball", "crate"), HILL, {}, marks=pytest.mark.slow),
     ],
 )
-def test_the_kernel_does_what_plain_jax_does(masses, names, terrain, options):
-    things = [THINGS[name] for name in names]
-    plain, kernel = both(things, masses, terrain.build(), **options)
-    moved = np.abs(np.asarray(solids_of(plain).velocity) - np.array([thing.velocity or (0, 0) for thing in things]))
-    assert (moved.max((0, 2))[~np.array([thing.fixed for thing in things])] > 0.1).all()  # all have met something
+def test_the_kernel_does_what_plain_jax_does(engine, names, terrain, options):
+    objects = [OBJECTS[name] for name in names]
+    plain, kernel = both(objects, engine, terrain.build(), **options)
+    moved = np.abs(np.asarray(solids_of(plain).velocity) - np.array([item.velocity or (0, 0) for item in objects]))
+    assert (moved.max((0, 2))[~np.array([item.fixed for item in objects])] > 0.1).all()  # all have met something
     same(plain, kernel, 1e-4)
 
 
-@pytest.mark.parametrize("masses", ["points", pytest.param("squares", marks=pytest.mark.slow)])
-def test_robots_on_blocks(masses):
+@pytest.mark.parametrize("engine", ["points", pytest.param("squares", marks=pytest.mark.slow)])
+def test_robots_on_blocks(engine):
     terrain = BlockGround(heights="0x11 3x2 0x20").build()
-    plain, kernel = both((), masses, terrain, at=(31.0, 3.05), ground_corners=True)
+    plain, kernel = both((), engine, terrain, at=(31.0, 3.05), ground_corners=True)
     same(plain, kernel, 1e-4)
-    assert bool(plain.occupants["objects"].given.any())
+    assert bool(plain.systems["objects"].given.any())
 
 
-@pytest.mark.parametrize("masses", ["points", pytest.param("squares", marks=pytest.mark.slow)])
-def test_robots_in_each_other_and_in_themselves(masses):
+@pytest.mark.parametrize("engine", ["points", pytest.param("squares", marks=pytest.mark.slow)])
+def test_robots_in_each_other_and_in_themselves(engine):
     """The arms of one robot are bent into each other; another falls on it."""
     ends, given = [], {}
     for implementation in ("xla", KERNEL):
-        bodies = (body_of(masses, ("aaa", "a..", "aaa")), body_of(masses, ("aa",)))
+        bodies = (body_of(engine, ("aaa", "a..", "aaa")), body_of(engine, ("aa",)))
         world, state = world_with((), bodies, ((30.0, 0.05), (30.5, 9.1)), Flat().build(), 9.8, self_contact=True)
         robot = state.robots[0]
-        far = {"squares": 2.0, "points": 2.8}[masses]  # points are stiffer
+        far = {"squares": 2.0, "points": 2.8}[engine]  # points are stiffer
         bent = robot.position.at[0, :2, 3, 1].add(far).at[0, 2:, 3, 1].add(-far)
         state = replace(state, robots=(replace(robot, position=bent), state.robots[1]))
-        # Plain JAX lists neighbours once in a call, the kernel in every meeting: so each call is one.
+        # Plain JAX lists neighbors once in a call, the kernel in every meeting: so each call is one.
         move = mover(world, 3 * SUBSTEP, implementation=implementation)
         for number in range(15):
             state = move(state)
-            given[implementation, number] = np.abs(state.occupants["objects"].given).max(0)
+            given[implementation, number] = np.abs(state.systems["objects"].given).max(0)
         ends.append(state)
     assert given["xla", 2][8:12].max() > 0.1  # the arms
     assert given["xla", 14][16:].max() > 0.1  # the other one
     same(*ends, 1e-4)
 
 
-@pytest.mark.parametrize("masses", ["points", pytest.param("squares", marks=pytest.mark.slow)])
-def test_corners_of_the_ground_in_voxels(masses):
+@pytest.mark.parametrize("engine", ["points", pytest.param("squares", marks=pytest.mark.slow)])
+def test_corners_of_the_ground_in_voxels(engine):
     spike = Polyline(x=[0.0, 31.0, 31.5, 32.0, 60.0], y=[0.0, 0.0, 2.0, 0.0, 0.0]).build()
-    plain, kernel = both((), masses, spike, at=(30.0, 2.0), ground_corners=True)
-    assert bool(plain.occupants["objects"].given.any())
+    plain, kernel = both((), engine, spike, at=(30.0, 2.0), ground_corners=True)
+    assert bool(plain.systems["objects"].given.any())
     same(plain, kernel, 1e-4)
 
 
@@ -124,17 +124,17 @@ def test_pairs_without_a_place_are_counted():
     """Two robots in each other: the same pairs, by the kernel and by a list, of which some find no place."""
     counts, bodies = [], (body_of("points", ("aa", "aa")),) * 2
     for implementation in ("xla", KERNEL):
-        world, state = world_with((), bodies, ((30.0, 0.0), (31.0, 1.0)), places=3)
+        world, state = world_with((), bodies, ((30.0, 0.0), (31.0, 1.0)), capacity=3)
         later = mover(world, SUBSTEP, implementation=implementation)(state)
-        counts.append(int(later.occupants["objects"].near.vertices.beyond))
-        assert int(world.occupants["objects"].failure(later.occupants["objects"])) == int(Failure.crowded)
+        counts.append(int(later.systems["objects"].near.vertices.overflow))
+        assert int(world.systems["objects"].failure(later.systems["objects"])) == int(Failure.contact_overflow)
     assert counts[0] == counts[1] > 0
 
 
 def test_momentum_is_kept():
     """A robot and a box meet in free space."""
-    things = [box("box", (11.0, 1.0), velocity=(-6.0, 0.5), mass=4.0)]
-    world, state = world_with(things, (body_of("squares", FRAME),))
+    objects = [box("box", (11.0, 1.0), velocity=(-6.0, 0.5), mass=4.0)]
+    world, state = world_with(objects, (body_of("squares", FRAME),))
     later = mover(world, 0.5, implementation=KERNEL)(state)
     assert float(solids_of(later).velocity[0, 0]) > -5.0  # they have met
     for before, after in zip(momenta(world, state), momenta(world, later), strict=True):

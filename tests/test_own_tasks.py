@@ -1,4 +1,4 @@
-"""Tasks of our own: what they count, on robots and things moved by hand, and grounds drawn anew."""
+"""Tasks of our own: what they count, on robots and objects moved by hand, and grounds resampled."""
 
 import json
 from dataclasses import replace
@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import vsr.cli as cli
 from vsr.episode import Scenario, observe_task, reset, step
-from vsr.experiments.evolve.evaluation import evaluation_of, generation_key
+from vsr.experiments.evolve.fitness import evaluation_of, generation_key
 from vsr.experiments.experiment import Experiment
 from vsr.scene import Scene
 from vsr.tasks import OWN_TASKS, TASKS
@@ -29,7 +29,7 @@ class ByHand:
     """An episode whose robot and thing are moved by the test [m]."""
 
     def __init__(self, task):
-        self.scenario: Scenario = scenario_of(task, masses="points")
+        self.scenario: Scenario = scenario_of(task, engine="points")
         self.state = jax.jit(reset)(jax.random.key(0), self.scenario)
         self.start = self.center()
 
@@ -37,11 +37,11 @@ class ByHand:
         robot = self.state.world.robots[0]
         return np.asarray(robot.position)[np.asarray(self.scenario.model.node_mass) > 0].mean(0)
 
-    def move(self, robot=(0.0, 0.0), thing=(0.0, 0.0), seconds=1.0):
+    def move(self, robot=(0.0, 0.0), item=(0.0, 0.0), seconds=1.0):
         before, model = self.state.world, self.scenario.model
         after = replace(before, robots=(move_rigidly(model, before.robots[0], shift=jnp.array(robot)),))
-        if "objects" in after.occupants:
-            after = moved_objects(after, jnp.array(thing))
+        if "objects" in after.systems:
+            after = moved_objects(after, jnp.array(item))
         after = replace(after, time=before.time + seconds)
         task, world = self.scenario.task, self.scenario.world
         account = task.accumulate(self.state.account, world, before, after, jnp.zeros(()))
@@ -103,19 +103,19 @@ def test_things_are_pushed_carried_and_thrown():
 
 def test_a_thing_that_is_carried_starts_on_the_robots_back():
     episode = ByHand("carry")
-    thing = episode.scenario.task.thing(episode.scenario.world, episode.state.world)
-    assert np.asarray(thing) == pytest.approx([episode.start[0], episode.start[1] + 3 + 1.5], abs=1e-4)
+    item = episode.scenario.task.item(episode.scenario.world, episode.state.world)
+    assert np.asarray(item) == pytest.approx([episode.start[0], episode.start[1] + 3 + 1.5], abs=1e-4)
 
 
 def test_evogym_masses_refuse_tasks_with_our_things():
     with pytest.raises(ValueError, match="use squares or points"):
-        scenario_of("push", shape=("hv",), masses="evogym")
+        scenario_of("push", shape=("hv",), engine="evogym")
 
 
 FRESH = {
-    "robot": {"body": {"shape": ["aa"]}, "controller": "phases"},
+    "robot": {"body": {"shape": ["aa"]}, "controller": "sine"},
     "task": {"type": "fresh_ground", "duration": 1.0, "roughness": 2.0},
-    "ea": {"n_pop": 4},
+    "optimizer": {"population_size": 4},
     "generations": 2,
 }
 
@@ -132,7 +132,9 @@ def test_every_generation_has_a_ground_of_its_own_and_scenes_one_of_the_held_out
     )
     again = task.drawn(generation_key(jnp.array([0, 0])), environment).terrain
     assert np.array_equal(again.vertex_y, one)
-    held = [task.model_copy(update={"ground": number}).brings("squares", 3.0, 2).world["terrain"] for number in (0, 1)]
+    held = [
+        task.model_copy(update={"ground": number}).overrides("squares", 3.0, 2).world["terrain"] for number in (0, 1)
+    ]
     assert held[0] != held[1]
     assert experiment.world.terrain == held[0]
     assert Experiment.model_validate(experiment.to_plain()) == experiment

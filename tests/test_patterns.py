@@ -15,7 +15,7 @@ from vsr.experiments.config import load_experiment
 from vsr.experiments.encodings import BODIES, EvolvedRobot
 from vsr.experiments.encodings.bodies import MaterialGrid, VoxelKinds
 from vsr.experiments.encodings.connectivity import largest_component
-from vsr.experiments.encodings.cppn import PatternBody, PatternPhases, inputs_of, pattern
+from vsr.experiments.encodings.cppn import PatternBody, SineCPPN, inputs_of, pattern
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 PLAIN = (np.tanh, lambda s: np.sin(np.pi * s), lambda s: np.exp(-(s**2)), np.abs, lambda s: s)
@@ -38,7 +38,7 @@ def plain_pattern(genes, place, hidden, outputs, initial):
 
 @pytest.mark.parametrize("grid", [(4, 3), (3, 2, 2)])
 def test_patterns_agree_with_plain_python(grid):
-    body = PatternBody(grid=grid, hidden=(4, 3), masses="points")
+    body = PatternBody(grid=grid, hidden=(4, 3), engine="points")
     genes = np.random.default_rng(1).uniform(-3, 3, body.gene_count)
     assert body.gene_count == (len(grid) + 2) * 4 + 4 * 3 + 3 * 5 + 7
     wanted = -np.ones(grid[::-1], int)
@@ -63,7 +63,7 @@ def test_random_patterns_are_varied_bodies():
 
 
 def test_phases_follow_the_pattern():
-    encoding = PatternPhases(hidden=(5,), frequency=1.5, passive=("b",))
+    encoding = SineCPPN(hidden=(5,), frequency=1.5, passive=("b",))
     robot = EvolvedRobot.model_validate(
         {"body": {"shape": ["aba", "a.a"], "materials": {"a": {}, "b": {}}}, "controller": encoding.to_plain()}
     )
@@ -122,7 +122,7 @@ def test_the_lower_half_is_what_genes_say():
 def test_two_halves_that_do_not_meet_are_no_body():
     body = MaterialGrid(grid=(4, 1), materials={"a": {}}, threshold=0.5, mirrored="x")
     np.testing.assert_array_equal(jax.jit(body.decode)(jnp.array([0.9, 0.1])), [[-1, -1, -1, -1]])
-    kinds = VoxelKinds(grid=(4, 1), masses="evogym", mirrored="x")
+    kinds = VoxelKinds(grid=(4, 1), engine="evogym", mirrored="x")
     accepts = jax.jit(kinds.accepts)
     assert not bool(accepts(jnp.array([3.0, 0.0])))
     assert bool(accepts(jnp.array([3.0, 1.0])))
@@ -131,11 +131,11 @@ def test_two_halves_that_do_not_meet_are_no_body():
 @pytest.mark.parametrize(
     ("body", "controller", "message"),
     [
-        ({"type": "cppn", "grid": [3, 3], "mirrored": "z"}, "phases", "a grid of two axes has x and y"),
-        ({"type": "cppn", "grid": [3, 3], "mirrored": "w"}, "phases", "'x', 'y' or 'z'"),
-        ({"type": "cppn", "grid": [3, 3], "hidden": []}, "phases", "at least 1 item"),
-        ({"type": "material_grid", "grid": [3, 3], "voxels": 4, "mirrored": "x"}, "phases", "leave one of both out"),
-        ({"shape": "aa"}, {"type": "cppn_phases", "mirrored": "z"}, "the body has no such axis"),
+        ({"type": "cppn", "grid": [3, 3], "mirrored": "z"}, "sine", "a grid of two axes has x and y"),
+        ({"type": "cppn", "grid": [3, 3], "mirrored": "w"}, "sine", "'x', 'y' or 'z'"),
+        ({"type": "cppn", "grid": [3, 3], "hidden": []}, "sine", "at least 1 item"),
+        ({"type": "material_grid", "grid": [3, 3], "voxels": 4, "mirrored": "x"}, "sine", "leave one of both out"),
+        ({"shape": "aa"}, {"type": "sine_cppn", "mirrored": "z"}, "the body has no such axis"),
     ],
 )
 def test_what_cannot_be_is_refused(body, controller, message):

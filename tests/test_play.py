@@ -17,9 +17,9 @@ from growing import put_meta, put_statistics
 from PIL import Image, ImageDraw
 
 import vsr.cli as cli
-from vsr.drawing.colours import PALETTES, SCALES, rgb
+from vsr.drawing.colors import PALETTES, SCALES, rgb
 from vsr.drawing.legend import legend
-from vsr.drawing.overlays import GROWING, OVERLAYS, PAPER, SENSES, SHRINKING, TOUCHING, VELOCITY, VoxelPen, sense_marks
+from vsr.drawing.overlays import CONTACT, GROWING, OVERLAYS, PAPER, SENSORS, SHRINKING, VELOCITY, VoxelPen, sensor_marks
 from vsr.drawing.painter import Look, Painter, round_step
 from vsr.drawing.recording import Felt, Recording, recording_of
 from vsr.drawing.spring_lines import SpringLines
@@ -45,10 +45,10 @@ task: {placement: {clearance: 0.0}}
 """
 POINTS = """
 robot:
-  body: {shape: [aa], masses: points}
+  body: {shape: [aa], engine: points}
   controller:
     type: mlp
-    senses: [{quantity: area_ratio}, {quantity: velocity_y, reading: mean, window: 3, voxels: [[0, 0]]}]
+    sensors: [{quantity: area_ratio}, {quantity: velocity_y, reading: mean, window: 3, voxels: [[0, 0]]}]
     weights: [0.4, -0.3, 0.2, 0.6, -0.5, 0.1, 1.2, -0.9, 0.1, 0.2]
 task: {placement: {clearance: 0.0}}
 """
@@ -95,7 +95,7 @@ def still(moments=2, voxels=6, seconds=1.0):
         angle=None,
         ratio=np.ones((moments, voxels)),
         control=np.zeros((moments, voxels)),
-        touching=np.zeros((moments, voxels), bool),
+        contact=np.zeros((moments, voxels), bool),
         velocity=np.zeros((moments, voxels, 2)),
         part=part,
         offset=np.zeros((voxels, 4, 2)),
@@ -117,10 +117,10 @@ def test_a_recording_has_what_the_controller_read(recorded):
     robot = recorded["points"]
     recording = robot.recording
     controller = robot.scene.robot.controller.build(robot.scene.robot.body)
-    assert [sense.label for sense in recording.felt] == ["area ratio", "velocity y, mean of 3 calls"]
-    assert [sense.unit for sense in recording.felt] == ["", "m/s"]
-    assert [sense.has.tolist() for sense in recording.felt] == [[True, True], [True, False]]
-    values = np.stack([sense.value for sense in recording.felt], 1)[:, :, None]
+    assert [sensor.label for sensor in recording.felt] == ["area ratio", "velocity y, mean of 3 calls"]
+    assert [sensor.unit for sensor in recording.felt] == ["", "m/s"]
+    assert [sensor.has.tolist() for sensor in recording.felt] == [[True, True], [True, False]]
+    values = np.stack([sensor.value for sensor in recording.felt], 1)[:, :, None]
     decide = jax.vmap(controller.control)
     made = decide(jnp.asarray(recording.time[1:-1]), jnp.asarray(values[1:-1], jnp.float32))
     np.testing.assert_allclose(made[:, 0], recording.control[2:], atol=1e-5)
@@ -164,7 +164,7 @@ def test_a_recording_is_where_the_physics_says(recorded, name, text):
 def test_touching_and_strain_are_seen(recorded):
     for robot in recorded.values():
         recording = robot.recording
-        assert recording.touching.any()
+        assert recording.contact.any()
         assert recording.strain[0].max() < 1e-4
         assert recording.strain.max() > 0.01
 
@@ -243,14 +243,14 @@ def test_the_page_finds_everything_where_python_does(recorded, tmp_path):
             tmp_path / "run.js",
             f"""
             const {{ unpack }} = require({json.dumps(str(ASSETS / "decode.js"))});
-            const {{ RecordedRobot, colourOf }} = require({json.dumps(str(ASSETS / "motion.js"))});
+            const {{ RecordedRobot, colorOf }} = require({json.dumps(str(ASSETS / "motion.js"))});
             const shared = require("./page.json");
             unpack(shared.robots[0].packed).then((streams) => {{
               const robot = new RecordedRobot(shared.robots[0], streams), pose = robot.pose(7.5 * robot.interval);
               const strain = pose.corners.map((_, voxel) => robot.quantity("strain", pose, voxel));
               const feltBy = (sense) => pose.corners.map((_, voxel) => robot.feltAt(pose, voxel, sense));
               const felt = robot.felt.map((_, sense) => feltBy(sense));
-              const red = colourOf(shared, {{ colourBy: "area", palette: "original" }}, 0.7);
+              const red = colorOf(shared, {{ colorBy: "area", palette: "original" }}, 0.7);
               console.log(JSON.stringify({{ corners: pose.corners, center: pose.center, strain, felt, red }}));
             }});
             """,
@@ -262,11 +262,11 @@ def test_the_page_finds_everything_where_python_does(recorded, tmp_path):
         np.testing.assert_allclose(seen["corners"], here.corners[0], atol=3e-3)
         np.testing.assert_allclose(seen["center"], here.center[0], atol=2e-3)
         np.testing.assert_allclose(seen["strain"], here.strain[0], atol=2e-3)
-        for values, sense in zip(seen["felt"], here.felt, strict=True):
-            assert [value is not None for value in values] == sense.has.tolist()
+        for values, sensor in zip(seen["felt"], here.felt, strict=True):
+            assert [value is not None for value in values] == sensor.has.tolist()
             found = np.array([value for value in values if value is not None])
-            np.testing.assert_allclose(found, sense.value[0, sense.has], atol=0.02 * sense.reach)
-        assert seen["red"] == SCALES["original"]["area"].colours(np.array(0.7)).tolist()
+            np.testing.assert_allclose(found, sensor.value[0, sensor.has], atol=0.02 * sensor.reach)
+        assert seen["red"] == SCALES["original"]["area"].colors(np.array(0.7)).tolist()
 
 
 @pytest.mark.parametrize("name", ["squares", "points"])
@@ -295,7 +295,7 @@ def test_the_page_draws_overlays_only_when_asked_for(recorded, tmp_path, name):
               get: (known, key) => known[key] ?? ((...values) => calls.push([key, values])),
               set: (known, key, value) => (calls.push([key, [value]]), true),
             });
-            draw(streams, shared, { colourBy: "area", palette: "original", zoom: 1, follow: true, [overlay]: true }, g);
+            draw(streams, shared, { colorBy: "area", palette: "original", zoom: 1, follow: true, [overlay]: true }, g);
             found[overlay] = { calls: calls.length, sound: calls.every(([, values]) => numbers(values)) };
           }
           console.log(JSON.stringify(found));
@@ -307,7 +307,7 @@ def test_the_page_draws_overlays_only_when_asked_for(recorded, tmp_path, name):
     plain = found.pop("none")["calls"]
     shown = {overlay for overlay, drawn in found.items() if drawn["calls"] > plain}
     middle = recorded[name].recording.at(np.array([0.5 * recorded[name].recording.time[-1]]))
-    absent = (set() if middle.touching.any() else {"touching"}) | (set() if middle.felt else {"sensors"})
+    absent = (set() if middle.contact.any() else {"contact"}) | (set() if middle.felt else {"sensors"})
     assert shown == set(found) - absent
 
 
@@ -349,7 +349,7 @@ def test_masses_and_springs_are_drawn_in_2d(recorded):
     asked = f"console.log(JSON.stringify([2, 3].map((dimension) => lookOf({{ dimension }}, {json.dumps(mixed)}))))"
     script = (ASSETS / "motion.js").read_text(encoding="utf-8") + asked
     found = json.loads(subprocess.run([node, "-e", script], capture_output=True, text=True, check=True).stdout)
-    assert found == [mixed | {"masses": True, "springs": True}, mixed | {"masses": False, "springs": False}]
+    assert found == [mixed | {"engine": True, "springs": True}, mixed | {"engine": False, "springs": False}]
 
 
 def test_names_cannot_break_a_page(recorded):
@@ -370,7 +370,7 @@ def test_a_minute_of_a_biped_is_small(recorded):
         Stream("angle", few[1].quantum, 0.3 * gait[:, 28:]),
         Stream("ratio", few[2].quantum, 1 + 0.2 * gait[:, :6]),
         Stream("control", few[3].quantum, np.sin(2 * np.pi * time + random.uniform(0, 6, 6))),
-        Stream("touching", 1.0, random.integers(0, 2, (moments, 6)).astype(float)),
+        Stream("contact", 1.0, random.integers(0, 2, (moments, 6)).astype(float)),
     ]
     assert len(pack(streams)["data"]) + len(page([recorded["squares"]], Look())) < 400_000  # and so far below 2 MB
 
@@ -393,13 +393,13 @@ def painted(recording, moment=-1, **look):
     return np.asarray(painter.paint(moment % len(recording.time))).astype(int)
 
 
-def has(image, colour):
-    target = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+def has(image, color):
+    target = [int(color[i : i + 2], 16) for i in (1, 3, 5)]
     return (np.abs(image - target).max(-1) < 12).sum()
 
 
 def test_fill_shows_the_area():
-    """The middle of a voxel of each area has the colour of the scale."""
+    """The middle of a voxel of each area has the color of the scale."""
     row = still()
     for palette in PALETTES:
         scale = SCALES[palette]["area"]
@@ -411,7 +411,7 @@ def test_fill_shows_the_area():
 
 def test_lightness_alone_shows_values_of_the_safe_palette():
     for scale in SCALES["safe"].values():
-        light = scale.colours(np.linspace(*scale.ends, 50)) @ [0.2126, 0.7152, 0.0722]
+        light = scale.colors(np.linspace(*scale.ends, 50)) @ [0.2126, 0.7152, 0.0722]
         assert (np.diff(light) > 0).all()
         assert light[-1] - light[0] > 100
 
@@ -422,18 +422,18 @@ def test_overlays_appear_only_when_asked_for():
     assert (painted(row) == plain).all()
     busy = replace(
         row,
-        touching=np.ones_like(row.touching),
+        contact=np.ones_like(row.contact),
         velocity=np.full_like(row.velocity, 8.0),
         control=np.full_like(row.control, 0.9),
         position=row.position + np.linspace(0, 5, len(row.time))[:, None, None] * [1.0, 0.0],
         felt=(Felt("speed", "m/s", 0.0, np.tile([0.0, 1.0, 2.0, -2.0, 2.0, 0.0], (2, 1)), np.arange(6) < 5),),
     )
     without = painted(busy)
-    assert has(without, TOUCHING) == has(without, VELOCITY) == 0
-    assert has(painted(busy, overlays=frozenset({"touching"})), TOUCHING) > 20
+    assert has(without, CONTACT) == has(without, VELOCITY) == 0
+    assert has(painted(busy, overlays=frozenset({"contact"})), CONTACT) > 20
     assert has(painted(busy, overlays=frozenset({"velocity"})), VELOCITY) > 20
     assert has(painted(busy, overlays=frozenset({"control"})), "#d55e00") > 50
-    assert has(painted(busy, overlays=frozenset({"sensors"})), SENSES[0]) > 20
+    assert has(painted(busy, overlays=frozenset({"sensors"})), SENSORS[0]) > 20
     for overlay in OVERLAYS:
         assert (painted(busy, overlays=frozenset({overlay})) != without).any()
 
@@ -452,14 +452,14 @@ def test_bars_of_sensor_values_are_as_high_as_the_values():
     assert left.max() == pytest.approx(2 * right.max(), abs=2)
 
 
-@pytest.mark.parametrize(("order", "colour"), [((0, 1), GROWING), ((1, 0), SHRINKING)])
-def test_of_overlays_at_one_place_the_nearest_is_seen(order, colour):
+@pytest.mark.parametrize(("order", "color"), [((0, 1), GROWING), ((1, 0), SHRINKING)])
+def test_of_overlays_at_one_place_the_nearest_is_seen(order, color):
     row = replace(still(voxels=2), control=np.array([[1.0, -1.0], [1.0, -1.0]]))
     image = Image.new("RGB", (60, 60), PAPER)
     draw = ImageDraw.Draw(image)
     VoxelPen(draw, row, 0, middle=np.full((2, 2), 30.0), order=np.array(order), side=60, line=1).paint_control()
     seen = np.asarray(image).astype(int)
-    assert [has(seen, one) > 20 for one in (GROWING, SHRINKING)] == [one == colour for one in (GROWING, SHRINKING)]
+    assert [has(seen, one) > 20 for one in (GROWING, SHRINKING)] == [one == color for one in (GROWING, SHRINKING)]
 
 
 def test_bars_of_robots_side_by_side_are_comparable():
@@ -469,9 +469,9 @@ def test_bars_of_robots_side_by_side_are_comparable():
         for value in (1.0, 5.0)
     )
     other = replace(row, felt=(Felt("area ratio", "", 1.0, np.full_like(row.control, 1.25), np.ones(6, bool)),))
-    marks = sense_marks([small, large, other, row])
+    marks = sensor_marks([small, large, other, row])
     assert [mark.words for mark in marks] == ["speed: ±5 m/s", "area ratio: 1 ± 0.25"]
-    assert len({mark.colour for mark in marks}) == 2
+    assert len({mark.color for mark in marks}) == 2
 
 
 def test_scales_of_sensor_values_are_plain_numbers_and_no_noise():
@@ -479,12 +479,12 @@ def test_scales_of_sensor_values_are_plain_numbers_and_no_noise():
         Felt(name, "", 0.0, np.full((2, 6), value), np.ones(6, bool))
         for name, value in (("fast", 1437.0), ("still", 3e-7))
     ]
-    marks = sense_marks([replace(still(), felt=tuple(felt))])
+    marks = sensor_marks([replace(still(), felt=tuple(felt))])
     assert [mark.words for mark in marks] == ["fast: ±1400", "still: ±1"]
 
 
 def test_panels_are_as_wide_as_the_bars_in_them():
-    """With one sense little of the voxel is covered, with four more."""
+    """With one sensor little of the voxel is covered, with four more."""
     row = still(voxels=1)
     felt = [Felt(str(index), "", 0.0, np.zeros_like(row.control), np.ones(1, bool)) for index in range(4)]
     none, one, four = (
@@ -494,7 +494,7 @@ def test_panels_are_as_wide_as_the_bars_in_them():
     assert 2 * (one - none) < four - none
 
 
-# How colours look to eyes without one kind of cones, from linear red, green and blue (Machado et al. 2009, severity 1).
+# How colors look to eyes without one kind of cones, from linear red, green and blue (Machado et al. 2009, severity 1).
 WITHOUT = {
     "red": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
     "green": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
@@ -503,9 +503,9 @@ WITHOUT = {
 
 
 @pytest.mark.parametrize("cones", WITHOUT)
-def test_bars_of_senses_can_be_distinguished_by_colour_blind_eyes(cones):
+def test_bars_of_senses_can_be_distinguished_by_color_blind_eyes(cones):
     """By their distance in CIE L*a*b*, of which about 2 can just be seen side by side, and bars are thin."""
-    share = rgb(SENSES) / 255
+    share = rgb(SENSORS) / 255
     linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
     seen = (linear @ np.array(WITHOUT[cones]).T).clip(0, 1)
     to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
@@ -517,20 +517,20 @@ def test_bars_of_senses_can_be_distinguished_by_colour_blind_eyes(cones):
 
 
 def test_what_overlays_mean_is_said_below():
-    marks = sense_marks([replace(still(), felt=(Felt("speed", "m/s", 0.0, np.ones((2, 6)), np.ones(6, bool)),))])
-    plain, some = (legend(Look(overlays=frozenset(chosen)), 320, ("a",)) for chosen in ((), ("touching", "velocity")))
+    marks = sensor_marks([replace(still(), felt=(Felt("speed", "m/s", 0.0, np.ones((2, 6)), np.ones(6, bool)),))])
+    plain, some = (legend(Look(overlays=frozenset(chosen)), 320, ("a",)) for chosen in ((), ("contact", "velocity")))
     every = legend(Look(overlays=frozenset(OVERLAYS)), 320, ("a",), marks=marks)
     assert plain.height < some.height < every.height  # rows are added as they are needed
-    assert has(np.asarray(plain).astype(int), TOUCHING) == 0
-    assert has(np.asarray(some).astype(int), TOUCHING) > 20
-    assert has(np.asarray(every).astype(int), SENSES[0]) > 20
+    assert has(np.asarray(plain).astype(int), CONTACT) == 0
+    assert has(np.asarray(some).astype(int), CONTACT) > 20
+    assert has(np.asarray(every).astype(int), SENSORS[0]) > 20
 
 
 def test_springs_can_be_seen_on_dark_voxels():
     """The first material of the safe palette is dark blue, the second yellow."""
     row = replace(still(), springs=np.ones((6, 2), bool))
     bare = replace(row, springs=np.zeros((6, 2), bool))
-    look = {"colour_by": "material", "palette": "safe"}
+    look = {"color_by": "material", "palette": "safe"}
     for material, lighter in ((0, True), (1, False)):
         alike = np.full(6, material)
         difference = painted(replace(row, material=alike), **look) - painted(replace(bare, material=alike), **look)
@@ -584,12 +584,12 @@ def test_broken_springs_are_not_drawn(tmp_path):
     assert json.loads(found) == [-1, -1, 3]
 
 
-@pytest.mark.parametrize("colour", ["control", "strain", "material"])
-def test_every_quantity_colours_voxels(colour):
+@pytest.mark.parametrize("color", ["control", "strain", "material"])
+def test_every_quantity_colors_voxels(color):
     row = still()
     stretched = replace(row, control=np.linspace(-1, 1, 6) * np.ones((2, 1)), position=row.position * [1.3, 1.0])
-    assert len(np.unique(painted(stretched, colour_by=colour).reshape(-1, 3), axis=0)) > 10
-    assert (painted(stretched, colour_by=colour) != painted(stretched)).any()
+    assert len(np.unique(painted(stretched, color_by=color).reshape(-1, 3), axis=0)) > 10
+    assert (painted(stretched, color_by=color) != painted(stretched)).any()
 
 
 def test_ticks_are_round():

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from vsr.cli import main
-from vsr.evo import OPTIMISERS
+from vsr.evo import OPTIMIZERS
 from vsr.experiments.evolve.command import EvolveOptions, evolve
 from vsr.experiments.report.findings import find_out
 from vsr.experiments.report.searches import searches
@@ -23,9 +23,9 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
-from vsr.evo import OPTIMISERS, SearchSummary, best
+from vsr.evo import OPTIMIZERS, SearchSummary, best
 from vsr.evo.archives import GridArchive, GridAxis, inserted, nobody
-from vsr.evo.population import NOBODY, evaluated, newborns
+from vsr.evo.population import NO_PARENT, evaluated, offspring
 from vsr.evo.settings import Settings, Size
 from vsr.tasks import TASKS, Locomotion
 from vsr.terrain import TERRAINS, Flat
@@ -49,7 +49,7 @@ class Collector(Settings):
     """Random individuals, the fittest of every height."""
 
     type: Literal["collector"] = "collector"
-    n_pop: Size = 4
+    population_size: Size = 4
     cells: int = 3
 
     @property
@@ -82,25 +82,26 @@ class Collector(Settings):
         sound = jnp.where(elites.filled, elites.members.fitness, jnp.nan)
         return SearchSummary(
             best=best(elites.members), median=jnp.nanmedian(sound), spread=jnp.float32(0), members=elites.members,
-            archive={"heights": elites}, figures={"heights": elites.filled.sum()},
+            archive={"heights": elites}, metrics={"heights": elites.filled.sum()},
         )
 
     def _born(self, sample, key, number):
-        return newborns(sample(key, self.n_pop), jnp.full((self.n_pop, 2), NOBODY), number * self.n_pop, number)
+        size = self.population_size
+        return offspring(sample(key, size), jnp.full((size, 2), NO_PARENT), number * size, number)
 
 
-TERRAINS["ice"], TASKS["dash"], OPTIMISERS["collector"] = Ice, Dash, Collector
+TERRAINS["ice"], TASKS["dash"], OPTIMIZERS["collector"] = Ice, Dash, Collector
 '''
 EXPERIMENT = f"""
 plugins: [{NAME}]
-robot: {{body: {{shape: aa, masses: points}}, controller: phases}}
+robot: {{body: {{shape: aa, engine: points}}, controller: sine}}
 world: {{terrain: ice}}
 task: {{type: dash, placement: {{clearance: 0.0}}}}
-ea: {{type: collector, cells: 3}}
+optimizer: {{type: collector, cells: 3}}
 generations: 2
 seeds: 2
 """
-BROUGHT = ((TERRAINS, "ice"), (TASKS, "dash"), (OPTIMISERS, "collector"))
+BROUGHT = ((TERRAINS, "ice"), (TASKS, "dash"), (OPTIMIZERS, "collector"))
 
 
 @pytest.fixture
@@ -125,7 +126,11 @@ def vsr(*arguments):
 @pytest.mark.usefixtures("quickly_compiled")
 def test_what_a_plugin_brings_is_evolved_plotted_and_reported(run, tmp_path):
     experiment = read_run(run).experiment
-    assert [experiment.world.terrain.type, experiment.task.type, experiment.ea.type] == ["ice", "dash", "collector"]
+    assert [experiment.world.terrain.type, experiment.task.type, experiment.optimizer.type] == [
+        "ice",
+        "dash",
+        "collector",
+    ]
     (archive,) = read_archives(run, experiment, seed=1)
     assert (archive.name, [axis.measure for axis in archive.settings.axes]) == ("heights", ["average_height"])
     assert archive.fitness.shape == (3,)

@@ -39,7 +39,7 @@ FALLING = ("explicit_euler", 2), ("semi_implicit_euler", 3), ("verlet", 2), ("rk
 
 
 def body_of(dimension, **material):
-    return Body(shape=SHAPES[dimension], masses="points", materials={"a": Material(**material)})
+    return Body(shape=SHAPES[dimension], engine="points", materials={"a": Material(**material)})
 
 
 def shaken(model, seed=0, amount=0.1):
@@ -60,7 +60,7 @@ def test_voxels_move_like_the_lattice_of_the_same_solid(dimension):
     modulus, density, side = 2e4, 30.0, 3.0
     material = Material(young_modulus=modulus, density=density, **UNDAMPED)
     shape = SHAPES[dimension]
-    body = Body(shape=shape, masses="points", materials={"a": material}, voxel_side=side)
+    body = Body(shape=shape, engine="points", materials={"a": material}, voxel_side=side)
     model = assemble_body(body, integrator="semi_implicit_euler")
     lattice = of_cells(body.present, side, isotropic(modulus, side, dimension), density)
     state = shaken(model)
@@ -86,7 +86,7 @@ def test_voxels_move_like_the_lattice_of_the_same_solid(dimension):
     ],
 )
 def test_voxels_that_only_touch_are_not_joined(shape, layers):
-    model = assemble_body(Body(shape=shape, masses="points", materials={"a": Material(**UNDAMPED)}))
+    model = assemble_body(Body(shape=shape, engine="points", materials={"a": Material(**UNDAMPED)}))
     assert model.node_mass.shape[0] == layers
     voxels = int(model.present.sum())
     corners = 2**model.dimension
@@ -132,7 +132,7 @@ def test_inner_forces_keep_momentum(dimension):
 @pytest.mark.parametrize(("control", "ratio"), [(1.0, 0.8), (-1.0, 1.2), (0.0, 1.0)])
 def test_a_driven_voxel_takes_the_area_or_volume_asked_for(dimension, control, ratio):
     shape = "a" if dimension == 2 else (("a",),)
-    model = assemble_body(Body(shape=shape, masses="points"))
+    model = assemble_body(Body(shape=shape, engine="points"))
     end = run(model, rest_state(model), time=3.0, substep=1 / 300, control=control)
     assert float(voxel_motion(model, WEIGHTLESS, end).size_ratio.squeeze()) == pytest.approx(ratio, abs=1e-4)
 
@@ -141,7 +141,7 @@ def test_a_driven_voxel_takes_the_area_or_volume_asked_for(dimension, control, r
 def test_force_actuation_draws_corners_in(dimension):
     shape = "a" if dimension == 2 else (("a",),)
     material = Material(actuation="force", max_force=500.0)
-    model = assemble_body(Body(shape=shape, masses="points", materials={"a": material}))
+    model = assemble_body(Body(shape=shape, engine="points", materials={"a": material}))
     small, large = (run(model, rest_state(model), time=2.0, substep=1 / 300, control=value) for value in (1.0, -1.0))
     ratios = [float(voxel_motion(model, WEIGHTLESS, end).size_ratio.squeeze()) for end in (small, large)]
     assert ratios[0] < 0.99 < 1.01 < ratios[1]
@@ -185,7 +185,7 @@ def test_substeps_are_stable_up_to_the_bound_and_not_beyond(dimension, material)
     alone = assemble_body(
         Body(
             shape="a" if dimension == 2 else (("a",),),
-            masses="points",
+            engine="points",
             materials={"a": Material(linear_damping=0.0, **material)},
         )
     )
@@ -224,9 +224,9 @@ def test_every_integrator_lets_robots_fall_and_land(dimension, integrator):
     assert float(low[-1]) == pytest.approx(0.0, abs=1e-3)
     felt = voxel_motion(model, ground, landed)
     assert float(jnp.sqrt((felt.velocity**2).sum(-1)).max()) < 0.05
-    touching = np.asarray(QUANTITIES["touching"](felt)) * np.asarray(model.present)
-    assert touching[0].any()
-    assert not touching[1:].any()
+    contact = np.asarray(QUANTITIES["contact"](felt)) * np.asarray(model.present)
+    assert contact[0].any()
+    assert not contact[1:].any()
 
 
 def test_what_voxels_feel_in_3d():
@@ -247,7 +247,7 @@ def test_what_voxels_feel_in_3d():
         "velocity_z": -4.0,
         "rotated_velocity_x": 3 * np.cos(0.4) - 4 * np.sin(0.4),
         "rotated_velocity_y": -4 * np.cos(0.4) - 3 * np.sin(0.4),
-        "touching": 0.0,
+        "contact": 0.0,
         "ground_height": np.asarray(voxels.corner).mean(0)[there][:, 2],
         "ground_distance": 10.0,  # as far as it sees
         "yaw": 0.0,
@@ -293,7 +293,7 @@ def test_many_bodies_of_a_grid_are_the_same_as_each_alone():
 def test_drawings_in_space_are_read_and_written():
     text = "aa\nb.\n\n..\nba"
     body = Body(shape=text, materials={"a": Material(), "b": Material(mass=2.0)})
-    assert body.masses == "points"
+    assert body.engine == "points"
     assert body.shape == (("aa", "b."), ("..", "ba"))
     assert body == Body.model_validate(body.model_dump(mode="json"))
     np.testing.assert_array_equal(body.cells, [[[1, 0], [-1, -1]], [[1, -1], [0, 0]]])
@@ -302,12 +302,12 @@ def test_drawings_in_space_are_read_and_written():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "reported"),
     [
-        ({"shape": [["a"]], "masses": "squares"}, "squares only exist in 2-D"),
+        ({"shape": [["a"]], "engine": "squares"}, "squares only exist in 2-D"),
         ({"shape": [["a", "a"], ["a"]]}, "all levels need as many rows"),
         (
-            {"shape": "a", "masses": "points", "materials": {"a": {"mass_side_ratio": 0.2}}},
+            {"shape": "a", "engine": "points", "materials": {"a": {"mass_side_ratio": 0.2}}},
             "mass_side_ratio: it has no meaning",
         ),
         ({"shape": "a", "materials": {"a": {"young_modulus": 1e4, "density": 1}}}, "young_modulus: it has no meaning"),
@@ -325,13 +325,13 @@ def test_drawings_in_space_are_read_and_written():
             "take the place of spring_frequency and mass",
         ),
         (
-            {"shape": "a", "masses": "points", "materials": {"a": {"scaffolding": ["edges", "space_diagonals"]}}},
+            {"shape": "a", "engine": "points", "materials": {"a": {"scaffolding": ["edges", "space_diagonals"]}}},
             "space_diagonals cannot join points",
         ),
     ],
 )
-def test_what_cannot_be_built_is_refused(wrong, told):
-    with pytest.raises(ValidationError, match=told):
+def test_what_cannot_be_built_is_refused(wrong, reported):
+    with pytest.raises(ValidationError, match=reported):
         Body.model_validate(wrong)
 
 
@@ -341,7 +341,7 @@ def test_springs_break_beyond_their_yield_force_and_stay_broken(dimension):
     weight = 9.8
     shape = ("aa",) if dimension == 2 else (("aa",),)
     materials = {"a": Material(scaffolding=["edges"], spring_damping_ratio=1.0, yield_force=1.0)}
-    body = Body(shape=shape, masses="points", materials=materials)
+    body = Body(shape=shape, engine="points", materials=materials)
     upper = np.zeros((2**dimension, *body.present.shape), bool)
     upper[2 ** (dimension - 1) :] = True
     model = assemble_body(body, anchored=upper)
@@ -360,13 +360,13 @@ def test_springs_break_beyond_their_yield_force_and_stay_broken(dimension):
         return broken_springs(limited, end).reshape(-1), broken_springs(limited, again).reshape(-1), end.position
 
     holds, breaks = jnp.array([1.02, 1.02]), jnp.array([0.98, 20.0])
-    (held, lost), (_, still_lost), position = jax.vmap(lose)(jnp.stack([holds, breaks]))
+    (clamped, lost), (_, still_lost), position = jax.vmap(lose)(jnp.stack([holds, breaks]))
     upright = 2 ** (dimension - 1)
-    assert held.tolist() == [0, 0]
+    assert clamped.tolist() == [0, 0]
     assert lost.tolist() == [upright, 0]  # the weak voxel's alone
     assert still_lost.tolist() == lost.tolist()
     np.testing.assert_allclose(position[0], hung.position, atol=1e-4)
-    assert float((hung.position - position[1])[..., -1].max()) > 0.02  # what hung on the weak voxel alone falls
+    assert float((hung.position - position[1])[..., -1].max()) > 0.02  # what depended on the weak voxel alone falls
 
 
 def test_what_cannot_break_has_no_state_for_it():
@@ -380,7 +380,7 @@ def test_what_cannot_break_has_no_state_for_it():
 
 
 def test_broken_springs_are_told(capsys):
-    body = {"shape": "a", "masses": "points", "materials": {"a": {"yield_force": 20.0}}}
+    body = {"shape": "a", "engine": "points", "materials": {"a": {"yield_force": 20.0}}}
     task = {"duration": 1.0, "placement": {"clearance": 3.0}, "measures": ["broken_springs"]}
     scene = {"robot": {"body": body}, "task": task}
     outcome = simulate(Scene.model_validate(scene))

@@ -54,7 +54,7 @@ def controls_for(model, seed=1):
 def assert_close(plain, kernel) -> None:
     """To the rounding of float32 in other orders of summation.
 
-    Positions of a few metres are known to 2e-7 m, which in a substep makes ω²/2 times 4 ms times that of a spring's
+    Positions of a few meters are known to 2e-7 m, which in a substep makes ω²/2 times 4 ms times that of a spring's
     velocity: 1e-6 m/s at 8 Hz. Some eight springs in some twenty substeps, if they add up like a random walk, make
     2e-5 m/s, a fifth of what is allowed.
     """
@@ -71,7 +71,7 @@ def assert_close(plain, kernel) -> None:
     ],
 )
 def test_the_kernel_moves_bodies_as_plain_jax_does(shape, materials, terrain, layers):
-    model = assemble_body(Body(shape=shape, masses="points", materials=materials))
+    model = assemble_body(Body(shape=shape, engine="points", materials=materials))
     assert (model.layer.shape[0] > 1) == (layers > 1)
     state, controls = shaken(model), controls_for(model)
     results = [moved(name, model, ground(terrain), state, controls) for name in ("xla", KERNEL)]
@@ -111,7 +111,7 @@ def valley(rise: float, friction: float = 0.5) -> Environment:
 
 def test_many_robots_at_once_are_each_alone():
     """Each with its own body, ground, state and control values; as plain JAX moves it alone."""
-    bodies = [Body(shape=shape, masses="points", materials=MATERIALS) for shape in (JOINED[2], ("b.a", "aaa"))]
+    bodies = [Body(shape=shape, engine="points", materials=MATERIALS) for shape in (JOINED[2], ("b.a", "aaa"))]
     models = [assemble_body(body) for body in bodies]
     robots = [
         (model, valley(rise, rise), shaken(model, seed), controls_for(model, seed))
@@ -129,9 +129,9 @@ def test_many_robots_at_once_are_each_alone():
 
 def test_a_recorded_episode():
     """Interval after interval, with control values that change."""
-    body = Body(shape="ab", masses="points", materials=MATERIALS)
+    body = Body(shape="ab", engine="points", materials=MATERIALS)
     model, controller = assemble_body(body), Sine(frequency=3.0).build(body)
-    schedule = Schedule(duration=0.1, control_interval=0, substeps=4)
+    schedule = Schedule(duration=0.1, control_every=1, substeps=4)
 
     def recorded(name):
         scenario = scenario_of(model, valley(0.2), replace(schedule, implementation=name))
@@ -144,6 +144,6 @@ def test_a_recorded_episode():
 
 
 def test_what_the_kernel_cannot_do_is_refused():
-    model = assemble_body(Body(shape=JOINED[2], masses="points", materials=MATERIALS), integrator="rk4")
+    model = assemble_body(Body(shape=JOINED[2], engine="points", materials=MATERIALS), integrator="rk4")
     with pytest.raises(ValueError, match="rk4 was asked for"):
         moved(KERNEL, model, ground(Flat()), shaken(model), controls_for(model))

@@ -16,7 +16,7 @@ from vsr.experiments.reach.solving import _pose, problem_of, solve
 from vsr.experiments.reach.spec import Reach
 from vsr.physics.equilibrium.voxels import depth
 from vsr.physics.reaching import Bounds, bounds_of, reach, track
-from vsr.physics.reaching.quadratic import minimise
+from vsr.physics.reaching.quadratic import minimize
 from vsr.physics.reaching.reach import others
 from vsr.scene import precision
 
@@ -42,9 +42,9 @@ def described(*points, fluid=None, effectors=None, **more):
                 "shape": [[row.replace("w", "u") for row in RIBS], ["sssssss"] * 3, RIBS],
                 "materials": {"s": soft, "u": {**soft, "fluid": content}, "w": {**soft, "fluid": content}},
                 "voxel_side": 0.01,
-                "masses": "points",
+                "engine": "points",
             },
-            "held": ["left"],
+            "clamped": ["left"],
             "effectors": effectors or [{"at": TIP, "target": target}],
             **more,
         }
@@ -96,12 +96,12 @@ def test_reachable_targets_are_reached_in_ten_steps():
 
 
 @pytest.mark.slow
-def test_slopes_are_those_of_neighbouring_poses():
+def test_slopes_are_those_of_neighboring_poses():
     given = problem()
     start = first_pose(given)
     here, more, less = (_pose(given, start.position, jnp.array([8000.0 + by, 5000.0])) for by in (0, 10, -10))
     expected = (more.position - less.position) / 20
-    np.testing.assert_allclose(here.slope[0], expected, atol=1e-4 * float(jnp.abs(expected).max()))
+    np.testing.assert_allclose(here.gradient[0], expected, atol=1e-4 * float(jnp.abs(expected).max()))
 
 
 @pytest.mark.slow
@@ -218,22 +218,22 @@ def test_many_targets_at_once_are_those_one_by_one():
 def test_small_programs_end_at_their_minimum():
     random = np.random.default_rng(0)
     for _ in range(20):
-        root, slope = random.normal(size=(3, 3)), 3 * random.normal(size=3)
+        root, gradient = random.normal(size=(3, 3)), 3 * random.normal(size=3)
         matrix = root @ root.T + 1e-3 * np.eye(3)
         sides = np.concatenate([np.eye(3), -np.eye(3), random.normal(size=(2, 3))])
         bound = np.abs(random.normal(size=8))
-        found = np.asarray(MINIMISE(matrix, slope, sides, bound))
+        found = np.asarray(MINIMIZE(matrix, gradient, sides, bound))
         room = bound - sides @ found
         assert room.min() > -1e-9
         # Prices of what is met must be positive and balance the slope.
         met = sides[room < 1e-7]
-        left = matrix @ found + slope
+        left = matrix @ found + gradient
         price = np.linalg.lstsq(met.T, -left, rcond=None)[0] if len(met) else np.zeros(0)
         np.testing.assert_allclose(left + met.T @ price, 0, atol=1e-6)
         assert (price > -1e-6).all()
 
 
-MINIMISE = jax.jit(minimise)
+MINIMIZE = jax.jit(minimize)
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
@@ -245,20 +245,20 @@ def test_shipped_files_are_sound(path):
 
 FAULTY = """\
 body:
-  masses: points
+  engine: points
   voxel_side: 0.01
   shape: [sss, sws, sss]
   materials:
     s: {young_modulus: 1.0e5, density: 1000}
     w: {young_modulus: 1.0e5, density: 1000, fluid: {}}
-held: [lef]
+clamped: [lef]
 effectors:
   - at: [0.5, 0.01]
     target: {type: points, points: [[0, 0]]}
     weight: -1
 variants:
   oil: {densty: 900}
-starts: 0
+restarts: 0
 """
 
 
@@ -284,7 +284,7 @@ def test_the_command_writes_report_and_picture(tmp_path):
     file = tmp_path / "finger.yaml"
     given = problem()
     there = given.effectors.at(_pose(given, first_pose(given).position, jnp.array([9000.0, 6000.0])).position)
-    spec = described(np.asarray(there)[0].tolist(), [0.09, 0.015, 0.03], starts=1)
+    spec = described(np.asarray(there)[0].tolist(), [0.09, 0.015, 0.03], restarts=1)
     file.write_text(json.dumps(spec.to_plain()))
     out, data = tmp_path / "finger.png", tmp_path / "finger.json"
     result = CliRunner().invoke(cli.main, ["reach", str(file), "--out", str(out), "--json", str(data)])
@@ -340,7 +340,7 @@ def test_the_cylinder_hangs_lower_with_water():
                 "effectors": [
                     {
                         "at": TIP,
-                        "target": {"type": "swing", "center": TIP, "amplitude": [0, 0, 0.001], "frequency": 1.0},
+                        "target": {"type": "sinusoid", "center": TIP, "amplitude": [0, 0, 0.001], "frequency": 1.0},
                     }
                 ],
                 "duration": 1e8,

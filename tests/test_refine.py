@@ -1,4 +1,4 @@
-"""Fitness that can be believed: several starts, leaders looked at again, `vsr refine`, reasons for failures."""
+"""Fitness that can be believed: several trials, leaders looked at again, `vsr refine`, reasons for failures."""
 
 import json
 from dataclasses import replace
@@ -15,8 +15,16 @@ from vsr.cli import main
 from vsr.episode import begin, reset, rollout, step
 from vsr.evo.population import WORST
 from vsr.experiments.config import load_experiment, load_scene
-from vsr.experiments.evolve.evaluation import believed, evaluate_all
-from vsr.experiments.perturbation import MOST_STARTS, EvaluationOptions, Jitter, Start, begun_from, combined, starts_of
+from vsr.experiments.evolve.fitness import confirmed_fitness, evaluate_all
+from vsr.experiments.perturbation import (
+    MOST_TRIALS,
+    EvaluationOptions,
+    InitialNoise,
+    Perturbation,
+    combined,
+    perturbations_of,
+    reset_perturbed,
+)
 from vsr.experiments.refine import VARIANTS, Robustness, head, robustness_of, rows, summary, variations_of
 from vsr.experiments.report.findings import find_out
 from vsr.experiments.report.sections import robustness
@@ -34,10 +42,10 @@ pytestmark = pytest.mark.usefixtures("quickly_compiled")
 CONFIG = """
 robot:
   body: {shape: [aa]}
-  controller: phases
+  controller: sine
 task: {duration: 0.8}
-evaluation: {starts: 2, take: worst, refine: {factor: 2, top: 0.3, starts: 2}}
-ea: {n_pop: 6, n_tour: 2}
+evaluation: {trials: 2, aggregate: worst, refine: {factor: 2, top: 0.3, trials: 2}}
+optimizer: {population_size: 6, tournament_size: 2}
 generations: 2
 seeds: 2
 """
@@ -62,36 +70,36 @@ def run(config):
 
 
 def test_starts_are_the_same_every_time_and_within_their_bounds():
-    jitter = Jitter(height=0.002, frequency=0.01, damping=0.02)
-    starts = starts_of(jitter, 9)
-    again = starts_of(jitter, 9)
-    for one, other in zip(starts, again, strict=True):
+    jitter = InitialNoise(height=0.002, frequency=0.01, damping=0.02)
+    trials = perturbations_of(jitter, 9)
+    again = perturbations_of(jitter, 9)
+    for one, other in zip(trials, again, strict=True):
         np.testing.assert_array_equal(one, other) if one is not None else None
-    assert float(starts.higher[0]) == 0
-    assert float(starts.frequency[0]) == float(starts.damping[0]) == 1
-    assert len(np.unique(starts.higher)) == 9
-    assert 0.001 < float(starts.higher.max()) <= 0.002
-    for factors, most in ((starts.frequency, 0.01), (starts.damping, 0.02)):
+    assert float(trials.higher[0]) == 0
+    assert float(trials.frequency[0]) == float(trials.damping[0]) == 1
+    assert len(np.unique(trials.higher)) == 9
+    assert 0.001 < float(trials.higher.max()) <= 0.002
+    for factors, most in ((trials.frequency, 0.01), (trials.damping, 0.02)):
         assert 0.5 * most < float(abs(factors - 1).max()) <= most * (1 + 1e-5)
         assert float(factors.min()) < 1 < float(factors.max())
-    assert starts.friction is None
-    assert starts_of(jitter, 1).higher is None
+    assert trials.friction is None
+    assert perturbations_of(jitter, 1).higher is None
 
 
-@pytest.mark.parametrize(("take", "expected"), [("median", 2.0), ("mean", 3.0), ("worst", 0.0)])
-def test_several_starts_are_combined(take, expected):
+@pytest.mark.parametrize(("aggregate", "expected"), [("median", 2.0), ("mean", 3.0), ("worst", 0.0)])
+def test_several_starts_are_combined(aggregate, expected):
     fitness = jnp.array([[0.0, 7.0, 2.0], [1.0, WORST, 3.0]])
-    found = np.asarray(combined(take, fitness))
+    found = np.asarray(combined(aggregate, fitness))
     assert found[0] == expected
-    assert found[1] == {"median": 1.0, "mean": -np.inf, "worst": -np.inf}[take]
+    assert found[1] == {"median": 1.0, "mean": -np.inf, "worst": -np.inf}[aggregate]
 
 
 def test_the_first_of_several_starts_is_the_undisturbed_one():
     """In every bit, also where a robot stands on the ground from the beginning."""
     scene = Scene.model_validate({"robot": {"body": {"shape": "a"}}, "task": {"placement": {"clearance": 0.0}}})
     scenario, _ = scene.build()
-    begun = jax.jit(lambda start: begun_from(scenario, start)[1].world.robots[0].position)
-    np.testing.assert_array_equal(begun(Start()), begun(Start(higher=jnp.float32(0))))
+    begun = jax.jit(lambda start: reset_perturbed(scenario, start)[1].world.robots[0].position)
+    np.testing.assert_array_equal(begun(Perturbation()), begun(Perturbation(higher=jnp.float32(0))))
 
 
 # Leaders
@@ -99,16 +107,16 @@ def test_the_first_of_several_starts_is_the_undisturbed_one():
 
 def test_leaders_get_the_worse_number_and_no_one_unchecked_leads():
     fitness = jnp.array([5.0, 4.0, 3.9, 3.0, 1.0, WORST])
-    found = np.asarray(believed(fitness, jnp.array([0, 1]), jnp.array([2.0, 4.5])))
+    found = np.asarray(confirmed_fitness(fitness, jnp.array([0, 1]), jnp.array([2.0, 4.5])))
     np.testing.assert_allclose(found[:2], [2.0, 4.0])  # the second look cannot raise what the first one said
     np.testing.assert_allclose(found[2:5], [3.9 - 1.5, 3.0 - 1.5, 1.0 - 1.5])  # less by the median loss of 3 and 0
     assert found[5] == -np.inf
-    crowded = np.asarray(believed(jnp.array([5.0, 4.9, 4.8]), jnp.array([0]), jnp.array([5.0])))
-    assert crowded[0] > crowded[1]
-    failed = np.asarray(believed(jnp.array([5.0, 4.0, 3.0]), jnp.array([0, 1]), jnp.array([WORST, 3.5])))
+    contact_overflow = np.asarray(confirmed_fitness(jnp.array([5.0, 4.9, 4.8]), jnp.array([0]), jnp.array([5.0])))
+    assert contact_overflow[0] > contact_overflow[1]
+    failed = np.asarray(confirmed_fitness(jnp.array([5.0, 4.0, 3.0]), jnp.array([0, 1]), jnp.array([WORST, 3.5])))
     assert failed[0] == -np.inf
     assert failed[1] > failed[2]
-    no_one = np.asarray(believed(jnp.array([5.0, 4.0, 3.0]), jnp.array([0, 1]), jnp.array([WORST, WORST])))
+    no_one = np.asarray(confirmed_fitness(jnp.array([5.0, 4.0, 3.0]), jnp.array([0, 1]), jnp.array([WORST, WORST])))
     assert (no_one == -np.inf).all()
 
 
@@ -124,20 +132,20 @@ def test_an_evaluation_is_the_worst_of_its_starts_and_of_finer_steps(config):
         return np.asarray(found.fitness)
 
     once = fitness({})
-    twice = fitness({"starts": 2, "take": "worst"})
+    twice = fitness({"trials": 2, "aggregate": "worst"})
     assert (twice <= once).all()
     assert (twice < once).any()
-    checked = fitness({"starts": 2, "take": "worst", "refine": {"factor": 2, "top": 1.0, "starts": 2}})
+    checked = fitness({"trials": 2, "aggregate": "worst", "refine": {"factor": 2, "top": 1.0, "trials": 2}})
     assert (checked <= twice).all()
     substeps = 2 * experiment.schedule().substeps
     experiment = experiment.model_copy(update={"physics": experiment.physics.model_copy(update={"substeps": substeps})})
-    finer = fitness({"starts": 2, "take": "worst"})
-    np.testing.assert_allclose(checked, np.minimum(twice, finer), atol=1e-3)
+    smaller_steps = fitness({"trials": 2, "aggregate": "worst"})
+    np.testing.assert_allclose(checked, np.minimum(twice, smaller_steps), atol=1e-3)
 
 
 def test_a_run_says_what_its_numbers_mean(run):
     title = (run / "best" / "seed-0.yaml").read_text(encoding="utf-8").splitlines()[0]
-    assert title.endswith("(worst of 2 starts, confirmed with steps 2 times finer in 2 starts)")
+    assert title.endswith("(worst of 2 trials, confirmed with steps 2 times smaller in 2 trials)")
     found = read_title(run / "best" / "seed-0.yaml")
     assert found is not None
     assert found.value == pytest.approx(read_run(run).best[0, -1], rel=1e-5)
@@ -151,7 +159,7 @@ def refined(run, tmp_path_factory):
     """What the command prints, and the folder with what it writes."""
     folder = tmp_path_factory.mktemp("refined")
     files = ["--json", str(folder / "found.json"), "--plot", str(folder / "found.png")]
-    result = CliRunner().invoke(main, ["refine", str(run), "--factors", "1,2", "--starts", "3", *files])
+    result = CliRunner().invoke(main, ["refine", str(run), "--factors", "1,2", "--trials", "3", *files])
     assert result.exit_code == 0, result.output
     return result.output, folder
 
@@ -159,7 +167,7 @@ def refined(run, tmp_path_factory):
 def test_refine_prints_and_stores_what_is_left(run, refined):
     output, folder = refined
     assert "run, seed 1" in output
-    assert "with steps 2 times finer the median robot keeps" in output
+    assert "with steps 2 times smaller the median robot keeps" in output
     assert (folder / "found.png").stat().st_size > 1000
     stored = folder / "found.json"
     found = Robustness.of_plain(json.loads(stored.read_text(encoding="utf-8")))
@@ -214,13 +222,13 @@ def test_failed_starts_are_worse_than_any_other():
     assert found.at(1)[0] == 1.0
     assert np.isnan(found.at(2)[0])
     assert found.kept[0] == 0  # nothing is left of it
-    assert replace(found, minimised=True).at(1)[0] == 3.0
+    assert replace(found, minimized=True).at(1)[0] == 3.0
 
 
 def test_no_trial_of_refine_is_one_that_evolution_selects_on():
     """Neither in height nor in the noise of hardware, however many there are."""
-    jitter = Jitter()
-    selected = starts_of(jitter, MOST_STARTS)  # as many as evolution and its second look may have
+    jitter = InitialNoise()
+    selected = perturbations_of(jitter, MOST_TRIALS)  # as many as evolution and its second look may have
     for count in (1, 8, 300):
         ((_, again),) = variations_of((4,), count, jitter, (), jnp.dtype("float32"))
         assert again.higher is not None
@@ -228,10 +236,10 @@ def test_no_trial_of_refine_is_one_that_evolution_selects_on():
         assert not np.isin(np.asarray(again.higher), np.asarray(selected.higher)).any()
         assert not np.isin(np.asarray(again.number), np.asarray(selected.number)).any()
         assert (np.asarray(again.higher) <= jitter.height).all()
-    for name in ("starts", "refine"):
-        given = {"starts": MOST_STARTS + 1}
+    for name in ("trials", "refine"):
+        given = {"trials": MOST_TRIALS + 1}
         with pytest.raises(ValidationError):
-            EvaluationOptions.model_validate(given if name == "starts" else {"refine": given})
+            EvaluationOptions.model_validate(given if name == "trials" else {"refine": given})
 
 
 def test_trials_that_collapse_are_seen_though_the_median_holds():
@@ -242,7 +250,7 @@ def test_trials_that_collapse_are_seen_though_the_median_holds():
     robots = [(name, None) for name in "ab"]
     assert dict(zip(head(found), rows(robots, found)[0], strict=True))["lost x16"] == "38 %"
     assert "25 % of all trials are then below 80 % of the x1 median, in 2 of 2 robots" in summary(found)
-    less = replace(found, refined=-values, minimised=True)
+    less = replace(found, refined=-values, minimized=True)
     np.testing.assert_allclose(less.lost, found.lost)
 
 
@@ -256,10 +264,10 @@ def test_files_of_both_directions_are_judged_each_by_its_own():
 
 def test_a_robots_file_says_whether_less_is_better(run, tmp_path):
     text = (run / "best" / "seed-0.yaml").read_text(encoding="utf-8")
-    assert "direction: maximise" in text
-    for direction in ("maximise", "minimise"):
+    assert "direction: maximize" in text
+    for direction in ("maximize", "minimize"):
         file = tmp_path / f"{direction}.yaml"
-        file.write_text(text.replace("direction: maximise", f"direction: {direction}"), encoding="utf-8")
+        file.write_text(text.replace("direction: maximize", f"direction: {direction}"), encoding="utf-8")
         (robot,) = read_robots(file)
         assert robot.goal.direction == direction
 
@@ -300,16 +308,16 @@ def test_a_robot_that_depends_on_one_kind_of_physics_is_marked():
 
 
 def test_rules_of_sticking_are_tried_with_square_masses():
-    assert [fields for _, _, fields in VARIANTS] == [{"sticking": "touching"}, {"sticking": "approaching"}]
+    assert [fields for _, _, fields in VARIANTS] == [{"sticking": "in_contact"}, {"sticking": "approaching"}]
     scenes = [
-        Scene.model_validate({"robot": {"body": {"shape": ["a"], "masses": masses}}, "task": {"duration": 0.1}})
-        for masses in ("squares", "points")
+        Scene.model_validate({"robot": {"body": {"shape": ["a"], "engine": engine}}, "task": {"duration": 0.1}})
+        for engine in ("squares", "points")
     ]
     found = robustness_of(scenes, ["average_height"] * 2, factors=(1,), trials=1, changes=())
     assert found.tried is not None
     assert found.tried.tolist() == [[True, True], [False, False]]
     with pytest.raises(ValidationError, match=r"world\.sticking: it has no meaning for points"):
-        Scene.model_validate({**scenes[1].model_dump(), "world": {"sticking": "touching"}})
+        Scene.model_validate({**scenes[1].model_dump(), "world": {"sticking": "in_contact"}})
 
 
 @pytest.mark.parametrize("simulated", [False, pytest.param(True, marks=pytest.mark.slow)])
@@ -324,7 +332,7 @@ def test_files_of_the_same_name_and_of_different_precision_are_told_apart(run, t
     if not simulated:
         found = Robustness((1,), np.ones((2, 1, 1)), (), np.empty((2, 0, 1)))
         monkeypatch.setattr("vsr.experiments.refine.robustness_of", lambda *_, **__: found)
-    result = CliRunner().invoke(main, ["refine", *files, "--factors", "1", "--starts", "1"])
+    result = CliRunner().invoke(main, ["refine", *files, "--factors", "1", "--trials", "1"])
     assert result.exit_code == 0, result.output
     assert all(f"{file}: best" in result.output.replace("\n", "") for file in files)
 
@@ -351,7 +359,7 @@ def test_reasons_are_counted():
         "exploded",
         "inverted",
         "left the world",
-        "crowded",
+        "contact_overflow",
         "leaking",
         "buried",
         "gained energy",
@@ -367,7 +375,7 @@ def scenario(**changed):
 
 def test_a_voxel_that_stays_inside_out_and_a_robot_that_is_gone_have_failed():
     """The mirror image of a voxel of points is at rest, so it stays one."""
-    here, controller = scenario(masses="points")
+    here, controller = scenario(engine="points")
     free = replace(here, world=replace(here.world, environment=replace(here.world.environment, terrain=None,
                                                                        gravity=jnp.zeros(()))))  # fmt: skip
     robot = reset(jax.random.key(0), free).world.robots[0]
@@ -393,10 +401,10 @@ def test_a_voxel_that_stays_inside_out_and_a_robot_that_is_gone_have_failed():
 
 
 @pytest.mark.parametrize("implementation", ["xla", "interpreted"])
-@pytest.mark.parametrize("masses", ["squares", "points"])
-def test_what_moves_a_quarter_of_a_voxel_in_a_substep_has_exploded(masses, implementation):
+@pytest.mark.parametrize("engine", ["squares", "points"])
+def test_what_moves_a_quarter_of_a_voxel_in_a_substep_has_exploded(engine, implementation):
     """270 m/s for voxels of 3 m and 6 substeps of 1/60 s; a robot that is thrown less fast is none the worse for it."""
-    body = {"shape": ["a"], "masses": masses}
+    body = {"shape": ["a"], "engine": engine}
     scene = Scene.model_validate(
         {"robot": {"body": body}, "world": {"terrain": None}, "physics": {"substeps": 6}, "task": {"duration": 1 / 30}}
     )
@@ -421,27 +429,27 @@ def test_what_moves_a_quarter_of_a_voxel_in_a_substep_has_exploded(masses, imple
 
 
 def test_the_limit_of_objects_is_that_of_the_robots_voxels():
-    thing = {"name": "ball", "shape": {"type": "ball", "radius": 1.0}, "position": [100.0, 50.0]}
-    scene = {"robot": {"body": {"shape": ["a"]}}, "world": {"objects": [thing]}, "physics": {"substeps": 6}}
+    described = {"name": "ball", "shape": {"type": "ball", "radius": 1.0}, "position": [100.0, 50.0]}
+    scene = {"robot": {"body": {"shape": ["a"]}}, "world": {"objects": [described]}, "physics": {"substeps": 6}}
     here, _ = Scene.model_validate(scene).build()
 
     @jax.jit
     def found(speed):
         state = reset(jax.random.key(0), here).world
-        objects = state.occupants["objects"]
+        objects = state.systems["objects"]
         fast = replace(objects, solids=replace(objects.solids, velocity=jnp.array([[0.0, -1.0]]) * speed))
-        return failure(here.world, replace(state, occupants={"objects": fast}), here.schedule.substep)
+        return failure(here.world, replace(state, systems={"objects": fast}), here.schedule.substep)
 
     assert jax.vmap(found)(jnp.array([260.0, 280.0])).tolist() == [0, Failure.exploded]
 
 
-@pytest.mark.parametrize(("shape", "masses"), [(["aa"], "squares"), (["aa"], "points"), ([["aa"]], "points")])
-def test_what_is_deeper_in_the_ground_than_steps_explain_has_pierced_it(shape, masses):
+@pytest.mark.parametrize(("shape", "engine"), [(["aa"], "squares"), (["aa"], "points"), ([["aa"]], "points")])
+def test_what_is_deeper_in_the_ground_than_steps_explain_has_pierced_it(shape, engine):
     """More than a quarter of a voxel's side; ground of lines, of heights in 3-D, and of blocks."""
-    in_3d = [{"type": "bumpy", "height": 0.0}] if masses == "points" and len(shape[0]) == 1 else []
+    in_3d = [{"type": "bumpy", "height": 0.0}] if engine == "points" and len(shape[0]) == 1 else []
     for terrain in [{"type": "flat"}, {"type": "blocks", "heights": "3x300"}, *in_3d]:
         scene = {
-            "robot": {"body": {"shape": shape, "masses": masses}},
+            "robot": {"body": {"shape": shape, "engine": engine}},
             "world": {"terrain": terrain},
             "task": {"placement": {"left": 20.0, "clearance": 0.0}},
         }

@@ -12,8 +12,8 @@ from conftest import ROOT
 from pydantic import TypeAdapter, create_model
 
 from vsr.controllers import CONTROLLERS
-from vsr.evo import OPTIMISERS
-from vsr.experiments.catalogue import FILES, schema
+from vsr.evo import OPTIMIZERS
+from vsr.experiments.catalog import FILES, schema
 from vsr.experiments.config import ConfigError, load_experiment, parse_experiment
 from vsr.experiments.descriptors import BODY_DESCRIPTORS, CONTROLLER_DESCRIPTORS
 from vsr.experiments.encodings import BODIES
@@ -33,7 +33,7 @@ ALL = {
     "controllers": CONTROLLERS,
     "evolved_controllers": EVOLVED_CONTROLLERS,
     "measures": MEASURES,
-    "optimisers": OPTIMISERS,
+    "optimizers": OPTIMIZERS,
     "sensors": QUANTITIES,
     "shapes": SHAPES,
     "tasks": TASKS,
@@ -148,7 +148,7 @@ def late():
 
 def test_places_are_found():
     """Those that were once forgotten among them."""
-    assert {"World.terrain", "Object.shape", "Experiment.ea", "TaskCase.task", "Study.claims"} <= set(PLACES)
+    assert {"World.terrain", "Object.shape", "Experiment.optimizer", "TaskCase.task", "Study.claims"} <= set(PLACES)
     known = {id(item.registry) for annotation in PLACES.values() for item, _ in components_in(annotation)}
     described = [one for one in ALL.values() if all(isinstance(part, type) for part in one.values())]
     assert len(described) >= 7
@@ -192,7 +192,7 @@ def test_a_terrain_registered_late_is_one_of_those_that_fitness_is_taken_over():
         type: Literal["ice"] = "ice"
 
     terrains = "[flat, {type: ice, friction: 0.1}]"
-    text = f"robot: {{body: {{shape: aa}}, controller: phases}}\nevaluation: {{starts: 3, terrains: {terrains}}}\n"
+    text = f"robot: {{body: {{shape: aa}}, controller: sine}}\nevaluation: {{trials: 3, terrains: {terrains}}}\n"
     try:
         TERRAINS["ice"] = Ice
         experiment = parse_experiment(text)
@@ -211,7 +211,7 @@ def test_a_plugin_that_takes_a_shipped_name_is_refused(tmp_path):
         "TASKS['push'] = Push\n"
     )
     file = tmp_path / "push.yaml"
-    file.write_text("robot: {body: {shape: aa}, controller: phases}\n\nplugins: [pushy]\ntask: push\n")
+    file.write_text("robot: {body: {shape: aa}, controller: sine}\n\nplugins: [pushy]\ntask: push\n")
     shipped = TASKS["push"]
     try:
         with pytest.raises(ConfigError, match=r"push.yaml:3: plugins.0: .*'push' exists: vsr.tasks.*pushy.Push"):

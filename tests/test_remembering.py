@@ -22,30 +22,30 @@ from vsr.experiments.estimate.needs import needs_of_experiment
 from vsr.scene import Scene, simulate
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
-SENSES = ({"quantity": "area_ratio"}, {"quantity": "velocity_x", "reading": "difference", "window": 3})
+SENSORS = ({"quantity": "area_ratio"}, {"quantity": "velocity_x", "reading": "difference", "window": 3})
 BODIES = {2: ("aba", "b.a"), 3: (("ab", "a."), ("aa", ".b"))}
 AB = {"a": {}, "b": {}}
 EVOLVED = {
-    "phases": {},
+    "sine": {},
     "oscillators": {"passive": ["b"]},
     "oscillators, coupling": {"frequencies": None, "amplitude": 0.5, "amplitudes": None, "couplings": [0, 5]},
-    "mlp": {"senses": SENSES},
-    "recurrent": {"senses": SENSES, "hidden": 3, "passive": ["b"]},
-    "recurrent, gated": {"senses": SENSES, "hidden": 2, "unit": "gated", "driving": None},
-    "distributed": {"senses": SENSES, "passive": ["b"]},
-    "distributed, deep": {"senses": SENSES, "signals": 2, "hidden": [3], "driving": None},
+    "mlp": {"sensors": SENSORS},
+    "recurrent": {"sensors": SENSORS, "hidden": 3, "passive": ["b"]},
+    "recurrent, gated": {"sensors": SENSORS, "hidden": 2, "unit": "gated", "clock": None},
+    "distributed": {"sensors": SENSORS, "passive": ["b"]},
+    "distributed, deep": {"sensors": SENSORS, "signals": 2, "hidden": [3], "clock": None},
 }
 
 
 def body_in(dimension):
-    return vsr.Body(shape=BODIES[dimension], materials=AB, masses="points")
+    return vsr.Body(shape=BODIES[dimension], materials=AB, engine="points")
 
 
 def calls(controller, times, readings):
     """Control values at some times."""
     memory, found, act = first_memory(controller), [], jax.jit(decide)
     for time, read in zip(times, readings, strict=True):
-        values, memory = act(controller, memory, jnp.float32(time), read if controller.senses else None)
+        values, memory = act(controller, memory, jnp.float32(time), read if controller.sensors else None)
         found.append(np.asarray(values))
     return found
 
@@ -57,10 +57,10 @@ def with_weights(controller, body, seed=0):
     return controller(weights=tuple(np.random.default_rng(seed).uniform(-1.5, 1.5, count).tolist()))
 
 
-def read_at_random(body, count, senses=2):
+def read_at_random(body, count, sensors=2):
     random = np.random.default_rng(3)
     return [
-        jnp.asarray(random.normal(size=(senses, *body.cells.shape)) * body.present, jnp.float32) for _ in range(count)
+        jnp.asarray(random.normal(size=(sensors, *body.cells.shape)) * body.present, jnp.float32) for _ in range(count)
     ]
 
 
@@ -76,11 +76,11 @@ def plain_layers(values, weights, sizes):
 
 
 @pytest.mark.parametrize("dimension", [2, 3])
-def test_every_voxel_runs_the_same_network_on_what_neighbours_sent(dimension):
+def test_every_voxel_runs_the_same_network_on_what_neighbors_sent(dimension):
     body = body_in(dimension)
 
     def spec(weights):
-        return vsr.Distributed(senses=SENSES, signals=2, hidden=(4,), weights=weights, driving={"frequency": 0.7})
+        return vsr.Distributed(sensors=SENSORS, signals=2, hidden=(4,), weights=weights, clock={"frequency": 0.7})
 
     described = with_weights(spec, body)
     readings, times = read_at_random(body, 3), (0.1, 0.2, 0.3)
@@ -106,7 +106,7 @@ def test_every_voxel_runs_the_same_network_on_what_neighbours_sent(dimension):
 @pytest.mark.parametrize("unit", ["elman", "gated"])
 def test_hidden_neurons_remember(unit):
     body = body_in(2)
-    described = with_weights(lambda weights: vsr.Recurrent(senses=SENSES, hidden=3, unit=unit, weights=weights), body)
+    described = with_weights(lambda weights: vsr.Recurrent(sensors=SENSORS, hidden=3, unit=unit, weights=weights), body)
     readings, times = read_at_random(body, 3), (0.1, 0.2, 0.3)
     weights, hidden = np.asarray(described.weights), np.zeros(3)
     count = (2 * 5 + 2 + 3) * 3
@@ -140,7 +140,7 @@ def test_oscillators_of_one_frequency_are_sines():
 @pytest.mark.parametrize("gap", [False, True])
 def test_two_oscillators_follow_their_closed_form(gap):
     """Of dΔ/dt = a - b sin Δ, with Δ = θ2 - θ1, a = 2π (ν2 - ν1), b = 2 K; while apart neither knows of the other."""
-    body = vsr.Body(shape=("a.a",) if gap else ("aa",), masses="points")
+    body = vsr.Body(shape=("a.a",) if gap else ("aa",), engine="points")
     frequency = ((1.0, None, 1.2),) if gap else ((1.0, 1.2),)
     built = vsr.Oscillators(frequency=frequency, coupling=2.0).build(body)
     a, b = 2 * math.pi * 0.2, 0.0 if gap else 4.0
@@ -173,7 +173,7 @@ def test_two_oscillators_follow_their_closed_form(gap):
 def test_a_file_holds_the_controller_that_was_evaluated(name, dimension):
     encoding = CONTROLLERS[name.split(",")[0]].model_validate(EVOLVED[name])
     body = body_in(dimension)
-    grid = MaterialGrid(grid=body.cells.shape[::-1], materials=AB, masses="points")
+    grid = MaterialGrid(grid=body.cells.shape[::-1], materials=AB, engine="points")
     genes = np.asarray(encoding.sample(jax.random.key(1), 1, grid))[0]
     assert genes.shape == (encoding.gene_count(grid),)
     built = encoding.build(jnp.asarray(genes), jnp.asarray(body.cells), grid, 20.0)
@@ -191,7 +191,7 @@ def test_a_file_holds_the_controller_that_was_evaluated(name, dimension):
 
 def test_the_shared_network_does_not_grow_with_the_body():
     def genes(shape):
-        controller = {"type": "distributed", "senses": list(SENSES)}
+        controller = {"type": "distributed", "sensors": list(SENSORS)}
         return EvolvedRobot.model_validate({"body": {"shape": shape}, "controller": controller}).gene_count
 
     assert genes("a") == genes(["aaa", "aaa"]) == (2 + 4 + 2) * 5
@@ -202,7 +202,7 @@ def test_the_shared_network_does_not_grow_with_the_body():
 
 
 def scene_with(controller, body):
-    physics = {"time_step": 1 / 60, "control_interval": 1, "substeps": 4}
+    physics = {"time_step": 1 / 60, "control_every": 2, "substeps": 4}
     return Scene(
         robot=vsr.Robot(body=body, controller=controller),
         task=vsr.Locomotion(duration=0.4),
@@ -214,12 +214,12 @@ def described(kind, body):
     if kind == "oscillators":
         return vsr.Oscillators(frequency=1.5)
     make = {"recurrent": vsr.Recurrent, "distributed": vsr.Distributed}[kind]
-    return with_weights(lambda weights: make(senses=SENSES, weights=weights), body)
+    return with_weights(lambda weights: make(sensors=SENSORS, weights=weights), body)
 
 
 def test_an_episode_carries_the_memory_from_call_to_call():
     """As a loop of our own over `step` does."""
-    body = vsr.Body(shape=("aa",), masses="points")
+    body = vsr.Body(shape=("aa",), engine="points")
     scenario, controller = scene_with(described("distributed", body), body).build()
     start = jax.jit(lambda: reset(jax.random.key(0), scenario))()
     move = jax.jit(lambda state, action: step(scenario, state, action)[0])
@@ -235,11 +235,11 @@ def test_an_episode_carries_the_memory_from_call_to_call():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("masses", ["squares", "points", "evogym"])
+@pytest.mark.parametrize("engine", ["squares", "points", "evogym"])
 @pytest.mark.parametrize("kind", ["oscillators", "recurrent", "distributed"])
-def test_a_robot_replays_from_its_file_bit_for_bit(kind, masses):
-    shape = ("hh", "vv") if masses == "evogym" else ("aa",)
-    body = vsr.Body.model_validate({"shape": shape, "masses": masses})
+def test_a_robot_replays_from_its_file_bit_for_bit(kind, engine):
+    shape = ("hh", "vv") if engine == "evogym" else ("aa",)
+    body = vsr.Body.model_validate({"shape": shape, "engine": engine})
     robot = vsr.Robot(body=body, controller=described(kind, body))
     scene = Scene.model_validate({"robot": robot, "task": {"duration": 0.4}})
     again = parse_scene(dump_yaml(scene))
@@ -249,21 +249,21 @@ def test_a_robot_replays_from_its_file_bit_for_bit(kind, masses):
 
 def test_what_remembers_needs_every_call():
     """No many calls at once for a kernel; and a further robot in the world cannot have such a controller."""
-    body = vsr.Body(shape=("aa",), masses="points")
+    body = vsr.Body(shape=("aa",), engine="points")
     assert knows_time_alone(vsr.Sine().build(body))
     assert not knows_time_alone(vsr.Oscillators().build(body))
     other = {"name": "it", "robot": {"body": {"shape": "a"}, "controller": {"type": "oscillators"}}}
     with pytest.raises(
-        ValidationError, match=r"world.others.0.robot.controller: only the first robot reads senses, remembers"
+        ValidationError, match=r"world.other_robots.0.robot.controller: only the first robot reads sensors, remembers"
     ):
-        Scene.model_validate({"robot": {"body": {"shape": "a"}}, "world": {"others": [other]}})
+        Scene.model_validate({"robot": {"body": {"shape": "a"}}, "world": {"other_robots": [other]}})
 
 
 def test_a_network_without_weights_is_to_evolve(tmp_path):
     for number, kind in enumerate(("mlp", "recurrent", "distributed")):
         file = tmp_path / f"{number}.yaml"
         file.write_text(
-            f"robot: {{body: {{shape: aa}}, controller: {{type: {kind}, senses: [{{quantity: touching}}]}}}}"
+            f"robot: {{body: {{shape: aa}}, controller: {{type: {kind}, sensors: [{{quantity: contact}}]}}}}"
         )
         assert isinstance(load(file).robot, EvolvedRobot)
 
@@ -271,8 +271,8 @@ def test_a_network_without_weights_is_to_evolve(tmp_path):
 @pytest.mark.parametrize("name", ["distributed", "noisy", "oscillators", "recurrent", "seeing"])
 def test_shipped_experiments_tell_what_they_need(name):
     experiment = load_experiment(ROOT / "vsr" / "configs" / "brains" / f"{name}.yaml")
-    told = [setting for need in needs_of_experiment(experiment) for setting in need.settings]
-    assert any(f"{experiment.robot.gene_count:,} genes" in setting for setting in told)
+    reported = [setting for need in needs_of_experiment(experiment) for setting in need.settings]
+    assert any(f"{experiment.robot.gene_count:,} genes" in setting for setting in reported)
 
 
 @pytest.mark.slow
@@ -285,11 +285,11 @@ def test_shipped_experiments_are_sound(name):
     ("controller", "message"),
     [
         (
-            vsr.Recurrent(senses=SENSES, weights=(1.0,), hidden=3),
+            vsr.Recurrent(sensors=SENSORS, weights=(1.0,), hidden=3),
             "1 given; 12 inputs, 3 elman neurons and 5 outputs need 60",
         ),
-        (vsr.Distributed(senses=SENSES, weights=(1.0,)), "1 given; layers of 8 x 5 neurons need 40"),
-        (vsr.Distributed(senses=SENSES, weights=(1.0,) * 40, amplitude=((1.0,),)), "1 rows of 1"),
+        (vsr.Distributed(sensors=SENSORS, weights=(1.0,)), "1 given; layers of 8 x 5 neurons need 40"),
+        (vsr.Distributed(sensors=SENSORS, weights=(1.0,) * 40, amplitude=((1.0,),)), "1 rows of 1"),
         (vsr.Oscillators(phase=((1.0, 2.0),)), "1 rows of 2"),
     ],
 )

@@ -32,7 +32,7 @@ from vsr.experiments.storage.runs import read_run
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
 ROBOT = (
-    "robot: {body: {shape: aa, masses: points}, controller: sine}\ntask: {duration: 0.6, placement: {clearance: 0.0}}\n"
+    "robot: {body: {shape: aa, engine: points}, controller: sine}\ntask: {duration: 0.6, placement: {clearance: 0.0}}\n"
 )
 VOID = {"meta", "br", "img", "input"}
 GENERATIONS, SIZE = 3, 6
@@ -205,7 +205,7 @@ def test_gains_are_listed_with_their_generation_and_maker(written):
     assert "it has 3 ancestors, 2 of them founders" in written
 
 
-def test_charts_take_the_colours_of_the_page(run):
+def test_charts_take_the_colors_of_the_page(run):
     lineage = Lineage(**{name: values[1] for name, values in lineage_arrays().items()})
     chart = descent_chart(read_run(run), 1, descent_of_best(lineage), "name")
     Reader(chart)
@@ -239,16 +239,16 @@ def test_damaged_files_are_reported(vsr, tmp_path, unmoving):
     (run / "meta.json").write_text("[]")
     result = vsr("torn")
     assert result.exit_code == 0, result.output
-    assert "00000003.npz: damaged (" in result.output
+    assert "00000003.npz: corrupted (" in result.output
     assert (
-        "meta.json: damaged (this is not a JSON object); versions, device and command of this run are not known"
+        "meta.json: corrupted (this is not a JSON object); versions, device and command of this run are not known"
         in result.output
     )
     text = (run / "report.html").read_text()
-    assert "meta.json: damaged" in text
+    assert "meta.json: corrupted" in text
     assert "bit for bit" not in text
     assert "on which device the run was made is not known" in text
-    assert "00000003.npz: damaged (" in text
+    assert "00000003.npz: corrupted (" in text
     assert "seed-0.yaml:1" in text
     assert "it has 3 ancestors" in text
     assert "does not say how it was made" in text
@@ -419,13 +419,13 @@ def test_a_kept_robot_stands_beside_its_own_fitness(tmp_path):
     assert "best kept" not in sections.fitness(found, "c") + page_module._measured_again([found], [robot])
 
 
-@pytest.mark.parametrize("direction", ["maximise", "minimise"])
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
 def test_the_best_robot_is_the_best_that_is_kept(tmp_path, direction):
     """A run that was killed: in the statistics seed 1 leads by what no file holds."""
     run = make_run(
         tmp_path / "walk", config=TINY + f"fitness: {{measure: relative_velocity, direction: {direction}}}\n"
     )
-    worse, better = ("0.3", "0.4") if direction == "maximise" else ("0.4", "0.3")
+    worse, better = ("0.3", "0.4") if direction == "maximize" else ("0.4", "0.3")
     for seed, value in ((0, better), (1, worse)):
         title = f"# best of seed {seed}: individual 7, relative_velocity {value}\n"
         (run / "best" / f"seed-{seed}.yaml").write_text(title + ROBOT)

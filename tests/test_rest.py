@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from things import SUBSTEP, box, world_with
+from objects import SUBSTEP, box, world_with
 
 from vsr.body import Body, Material
 from vsr.physics.engine import engine_of
@@ -17,7 +17,7 @@ GRAVITY = 9.8
 MOST = 1e-3
 """Speed of what is at rest, at most [m/s]."""
 IN = 0.004
-"""How deep things begin in each other [m]."""
+"""How deep objects begin in each other [m]."""
 
 
 class Slope:
@@ -26,7 +26,7 @@ class Slope:
     def __init__(self, kind, angle, friction):
         self.kind, self.angle, self.friction = kind, float(angle), friction
         self.turn = np.radians(angle)
-        self.things, self.bodies, self.spots, self.terrain = [], [], [], None
+        self.objects, self.bodies, self.spots, self.terrain = [], [], [], None
 
     def place(self, along, up):
         """So far down the slope and so high over it [m]."""
@@ -44,22 +44,22 @@ class Slope:
     def ramp(self):
         size = self.deep((60.0, 2.0), 20.0)
         options = {"tilt": -self.angle, "fixed": True, "friction": self.friction}
-        self.things.append(box("ramp", self.place(0.0, -1.0), size, **options))
+        self.objects.append(box("ramp", self.place(0.0, -1.0), size, **options))
 
     def box(self, name, along, bottom, size, mass=4.0):
         options = {"tilt": -self.angle, "mass": mass, "friction": self.friction}
         middle = self.place(along, bottom + size[1] / 2)
-        self.things.append(box(name, middle, self.deep(size, 3.0), **options))
+        self.objects.append(box(name, middle, self.deep(size, 3.0), **options))
 
     def robot(self, along, bottom, shape):
         rows = [[row] for row in shape] if self.kind == "3-D" else shape
-        masses = "squares" if self.kind == "squares" else "points"
-        self.bodies.append(Body(shape=rows, masses=masses, materials={"a": Material(friction=self.friction)}))
+        engine = "squares" if self.kind == "squares" else "points"
+        self.bodies.append(Body(shape=rows, engine=engine, materials={"a": Material(friction=self.friction)}))
         self.spots.append(self.place(along, bottom + 1.5 * len(shape)))
 
     def built(self):
         at = tuple((0.0,) * len(spot) for spot in self.spots)
-        world, _ = world_with(self.things, tuple(self.bodies), at, self.terrain, GRAVITY)
+        world, _ = world_with(self.objects, tuple(self.bodies), at, self.terrain, GRAVITY)
         robots = []
         for model, spot in zip(world.robots, self.spots, strict=True):
             engine = engine_of(model)
@@ -114,9 +114,9 @@ def places(world, state):
         np.asarray(engine_of(model).center(model, robot), float)
         for model, robot in zip(world.robots, state.robots, strict=True)
     ]
-    things = world.occupants["objects"].solids
-    if things is not None:
-        found += list(np.asarray(state.occupants["objects"].solids.position, float)[things.free])
+    objects = world.systems["objects"].solids
+    if objects is not None:
+        found += list(np.asarray(state.systems["objects"].solids.position, float)[objects.free])
     return np.stack(found)
 
 

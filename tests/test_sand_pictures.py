@@ -13,7 +13,7 @@ from browser import open_browser
 from moving import moving_robot
 from PIL import Image
 
-from vsr.drawing.colours import GRAINS, LIGHTNESS, SCALES, rgb
+from vsr.drawing.colors import GRAINS, LIGHTNESS, SCALES, rgb
 from vsr.drawing.grain_pen import faces_behind
 from vsr.drawing.grains import RecordedGrains, grain_scale, grains_of
 from vsr.drawing.legend import legend
@@ -49,7 +49,7 @@ def robot(outcome):
 
 
 def bed_of(dimension=2, moments=121, speed=0.0, period=PERIOD):
-    """A level layer of grains one metre apart around the origin, which moves along x [m/s] and is never simulated."""
+    """A level layer of grains one meter apart around the origin, which moves along x [m/s] and is never simulated."""
     side = np.arange(-period / 2, period / 2) + 0.5
     axes = np.meshgrid(*[side] * (dimension - 1), [-0.5], indexing="ij")
     place = np.stack([axis.ravel() for axis in axes], -1)
@@ -76,16 +76,16 @@ def embedded(text):
     return json.loads(re.search(r'<script type="application/json" id="robots">(.*?)</script>', text, re.S).group(1))
 
 
-def count_of(image, colour):
+def count_of(image, color):
     """Pixels that have it, nearly."""
-    return int((np.abs(np.asarray(image).astype(int) - colour).max(-1) < 12).sum())
+    return int((np.abs(np.asarray(image).astype(int) - color).max(-1) < 12).sum())
 
 
 # What is recorded
 
 
 def test_a_recording_has_the_grains_of_the_simulation(outcome, robot):
-    seen, sand = outcome.trajectory.occupants["sand"], outcome.scene.occupants()["sand"]
+    seen, sand = outcome.trajectory.systems["sand"], outcome.scene.systems()["sand"]
     grains = robot.recording.grains
     apart = grains.position - np.asarray(seen.position)
     np.testing.assert_allclose(apart[..., 1], 0, atol=1e-6)
@@ -100,13 +100,13 @@ def test_a_recording_has_the_grains_of_the_simulation(outcome, robot):
 
 def test_grains_do_not_jump_where_the_bed_begins_again(outcome):
     """One grain goes over the end of the box and back in at its beginning."""
-    trajectory, sand = outcome.trajectory, outcome.scene.occupants()["sand"]
+    trajectory, sand = outcome.trajectory, outcome.scene.systems()["sand"]
     low = sand.box.low[0]
-    seen = trajectory.occupants["sand"]
+    seen = trajectory.systems["sand"]
     position = np.array(seen.position)
     walk = np.linspace(-1.0, 1.0, len(position))
     position[:, 0, 0] = low + walk % PERIOD
-    found = grains_of(trajectory._replace(occupants={"sand": seen._replace(position=position)}), {"sand": sand})
+    found = grains_of(trajectory._replace(systems={"sand": seen._replace(position=position)}), {"sand": sand})
     np.testing.assert_allclose(np.diff(found.position[:, 0, 0]), np.diff(walk), atol=1e-5)
     assert grains_of(trajectory, {}) is None
 
@@ -119,10 +119,10 @@ def test_grains_between_moments_lie_between(robot):
 
 
 def test_a_recording_ends_where_grains_are_lost(outcome):
-    seen = outcome.trajectory.occupants["sand"]
+    seen = outcome.trajectory.systems["sand"]
     lost = seen._replace(position=np.asarray(seen.position).copy())
     lost.position[6, 2] = np.nan
-    trajectory = outcome.trajectory._replace(occupants={"sand": lost})
+    trajectory = outcome.trajectory._replace(systems={"sand": lost})
     recording = robot_from_trajectory("walker", outcome.scene, outcome.model, trajectory).recording
     assert recording.failed
     assert len(recording.time) == len(recording.grains.position) == 6
@@ -151,10 +151,10 @@ def test_grains_are_painted_below_the_robot(dimension, quantity):
     look = Look(grains_by=quantity)
     painter = Painter(robot.recording, None, look, title="", size=(320, 240))
     with_grains = np.asarray(painter.paint(30)).astype(int)
-    colour = painter.grain_colours.colours(painter.recording.grains.values(quantity, 30))[0]
+    color = painter.grain_colors.colors(painter.recording.grains.values(quantity, 30))[0]
     without = np.asarray(Painter(bare, None, look, title="", size=(320, 240)).paint(30))
-    assert count_of(with_grains, colour) > 300 > count_of(without, colour) + 250
-    rows, columns = np.nonzero(np.abs(with_grains - colour).max(-1) < 12)
+    assert count_of(with_grains, color) > 300 > count_of(without, color) + 250
+    rows, columns = np.nonzero(np.abs(with_grains - color).max(-1) < 12)
     assert rows.min() > 100  # the lower half
     assert np.ptp(columns) > 200  # from side to side
 
@@ -200,20 +200,20 @@ def test_beds_side_by_side_share_one_scale():
 
 def test_lightness_alone_shows_values_of_grains():
     for scale in GRAINS.values():
-        light = scale.colours(np.linspace(*scale.ends, 50)) @ LIGHTNESS
+        light = scale.colors(np.linspace(*scale.ends, 50)) @ LIGHTNESS
         assert (np.diff(light) > 0).all()
         assert light[-1] - light[0] > 100
 
 
-def test_what_colours_of_grains_mean_is_said_below():
+def test_what_colors_of_grains_mean_is_said_below():
     plain = legend(Look(), 320, ("a",))
     more = legend(Look(), 320, ("a",), grains=GRAINS["height"])
     assert more.height > plain.height
     assert count_of(more, rgb(GRAINS["height"].stops)[0]) > 20 > count_of(plain, rgb(GRAINS["height"].stops)[0])
 
 
-def test_voxels_keep_their_colours_beside_sand_in_films(robot, tmp_path):
-    """A GIF has 256 colours, and sand needs many."""
+def test_voxels_keep_their_colors_beside_sand_in_films(robot, tmp_path):
+    """A GIF has 256 colors, and sand needs many."""
     shrunk = replace(robot.recording, ratio=np.full_like(robot.recording.ratio, 0.75))
     film = Film([replace(robot, recording=shrunk)], Look(), 20)
     write_gif(film, tmp_path / "film.gif", lambda: None)
@@ -287,7 +287,7 @@ def test_the_page_shows_the_copies_that_python_does(dimension, tmp_path):
 
 
 @pytest.mark.parametrize("dimension", [2, pytest.param(3, marks=pytest.mark.slow)])
-def test_a_browser_draws_grains_and_switches_their_colours(dimension, tmp_path):
+def test_a_browser_draws_grains_and_switches_their_colors(dimension, tmp_path):
     write_text(tmp_path / "sand.html", page([on_sand(dimension, speed=0.5)], Look()))
     with open_browser(tmp_path) as browser:
         window = browser.open((tmp_path / "sand.html").as_uri(), width=640, height=620)

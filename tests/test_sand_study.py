@@ -50,29 +50,29 @@ def pair():
     return model, engine_of(model).rest_state(model)
 
 
-def touching(pair, place, grains=None, terrain="flat"):
-    """Which voxels touch with the robot moved to a place, and how deep it is; grains: centres."""
+def in_contact(pair, place, grains=None, terrain="flat"):
+    """Which voxels touch with the robot moved to a place, and how deep it is; grains: centers."""
     model, rest = pair
-    occupants = {}
+    systems = {}
     if grains is not None:
         box = Box((0.0, -3.0), (PERIOD, 20.0), (True, False))
-        occupants["sand"] = grains_of(np.asarray(grains, float), RADIUS, 1.0, box=box)
+        systems["sand"] = grains_of(np.asarray(grains, float), RADIUS, 1.0, box=box)
     environment = World(terrain=terrain).build()
-    scenario = scenario_of(model, environment, Schedule(duration=1.0), occupants=occupants)
-    seen = {name: occupant.seen(occupant.start) for name, occupant in occupants.items()}
+    scenario = scenario_of(model, environment, Schedule(duration=1.0), systems=systems)
+    seen = {name: system.seen(system.start) for name, system in systems.items()}
     voxels, depth = contact(scenario, move_rigidly(model, rest, shift=jnp.array(place)), seen)
     return np.asarray(voxels)[0].tolist(), float(depth)
 
 
 @pytest.mark.parametrize(("height", "expected"), [(0.0, True), (0.5 * NEAR * SIDE, True), (1.5 * NEAR * SIDE, False)])
 def test_a_voxel_touches_hard_ground_within_a_small_gap(pair, height, expected):
-    assert touching(pair, (20.0, height)) == ([expected, expected], 0.0)
+    assert in_contact(pair, (20.0, height)) == ([expected, expected], 0.0)
 
 
 def test_depth_counts_from_the_surface(pair):
-    assert touching(pair, (20.0, -0.2))[1] == pytest.approx(0.2, abs=1e-5)
+    assert in_contact(pair, (20.0, -0.2))[1] == pytest.approx(0.2, abs=1e-5)
     sand = {"type": "sand", "depth": 3.0}
-    assert touching(pair, (20.0, -0.2), [[10.0, -1.0]], sand) == ([False, False], pytest.approx(0.2, abs=1e-5))
+    assert in_contact(pair, (20.0, -0.2), [[10.0, -1.0]], sand) == ([False, False], pytest.approx(0.2, abs=1e-5))
 
 
 @pytest.mark.parametrize("turns", [0, 1, -1])
@@ -81,8 +81,8 @@ def test_only_the_voxel_over_a_grain_touches_it(pair, turns):
     x = 20.0 + 1.5 * SIDE + turns * PERIOD
     sand = {"type": "sand", "depth": 3.0}
     near, far = (-RADIUS - share * NEAR * SIDE for share in (0.5, 1.5))
-    assert touching(pair, (20.0, 0.0), [[x, near]], sand)[0] == [False, True]
-    assert touching(pair, (20.0, 0.0), [[x, far]], sand)[0] == [False, False]
+    assert in_contact(pair, (20.0, 0.0), [[x, near]], sand)[0] == [False, True]
+    assert in_contact(pair, (20.0, 0.0), [[x, far]], sand)[0] == [False, False]
 
 
 def test_a_gait_in_numbers(pair):
@@ -103,10 +103,10 @@ def test_a_gait_in_numbers(pair):
 SEEDS = 5
 
 
-def made(home, abroad, *, starts=4, **changes):
-    """Two experiments: fitness of each robot at home and in the other's world, the same in all starts and steps."""
+def made(home, abroad, *, trials=4, **changes):
+    """Two experiments: fitness of each robot at home and in the other's world, the same in all trials and steps."""
     table = np.concatenate([np.stack([home[0], abroad[0]], 1), np.stack([abroad[1], home[1]], 1)])
-    measured = np.broadcast_to(table[:, :, None, None], (*table.shape, 2, starts)).astype(float).copy()
+    measured = np.broadcast_to(table[:, :, None, None], (*table.shape, 2, trials)).astype(float).copy()
     robots = len(table)
     fields = {
         "names": ("hard", "sand"),
@@ -126,8 +126,8 @@ FOUND = made((0.3 + STEPS, 0.2 + STEPS), (0.1 + STEPS, 0.15 + STEPS))
 
 def test_what_counts_is_the_lesser_of_usual_and_finest_steps():
     measured = FOUND.measured.copy()
-    measured[0, 0, 1] = 0.05  # vanishes with finer steps
-    measured[1, 0, 0] = 0.01  # there only with finer steps
+    measured[0, 0, 1] = 0.05  # vanishes with smaller time steps
+    measured[1, 0, 0] = 0.01  # there only with smaller time steps
     measured[2, 0, 0, 0] = 9.0  # one lucky start
     found = dataclasses.replace(FOUND, measured=measured)
     np.testing.assert_allclose(found.fitness("hard", "hard"), [0.05, 0.01, *(0.3 + STEPS[2:])])
@@ -135,11 +135,14 @@ def test_what_counts_is_the_lesser_of_usual_and_finest_steps():
 
 def test_failures_are_worse_than_any_number_and_counted():
     measured, failure = FOUND.measured.copy(), FOUND.failure.copy()
-    measured[0, 1, 1, :2], failure[0, 1, 1, :2] = np.nan, int(Failure.crowded)  # half of the starts with finer steps
+    measured[0, 1, 1, :2], failure[0, 1, 1, :2] = (
+        np.nan,
+        int(Failure.contact_overflow),
+    )  # half of the starts with smaller time steps
     measured[1, 1, 0, 0], failure[1, 1, 0, 0] = np.nan, int(Failure.inverted)  # one of four
     found = dataclasses.replace(FOUND, measured=measured, failure=failure)
     np.testing.assert_allclose(found.fitness("hard", "sand"), [-np.inf, *(0.1 + STEPS[1:])])
-    assert found.failures("hard", "sand") == {"crowded": 2, "inverted": 1}
+    assert found.failures("hard", "sand") == {"contact_overflow": 2, "inverted": 1}
     assert not found.failures("sand", "sand")
     assert found.kept("hard", "sand")[0] == -np.inf
 
@@ -156,7 +159,7 @@ def test_traits_are_those_at_home():
     found = dataclasses.replace(FOUND, gait=gait)
     assert found.trait("hard", "duty").tolist() == [0] * 5
     assert found.trait("sand", "duty").tolist() == [5, 6, 7, 8, 9]
-    np.testing.assert_allclose(found.trait("sand", "touching_share"), np.arange(5, 10) / 4)
+    np.testing.assert_allclose(found.trait("sand", "contact_share"), np.arange(5, 10) / 4)
     assert found.trait("sand", "width").tolist() == [4] * 5
     tests = {(test["trait"], test["experiment"]): test for test in trait_tests(found)}
     assert set(tests) == {(trait, "sand") for trait in TRAITS}
@@ -174,9 +177,9 @@ def test_the_best_robot_is_the_best_at_home():
 # Claims and the report
 
 EXPERIMENT = {
-    "robot": {"body": {"shape": "aa"}, "controller": "phases"},
+    "robot": {"body": {"shape": "aa"}, "controller": "sine"},
     "task": {"duration": 0.4, "placement": {"clearance": 0.0, "velocity": [2.0, 1.0]}},
-    "ea": {"n_pop": 6, "n_tour": 2},
+    "optimizer": {"population_size": 6, "tournament_size": 2},
     "generations": 1,
     "seeds": SEEDS,
 }
@@ -211,19 +214,19 @@ def test_claims_about_exchanges(runs):
         found = FOUND if expected != "in part" else close
         assert claim.judge(results(runs, found)).holds == expected
         assert claim.judge(results(runs, None)).holds == "not run"
-    touch = MoreOf(text="", experiment="sand", than="hard", trait="touching").judge(results(runs))
+    touch = MoreOf(text="", experiment="sand", than="hard", trait="contact").judge(results(runs))
     assert touch.holds == "yes"
     assert touch.evidence.startswith("7 against 2 (medians)")
     assert MoreOf(text="", experiment="sand", than="hard", trait="width").judge(results(runs)).holds == "no"
     assert FaresBetter(**sides, world="shallow").needs == ("hard", "sand", "shallow")
     with pytest.raises(ValidationError, match="trait"):
-        MoreOf(text="", experiment="sand", than="hard", trait="colour")
+        MoreOf(text="", experiment="sand", than="hard", trait="color")
     assert Above(**sides).judge(results(runs)).holds == "no"
 
 
 def test_the_report_has_matrix_shares_tests_and_failures(runs, tmp_path):
     measured, failure = FOUND.measured.copy(), FOUND.failure.copy()
-    measured[0, 1], failure[0, 1] = np.nan, int(Failure.crowded)
+    measured[0, 1], failure[0, 1] = np.nan, int(Failure.contact_overflow)
     found = dataclasses.replace(FOUND, measured=measured, failure=failure)
     text = "\n".join(write_exchange(results(runs, found), found, tmp_path))
     assert "| the hard | 0.320 ± 0.014 | 0.125 ± 0.011 (1 of 5 failed) |" in text
@@ -240,13 +243,13 @@ def test_the_report_has_matrix_shares_tests_and_failures(runs, tmp_path):
 def test_worlds_that_are_stored_are_not_simulated_again(runs, tmp_path, monkeypatch):
     asked = []
 
-    def stand_in(scenes, worlds, factors, starts):
+    def stand_in(scenes, worlds, factors, trials):
         for name in worlds:
             if len(asked) == 1 and not (tmp_path / "again").exists():
                 (tmp_path / "again").touch()
                 raise KeyboardInterrupt
             asked.append(name)
-            shape = len(scenes), len(factors), starts
+            shape = len(scenes), len(factors), trials
             gait = {trait: [None] * len(scenes) for trait in GAIT}
             yield (
                 name,
@@ -264,9 +267,9 @@ def test_worlds_that_are_stored_are_not_simulated_again(runs, tmp_path, monkeypa
     assert np.isinf(found.counted).all()
     other = dataclasses.replace(runs["sand"], best=runs["sand"].best + 1)
     assert read_exchange({**runs, "sand": other}, tmp_path) is None
-    least = runs["hard"].experiment.fitness.model_copy(update={"direction": "minimise"})
+    least = runs["hard"].experiment.fitness.model_copy(update={"direction": "minimize"})
     reverse = runs["hard"].experiment.model_copy(update={"fitness": least})
-    with pytest.raises(UserError, match="maximise the same measure"):
+    with pytest.raises(UserError, match="maximize the same measure"):
         exchange({**runs, "hard": dataclasses.replace(runs["hard"], experiment=reverse)}, tmp_path, (1,), 1, print)
 
 
@@ -287,9 +290,9 @@ def test_robots_abroad_are_simulated_as_natives_are():
     assert np.isnan(found["measured"][0]).all()
     assert expected > 0.1
     assert found["failure"] == [[[int(Failure.empty)] * 2], [[0, 0]]]
-    assert 0 <= found["gait"]["touching"][1] <= found["gait"]["feet"][1] + 1e-6
+    assert 0 <= found["gait"]["contact"][1] <= found["gait"]["feet"][1] + 1e-6
     narrow = {
-        "robot": {"body": {"shape": "a"}, "controller": "phases"},
+        "robot": {"body": {"shape": "a"}, "controller": "sine"},
         "world": {"terrain": {"type": "sand", "period": 9}},
     }
     with pytest.raises(UserError, match=r"does not fit another world: world\.terrain\.period: 9 m given"):

@@ -1,4 +1,4 @@
-"""What searches tell of themselves: read from statistics, plotted, compared, and in reports with their archives."""
+"""What searches report themselves: read from statistics, plotted, compared, and in reports with their archives."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from growing import begin_run, header_in, of_rows, put_statistics
 from vsr.cli import main
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.plot.archives import regions
-from vsr.experiments.plot.searches import figures_named, in_words
+from vsr.experiments.plot.metrics import in_words, metrics_named
 from vsr.experiments.report.findings import find_out
 from vsr.experiments.report.page import _parts
 from vsr.experiments.report.searches import searches
@@ -19,10 +19,10 @@ from vsr.experiments.storage.files import write_arrays
 from vsr.experiments.storage.runs import read_run
 
 ELITES = """
-robot: {body: {type: material_grid, grid: [2, 2]}, controller: phases}
-ea:
+robot: {body: {type: material_grid, grid: [2, 2]}, controller: sine}
+optimizer:
   type: map_elites
-  n_pop: 6
+  population_size: 6
   archives:
     body:
       axes: [{measure: elongation, range: [0, 1], cells: 3}, {measure: voxels, range: [0, 4], cells: 2}]
@@ -32,29 +32,29 @@ generations: 3
 seeds: 2
 """
 FRONT = """
-robot: {body: {shape: aa}, controller: phases}
-ea: {type: nsga2, n_pop: 6, objectives: [{measure: average_height}], reference: [-1.0, 10.0]}
+robot: {body: {shape: aa}, controller: sine}
+optimizer: {type: nsga2, population_size: 6, objectives: [{measure: average_height}], reference: [-1.0, 10.0]}
 generations: 3
 seeds: 2
 """
 
 
-def row(generation, seed, figures):
+def row(generation, seed, metrics):
     best = 0.1 * (generation + 1) + seed
     known = {"generation": generation, "seed": seed, "best": best, "median": best / 2, "failed": 0, "failures": {}}
     more = {"evaluations": 6, "best_id": 0, "spread": 1.0, "bodies": 2, "seconds": 0.5}
-    return {**known, **more, **({"figures": figures} if figures else {})}
+    return {**known, **more, **({"figures": metrics} if metrics else {})}
 
 
-def make_run(folder, text, figures, offset=0.0):
+def make_run(folder, text, metrics, offset=0.0):
     """A finished run whose search tells figures, each growing by a tenth in a generation, and by seeds."""
     begin_run(folder, text)
-    told = [
-        row(generation, seed, {name: 0.1 * (generation + seed) + offset for name in figures})
+    reported = [
+        row(generation, seed, {name: 0.1 * (generation + seed) + offset for name in metrics})
         for generation in range(3)
         for seed in range(2)
     ]
-    put_statistics(folder, told)
+    put_statistics(folder, reported)
     return folder
 
 
@@ -62,7 +62,7 @@ def make_run(folder, text, figures, offset=0.0):
 def elites(tmp_path):
     names = [f"{archive}.{kind}" for archive in ("body", "brain") for kind in ("coverage", "qd_score", "mean")]
     folder = make_run(tmp_path / "elites", ELITES, names)
-    settings, random, arrays = read_run(folder).experiment.ea, np.random.default_rng(0), {}
+    settings, random, arrays = read_run(folder).experiment.optimizer, np.random.default_rng(0), {}
     for name, cells in (("body", 6), ("brain", 4)):
         fitness = random.normal(size=(2, cells)).astype(np.float32)
         fitness[:, 0] = -np.inf
@@ -101,7 +101,7 @@ def vsr(*arguments):
 
 
 def test_figures_are_read_with_the_rest(elites):
-    found = read_run(elites).figures
+    found = read_run(elites).metrics
     assert len(found) == 6
     np.testing.assert_allclose(found["body.coverage"], [[0.0, 0.1, 0.2], [0.1, 0.2, 0.3]])
 
@@ -119,17 +119,17 @@ def test_figures_that_come_later_are_not_a_number_before(front):
 
 def test_names_of_figures_are_whole_or_of_all_archives(elites, front):
     runs = [read_run(elites)]
-    assert figures_named(runs, "coverage") == ["body.coverage", "brain.coverage"]
-    assert figures_named(runs, "brain.mean") == ["brain.mean"]
+    assert metrics_named(runs, "coverage") == ["body.coverage", "brain.coverage"]
+    assert metrics_named(runs, "brain.mean") == ["brain.mean"]
     assert in_words("body.qd_score") == "body: QD score"
     with pytest.raises(UserError, match="there is no figure 'coverge'; did you mean 'coverage'"):
-        figures_named(runs, "coverge")
+        metrics_named(runs, "coverge")
     with pytest.raises(UserError, match="there is no figure 'coverage'; choose from front, hypervolume"):
-        figures_named([*runs, read_run(front)], "coverage")
+        metrics_named([*runs, read_run(front)], "coverage")
 
 
 def test_figures_are_plotted_and_compared(elites, tmp_path):
-    other = make_run(tmp_path / "other", ELITES, list(read_run(elites).figures), offset=0.5)
+    other = make_run(tmp_path / "other", ELITES, list(read_run(elites).metrics), offset=0.5)
     result = vsr("plot", elites, other, "--figure", "coverage", "--out", tmp_path / "figure.svg")
     assert result.exit_code == 0, result.output
     drawn = (tmp_path / "figure.svg").read_text()
@@ -168,14 +168,14 @@ def test_regions_of_a_cvt_fill_the_box_and_hold_what_is_nearest():
         0.5 * abs((one[:, 0] * np.roll(one[:, 1], -1) - one[:, 1] * np.roll(one[:, 0], -1)).sum()) for one in found
     ]
     assert sum(areas) == pytest.approx(side.prod())
-    for place, corners in enumerate(found):  # corners are as near to their centre as to any other
+    for place, corners in enumerate(found):  # corners are as near to their center as to any other
         apart = np.linalg.norm((corners[:, None] - centers) / side, axis=-1)
         np.testing.assert_allclose(apart[:, place], apart.min(1), atol=1e-9)
 
 
 @pytest.mark.slow
 def test_pyribs_draws_what_is_stored(elites, tmp_path):
-    """As docs/search.md has it; colours of the map are the fitness of the elites."""
+    """As docs/search.md has it; colors of the map are the fitness of the elites."""
     ribs = pytest.importorskip("ribs.archives", reason="pyribs is not installed")
     drawing = pytest.importorskip("ribs.visualize")
     from matplotlib.figure import Figure
@@ -209,13 +209,13 @@ def test_a_report_has_archives_and_how_they_grew(elites):
 def test_a_report_has_the_front(front):
     text = str(searches(find_out(read_run(front), "front"), "c"))
     assert text.count('class="chart"') == 3
-    assert "Best compromises of seed 1: relative velocity against average height." in text
+    assert "Best Pareto front of seed 1: relative velocity against average height." in text
     (front / "archive.npz").unlink()
     assert "The archive is left out." in str(searches(find_out(read_run(front), "front"), "c"))
 
 
 def test_other_searches_have_no_such_part(tmp_path):
-    text = "robot: {body: {shape: aa}, controller: phases}\nea: {n_pop: 6}\ngenerations: 3\nseeds: 2\n"
+    text = "robot: {body: {shape: aa}, controller: sine}\noptimizer: {population_size: 6}\ngenerations: 3\nseeds: 2\n"
     found = find_out(read_run(make_run(tmp_path / "plain", text, [])), "plain")
     assert searches(found, "c") is None
     assert "Search" not in dict(_parts(found, "c"))

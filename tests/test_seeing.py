@@ -1,4 +1,4 @@
-"""Senses of the ground, of turns in space and of pressed sides, against closed forms."""
+"""Sensors of the ground, of turns in 3-D and of pressed sides, against closed forms."""
 
 from dataclasses import replace
 from functools import cache
@@ -12,13 +12,13 @@ from pydantic import ValidationError
 import vsr
 from vsr.environment import Environment
 from vsr.physics.engine import assemble_body, engine_of
-from vsr.sensors import QUANTITIES, Sense, empty_memory, readings, remember
+from vsr.sensors import QUANTITIES, Sensor, empty_memory, readings, remember
 from vsr.terrain import HeightField
 from vsr.terrain.blocks import Cells
 from vsr.world.placement import move_rigidly
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
-CUBE = vsr.Body(shape=(("a",),), masses="points")
+CUBE = vsr.Body(shape=(("a",),), engine="points")
 SQUARES = vsr.Body(shape=("aa",))
 STEPS = vsr.BlockGround(heights=(1.0, 1.0, 4.0), ceiling=(6.0, 6.0, 9.0), width=2.0).build()
 PLANE = HeightField.of(np.add.outer(0.5 * np.arange(20.0), 0.25 * np.arange(20.0)), (0.0, 0.0), (1.0, 1.0))
@@ -66,12 +66,12 @@ def test_from_inside_the_ground_is_no_distance_away():
 
 
 @cache
-def model_of(masses):
-    return assemble_body({"squares": SQUARES, "points": CUBE}[masses])
+def model_of(engine):
+    return assemble_body({"squares": SQUARES, "points": CUBE}[engine])
 
 
 def motion(body, ground=None, **how):
-    model = model_of(body.masses)
+    model = model_of(body.engine)
 
     @jax.jit
     def moved(how):
@@ -86,7 +86,7 @@ def feel(seen, name, *options):
 
 
 def test_rays_turn_with_the_voxel():
-    """The centre of a square of 3 m, shifted up by 5 m and turned about the middle of the body, (3, 1.5)."""
+    """The center of a square of 3 m, shifted up by 5 m and turned about the middle of the body, (3, 1.5)."""
     tilt = 0.3
     seen = motion(SQUARES, vsr.Flat().build(), tilt=tilt, shift=jnp.array([50.0, 5.0]))
     height = 6.5 + 1.5 * np.sin(tilt) * np.array([-1, 1])
@@ -147,23 +147,23 @@ def test_pressed_sides_of_a_cube():
     assert felt == pytest.approx(wanted, abs=1e-5)
 
 
-# As senses
+# As sensors
 
 
 def test_several_rays_are_several_readings():
     model = model_of("squares")
     state = move_rigidly(model, engine_of(model).rest_state(model), shift=jnp.array([50.0, 2.5]))
     ground = Environment(gravity=jnp.float32(9.8), terrain=vsr.Flat().build())
-    ahead = Sense(quantity="ground_distance", direction=(1.0, -1.0))
-    senses = (
-        Sense(quantity="ground_distance"),
+    ahead = Sensor(quantity="ground_distance", direction=(1.0, -1.0))
+    sensors = (
+        Sensor(quantity="ground_distance"),
         ahead,
-        Sense(quantity="ground_distance", range=2.0),
+        Sensor(quantity="ground_distance", range=2.0),
         ahead.model_copy(),
     )
-    memory = empty_memory(model, senses)
+    memory = empty_memory(model, sensors)
     assert memory.shape[1] == 3, "equal ones share their place"
-    again = jax.jit(lambda: readings(senses, remember(senses, model, ground, state, memory, jnp.asarray(True))))
+    again = jax.jit(lambda: readings(sensors, remember(sensors, model, ground, state, memory, jnp.asarray(True))))
     read = again()[:, 0, 0]
     np.testing.assert_allclose(read, [4, 4 * 2**0.5, 2, 4 * 2**0.5], atol=1e-3)
     assert ahead.label == "ground distance along (1, -1)"
@@ -176,7 +176,7 @@ def test_several_rays_are_several_readings():
 
 
 @pytest.mark.parametrize(
-    ("sense", "message"),
+    ("sensor", "message"),
     [
         ({"quantity": "angle", "range": 3.0}, "'angle' has no range"),
         ({"quantity": "ground_distance", "direction": (0.0, 0.0)}, "not 0"),
@@ -188,6 +188,6 @@ def test_several_rays_are_several_readings():
         ({"quantity": "ground_distance", "range": 0.0}, "greater than 0"),
     ],
 )
-def test_senses_that_cannot_be_are_refused(sense, message):
+def test_senses_that_cannot_be_are_refused(sensor, message):
     with pytest.raises(ValidationError, match=message):
-        vsr.Robot(body=SQUARES, controller=vsr.MLP(senses=(Sense(**sense),), weights=(0.0,) * 8))
+        vsr.Robot(body=SQUARES, controller=vsr.MLP(sensors=(Sensor(**sensor),), weights=(0.0,) * 8))

@@ -72,7 +72,10 @@ def test_a_name_is_what_the_command_works_with(given, kinds, file):
         (("play", "quickstart"), "quickstart: no shipped scene has this name; quickstart is for vsr evolve"),
         (("refine", "bipd"), "bipd: there is no such file; did you mean 'biped', which is shipped?"),
         (("reach", "fingr"), "fingr: there is no such file; did you mean 'finger', which is shipped?"),
-        (("sweep", "quickstrat", "--sweep", "ea.n_pop=2,3"), "did you mean 'quickstart', which is shipped?"),
+        (
+            ("sweep", "quickstrat", "--sweep", "optimizer.population_size=2,3"),
+            "did you mean 'quickstart', which is shipped?",
+        ),
     ],
 )
 def test_near_misses_are_helped(elsewhere, arguments, message):

@@ -128,12 +128,12 @@ def test_components_registered_by_a_script_are_named_and_a_change_of_them_ends_a
     assert "cheap_speed" in read.stderr
     assert "registered" in read.stderr
     assert run("100", "generations=2").returncode == 0
-    starts = json.loads((home / "run/meta.json").read_text())["starts"]
+    sessions = json.loads((home / "run/meta.json").read_text())["starts"]
     refused = run("50", "generations=3")
     assert refused.returncode == 1  # an exception, as in any script
     assert "cheap_speed" in refused.stderr
     assert "put back what was changed" in refused.stderr
-    assert json.loads((home / "run/meta.json").read_text())["starts"] == starts
+    assert json.loads((home / "run/meta.json").read_text())["starts"] == sessions
 
 
 def test_a_module_that_registers_a_component_becomes_a_plugin_of_the_run(home, monkeypatch):
@@ -172,9 +172,9 @@ def test_data_that_a_plugin_reads_and_what_a_search_does_are_part_of_the_program
     with monkeypatch.context() as patch:
         patch.setitem(MEASURES, "relative_velocity", wraps(measure)(lambda *given: 2 * measure(*given)))
         assert program_digest(experiment) != before
-    ask = type(experiment.ea).ask
+    ask = type(experiment.optimizer).ask
     monkeypatch.setattr(
-        type(experiment.ea), "ask", lambda *given: jax.tree.map(lambda leaf: leaf + 1, ask(*given)), raising=True
+        type(experiment.optimizer), "ask", lambda *given: jax.tree.map(lambda leaf: leaf + 1, ask(*given)), raising=True
     )
     assert program_digest(experiment) != before
 

@@ -27,7 +27,7 @@ def stepped(scenario, controller, start):
     state, action, memory = start, start.action, first_memory(controller)
     for _ in range(scenario.limit):
         state, came = one(scenario, state, action)
-        read = observe(scenario, state) if controller.senses else None
+        read = observe(scenario, state) if controller.sensors else None
         values, memory = decide(controller, memory, state.world.time, read)
         action = jnp.clip(values, -1, 1) * scenario.model.present
         if scenario.task.needs_every_step and bool(state.ended):
@@ -39,7 +39,7 @@ def stepped(scenario, controller, start):
 @pytest.mark.parametrize("name", CASES)
 def test_step_and_rollout_measure_alike(name):
     masses, shape, task = CASES[name]
-    robot = {"body": {"shape": shape, "masses": masses}, "controller": SINE}
+    robot = {"body": {"shape": shape, "engine": masses}, "controller": SINE}
     scene = Scene.model_validate({"robot": robot, "task": task})
     scenario, controller = scene.build()
     start = jax.jit(reset)(jax.random.key(3), scenario)

@@ -107,7 +107,7 @@ import time, zlib
 from vsr.experiments import stopping
 stopping.listen()
 print("listening", flush=True)
-with stopping.if_stopped("stopped in the middle"), stopping.removed_if_stopped({file!r}):
+with stopping.on_interrupt("stopped in the middle"), stopping.removed_if_stopped({file!r}):
     open({file!r}, "w").close()
     print("there", flush=True)
     {work}
@@ -175,7 +175,7 @@ def test_a_signal_that_the_parent_ignores_stays_ignored(tmp_path):
 
 def test_elsewhere_signals_are_handled_only_while_politeness_is_asked_for():
     before = signal.getsignal(signal.SIGINT)
-    with stopping.stopping_politely() as stop:
+    with stopping.graceful_shutdown() as stop:
         signal.raise_signal(signal.SIGINT)
         assert stop == [signal.SIGINT]
         with pytest.raises(KeyboardInterrupt):

@@ -17,12 +17,12 @@ import vsr.cli as cli
 from vsr.experiments.check import check_file
 from vsr.experiments.config import load_experiment
 from vsr.experiments.reproduce import command as reproduce_module
-from vsr.experiments.reproduce.claims import CLAIMS, Above, Gain, GainsMore, Result, TellsMore, Wider
+from vsr.experiments.reproduce.claims import CLAIMS, Above, Gain, GainsMore, MetricAbove, Result, Wider
 from vsr.experiments.reproduce.robots import read_repeats
 from vsr.experiments.reproduce.study import SHIPPED, find_studies, load_study
 from vsr.experiments.reproduce.tables import curves
 from vsr.experiments.storage.runs import read_run
-from vsr.sensors import Sense
+from vsr.sensors import Sensor
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 STUDIES = sorted(SHIPPED.glob("*.yaml"))
@@ -67,7 +67,7 @@ def test_the_experiments_are_those_of_the_paper():
         assert not file.scale("paper").set, "files hold the paper's own settings"
         for name in file.study.experiments:
             experiment = found[name] = file.experiment(name)
-            assert (experiment.ea.n_pop, experiment.ea.n_tour) == (250, 8)
+            assert (experiment.optimizer.population_size, experiment.optimizer.tournament_size) == (250, 8)
             assert (experiment.generations, len(experiment.seeds)) == (500, 10)
             schedule = experiment.schedule()
             assert schedule.duration == 60
@@ -75,11 +75,11 @@ def test_the_experiments_are_those_of_the_paper():
             assert experiment.fitness.measure == "relative_velocity"
             assert experiment.world.terrain.type == "flat"
     assert {name: experiment.robot.gene_count for name, experiment in found.items()} == GENES
-    assert sum(len(e.seeds) * e.ea.n_pop * e.generations for e in found.values()) == 12_500_000
+    assert sum(len(e.seeds) * e.optimizer.population_size * e.generations for e in found.values()) == 12_500_000
     for name in ("worm", "biped", "tripod"):
         controller = found[f"{name}_sensing"].robot.controller
-        assert set(controller.senses) == {
-            Sense(quantity=quantity, reading=reading, window=5)
+        assert set(controller.sensors) == {
+            Sensor(quantity=quantity, reading=reading, window=5)
             for quantity in ("area_ratio", "rotated_velocity_x", "rotated_velocity_y")
             for reading in ("mean", "difference")
         }
@@ -99,20 +99,20 @@ def test_smoke_of_the_body_study(vsr, tmp_path):
     report = (home / "report.md").read_text()
     assert "![](figure8.png)" in report
     assert "10x10 missing | **not run**" in report
-    assert "`As evolved` is what finer steps have confirmed" in report
+    assert "`As evolved` is what smaller time steps have confirmed" in report
     with Image.open(home / "best" / "5x5.png") as strip:
         assert strip.width > 3 * strip.height
     repeats = json.loads((home / "best" / "5x5.json").read_text())["repeats"]
-    # Each seed's best was believed only as far as finer steps confirmed it.
+    # Each seed's best was believed only as far as smaller time steps confirmed it.
     np.testing.assert_allclose(np.array(repeats)[:, 0], read_run(home / "5x5").best[:, -1], rtol=0.05)
 
 
 # a study of one's own
 
 OWN_EXPERIMENT = """
-robot: {body: {shape: aa}, controller: phases}
+robot: {body: {shape: aa}, controller: sine}
 task: {duration: 0.6, placement: {clearance: 0.0}}
-ea: {n_pop: 6, n_tour: 2}
+optimizer: {population_size: 6, tournament_size: 2}
 generations: 3
 seeds: SEEDS
 checkpoint_seconds: 0
@@ -184,7 +184,10 @@ def test_a_study_is_run_in_pieces(vsr, own, tmp_path, monkeypatch):
         (["body", "--scale", "papper"], "has no such scale; did you mean 'paper'?"),
         (["body", "--only", "5x6"], "--only 5x6: there is no such experiment; did you mean '5x5'?"),
         (["body", "--report", "--out", "nowhere"], "nowhere: there is no run in it"),
-        (["body", "--set", "ea.n_pup=3", "--out", "nowhere"], "ea.n_pup: unknown key; did you mean 'n_pop'?"),
+        (
+            ["body", "--set", "optimizer.n_pup=3", "--out", "nowhere"],
+            "optimizer.n_pup: unknown key; did you mean 'population_size'?",
+        ),
         (["nowhere.yaml"], "nowhere.yaml: there is no such file"),
     ],
 )
@@ -267,10 +270,10 @@ def test_curves_name_only_reasons_that_occurred(results):
         path = made[name].run.path
         put_statistics(path, [row | {"failed": sum(rows.values()), "failures": rows} for row in rows_of(path)])
         made[name] = Result(name, name, read_run(path))
-    usual = ["experiment", "seed", "generation", "evaluations", "best", "population_median", "failed"]
-    assert list(curves([made["good"]])[0]) == usual
+    default = ["experiment", "seed", "generation", "evaluations", "best", "population_median", "failed"]
+    assert list(curves([made["good"]])[0]) == default
     rows = curves(list(made.values()))
-    assert list(rows[0]) == list(rows[-1]) == [*usual, "empty"]
+    assert list(rows[0]) == list(rows[-1]) == [*default, "empty"]
     assert (rows[0]["empty"], rows[-1]["empty"]) == (0, 2)
 
 
@@ -300,14 +303,14 @@ def test_differences_are_judged_by_median_and_significance(results):
 
 def test_what_searches_tell_is_compared(results):
     made = results(wide=[1, 2, 3, 4, 5], narrow=[1, 2, 3, 4, 5])
-    told = {"wide": [0.6, 0.7, 0.8, 0.9, 1.0], "narrow": [0.1, 0.2, 0.3, 0.4, np.nan]}
-    for name, last in told.items():
-        figures = {"body.coverage": np.stack([np.zeros(5), last], 1)}
+    reported = {"wide": [0.6, 0.7, 0.8, 0.9, 1.0], "narrow": [0.1, 0.2, 0.3, 0.4, np.nan]}
+    for name, last in reported.items():
+        metrics = {"body.coverage": np.stack([np.zeros(5), last], 1)}
         bodies = np.full((5, 2), 7.0)
-        made[name] = Result(name, name, dataclasses.replace(made[name].run, figures=figures, bodies=bodies))
+        made[name] = Result(name, name, dataclasses.replace(made[name].run, metrics=metrics, bodies=bodies))
 
-    def judged(experiment, than, figure):
-        return TellsMore(text="", experiment=experiment, than=than, figure=figure).judge(made)
+    def judged(experiment, than, metric):
+        return MetricAbove(text="", experiment=experiment, than=than, metric=metric).judge(made)
 
     assert judged("wide", "narrow", "body.coverage").holds == "yes"
     assert judged("wide", "narrow", "body.coverage").evidence.startswith(
@@ -323,10 +326,16 @@ def test_studies_of_our_own_are_built_on_every_scale(name):
     (file,) = find_studies(name)
     for scale in file.study.scales.values():
         found = {one: file.experiment(one, scale.settings(one)) for one in file.study.experiments}
-        assert len({(e.ea.n_pop, e.generations, e.seeds, e.task.duration) for e in found.values()}) == 1, "not fair"
-        told = {one: {f"{name}.coverage" for name in getattr(e.ea, "archives", ())} for one, e in found.items()}
+        assert (
+            len({(e.optimizer.population_size, e.generations, e.seeds, e.task.duration) for e in found.values()}) == 1
+        ), "not fair"
+        reported = {
+            one: {f"{name}.coverage" for name in getattr(e.optimizer, "archives", ())} for one, e in found.items()
+        }
         for claim in file.study.claims:
-            assert getattr(claim, "figure", "bodies") in {"bodies"} | set.intersection(*(told[o] for o in claim.needs))
+            assert getattr(claim, "metric", "bodies") in {"bodies"} | set.intersection(
+                *(reported[o] for o in claim.needs)
+            )
 
 
 def test_gains_are_compared_seed_by_seed(results):

@@ -25,9 +25,9 @@ from vsr.experiments.sweep.command import SweepOptions, plan_sweep
 from vsr.experiments.sweep.folder import read_jobs, write_sweep
 
 TINY = """
-robot: {body: {shape: aa}, controller: phases}
+robot: {body: {shape: aa}, controller: sine}
 task: {duration: 0.3, placement: {clearance: 0.0}}
-ea: {n_pop: 7, n_tour: 2}
+optimizer: {population_size: 7, tournament_size: 2}
 generations: 2
 checkpoint_seconds: 0
 """
@@ -37,14 +37,14 @@ QUICK = """
 import json, pathlib, struct, sys, time, zlib
 config, run = (pathlib.Path(sys.argv[i]) for i in (2, 4))
 print("arguments:", sys.argv[5:], flush=True)
-if "n_pop=9" in run.name and not (run.parent / "mended").exists():
+if "population_size=9" in run.name and not (run.parent / "fixed").exists():
     sys.exit("it cannot be done")
 (run / "checkpoints").mkdir(parents=True, exist_ok=True)
 (run / "config.yaml").write_text(config.read_text())
 (run / "meta.json").write_text("{}")
-best = int(run.name.split("n_pop=")[1].split(",")[0]) / 10
+best = int(run.name.split("population_size=")[1].split(",")[0]) / 10
 columns = COLUMNS
-known = {"kind": "statistics", "format": 1, "run": "0" * 64, "measure": "relative_velocity", "direction": "maximise"}
+known = {"kind": "statistics", "format": 1, "run": "0" * 64, "measure": "relative_velocity", "direction": "maximize"}
 sizes = {"search": "ga", "population_size": 7, "generations": 2, "episode_seconds": 0.3, "seeds": [0]}
 header = json.dumps({**known, **sizes, "columns": columns})[:-1].encode()
 with (run / "statistics.bin").open("wb") as file:
@@ -136,7 +136,10 @@ def test_names_are_safe_readable_and_different():
     def names(*sweeps):
         return [combination.name for combination in combine(read_axes(sweeps, ()))]
 
-    assert names("ea.n_pop=50,100", "ea.sigma=0.1") == ["n_pop=50,sigma=0.1", "n_pop=100,sigma=0.1"]
+    assert names("optimizer.population_size=50,100", "optimizer.sigma=0.1") == [
+        "population_size=50,sigma=0.1",
+        "population_size=100,sigma=0.1",
+    ]
     assert names("world.terrain=flat,{type: hilly}") == ["terrain=flat", "terrain=type-hilly"]
     assert names("a.x=1", "b.x=-1") == ["a.x=1,b.x=-1"]
     assert names("task.path='../../etc; rm *'") == ["path=..-..-etc-rm"]
@@ -151,26 +154,33 @@ def test_names_are_safe_readable_and_different():
 
 def test_every_combination_is_an_experiment(tiny):
     order = SweepOptions(
-        str(tiny), ("task.duration=1",), seeds=3, sweeps=("ea.n_pop=5,6", "robot.body.shape=[aa],[aaa, a.a]")
+        str(tiny),
+        ("task.duration=1",),
+        seeds=3,
+        sweeps=("optimizer.population_size=5,6", "robot.body.shape=[aa],[aaa, a.a]"),
     )
     plan = plan_sweep(order)
-    assert [(e.ea.n_pop, e.robot.body.possible.shape) for e in plan.experiments] == [
+    assert [(e.optimizer.population_size, e.robot.body.possible.shape) for e in plan.experiments] == [
         (5, (1, 2)), (5, (2, 3)), (6, (1, 2)), (6, (2, 3)),
     ]  # fmt: skip
     assert all(e.task.duration == 1 and e.seeds == (0, 1, 2) for e in plan.experiments)
-    plan = plan_sweep(SweepOptions(str(tiny), seed=4, sweeps=("ea.n_pop=5,6",)))
+    plan = plan_sweep(SweepOptions(str(tiny), seed=4, sweeps=("optimizer.population_size=5,6",)))
     assert [e.seeds for e in plan.experiments] == [(4,), (4,)]
 
 
 def test_all_errors_of_all_combinations_are_reported_and_nothing_is_written(vsr, tiny, tmp_path):
     result = vsr(
-        "sweep", tiny, "--sweep", "ea.n_pop=0,5,-1", "--sweep", "task.lenght=3", "--set", "ea.sigma=x",
-        "--out", tmp_path / "sweep",
+        "sweep", tiny, "--sweep", "optimizer.population_size=0,5,-1", "--sweep", "task.lenght=3",
+        "--set", "optimizer.sigma=x", "--out", tmp_path / "sweep",
     )  # fmt: skip
     assert result.exit_code == 2
     lines = result.output.splitlines()
     assert len(lines) == 4
-    for text in ("--sweep ea.n_pop=0: ea.n_pop", "--sweep ea.n_pop=-1: ea.n_pop", "--set ea.sigma=x: ea.sigma"):
+    for text in (
+        "--sweep optimizer.population_size=0: optimizer.population_size",
+        "--sweep optimizer.population_size=-1: optimizer.population_size",
+        "--set optimizer.sigma=x: optimizer.sigma",
+    ):
         assert any(line.startswith(text) for line in lines)
     assert any("task.lenght: unknown key" in line for line in lines)
     assert not (tmp_path / "sweep").exists()
@@ -180,17 +190,38 @@ def test_all_errors_of_all_combinations_are_reported_and_nothing_is_written(vsr,
     ("arguments", "message"),
     [
         ([], "--sweep: missing; say what varies"),
-        (["--sweep", "ea.n_pop"], "--sweep ea.n_pop: write it as path=value,value"),
-        (["--sweep", "ea.n_pop=5,6", "--sweep", "ea.n_pop=7"], "ea.n_pop is swept twice"),
-        (["--sweep", "ea.n_pop=5,6", "--set", "ea.n_pop=7"], "ea.n_pop is set too"),
+        (["--sweep", "optimizer.population_size"], "--sweep optimizer.population_size: write it as path=value,value"),
+        (
+            ["--sweep", "optimizer.population_size=5,6", "--sweep", "optimizer.population_size=7"],
+            "optimizer.population_size is swept twice",
+        ),
+        (
+            ["--sweep", "optimizer.population_size=5,6", "--set", "optimizer.population_size=7"],
+            "optimizer.population_size is set too",
+        ),
         (["--sweep", "seeds=1,2", "--seeds", "7"], "seeds is set too"),
-        (["--sweep", f"ea.n_pop={MANY}", "--sweep", f"generations={MANY}"], "10201 combinations; at most 10000"),
-        (["--sweep", "ea.n_pop=5", "--seeds", "2", "--seed", "1"], "--seeds and --seed: give one of them"),
-        (["--sweep", "ea.n_pop=5", "--slurm", "partition=gpu"], "--slurm partition=gpu: only with --executor slurm"),
-        (["--sweep", "ea.n_pop=5", "--executor", "slurm", "--jobs", "2"], "--jobs 2: only on this computer"),
-        (["--sweep", "ea.n_pop=5", "--executor", "slurm", "--slurm", "x"], "--slurm x: write it as KEY=VALUE"),
-        (["--sweep", "ea.n_pop=5", "--executor", "slurm"], "--executor slurm: there is no srun here"),
-        (["--sweep", "ea.n_pop=5", "--out", "{here}"], "it exists and is not the folder of a sweep"),
+        (
+            ["--sweep", f"optimizer.population_size={MANY}", "--sweep", f"generations={MANY}"],
+            "10201 combinations; at most 10000",
+        ),
+        (
+            ["--sweep", "optimizer.population_size=5", "--seeds", "2", "--seed", "1"],
+            "--seeds and --seed: give one of them",
+        ),
+        (
+            ["--sweep", "optimizer.population_size=5", "--slurm", "partition=gpu"],
+            "--slurm partition=gpu: only with --executor slurm",
+        ),
+        (
+            ["--sweep", "optimizer.population_size=5", "--executor", "slurm", "--jobs", "2"],
+            "--jobs 2: only on this computer",
+        ),
+        (
+            ["--sweep", "optimizer.population_size=5", "--executor", "slurm", "--slurm", "x"],
+            "--slurm x: write it as KEY=VALUE",
+        ),
+        (["--sweep", "optimizer.population_size=5", "--executor", "slurm"], "--executor slurm: there is no srun here"),
+        (["--sweep", "optimizer.population_size=5", "--out", "{here}"], "it exists and is not the folder of a sweep"),
     ],
 )
 def test_what_cannot_be_done_is_reported(vsr, tiny, tmp_path, monkeypatch, arguments, message):
@@ -206,7 +237,9 @@ def test_what_cannot_be_done_is_reported(vsr, tiny, tmp_path, monkeypatch, argum
 
 def test_a_missing_package_is_reported(vsr, tiny, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "submitit", None)
-    result = vsr("sweep", tiny, "--sweep", "ea.n_pop=5", "--executor", "slurm", "--out", tmp_path / "sweep")
+    result = vsr(
+        "sweep", tiny, "--sweep", "optimizer.population_size=5", "--executor", "slurm", "--out", tmp_path / "sweep"
+    )
     assert result.exit_code == 2
     assert "the package submitit is not installed; pip install 'vsr[slurm]'" in result.output
     assert not (tmp_path / "sweep").exists()
@@ -217,21 +250,21 @@ def test_a_missing_package_is_reported(vsr, tiny, tmp_path, monkeypatch):
 
 def test_one_that_fails_stops_no_other_and_resuming_runs_only_what_is_missing(vsr, tiny, tmp_path, quick):
     path = tmp_path / "sweep"
-    values = ("--sweep", "ea.n_pop=8,9,10", "--out", path)
+    values = ("--sweep", "optimizer.population_size=8,9,10", "--out", path)
     result = vsr("sweep", tiny, *values, "--jobs", 2, "--device", "cpu")
     assert result.exit_code == 1
-    assert "n_pop=9: ended with exit code 1 (it cannot be done)" in result.output
+    assert "population_size=9: ended with exit code 1 (it cannot be done)" in result.output
     assert "failed with exit code 1" in result.output
     assert f"1 of 3 runs are not finished; to go on: vsr sweep {path} --resume" in result.output
     rows = list(csv.DictReader((path / "summary.csv").open()))
-    assert [(row["run"], row["ea.n_pop"], row["state"], row["final"]) for row in rows] == [
-        ("n_pop=8", "8", "finished", "0.8"),
-        ("n_pop=9", "9", "failed with exit code 1", ""),
-        ("n_pop=10", "10", "finished", "1.0"),
+    assert [(row["run"], row["optimizer.population_size"], row["state"], row["final"]) for row in rows] == [
+        ("population_size=8", "8", "finished", "0.8"),
+        ("population_size=9", "9", "failed with exit code 1", ""),
+        ("population_size=10", "10", "finished", "1.0"),
     ]
     assert (path / "fitness.png").read_bytes().startswith(b"\x89PNG")
-    assert "'--device', 'cpu'" in (path / "logs" / "n_pop=8.txt").read_text()
-    assert load_experiment(path / "configs" / "n_pop=9.yaml").ea.n_pop == 9
+    assert "'--device', 'cpu'" in (path / "logs" / "population_size=8.txt").read_text()
+    assert load_experiment(path / "configs" / "population_size=9.yaml").optimizer.population_size == 9
 
     result = vsr("sweep", tiny, *values)
     assert result.exit_code == 2
@@ -242,20 +275,20 @@ def test_one_that_fails_stops_no_other_and_resuming_runs_only_what_is_missing(vs
     assert "not begun" in shown.output
 
     (path / "mended").touch()
-    before = (path / "logs" / "n_pop=8.txt").read_text()
+    before = (path / "logs" / "population_size=8.txt").read_text()
     result = vsr("sweep", path, "--resume")
     assert result.exit_code == 0, result.output
-    assert (path / "logs" / "n_pop=8.txt").read_text() == before
-    assert "n_pop=9: finished" in result.output
-    assert "n_pop=8: " not in result.output
+    assert (path / "logs" / "population_size=8.txt").read_text() == before
+    assert "population_size=9: finished" in result.output
+    assert "population_size=8: " not in result.output
 
-    more = vsr("sweep", tiny, "--sweep", "ea.n_pop=8,11", "--out", path, "--resume")
+    more = vsr("sweep", tiny, "--sweep", "optimizer.population_size=8,11", "--out", path, "--resume")
     assert more.exit_code == 0, more.output
-    assert "n_pop=11: begins (1 of 1)" in more.output
+    assert "population_size=11: begins (1 of 1)" in more.output
 
-    other = vsr("sweep", tiny, *values, "--set", "ea.sigma=0.3", "--resume")
+    other = vsr("sweep", tiny, *values, "--set", "optimizer.sigma=0.3", "--resume")
     assert other.exit_code == 2
-    assert other.output.count("ea.sigma: 0.15 in the run, 0.3 now") == 3
+    assert other.output.count("optimizer.sigma: 0.15 in the run, 0.3 now") == 3
     assert "is a sweep, whose values are settled" in vsr("sweep", path, "--resume", "--seeds", 2).output
 
 
@@ -263,7 +296,7 @@ def test_a_damaged_sweep_is_reported(vsr, tmp_path):
     (tmp_path / "sweep.json").write_text('{"axes": ')
     result = vsr("sweep", tmp_path, "--resume")
     assert result.exit_code == 2
-    assert "sweep.json: damaged" in result.output
+    assert "sweep.json: corrupted" in result.output
 
 
 def test_runs_are_real_runs(vsr, tmp_path):
@@ -289,12 +322,12 @@ def test_ctrl_c_stops_runs_politely_and_begins_no_more(tiny, tmp_path):
         f"local.COMMAND = [sys.executable, '-c', {LONG!r}]; "
         "sys.argv = ['vsr', *sys.argv[1:]]; cli.main()"
     )
-    arguments = ("sweep", tiny, "--sweep", "ea.n_pop=8,9", "--out", path)
+    arguments = ("sweep", tiny, "--sweep", "optimizer.population_size=8,9", "--out", path)
     process = subprocess.Popen(
         [sys.executable, "-c", code, *map(str, arguments)],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
-    log = path / "logs" / "n_pop=8.txt"
+    log = path / "logs" / "population_size=8.txt"
     deadline = time.monotonic() + 60
     while not (log.exists() and "working" in log.read_text()):
         assert time.monotonic() < deadline
@@ -305,7 +338,7 @@ def test_ctrl_c_stops_runs_politely_and_begins_no_more(tiny, tmp_path):
     assert process.returncode == 130, output
     assert f"stopped: 2 of 2 runs are not finished; to go on: vsr sweep {path} --resume" in output
     assert "saved" in log.read_text()
-    assert not (path / "logs" / "n_pop=9.txt").exists()
+    assert not (path / "logs" / "population_size=9.txt").exists()
 
 
 # on a cluster
@@ -332,11 +365,11 @@ def slurm(tmp_path, monkeypatch):
 def test_jobs_are_handed_to_slurm_once(vsr, tiny, tmp_path, slurm):
     path = tmp_path / "sweep"
     options = ("--executor", "slurm", "--slurm", "partition=gpu", "--slurm", "gpus_per_node=1")
-    result = vsr("sweep", tiny, "--sweep", "ea.n_pop=8,9", "--out", path, *options)
+    result = vsr("sweep", tiny, "--sweep", "optimizer.population_size=8,9", "--out", path, *options)
     assert result.exit_code == 0, result.output
     assert "submitted (job 12_1)" in result.output
     assert f"2 jobs submitted; how they stand: vsr sweep {path}" in result.output
-    assert read_jobs(path) == {"n_pop=8": "12_0", "n_pop=9": "12_1"}
+    assert read_jobs(path) == {"population_size=8": "12_0", "population_size=9": "12_1"}
     batch = (slurm / "batch.sh").read_text()
     for line in ("--partition=gpu", "--gpus-per-node=1", "--array=0-1", "--time=1440", "--job-name=vsr"):
         assert f"#SBATCH {line}" in batch
@@ -347,11 +380,11 @@ def test_jobs_are_handed_to_slurm_once(vsr, tiny, tmp_path, slurm):
     assert "0 jobs submitted" in vsr("sweep", path, "--resume", "--executor", "slurm").output
     (slurm / "queue").write_text("12_0 RUNNING\n")
     assert "1 jobs submitted" in vsr("sweep", path, "--resume", "--executor", "slurm").output
-    assert read_jobs(path) == {"n_pop=8": "12_0", "n_pop=9": "12"}
+    assert read_jobs(path) == {"population_size=8": "12_0", "population_size=9": "12"}
 
 
 def test_what_slurm_does_not_know_is_reported(vsr, tiny, tmp_path, slurm):
-    values = ("--sweep", "ea.n_pop=8,9", "--out", tmp_path / "sweep", "--executor", "slurm")
+    values = ("--sweep", "optimizer.population_size=8,9", "--out", tmp_path / "sweep", "--executor", "slurm")
     result = vsr("sweep", tiny, *values, "--slurm", "partitoin=gpu")
     assert result.exit_code == 2
     assert "Unavailable parameter(s): ['partitoin']" in result.output
@@ -374,17 +407,17 @@ def begun(tiny, path, *values):
 def test_submitit_runs_jobs_and_reports_which_failed(tiny, tmp_path, monkeypatch):
     submitit = pytest.importorskip("submitit")
     monkeypatch.setattr(cluster, "COMMAND", [sys.executable, "-c", QUICK])
-    plan = begun(tiny, tmp_path / "sweep", "ea.n_pop=8,9")
+    plan = begun(tiny, tmp_path / "sweep", "optimizer.population_size=8,9")
     executor = submitit.LocalExecutor(plan.path / "jobs")
-    numbers = cluster.submit(plan, ["n_pop=8", "n_pop=9"], executor, ["--device", "cpu"])
+    numbers = cluster.submit(plan, ["population_size=8", "population_size=9"], executor, ["--device", "cpu"])
     jobs = {name: submitit.LocalJob(plan.path / "jobs", number) for name, number in numbers.items()}
     deadline = time.monotonic() + 60
     while not all(job.paths.result_pickle.exists() for job in jobs.values()):
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    assert jobs["n_pop=8"].exception() is None
-    assert "exit code 1; see" in str(jobs["n_pop=9"].exception())
-    assert plan.unfinished() == ["n_pop=9"]
+    assert jobs["population_size=8"].exception() is None
+    assert "exit code 1; see" in str(jobs["population_size=9"].exception())
+    assert plan.unfinished() == ["population_size=9"]
     assert json.loads((plan.path / "jobs.json").read_text()) == numbers
 
 
@@ -392,25 +425,25 @@ def test_submitit_runs_jobs_and_reports_which_failed(tiny, tmp_path, monkeypatch
 def test_a_job_out_of_time_saves_and_goes_on(tiny, tmp_path, monkeypatch):
     submitit = pytest.importorskip("submitit")
     monkeypatch.setattr(cluster, "COMMAND", [sys.executable, "-c", LONG])
-    plan = begun(tiny, tmp_path / "sweep", "ea.n_pop=8")
+    plan = begun(tiny, tmp_path / "sweep", "optimizer.population_size=8")
     executor = submitit.LocalExecutor(plan.path / "jobs")
     executor.update_parameters(
         timeout_min=1, signal_delay_s=46
     )  # the warning comes after 14 s, when the job has loaded
-    cluster.submit(plan, ["n_pop=8"], executor, [])
+    cluster.submit(plan, ["population_size=8"], executor, [])
     (pickled,) = [submitit.LocalJob(plan.path / "jobs", number) for number in read_jobs(plan.path).values()]
     deadline = time.monotonic() + 120
     while not pickled.paths.result_pickle.exists():
         assert time.monotonic() < deadline
         time.sleep(0.1)
     assert pickled.exception() is None
-    log = (plan.path / "logs" / "n_pop=8.txt").read_text().splitlines()
+    log = (plan.path / "logs" / "population_size=8.txt").read_text().splitlines()
     assert log[-1] == "saved"
     assert log.count("saved") == 1
 
 
 def test_faults_of_a_sweep_have_their_own_words(tiny):
-    with pytest.raises(ConfigError, match=r"--sweep ea\.n_pop=x: ea\.n_pop: 'x' given"):
-        plan_sweep(SweepOptions(str(tiny), sweeps=("ea.n_pop=x",)))
+    with pytest.raises(ConfigError, match=r"--sweep ea\.population_size=x: ea\.population_size: 'x' given"):
+        plan_sweep(SweepOptions(str(tiny), sweeps=("optimizer.population_size=x",)))
     with pytest.raises(UserError, match="--set nothing: write it as path=value"):
-        plan_sweep(SweepOptions(str(tiny), ("nothing",), sweeps=("ea.n_pop=5",)))
+        plan_sweep(SweepOptions(str(tiny), ("nothing",), sweeps=("optimizer.population_size=5",)))

@@ -17,7 +17,7 @@ from vsr.evidence.validate.trust.robots import Kind, blob, samples
 from vsr.evidence.validate.trust.suite import SCALES, Batch, judge, validate_trust
 from vsr.experiments.config import parse_experiment
 from vsr.experiments.evolve.generation import compile_evolution
-from vsr.physics.failure import REASONS, Failure, gravest
+from vsr.physics.failure import REASONS, Failure, most_severe
 from vsr.physics.points.geometry import size
 from vsr.world.placement import place
 
@@ -87,9 +87,9 @@ def test_no_hard_robot_is_broken_and_not_reported_and_a_step_too_long_is_seen():
     materials = tuple(material.model_copy(update=stiff) for material in robots[0].materials)
     robots = [*robots, replace(robots[0], materials=materials, control="passive", start="floating")]
     schedule = schedule_of(substeps)
-    ground, occupants, floor = surroundings(TINY, schedule)
+    ground, systems, floor = surroundings(TINY, schedule)
     batch = batch_of(TINY, robots, floor)
-    failure, watch = jax.device_get(episodes(batch, ground, occupants, calls_of(TINY), schedule))
+    failure, watch = jax.device_get(episodes(batch, ground, systems, calls_of(TINY), schedule))
     *judged, blown_up = judge(TINY, substeps, robots, failure, watch)
     batch = Batch(TINY, substeps, judged, 0.0)
     assert [robot.broken for robot in batch.unreported] == []
@@ -110,7 +110,7 @@ def test_no_hard_robot_is_broken_and_not_reported_and_a_step_too_long_is_seen():
         (0.2, 0.0, False, Failure.gained_energy, False, True),
         (0.2, 0.0, False, Failure.inverted, False, True),
         (0.5, 0.0, False, Failure.inverted, False, True),  # energy is no excuse for another report
-        (0.0, 0.0, False, Failure.crowded, False, False),
+        (0.0, 0.0, False, Failure.contact_overflow, False, False),
         (float("nan"), 0.0, False, Failure.none, True, False),
     ],
 )
@@ -144,14 +144,14 @@ def test_options_of_other_suites_are_refused(options, message):
 
 
 def test_of_what_befalls_at_once_the_gravest_counts():
-    assert int(gravest(jnp.array([0, 4, 2, 6]))) == Failure.not_finite
-    assert int(gravest(jnp.zeros((2, 2), int))) == Failure.none
-    assert all(int(gravest(jnp.array([[0], [reason]]))) == reason for reason in REASONS)
+    assert int(most_severe(jnp.array([0, 4, 2, 6]))) == Failure.not_finite
+    assert int(most_severe(jnp.zeros((2, 2), int))) == Failure.none
+    assert all(int(most_severe(jnp.array([[0], [reason]]))) == reason for reason in REASONS)
 
 
 def test_a_voxel_that_was_inside_out_has_failed_though_it_is_right_again():
     """Pressed flat and through itself; at the end it is as it should be."""
-    body = {"shape": ["a"], "masses": "points", "materials": {"a": {"spring_frequency": 2, "spring_damping_ratio": 0}}}
+    body = {"shape": ["a"], "engine": "points", "materials": {"a": {"spring_frequency": 2, "spring_damping_ratio": 0}}}
     scene = Scene.model_validate(
         {"robot": {"body": body}, "world": {"terrain": None, "gravity": 0}, "task": {"duration": 1}}
     )
@@ -170,11 +170,11 @@ robot:
   body:
     type: material_grid
     grid: [2, 1]
-    masses: points
+    engine: points
     materials: {a: {}, b: {actuation: force, max_force: 1.0e+12}}
-  controller: {type: by_material, drives: {a: {frequency: 1.0}, b: {frequency: 2.0}}}
+  controller: {type: sine_by_material, drives: {a: {frequency: 1.0}, b: {frequency: 2.0}}}
 task: {duration: 0.5, placement: {clearance: 0.0}}
-ea: {n_pop: 16, n_tour: 2}
+optimizer: {population_size: 16, tournament_size: 2}
 generations: 3
 """
 

@@ -20,13 +20,13 @@ from vsr.experiments.config import (
 )
 from vsr.experiments.config import yaml as yaml_module
 from vsr.experiments.config.check import shown
-from vsr.experiments.config.problems import MOST_TOLD
+from vsr.experiments.config.problems import MOST_REPORTED
 from vsr.experiments.config.yaml import parse_yaml, read_yaml
 from vsr.experiments.reach.spec import voxel_at
 from vsr.experiments.reproduce.study import is_study
 from vsr.experiments.storage.robots import is_changed
 
-EXPERIMENT = "robot:\n  body: {shape: aa}\n  controller: phases\n"
+EXPERIMENT = "robot:\n  body: {shape: aa}\n  controller: sine\n"
 
 
 def faults(text, parse=parse_experiment):
@@ -85,8 +85,8 @@ def test_no_more_of_a_robot_is_read_than_a_file_may_hold(tmp_path, monkeypatch):
 
 
 ODD = [
-    ("ea: {type: [x]}", "f.yaml:4: ea.type: unknown type ['x']; choose from mu_plus_lambda, random_search"),
-    ("ea: {type: {a: 1}}", "f.yaml:4: ea.type: unknown type {'a': 1}; choose from mu_plus_lambda, random_search"),
+    ("optimizer: {type: [x]}", "f.yaml:4: optimizer.type: unknown type ['x']; choose from mu_plus_lambda, random_search"),
+    ("optimizer: {type: {a: 1}}", "f.yaml:4: optimizer.type: unknown type {'a': 1}; choose from mu_plus_lambda, random_search"),
     ("task: {type: null}", "f.yaml:4: task.type: unknown type nothing; choose from"),
     ("world: {terrain: {type: [[x]]}}", "f.yaml:4: world.terrain.type: unknown type [['x']]; choose from flat"),
     ("fitness: {measure: [x]}", "f.yaml:4: fitness.measure: ['x'] given; it should be a valid string"),
@@ -100,27 +100,27 @@ ODD = [
     ("a: \ud800", "f.yaml: this is not text (UTF-8)"),
     ("fitness: " + "x" * 9000, f"f.yaml:4: fitness.measure: unknown measure '{'x' * 57}...'; choose from"),
     *(
-        (f"seeds: {given}", f"f.yaml:4: seeds: {told} given; it should be a number n from 1 to 100,000 for the seeds 0 to n-1, or a list of seeds")
-        for given, told in (("1000000000", "1000000000"), ("0", "0"), ("2.5", "2.5"), ("ten", "'ten'"), ("true", "true"), ("", "nothing"))
+        (f"seeds: {given}", f"f.yaml:4: seeds: {reported} given; it should be a number n from 1 to 100,000 for the seeds 0 to n-1, or a list of seeds")
+        for given, reported in (("1000000000", "1000000000"), ("0", "0"), ("2.5", "2.5"), ("ten", "'ten'"), ("true", "true"), ("", "nothing"))
     ),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("line", "wanted"), ODD, ids=[line[:20] for line, _ in ODD])
 def test_odd_values_are_refused_in_one_line(line, wanted):
-    (told,) = faults(EXPERIMENT + line + "\n")
-    assert told.startswith(wanted)
+    (reported,) = faults(EXPERIMENT + line + "\n")
+    assert reported.startswith(wanted)
 
 
 def test_masses_that_are_no_name_are_refused():
-    body = "{type: material_grid, grid: [2, 2], masses: [x]}"
-    (told,) = faults(f"robot: {{body: {body}, controller: by_material}}\n")
-    assert told.startswith("f.yaml:1: robot.body.masses: ['x'] given; allowed: squares, points")
+    body = "{type: material_grid, grid: [2, 2], engine: [x]}"
+    (reported,) = faults(f"robot: {{body: {body}, controller: sine_by_material}}\n")
+    assert reported.startswith("f.yaml:1: robot.body.engine: ['x'] given; allowed: squares, points")
 
 
 def test_odd_types_do_not_hide_what_a_file_is(tmp_path):
     """Whether a file holds an experiment or a scene is asked before anything of it is checked."""
-    for robot in ("{body: {shape: aa}, controller: {type: [x]}}", "{body: {type: [1]}, controller: phases}"):
+    for robot in ("{body: {shape: aa}, controller: {type: [x]}}", "{body: {type: [1]}, controller: sine}"):
         file = tmp_path / "f.yaml"
         file.write_text(f"robot: {robot}\n")
         with pytest.raises(
@@ -134,36 +134,36 @@ def test_odd_types_do_not_hide_what_a_file_is(tmp_path):
     [
         ("seeds: [x]", "seeds.0: 'x' given; it should be a valid integer"),
         ("seeds: []", "seeds: [] given; it should have at least 1 item"),
-        ("robot: {body: {shape: [aa, 3, aa]}, controller: phases}", "robot.body.shape.1: 3 given; it should be a valid string"),
-        ("robot: {body: {shape: [[aa], 3, [aa]]}, controller: phases}", "robot.body.shape.1: 3 given; it should be a list"),
-        ("fitness: speed\ntask: {type: workspace, duration: no}\nrobot: {body: {shape: aa}, controller: phases}", None),
+        ("robot: {body: {shape: [aa, 3, aa]}, controller: sine}", "robot.body.shape.1: 3 given; it should be a valid string"),
+        ("robot: {body: {shape: [[aa], 3, [aa]]}, controller: sine}", "robot.body.shape.1: 3 given; it should be a list"),
+        ("fitness: speed\ntask: {type: workspace, duration: no}\nrobot: {body: {shape: aa}, controller: sine}", None),
     ],
 )  # fmt: skip
 def test_one_fault_is_told_once(line, wanted):
     """Not as each of the kinds that a value may be of, nor again when other faults are taken out of the way."""
-    told = faults(line + "\n" + ("" if "robot" in line else EXPERIMENT))
+    reported = faults(line + "\n" + ("" if "robot" in line else EXPERIMENT))
     if wanted is not None:
-        assert [text.partition(": ")[2] for text in told] == [wanted]
-    places = [text.split(": ")[1] for text in told]
+        assert [text.partition(": ")[2] for text in reported] == [wanted]
+    places = [text.split(": ")[1] for text in reported]
     assert len(set(places)) == len(places)
 
 
 def test_a_fault_in_rows_is_told_as_one_of_rows():
-    told = faults("robot: {body: {shape: aa}, controller: {type: sine, phase: [[0, 1e308]]}}\n", parse_scene)
-    assert told == [
+    reported = faults("robot: {body: {shape: aa}, controller: {type: sine, phase: [[0, 1e308]]}}\n", parse_scene)
+    assert reported == [
         "f.yaml:1: robot.controller.phase.0.1: 1e+308 given; it should be zero or between 1e-30 and 1e30 in size"
     ]
-    told = faults("robot: {body: {shape: aa}, controller: {type: sine, phase: [[]]}}\n", parse_scene)
-    assert len(told) == 1
+    reported = faults("robot: {body: {shape: aa}, controller: {type: sine, phase: [[]]}}\n", parse_scene)
+    assert len(reported) == 1
 
 
 def test_of_very_many_faults_the_first_are_told():
-    told = faults(EXPERIMENT + f"seeds: [{'x, ' * 3000}x]\n")
-    assert len(told) == MOST_TOLD + 1
-    assert told[0] == "f.yaml:4: seeds.0: 'x' given; it should be a valid integer"
-    assert told[-1].startswith("and ")
-    assert len(faults(EXPERIMENT + "generations: 5\n" * 3000)) == MOST_TOLD + 1
-    assert len(faults(EXPERIMENT + "".join(f"key{i}: 1\n" for i in range(3000)))) == MOST_TOLD + 1
+    reported = faults(EXPERIMENT + f"seeds: [{'x, ' * 3000}x]\n")
+    assert len(reported) == MOST_REPORTED + 1
+    assert reported[0] == "f.yaml:4: seeds.0: 'x' given; it should be a valid integer"
+    assert reported[-1].startswith("and ")
+    assert len(faults(EXPERIMENT + "generations: 5\n" * 3000)) == MOST_REPORTED + 1
+    assert len(faults(EXPERIMENT + "".join(f"key{i}: 1\n" for i in range(3000)))) == MOST_REPORTED + 1
 
 
 def test_values_are_shown_as_far_as_people_read():
@@ -190,7 +190,7 @@ def test_large_files_are_not_read(tmp_path, monkeypatch):
     ("setting", "wanted"),
     [
         (".".join("a" * 3000) + "=1", "a path of 3,000 names; at most 50"),
-        ("ea={n_pop: 3, n_pop: 4}", "n_pop: given twice; first on line 1"),
+        ("ea={population_size: 3, population_size: 4}", "population_size: given twice; first on line 1"),
         ("generations=" + "9" * 5000, "a number of 5,000 characters given; at most 300"),
         ("world=" + "[" * 3000, "nested more than 50 deep"),
         ("fitness=\udcff", "this is not text"),
@@ -258,7 +258,7 @@ def test_without_libyaml_files_mean_the_same(monkeypatch):
 
 
 def test_points_far_away_are_in_no_voxel(recwarn):
-    body = Body(shape="aa", masses="points")
+    body = Body(shape="aa", engine="points")
     assert voxel_at(body, (1e29, -1e29)) is None
     assert voxel_at(body, (4.0, 1.0))[0] == (0, 1)
     assert not recwarn.list

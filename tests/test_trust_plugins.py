@@ -10,9 +10,9 @@ from conftest import TINY
 from growing import add_generation, begin_run, put_best, put_meta
 
 import vsr.cli as cli
-from vsr.evo import OPTIMISERS
+from vsr.evo import OPTIMIZERS
 from vsr.experiments.config import ConfigError, UserError, load, load_scene, run_plugins_of
-from vsr.experiments.config.plugins import NeedsPlugins
+from vsr.experiments.config.plugins import PluginRequiredError
 from vsr.experiments.encodings import CONTROLLERS
 from vsr.experiments.evolve.command import EvolveOptions, read_options
 from vsr.experiments.play.sources import read_sources
@@ -31,7 +31,7 @@ PLUGIN = '''
 from pathlib import Path
 from typing import Literal
 
-from vsr.evo import OPTIMISERS, RandomSearch
+from vsr.evo import OPTIMIZERS, RandomSearch
 from vsr.experiments.encodings import CONTROLLERS
 from vsr.tasks import MEASURES
 from vsr.terrain import TERRAINS, Flat
@@ -59,15 +59,16 @@ class Waves(CONTROLLERS["phases"]):
 
 
 def slide(episode):
-    """How far the centre came [m]."""
+    """How far the center came [m]."""
     return episode.end[0] - episode.start[0]
 
 
-TERRAINS["ice"], OPTIMISERS["lottery"], MEASURES["slide"], CONTROLLERS["waves"] = Ice, Lottery, slide, Waves
+TERRAINS["ice"], OPTIMIZERS["lottery"], MEASURES["slide"], CONTROLLERS["waves"] = Ice, Lottery, slide, Waves
 '''
 NAME = "plugin_of_a_stranger"
 EXPERIMENT = (
-    TINY.replace("{n_pop: 6, n_tour: 2}", "{type: lottery, n_pop: 6}") + "world: {terrain: ice}\nfitness: slide\n"
+    TINY.replace("{population_size: 6, tournament_size: 2}", "{type: lottery, population_size: 6}")
+    + "world: {terrain: ice}\nfitness: slide\n"
 )
 ROBOT = (
     "robot: {body: {shape: [ab], materials: {a: {}, b: {}}}, controller: sine}\nworld: {terrain: ice}\n"
@@ -76,7 +77,7 @@ ROBOT = (
 
 
 def forget():
-    for registry, name in ((TERRAINS, "ice"), (OPTIMISERS, "lottery"), (MEASURES, "slide"), (CONTROLLERS, "waves")):
+    for registry, name in ((TERRAINS, "ice"), (OPTIMIZERS, "lottery"), (MEASURES, "slide"), (CONTROLLERS, "waves")):
         registry.pop(name, None)
     sys.modules.pop(NAME, None)
 
@@ -196,7 +197,7 @@ def test_what_would_pass_without_a_plugin_is_not_simulated_either(tmp_path):
     """A plugin may change what is there already: the same names need not mean the same."""
     file = tmp_path / "robot.yaml"
     file.write_text(ROBOT.replace("ice", "flat") + "plugins: [nobody_knows]\n")
-    with pytest.raises(NeedsPlugins, match="plugin nobody_knows: code"):
+    with pytest.raises(PluginRequiredError, match="plugin nobody_knows: code"):
         load_scene(file)
 
 
@@ -229,7 +230,7 @@ def test_how_a_sweep_stands_is_shown_to_those_who_trust_its_code(tmp_path):
     home.mkdir()
     (home / f"{NAME}.py").write_text(PLUGIN)
     (home / "f.yaml").write_text(EXPERIMENT + f"plugins: [{NAME}]\n")
-    options = SweepOptions(str(home / "f.yaml"), sweeps=("ea.n_pop=6,7",), out=str(tmp_path / "sweep"))
+    options = SweepOptions(str(home / "f.yaml"), sweeps=("optimizer.population_size=6,7",), out=str(tmp_path / "sweep"))
     write_sweep(plan_sweep(options), options.config)
     forget()
     shutil.rmtree(home)
@@ -249,7 +250,7 @@ def test_two_plugins_of_one_name_are_not_confused(run, tmp_path):
     file = tmp_path / "second" / "robot.yaml"
     file.write_text(ROBOT + f"plugins: [{NAME}]\n")
     run_plugins_of(robot_of(run))
-    with pytest.raises(NeedsPlugins):
+    with pytest.raises(PluginRequiredError):
         load_scene(file)
     with pytest.raises(ConfigError, match=f"robot.yaml:4: plugins.0: another plugin '{NAME}' is loaded"):
         load_scene(file, run_plugins=True)
@@ -309,7 +310,7 @@ EMPTY = [
     ["play", "", "--out", "a.png"], ["play", "robot.yaml", "--out", ""], ["refine", "robot.yaml", "--plot", ""],
     ["refine", "robot.yaml", "--json", ""], ["report", "run", ""], ["report", "run", "--out", "\t"], ["plot", "run", "--out", ""],
     ["compare", ""], ["watch", ""], ["check", ""], ["check", "quickstart", "--set", ""], ["simulate", "robot.yaml", "--out", ""],
-    ["sweep", "quickstart", "--out", "", "--sweep", "ea.n_pop=1,2"], ["sweep", "quickstart", "--sweep", ""],
+    ["sweep", "quickstart", "--out", "", "--sweep", "optimizer.population_size=1,2"], ["sweep", "quickstart", "--sweep", ""],
     ["reproduce", "body", "--out", ""], ["reproduce", "body", "--copy", ""], ["reproduce", ""], ["list", ""], ["list", "--plugin", ""],
     ["bench", "2d", "--json", ""], ["validate", "--plots", ""], ["validate", "--reference", ""], ["train", "bulldozing", "--out", ""],
     ["reach", ""], ["reach", "x.yaml", "--json", ""],

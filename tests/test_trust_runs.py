@@ -1,4 +1,4 @@
-"""What is in a run folder is believed only where something vouches for it."""
+"""What is in a run folder is believed only where something proves it."""
 
 import io
 import json
@@ -16,7 +16,7 @@ from conftest import TINY, apart
 
 import vsr.cli as cli
 import vsr.experiments.evolve.command as evolve_module
-from vsr.arrays import Damaged, packed, read_arrays, read_label, unpacked
+from vsr.arrays import CorruptFileError, packed, read_arrays, read_label, unpacked
 from vsr.evo.evolution_strategy import Climb, start
 from vsr.experiments import devices
 from vsr.experiments.config import UserError
@@ -49,7 +49,7 @@ def flipped(data, bit):
 def test_arrays_without_a_check_sum_are_refused():
     target = io.BytesIO()
     np.savez_compressed(target, **ARRAYS)
-    with pytest.raises(Damaged, match=r"a\.npz: damaged \("):
+    with pytest.raises(CorruptFileError, match=r"a\.npz: corrupted \("):
         unpacked(target.getvalue(), "a.npz")
 
 
@@ -76,21 +76,21 @@ def test_every_flipped_bit_is_damage():
     """All of them, the check sum's own included."""
     data, _ = packed(ARRAYS, {"generation": 3})
     for bit in range(8 * len(data)):
-        with pytest.raises(Damaged, match=r"a\.npz: damaged \("):
+        with pytest.raises(CorruptFileError, match=r"a\.npz: corrupted \("):
             unpacked(flipped(data, bit), "a.npz")
 
 
 def test_a_file_that_is_cut_off_is_damage():
     data, _ = packed(ARRAYS)
     for length in range(len(data)):
-        with pytest.raises(Damaged):
+        with pytest.raises(CorruptFileError):
             unpacked(data[:length], "a.npz")
 
 
 def test_a_folder_or_nothing_in_its_place_is_damage(tmp_path):
-    with pytest.raises(Damaged, match="Is a directory"):
+    with pytest.raises(CorruptFileError, match="Is a directory"):
         read_arrays(tmp_path)
-    with pytest.raises(Damaged, match=r"none\.npz: missing"):
+    with pytest.raises(CorruptFileError, match=r"none\.npz: missing"):
         read_arrays(tmp_path / "none.npz")
 
 
@@ -217,7 +217,7 @@ def test_a_checkpoint_says_where_it_belongs(run):
     assert label["experiment"] == read_settings(run).fingerprint == pieces[0][0]["experiment"]
     assert label["lineage"] == pieces[-1][1]
     assert [piece["before"] for piece, _ in pieces] == [None, *(digest for _, digest in pieces[:-1])]
-    assert meta["experiment"]["ea"]["sigma"] == 0.15
+    assert meta["experiment"]["optimizer"]["sigma"] == 0.15
 
 
 @pytest.mark.parametrize("name", ["genes", "header", "name", "end"])
@@ -229,7 +229,7 @@ def test_a_flipped_bit_in_a_checkpoint_costs_one_generation(run, runs, capsys, n
     assert saved_generations(run) == 4
     go_on(run)
     output = capsys.readouterr().out
-    assert "00000005.npz: damaged (its check sum does not fit its content); skipped" in output
+    assert "00000005.npz: corrupted (its check sum does not fit its content); skipped" in output
     assert "going on after generation 4" in output
     assert_same_end(run, runs)
 
@@ -237,7 +237,9 @@ def test_a_flipped_bit_in_a_checkpoint_costs_one_generation(run, runs, capsys, n
 def test_a_checkpoint_in_anothers_place_is_skipped(run, runs, capsys):
     shutil.copy(run / "checkpoints" / "00000004.npz", run / "checkpoints" / "00000005.npz")
     go_on(run)
-    assert "00000005.npz: damaged (it is the checkpoint of generation 4, copied or renamed)" in capsys.readouterr().out
+    assert (
+        "00000005.npz: corrupted (it is the checkpoint of generation 4, copied or renamed)" in capsys.readouterr().out
+    )
     assert_same_end(run, runs)
 
 
@@ -247,7 +249,7 @@ def test_a_checkpoint_of_another_run_is_skipped(run, runs, capsys, tmp_path):
     evolve(EvolveOptions(str(other), out=str(tmp_path / "other")))
     shutil.copy(tmp_path / "other" / "checkpoints" / "00000005.npz", run / "checkpoints")
     go_on(run)
-    assert "00000005.npz: damaged (it was made by a run with other settings)" in capsys.readouterr().out
+    assert "00000005.npz: corrupted (it was made by a run with other settings)" in capsys.readouterr().out
     assert_same_end(run, runs)
 
 
@@ -262,11 +264,11 @@ def test_changed_settings_are_refused_and_the_remedy_works(vsr, run, runs):
     result = vsr("evolve", run, "--resume", "--set", "generations=7", "--no-report")
     assert result.exit_code == 2
     assert "config.yaml: it was changed since the run began:" in result.output
-    assert "ea.sigma: 0.15 in the run, 0.5 in the file" in result.output
+    assert "optimizer.sigma: 0.15 in the run, 0.5 in the file" in result.output
     assert "remove this file" in result.output
     assert newest(run)["name"] == "00000005.npz"
     (warning,) = read_run(run).warnings
-    assert "ea.sigma: 0.15 in the run, 0.5 in the file); the run's own settings are used" in warning
+    assert "optimizer.sigma: 0.15 in the run, 0.5 in the file); the run's own settings are used" in warning
     assert vsr("compare", run).exit_code == 0  # statistics do not depend on it
     (run / "config.yaml").unlink()
     go_on(run)
@@ -302,12 +304,12 @@ def test_one_of_both_files_with_the_settings_is_enough(vsr, run, runs, capsys, n
     assert Follower(run).look()["generations"] == 5
     assert read_run(run).best.shape == (2, 5)
     go_on(run)
-    told = "written again from meta.json" if name == "config.yaml" else "begun again"
-    assert told in capsys.readouterr().out
+    reported = "written again from meta.json" if name == "config.yaml" else "begun again"
+    assert reported in capsys.readouterr().out
     assert_same_end(run, runs)
     assert read_settings(run).meta["experiment"]["generations"] == 7
     assert not read_run(run).warnings
-    go_on(run)  # nothing is left to mend
+    go_on(run)  # nothing is left to fix
 
 
 def test_settings_that_no_file_has_any_more(vsr, run):
@@ -333,13 +335,13 @@ def test_lost_lineage_is_told_and_the_search_goes_on(vsr, run, runs, capsys):
     shutil.copy(run / "lineage" / "00000003.npz", run / "lineage" / "00000004.npz")
     go_on(run)
     output = capsys.readouterr().out
-    assert "00000002.npz: damaged (its end is missing or changed)" in output
-    assert "00000004.npz: damaged (it begins with generation 3: copied or renamed)" in output
-    assert "lineage: generations 1 to 2, 4 are missing or damaged" in output
+    assert "00000002.npz: corrupted (its end is missing or changed)" in output
+    assert "00000004.npz: corrupted (it begins with generation 3: copied or renamed)" in output
+    assert "lineage: generations 1 to 2, 4 are missing or corrupted" in output
     assert_same_end(run, runs)
     result = vsr("play", run, "--generation", 2, "--out", run / "x.png")
     assert result.exit_code == 2
-    assert "00000002.npz: damaged" in result.output
+    assert "00000002.npz: corrupted" in result.output
 
 
 def test_a_piece_of_lineage_from_elsewhere_is_noticed(run):
@@ -347,7 +349,7 @@ def test_a_piece_of_lineage_from_elsewhere_is_noticed(run):
     stored = read_arrays(file)
     file.write_bytes(packed(stored.arrays | {"fitness": stored.arrays["fitness"] + 1}, stored.label)[0])
     lineage, warnings = read_lineage(run, 0, 2)
-    assert any("00000004.npz: damaged (it does not follow the piece before it" in warning for warning in warnings)
+    assert any("00000004.npz: corrupted (it does not follow the piece before it" in warning for warning in warnings)
     assert len(lineage.best_id) == 4
 
 
@@ -426,7 +428,7 @@ def test_generations_that_nothing_is_left_of(vsr, run, runs, capsys):
     assert result.exit_code == 2
     assert "statistics.bin: missing" in result.output
     go_on(run)
-    assert "generations 0 to 4 are missing or damaged" in capsys.readouterr().out
+    assert "generations 0 to 4 are missing or corrupted" in capsys.readouterr().out
     found = read_run(run)
     assert newest(run) == newest(runs / "seven")
     np.testing.assert_array_equal(found.best[:, 5:], read_run(runs / "seven").best[:, 5:])
@@ -470,7 +472,7 @@ def test_a_flipped_bit_anywhere_never_shows_a_traceback_or_another_result(vsr, r
 def test_training_is_not_begun_again_over_what_it_had(tmp_path):
     key = jax.random.key(0)
     search = start(key, jax.numpy.zeros(3))
-    later = Climb(search.mean + 1, search.slope, search.square, search.generation + 2, key)
+    later = Climb(search.mean + 1, search.gradient, search.square, search.generation + 2, key)
     rows = [{"generation": 0}, {"generation": 1}]
     _store(tmp_path, later, rows)
     for known in (rows[:1], rows):  # the last row may not have been written any more
@@ -480,7 +482,7 @@ def test_training_is_not_begun_again_over_what_it_had(tmp_path):
     with pytest.raises(UserError, match=r"curve.json: it has 0 rows, but search.npz is of 2 generations"):
         _stored(tmp_path, search, [])
     (tmp_path / "search.npz").write_bytes(flipped((tmp_path / "search.npz").read_bytes(), 999))
-    with pytest.raises(UserError, match=r"search\.npz: damaged"):
+    with pytest.raises(UserError, match=r"search\.npz: corrupted"):
         _stored(tmp_path, search, rows)
 
 

@@ -13,7 +13,7 @@ from growing import rows_of
 from vsr.cli import main
 from vsr.experiments.config import dump_plain, load_scene
 from vsr.experiments.convert.evogym_files import Read
-from vsr.experiments.storage.provenance import describe_start
+from vsr.experiments.storage.provenance import describe_session
 from vsr.experiments.storage.robots import experiment_of, load_robot, made_with, read_record
 from vsr.experiments.verify import NEARBY, _explained, _verdict, read
 
@@ -95,7 +95,9 @@ def test_what_was_changed_is_not_confirmed(run, tmp_path):
 def test_files_that_cannot_be_verified_are_all_named(run, tmp_path):
     older = changed(run, tmp_path / "older.yaml", lambda data: data.pop("evolved"))
     short = changed(run, tmp_path / "short.yaml", lambda data: data["evolved"].pop("score"))
-    strange = changed(run, tmp_path / "strange.yaml", lambda data: data["evolved"]["experiment"]["ea"].update(n_top=1))
+    strange = changed(
+        run, tmp_path / "strange.yaml", lambda data: data["evolved"]["experiment"]["optimizer"].update(n_top=1)
+    )
     late = changed(run, tmp_path / "late.yaml", lambda data: data["evolved"].update(seed=-1, generation=2**40))
     result = vsr("verify", run, older, short, strange, tmp_path / "gone.yaml", late)
     assert result.exit_code == 2
@@ -103,8 +105,8 @@ def test_files_that_cannot_be_verified_are_all_named(run, tmp_path):
     assert "older.yaml: it has no block `evolved`, so that there is no score to confirm" in lines[0]
     assert "evolved.score: missing" in lines[1]
     number = (tmp_path / "strange.yaml").read_text().splitlines()[int(lines[2].split(":")[1]) - 1]
-    assert "ea:" in number or "n_top" in number
-    assert "did you mean 'n_pop'" in lines[2] or "n_tour" in lines[2]
+    assert "optimizer:" in number or "n_top" in number
+    assert "did you mean 'population_size'" in lines[2] or "tournament_size" in lines[2]
     assert "gone.yaml: cannot be read" in lines[3] or "no such file" in lines[3].lower()
     assert "evolved.seed: " in lines[4]
     assert "evolved.generation: " in lines[5]
@@ -116,7 +118,7 @@ def test_what_a_file_says_of_its_making_may_be_anything(run, tmp_path, strange):
     def change(data):
         data["evolved"]["made_with"].update(flags=strange, plugins=strange, packages=strange)
 
-    read_file = read(changed(run, tmp_path / "strange.yaml", change), describe_start(0))
+    read_file = read(changed(run, tmp_path / "strange.yaml", change), describe_session(0))
     assert any("flags was" in one for one in read_file.otherwise)
     assert any("packages was" in one for one in read_file.otherwise)
 
@@ -125,7 +127,7 @@ def test_genes_of_which_nothing_can_be_made_are_not_the_robots(run, tmp_path):
     def change(data):
         data["evolved"]["genes"]["controller"] = [1e300] * len(data["evolved"]["genes"]["controller"])
 
-    assert read(changed(run, tmp_path / "strange.yaml", change), describe_start(0)).changed == ("genes",)
+    assert read(changed(run, tmp_path / "strange.yaml", change), describe_session(0)).changed == ("genes",)
 
 
 def test_the_block_is_no_part_of_the_scene(run):
@@ -139,9 +141,9 @@ def test_the_block_is_no_part_of_the_scene(run):
 
 
 def test_a_robot_is_of_the_start_that_evaluated_it():
-    starts = [{"generation": 0, "device": "cpu"}, {"generation": 7, "device": "gpu", "time": "now"}]
-    assert made_with(starts, 6) == {"device": "cpu"}
-    assert made_with(starts, 7) == {"device": "gpu"}
+    sessions = [{"generation": 0, "device": "cpu"}, {"generation": 7, "device": "gpu", "time": "now"}]
+    assert made_with(sessions, 6) == {"device": "cpu"}
+    assert made_with(sessions, 7) == {"device": "gpu"}
     assert made_with([], 3) == {}
 
 
@@ -164,7 +166,7 @@ def test_a_chaotic_gait_is_told_from_a_false_score(elsewhere):
     assert verdict.reason == "not confirmed, 50 % less"
     chaotic = _explained(verdict, (0.05, 0.21))
     assert (
-        f"{NEARBY} starts that differ by at most a micrometre give 0.05 to 0.21: its gait is chaotic" in chaotic.reason
+        f"{NEARBY} starts that differ by at most a micrometer give 0.05 to 0.21: its gait is chaotic" in chaotic.reason
     )
     assert not chaotic.confirmed
     assert "rounding does not explain it" in _explained(verdict, (0.09, 0.11)).reason
@@ -197,12 +199,16 @@ def test_on_another_version_a_robot_is_evaluated_alone(run, tmp_path):
     "settings",
     [
         [
-            "robot.controller={type: mlp, senses: [{quantity: touching}, {quantity: area_ratio}]}",
-            "ea.n_pop=7",
+            "robot.controller={type: mlp, sensors: [{quantity: contact}, {quantity: area_ratio}]}",
+            "optimizer.population_size=7",
             "seeds=3",
         ],
-        ["evaluation={starts: 2, take: worst, refine: {factor: 2, top: 0.6, starts: 3}}", "ea.n_pop=5", "seeds=3"],
-        ["robot.body={type: material_grid, grid: [3, 2]}", "fitness={measure: average_height, direction: minimise}"],
+        [
+            "evaluation={trials: 2, aggregate: worst, refine: {factor: 2, top: 0.6, trials: 3}}",
+            "optimizer.population_size=5",
+            "seeds=3",
+        ],
+        ["robot.body={type: material_grid, grid: [3, 2]}", "fitness={measure: average_height, direction: minimize}"],
     ],
 )
 def test_all_digits_hold_for_networks_leaders_and_bodies(run, tmp_path, settings):

@@ -29,7 +29,7 @@ def walk(name, **controller):
 
 @pytest.mark.parametrize("name", ["walking_worm", "walking_quadruped", "walking_box"])
 def test_3d_robots_walk(name):
-    """Half a metre a second or more, there or back with the wave; a robot that swells as one goes nowhere."""
+    """Half a meter a second or more, there or back with the wave; a robot that swells as one goes nowhere."""
     assert walk(name) > 0.25
     assert walk(name, frequency=-1.0) < -0.25
     assert abs(walk(name, phase=0.0)) < 0.02

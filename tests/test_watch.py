@@ -20,7 +20,7 @@ from growing import ROBOT, add_generation, begin_run, put_best, put_statistics, 
 from moving import moving_robot
 
 import vsr.cli as cli
-from vsr.experiments.numbers import count
+from vsr.experiments.formatting import count
 from vsr.experiments.storage.run_folder import is_being_written
 from vsr.experiments.watch import following
 from vsr.experiments.watch import portrait as portraits
@@ -48,7 +48,7 @@ def test_a_run_is_followed_from_its_start_to_its_end(run):
     state = follower.look()
     assert (state["state"], state["generations"], state["of"], "curves" in state) == ("starting", 0, 5, False)
     assert follower.leader() is None
-    assert (state["measure"], state["unit"], state["direction"]) == ("relative velocity", "1/s", "maximise")
+    assert (state["measure"], state["unit"], state["direction"]) == ("relative velocity", "1/s", "maximize")
     add_generation(run, 0)
     state = follower.look()
     assert state["state"] == "running"
@@ -115,8 +115,8 @@ def test_a_run_that_goes_on_may_take_records_back(run):
     assert after["curves"]["best"] == [[0.1, 0.7], [1.1, 0.8]]
 
 
-def test_failures_and_measures_to_minimise(tmp_path):
-    run = begin_run(tmp_path / "walk", TINY + "fitness: {measure: average_height, direction: minimise}\n")
+def test_failures_and_measures_to_minimize(tmp_path):
+    run = begin_run(tmp_path / "walk", TINY + "fitness: {measure: average_height, direction: minimize}\n")
     add_generation(run, 0, best=[-0.4, None], failed=6)
     state = Follower(run).look()
     assert (state["best"], state["unit"], state["failed"], state["failedInAll"]) == (0.4, "m", 12, 12)

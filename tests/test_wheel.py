@@ -176,13 +176,22 @@ def test_commands_find_what_they_need(vsr, tmp_path):
 
 @pytest.mark.slow
 def test_runs_of_shipped_files(vsr, tmp_path):
-    small = ("--set", "ea.n_pop=4", "--set", "ea.n_tour=2", "--set", "generations=2", "--set", "task.duration=0.5")
+    small = (
+        "--set",
+        "optimizer.population_size=4",
+        "--set",
+        "optimizer.tournament_size=2",
+        "--set",
+        "generations=2",
+        "--set",
+        "task.duration=0.5",
+    )
     vsr("evolve", "quickstart", *small)
     run = tmp_path / "runs" / "quickstart"
     assert json.loads((run / "meta.json").read_text())["config"] == "quickstart, shipped with vsr"
     assert (run / "report.html").is_file()
     vsr("plot", run)
-    vsr("sweep", "quickstart", *small, "--sweep", "ea.sigma=0.1,0.2")
+    vsr("sweep", "quickstart", *small, "--sweep", "optimizer.sigma=0.1,0.2")
     assert len(list((tmp_path / "runs" / "quickstart-sweep").glob("*/meta.json"))) == 2
 
 
@@ -192,7 +201,7 @@ def test_studies_and_reference_data_are_there(vsr, python, tmp_path):
     assert list((tmp_path / "runs").rglob("report.md"))
     vsr("validate", "--json", "report.json")
     assert json.loads((tmp_path / "report.json").read_text())
-    code = "from vsr.evidence.validate.lattice.statics import scanned; print(len(scanned().centreline))"
+    code = "from vsr.evidence.validate.lattice.statics import scanned; print(len(scanned().centerline))"
     assert int(python("-c", code)) > 5
 
 

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from things import solids_of
+from objects import solids_of
 
 from vsr.body import Body, Material
 from vsr.environment import Environment
@@ -21,7 +21,7 @@ KEY = jax.random.key(0)
 UNDAMPED = Material(linear_damping=0.0)
 BODIES = {
     "squares": Body(shape=("aa", "aa"), materials={"a": Material(linear_damping=0.0, angular_damping=0.0)}),
-    "points": Body(shape=("aa", "aa"), masses="points", materials={"a": UNDAMPED}),
+    "points": Body(shape=("aa", "aa"), engine="points", materials={"a": UNDAMPED}),
     "3-D": Body(shape=[["aa"], ["aa"]], materials={"a": UNDAMPED}),
 }
 SUBSTEP = 1 / 600
@@ -33,11 +33,11 @@ def ball_at(*center, **options):
     return {"objects": Objects(build_solids((ball,), len(center), jnp.float32), stride=1)}
 
 
-def world_of(body, occupants, environment=None, **shift):
+def world_of(body, systems, environment=None, **shift):
     """A robot whose lowest left corner is at the origin, in free space unless said otherwise."""
     model = assemble_body(body)
     environment = environment or Environment(gravity=jnp.float32(0.0))
-    world = WorldModel((model,), environment, occupants)
+    world = WorldModel((model,), environment, systems)
     robot = move_rigidly(model, engine_of(model).rest_state(model), **shift)
     return world, world_state(world, (robot,), KEY)
 

@@ -1,4 +1,4 @@
-"""Files of arrays that vouch for themselves: plain npz with a label and a check sum in the comment that ends a zip.
+"""Files of arrays that prove themselves: plain npz with a label and a check sum in the comment that ends a zip.
 
 The check sum (SHA-256) is of all bytes before it, so that damage is found before anything in the file is believed, in
 whatever form it comes.
@@ -30,13 +30,13 @@ MOST_BYTES = 2**31
 BEFORE_LABEL, BEFORE_DIGEST, DIGEST_LENGTH = b"vsr ", b" sha256 ", 64
 
 
-class Damaged(Exception):
+class CorruptFileError(Exception):
     """A file that is missing, not whole, or not as it was written, for whatever reason."""
 
     def __init__(self, path: Path | str, reason: str | OSError):
         if isinstance(reason, OSError):
             reason = "missing" if isinstance(reason, FileNotFoundError) else reason.strerror or str(reason)
-        super().__init__(f"{path}: missing" if reason == "missing" else f"{path}: damaged ({reason})")
+        super().__init__(f"{path}: missing" if reason == "missing" else f"{path}: corrupted ({reason})")
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ def unpacked(data: bytes, path: Path | str) -> Stored:
             arrays = {one.filename.removesuffix(".npy"): _array(_content(archive, one)) for one in archive.infolist()}
         if len(arrays) != _member_count(data):
             raise ValueError("some of its arrays are missing")
-    except Exception as error:  # zipfile and zlib raise all kinds of errors at damaged files
-        raise Damaged(path, f"{type(error).__name__}: {error}") from error
+    except Exception as error:  # zipfile and zlib raise all kinds of errors at corrupted files
+        raise CorruptFileError(path, f"{type(error).__name__}: {error}") from error
     return Stored(arrays, label, digest)
 
 
@@ -104,29 +104,29 @@ def read_regular(path: Path | str, most: int = MOST_BYTES) -> bytes:
             if stat.S_ISDIR(found.st_mode):
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             if not stat.S_ISREG(found.st_mode):
-                raise Damaged(path, "not a regular file")
+                raise CorruptFileError(path, "not a regular file")
             if found.st_size > most:
-                raise Damaged(path, f"{found.st_size} bytes; at most {most} are read")
+                raise CorruptFileError(path, f"{found.st_size} bytes; at most {most} are read")
             return file.read(found.st_size)  # of more than that, as much would be set aside at once
     except OSError as error:
-        raise Damaged(path, error) from None
+        raise CorruptFileError(path, error) from None
 
 
 def _verified(path: Path | str, data: bytes) -> tuple[dict[str, Any], str]:
     if not data:
-        raise Damaged(path, "empty")
+        raise CorruptFileError(path, "empty")
     signed, digest = data[:-DIGEST_LENGTH], data[-DIGEST_LENGTH:]
     if not signed.endswith(BEFORE_DIGEST):
-        raise Damaged(path, "its end is missing or changed")
+        raise CorruptFileError(path, "its end is missing or changed")
     if hashlib.sha256(signed).hexdigest().encode("ascii") != digest:
-        raise Damaged(path, "its check sum does not fit its content")
+        raise CorruptFileError(path, "its check sum does not fit its content")
     comment = signed[signed.rfind(END_OF_ZIP) + END_LENGTH :]
     try:
         label = json.loads(comment.removeprefix(BEFORE_LABEL).removesuffix(BEFORE_DIGEST).decode("ascii"))
     except (ValueError, RecursionError):
         label = None
     if not isinstance(label, dict):
-        raise Damaged(path, "its label is malformed")
+        raise CorruptFileError(path, "its label is malformed")
     return label, digest.decode("ascii")
 
 

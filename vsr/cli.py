@@ -32,7 +32,7 @@ class _Command(click.Command):
 
 
 class _Commands(click.Group):
-    """A group whose commands never show a traceback for what a user can mend, and hear Ctrl-C at any time."""
+    """A group whose commands never show a traceback for what a user can fix, and hear Ctrl-C at any time."""
 
     command_class = _Command
 
@@ -63,14 +63,14 @@ class _Commands(click.Group):
         except OSError as error:
             if error.filename is None and error.errno not in FULL:
                 raise
-            _tell(f"{error.filename or 'standard output'}: {error.strerror}")
+            _report_error(f"{error.filename or 'standard output'}: {error.strerror}")
             if error.filename is None:
                 os._exit(2)  # or else Python would try to write what is left, and complain
             ctx.exit(2)
         except Exception as error:
-            if not isinstance(error, _what_users_mend()):
+            if not isinstance(error, _user_errors()):
                 raise
-            _tell(str(error))
+            _report_error(str(error))
             if getattr(error, "leave_at_once", False):
                 sys.stdout.flush()
                 os._exit(getattr(error, "exit_code", 2))
@@ -81,7 +81,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Why standard output cannot be written, of which Python does not name the file."""
 
 
-def _tell(message: str) -> None:
+def _report_error(message: str) -> None:
     """What went wrong, apart from results."""
     from vsr.experiments.console import printable
 
@@ -96,7 +96,7 @@ def _where(error: BaseException) -> str:
     return "" if trace is None else f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
 
 
-def _what_users_mend() -> tuple[type[Exception], ...]:
+def _user_errors() -> tuple[type[Exception], ...]:
     """Kinds of errors, of the modules that are loaded: help must not load them."""
     places = (
         ("vsr.experiments.config.problems", "UserError"),
@@ -331,7 +331,7 @@ def reproduce(
 @click.option(
     "--factors", default=(1, 4, 16), type=_Factors(), metavar="N,N,...", help="Times finer; 1,4,16 by default."
 )
-@click.option("--starts", type=click.IntRange(1, 10_000), default=8, help="Simulations of each robot; 8 by default.")
+@click.option("--trials", type=click.IntRange(1, 10_000), default=8, help="Simulations of each robot; 8 by default.")
 @click.option("--json", metavar="FILE.json", help="Write every number as JSON.")
 @click.option("--plot", metavar="FILE.png|.pdf|.svg", help="Draw fitness over refinement.")
 @DEVICE
@@ -339,17 +339,17 @@ def reproduce(
 def refine(
     given: tuple[str, ...],
     factors: tuple[int, ...],
-    starts: int,
+    trials: int,
     json: str | None,
     plot: str | None,
     device: str | None,
     trust: bool,
 ) -> None:
-    """Simulate robots again with finer steps, other starts and slightly other materials: what is left of them?"""
+    """Simulate robots again with smaller time steps, other trials and slightly other materials."""
     from vsr.experiments.refine import RefineOptions
     from vsr.experiments.refine import refine as work
 
-    work(RefineOptions(given, factors=factors, starts=starts, json=json, plot=plot, device=device, trust_plugins=trust))
+    work(RefineOptions(given, factors=factors, trials=trials, json=json, plot=plot, device=device, trust_plugins=trust))
 
 
 @main.command()
@@ -481,30 +481,30 @@ def simulate(robot: str, as_json: bool, out: str | None, held_out: int | None, t
 @click.option(
     "--show",
     "overlays",
-    type=click.Choice(["control", "touching", "velocity", "sensors", "path"]),
+    type=click.Choice(["control", "contact", "velocity", "sensors", "path"]),
     multiple=True,
     help="Draw this over the robots; may be repeated.",
 )
 @click.option(
-    "--colour",
+    "--color",
     type=click.Choice(["area", "control", "strain", "material"]),
     default="area",
     show_default=True,
-    help="What voxels are coloured by; area is the ratio of volumes in 3-D.",
+    help="What voxels are colored by; area is the ratio of volumes in 3-D.",
 )
 @click.option(
     "--palette",
     type=click.Choice(["original", "safe"]),
     default="original",
     show_default=True,
-    help="The original simulator's colours, or such that lightness tells everything.",
+    help="The original simulator's colors, or such that lightness tells everything.",
 )
 @click.option(
     "--grains",
     type=click.Choice(["height", "speed", "force"]),
     default="height",
     show_default=True,
-    help="What grains of sand are coloured by.",
+    help="What grains of sand are colored by.",
 )
 @click.option("--seed", type=A_SEED, metavar="S", help="Of a run: this seed's best, not the run's.")
 @click.option(
@@ -528,7 +528,7 @@ def play(
     seconds: float,
     out: str | None,
     overlays: tuple[str, ...],
-    colour: str,
+    color: str,
     palette: str,
     grains: str,
     seed: int | None,
@@ -547,7 +547,7 @@ def play(
             given=given,
             seconds=seconds,
             out=out,
-            colour=colour,
+            color=color,
             palette=palette,
             grains=grains,
             overlays=overlays,
@@ -618,7 +618,7 @@ def check(config: str, settings: tuple[str, ...], trust: bool) -> None:
     help="Fewer are larger: the heap keeps its volume.",
 )
 @click.option("--duration", type=SECONDS, default=15.0, show_default=True, metavar="S", help="How long an episode is.")
-@click.option("--starts", type=click.IntRange(1, 1000), default=2, show_default=True, help="Episodes of each policy.")
+@click.option("--trials", type=click.IntRange(1, 1000), default=2, show_default=True, help="Episodes of each policy.")
 @click.option("--seed", type=A_SEED, default=0, show_default=True, metavar="S")
 @click.option("--out", required=True, metavar="DIR", help="The folder for curve, weights and film.")
 @click.option("--resume", is_flag=True, help="Go on with a training that was stopped, or for more generations.")
@@ -630,7 +630,7 @@ def train(
     population: int,
     grains: int,
     duration: float,
-    starts: int,
+    trials: int,
     seed: int,
     out: str,
     resume: bool,
@@ -647,7 +647,7 @@ def train(
             population=population,
             grains=grains,
             duration=duration,
-            starts=starts,
+            trials=trials,
             seed=seed,
             out=out,
             resume=resume,
@@ -671,9 +671,9 @@ def train(
     help="Around the median over seeds: one standard deviation, as in the paper, or the quartiles.",
 )
 @click.option(
-    "--figure", metavar="NAME", help="Instead, what searches tell of themselves: coverage, qd_score, hypervolume, ..."
+    "--figure", metavar="NAME", help="Instead, what searches report themselves: coverage, qd_score, hypervolume, ..."
 )
-@click.option("--archive", is_flag=True, help="Instead, maps of one run's archives, or its front of compromises.")
+@click.option("--archive", is_flag=True, help="Instead, maps of one run's archives, or its Pareto front.")
 @click.option("--seed", type=A_SEED, metavar="S", help="With --archive: of this seed, else the first.")
 @click.option("--csv", "as_table", is_flag=True, help="Instead, write all statistics as a table: statistics.csv.")
 @TRUST
@@ -681,7 +681,7 @@ def plot(
     runs: tuple[str, ...],
     out: str | None,
     band: str,
-    figure: str | None,
+    metric: str | None,
     archive: bool,
     seed: int | None,
     as_table: bool,
@@ -696,11 +696,11 @@ def plot(
         from vsr.experiments.plot.archives import plot_archives
         from vsr.experiments.plot.curves import plot_runs
         from vsr.experiments.plot.figures import FORMATS
-        from vsr.experiments.plot.searches import plot_figures
+        from vsr.experiments.plot.metrics import plot_metrics
         from vsr.experiments.storage.files import replacing, target_file
         from vsr.experiments.storage.runs import as_csv, read_curves, read_run, trust_plugins
 
-    if (figure is not None) + archive + as_table > 1:
+    if (metric is not None) + archive + as_table > 1:
         raise click.UsageError("--figure, --archive and --csv: give one of them")
     if seed is not None and not archive:
         raise click.UsageError("--seed goes with --archive: curves show all seeds")
@@ -708,12 +708,12 @@ def plot(
         raise click.UsageError(f"--archive draws one run; {len(runs)} given")
     names = (
         ("archive.png", archive),
-        ("figure.png", figure is not None),
+        ("figure.png", metric is not None),
         ("statistics.csv", as_table),
         ("fitness.png", True),
     )
-    usual = next(name for name, asked in names if asked)
-    target = target_file("--out", usual if out is None else out, (".csv",) if as_table else FORMATS)
+    default = next(name for name, asked in names if asked)
+    target = target_file("--out", default if out is None else out, (".csv",) if as_table else FORMATS)
     if archive:
         if trust:
             trust_plugins(runs)
@@ -728,8 +728,8 @@ def plot(
     if as_table:
         with replacing(target) as partial:
             partial.write_text(as_csv(read), encoding="utf-8")
-    elif figure is not None:
-        plot_figures(read, figure, target, band)  # pyright: ignore[reportArgumentType]
+    elif metric is not None:
+        plot_metrics(read, metric, target, band)  # pyright: ignore[reportArgumentType]
     else:
         plot_runs(read, target, band)  # pyright: ignore[reportArgumentType]
     click.echo(f"{'written to' if as_table else 'drawn in'} {target}")
@@ -737,9 +737,9 @@ def plot(
 
 @main.command()
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
-@click.option("--figure", metavar="NAME", help="Compare what searches tell of themselves, such as hypervolume.")
+@click.option("--figure", metavar="NAME", help="Compare what searches report themselves, such as hypervolume.")
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
-def compare(runs: tuple[str, ...], figure: str | None, as_json: bool) -> None:
+def compare(runs: tuple[str, ...], metric: str | None, as_json: bool) -> None:
     """Compare runs: medians over seeds, Mann-Whitney test, effect size."""
     with _loading():
         from vsr.experiments.console import busy, warn
@@ -749,7 +749,7 @@ def compare(runs: tuple[str, ...], figure: str | None, as_json: bool) -> None:
 
     with busy("reading and comparing runs"):
         read = [read_curves(run) for run in runs]
-        comparison = work(read, figure)
+        comparison = work(read, metric)
     warn([warning for run in read for warning in run.warnings])
     show_comparison(comparison, as_json)
 
@@ -794,13 +794,13 @@ def reach(config: str, json_file: str | None, out: str | None, device: str | Non
 @main.command()
 @click.argument("source", metavar="IN")
 @click.argument("out", metavar="OUT")
-@click.option("--masses", type=click.Choice(["evogym", "points"]), default="evogym", help="Of a robot from EvoGym.")
+@click.option("--engine", type=click.Choice(["evogym", "points"]), default="evogym", help="Of a robot from EvoGym.")
 @click.option("--task", default="Walker-v0", metavar="NAME", help="Of a robot from EvoGym.")
-def convert(source: str, out: str, masses: str, task: str) -> None:
+def convert(source: str, out: str, engine: str, task: str) -> None:
     """Convert a robot: EvoGym's .npz, VoxCad's .vxa or .vxd to .yaml, and .yaml to .npz."""
     from vsr.experiments.convert.command import run
 
-    for one in run(source, out, masses, task):
+    for one in run(source, out, engine, task):
         click.echo(f"not carried over: {one}", err=True)
     click.echo(f"written to {out}")
 
@@ -810,9 +810,9 @@ def convert(source: str, out: str, masses: str, task: str) -> None:
 @PLUGINS
 def list_components(kind: str | None, plugins: tuple[str, ...]) -> None:
     """List every component with its parameters, or those of one KIND; `configs`: the shipped files."""
-    from vsr.experiments.terminal import show_catalogue
+    from vsr.experiments.terminal import show_catalog
 
-    show_catalogue(kind, plugins)
+    show_catalog(kind, plugins)
 
 
 @main.command()
@@ -822,7 +822,7 @@ def schema(file: str, plugins: tuple[str, ...]) -> None:
     """Print the JSON schema of experiment (or scene, study, set, landscape) files, for editors."""
     import json
 
-    from vsr.experiments.catalogue import schema as work
+    from vsr.experiments.catalog import schema as work
     from vsr.experiments.config.plugins import import_plugins
 
     import_plugins(plugins)
@@ -896,7 +896,7 @@ def bench(
 @click.option(
     "--large",
     is_flag=True,
-    help="Of sand: larger scenes in 3-D, each in three packings, instead of the usual checks. For a GPU.",
+    help="Of sand: larger scenes in 3-D, each in three packings, instead of the default checks. For a GPU.",
 )
 @click.option(
     "--scale",
@@ -905,7 +905,7 @@ def bench(
 )
 @click.option(
     "--sticking",
-    type=click.Choice(["resting", "touching", "approaching"]),
+    type=click.Choice(["resting", "contact", "approaching"]),
     help="Of 2d: which corners may stick to the ground (world.sticking).",
 )
 def validate(

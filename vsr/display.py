@@ -45,10 +45,10 @@ class Displayed:
         return _attempt(lambda: _renderers(self)[1](self, picture))
 
 
-def _renderers(thing: Displayed) -> tuple[Picture, Markup]:
+def _renderers(described: Displayed) -> tuple[Picture, Markup]:
     for module in _PROVIDERS:
         import_module(module)
-    return next(_RENDERERS[kind] for kind in type(thing).__mro__ if kind in _RENDERERS)
+    return next(_RENDERERS[kind] for kind in type(described).__mro__ if kind in _RENDERERS)
 
 
 def _attempt(render: Callable[[], Any]) -> Any:

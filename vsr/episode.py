@@ -22,9 +22,9 @@ from vsr.controllers import Controller, decide, first_memory, knows_time_alone, 
 from vsr.environment import Environment
 from vsr.physics.energy_monitor import EnergyMonitor, begin_monitor, can_give, follow_monitor
 from vsr.physics.engine import AnyModel, AnyState, engine_of
-from vsr.physics.failure import Failure, first_of, gravest
+from vsr.physics.failure import Failure, first_of, most_severe
 from vsr.physics.telemetry import Telemetry
-from vsr.sensors import Sense, empty_memory, readings, remember
+from vsr.sensors import Sensor, empty_memory, readings, remember
 from vsr.tasks import Locomotion, Summary, Task
 from vsr.tasks.gait import Gait, begin_gait, follow_gait
 from vsr.world.placement import has_left, place
@@ -32,7 +32,7 @@ from vsr.world.schedule import Schedule
 from vsr.world.state import WorldModel, WorldState, advance, buried, failure, pierced, prepared, touched, world_state
 
 MOST_CALLS_AT_ONCE = 128
-"""Control values of this many calls are made at once for a kernel that takes them all (a controller without senses)."""
+"""Control values of this many calls are made at once for a kernel that takes them (controllers without sensors)."""
 
 
 @jax.tree_util.register_dataclass
@@ -43,7 +43,7 @@ class Scenario:
     world: WorldModel
     schedule: Schedule = field(metadata={"static": True})
     task: Task = field(default=Locomotion(), metadata={"static": True})
-    senses: tuple[Sense, ...] = field(default=(), metadata={"static": True})
+    sensors: tuple[Sensor, ...] = field(default=(), metadata={"static": True})
     """what is observed of every voxel"""
 
     @property
@@ -67,11 +67,11 @@ class EpisodeState:
     action: Array
     """control values in force, *cells"""
     memory: Array | None
-    """of the senses; None if there are none"""
+    """of the sensors; None if there are none"""
     calls: Array
     """control steps taken, ()"""
     height: Array
-    """sum over control steps and masses of their centres' heights [m], ()"""
+    """sum over control steps and masses of their centers' heights [m], ()"""
     effort: Array
     """sum over control steps of the mean squared control value, ()"""
     failure: Array
@@ -111,7 +111,7 @@ class Trajectory(NamedTuple):
     """of the robot"""
     control: Array
     """values in force during the interval that ends here, (calls + 1, *cells)"""
-    occupants: dict[str, Any] | None = None
+    systems: dict[str, Any] | None = None
     """of whatever else moves, by name"""
 
 
@@ -120,14 +120,14 @@ def scenario_of(
     environment: Environment,
     schedule: Schedule,
     task: Task | None = None,
-    senses: tuple[Sense, ...] = (),
-    occupants: dict[str, Any] | None = None,
+    sensors: tuple[Sensor, ...] = (),
+    systems: dict[str, Any] | None = None,
 ) -> Scenario:
     """One robot on its ground, with what else moves there and whatever the task adds; without a task, locomotion."""
     task = Locomotion() if task is None else task
-    model = task.furnished(model)
-    occupants = {**(occupants or {}), **task.occupants(model.present.ndim, model.mass.dtype)}
-    return Scenario(WorldModel((model,), environment, occupants), schedule, task, senses)
+    model = task.with_objects(model)
+    systems = {**(systems or {}), **task.systems(model.present.ndim, model.mass.dtype)}
+    return Scenario(WorldModel((model,), environment, systems), schedule, task, sensors)
 
 
 def reset(key: Array, scenario: Scenario) -> EpisodeState:
@@ -143,13 +143,13 @@ def begin(scenario: Scenario, robot: AnyState, key: Array | None = None) -> Epis
     first = scenario.task.start(for_task, world, world_state(world, (robot,), for_world))
     zero = jnp.zeros((), model.mass.dtype)
     memory = None
-    if scenario.senses:  # so that there is something to observe; the first call begins the memory again
-        memory = empty_memory(model, scenario.senses)
-        felt = touched(world, first.occupants)
-        memory = remember(scenario.senses, model, world.environment, first.robots[0], memory, jnp.ones((), bool), felt)
+    if scenario.sensors:  # so that there is something to observe; the first call begins the memory again
+        memory = empty_memory(model, scenario.sensors)
+        felt = touched(world, first.systems)
+        memory = remember(scenario.sensors, model, world.environment, first.robots[0], memory, jnp.ones((), bool), felt)
     action = jnp.zeros(model.present.shape, model.mass.dtype)
     monitor = _begin_monitor(scenario, first, action)
-    if monitor is not None and any(map(can_give, world.occupants.values())):
+    if monitor is not None and any(map(can_give, world.systems.values())):
         first = replace(first, given=jnp.zeros(1, model.mass.dtype))
     return EpisodeState(
         world=first,
@@ -160,7 +160,7 @@ def begin(scenario: Scenario, robot: AnyState, key: Array | None = None) -> Epis
         effort=zero,
         failure=first_of(
             engine_of(model).flaw(model),
-            gravest(jnp.stack([failure(world, first, scenario.schedule.substep), buried(world, first)])),
+            most_severe(jnp.stack([failure(world, first, scenario.schedule.substep), buried(world, first)])),
         ),
         ended=jnp.zeros((), bool),
         account=scenario.task.begin(world, first),
@@ -170,10 +170,10 @@ def begin(scenario: Scenario, robot: AnyState, key: Array | None = None) -> Epis
 
 
 def observe(scenario: Scenario, state: EpisodeState) -> Array:
-    """What every voxel reads now, (senses, *cells); raises ValueError for a scenario without senses."""
+    """What every voxel reads now, (sensors, *cells); raises ValueError for a scenario without sensors."""
     if state.memory is None:
-        raise ValueError("this scenario has no senses, so there is nothing to observe")
-    return readings(scenario.senses, state.memory)
+        raise ValueError("this scenario has no sensors, so there is nothing to observe")
+    return readings(scenario.sensors, state.memory)
 
 
 def observe_task(scenario: Scenario, state: EpisodeState) -> tuple[Array, Array]:
@@ -205,8 +205,8 @@ def finish(scenario: Scenario, start: EpisodeState, last: EpisodeState, action: 
     control effort even if none does. If absent, the one in force stays, and does not count again.
     """
     if action is None:
-        return _concluded(scenario, start, Decided(last, last.action, None))
-    return _concluded(scenario, start, Decided(with_effort(scenario, last, action), action, None))
+        return _concluded(scenario, start, RolloutCarry(last, last.action, None))
+    return _concluded(scenario, start, RolloutCarry(with_effort(scenario, last, action), action, None))
 
 
 def rollout(scenario: Scenario, controller: Controller, start: EpisodeState) -> Summary:
@@ -225,11 +225,11 @@ def record(scenario: Scenario, controller: Controller, start: EpisodeState) -> t
 
 def _seen(scenario: Scenario, state: WorldState) -> tuple[AnyState, dict[str, Any]]:
     """What a recording keeps of a world: the robot's state, and what others show of theirs."""
-    others = {name: occupant.seen(state.occupants[name]) for name, occupant in scenario.world.occupants.items()}
+    others = {name: system.seen(state.systems[name]) for name, system in scenario.world.systems.items()}
     return state.robots[0], others
 
 
-def summarise(scenario: Scenario, first: EpisodeState, last: EpisodeState) -> Summary:
+def summarize(scenario: Scenario, first: EpisodeState, last: EpisodeState) -> Summary:
     """What is known of an episode, or of a part of it, from its first and its last state."""
     return _summary(scenario, first, last, last.world.time - first.world.time)
 
@@ -256,7 +256,7 @@ def _summary(scenario: Scenario, first: EpisodeState, last: EpisodeState, total_
     )
 
 
-class Decided(NamedTuple):
+class RolloutCarry(NamedTuple):
     """What goes from one control call to the next."""
 
     state: EpisodeState
@@ -268,34 +268,34 @@ class Decided(NamedTuple):
 
 def _roll(scenario: Scenario, controller: Controller, start: EpisodeState, keep_frames: bool) -> tuple[Summary, Any]:
     """The summary, and the worlds and controls of all intervals if they are to be kept."""
-    if scenario.senses != controller.senses:
-        raise ValueError("the scenario observes other senses than the controller has; give it the controller's")
+    if scenario.sensors != controller.sensors:
+        raise ValueError("the scenario observes other sensors than the controller has; give it the controller's")
     schedule = scenario.schedule
     scenario = replace(scenario, world=prepared(scenario.world, schedule.substep, schedule.implementation))
-    now = undecided(scenario, controller, start)
+    now = init_carry(scenario, controller, start)
     if schedule.calls and not keep_frames and _runs_open_loop(scenario, controller):
         return _concluded(scenario, start, _rollout_open_loop(scenario, controller, now)), None
 
-    def interval(now: Decided, _: None) -> tuple[Decided, Any]:
-        following = decided_next(scenario, controller, now)
+    def interval(now: RolloutCarry, _: None) -> tuple[RolloutCarry, Any]:
+        following = control_step(scenario, controller, now)
         return following, ((_seen(scenario, following.state.world), now.action) if keep_frames else None)
 
-    now, frames = jax.lax.scan(remembering_little(schedule, interval), now, length=schedule.calls)
+    now, frames = jax.lax.scan(rematerialize(schedule, interval), now, length=schedule.calls)
     return finish(scenario, start, now.state, now.action), frames
 
 
-def undecided(scenario: Scenario, controller: Controller, start: EpisodeState) -> Decided:
+def init_carry(scenario: Scenario, controller: Controller, start: EpisodeState) -> RolloutCarry:
     """Before any control call; the action in force was counted as effort when it was decided."""
     counted = replace(start, effort=start.effort - _effort(scenario.model, start.action))
-    return Decided(counted, start.action, first_memory(controller))
+    return RolloutCarry(counted, start.action, first_memory(controller))
 
 
-def decided_next(scenario: Scenario, controller: Controller, now: Decided) -> Decided:
+def control_step(scenario: Scenario, controller: Controller, now: RolloutCarry) -> RolloutCarry:
     """One control interval under what was decided at its beginning, and the decision at its end."""
     after = step(scenario, now.state, now.action)[0]
-    read = observe(scenario, after) if controller.senses else None
+    read = observe(scenario, after) if controller.sensors else None
     decided, memory = _decide(scenario, controller, now.memory, after.world.time, read)
-    following = Decided(after, _limited(scenario, controller, after, decided), memory)
+    following = RolloutCarry(after, _limited(scenario, controller, after, decided), memory)
     return _unless(now.state.ended, following, now) if scenario.task.needs_every_step else following
 
 
@@ -304,7 +304,7 @@ def with_effort(scenario: Scenario, state: EpisodeState, action: Array) -> Episo
     return replace(state, effort=state.effort + _effort(scenario.model, action))
 
 
-def _concluded(scenario: Scenario, start: EpisodeState, now: Decided) -> Summary:
+def _concluded(scenario: Scenario, start: EpisodeState, now: RolloutCarry) -> Summary:
     """The summary of an episode after its last control call; what was decided then is counted."""
     schedule, task, last = scenario.schedule, scenario.task, now.state
     if schedule.remainder:
@@ -318,8 +318,8 @@ def _concluded(scenario: Scenario, start: EpisodeState, now: Decided) -> Summary
     return _summary(scenario, start, last, total_time)
 
 
-def remembering_little(schedule: Schedule, interval: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function of one control interval; where slopes are wanted, its inside is computed again for them.
+def rematerialize(schedule: Schedule, interval: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function of one control interval; where gradients are wanted, its inside is computed again for them.
 
     Only the states between intervals are then kept for the way back, not those of all substeps.
     """
@@ -352,16 +352,16 @@ def _advanced(scenario: Scenario, state: EpisodeState, controls: Array, time_ste
 
 
 def _felt(scenario: Scenario, state: EpisodeState) -> EpisodeState:
-    """With what senses and gait keep of the control interval that ends now."""
+    """With what sensors and gait keep of the control interval that ends now."""
     memory, gait, world = state.memory, state.gait, state.world
     if memory is None and gait is None:
         return state
-    felt = touched(scenario.world, world.occupants)
+    felt = touched(scenario.world, world.systems)
     if gait is not None:
         gait = follow_gait(gait, scenario.world, world, felt)
     if memory is not None:
         model, environment = scenario.model, scenario.world.environment
-        memory = remember(scenario.senses, model, environment, world.robots[0], memory, state.calls == 1, felt)
+        memory = remember(scenario.sensors, model, environment, world.robots[0], memory, state.calls == 1, felt)
     return replace(state, memory=memory, gait=gait)
 
 
@@ -374,7 +374,7 @@ def _judged(scenario: Scenario, before: EpisodeState, after: EpisodeState, actio
 
 def _begin_monitor(scenario: Scenario, first: WorldState, action: Array) -> EnergyMonitor | None:
     schedule, world, model = scenario.schedule, scenario.world, scenario.model
-    if not schedule.audited:
+    if not schedule.monitor_energy:
         return None
     return begin_monitor(engine_of(model), model, world.environment, first.robots[0], action, schedule.substep)
 
@@ -399,10 +399,10 @@ def _monitored(scenario: Scenario, before: EpisodeState, after: EpisodeState, ac
 def _failure(scenario: Scenario, state: EpisodeState, world: WorldState, seen: Telemetry) -> Array:
     """The first failure so far: of the robot at the end of some interval, or now of anything else."""
     deep = jnp.where(_is_gone(scenario, world), 0, pierced(scenario.world, world))
-    found = [gravest(seen.failure), deep]
+    found = [most_severe(seen.failure), deep]
     if scenario.world.is_coupled:
         found.append(failure(scenario.world, world, scenario.schedule.substep))
-    return _first_or(state, gravest(jnp.stack(found)))
+    return _first_or(state, most_severe(jnp.stack(found)))
 
 
 def _first_or(state: EpisodeState, found: Array) -> Array:
@@ -428,26 +428,26 @@ def _runs_open_loop(scenario: Scenario, controller: Controller) -> bool:
     """Whether control values of many calls can be made at once for a kernel that takes them."""
     model = scenario.model
     fused = engine_of(model).kernel.takes_many_controls(scenario.schedule.implementation, model.mass.dtype)
-    alone = not (scenario.world.is_coupled or scenario.task.needs_every_step or scenario.schedule.audited)
-    return fused and alone and knows_time_alone(controller) and not scenario.senses
+    alone = not (scenario.world.is_coupled or scenario.task.needs_every_step or scenario.schedule.monitor_energy)
+    return fused and alone and knows_time_alone(controller) and not scenario.sensors
 
 
-def _rollout_open_loop(scenario: Scenario, controller: Controller, now: Decided) -> Decided:
-    """All calls of an episode whose controller has neither senses nor memory, and whose task needs no single steps.
+def _rollout_open_loop(scenario: Scenario, controller: Controller, now: RolloutCarry) -> RolloutCarry:
+    """All calls of an episode whose controller has neither sensors nor memory, and whose task needs no single steps.
 
     What is decided at the last call is counted.
     """
     schedule, model = scenario.schedule, scenario.model
     at_once = _calls_at_once(schedule.calls)
 
-    def several(now: Decided, count: int) -> Decided:
+    def several(now: RolloutCarry, count: int) -> RolloutCarry:
         """`count` intervals and the calls at their ends."""
         times = (now.state.calls + 1 + jnp.arange(count)).astype(model.mass.dtype) * schedule.interval
         decided = jax.vmap(lambda time: _decide(scenario, controller, None, time, None)[0])(times)
         in_force = jnp.concatenate([now.action[None], decided[:-1]])
         state = _advanced(scenario, now.state, in_force, schedule.steps_per_call)
         effort = now.state.effort + jax.vmap(partial(_effort, model))(decided).sum()
-        return Decided(replace(state, effort=effort), decided[-1], None)
+        return RolloutCarry(replace(state, effort=effort), decided[-1], None)
 
     whole, rest = divmod(schedule.calls, at_once)
     now, _ = jax.lax.scan(lambda now, _: (several(now, at_once), None), now, length=whole)

@@ -13,14 +13,14 @@ from jax import Array
 
 from vsr.controllers import Controller
 from vsr.episode import (
-    Decided,
     EpisodeState,
+    RolloutCarry,
     Scenario,
-    decided_next,
+    control_step,
     finish,
-    remembering_little,
-    summarise,
-    undecided,
+    init_carry,
+    rematerialize,
+    summarize,
     with_effort,
 )
 from vsr.tasks import Summary
@@ -32,7 +32,7 @@ Worth = Callable[[Summary], Array]
 def rollout_truncated(
     scenario: Scenario, controller: Controller, start: EpisodeState, worth: Worth, length: int, count: int
 ) -> tuple[Summary, Array]:
-    """The summary of an episode, which has no slopes, and what each window was worth, which has them, (count,).
+    """The summary of an episode, which has no gradients, and what each window was worth, which has them, (count,).
 
     length: of a window in control calls; count: of windows. Each is at the end of an equal part of the episode. Raises
     ValueError if they do not fit.
@@ -42,20 +42,20 @@ def rollout_truncated(
         raise ValueError(f"{count} windows of {length} control calls do not fit into an episode of {calls}")
     part, fixed = calls // count, jax.lax.stop_gradient(controller)
 
-    def several(controller: Controller, now: Decided, calls: int) -> Decided:
-        def call(now: Decided, _: None) -> tuple[Decided, None]:
-            return decided_next(scenario, controller, now), None
+    def several(controller: Controller, now: RolloutCarry, calls: int) -> RolloutCarry:
+        def call(now: RolloutCarry, _: None) -> tuple[RolloutCarry, None]:
+            return control_step(scenario, controller, now), None
 
-        return jax.lax.scan(remembering_little(scenario.schedule, call), now, length=calls)[0]
+        return jax.lax.scan(rematerialize(scenario.schedule, call), now, length=calls)[0]
 
-    def counted(now: Decided) -> EpisodeState:
+    def counted(now: RolloutCarry) -> EpisodeState:
         return with_effort(scenario, now.state, now.action)
 
-    def window(now: Decided, _: None) -> tuple[Decided, Array]:
+    def window(now: RolloutCarry, _: None) -> tuple[RolloutCarry, Array]:
         first = jax.lax.stop_gradient(several(fixed, now, part - length) if part > length else now)
         last = several(controller, first, length)
-        return jax.lax.stop_gradient(last), worth(summarise(scenario, *map(counted, (first, last))))
+        return jax.lax.stop_gradient(last), worth(summarize(scenario, *map(counted, (first, last))))
 
-    now, worths = jax.lax.scan(window, undecided(scenario, fixed, start), length=count)
+    now, worths = jax.lax.scan(window, init_carry(scenario, fixed, start), length=count)
     now = several(fixed, now, calls - count * part) if calls > count * part else now
     return jax.tree.map(jax.lax.stop_gradient, finish(scenario, start, now.state, now.action)), worths

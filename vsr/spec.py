@@ -43,7 +43,7 @@ REMEMBERED = 1024
 """Results that a function remembers."""
 
 
-def remembering(function: Callable[..., T]) -> Callable[..., T]:
+def memoize(function: Callable[..., T]) -> Callable[..., T]:
     """A function of descriptions that is called once for the very same ones, which many experiments may share.
 
     It is pure, and what it gives is not to be changed.
@@ -63,7 +63,7 @@ def remembering(function: Callable[..., T]) -> Callable[..., T]:
     return remembered
 
 
-class Impractical(ValueError):
+class InfeasibleError(ValueError):
     """What is described is sound and yet cannot be built; the message says what to change."""
 
 
@@ -114,10 +114,10 @@ def unknown_names(names: Iterable[str], known: Iterable[str], what: str) -> Pyda
     return PydanticCustomError("unknown_name", "{text}", {"text": text})
 
 
-def misfit(complaints: Sequence[tuple[tuple[str, ...], str]]) -> PydanticCustomError:
+def validation_error(issues: Sequence[tuple[tuple[str, ...], str]]) -> PydanticCustomError:
     """One error that carries every complaint (where and why) about parts that do not fit together."""
-    text = "; ".join(f"{'.'.join(path)}: {reason}" for path, reason in complaints)
-    return PydanticCustomError("misfit", "{text}", {"text": text, "complaints": complaints})
+    text = "; ".join(f"{'.'.join(path)}: {reason}" for path, reason in issues)
+    return PydanticCustomError("misfit", "{text}", {"text": text, "complaints": issues})
 
 
 def clipped(text: str, most: int = 60) -> str:

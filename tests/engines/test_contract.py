@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import vsr
-from vsr.body import MASSES, Body
+from vsr.body import ENGINE_KINDS, Body
 from vsr.environment import Environment
 from vsr.physics.contract import Capabilities, Contact, Core, Engine, KernelLayout
 from vsr.physics.engine import ENGINES, assemble_body, engine_of
@@ -20,7 +20,7 @@ from vsr.physics.points.engine import PointEngine
 from vsr.physics.points.model import PointModel
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
-CASES = [(name, dimension) for name, kind in MASSES.items() for dimension in kind.dimensions]
+CASES = [(name, dimension) for name, kind in ENGINE_KINDS.items() for dimension in kind.dimensions]
 FREE = Environment(gravity=jnp.float32(0.0))
 COUNT = 4
 
@@ -30,13 +30,13 @@ class Case:
 
     def __init__(self, masses, dimension):
         self.engine, self.dimension = ENGINES[masses], dimension
-        first, *others = MASSES[masses].materials
+        first, *others = ENGINE_KINDS[masses].materials
         rows = (first * 2, (others or [first])[0] + ".")
         self.body = Body(shape=rows if dimension == 2 else (rows, (first + ".", "..")), masses=masses)
         self.model = assemble_body(self.body)
         self.rest = self.engine.rest_state(self.model)
         bound = self.engine.longest_substep(
-            list(self.body.materials.values()), self.body.voxel_side, dimension, self.engine.usual_integrator
+            list(self.body.materials.values()), self.body.voxel_side, dimension, self.engine.default_integrator
         )
         self.substep = self.engine.fixed_substep or 0.5 * bound
         self.still = jnp.zeros((2, *self.model.present.shape))
@@ -111,7 +111,7 @@ def test_shapes_and_kinds_of_numbers(case):
     assert [one.shape for one in answers["bounding_box"]] == [(dimension,)] * 2
     assert answers["total_mass"].shape == ()
     vertices = answers["vertices"]
-    places = case.engine.vertex_places(case.model)
+    places = case.engine.vertex_indices(case.model)
     assert vertices.position.shape == vertices.velocity.shape == (*vertices.exists.shape, dimension)
     assert vertices.exists.dtype == bool
     assert places.shape == (corners, *cells)
@@ -197,7 +197,7 @@ def test_vertices_are_the_corners_of_voxels(case):
     vertices = case.of(0)[0]["vertices"]
     place = np.asarray(vertices.position).reshape(-1, case.dimension)
     there = np.asarray(case.model.present) > 0
-    corner = place[np.asarray(case.engine.vertex_places(case.model))][:, there]
+    corner = place[np.asarray(case.engine.vertex_indices(case.model))][:, there]
     bits = np.array([[number >> axis & 1 for axis in range(case.dimension)] for number in range(len(corner))])
     expected = np.argwhere(there)[:, ::-1] + bits[:, None]
     # A vertex that voxels share by a side lies within their welded masses, at most a mass away from the lattice.
@@ -238,7 +238,7 @@ class BareModel(PointModel):
 class Bare(Engine):
     """The core and contact of points, and nothing else."""
 
-    usual_integrator = PointEngine.usual_integrator
+    default_integrator = PointEngine.default_integrator
 
     def assemble(self, *given, **options):
         model = PointEngine().assemble(*given, **options)
@@ -259,9 +259,9 @@ def test_an_engine_lacks_nothing_of_the_core():
 @pytest.fixture
 def bare():
     """An engine as a plugin registers it, with masses of its own."""
-    ENGINES["bare"], MASSES["bare"] = Bare(), replace(MASSES["points"], dimensions=(2,))
+    ENGINES["bare"], ENGINE_KINDS["bare"] = Bare(), replace(ENGINE_KINDS["points"], dimensions=(2,))
     yield ENGINES["bare"]
-    del ENGINES["bare"], MASSES["bare"]
+    del ENGINES["bare"], ENGINE_KINDS["bare"]
 
 
 def test_absent_capabilities_answer_as_documented(bare):
@@ -297,7 +297,7 @@ def test_an_engine_of_a_plugin_is_simulated(bare):
     """Its name stands in a description like those that are shipped."""
 
     def fall(masses):
-        robot = {"body": {"shape": ["aa"], "masses": masses}}
+        robot = {"body": {"shape": ["aa"], "engine": masses}}
         task = {"type": "locomotion", "duration": 0.2}
         return vsr.simulate(vsr.Scene.model_validate({"robot": robot, "task": task}), keep_trajectory=True)
 

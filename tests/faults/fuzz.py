@@ -35,11 +35,11 @@ from vsr.experiments.reach.command import load_reach
 from vsr.experiments.reproduce.study import load_study
 from vsr.experiments.shipped import SET, STUDY, find_config, shipped_files
 from vsr.experiments.storage.lineage import read_lineage
-from vsr.experiments.storage.provenance import describe_start
+from vsr.experiments.storage.provenance import describe_session
 from vsr.experiments.storage.robots import BEST, robot_file, write_robot
 from vsr.experiments.verify import read as read_robot
 from vsr.lattice.mesh import cells_inside, read_mesh
-from vsr.spec import Impractical
+from vsr.spec import InfeasibleError
 
 SECONDS = 10.0
 """CPU time that reading an input may take [s]."""
@@ -55,21 +55,24 @@ ROBOTS = (
     "robot:\n  body: {shape: [aa, a.], materials: {a: {spring_frequency: 8.0}}}\n"
     "  controller: {type: sine, frequency: 1.0, phase: [[0.1, 0.2], [0.3, null]]}\n"
     "task: {duration: 2.0}\nphysics: {time_step: 1/60, substeps: 6}\n",
-    "robot:\n  body: {shape: aa}\n  controller:\n    type: mlp\n    senses: [{quantity: area_ratio}]\n    hidden: [2]\n"
+    "robot:\n  body: {shape: aa}\n  controller:\n    type: mlp\n    sensors: [{quantity: area_ratio}]\n"
+    "    hidden: [2]\n"
     "    weights: [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2]\n"
     "world: {terrain: {type: hilly, height: 0.5}}\ntask: {duration: 1.0}\n",
-    "robot:\n  body: {shape: [[aa], [aa]], masses: points}\n  controller: {type: sine}\n"
+    "robot:\n  body: {shape: [[aa], [aa]], engine: points}\n  controller: {type: sine}\n"
     "world: {terrain: sand}\ntask: {duration: 1.0}\n",
 )
 EVOLUTIONS = (
-    "robot:\n  body: {shape: [aa, a.]}\n  controller: phases\ntask: {duration: 1.0}\nfitness: relative_velocity\n"
-    "ea: {n_pop: 8, n_tour: 2}\ngenerations: 4\nseeds: 2\n",
-    "robot:\n  body: {shape: ab, materials: {a: {}, b: {spring_frequency: 5.0}}}\n  controller: phases\n"
+    "robot:\n  body: {shape: [aa, a.]}\n  controller: sine\ntask: {duration: 1.0}\nfitness: relative_velocity\n"
+    "optimizer: {population_size: 8, tournament_size: 2}\ngenerations: 4\nseeds: 2\n",
+    "robot:\n  body: {shape: ab, materials: {a: {}, b: {spring_frequency: 5.0}}}\n  controller: sine\n"
     "task: {duration: 1.0}\n"
-    "world: {terrain: {type: uneven, roughness: 0.5}}\nfitness: {measure: travel_velocity, direction: minimise}\n"
-    "evaluation: {starts: 2, jitter: {height: 0.1}}\nea: {n_pop: 8, n_tour: 2}\ngenerations: 4\n",
-    "robot:\n  body: {shape: [[aa], [aa]], masses: points}\n  controller: phases\n"
-    "task: {duration: 0.5}\nfitness: travel_velocity\nea: {n_pop: 8, n_tour: 2}\ngenerations: 4\n",
+    "world: {terrain: {type: uneven, roughness: 0.5}}\nfitness: {measure: travel_velocity, direction: minimize}\n"
+    "evaluation: {trials: 2, jitter: {height: 0.1}}\noptimizer: {population_size: 8, tournament_size: 2}\n"
+    "generations: 4\n",
+    "robot:\n  body: {shape: [[aa], [aa]], engine: points}\n  controller: sine\n"
+    "task: {duration: 0.5}\nfitness: travel_velocity\noptimizer: {population_size: 8, tournament_size: 2}\n"
+    "generations: 4\n",
 )
 """Experiments whose best robots are written as a run does it, without a simulation ..."""
 START = {
@@ -136,8 +139,8 @@ NUMBERS = (
 )  # fmt: skip
 WORDS = (
     "", " ", "a", "aa", "a.", "...", ".", "-", "~", "null", "true", "no", "yes", "1", "1.0", "1/3", "1/0", "0/0", "1/",
-    "1e999", "0x10", "0o7", "1_000", "12:30", "2024-01-01", "type", "flat", "hilly", "sand", "mlp", "phases", "sine",
-    "fixed", "gaussian_mixture", "squares", "points", "float64", "fused", "maximise", "x" * 200, "é", "日本", "\u202e",
+    "1e999", "0x10", "0o7", "1_000", "12:30", "2024-01-01", "type", "flat", "hilly", "sand", "mlp", "sine", "sine",
+    "fixed", "gaussian_mixture", "squares", "points", "float64", "fused", "maximize", "x" * 200, "é", "日本", "\u202e",
     "\ufeff", "\x00", "\x1b[31m", "\ud800", "a\nb", "a: b", "[", "{", "*a", "&a b", "!!python/name:os.system",
     "!!binary aGk=", "%s", "{0}", "../x", "/", "/dev/null", "[bold]", "$HOME", "`ls`", "'", '"', "#", "|", ">", "?",
 )  # fmt: skip
@@ -359,7 +362,7 @@ def limited() -> Iterator[None]:
 
 def read_input(target: str, file: Path, arguments: tuple[str, ...], folder: Path) -> Result:
     """Code 0 if it is valid, 2 if it is refused in words, 1 with a traceback otherwise."""
-    refusals = (UserError, Impractical)
+    refusals = (UserError, InfeasibleError)
     if target == "mesh":  # read from Python only
         refusals = (ValueError, FileNotFoundError, ImportError)
     try:
@@ -441,7 +444,7 @@ def _evolved(file: str, arguments: list[str]) -> None:
 @functools.cache
 def _now() -> dict[str, Any]:
     """Device and versions of this process."""
-    return describe_start(0)
+    return describe_session(0)
 
 
 def _groups(files: list[Path]) -> list[RobotGroup]:

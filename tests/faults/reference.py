@@ -1,4 +1,4 @@
-"""A finished and a stopped run to compare with, and every command that reads run folders."""
+"""A finished and a stopped run for comparison, and every command that reads run folders."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from vsr.experiments.watch.portrait import Portrait
 from vsr.experiments.watch.server import open_server
 
 SMALLER = (
-    "generations=4", "checkpoint_seconds=0", "ea.n_pop=6", "ea.n_tour=2", "evaluation.starts=1", "task.duration=0.5",
+    "generations=4", "checkpoint_seconds=0",
+    "optimizer.population_size=6", "optimizer.tournament_size=2", "evaluation.trials=1", "task.duration=0.5",
     "seeds=2",
 )  # fmt: skip
 """Settings that make a run short; those that an experiment does not accept are left out."""
@@ -201,7 +202,7 @@ class Reference:
 def smaller(config: Path, settings: Sequence[str] = ()) -> tuple[str, ...]:
     """Settings that make an experiment short; raises UserError if it is invalid without them."""
     experiment, kept = load_experiment(config, settings, run_plugins=True), tuple(settings)
-    refine = () if experiment.evaluation.refine is None else ("evaluation.refine.starts=1",)
+    refine = () if experiment.evaluation.refine is None else ("evaluation.refine.trials=1",)
     for setting in (*SMALLER, *refine):
         try:
             load_experiment(config, (*kept, setting), run_plugins=True)
@@ -259,7 +260,7 @@ def readers(reference: Reference, seed: int, only: Sequence[str] = ()) -> list[R
         Reader("play", ("play", RUN, "--out", "strip.png", "--seconds", str(SHOWN_SECONDS)), written("strip.png")),
         Reader("report", ("report", RUN, "--out", "page.html"), page),
         Reader("simulate", ("simulate", f"{RUN}/best/seed-{seed}.yaml", "--json"), printed),
-        Reader("refine", ("refine", RUN, "--factors", "1", "--starts", "1", "--json", "a.json"), written("a.json")),
+        Reader("refine", ("refine", RUN, "--factors", "1", "--trials", "1", "--json", "a.json"), written("a.json")),
         Reader("verify", ("verify", RUN, "--json"), printed),
         Reader("evaluate", ("evaluate", RUN, "--on", "transfer", "--json", "a.json"), written("a.json")),
         Reader("watch", ("watch", RUN), printed),

@@ -19,7 +19,7 @@ from faults import folder_faults, fuzz, run_faults
 from faults.injection import Fault, refuse_network
 from faults.processes import Job, Result, run_here, spawn
 from faults.reference import RUN, read_end, readers
-from vsr.evo.population import WORST, evaluated, newborns
+from vsr.evo.population import WORST, evaluated, offspring
 from vsr.experiments.storage import files
 
 KINDS = {
@@ -126,12 +126,12 @@ def test_campaign(kind, campaign, option, write_figures):
 @pytest.mark.parametrize(
     ("target", "content", "words"),
     [
-        ("robot", "robot: {body: {shape: aa, masses: [squares]}, controller: sine}", "masses: ['squares']"),
-        ("robot", "robot: {body: {shape: aa, masses: {a: 1}}, controller: sine}", "masses: {'a': 1}"),
+        ("robot", "robot: {body: {shape: aa, engine: [squares]}, controller: sine}", "engine: ['squares']"),
+        ("robot", "robot: {body: {shape: aa, engine: {a: 1}}, controller: sine}", "engine: {'a': 1}"),
         (
             "experiment",
-            "robot: {body: {type: material_grid, grid: [2, 2], masses: {a: 1}}, controller: phases}",
-            "masses: {'a': 1}",
+            "robot: {body: {type: material_grid, grid: [2, 2], engine: {a: 1}}, controller: sine}",
+            "engine: {'a': 1}",
         ),
         ("mesh", "v 1 0 0\nv 0 1 0\nv 0\nf 1 3 2\nf 1 ", "not a mesh"),
     ],
@@ -185,7 +185,7 @@ def test_the_same_settings_give_the_same_result(reference):
 
 
 def test_an_infinite_fitness_never_wins():
-    population = newborns({"a": jnp.zeros(4)}, jnp.full((4, 2), -1), jnp.int32(0), jnp.int32(0))
+    population = offspring({"a": jnp.zeros(4)}, jnp.full((4, 2), -1), jnp.int32(0), jnp.int32(0))
     fitness = jnp.array([jnp.inf, jnp.nan, 9.0, 1.0])
     known = evaluated(population, fitness, jnp.array([False, False, True, False])).fitness
     np.testing.assert_array_equal(known, [WORST, WORST, WORST, 1.0])
@@ -229,8 +229,8 @@ def test_another_end_is_noticed(reference):
     [
         (Result(0, ""), 1, None),
         (Result(0, ""), 2, "another answer"),
-        (Result(0, "warning: lineage/0.npz: damaged"), 2, None),
-        (Result(2, "run/lineage/0.npz: damaged"), None, None),
+        (Result(0, "warning: lineage/0.npz: corrupted"), 2, None),
+        (Result(2, "run/lineage/0.npz: corrupted"), None, None),
         (Result(2, "no"), None, "without naming the file: no"),
         (Result(1, "oh"), None, "code 1: oh"),
         (Result(0, "Traceback (most recent call last):\n  File\nKeyError: 'a'\n"), None, "KeyError: 'a'"),

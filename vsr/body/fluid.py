@@ -10,9 +10,9 @@ from vsr.spec import Real, Spec
 
 WATER = 1000.0
 """Density of a liquid that says nothing else [kg/m³]."""
-USUAL_PRESSURE = (0.0, 1000.0)
+DEFAULT_PRESSURE = (0.0, 1000.0)
 """That a pump gives, lowest and highest [Pa]."""
-USUAL_ADDED_VOLUME = (-0.2, 0.2)
+DEFAULT_ADDED_VOLUME = (-0.2, 0.2)
 """That a pump moves, over the volume at rest."""
 
 Limits = tuple[Real, Real]
@@ -37,11 +37,11 @@ class Fluid(Spec):
     """of a driven volume, and of its limits [Pa]: the volume gives way by the pressure over this"""
     outside_pressure: Annotated[Real, Field(gt=0)] = 101325.0
     """of the air around [Pa], for the gas law"""
-    membrane: Literal["neighbours", "own", "none"] = "neighbours"
+    membrane: Literal["neighbors", "own", "none"] = "neighbors"
     """what closes faces to the outside: springs as the solid voxels around the chamber have them, as this material has
     them, or nothing"""
     depth: Annotated[Real, Field(gt=0)] = 1.0
-    """of the fluid of a 2-D body across its plane [m], where solids are counted per metre; without meaning in 3-D"""
+    """of the fluid of a 2-D body across its plane [m], where solids are counted per meter; without meaning in 3-D"""
 
     @field_validator("pressure", "added_volume")
     @classmethod
@@ -70,9 +70,9 @@ class Fluid(Spec):
     @property
     def pressure_limits(self) -> Limits | None:
         """Lowest and highest [Pa]; None if there are none."""
-        return USUAL_PRESSURE if self.pressure is None and self.drive == "pressure" else self.pressure
+        return DEFAULT_PRESSURE if self.pressure is None and self.drive == "pressure" else self.pressure
 
     @property
     def volume_limits(self) -> Limits | None:
         """Lowest and highest added, over the volume at rest; None if there are none."""
-        return USUAL_ADDED_VOLUME if self.added_volume is None and self.drive == "volume" else self.added_volume
+        return DEFAULT_ADDED_VOLUME if self.added_volume is None and self.drive == "volume" else self.added_volume

@@ -7,14 +7,14 @@ vertical edges.
 
 from __future__ import annotations
 
-from vsr.body.masses import MASSES, Masses, MassKind
+from vsr.body.engine_kinds import ENGINE_KINDS, EngineKind, EngineName
 from vsr.body.material import Material
 from vsr.body.springs import POINT_GROUPS, SQUARE_GROUPS
 
 SYMBOLS = "rshv"
 """EvoGym's 1 to 4; 0 is an empty cell."""
 
-KINDS: dict[Masses, dict[str, Material]] = {
+KINDS: dict[EngineName, dict[str, Material]] = {
     "points": {
         "r": Material(spring_frequency=25.0, actuation="none"),
         "s": Material(spring_frequency=5.0, actuation="none"),
@@ -42,7 +42,7 @@ _OF_BOTH = (
     "max_force",
 )
 
-MASSES["squares"] = MassKind(
+ENGINE_KINDS["squares"] = EngineKind(
     dimensions=(2,),
     turns=True,
     groups=SQUARE_GROUPS,
@@ -50,7 +50,7 @@ MASSES["squares"] = MassKind(
     actuations=("area", "force", "none"),
     materials={"a": Material()},
 )
-MASSES["points"] = MassKind(
+ENGINE_KINDS["points"] = EngineKind(
     dimensions=(2, 3),
     turns=False,
     groups=POINT_GROUPS,
@@ -58,15 +58,15 @@ MASSES["points"] = MassKind(
     actuations=("area", "force", "horizontal", "vertical", "none"),
     materials={"a": Material()},
 )
-MASSES["evogym"] = MassKind(
+ENGINE_KINDS["evogym"] = EngineKind(
     dimensions=(2,),
     turns=False,
     groups=(),
     meaningless=(*_OF_SQUARES, *_OF_POINTS, *_OF_BOTH, "max_area_change", "scaffolding"),
     actuations=("horizontal", "vertical", "none"),
     materials=KINDS["evogym"],
-    usual_side=0.1,
+    default_side=0.1,
     only_side=True,
-    usual_world={"gravity": 110.0},
-    usual_physics={"time_step": 0.003, "control_interval": 0},
+    default_world={"gravity": 110.0},
+    default_physics={"time_step": 0.003, "control_every": 1},
 )

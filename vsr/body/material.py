@@ -9,8 +9,8 @@ from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
+from vsr.body.engine_kinds import ENGINE_KINDS, Actuation, EngineName
 from vsr.body.fluid import Fluid
-from vsr.body.masses import MASSES, Actuation, Masses
 from vsr.body.springs import POINT_GROUPS, SQUARE_GROUPS, Group
 from vsr.spec import Real, Spec, Switch
 
@@ -47,9 +47,9 @@ class Material(Spec):
     """what a control value changes: rest lengths of all springs, forces on the masses, rest lengths of horizontal or of
     vertical edges only (points and evogym), or nothing"""
     lower_limit: Annotated[Real, Field(ge=0)] = 1.0
-    """least distance between the centres of side-adjacent masses, in mass sides; 0 for none (square masses only)"""
+    """least distance between the centers of side-adjacent masses, in mass sides; 0 for none (square masses only)"""
     upper_limit: Annotated[Real, Field(ge=1)] | None = None
-    """greatest distance between the same centres, over their distance at rest (the paper's ropes); none if absent
+    """greatest distance between the same centers, over their distance at rest (the paper's ropes); none if absent
     (square masses only)"""
     young_modulus: Annotated[Real, Field(gt=0)] | None = None
     """of the voxel [Pa], instead of spring_frequency; needs density (point masses only)"""
@@ -61,7 +61,7 @@ class Material(Spec):
     rigid: Switch = False
     """whether lengths change by 3 % at most (evogym masses only)"""
     fluid: Fluid | None = None
-    """what fills the voxel instead of springs; the rest then tells of the membrane around it (point masses only)"""
+    """what fills the voxel instead of springs; the rest then reports the membrane around it (point masses only)"""
 
     @property
     def hardly_damps(self) -> bool:
@@ -106,17 +106,17 @@ class Material(Spec):
         """Whether voxels of this material have a group of springs."""
         return self.scaffolding is None or group in self.scaffolding
 
-    def misfit(self, masses: Masses, dimension: int) -> tuple[str, str] | None:
+    def issue(self, engine: EngineName, dimension: int) -> tuple[str, str] | None:
         """If voxels with such masses cannot be of this material, the field to blame and why."""
-        kind = MASSES[masses]
+        kind = ENGINE_KINDS[engine]
         groups = kind.groups_in(dimension)
         wrong = [group for group in self.scaffolding or () if group not in groups]
         if wrong:
-            return "scaffolding", f"{', '.join(wrong)} cannot join {masses}; choose from {', '.join(groups)}"
+            return "scaffolding", f"{', '.join(wrong)} cannot join {engine}; choose from {', '.join(groups)}"
         if self.actuation not in kind.actuations:
-            return "actuation", f"{masses} know no {self.actuation}; choose from {', '.join(kind.actuations)}"
+            return "actuation", f"{engine} know no {self.actuation}; choose from {', '.join(kind.actuations)}"
         fields = type(self).model_fields
         given = [name for name in kind.meaningless if getattr(self, name) != fields[name].default]
         if "fluid" in given:
-            return "fluid", f"{masses} cannot hold fluid: give the body `masses: points`"
-        return (given[0], f"it has no meaning for {masses}: leave it out") if given else None
+            return "fluid", f"{engine} cannot hold fluid: give the body `engine: points`"
+        return (given[0], f"it has no meaning for {engine}: leave it out") if given else None

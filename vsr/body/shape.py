@@ -10,23 +10,25 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from vsr.body.masses import MASSES, Masses, impossible, usual_masses
+from vsr.body.engine_kinds import ENGINE_KINDS, EngineName, default_masses, impossible
 from vsr.body.material import Material
 from vsr.display import Displayed
-from vsr.spec import Real, Spec, misfit
+from vsr.spec import Real, Spec, validation_error
 
 EMPTY_SYMBOLS = ". "
 Symbols = dict[Annotated[str, Field(min_length=1, max_length=1)], Material]
 
 
-def misfits(materials: dict[str, Material], masses: Masses, dimension: int) -> list[tuple[tuple[str, str, str], str]]:
+def issues(
+    materials: dict[str, Material], engine: EngineName, dimension: int
+) -> list[tuple[tuple[str, str, str], str]]:
     """Where and why materials cannot be those of voxels with such masses."""
-    found = {symbol: complaint for symbol in materials if (complaint := materials[symbol].misfit(masses, dimension))}
+    found = {symbol: complaint for symbol in materials if (complaint := materials[symbol].issue(engine, dimension))}
     if any(field == "fluid" for field, _ in found.values()):  # which needs other masses: what suits those is no fault
         found = {
             symbol: complaint
             for symbol, complaint in found.items()
-            if complaint[0] == "fluid" or materials[symbol].misfit("points", dimension)
+            if complaint[0] == "fluid" or materials[symbol].issue("points", dimension)
         }
     wrong = [(("materials", symbol, field), reason) for symbol, (field, reason) in found.items()]
     fluids = {symbol: material.fluid for symbol, material in materials.items() if material.fluid is not None}
@@ -37,19 +39,21 @@ def misfits(materials: dict[str, Material], masses: Masses, dimension: int) -> l
     return wrong
 
 
-def wrong_side(masses: Masses, voxel_side: float) -> list[tuple[tuple[str, ...], str]]:
+def wrong_side(engine: EngineName, voxel_side: float) -> list[tuple[tuple[str, ...], str]]:
     """Where and why voxels with such masses cannot have a side [m]."""
-    kind = MASSES[masses]
-    if not kind.only_side or voxel_side == kind.usual_side:
+    kind = ENGINE_KINDS[engine]
+    if not kind.only_side or voxel_side == kind.default_side:
         return []
-    return [(("voxel_side",), f"{voxel_side:g} given; {masses} masses are in units of their own: {kind.usual_side:g}")]
+    return [
+        (("voxel_side",), f"{voxel_side:g} given; {engine} masses are in units of their own: {kind.default_side:g}")
+    ]
 
 
-def usual_of(masses: Any) -> dict[str, Any]:
+def defaults_of(engine: Any) -> dict[str, Any]:
     """What a body with such masses has unless it says otherwise; nothing for masses that do not exist."""
-    if not isinstance(masses, str) or masses not in MASSES:
+    if not isinstance(engine, str) or engine not in ENGINE_KINDS:
         return {}
-    return {"voxel_side": MASSES[masses].usual_side, "materials": dict(MASSES[masses].materials)}
+    return {"voxel_side": ENGINE_KINDS[engine].default_side, "materials": dict(ENGINE_KINDS[engine].materials)}
 
 
 class Body(Displayed, Spec):
@@ -66,16 +70,16 @@ class Body(Displayed, Spec):
     """the material behind each symbol"""
     voxel_side: Annotated[Real, Field(gt=0)] = 3.0
     """side length of every voxel at rest [m]; 0.1, and nothing else, for evogym"""
-    masses: Masses = "squares"
+    engine: EngineName = "squares"
     """squares that turn, points, or evogym (EvoGym's points, in its units); if absent, squares in 2-D, points in 3-D"""
 
     @model_validator(mode="before")
     @classmethod
-    def _usual_masses(cls, data: Any) -> Any:
+    def _default_masses(cls, data: Any) -> Any:
         if not isinstance(data, dict):
             return data
-        masses = data.get("masses", usual_masses(3) if _has_levels(data.get("shape")) else usual_masses(2))
-        return {**usual_of(masses), **data, "masses": masses}
+        engine = data.get("masses", default_masses(3) if _has_levels(data.get("shape")) else default_masses(2))
+        return {**defaults_of(engine), **data, "engine": engine}
 
     @field_validator("shape", mode="before", json_schema_input_type=tuple[str, ...] | tuple[tuple[str, ...], ...] | str)
     @classmethod
@@ -112,11 +116,11 @@ class Body(Displayed, Spec):
                 f"the shape uses {', '.join(map(repr, unknown))} but the materials are "
                 f"{', '.join(map(repr, self.materials))}"
             )
-        if text := impossible(self.masses, self.dimension):
+        if text := impossible(self.engine, self.dimension):
             raise ValueError(text)
-        wrong = [*misfits(self.materials, self.masses, self.dimension), *wrong_side(self.masses, self.voxel_side)]
+        wrong = [*issues(self.materials, self.engine, self.dimension), *wrong_side(self.engine, self.voxel_side)]
         if wrong:
-            raise misfit(wrong)
+            raise validation_error(wrong)
         return self
 
     def _rows(self) -> list[str]:

@@ -1,6 +1,6 @@
 """Robots last: a function of one robot whose `vmap` adds an axis at the END of every array.
 
-Lattice neighbours are then far apart and robots lie side by side in memory, which is fast.
+Lattice neighbors are then far apart and robots lie side by side in memory, which is fast.
 """
 
 from __future__ import annotations

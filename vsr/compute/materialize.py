@@ -1,9 +1,9 @@
 """Keep XLA's CPU backend from computing a value again for every use.
 
 Its kernels have one result each, and whatever is elementwise is melted into them: a value with ten uses is computed
-ten times over, however costly. Its optimisation barrier does nothing. What goes through a loop, though, lies in
-memory. Other backends make kernels with many results and do better without. Such a loop has no slopes, so that what is
-to be differentiated goes without (vsr.compute.slopes).
+ten times over, however costly. Its optimization barrier does nothing. What goes through a loop, though, lies in
+memory. Other backends make kernels with many results and do better without. Such a loop has no gradients, so what is
+to be differentiated goes without (vsr.compute.gradients).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.slopes import slopes_wanted
+from vsr.compute.gradients import gradients_needed
 
 Tree = TypeVar("Tree")
 
@@ -25,7 +25,7 @@ def materialize(witness: Array, values: Tree) -> Tree:
 
     witness: any number that only a running simulation knows, so that the compiler cannot see through this.
     """
-    if slopes_wanted() or jax.default_backend() != "cpu":
+    if gradients_needed() or jax.default_backend() != "cpu":
         return values
     # A loop that never runs: no number is both positive and negative, but the compiler must prepare for one.
     number = witness.reshape(-1)[0]

@@ -10,10 +10,10 @@ from vsr.controllers.base import (
     knows_time_alone,
     rate_limit,
 )
+from vsr.controllers.clock import Clock
 from vsr.controllers.distributed import Distributed, VoxelNetworks
-from vsr.controllers.driving import Driving
-from vsr.controllers.hardware import Equipped, Hardware, in_start
-from vsr.controllers.mlp import MLP, Perceptron, check_senses, spread_weights, wiring
+from vsr.controllers.hardware import Equipped, Hardware, in_trial
+from vsr.controllers.mlp import MLP, Perceptron, check_sensors, spread_weights, wiring
 from vsr.controllers.oscillators import CoupledOscillators, Oscillators
 from vsr.controllers.recurrent import Recurrent, RecurrentNetwork
 from vsr.controllers.time_functions import Development, Sine, TimeFunctions
@@ -35,12 +35,12 @@ CONTROLLERS: Registry[type[ControllerSpec]] = Registry(
 __all__ = [
     "CONTROLLERS",
     "MLP",
+    "Clock",
     "Controller",
     "ControllerSpec",
     "CoupledOscillators",
     "Development",
     "Distributed",
-    "Driving",
     "Equipped",
     "Hardware",
     "Oscillators",
@@ -52,10 +52,10 @@ __all__ = [
     "Sine",
     "TimeFunctions",
     "VoxelNetworks",
-    "check_senses",
+    "check_sensors",
     "decide",
     "first_memory",
-    "in_start",
+    "in_trial",
     "knows_time_alone",
     "rate_limit",
     "spread_weights",

@@ -17,7 +17,7 @@ from pydantic import BeforeValidator
 from pydantic_core import PydanticCustomError
 
 from vsr.body import Body
-from vsr.sensors import Sense
+from vsr.sensors import Sensor
 from vsr.spec import Real, Spec
 
 
@@ -25,12 +25,12 @@ class Reflexive(Protocol):
     """A controller as arrays that remembers nothing: pure, jit- and vmap-able."""
 
     @property
-    def senses(self) -> tuple[Sense, ...]:
+    def sensors(self) -> tuple[Sensor, ...]:
         """Readings needed at every call (static)."""
         ...
 
     def control(self, time: Array, readings: Array | None) -> Array:
-        """Control values at a time [s], one per cell; readings: (senses, *cells)."""
+        """Control values at a time [s], one per cell; readings: (sensors, *cells)."""
         ...
 
 
@@ -38,7 +38,7 @@ class Remembering(Protocol):
     """A controller as arrays with a memory of its own: pure, jit- and vmap-able."""
 
     @property
-    def senses(self) -> tuple[Sense, ...]:
+    def sensors(self) -> tuple[Sensor, ...]:
         """Readings needed at every call (static)."""
         ...
 
@@ -47,7 +47,7 @@ class Remembering(Protocol):
         ...
 
     def decide(self, memory: Any, time: Array, readings: Array | None) -> tuple[Array, Any]:
-        """Control values at a time [s], one per cell, and the memory for the next call; readings: (senses, *cells)."""
+        """Control values at a time [s], one per cell, and the memory for the next call; readings: (sensors, *cells)."""
         ...
 
 
@@ -74,7 +74,7 @@ def rate_limit(controller: Controller) -> Array | None:
 
 def knows_time_alone(controller: Controller) -> bool:
     """Whether control values are a function of time, so that those of many calls can be made at once."""
-    return not controller.senses and rate_limit(controller) is None and first_memory(controller) is None
+    return not controller.sensors and rate_limit(controller) is None and first_memory(controller) is None
 
 
 class ControllerSpec(Spec):

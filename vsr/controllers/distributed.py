@@ -1,10 +1,10 @@
-"""The distributed controller: one small network in every voxel, the same in all, with messages to neighbours.
+"""The distributed controller: one small network in every voxel, the same in all, with messages to neighbors.
 
-Inputs of a voxel are its readings, then the messages that its neighbours sent to it at the previous call (side by side:
+Inputs of a voxel are its readings, then the messages that its neighbors sent to it at the previous call (side by side:
 below and above along x, then along y, in 3-D along z, `signals` numbers each, 0 where no voxel is), then the driving
 value if there is one, then 1 as bias. tanh follows every layer. Outputs are its control value, then the messages to its
-neighbours in the same order. The weights are flat: for each layer, for each input, for each output. Their number does
-not hang on the body's size. (Medvet, Bartoli, De Lorenzo, Fidel, GECCO 2020, proposed such controllers.)
+neighbors in the same order. The weights are flat: for each layer, for each input, for each output. Their number does
+not depend on the body's size. (Medvet, Bartoli, De Lorenzo, Fidel, GECCO 2020, proposed such controllers.)
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from pydantic import Field
 
 from vsr.body import Body
 from vsr.controllers.base import ControllerSpec, PerVoxel, check_grid, grid_array
-from vsr.controllers.driving import Driving, driving_numbers, driving_value
-from vsr.controllers.mlp import check_senses
-from vsr.controllers.neighbours import from_neighbours, opposite, sides
-from vsr.sensors import Sense
+from vsr.controllers.clock import Clock, clock_numbers, clock_value
+from vsr.controllers.mlp import check_sensors
+from vsr.controllers.neighbors import from_neighbors, opposite, sides
+from vsr.sensors import Sensor
 from vsr.spec import Count, Real
 
 Signals = Annotated[Count, Field(ge=0, le=100)]
@@ -38,13 +38,13 @@ class VoxelNetworks:
 
     layers: tuple[Array, ...]
     """weights, (inputs, outputs) each"""
-    driving: Array | None
+    clock: Array | None
     """frequency [Hz], amplitude and phase [rad] of the driving sine, (3,); None for none"""
     amplitude: Array
     """largest control value of every voxel, 0 for passive ones, *cells"""
     present: Array
     """1 where there is a voxel, else 0, *cells"""
-    senses: tuple[Sense, ...] = field(metadata={"static": True})
+    sensors: tuple[Sensor, ...] = field(metadata={"static": True})
     signals: int = field(metadata={"static": True})
 
     def first_memory(self) -> Array:
@@ -55,10 +55,10 @@ class VoxelNetworks:
         assert readings is not None
         cells = self.present.shape
         ways = sides(len(cells))
-        heard = [from_neighbours(memory[opposite(number)], *way) for number, way in enumerate(ways)]
+        heard = [from_neighbors(memory[opposite(number)], *way) for number, way in enumerate(ways)]
         same = [jnp.ones((), readings.dtype)]
-        if self.driving is not None:
-            same.insert(0, driving_value(self.driving, time))
+        if self.clock is not None:
+            same.insert(0, clock_value(self.clock, time))
         alike = jnp.broadcast_to(jnp.stack(same).reshape(-1, *(1,) * len(cells)), (len(same), *cells))
         values = jnp.concatenate([readings, *heard, alike])
         for weights in self.layers:
@@ -69,50 +69,50 @@ class VoxelNetworks:
 
 
 class Distributed(ControllerSpec):
-    """One network for all voxels, each with its own readings and messages to and from its neighbours."""
+    """One network for all voxels, each with its own readings and messages to and from its neighbors."""
 
     type: Literal["distributed"] = "distributed"
-    senses: tuple[Sense, ...] = Field(min_length=1)
+    sensors: tuple[Sensor, ...] = Field(min_length=1)
     """what every voxel reads"""
     weights: tuple[Real, ...]
     """flat: for each layer, for each input, for each output"""
     signals: Signals = 1
-    """numbers sent to each neighbour at every call, read by it at the next"""
+    """numbers sent to each neighbor at every call, read by it at the next"""
     hidden: Hidden = ()
     """sizes of the hidden layers"""
-    driving: Driving | None = Driving()
+    clock: Clock | None = Clock()
     """a sine of the time as further input; null for none"""
     amplitude: PerVoxel = 1.0
     """largest control value; 0 for a voxel that is not driven, which passes messages on all the same"""
 
     def check(self, body: Body) -> list[tuple[tuple[str, ...], str]]:
-        complaints = check_senses(self.senses, body.present) + check_grid("amplitude", self.amplitude, body)
+        issues = check_sensors(self.sensors, body.present) + check_grid("amplitude", self.amplitude, body)
         sizes = self.sizes(body.dimension)
         needed = sum(a * b for a, b in pairwise(sizes))
         if len(self.weights) != needed:
             text = f"{len(self.weights)} given; layers of {' x '.join(map(str, sizes))} neurons need {needed}"
-            complaints.append((("weights",), text))
-        return complaints
+            issues.append((("weights",), text))
+        return issues
 
     def sizes(self, dimension: int) -> tuple[int, ...]:
         """Neurons of every layer, inputs first."""
-        return network_sizes(len(self.senses), self.signals, self.hidden, self.driving is not None, dimension)
+        return network_sizes(len(self.sensors), self.signals, self.hidden, self.clock is not None, dimension)
 
     def build(self, body: Body, dtype: jnp.dtype | type = jnp.float32) -> VoxelNetworks:
         return VoxelNetworks(
             layers=layers_of(jnp.asarray(self.weights, dtype), self.sizes(body.dimension)),
-            driving=driving_numbers(self.driving, dtype) if self.driving else None,
+            clock=clock_numbers(self.clock, dtype) if self.clock else None,
             amplitude=grid_array(self.amplitude, body, dtype),
             present=jnp.asarray(body.present, dtype),
-            senses=self.senses,
+            sensors=self.sensors,
             signals=self.signals,
         )
 
 
-def network_sizes(senses: int, signals: int, hidden: tuple[int, ...], driven: bool, dimension: int) -> tuple[int, ...]:
+def network_sizes(sensors: int, signals: int, hidden: tuple[int, ...], driven: bool, dimension: int) -> tuple[int, ...]:
     """Neurons of every layer of a voxel's network, inputs first."""
     messages = 2 * dimension * signals
-    return (senses + messages + driven + 1, *hidden, 1 + messages)
+    return (sensors + messages + driven + 1, *hidden, 1 + messages)
 
 
 def layers_of(weights: Array, sizes: tuple[int, ...]) -> tuple[Array, ...]:

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from vsr.controllers.base import Controller, decide, first_memory, rate_limit
 from vsr.controllers.mlp import RateLimit
-from vsr.sensors import Sense
+from vsr.sensors import Sensor
 from vsr.spec import Count, Real, Spec
 
 Deviation = Annotated[Real, Field(ge=0)]
@@ -81,8 +81,8 @@ class Equipped:
     seed: int = field(metadata={"static": True})
 
     @property
-    def senses(self) -> tuple[Sense, ...]:
-        return self.own.senses
+    def sensors(self) -> tuple[Sensor, ...]:
+        return self.own.sensors
 
     def first_memory(self) -> Passing:
         return Passing(first_memory(self.own), self.waiting, jnp.zeros((), jnp.uint32))
@@ -100,6 +100,6 @@ class Equipped:
         return line[0], Passing(own, line[1:], memory.calls + 1)
 
 
-def in_start(controller: Controller, number: Array) -> Controller:
+def in_trial(controller: Controller, number: Array) -> Controller:
     """The same with the noise of a start, if it has any; number: of the start, ()."""
     return replace(controller, start=number.astype(jnp.uint32)) if isinstance(controller, Equipped) else controller

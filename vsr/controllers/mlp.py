@@ -1,6 +1,6 @@
 """The centralised sensing controller: one multilayer perceptron for the whole robot (paper, section 2.3).
 
-Inputs are the readings of all voxels (level by level, row by row from the lowest, left to right, each voxel's senses
+Inputs are the readings of all voxels (level by level, row by row from the lowest, left to right, each voxel's sensors
 in their order), then the driving value if there is one, then 1 as bias; every layer is followed by tanh; outputs are
 the voxels' control values in the same order. The weights are flat: for each layer, for each input, for each output.
 
@@ -23,8 +23,8 @@ from pydantic import Field
 
 from vsr.body import Body
 from vsr.controllers.base import ControllerSpec, place_name
-from vsr.controllers.driving import Driving, driving_numbers, driving_value
-from vsr.sensors import QUANTITIES, Sense
+from vsr.controllers.clock import Clock, clock_numbers, clock_value
+from vsr.sensors import QUANTITIES, Sensor
 from vsr.spec import Count, Real, Switch
 
 RateLimit = Annotated[Real, Field(gt=0)]
@@ -37,16 +37,16 @@ class Perceptron:
     """The network over a whole grid."""
 
     layers: tuple[Array, ...]
-    """weights, (inputs, outputs) each; the first has cells * senses + 2 inputs (driving, bias)"""
-    driving: Array
+    """weights, (inputs, outputs) each; the first has cells * sensors + 2 inputs (driving, bias)"""
+    clock: Array
     """frequency [Hz], amplitude and phase [rad] of the driving sine, (3,)"""
-    senses: tuple[Sense, ...] = field(metadata={"static": True})
+    sensors: tuple[Sensor, ...] = field(metadata={"static": True})
     rate_limit: Array | None = None
     """how fast control values in force can change [1/s], (); `rollout` and `record` see to it, `control` does not"""
 
     def control(self, time: Array, readings: Array | None) -> Array:
         assert readings is not None
-        drive = driving_value(self.driving, time)
+        drive = clock_value(self.clock, time)
         values = jnp.concatenate([jnp.moveaxis(readings, 0, -1).ravel(), jnp.stack([drive, jnp.ones_like(drive)])])
         for weights in self.layers:
             # A sum of products rather than a matrix product: libraries choose algorithms for products by timing them,
@@ -59,13 +59,13 @@ class MLP(ControllerSpec):
     """A multilayer perceptron from all voxels' readings to all voxels' control values."""
 
     type: Literal["mlp"] = "mlp"
-    senses: tuple[Sense, ...] = Field(min_length=1)
+    sensors: tuple[Sensor, ...] = Field(min_length=1)
     """what every voxel reads"""
     weights: tuple[Real, ...]
     """flat: for each layer, for each input, for each output"""
     hidden: tuple[Annotated[Count, Field(ge=1)], ...] = ()
     """sizes of the hidden layers"""
-    driving: Driving | None = Driving()
+    clock: Clock | None = Clock()
     """a sine of the time as further input; null for none"""
     legacy_angle: Switch = False
     """reproduce the original's wrong angle sensor"""
@@ -73,14 +73,14 @@ class MLP(ControllerSpec):
     """how fast a control value can change [1/s]; null for any speed"""
 
     @property
-    def used_senses(self) -> tuple[Sense, ...]:
-        """The senses with the quantities that are really read."""
-        return tuple(sense.legacy for sense in self.senses) if self.legacy_angle else self.senses
+    def used_sensors(self) -> tuple[Sensor, ...]:
+        """The sensors with the quantities that are really read."""
+        return tuple(sensor.legacy for sensor in self.sensors) if self.legacy_angle else self.sensors
 
     def sizes(self, body: Body) -> tuple[int, ...]:
         """Neurons of every layer, inputs first."""
         voxels = int(body.present.sum())
-        return (int(wiring(self.senses, body.present).sum()) + (self.driving is not None) + 1, *self.hidden, voxels)
+        return (int(wiring(self.sensors, body.present).sum()) + (self.clock is not None) + 1, *self.hidden, voxels)
 
     def weight_count(self, body: Body) -> int:
         """Number of weights needed."""
@@ -88,53 +88,53 @@ class MLP(ControllerSpec):
         return sum(a * b for a, b in pairwise(sizes))
 
     def check(self, body: Body) -> list[tuple[tuple[str, ...], str]]:
-        complaints = check_senses(self.used_senses, body.present)
+        issues = check_sensors(self.used_sensors, body.present)
         needed = self.weight_count(body)
         if len(self.weights) != needed:
             sizes = " x ".join(map(str, self.sizes(body)))
-            complaints.append((("weights",), f"{len(self.weights)} given; layers of {sizes} neurons need {needed}"))
-        return complaints
+            issues.append((("weights",), f"{len(self.weights)} given; layers of {sizes} neurons need {needed}"))
+        return issues
 
     def build(self, body: Body, dtype: jnp.dtype | type = jnp.float32) -> Perceptron:
         return Perceptron(
             layers=spread_weights(
                 jnp.asarray(self.weights, dtype),
                 self.hidden,
-                wiring(self.senses, body.present),
-                self.driving is not None,
+                wiring(self.sensors, body.present),
+                self.clock is not None,
                 body.present,
             ),
-            driving=driving_numbers(self.driving, dtype),
-            senses=self.used_senses,
+            clock=clock_numbers(self.clock, dtype),
+            sensors=self.used_sensors,
             rate_limit=None if self.rate_limit is None else jnp.asarray(self.rate_limit, dtype),
         )
 
 
-def check_senses(senses: Sequence[Sense], present: np.ndarray) -> list[tuple[tuple[str, ...], str]]:
-    """Complaints about senses that voxels of this grid cannot have; present: True where a voxel is or may be."""
-    complaints = []
-    for i, sense in enumerate(senses):
-        known = QUANTITIES[sense.quantity].dimensions
+def check_sensors(sensors: Sequence[Sensor], present: np.ndarray) -> list[tuple[tuple[str, ...], str]]:
+    """Complaints about sensors that voxels of this grid cannot have; present: True where a voxel is or may be."""
+    issues = []
+    for i, sensor in enumerate(sensors):
+        known = QUANTITIES[sensor.quantity].dimensions
         if present.ndim not in known:
             own = " and ".join(f"{dimension}-D" for dimension in known)
-            text = f"{sense.quantity} is only felt in {own}, and this body is in {present.ndim}-D"
-            complaints.append((("senses", str(i), "quantity"), text))
-        if sense.direction is not None and len(sense.direction) != present.ndim:
-            text = f"{len(sense.direction)} numbers given; this body is in {present.ndim}-D and needs {present.ndim}"
-            complaints.append((("senses", str(i), "direction"), text))
-        for place in sense.voxels or ():
+            text = f"{sensor.quantity} is only felt in {own}, and this body is in {present.ndim}-D"
+            issues.append((("sensors", str(i), "quantity"), text))
+        if sensor.direction is not None and len(sensor.direction) != present.ndim:
+            text = f"{len(sensor.direction)} numbers given; this body is in {present.ndim}-D and needs {present.ndim}"
+            issues.append((("sensors", str(i), "direction"), text))
+        for place in sensor.voxels or ():
             if not _is_there(place, present):
-                complaints.append((("senses", str(i), "voxels"), f"there is no voxel in {place_name(place)}"))
-    return complaints
+                issues.append((("sensors", str(i), "voxels"), f"there is no voxel in {place_name(place)}"))
+    return issues
 
 
-def wiring(senses: Sequence[Sense], present: np.ndarray) -> np.ndarray:
-    """True where a voxel has a sense, (*cells, senses); present: True where there is a voxel."""
-    wired = np.repeat(present[..., None], len(senses), -1)
-    for i, sense in enumerate(senses):
-        if sense.voxels is not None:
+def wiring(sensors: Sequence[Sensor], present: np.ndarray) -> np.ndarray:
+    """True where a voxel has a sensor, (*cells, sensors); present: True where there is a voxel."""
+    wired = np.repeat(present[..., None], len(sensors), -1)
+    for i, sensor in enumerate(sensors):
+        if sensor.voxels is not None:
             chosen = np.zeros_like(present)
-            for place in sense.voxels:
+            for place in sensor.voxels:
                 if _is_there(place, present):
                     chosen[place[::-1]] = True
             wired[..., i] &= chosen
@@ -155,7 +155,7 @@ def spread_weights(
 ) -> tuple[Array, ...]:
     """Weights of one body's network, flat, as matrices over its whole grid.
 
-    wired: which voxels have which senses, (*cells, senses); present: (*cells,). Both are known before tracing; the
+    wired: which voxels have which sensors, (*cells, sensors); present: (*cells,). Both are known before tracing; the
     weights may be traced.
     """
     inputs = np.flatnonzero(np.concatenate([wired.ravel(), [driven, True]]))

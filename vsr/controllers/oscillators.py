@@ -1,6 +1,6 @@
 """Coupled phase oscillators, one in every voxel, each pulled by those at its sides (Kuramoto's model on the body):
 
-    dθ_i/dt = 2π ν_i + K sum over neighbours j of sin(θ_j - θ_i - (φ_j - φ_i)),    control: A_i sin θ_i
+    dθ_i/dt = 2π ν_i + K sum over neighbors j of sin(θ_j - θ_i - (φ_j - φ_i)),    control: A_i sin θ_i
 
 from θ_i = φ_i at the beginning. With one frequency for all, every voxel goes on at its phase bias φ, as under `sine`.
 Oscillators of different frequencies pull each other along: with a coupling K that is strong enough they keep step at
@@ -19,14 +19,14 @@ from pydantic import Field
 
 from vsr.body import Body
 from vsr.controllers.base import ControllerSpec, PerVoxel, check_grid, grid_array
-from vsr.controllers.neighbours import from_neighbours, sides
-from vsr.sensors import Sense
+from vsr.controllers.neighbors import from_neighbors, sides
+from vsr.sensors import Sensor
 from vsr.spec import Real
 
 STEPS = 4
 """Integration steps between two calls."""
 Coupling = Annotated[Real, Field(ge=0, le=20)]
-"""How strongly a neighbour pulls [1/s]."""
+"""How strongly a neighbor pulls [1/s]."""
 
 
 class Phases(NamedTuple):
@@ -55,7 +55,7 @@ class CoupledOscillators:
     """1 where there is a voxel, else 0"""
 
     @property
-    def senses(self) -> tuple[Sense, ...]:
+    def sensors(self) -> tuple[Sensor, ...]:
         return ()
 
     def first_memory(self) -> Phases:
@@ -80,22 +80,22 @@ class CoupledOscillators:
         # Two functions of every phase, rather than one of every difference.
         sine, cosine = self.present * jnp.sin(ahead), self.present * jnp.cos(ahead)
         ways = sides(ahead.ndim)
-        sines, cosines = (sum(from_neighbours(part, *way) for way in ways) for part in (sine, cosine))
+        sines, cosines = (sum(from_neighbors(part, *way) for way in ways) for part in (sine, cosine))
         return 2 * jnp.pi * self.frequency + self.coupling * (sines * cosine - cosines * sine)
 
 
 class Oscillators(ControllerSpec):
-    """A phase oscillator in every voxel, pulled along by those of its neighbours."""
+    """A phase oscillator in every voxel, pulled along by those of its neighbors."""
 
     type: Literal["oscillators"] = "oscillators"
     phase: PerVoxel = 0.0
-    """bias: the phase to which neighbours pull each other, and at which it starts [rad]"""
+    """bias: the phase to which neighbors pull each other, and at which it starts [rad]"""
     frequency: PerVoxel = 1.0
     """of its own [Hz]"""
     amplitude: PerVoxel = 1.0
     """largest control value"""
     coupling: Coupling = 2.0
-    """how strongly each neighbour pulls [1/s]; 0 for oscillators on their own"""
+    """how strongly each neighbor pulls [1/s]; 0 for oscillators on their own"""
     grids: ClassVar[tuple[str, ...]] = ("phase", "frequency", "amplitude")
     """fields with a value per voxel"""
 

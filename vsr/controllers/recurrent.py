@@ -22,9 +22,9 @@ from pydantic import Field
 
 from vsr.body import Body
 from vsr.controllers.base import ControllerSpec
-from vsr.controllers.driving import Driving, driving_numbers, driving_value
-from vsr.controllers.mlp import check_senses, wiring
-from vsr.sensors import Sense
+from vsr.controllers.clock import Clock, clock_numbers, clock_value
+from vsr.controllers.mlp import check_sensors, wiring
+from vsr.sensors import Sensor
 from vsr.spec import Count, Real
 
 Unit = Literal["elman", "gated"]
@@ -37,21 +37,21 @@ class RecurrentNetwork:
     """The network over a whole grid. Its memory: the values of the hidden neurons, (hidden,)."""
 
     inward: Array
-    """W: (cells * senses + 2 + hidden, hidden); driving and bias follow the readings"""
+    """W: (cells * sensors + 2 + hidden, hidden); driving and bias follow the readings"""
     gate: Array | None
     """V, of the same shape; None without gates"""
     outward: Array
     """U: (hidden, cells)"""
-    driving: Array
+    clock: Array
     """frequency [Hz], amplitude and phase [rad] of the driving sine, (3,)"""
-    senses: tuple[Sense, ...] = field(metadata={"static": True})
+    sensors: tuple[Sensor, ...] = field(metadata={"static": True})
 
     def first_memory(self) -> Array:
         return jnp.zeros(self.outward.shape[0], self.outward.dtype)
 
     def decide(self, memory: Array, time: Array, readings: Array | None) -> tuple[Array, Array]:
         assert readings is not None
-        drive = driving_value(self.driving, time)
+        drive = clock_value(self.clock, time)
         inputs = jnp.concatenate([jnp.moveaxis(readings, 0, -1).ravel(), jnp.stack([drive, jnp.ones_like(drive)])])
 
         def weighed(weights: Array, hidden: Array) -> Array:
@@ -71,7 +71,7 @@ class Recurrent(ControllerSpec):
     """A network with hidden neurons that remember, from all voxels' readings to all voxels' control values."""
 
     type: Literal["recurrent"] = "recurrent"
-    senses: tuple[Sense, ...] = Field(min_length=1)
+    sensors: tuple[Sensor, ...] = Field(min_length=1)
     """what every voxel reads"""
     weights: tuple[Real, ...]
     """flat: into the hidden neurons, into their gates, out of them; each for each input, for each output"""
@@ -79,28 +79,28 @@ class Recurrent(ControllerSpec):
     """neurons that remember"""
     unit: Unit = "elman"
     """how they remember: elman, or gated (minimal gated units)"""
-    driving: Driving | None = Driving()
+    clock: Clock | None = Clock()
     """a sine of the time as further input; null for none"""
 
     def check(self, body: Body) -> list[tuple[tuple[str, ...], str]]:
-        complaints = check_senses(self.senses, body.present)
-        wired = wiring(self.senses, body.present)
-        needed = weights_needed(self.hidden, self.unit, wired, self.driving is not None, body.present)
+        issues = check_sensors(self.sensors, body.present)
+        wired = wiring(self.sensors, body.present)
+        needed = weights_needed(self.hidden, self.unit, wired, self.clock is not None, body.present)
         if len(self.weights) != needed:
-            inputs = int(wired.sum()) + (self.driving is not None) + 1
+            inputs = int(wired.sum()) + (self.clock is not None) + 1
             text = f"{inputs} inputs, {self.hidden} {self.unit} neurons and {int(body.present.sum())} outputs"
-            complaints.append((("weights",), f"{len(self.weights)} given; {text} need {needed}"))
-        return complaints
+            issues.append((("weights",), f"{len(self.weights)} given; {text} need {needed}"))
+        return issues
 
     def build(self, body: Body, dtype: jnp.dtype | type = jnp.float32) -> RecurrentNetwork:
-        wired = wiring(self.senses, body.present)
+        wired = wiring(self.sensors, body.present)
         weights = jnp.asarray(self.weights, dtype)
-        inward, gate, outward = spread(weights, self.hidden, self.unit, wired, self.driving is not None, body.present)
-        return RecurrentNetwork(inward, gate, outward, driving_numbers(self.driving, dtype), self.senses)
+        inward, gate, outward = spread(weights, self.hidden, self.unit, wired, self.clock is not None, body.present)
+        return RecurrentNetwork(inward, gate, outward, clock_numbers(self.clock, dtype), self.sensors)
 
 
 def weights_needed(hidden: int, unit: Unit, wired: np.ndarray, driven: bool, present: np.ndarray) -> int:
-    """Number of weights; wired: which voxels have which senses, (*cells, senses); present: (*cells,)."""
+    """Number of weights; wired: which voxels have which sensors, (*cells, sensors); present: (*cells,)."""
     inputs = int(wired.sum()) + driven + 1 + hidden
     return hidden * ((1 + (unit == "gated")) * inputs + int(present.sum()))
 

@@ -17,7 +17,7 @@ from jax import Array
 
 from vsr.body import Body
 from vsr.controllers.base import ControllerSpec, PerVoxel, check_grid, grid_array
-from vsr.sensors import Sense
+from vsr.sensors import Sensor
 from vsr.spec import Seconds
 
 
@@ -40,12 +40,12 @@ class TimeFunctions:
     """of the development [s], ()"""
 
     @property
-    def senses(self) -> tuple[Sense, ...]:
+    def sensors(self) -> tuple[Sensor, ...]:
         return ()
 
     def control(self, time: Array, readings: Array | None) -> Array:
-        swing = self.amplitude * jnp.sin(2 * jnp.pi * self.frequency * time + self.phase)
-        return swing + self.start + time / self.duration * (self.end - self.start)
+        sinusoid = self.amplitude * jnp.sin(2 * jnp.pi * self.frequency * time + self.phase)
+        return sinusoid + self.start + time / self.duration * (self.end - self.start)
 
 
 class Sine(ControllerSpec):

@@ -1,1 +1,1 @@
-"""Pictures of a recorded episode, without a display: what can be seen, its colours, and a painter."""
+"""Pictures of a recorded episode, without a display: what can be seen, its colors, and a painter."""

@@ -1,4 +1,4 @@
-"""Chambers of fluid as they are seen: which voxels they are of, how large they are, and their pressure as a colour."""
+"""Chambers of fluid as they are seen: which voxels they are of, how large they are, and their pressure as a color."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from vsr.body.shape import Body
-from vsr.drawing.colours import PRESSURE, SUCTION, Scale
+from vsr.drawing.colors import PRESSURE, SUCTION, Scale
 from vsr.drawing.outlines import FACES
 from vsr.episode import Trajectory
 from vsr.physics.contract import ChambersSeen
@@ -125,7 +125,7 @@ def sides(dimension: int) -> dict[tuple[int, int], tuple[int, ...]]:
 def pressure_scale(given: Iterable[RecordedChambers | None]) -> Scale | None:
     """One for all robots that are shown side by side, None without fluid: up to the largest pressure, either way.
 
-    Below 0 it has colours of its own, where there is suction.
+    Below 0 it has colors of its own, where there is suction.
     """
     pressures = [chambers.pressure for chambers in given if chambers is not None]
     if not pressures:

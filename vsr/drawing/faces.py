@@ -41,7 +41,7 @@ def look_here(faces: np.ndarray, middle: np.ndarray) -> np.ndarray:
 
 
 def outer_faces(recording: Recording) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Voxel, corners in the order of an outline, and brightness of every face without a neighbour."""
+    """Voxel, corners in the order of an outline, and brightness of every face without a neighbor."""
     taken = {tuple(place): None for place in recording.place.tolist()}
     voxel, corner, shade = [], [], []
     for (axis, side), corners in FACES.items():

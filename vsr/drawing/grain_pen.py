@@ -12,21 +12,21 @@ RIM = 0.62
 LIT = ((1.0, 0.0, 0.68), (0.82, 0.14, 0.86), (0.5, 0.3, 1.0))
 """Of a ball's parts: radius, distance from its middle up and to the left, each over its own radius; brightness."""
 Ball = tuple[tuple[float, float], float, np.ndarray]
-"""What `paint_ball` needs: place, radius, colour."""
+"""What `paint_ball` needs: place, radius, color."""
 
 
 def paint_disc(
-    draw: ImageDraw.ImageDraw, place: tuple[float, float], radius: float, colour: np.ndarray, line: float
+    draw: ImageDraw.ImageDraw, place: tuple[float, float], radius: float, color: np.ndarray, line: float
 ) -> None:
-    """place, radius and line, the rim's width: [pixels]; colour: red, green and blue from 0 to 255."""
-    _paint_circle(draw, *place, radius, colour * RIM)
-    _paint_circle(draw, *place, radius - line, colour)
+    """place, radius and line, the rim's width: [pixels]; color: red, green and blue from 0 to 255."""
+    _paint_circle(draw, *place, radius, color * RIM)
+    _paint_circle(draw, *place, radius - line, color)
 
 
-def paint_ball(draw: ImageDraw.ImageDraw, place: tuple[float, float], radius: float, colour: np.ndarray) -> None:
-    """place and radius: [pixels]; colour: red, green and blue from 0 to 255."""
+def paint_ball(draw: ImageDraw.ImageDraw, place: tuple[float, float], radius: float, color: np.ndarray) -> None:
+    """place and radius: [pixels]; color: red, green and blue from 0 to 255."""
     for size, away, brightness in LIT:
-        _paint_circle(draw, place[0] - away * radius, place[1] - away * radius, size * radius, colour * brightness)
+        _paint_circle(draw, place[0] - away * radius, place[1] - away * radius, size * radius, color * brightness)
 
 
 def faces_behind(faces: np.ndarray, middle: np.ndarray, place: np.ndarray, radius: np.ndarray) -> np.ndarray:
@@ -71,7 +71,7 @@ def _inside(outline: np.ndarray, spot: np.ndarray) -> np.ndarray:
     return np.asarray((side > 0).all(1) | (side < 0).all(1))
 
 
-def _paint_circle(draw: ImageDraw.ImageDraw, x: float, y: float, radius: float, colour: np.ndarray) -> None:
+def _paint_circle(draw: ImageDraw.ImageDraw, x: float, y: float, radius: float, color: np.ndarray) -> None:
     if radius > 0:
-        red, green, blue = colour.astype(int).tolist()
+        red, green, blue = color.astype(int).tolist()
         draw.ellipse([x - radius, y - radius, x + radius, y + radius], fill=(red, green, blue))

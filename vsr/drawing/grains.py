@@ -1,4 +1,4 @@
-"""Grains that robots walk on, as they are seen: where, how fast, and in which colours.
+"""Grains that robots walk on, as they are seen: where, how fast, and in which colors.
 
 A bed of sand repeats itself (`vsr.terrain.sand`): what is simulated is one of many copies. Wherever the robot gets,
 pictures show the copies around it.
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from vsr.drawing.colours import GRAINS, GrainQuantity, Scale
+from vsr.drawing.colors import GRAINS, GrainQuantity, Scale
 from vsr.episode import Trajectory
 from vsr.physics.grains import Grains, GrainsSeen
 
@@ -22,7 +22,7 @@ class RecordedGrains:
     """Discs or balls over time. SI units."""
 
     position: np.ndarray
-    """of the centres, without jumps where a bed begins again [m], (moments, grains, dimension)"""
+    """of the centers, without jumps where a bed begins again [m], (moments, grains, dimension)"""
     speed: np.ndarray
     """[m/s], (moments, grains)"""
     force: np.ndarray
@@ -46,7 +46,7 @@ class RecordedGrains:
         return replace(self, position=self.position + shift[:, None])
 
     def copies(self, moment: int, low: Sequence[float], high: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
-        """All copies between two places: which grain each is, (copies,), and its centre [m], (copies, dimension).
+        """All copies between two places: which grain each is, (copies,), and its center [m], (copies, dimension).
 
         low, high: [m], along the axes that repeat, which are the first.
         """
@@ -63,17 +63,17 @@ class RecordedGrains:
         return grain, place
 
     def values(self, quantity: GrainQuantity, moment: int) -> np.ndarray:
-        """What they are coloured by, (grains,)."""
+        """What they are colored by, (grains,)."""
         return {"height": self.position[..., -1], "speed": self.speed, "force": self.force}[quantity][moment]
 
 
-def grains_of(trajectory: Trajectory, occupants: Mapping[str, Any]) -> RecordedGrains | None:
-    """Those of an episode, None if there are none; occupants: of its world, by name."""
-    found = [(name, occupant) for name, occupant in occupants.items() if isinstance(occupant, Grains)]
-    if not found or trajectory.occupants is None:
+def grains_of(trajectory: Trajectory, systems: Mapping[str, Any]) -> RecordedGrains | None:
+    """Those of an episode, None if there are none; systems: of its world, by name."""
+    found = [(name, system) for name, system in systems.items() if isinstance(system, Grains)]
+    if not found or trajectory.systems is None:
         return None
     name, grains = found[0]
-    seen, box = trajectory.occupants[name], grains.box
+    seen, box = trajectory.systems[name], grains.box
     position = np.array(seen.position, np.float64)
     period = np.where(box.cyclic, box.size, 0.0)
     for axis in np.flatnonzero(period):
@@ -89,7 +89,7 @@ def grains_of(trajectory: Trajectory, occupants: Mapping[str, Any]) -> RecordedG
 
 def touched_by_grains(trajectory: Trajectory) -> np.ndarray | None:
     """1 for voxels of the robot that grains touch, else 0, (moments, *cells); None if there are no grains."""
-    seen = [part for part in (trajectory.occupants or {}).values() if isinstance(part, GrainsSeen)]
+    seen = [part for part in (trajectory.systems or {}).values() if isinstance(part, GrainsSeen)]
     return np.asarray(seen[0].touched[0]) if seen else None
 
 

@@ -1,4 +1,4 @@
-"""What colours and overlays of pictures mean, as a strip below them."""
+"""What colors and overlays of pictures mean, as a strip below them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from PIL import Image, ImageDraw
 
-from vsr.drawing.colours import MATERIALS, SCALES, Scale
+from vsr.drawing.colors import MATERIALS, SCALES, Scale
 from vsr.drawing.overlays import (
+    CONTACT,
     GROWING,
     INK,
     OVERLAYS,
     PAPER,
     PATH,
     SHRINKING,
-    TOUCHING,
     VELOCITY,
     Overlay,
-    SenseMark,
+    SensorMark,
     words_of,
 )
 from vsr.drawing.painter import LEFT, Look, cut, font
@@ -37,23 +37,23 @@ def legend(
     symbols: tuple[str, ...],
     *,
     size: str = "area",
-    marks: Sequence[SenseMark] = (),
+    marks: Sequence[SensorMark] = (),
     grains: Scale | None = None,
     fluid: Scale | None = None,
 ) -> Image.Image:
-    """symbols: of the materials; size: what voxels have, see `size_word`; marks: of the senses, see `sense_marks`;
-    grains, fluid: their colours, see `grain_scale` and `pressure_scale`."""
+    """symbols: of the materials; size: what voxels have, see `size_word`; marks: of the sensors, see `sense_marks`;
+    grains, fluid: their colors, see `grain_scale` and `pressure_scale`."""
     rows = _rows(_signs(look, marks), width)
-    others = [scale for scale in (fluid if look.colour_by != "material" else None, grains) if scale is not None]
-    scales = ROW * (1 + len(others))
+    other_robots = [scale for scale in (fluid if look.color_by != "material" else None, grains) if scale is not None]
+    scales = ROW * (1 + len(other_robots))
     image = Image.new("RGB", (width, scales + OVERLAY_ROW * len(rows)), PAPER)
     draw = ImageDraw.Draw(image)
-    if look.colour_by == "material":
+    if look.color_by == "material":
         _paint_materials(draw, look, symbols)
     else:
-        scale = SCALES[look.palette][look.colour_by]
-        _paint_scale(image, scale, f"{size} over that at rest" if look.colour_by == "area" else scale.name, 0)
-    for number, scale in enumerate(others, 1):
+        scale = SCALES[look.palette][look.color_by]
+        _paint_scale(image, scale, f"{size} over that at rest" if look.color_by == "area" else scale.name, 0)
+    for number, scale in enumerate(other_robots, 1):
         _paint_scale(image, scale, scale.name, number * ROW)
     for index, row in enumerate(rows):
         middle = scales + OVERLAY_ROW * (index + 0.5) - 4
@@ -72,10 +72,10 @@ def _paint_materials(draw: ImageDraw.ImageDraw, look: Look, symbols: tuple[str, 
 
 
 def _paint_scale(image: Image.Image, scale: Scale, name: str, top: int) -> None:
-    """Its colours, numbers below them, and its name; top: from where on [pixels]."""
+    """Its colors, numbers below them, and its name; top: from where on [pixels]."""
     draw, small = ImageDraw.Draw(image), font(12)
     length = min(150, image.width // 3)
-    ramp = scale.colours(np.linspace(*scale.ends, length)).astype(np.uint8)
+    ramp = scale.colors(np.linspace(*scale.ends, length)).astype(np.uint8)
     image.paste(Image.fromarray(np.repeat(ramp[None], 12, 0)), (LEFT, top + 4))
     for share in (0.0, 0.5, 1.0):
         value = scale.ends[0] + share * (scale.ends[1] - scale.ends[0])
@@ -84,12 +84,12 @@ def _paint_scale(image: Image.Image, scale: Scale, name: str, top: int) -> None:
     draw.text((LEFT + length + 24, top + 10), cut(name, room, small), fill=INK, font=small, anchor="lm")
 
 
-def _signs(look: Look, marks: Sequence[SenseMark]) -> list[tuple[Icon, str]]:
+def _signs(look: Look, marks: Sequence[SensorMark]) -> list[tuple[Icon, str]]:
     """Of the overlays that are on."""
     found: list[tuple[Icon, str]] = []
     for overlay in OVERLAYS:
         if overlay == "sensors" and overlay in look.overlays:
-            found += [(_bar_sign(mark.colour), mark.words) for mark in marks]
+            found += [(_bar_sign(mark.color), mark.words) for mark in marks]
         elif overlay in look.overlays:
             found.append((_SIGNS[overlay], words_of(overlay)))
     return found
@@ -110,9 +110,9 @@ def _rows(signs: Sequence[tuple[Icon, str]], width: int) -> list[list[tuple[floa
     return rows
 
 
-def _bar_sign(colour: str) -> Icon:
+def _bar_sign(color: str) -> Icon:
     def icon(draw: ImageDraw.ImageDraw, left: float, middle: float) -> None:
-        draw.rectangle([left + 4, middle - 7, left + 12, middle + 7], fill=colour, outline=INK)
+        draw.rectangle([left + 4, middle - 7, left + 12, middle + 7], fill=color, outline=INK)
 
     return icon
 
@@ -124,7 +124,7 @@ def _control_sign(draw: ImageDraw.ImageDraw, left: float, middle: float) -> None
 
 
 def _dot_sign(draw: ImageDraw.ImageDraw, left: float, middle: float) -> None:
-    draw.ellipse([left + 3, middle - 5, left + 13, middle + 5], fill=TOUCHING)
+    draw.ellipse([left + 3, middle - 5, left + 13, middle + 5], fill=CONTACT)
 
 
 def _arrow_sign(draw: ImageDraw.ImageDraw, left: float, middle: float) -> None:
@@ -138,7 +138,7 @@ def _line_sign(draw: ImageDraw.ImageDraw, left: float, middle: float) -> None:
 
 _SIGNS: dict[Overlay, Icon] = {
     "control": _control_sign,
-    "touching": _dot_sign,
+    "contact": _dot_sign,
     "velocity": _arrow_sign,
     "path": _line_sign,
 }

@@ -1,4 +1,4 @@
-"""Pictures of machines among grains: the depth camera of `vsr.machines.cameras`, shaded by the slopes that it sees."""
+"""Pictures of machines among grains: the depth camera of `vsr.machines.cameras`, shaded by gradients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vsr.physics.grains import GrainState, Pose, at_rest
 from vsr.physics.grains.model import GrainModel
 
 SAND = (150, 92, 40), (236, 200, 132)
-"""Colours of grains on the ground and high up."""
+"""Colors of grains on the ground and high up."""
 STEEL, GROUND, SKY = (96, 124, 164), (208, 206, 198), (250, 250, 252)
 LIGHT = (0.33, -0.47, 0.82)
 """Towards the light, in the world's axes; a unit vector."""
@@ -53,12 +53,12 @@ def paint(
     depth = jnp.minimum(jnp.minimum(sand, steel), level)
     place = _places(camera, pose, depth)
     rising = jnp.clip(place[..., 2:] / tall, 0, 1)
-    low, high = (jnp.array(colour, depth.dtype) for colour in SAND)
-    colour = jnp.where((sand <= depth)[..., None], low + rising * (high - low), jnp.array(GROUND, depth.dtype))
-    colour = jnp.where((steel <= depth)[..., None], jnp.array(STEEL, depth.dtype), colour)
+    low, high = (jnp.array(color, depth.dtype) for color in SAND)
+    color = jnp.where((sand <= depth)[..., None], low + rising * (high - low), jnp.array(GROUND, depth.dtype))
+    color = jnp.where((steel <= depth)[..., None], jnp.array(STEEL, depth.dtype), color)
     bright = SHADOW + (1 - SHADOW) * jnp.clip(_normals(place) @ jnp.array(LIGHT, depth.dtype), 0, 1)
-    colour = jnp.where((depth < camera.far)[..., None], colour * bright[..., None], jnp.array(SKY, depth.dtype))
-    return jnp.round(colour).astype(jnp.uint8)
+    color = jnp.where((depth < camera.far)[..., None], color * bright[..., None], jnp.array(SKY, depth.dtype))
+    return jnp.round(color).astype(jnp.uint8)
 
 
 def _places(camera: Eye, pose: Pose, depth: Array) -> Array:
@@ -69,7 +69,7 @@ def _places(camera: Eye, pose: Pose, depth: Array) -> Array:
 
 
 def _normals(place: Array) -> Array:
-    """Unit vectors out of the surface, from neighbouring pixels: the nearer of the two at each side."""
+    """Unit vectors out of the surface, from neighboring pixels: the nearer of the two at each side."""
 
     def slope(axis: int) -> Array:
         ahead = jnp.roll(place, -1, axis) - place

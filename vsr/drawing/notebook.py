@@ -29,8 +29,8 @@ Rows = Sequence[tuple[str, ...]]
 
 
 def body_png(body: Body) -> bytes:
-    """At rest, a colour per material."""
-    look = Look(colour_by="material")
+    """At rest, a color per material."""
+    look = Look(color_by="material")
     count = int(body.present.sum())
     size = " x ".join(map(str, body.cells.shape[::-1]))
     title = f"{count} voxel{'s' if count > 1 else ''} in {size}"
@@ -67,8 +67,8 @@ def outcome_png(outcome: Outcome) -> bytes | None:
         return None
     with precision(scene.physics.precision):
         environment = scene.world.build(np.dtype(scene.physics.precision))
-        cells, occupants = scene.robot.body.cells, scene.occupants()
-        recording = recording_of(model, trajectory, environment, cells, occupants=occupants)
+        cells, systems = scene.robot.body.cells, scene.systems()
+        recording = recording_of(model, trajectory, environment, cells, systems=systems)
     terrain, look = scene.world.terrain, Look()
     ground = None if terrain is None else terrain.line_at(scene.task.placement.y)
     painter = Painter(recording, ground, look, title="", size=MOMENT_PANEL)
@@ -80,8 +80,8 @@ def outcome_png(outcome: Outcome) -> bytes | None:
         width,
         symbols,
         size=size_word([recording]),
-        grains=painter.grain_colours,
-        fluid=painter.fluid_colours,
+        grains=painter.grain_colors,
+        fluid=painter.fluid_colors,
     )
     return png([panels, [key]])
 

@@ -16,7 +16,7 @@ FACES = {
 }
 """Corners of a cube's faces; a face looks along an axis, one way or the other."""
 RECEDES = np.array([0.45, 0.35])
-"""Where a metre away from the viewer appears on paper: to the right and upwards [m]."""
+"""Where a meter away from the viewer appears on paper: to the right and upwards [m]."""
 TOWARDS = np.array([RECEDES[0], -1.0, RECEDES[1]])
 """The way to the viewer: points along it appear at one place."""
 BRIGHTNESS = {0: 0.72, 1: 0.88, 2: 1.0}

@@ -1,4 +1,4 @@
-"""What can be drawn over robots: control values, touching, velocities, sensor values, the path of the centre.
+"""What can be drawn over robots: control values, touching, velocities, sensor values, the path of the center.
 
 In a voxel every overlay has a place of its own, so that none covers another; only arrows, which begin in the middle,
 may cross them. Viewers on pages draw them alike, from
@@ -17,14 +17,14 @@ from PIL import ImageDraw
 
 from vsr.drawing.recording import Felt, Recording
 
-Overlay = Literal["control", "touching", "velocity", "sensors", "path"]
+Overlay = Literal["control", "contact", "velocity", "sensors", "path"]
 OVERLAYS: tuple[Overlay, ...] = get_args(Overlay)
 PAPER, INK = "#ffffff", "#222222"
-TOUCHING, VELOCITY, PATH = "#d40078", "#0050c8", "#222222"
+CONTACT, VELOCITY, PATH = "#d40078", "#0050c8", "#222222"
 SHRINKING, GROWING = "#d55e00", "#0072b2"
 """Of control values above and below 0."""
-SENSES = ("#0072b2", "#e69f00", "#222222", "#9a2ff0", "#b5b592", "#1c1c9a", "#aa3300", "#00c4d6")
-"""Of sensor values: one sense after the other, then again from the first; any two differ for colour-blind eyes too."""
+SENSOR_COLORS = ("#0072b2", "#e69f00", "#222222", "#9a2ff0", "#b5b592", "#1c1c9a", "#aa3300", "#00c4d6")
+"""Of sensor values: one sensor after the other, then again from the first; any two differ for color-blind eyes too."""
 SCALE_3D = 0.6
 """Size of overlays on 3-D voxels, of which several are seen behind each other, over that on 2-D ones."""
 ARROW_SECONDS = 0.3
@@ -43,7 +43,7 @@ class Box:
 
 CONTROL = Box(-0.44, -0.24, -0.4, 0.4)
 SENSORS = Box(-0.17, 0.44, -0.16, 0.4)
-"""As wide as this for many senses, less for few."""
+"""As wide as this for many sensors, less for few."""
 WIDEST_BAR = 0.16
 """Of a sensor value, in sides of a voxel."""
 DOT = 0.28, -0.3, 0.11
@@ -51,15 +51,15 @@ DOT = 0.28, -0.3, 0.11
 
 
 @dataclass(frozen=True)
-class SenseMark:
-    """How the values of one sense are drawn, in all robots that have it: a bar up or down from the value at rest."""
+class SensorMark:
+    """How the values of one sensor are drawn, in all robots that have it: a bar up or down from the value at rest."""
 
     label: str
     unit: str
     at_rest: float
     reach: float
     """distance from the value at rest that makes the longest bars; more than 0"""
-    colour: str
+    color: str
 
     @property
     def words(self) -> str:
@@ -70,20 +70,20 @@ class SenseMark:
         return f"{self.label}: {rest}±{space}{reach:g}{' ' if self.unit else ''}{self.unit}"
 
 
-def sense_marks(recordings: Iterable[Recording]) -> tuple[SenseMark, ...]:
+def sensor_marks(recordings: Iterable[Recording]) -> tuple[SensorMark, ...]:
     """One for every sense of these robots; bars of robots side by side are to be comparable."""
     same: dict[str, list[Felt]] = {}
-    for sense in (sense for recording in recordings for sense in recording.felt):
-        same.setdefault(sense.label, []).append(sense)
+    for sensor in (sensor for recording in recordings for sensor in recording.felt):
+        same.setdefault(sensor.label, []).append(sensor)
     return tuple(
-        SenseMark(
+        SensorMark(
             label,
-            senses[0].unit,
-            senses[0].at_rest,
-            max(sense.reach for sense in senses) or 1.0,
-            SENSES[index % len(SENSES)],
+            sensors[0].unit,
+            sensors[0].at_rest,
+            max(sensor.reach for sensor in sensors) or 1.0,
+            SENSOR_COLORS[index % len(SENSOR_COLORS)],
         )
-        for index, (label, senses) in enumerate(same.items())
+        for index, (label, sensors) in enumerate(same.items())
     )
 
 
@@ -91,10 +91,10 @@ def words_of(overlay: Overlay) -> str:
     """What is seen where an overlay is on; sensor values have their own words."""
     return {
         "control": "control value, from -1 to 1; up shrinks",
-        "touching": "touches the ground",
+        "contact": "touches the ground",
         "velocity": f"velocity: the way in {ARROW_SECONDS:g} s",
         "sensors": "sensor values",
-        "path": "path of the centre",
+        "path": "path of the center",
     }[overlay]
 
 
@@ -102,7 +102,7 @@ def description() -> dict[str, Any]:
     """Everything that viewers need to draw as `VoxelPen` does, as plain data."""
     return {
         "words": {overlay: words_of(overlay) for overlay in OVERLAYS},
-        "colours": {"touching": TOUCHING, "velocity": VELOCITY, "shrinking": SHRINKING, "growing": GROWING},
+        "colors": {"contact": CONTACT, "velocity": VELOCITY, "shrinking": SHRINKING, "growing": GROWING},
         "control": asdict(CONTROL),
         "sensors": asdict(SENSORS),
         "widestBar": WIDEST_BAR,
@@ -140,12 +140,12 @@ class VoxelPen:
             fill = SHRINKING if value > 0 else GROWING
             self._bar([left + 1, right - 1], (top + bottom) / 2, value * (bottom - top) / 2, fill)
 
-    def paint_sensors(self, marks: Sequence[SenseMark]) -> None:
+    def paint_sensors(self, marks: Sequence[SensorMark]) -> None:
         """A bar for each sense that a voxel has, up or down from the value at rest."""
         found = {mark.label: mark for mark in marks}
-        senses = [(sense, found[sense.label]) for sense in self.recording.felt]
+        sensors = [(sensor, found[sensor.label]) for sensor in self.recording.felt]
         for voxel in self.order:
-            here = [(mark, sense.value[self.moment, voxel]) for sense, mark in senses if sense.has[voxel]]
+            here = [(mark, sensor.value[self.moment, voxel]) for sensor, mark in sensors if sensor.has[voxel]]
             if not here:
                 continue
             wide = min((SENSORS.right - SENSORS.left) / len(here), WIDEST_BAR)
@@ -155,18 +155,18 @@ class VoxelPen:
             for index, (mark, value) in enumerate(here):
                 share = float(np.clip((value - mark.at_rest) / mark.reach, -1, 1))
                 start = left + index * width
-                self._bar([start + 1, start + width - 1], zero, share * half, mark.colour)
+                self._bar([start + 1, start + width - 1], zero, share * half, mark.color)
             self.draw.line([left, zero, right, zero], fill=INK, width=1)
 
-    def paint_touching(self) -> None:
+    def paint_contact(self) -> None:
         """A dot on voxels that touch the ground."""
         across, up, radius = (part * self.side for part in DOT)
-        touching = self.recording.touching[self.moment].tolist()
+        contact = self.recording.contact[self.moment].tolist()
         for voxel in self.order:
-            if touching[voxel]:
+            if contact[voxel]:
                 x, y = self.middle[voxel][0] + across, self.middle[voxel][1] - up
                 self.draw.ellipse(
-                    [x - radius, y - radius, x + radius, y + radius], fill=TOUCHING, outline=PAPER, width=self.line
+                    [x - radius, y - radius, x + radius, y + radius], fill=CONTACT, outline=PAPER, width=self.line
                 )
 
     def paint_arrows(self, ways: np.ndarray) -> None:

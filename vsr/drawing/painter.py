@@ -1,6 +1,6 @@
 """Pictures of an episode, fast: one panel per robot, painted with Pillow, without a display.
 
-2-D voxels are filled by colour, with their masses and springs over them; of 3-D ones the outer faces are seen from the
+2-D voxels are filled by color, with their masses and springs over them; of 3-D ones the outer faces are seen from the
 front, above and right. Fluid is filled by its pressure, and solid faces around it let it be seen. The camera follows
 the robot. Grains are discs or balls; in 3-D of a strip along x, so that its cut shows how deep they lie. Overlays
 (`vsr.drawing.overlays`) can be switched on.
@@ -17,17 +17,17 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from vsr.drawing.chambers import pressure_scale, walls
-from vsr.drawing.colours import MATERIALS, SCALES, GrainQuantity, Palette, Quantity, Scale, is_dark, rgb
+from vsr.drawing.colors import MATERIALS, SCALES, GrainQuantity, Palette, Quantity, Scale, is_dark, rgb
 from vsr.drawing.faces import look_here, parts_outside_fluid, seen_faces
 from vsr.drawing.grain_pen import Ball, faces_behind, paint_ball, paint_disc
 from vsr.drawing.grains import grain_scale
+from vsr.drawing.object_pen import Item, paint_flat, solid_items, voxel_items
 from vsr.drawing.outlines import RECEDES, ROUND_A_SQUARE, TOWARDS, on_paper
-from vsr.drawing.overlays import ARROW_SECONDS, INK, PAPER, PATH, SCALE_3D, Overlay, SenseMark, VoxelPen, sense_marks
+from vsr.drawing.overlays import ARROW_SECONDS, INK, PAPER, PATH, SCALE_3D, Overlay, SensorMark, VoxelPen, sensor_marks
 from vsr.drawing.recording import Recording
 from vsr.drawing.spring_lines import SpringLines
-from vsr.drawing.thing_pen import Item, paint_flat, solid_items, voxel_items
 
-FINER = 2
+SMALLER_STEPS = 2
 """How many times larger pictures are painted before they are reduced, which smooths edges."""
 LEFT, TOP, RIGHT, BOTTOM = 46, 26, 8, 36
 """Margins of a panel around the view [pixels]."""
@@ -47,7 +47,7 @@ BELOW, DEEPEST = 0.4, 0.62
 class Look:
     """What a picture shows."""
 
-    colour_by: Quantity = "area"
+    color_by: Quantity = "area"
     palette: Palette = "original"
     overlays: frozenset[Overlay] = frozenset()
     grains_by: GrainQuantity = "height"
@@ -65,32 +65,32 @@ class Painter:
         title: str,
         size: tuple[int, int] = (640, 420),
         timed: bool = True,
-        marks: Sequence[SenseMark] | None = None,
-        grain_colours: Scale | None = None,
-        fluid_colours: Scale | None = None,
+        marks: Sequence[SensorMark] | None = None,
+        grain_colors: Scale | None = None,
+        fluid_colors: Scale | None = None,
     ):
         """ground: x and y of its line [m], in 3-D where y is 0; size: of the panel [pixels]; timed: whether the
-        moment and the place are written above it; marks, grain_colours, fluid_colours: how sensor values, grains and
+        moment and the place are written above it; marks, grain_colors, fluid_colors: how sensor values, grains and
         fluid are drawn, if not for this robot alone."""
         self.timed = timed
-        self.marks = sense_marks([recording]) if marks is None else marks
+        self.marks = sensor_marks([recording]) if marks is None else marks
         self.is_3d = recording.dimension == 3
         if self.is_3d:  # seen from in front of where it is, so that axes and ground are right there
             aside = _smoothed(recording.center, recording.time) * [0, 1, 0]
             recording = recording.moved(-aside)
-        self.grain_colours = grain_colours or grain_scale([recording.grains], look.grains_by)
+        self.grain_colors = grain_colors or grain_scale([recording.grains], look.grains_by)
         self.recording, self.ground, self.look, self.title, self.size = recording, ground, look, title, size
         self.center = on_paper(recording.center)
         self.camera = _smoothed(self.center, recording.time)
-        self.fluid_colours = fluid_colours or pressure_scale([recording.chambers])
-        self.colours = _fill_colours(recording, look, self.fluid_colours)
-        self.others = [(other, _fill_colours(other, look, self.fluid_colours)) for other in recording.others]
+        self.fluid_colors = fluid_colors or pressure_scale([recording.chambers])
+        self.colors = _fill_colors(recording, look, self.fluid_colors)
+        self.other_robots = [(other, _fill_colors(other, look, self.fluid_colors)) for other in recording.other_robots]
         self.walls = None if recording.chambers is None else walls(recording.chambers.chamber, recording.place)
         self.faces = seen_faces(recording, self.walls) if self.is_3d else None
         seen = on_paper(recording.corners)
         wide, tall = (seen.max((1, 2)) - seen.min((1, 2))).max(0).tolist()
-        view = np.array([size[0] - LEFT - RIGHT, size[1] - TOP - BOTTOM]) * FINER
-        self.pixels_per_metre = float(min(view[0] / (1.7 * wide), view[1] / max(1.35 * tall, 0.7 * wide)))
+        view = np.array([size[0] - LEFT - RIGHT, size[1] - TOP - BOTTOM]) * SMALLER_STEPS
+        self.pixels_per_meter = float(min(view[0] / (1.7 * wide), view[1] / max(1.35 * tall, 0.7 * wide)))
         self.view = view
         self.springs = None if self.is_3d else SpringLines(recording)
         self.masses = parts_outside_fluid(recording, self.walls)
@@ -101,16 +101,16 @@ class Painter:
     def paint(self, moment: int) -> Image.Image:
         """One moment."""
         image = Image.new("RGB", tuple(self.view), PAPER)
-        draw = ImageDraw.Draw(image, "RGB" if self.walls is None else "RGBA")  # with fluid some colours are blended
-        low = self.camera[moment] - self.view * [0.5, self.below] / self.pixels_per_metre
+        draw = ImageDraw.Draw(image, "RGB" if self.walls is None else "RGBA")  # with fluid some colors are blended
+        low = self.camera[moment] - self.view * [0.5, self.below] / self.pixels_per_meter
         self._paint_grid(draw, low)
         self._paint_ground(draw, low)
         if not self.is_3d:
             self._paint_discs(draw, low, moment)
-            self._paint_things(draw, low, moment)
+            self._paint_objects(draw, low, moment)
         (self._paint_cubes if self.is_3d else self._paint_squares)(draw, low, moment)
         self._paint_overlays(draw, low, moment)
-        return self._framed(image.reduce(FINER), low, moment)
+        return self._framed(image.reduce(SMALLER_STEPS), low, moment)
 
     def _share_below(self) -> float:
         """Share of the view below the robot's middle: more where grains lie, so that they are seen to their bottom."""
@@ -119,37 +119,37 @@ class Painter:
             return BELOW
         bottom = (bed.position[0, :, -1] - bed.radius).min() - RECEDES[1] * self.aside
         needed = self.camera[:, 1].mean() - bottom + 0.2 * self.recording.voxel_side
-        return float(np.clip(needed * self.pixels_per_metre / self.view[1], BELOW, DEEPEST))
+        return float(np.clip(needed * self.pixels_per_meter / self.view[1], BELOW, DEEPEST))
 
     def _points(self, points: np.ndarray, low: np.ndarray) -> list[float]:
-        """Metres to pixels, all in one row as Pillow needs them; points: (..., 2)."""
+        """Meters to pixels, all in one row as Pillow needs them; points: (..., 2)."""
         return self._pixels(points, low).reshape(-1).tolist()
 
     def _pixels(self, points: np.ndarray, low: np.ndarray) -> np.ndarray:
-        placed = (points - low) * self.pixels_per_metre
+        placed = (points - low) * self.pixels_per_meter
         return np.stack([placed[..., 0], self.view[1] - placed[..., 1]], -1)
 
     def _ticks(self, low: np.ndarray, axis: int, room: float) -> np.ndarray:
         """Round values in view; room: pixels of the finished picture that a tick needs, less where there are few."""
-        length = self.view[axis] / self.pixels_per_metre
-        room = min(room, self.view[axis] / FINER / 4)
-        step = round_step(length * room * FINER / self.view[axis])
+        length = self.view[axis] / self.pixels_per_meter
+        room = min(room, self.view[axis] / SMALLER_STEPS / 4)
+        step = round_step(length * room * SMALLER_STEPS / self.view[axis])
         return np.arange(np.ceil(low[axis] / step), np.floor((low[axis] + length) / step) + 1) * step + 0.0
 
     def _paint_grid(self, draw: ImageDraw.ImageDraw, low: np.ndarray) -> None:
         width, height = self.view
         for x in self._ticks(low, 0, 70):
-            place = (x - low[0]) * self.pixels_per_metre
-            draw.line([place, 0, place, height], fill=FAINT, width=FINER)
+            place = (x - low[0]) * self.pixels_per_meter
+            draw.line([place, 0, place, height], fill=FAINT, width=SMALLER_STEPS)
         for y in self._ticks(low, 1, 50):
-            place = height - (y - low[1]) * self.pixels_per_metre
-            draw.line([0, place, width, place], fill=FAINT, width=FINER)
+            place = height - (y - low[1]) * self.pixels_per_meter
+            draw.line([0, place, width, place], fill=FAINT, width=SMALLER_STEPS)
 
     def _paint_ground(self, draw: ImageDraw.ImageDraw, low: np.ndarray) -> None:
         if self.ground is None:
             return
         x, y = self.ground
-        ends = low[0], low[0] + self.view[0] / self.pixels_per_metre
+        ends = low[0], low[0] + self.view[0] / self.pixels_per_meter
         inside = (x > ends[0]) & (x < ends[1])
         window = np.concatenate([[ends[0]], x[inside], [ends[1]]])
         level = np.concatenate([[np.interp(ends[0], x, y)], y[inside], [np.interp(ends[1], x, y)]])
@@ -163,45 +163,45 @@ class Painter:
         draw.polygon(self._points(outline, low), fill=GROUND)
 
     def _grains(self, low: np.ndarray, moment: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Copies of grains in view: centres [m], radii [m] and colours."""
-        bed, scale = self.recording.grains, self.grain_colours
+        """Copies of grains in view: centers [m], radii [m] and colors."""
+        bed, scale = self.recording.grains, self.grain_colors
         assert bed is not None
         assert scale is not None
         around = float(bed.radius.max()) + RECEDES[0] * self.aside
-        wide = self.view[0] / self.pixels_per_metre
+        wide = self.view[0] / self.pixels_per_meter
         start, end = (low[0] - around, -self.aside), (low[0] + wide + around, self.aside)
         grain, place = bed.copies(moment, start, end)
         if self.ground is not None:  # inside its walls are none
             free = place[:, -1] > np.interp(place[:, 0], *self.ground)
             grain, place = grain[free], place[free]
-        return place, bed.radius[grain], scale.colours(bed.values(self.look.grains_by, moment))[grain]
+        return place, bed.radius[grain], scale.colors(bed.values(self.look.grains_by, moment))[grain]
 
     def _paint_discs(self, draw: ImageDraw.ImageDraw, low: np.ndarray, moment: int) -> None:
         if self.recording.grains is None:
             return
-        place, radius, colour = self._grains(low, moment)
+        place, radius, color = self._grains(low, moment)
         for (x, y), size, fill in zip(
-            self._pixels(place, low).tolist(), (radius * self.pixels_per_metre).tolist(), colour, strict=True
+            self._pixels(place, low).tolist(), (radius * self.pixels_per_meter).tolist(), color, strict=True
         ):
-            paint_disc(draw, (x, y), size, fill, min(FINER, 0.2 * size))
+            paint_disc(draw, (x, y), size, fill, min(SMALLER_STEPS, 0.2 * size))
 
-    def _paint_things(self, draw: ImageDraw.ImageDraw, low: np.ndarray, moment: int) -> None:
-        """Rigid things, soft ones and further robots in 2-D."""
-        things = self.recording.things
-        if things is not None:
+    def _paint_objects(self, draw: ImageDraw.ImageDraw, low: np.ndarray, moment: int) -> None:
+        """Rigid objects, soft ones and further robots in 2-D."""
+        objects = self.recording.objects
+        if objects is not None:
             place = partial(self._pixels, low=low)
-            paint_flat(draw, things, moment, place, self.pixels_per_metre, FINER)
-        for other, colours in self.others:
+            paint_flat(draw, objects, moment, place, self.pixels_per_meter, SMALLER_STEPS)
+        for other, colors in self.other_robots:
             outline = self._pixels(other.corners[moment][:, list(ROUND_A_SQUARE)], low)
-            for polygon, fill in zip(outline.reshape(len(outline), -1).tolist(), colours[moment].tolist(), strict=True):
+            for polygon, fill in zip(outline.reshape(len(outline), -1).tolist(), colors[moment].tolist(), strict=True):
                 _paint_outlined(draw, polygon, tuple(fill), "#404040")
 
     def _items(self, low: np.ndarray, moment: int) -> list[Item]:
-        """Rigid things, soft ones and further robots in 3-D, the farthest first."""
-        place, things = partial(self._pixels, low=low), self.recording.things
-        found = [] if things is None else solid_items(things, moment, place, self.pixels_per_metre, FINER)
-        for other, colours in self.others:
-            found += voxel_items(other, colours[moment], moment, place, FINER)
+        """Rigid objects, soft ones and further robots in 3-D, the farthest first."""
+        place, objects = partial(self._pixels, low=low), self.recording.objects
+        found = [] if objects is None else solid_items(objects, moment, place, self.pixels_per_meter, SMALLER_STEPS)
+        for other, colors in self.other_robots:
+            found += voxel_items(other, colors[moment], moment, place, SMALLER_STEPS)
         return sorted(found, key=lambda item: item.near)
 
     def _paint_squares(self, draw: ImageDraw.ImageDraw, low: np.ndarray, moment: int) -> None:
@@ -209,13 +209,13 @@ class Painter:
         outline = self._pixels(recording.corners[moment][:, list(ROUND_A_SQUARE)], low)
         is_fluid = np.zeros(len(outline), bool) if recording.chambers is None else recording.chambers.is_fluid
         for polygon, fill, flows in zip(
-            outline.reshape(len(outline), -1).tolist(), self.colours[moment].tolist(), is_fluid.tolist(), strict=True
+            outline.reshape(len(outline), -1).tolist(), self.colors[moment].tolist(), is_fluid.tolist(), strict=True
         ):
             if flows:
                 draw.polygon(polygon, fill=tuple(fill))
             else:
                 _paint_outlined(draw, polygon, tuple(fill), "#404040")
-        dark = is_dark(self.colours[moment])
+        dark = is_dark(self.colors[moment])
         assert self.springs is not None
         voxel, ends = self.springs.at(moment)
         lines = self._pixels(ends, low).reshape(-1, 4).tolist()
@@ -224,7 +224,7 @@ class Painter:
         if self.walls is not None:
             voxel, corner = self.walls
             for line in self._pixels(recording.corners[moment][voxel[:, None], corner], low).reshape(-1, 4).tolist():
-                draw.line(line, fill=WALL, width=2 * FINER)
+                draw.line(line, fill=WALL, width=2 * SMALLER_STEPS)
         if recording.angle is not None:
             masses = self._pixels(recording.mass_corners[moment][:, :, list(ROUND_A_SQUARE)], low).reshape(-1, 8)
             for polygon, on_dark in zip(masses.tolist(), np.repeat(dark, 4).tolist(), strict=True):
@@ -245,7 +245,7 @@ class Painter:
             order = order[np.argsort(chambers.is_fluid[voxel[order]], kind="stable")]
             solid = int((~chambers.is_fluid[voxel[order]]).sum())
         voxel, shade, polygon = voxel[order], shade[order], polygon[order]
-        fills = (self.colours[moment][voxel] * shade[:, None]).astype(int).tolist()
+        fills = (self.colors[moment][voxel] * shade[:, None]).astype(int).tolist()
         placed = self._pixels(on_paper(polygon), low).reshape(len(order), -1).tolist()
         balls = self._balls(low, moment, polygon, corners.mean(1)[voxel])
         items, near = self._items(low, moment), _nearness(polygon.mean(1)).tolist()
@@ -270,20 +270,20 @@ class Painter:
         found: dict[int, list[Ball]] = {}
         if self.recording.grains is None:
             return found
-        place, radius, colour = self._grains(low, moment)
+        place, radius, color = self._grains(low, moment)
         if not len(place):
             return found
         order = np.argsort(place @ TOWARDS)
-        place, radius, colour = place[order], radius[order], colour[order]
+        place, radius, color = place[order], radius[order], color[order]
         behind = faces_behind(faces, middle, place, radius)
-        pixels, size = self._pixels(on_paper(place), low).tolist(), (radius * self.pixels_per_metre).tolist()
-        for number, (x, y), extent, fill in zip(behind.tolist(), pixels, size, colour, strict=True):
+        pixels, size = self._pixels(on_paper(place), low).tolist(), (radius * self.pixels_per_meter).tolist()
+        for number, (x, y), extent, fill in zip(behind.tolist(), pixels, size, color, strict=True):
             found.setdefault(number, []).append(((x, y), extent, fill))
         return found
 
     def _paint_overlays(self, draw: ImageDraw.ImageDraw, low: np.ndarray, moment: int) -> None:
         if "path" in self.look.overlays and moment > 0:
-            draw.line(self._points(self.center[: moment + 1], low), fill=PATH, width=FINER + 1)
+            draw.line(self._points(self.center[: moment + 1], low), fill=PATH, width=SMALLER_STEPS + 1)
         middle = self.recording.masses[moment].mean(1)
         pen = VoxelPen(
             draw,
@@ -291,27 +291,27 @@ class Painter:
             moment,
             middle=self._pixels(on_paper(middle), low),
             order=np.argsort(_nearness(middle), kind="stable") if self.is_3d else np.arange(len(middle)),
-            side=self.pixels_per_metre * self.recording.voxel_side * (SCALE_3D if self.is_3d else 1),
-            line=FINER,
+            side=self.pixels_per_meter * self.recording.voxel_side * (SCALE_3D if self.is_3d else 1),
+            line=SMALLER_STEPS,
         )
         if "control" in self.look.overlays:
             pen.paint_control()
         if "sensors" in self.look.overlays:
             pen.paint_sensors(self.marks)
-        if "touching" in self.look.overlays:
-            pen.paint_touching()
+        if "contact" in self.look.overlays:
+            pen.paint_contact()
         if "velocity" in self.look.overlays:
             way = on_paper(self.recording.velocity[moment]) * ARROW_SECONDS
-            pen.paint_arrows(way * [1, -1] * self.pixels_per_metre)
+            pen.paint_arrows(way * [1, -1] * self.pixels_per_meter)
 
     def _framed(self, view: Image.Image, low: np.ndarray, moment: int) -> Image.Image:
         """The view with its title, axes and units."""
         image = Image.new("RGB", self.size, PAPER)
         image.paste(view, (LEFT, TOP))
         draw = ImageDraw.Draw(image)
-        width, height = self.view // FINER
+        width, height = self.view // SMALLER_STEPS
         draw.rectangle([LEFT - 1, TOP - 1, LEFT + width, TOP + height], outline=INK)
-        scale, small = self.pixels_per_metre / FINER, font(12)
+        scale, small = self.pixels_per_meter / SMALLER_STEPS, font(12)
         for x in self._ticks(low, 0, 70):
             place = LEFT + (x - low[0]) * scale
             draw.line([place, TOP + height, place, TOP + height + 4], fill=INK)
@@ -337,7 +337,7 @@ class Painter:
 def _paint_outlined(draw: ImageDraw.ImageDraw, polygon: list[float], fill: tuple[int, ...], line: str) -> None:
     """polygon: x and y in turn. For lines of more than one pixel Pillow's own outlines take an image each."""
     draw.polygon(polygon, fill=fill)
-    draw.line([*polygon, *polygon[:4]], fill=line, width=FINER)
+    draw.line([*polygon, *polygon[:4]], fill=line, width=SMALLER_STEPS)
 
 
 @lru_cache
@@ -377,14 +377,14 @@ def _smoothed(path: np.ndarray, time: np.ndarray) -> np.ndarray:
     return (total[index + near + 1] - total[index - near]) / (2 * near + 1)[:, None]
 
 
-def _fill_colours(recording: Recording, look: Look, fluid: Scale | None) -> np.ndarray:
+def _fill_colors(recording: Recording, look: Look, fluid: Scale | None) -> np.ndarray:
     """(moments, voxels, 3)."""
-    if look.colour_by == "material":
+    if look.color_by == "material":
         table = rgb(MATERIALS[look.palette])
         return np.broadcast_to(table[recording.material % len(table)], (*recording.ratio.shape, 3))
-    values = {"area": recording.ratio, "control": recording.control}.get(look.colour_by)
-    colours = SCALES[look.palette][look.colour_by].colours(recording.strain if values is None else values)
+    values = {"area": recording.ratio, "control": recording.control}.get(look.color_by)
+    colors = SCALES[look.palette][look.color_by].colors(recording.strain if values is None else values)
     if recording.chambers is None or fluid is None:
-        return colours
-    wet = fluid.colours(recording.chambers.voxel_pressure)
-    return np.where(recording.chambers.is_fluid[:, None], wet, colours)
+        return colors
+    wet = fluid.colors(recording.chambers.voxel_pressure)
+    return np.where(recording.chambers.is_fluid[:, None], wet, colors)

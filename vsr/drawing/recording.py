@@ -19,7 +19,7 @@ from vsr.body.corners import RING
 from vsr.controllers import Controller, wiring
 from vsr.drawing.chambers import RecordedChambers, chambers_of
 from vsr.drawing.grains import RecordedGrains, grains_of, touched_by_grains
-from vsr.drawing.things import RecordedThings, things_of, touched_by_objects
+from vsr.drawing.objects import RecordedObjects, objects_of, touched_by_objects
 from vsr.environment import Environment
 from vsr.episode import Trajectory
 from vsr.physics.contract import SpringEnds
@@ -30,7 +30,7 @@ from vsr.sensors import read_trajectory
 from vsr.world.placement import has_left
 
 CORNER_WAYS = CORNER_SIGNS[list(RING)]
-"""Where the corners of a square lie from its centre, counted by their bits, (4, 2)."""
+"""Where the corners of a square lie from its center, counted by their bits, (4, 2)."""
 
 NOISE = 1e-4
 """Sensor values nearer than this to that at rest, whatever their unit, are rounding and no motion."""
@@ -38,7 +38,7 @@ NOISE = 1e-4
 
 @dataclass(frozen=True)
 class Felt:
-    """What voxels read through one of their controller's senses."""
+    """What voxels read through one of their controller's sensors."""
 
     label: str
     """what is read, in words"""
@@ -49,14 +49,14 @@ class Felt:
     value: np.ndarray
     """of the latest control call, that at rest before the first, (moments, voxels)"""
     has: np.ndarray
-    """whether a voxel has this sense, (voxels,)"""
+    """whether a voxel has this sensor, (voxels,)"""
 
     @property
     def reach(self) -> float:
-        """How far values usually get from that at rest, all but the farthest fiftieth; 0 if they never do."""
+        """How far values mostly get from that at rest, all but the farthest fiftieth; 0 if they never do."""
         away = np.abs(self.value[:, self.has] - self.at_rest)
-        usual = float(np.quantile(away, 0.98) or away.max()) if away.size else 0.0
-        return usual if usual > NOISE else 0.0
+        regular = float(np.quantile(away, 0.98) or away.max()) if away.size else 0.0
+        return regular if regular > NOISE else 0.0
 
 
 @dataclass(frozen=True)
@@ -73,14 +73,14 @@ class Recording:
     """area or volume of the voxels over that at rest, (moments, voxels)"""
     control: np.ndarray
     """values in force, (moments, voxels)"""
-    touching: np.ndarray
+    contact: np.ndarray
     """whether a voxel touches the ground, (moments, voxels)"""
     velocity: np.ndarray
     """of the voxels [m/s], (moments, voxels, dimension)"""
     part: np.ndarray
     """to which each corner of a voxel is fastened, (voxels, corners); corners counted by their bits: x, y, z"""
     offset: np.ndarray
-    """of a corner's mass from its part's centre [m], (voxels, corners, dimension)"""
+    """of a corner's mass from its part's center [m], (voxels, corners, dimension)"""
     half_side: np.ndarray
     """half the side of a voxel's masses [m], 0 for points, (voxels,)"""
     springs: np.ndarray
@@ -102,10 +102,10 @@ class Recording:
     can"""
     grains: RecordedGrains | None = None
     """what it walks on, if that moves"""
-    things: RecordedThings | None = None
-    """rigid things, and ground that hangs"""
-    others: tuple[Recording, ...] = ()
-    """soft things and further robots"""
+    objects: RecordedObjects | None = None
+    """rigid objects, and ground that hangs"""
+    other_robots: tuple[Recording, ...] = ()
+    """soft objects and further robots"""
     chambers: RecordedChambers | None = None
     """None without fluid"""
     lacking: np.ndarray | None = None
@@ -118,7 +118,7 @@ class Recording:
 
     @cached_property
     def masses(self) -> np.ndarray:
-        """Centres of the masses in all corners [m], (moments, voxels, corners, dimension)."""
+        """Centers of the masses in all corners [m], (moments, voxels, corners, dimension)."""
         center = self.position[:, self.part]
         return center if self.angle is None else center + _turned(self.offset, self.angle[:, self.part])
 
@@ -167,27 +167,27 @@ class Recording:
             velocity=between(self.velocity),
             # A control value is in force until the moment at which it is recorded.
             control=self.control[np.where(share > 0, after, before)],
-            touching=self.touching[np.where(share > 0.5, after, before)],
+            contact=self.contact[np.where(share > 0.5, after, before)],
             broken=None if self.broken is None else self.broken[np.where(share < 1 - 1e-6, before, after)],
             # A reading is the latest until the next call.
             felt=tuple(
-                replace(sense, value=sense.value[np.where(share < 1 - 1e-6, before, after)]) for sense in self.felt
+                replace(sensor, value=sensor.value[np.where(share < 1 - 1e-6, before, after)]) for sensor in self.felt
             ),
             grains=None if self.grains is None else self.grains.over_time(between),
-            things=None if self.things is None else self.things.over_time(between),
-            others=tuple(other.at(times) for other in self.others),
+            objects=None if self.objects is None else self.objects.over_time(between),
+            other_robots=tuple(other.at(times) for other in self.other_robots),
             chambers=None if self.chambers is None else self.chambers.over_time(between),
         )
 
     def moved(self, shift: np.ndarray) -> Recording:
         """All of it elsewhere [m]; shift: (moments, dimension)."""
-        grains, things = self.grains, self.things
+        grains, objects = self.grains, self.objects
         return replace(
             self,
             position=self.position + shift[:, None],
             grains=None if grains is None else grains.moved(shift),
-            things=None if things is None else things.moved(shift),
-            others=tuple(other.moved(shift) for other in self.others),
+            objects=None if objects is None else objects.moved(shift),
+            other_robots=tuple(other.moved(shift) for other in self.other_robots),
         )
 
     def cut(self, moments: int) -> Recording:
@@ -217,21 +217,21 @@ def recording_of(
     environment: Environment,
     cells: np.ndarray,
     controller: Controller | None = None,
-    occupants: Mapping[str, Any] | None = None,
+    systems: Mapping[str, Any] | None = None,
 ) -> Recording:
     """What can be seen of an episode, and with its controller what it felt.
 
-    cells: material index of every cell, -1 where empty, as `Body.cells` has them; occupants: what else moves in its
-    world, by name, of which grains and objects are seen (`Scene.occupants`).
+    cells: material index of every cell, -1 where empty, as `Body.cells` has them; systems: what else moves in its
+    world, by name, of which grains and objects are seen (`Scene.systems`).
     """
     present = np.asarray(model.present) > 0
     engine = engine_of(model)
-    velocity, ratio, touching, diverged, gone = map(np.asarray, _seen(model, environment, trajectory.state))
+    velocity, ratio, contact, diverged, gone = map(np.asarray, _seen(model, environment, trajectory.state))
     touched = _touched(trajectory)
-    touching = touching if touched is None else np.maximum(touching, touched)
-    grains, chambers = grains_of(trajectory, occupants or {}), chambers_of(model, trajectory)
-    things = things_of(trajectory, occupants or {}, environment.terrain)
-    others = _others(model, trajectory, environment, occupants or {})
+    contact = contact if touched is None else np.maximum(contact, touched)
+    grains, chambers = grains_of(trajectory, systems or {}), chambers_of(model, trajectory)
+    objects = objects_of(trajectory, systems or {}, environment.terrain)
+    other_robots = _others(model, trajectory, environment, systems or {})
     if grains is not None:
         diverged = diverged | ~grains.finite
     valid = max(int(np.argmax(diverged)), 1) if diverged.any() else len(diverged)
@@ -250,7 +250,7 @@ def recording_of(
         angle=None if angle is None else np.unwrap(angle.reshape(valid, -1)[:, used], axis=0),
         ratio=ratio[:valid, present].astype(float),
         control=np.asarray(trajectory.control)[:valid, present].astype(float),
-        touching=touching[:valid, present] > 0,
+        contact=contact[:valid, present] > 0,
         velocity=velocity[:valid, present].astype(float),
         part=part.reshape(fastened.slot.shape),
         offset=fastened.offset,
@@ -264,34 +264,34 @@ def recording_of(
         broken=None if intact is None else np.moveaxis(intact[:, :, present] == 0, 1, 2),
         felt=(
             _felt(model, trajectory, environment, controller, valid, touched)
-            if controller and controller.senses
+            if controller and controller.sensors
             else ()
         ),
         grains=None if grains is None else grains.over_time(lambda values: values[:valid]),
-        things=None if things is None else things.over_time(lambda values: values[:valid]),
-        others=tuple(other.cut(valid) for other in others),
+        objects=None if objects is None else objects.over_time(lambda values: values[:valid]),
+        other_robots=tuple(other.cut(valid) for other in other_robots),
         chambers=None if chambers is None else chambers.over_time(lambda values: values[:valid]),
         lacking=fastened.lacking,
     )
 
 
 def _touched(trajectory: Trajectory) -> np.ndarray | None:
-    """1 for voxels of the robot that grains or things touch, else 0, (moments, *cells); None if there are none."""
+    """1 for voxels of the robot that grains or objects touch, else 0, (moments, *cells); None if there are none."""
     found = [part for part in (touched_by_grains(trajectory), touched_by_objects(trajectory)) if part is not None]
     return np.maximum.reduce(found) if found else None
 
 
 def _others(
-    model: AnyModel, trajectory: Trajectory, environment: Environment, occupants: Mapping[str, Any]
+    model: AnyModel, trajectory: Trajectory, environment: Environment, systems: Mapping[str, Any]
 ) -> list[Recording]:
     """Recordings of soft objects, of those of the robot's engine and of further robots, without their controllers."""
     found: list[tuple[Any, Any]] = [
         (own.model, own.state) for own in engine_of(model).own_bodies(model, trajectory.state)
     ]
-    for name, occupant in occupants.items():
-        if isinstance(occupant, Objects) and trajectory.occupants is not None:
-            models = [one.model for one in occupant.companions]
-            found += zip(models, trajectory.occupants[name].companions, strict=True)
+    for name, system in systems.items():
+        if isinstance(system, Objects) and trajectory.systems is not None:
+            models = [one.model for one in system.voxel_bodies]
+            found += zip(models, trajectory.systems[name].voxel_bodies, strict=True)
     environment, recordings = replace(environment, load=None), []
     for other, states in found:
         present = np.asarray(other.present) > 0
@@ -309,7 +309,7 @@ def _seen(model: AnyModel, environment: Environment, states: AnyState) -> tuple[
     def at(state: AnyState) -> tuple[Array, ...]:
         seen = engine.voxel_motion(model, environment, state)
         gone = has_left(environment.terrain, engine.center(model, state), model.voxel_side)
-        return seen.velocity, seen.size_ratio, seen.touching, (engine.failure(model, state) > 0).any(), gone
+        return seen.velocity, seen.size_ratio, seen.contact, (engine.failure(model, state) > 0).any(), gone
 
     return jax.vmap(at)(states)
 
@@ -326,15 +326,15 @@ def _felt(
 
     valid: moments kept; touched: 1 for voxels that grains touch, (moments, *cells).
     """
-    senses = controller.senses
+    sensors = controller.sensors
     present = np.asarray(model.present) > 0
-    wired = wiring(senses, present)[present]
-    remake = jax.jit(partial(read_trajectory, senses))
+    wired = wiring(sensors, present)[present]
+    remake = jax.jit(partial(read_trajectory, sensors))
     values = np.asarray(remake(model, environment, trajectory.state, touched), float)[:valid, :, present]
-    values[0] = [[sense.at_rest] for sense in senses]
+    values[0] = [[sensor.at_rest] for sensor in sensors]
     return tuple(
-        Felt(sense.label, sense.unit, sense.at_rest, values[:, index], wired[:, index])
-        for index, sense in enumerate(senses)
+        Felt(sensor.label, sensor.unit, sensor.at_rest, values[:, index], wired[:, index])
+        for index, sensor in enumerate(sensors)
     )
 
 

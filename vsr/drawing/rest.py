@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vsr.body.masses import MASSES
+from vsr.body.engine_kinds import ENGINE_KINDS
 from vsr.body.shape import Body
 from vsr.drawing.chambers import chambers_at_rest
 from vsr.drawing.recording import Recording
@@ -20,10 +20,10 @@ def at_rest(body: Body) -> Recording:
     place = np.argwhere(present)[:, ::-1]
     voxels, corners = len(place), 2**dimension
     bits = np.array([[corner >> axis & 1 for axis in range(dimension)] for corner in range(corners)])
-    kind = MASSES[body.masses]
+    kind = ENGINE_KINDS[body.engine]
     half_side = np.array([0.5 * material.mass_side_ratio * side if kind.turns else 0.0 for material in of_voxels])
     groups = kind.groups_in(dimension)
-    ends = tuple(ENGINES[body.masses].spring_ends(dimension))
+    ends = tuple(ENGINES[body.engine].spring_ends(dimension))
     # Masses without groups of springs to choose from have all of them.
     springs = [
         [material.has(group) and not material.fluid for group in groups] if groups else [True] * len(ends)
@@ -37,7 +37,7 @@ def at_rest(body: Body) -> Recording:
         angle=np.zeros((1, voxels * corners)) if kind.turns else None,
         ratio=np.ones((1, voxels)),
         control=np.zeros((1, voxels)),
-        touching=np.zeros((1, voxels), bool),
+        contact=np.zeros((1, voxels), bool),
         velocity=np.zeros((1, voxels, dimension)),
         part=np.arange(voxels * corners).reshape(voxels, corners),
         offset=np.zeros((voxels, corners, dimension)),

@@ -32,7 +32,7 @@ class SpringLines:
     def _places(self, moment: int, mass: np.ndarray, corner: np.ndarray) -> np.ndarray:
         """Of masses, and of their corners where these are not -1."""
         recording = self.recording
-        centre = recording.masses[moment, self.voxel, mass]
+        center = recording.masses[moment, self.voxel, mass]
         if recording.angle is None:
-            return centre
-        return np.where((corner < 0)[:, None], centre, recording.mass_corners[moment, self.voxel, mass, corner])
+            return center
+        return np.where((corner < 0)[:, None], center, recording.mass_corners[moment, self.voxel, mass, corner])

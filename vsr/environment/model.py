@@ -55,7 +55,7 @@ class Contents(Protocol):
         ...
 
 
-Sticking = Literal["touching", "resting", "approaching"]
+Sticking = Literal["in_contact", "resting", "approaching"]
 """Which corners of square masses friction may bring to rest on the ground (vsr.physics.squares.contact)."""
 
 

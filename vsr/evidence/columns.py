@@ -1,14 +1,14 @@
 """The weight of a fluid by columns, after Rodríguez, Coevoet and Duriez, "Real-time simulation of hydraulic components
 for interactive control of soft robots", section III.
 
-A grid of columns stands under the box around a cavity. A column meets the triangles that its centre passes through:
+A grid of columns stands under the box around a cavity. A column meets the triangles that its center passes through:
 it leaves the fluid at top triangles and enters it at bottom ones. The k-th bottom from below belongs to the k-th top,
-and the fluid between them rests on the corners of the bottom triangle, by the barycentric coordinates of the centre.
+and the fluid between them rests on the corners of the bottom triangle, by the barycentric coordinates of the center.
 
 Where the paper sorts the list of each column, all columns are peeled at once: their lowest tops and bottoms first,
 then the lowest above those. A minimum is the same in whatever order threads find it, so results are too, and a convex
-cavity needs one round. On an edge the centre is taken to lie a hair aside, the same way for all triangles, so that it
-is inside one of two neighbours and never in both.
+cavity needs one round. On an edge the center is taken to lie a hair aside, the same way for all triangles, so that it
+is inside one of two neighbors and never in both.
 
 This puts all weight on the floor. The pressure on side walls, and that on a roof below the port, are left out; `load`
 of vsr.physics.chambers.surface has them, and no error of a grid. For reproduction, and as a check of that load.
@@ -86,7 +86,7 @@ class _Hits(NamedTuple):
     """Columns looked at for every triangle; each (triangles, candidates) unless said otherwise."""
 
     height: Array
-    """at which the column's centre meets the triangle [m]"""
+    """at which the column's center meets the triangle [m]"""
     key: Array
     """number of the column for a bottom, that and all columns for a top, twice all columns for no hit"""
     barycentric: tuple[Array, Array, Array]
@@ -101,7 +101,7 @@ def _hits(surface: Surface, floor: Array, up: Array, present: Array, grid: int, 
     number = jnp.arange(candidates)
     along, across = number % jnp.maximum(span[:, :1], 1), number // jnp.maximum(span[:, :1], 1)
     x, y = first[:, :1] + along, first[:, 1:] + across
-    centre = x + jnp.asarray(0.5, floor.dtype), y + jnp.asarray(0.5, floor.dtype)
+    center = x + jnp.asarray(0.5, floor.dtype), y + jnp.asarray(0.5, floor.dtype)
     one, two = floor[:, 1] - floor[:, 0], floor[:, 2] - floor[:, 0]
     area = one[:, 0] * two[:, 1] - one[:, 1] * two[:, 0]
     is_top = (area > 0)[:, None]
@@ -112,7 +112,7 @@ def _hits(surface: Surface, floor: Array, up: Array, present: Array, grid: int, 
         value, left = _beside(
             jnp.where(forward, floor[:, start], floor[:, end]),
             jnp.where(forward, floor[:, end], floor[:, start]),
-            centre,
+            center,
         )
         hit &= left == (forward == is_top)
         opposite.append(jnp.where(forward, value, -value))

@@ -1,6 +1,6 @@
-"""Ascent along slopes that the evaluation gives: many restarts side by side, each moved by Adam (package optax).
+"""Ascent along gradients that the evaluation gives: many restarts side by side, each moved by Adam (package optax).
 
-Every individual is one restart. It goes where its own slope leads; a slope that is longer than `clip` is shortened,
+Every individual is one restart. It goes where its own gradient leads; a slope that is longer than `clip` is shortened,
 because slopes through contact have spikes. A restart that fails, or has not become better for `patience` generations,
 restarts from random genes.
 """
@@ -17,7 +17,7 @@ from jax import Array
 from pydantic import Field, Strict, model_validator
 
 from vsr.evo.diversity import gene_spread
-from vsr.evo.population import NOBODY, WORST, Population, best, evaluated, joined, newborns
+from vsr.evo.population import NO_PARENT, WORST, Population, best, evaluated, joined, offspring
 from vsr.evo.protocol import Evaluation, Sampler, SearchSummary
 from vsr.evo.settings import Settings, Size
 
@@ -33,15 +33,15 @@ class Ascent:
     generation: Array
     """evaluations so far, in generations, ()"""
     genes: Any
-    """where the restarts are to be evaluated next, (n_pop, ...)"""
+    """where the restarts are to be evaluated next, (population_size, ...)"""
     moments: Any
-    """the state of optax, (n_pop, ...)"""
+    """the state of optax, (population_size, ...)"""
     begins: Array
-    """who restarts with the next evaluation, (n_pop,)"""
+    """who restarts with the next evaluation, (population_size,)"""
     top: Array
-    """the best fitness of each restart since it began, (n_pop,)"""
+    """the best fitness of each restart since it began, (population_size,)"""
     waited: Array
-    """generations since then, (n_pop,)"""
+    """generations since then, (population_size,)"""
     population: Population
     """those evaluated last; before the first evaluation not to be used"""
     leader: Population
@@ -49,10 +49,10 @@ class Ascent:
 
 
 class Adam(Settings):
-    """Gradient ascent by Adam along slopes through the simulation; restarts side by side (docs/learning.md)."""
+    """Gradient ascent by Adam along gradients through the simulation; restarts side by side (docs/learning.md)."""
 
     type: Literal["adam"] = "adam"
-    n_pop: Size = 32
+    population_size: Size = 32
     """restarts, each an individual"""
     rate: Annotated[float, Strict(), Field(gt=0, le=1e6)] = 0.05
     """how far a gene goes in a generation, about"""
@@ -68,44 +68,44 @@ class Adam(Settings):
         return self
 
     @property
-    def wants_slopes(self) -> bool:
+    def needs_gradients(self) -> bool:
         return True
 
     def start(self, key: Array, sample: Sampler) -> Ascent:
         first, rest = jax.random.split(key)
-        genes = sample(first, self.n_pop)
-        nobody = newborns(genes, jnp.full((self.n_pop, 2), NOBODY), jnp.int32(0), jnp.int32(0))
+        genes = sample(first, self.population_size)
+        nobody = offspring(genes, jnp.full((self.population_size, 2), NO_PARENT), jnp.int32(0), jnp.int32(0))
         return Ascent(
             key=rest,
             generation=jnp.int32(0),
             genes=genes,
             moments=self._at_first(genes),
-            begins=jnp.ones(self.n_pop, bool),
-            top=jnp.full(self.n_pop, WORST, nobody.fitness.dtype),
-            waited=jnp.zeros(self.n_pop, jnp.int32),
+            begins=jnp.ones(self.population_size, bool),
+            top=jnp.full(self.population_size, WORST, nobody.fitness.dtype),
+            waited=jnp.zeros(self.population_size, jnp.int32),
             population=nobody,
             leader=jax.tree.map(lambda leaf: leaf[:1], nobody),
         )
 
     def ask(self, state: Ascent, sample: Sampler) -> Population:
         first = state.generation == 0
-        fresh = sample(jax.random.fold_in(state.key, state.generation), self.n_pop)
+        fresh = sample(jax.random.fold_in(state.key, state.generation), self.population_size)
         genes = _chosen(state.begins & ~first, fresh, state.genes)
-        parent = jnp.where(state.begins, NOBODY, state.population.id)
-        parents = jnp.stack([parent, jnp.full_like(parent, NOBODY)], -1)
-        return newborns(genes, parents, state.generation * self.n_pop, state.generation)
+        parent = jnp.where(state.begins, NO_PARENT, state.population.id)
+        parents = jnp.stack([parent, jnp.full_like(parent, NO_PARENT)], -1)
+        return offspring(genes, parents, state.generation * self.population_size, state.generation)
 
     def tell(self, state: Ascent, asked: Population, evaluation: Evaluation) -> Ascent:
-        asked, slopes = evaluated(asked, evaluation.fitness, evaluation.failed), evaluation.slopes
-        assert slopes is not None
-        sound = (asked.fitness > WORST) & _finite(slopes, self.n_pop)
-        downhill = _chosen(sound, jax.tree.map(jnp.negative, slopes), jax.tree.map(jnp.zeros_like, slopes))
+        asked, gradients = evaluated(asked, evaluation.fitness, evaluation.failed), evaluation.gradients
+        assert gradients is not None
+        sound = (asked.fitness > WORST) & _finite(gradients, self.population_size)
+        downhill = _chosen(sound, jax.tree.map(jnp.negative, gradients), jax.tree.map(jnp.zeros_like, gradients))
         moments = _chosen(state.begins, self._at_first(asked.genes), state.moments)
         changes, moments = jax.vmap(self._way().update)(downhill, moments)
         top = jnp.where(state.begins, WORST, state.top)
         better = asked.fitness > top
         waited = jnp.where(better | state.begins, 0, state.waited + 1)
-        tired = jnp.zeros(self.n_pop, bool) if self.patience is None else waited >= self.patience
+        tired = jnp.zeros(self.population_size, bool) if self.patience is None else waited >= self.patience
         before = jax.tree.map(lambda leaf: leaf[:1], asked)
         leader = _chosen(state.generation == 0, before, state.leader)
         return Ascent(
@@ -128,7 +128,7 @@ class Adam(Settings):
             median=jnp.nanmedian(sound),
             spread=gene_spread(members.genes),
             members=members,
-            figures={"begun_anew": state.begins.sum()},
+            metrics={"begun_anew": state.begins.sum()},
         )
 
     def _way(self) -> Any:
@@ -136,12 +136,12 @@ class Adam(Settings):
         return optax.chain(optax.clip_by_global_norm(self.clip), optax.adam(self.rate))
 
     def _at_first(self, genes: Any) -> Any:
-        """What optax remembers of restarts that have not moved yet, (n_pop, ...)."""
+        """What optax remembers of restarts that have not moved yet, (population_size, ...)."""
         return jax.vmap(self._way().init)(genes)
 
 
 def _chosen(condition: Array, value: Any, otherwise: Any) -> Any:
-    """For every restart one of two, equal pytrees; condition: (n_pop,) or ()."""
+    """For every restart one of two, equal pytrees; condition: (population_size,) or ()."""
 
     def choose(first: Array, second: Array) -> Array:
         return jnp.where(condition.reshape(*condition.shape, *(1,) * (first.ndim - condition.ndim)), first, second)
@@ -149,9 +149,9 @@ def _chosen(condition: Array, value: Any, otherwise: Any) -> Any:
     return jax.tree.map(choose, value, otherwise)
 
 
-def _finite(slopes: Any, count: int) -> Array:
+def _finite(gradients: Any, count: int) -> Array:
     """Whose slopes are all numbers, (count,)."""
-    return jnp.stack([jnp.isfinite(leaf).reshape(count, -1).all(1) for leaf in jax.tree.leaves(slopes)]).all(0)
+    return jnp.stack([jnp.isfinite(leaf).reshape(count, -1).all(1) for leaf in jax.tree.leaves(gradients)]).all(0)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Age-fitness Pareto optimisation (Schmidt and Lipson 2010): lineages that are young need not yet be good.
+"""Age-fitness Pareto optimization (Schmidt and Lipson 2010): lineages that are young need not yet be good.
 
 A lineage is as old as the oldest founder in it. Every generation a few random newcomers begin lineages of their own;
 the others are children of parents drawn at random. Of all, those survive that nobody dominates in youth and fitness;
@@ -18,7 +18,7 @@ from pydantic import Field, Strict, model_validator
 
 from vsr.evo.diversity import gene_spread
 from vsr.evo.pareto import fronts
-from vsr.evo.population import NOBODY, WORST, Population, best, evaluated, joined, newborns, take
+from vsr.evo.population import NO_PARENT, WORST, Population, best, evaluated, joined, offspring, take
 from vsr.evo.protocol import Evaluation, Sampler, SearchSummary
 from vsr.evo.settings import Settings, Share, Size
 from vsr.evo.variation import choosing, crossed_or_mutated
@@ -35,14 +35,14 @@ class Generations:
     population: Population
     """the survivors; before the first evaluation, just its newborns"""
     founded: Array
-    """generation in which each survivor's lineage began, (n_pop,)"""
+    """generation in which each survivor's lineage began, (population_size,)"""
 
 
 class AFPO(Settings):
     """Young lineages are spared: survival by age and fitness (AFPO)."""
 
     type: Literal["afpo"] = "afpo"
-    n_pop: Size = 250
+    population_size: Size = 250
     """size of the population, and of the offspring"""
     newcomers: Annotated[int, Strict(), Field(ge=1, le=1_000_000)] = 1
     """random individuals in every generation, the first of their lineages"""
@@ -51,12 +51,12 @@ class AFPO(Settings):
     sigma: Annotated[float, Strict(), Field(ge=0, le=1e6)] = 0.15
     """standard deviation of the mutation"""
     redrawing: Share = 0.1
-    """chance of a gene that is a kind (voxel_kinds) to be drawn anew by mutation, which adds noise to all others"""
+    """chance of a gene that is a kind (voxel_kinds) to be resampled by mutation, which adds noise to all others"""
 
     @model_validator(mode="after")
     def _room(self) -> AFPO:
-        if self.newcomers > self.n_pop:
-            raise ValueError(f"newcomers: {self.newcomers} given; at most n_pop, {self.n_pop}")
+        if self.newcomers > self.population_size:
+            raise ValueError(f"newcomers: {self.newcomers} given; at most population_size, {self.population_size}")
         return self
 
     @property
@@ -68,21 +68,26 @@ class AFPO(Settings):
 
     def start(self, key: Array, sample: Sampler) -> Generations:
         first, rest = jax.random.split(key)
-        born = newborns(sample(first, self.n_pop), jnp.full((self.n_pop, 2), NOBODY), jnp.int32(0), jnp.int32(0))
-        return Generations(rest, jnp.int32(0), born, jnp.zeros(self.n_pop, jnp.int32))
+        born = offspring(
+            sample(first, self.population_size),
+            jnp.full((self.population_size, 2), NO_PARENT),
+            jnp.int32(0),
+            jnp.int32(0),
+        )
+        return Generations(rest, jnp.int32(0), born, jnp.zeros(self.population_size, jnp.int32))
 
     def ask(self, state: Generations, sample: Sampler) -> Population:
         """Newcomers and children; at first the random population."""
         fresh_key, drawing, *keys = jax.random.split(jax.random.fold_in(state.key, state.generation), 5)
-        drawn = jax.random.randint(drawing, (2, self.n_pop), 0, self.n_pop)
+        drawn = jax.random.randint(drawing, (2, self.population_size), 0, self.population_size)
         first, second = (take(state.population, places) for places in drawn)
         genes, parents = crossed_or_mutated(
             (keys[0], keys[1], keys[2]), first, second, self.crossover_rate, self.sigma, sample, self.redrawing
         )
-        new = jnp.arange(self.n_pop) < self.newcomers
-        genes = jax.tree.map(choosing(new), sample(fresh_key, self.n_pop), genes)
-        parents = jnp.where(new[:, None], NOBODY, parents)
-        children = newborns(genes, parents, state.generation * self.n_pop, state.generation)
+        new = jnp.arange(self.population_size) < self.newcomers
+        genes = jax.tree.map(choosing(new), sample(fresh_key, self.population_size), genes)
+        parents = jnp.where(new[:, None], NO_PARENT, parents)
+        children = offspring(genes, parents, state.generation * self.population_size, state.generation)
         at_first = state.generation == 0
         return jax.tree.map(lambda later, now: jnp.where(at_first, now, later), children, state.population)
 
@@ -92,11 +97,11 @@ class AFPO(Settings):
         both, founded = joined(state.population, asked), jnp.concatenate([state.founded, born])
         fitness = jnp.nan_to_num(both.fitness, nan=WORST, neginf=WORST)
         first = state.generation == 0
-        unborn = first & (jnp.arange(both.size) < self.n_pop)
+        unborn = first & (jnp.arange(both.size) < self.population_size)
         sound = jnp.stack([fitness, founded.astype(fitness.dtype)], 1)
         objectives = jnp.where((fitness > WORST)[:, None], sound, WORST)  # failure has no excuse in youth
         front = jnp.where(unborn, both.size, fronts(objectives))
-        chosen = jnp.lexsort((-founded, -fitness, front))[: self.n_pop]
+        chosen = jnp.lexsort((-founded, -fitness, front))[: self.population_size]
         return Generations(state.key, state.generation + 1, take(both, chosen), founded[chosen])
 
     def summary(self, state: Generations) -> SearchSummary:
@@ -107,14 +112,14 @@ class AFPO(Settings):
             median=jnp.nanmedian(sound),
             spread=gene_spread(members.genes),
             members=members,
-            figures={
+            metrics={
                 "lineages": (jnp.diff(jnp.sort(state.founded)) > 0).sum() + 1,
                 "age": (state.generation - state.founded).mean(),
             },
         )
 
     def _founded(self, state: Generations, asked: Population) -> Array:
-        """When the lineages of children began: with the elder of their parents, or now, (n_pop,)."""
+        """When the lineages of children began: with the elder of their parents, or now, (population_size,)."""
         known = state.population.id
         of = asked.parents[..., None] == known  # (n_pop, 2, n_pop)
         elder = jnp.where(of, state.founded, jnp.iinfo(jnp.int32).max).min((1, 2))

@@ -2,7 +2,7 @@
 
 A grid cuts every axis into equal intervals; a value on a border, or as near below as rounding brings it, belongs to the
 upper cell, by the rule of pyribs. A CVT archive (Vassiliades et al. 2018) has as many cells as asked for,
-whatever the number of axes: the regions that are nearest to centres spread evenly. What lies beyond a range belongs to
+whatever the number of axes: the regions that are nearest to centers spread evenly. What lies beyond a range belongs to
 the outermost cell, as in pyribs. What has a descriptor that is not a number, or failed, enters no cell.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 from jax import Array
 from pydantic import Field, Strict, field_validator
 
-from vsr.evo.population import NOBODY, WORST, Population, take
+from vsr.evo.population import NO_PARENT, WORST, Population, take
 from vsr.evo.settings import Settings
 from vsr.evo.variation import choosing
 
@@ -34,9 +34,9 @@ class Axis(Settings):
     """One descriptor of an archive."""
 
     measure: str
-    """what individuals are told apart by"""
+    """what individuals are distinguished by"""
     range: tuple[Number, Number]
-    """the least and the largest that are told apart"""
+    """the least and the largest that are distinguished"""
 
     @field_validator("range")
     @classmethod
@@ -107,7 +107,7 @@ class GridArchive(Settings):
 
 
 class CVTArchive(Settings):
-    """Cells around centres that are spread evenly: as many as asked for in any number of dimensions."""
+    """Cells around centers that are spread evenly: as many as asked for in any number of dimensions."""
 
     type: Literal["cvt"] = "cvt"
     axes: Annotated[tuple[Axis, ...], Field(min_length=1, max_length=64)]
@@ -115,9 +115,9 @@ class CVTArchive(Settings):
     cells: Annotated[int, Strict(), Field(ge=2, le=100_000)] = 1024
     """how many"""
     samples: Annotated[int, Strict(), Field(ge=1, le=1000)] = 20
-    """random points a cell, among which centres are spread"""
+    """random points a cell, among which centers are spread"""
     seed: Annotated[int, Strict(), Field(ge=0, lt=2**32)] = 0
-    """of the centres; independent of the seeds of runs, so that all runs have the same cells"""
+    """of the centers; independent of the seeds of runs, so that all runs have the same cells"""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -133,7 +133,7 @@ class CVTArchive(Settings):
         return _spread(self.cells, tuple(axis.range for axis in self.axes), self.samples, self.seed)
 
     def place(self, descriptors: Array, centers: Array) -> Array:
-        """The nearest centre of each individual, in units of the ranges; the first among equals."""
+        """The nearest center of each individual, in units of the ranges; the first among equals."""
         low, high = np.array([axis.range for axis in self.axes], float).T
         width = (high - low).astype(descriptors.dtype)
         clipped = jnp.clip(jnp.nan_to_num(descriptors), low.astype(width.dtype), high.astype(width.dtype))
@@ -197,9 +197,9 @@ def nobody(archive: Archive, like: Population) -> Elites:
     empty = Population(
         genes=jax.tree.map(lambda leaf: jnp.zeros((cells, *leaf.shape[1:]), leaf.dtype), like.genes),
         fitness=jnp.full(cells, WORST),
-        id=jnp.full(cells, NOBODY, jnp.int32),
-        parents=jnp.full((cells, 2), NOBODY, jnp.int32),
-        birth=jnp.full(cells, NOBODY, jnp.int32),
+        id=jnp.full(cells, NO_PARENT, jnp.int32),
+        parents=jnp.full((cells, 2), NO_PARENT, jnp.int32),
+        birth=jnp.full(cells, NO_PARENT, jnp.int32),
     )
     centers = jnp.asarray(archive.centers(), jnp.float32)
     return Elites(empty, jnp.full(centers.shape, jnp.nan, jnp.float32), centers)
@@ -234,7 +234,7 @@ ARCHIVE_METRICS = {
 """What `archive_figures` gives, for readers."""
 
 
-def archive_figures(elites: Elites, offset: float) -> dict[str, Array]:
+def archive_metrics(elites: Elites, offset: float) -> dict[str, Array]:
     """Numbers as pyribs defines them.
 
     coverage: filled cells over all; qd_score: sum over filled cells of fitness above the offset; mean: of filled cells.
@@ -258,7 +258,7 @@ def _middles(shape: tuple[int, ...], ranges: tuple[tuple[float, float], ...]) ->
 
 @lru_cache(maxsize=8)
 def _spread(cells: int, ranges: tuple[tuple[float, float], ...], samples: int, seed: int) -> np.ndarray:
-    """Centres of random points' clusters in the box of the ranges, (cells, axes)."""
+    """Centers of random points' clusters in the box of the ranges, (cells, axes)."""
     from scipy.cluster.vq import kmeans2  # takes a quarter of a second to load, and few need it
 
     random = np.random.default_rng(seed)

@@ -26,8 +26,8 @@ def gene_spread(genes: Any, there: Array | None = None) -> Array:
     return jnp.concatenate(spreads).mean()
 
 
-def distinct(things: Any) -> Array:
-    """How many different ones there are, (); things: any pytree of arrays of numbers, (size, ...)."""
-    marks = fingerprints(things)
+def distinct(rows: Any) -> Array:
+    """How many different ones there are, (); objects: any pytree of arrays of numbers, (size, ...)."""
+    marks = fingerprints(rows)
     same = (marks[:, None] == marks[None]).all(-1)
     return (~jnp.tril(same, k=-1).any(1)).sum()

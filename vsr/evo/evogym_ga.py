@@ -1,10 +1,10 @@
 """EvoGym's genetic algorithm: no crossover, and ever fewer survivors.
 
 The share of survivors falls linearly with the evaluations used, from `survivors` to none, but two always stay. Parents
-are drawn uniformly among them; every gene of a child is drawn anew with a small chance, as for a first population,
+are drawn uniformly among them; every gene of a child is resampled with a small chance, as for a first population,
 until the child is acceptable (evo.protocol.Sampler) and unlike everybody before. Survivors keep their fitness.
 
-Arrays have fixed sizes here, which changes three things. A generation always has `n_pop` children, where EvoGym makes
+Arrays have fixed sizes, which changes three details. A generation always has `population_size` children; EvoGym makes
 as many as did not survive. Attempts at a child are counted, and the last one stands, whatever it is. Everybody is
 remembered for `budget` evaluations, then the oldest are forgotten.
 """
@@ -22,7 +22,7 @@ from pydantic import Field, Strict
 
 from vsr.evo.generations import Generational, Search
 from vsr.evo.operators import fingerprints, redrawn
-from vsr.evo.population import NOBODY, WORST, Population, newborns
+from vsr.evo.population import NO_PARENT, WORST, Population, offspring
 from vsr.evo.protocol import Evaluation, Sampler, accepted
 from vsr.evo.settings import Share, Size
 
@@ -45,14 +45,14 @@ class EvogymGA(Generational):
     """Mutation only; survivors fall from 60 % to two, and nobody is evaluated twice (EvoGym's)."""
 
     type: Literal["evogym_ga"] = "evogym_ga"
-    n_pop: Size = 25
+    population_size: Size = 25
     """children in a generation"""
     budget: Size = 500
-    """evaluations after which only two survive: as a rule n_pop times generations"""
+    """evaluations after which only two survive: as a rule population_size times generations"""
     survivors: Share = 0.6
     """share that survives at the beginning"""
     mutation_rate: Share = 0.1
-    """chance of every gene to be drawn anew"""
+    """chance of every gene to be resampled"""
     attempts: Annotated[int, Strict(), Field(ge=1, le=10_000)] = 100
     """how often a child is made at most, until it is acceptable and new"""
 
@@ -61,20 +61,23 @@ class EvogymGA(Generational):
         known = jnp.zeros((self.budget, 2), jnp.uint32)
         drawing, rest = jax.random.split(key)
         genes, parents = self._new(
-            drawing, sample, known, lambda key: (sample(key, self.n_pop), jnp.full((self.n_pop, 2), NOBODY))
+            drawing,
+            sample,
+            known,
+            lambda key: (sample(key, self.population_size), jnp.full((self.population_size, 2), NO_PARENT)),
         )
-        born = newborns(genes, parents, jnp.int32(0), jnp.int32(0))
+        born = offspring(genes, parents, jnp.int32(0), jnp.int32(0))
         return Remembering(key=rest, generation=jnp.int32(0), population=born, known=known)
 
     def survivor_count(self, evaluations: Array) -> Array:
         """After some evaluations, ()."""
         left = jnp.maximum(1 - evaluations / self.budget, 0)
-        return jnp.maximum(jnp.floor(self.n_pop * self.survivors * left + 1e-4), FEWEST).astype(jnp.int32)
+        return jnp.maximum(jnp.floor(self.population_size * self.survivors * left + 1e-4), FEWEST).astype(jnp.int32)
 
     def ask(self, state: Remembering, sample: Sampler) -> Population:
         key = jax.random.fold_in(state.key, state.generation)
         genes, parents = self._new(key, sample, state.known, self._children(state, sample))
-        children = newborns(genes, parents, state.generation * self.n_pop, state.generation)
+        children = offspring(genes, parents, state.generation * self.population_size, state.generation)
         first = state.generation == 0
         return jax.tree.map(lambda new, old: jnp.where(first, old, new), children, state.population)
 
@@ -84,12 +87,12 @@ class EvogymGA(Generational):
         alive = jnp.arange(members.size) < self._survivors(state)
         kept = replace(members, fitness=jnp.where(alive, members.fitness, WORST))
         following = super().tell(replace(state, population=kept), asked, evaluation)
-        place = (state.generation * self.n_pop + jnp.arange(self.n_pop)) % self.budget
+        place = (state.generation * self.population_size + jnp.arange(self.population_size)) % self.budget
         known = state.known.at[place].set(fingerprints(asked.genes))
         return Remembering(following.key, following.generation, following.population, known)
 
     def _survivors(self, state: Search) -> Array:
-        return jnp.minimum(self.survivor_count(state.generation * self.n_pop), self.n_pop)
+        return jnp.minimum(self.survivor_count(state.generation * self.population_size), self.population_size)
 
     def _children(self, state: Search, sample: Sampler) -> Make:
         """How children of a population's survivors are made."""
@@ -97,10 +100,10 @@ class EvogymGA(Generational):
 
         def make(key: Array) -> tuple[Any, Array]:
             drawing, choosing, place = jax.random.split(key, 3)
-            parent = jax.random.randint(place, (self.n_pop,), 0, survivors)
+            parent = jax.random.randint(place, (self.population_size,), 0, survivors)
             theirs = jax.tree.map(lambda leaf: leaf[parent], members.genes)
-            genes = redrawn(choosing, theirs, sample(drawing, self.n_pop), self.mutation_rate)
-            return genes, jnp.full((self.n_pop, 2), NOBODY).at[:, 0].set(members.id[parent])
+            genes = redrawn(choosing, theirs, sample(drawing, self.population_size), self.mutation_rate)
+            return genes, jnp.full((self.population_size, 2), NO_PARENT).at[:, 0].set(members.id[parent])
 
         return make
 
@@ -115,7 +118,7 @@ class EvogymGA(Generational):
 
             made = jax.tree.map(choose, make(jax.random.fold_in(key, number)), made)
             genes, _ = made
-            return number + 1, made, ~accepted(sample, genes, self.n_pop) | self._seen(genes, known)
+            return number + 1, made, ~accepted(sample, genes, self.population_size) | self._seen(genes, known)
 
         def goes_on(carry: tuple[Array, Any, Array]) -> Array:
             return (carry[0] < self.attempts) & carry[2].any()
@@ -123,10 +126,10 @@ class EvogymGA(Generational):
         # At first nobody is there, so that all are to be made.
         shapes = jax.eval_shape(make, key)
         nobody = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-        return jax.lax.while_loop(goes_on, attempt, (jnp.int32(0), nobody, jnp.ones(self.n_pop, bool)))[1]
+        return jax.lax.while_loop(goes_on, attempt, (jnp.int32(0), nobody, jnp.ones(self.population_size, bool)))[1]
 
     def _seen(self, genes: Any, known: Array) -> Array:
-        """Who was evaluated before, or is like an earlier child, (n_pop,)."""
+        """Who was evaluated before, or is like an earlier child, (population_size,)."""
         marks = fingerprints(genes)
         before = (marks[:, None] == known[None]).all(-1).any(1)
         return before | jnp.tril((marks[:, None] == marks[None]).all(-1), k=-1).any(1)

@@ -1,4 +1,4 @@
-"""What optimisers with a population of fixed size share: their state, how it begins and who survives a generation."""
+"""What optimizers with a population of fixed size share: their state, how it begins and who survives a generation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.evo.diversity import gene_spread
-from vsr.evo.population import NOBODY, WORST, Population, best, evaluated, joined, newborns, take
+from vsr.evo.population import NO_PARENT, WORST, Population, best, evaluated, joined, offspring, take
 from vsr.evo.protocol import Evaluation, Sampler, SearchSummary
 from vsr.evo.selection import truncation
 from vsr.evo.settings import Settings, Size
@@ -29,15 +29,20 @@ class Search:
 
 
 class Generational(Settings):
-    """The base of optimisers in which the fittest of parents and children survive."""
+    """The base of optimizers in which the fittest of parents and children survive."""
 
-    n_pop: Size = 250
+    population_size: Size = 250
     """size of the population, and of the offspring"""
 
     def start(self, key: Array, sample: Sampler) -> Search:
         """A random population, not yet evaluated."""
         first, rest = jax.random.split(key)
-        born = newborns(sample(first, self.n_pop), jnp.full((self.n_pop, 2), NOBODY), jnp.int32(0), jnp.int32(0))
+        born = offspring(
+            sample(first, self.population_size),
+            jnp.full((self.population_size, 2), NO_PARENT),
+            jnp.int32(0),
+            jnp.int32(0),
+        )
         return Search(key=rest, generation=jnp.int32(0), population=born)
 
     def tell(self, state: Search, asked: Population, evaluation: Evaluation) -> Search:

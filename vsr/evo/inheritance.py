@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.evo.population import NOBODY, Population
+from vsr.evo.population import NO_PARENT, Population
 from vsr.evo.protocol import Evaluation, Sampler, Search, SearchSummary
 
 
@@ -55,7 +55,7 @@ class Baldwinian(Lamarckian):
 
     def start(self, key: Array, sample: Sampler) -> Grown:
         one = jax.tree.map(lambda leaf: leaf[0], sample(key, 1))
-        return Grown(self.search.start(key, sample), jnp.int32(NOBODY), one)
+        return Grown(self.search.start(key, sample), jnp.int32(NO_PARENT), one)
 
     def ask(self, state: Grown, sample: Sampler) -> Population:
         return self.search.ask(state.search, sample)

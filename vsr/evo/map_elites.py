@@ -1,6 +1,6 @@
 """MAP-Elites: search that fills archives with individuals that differ, each the fittest of its kind.
 
-One archive or several at once, for example of body, brain and behaviour. Parents are drawn evenly among the elites of
+One archive or several at once, for example of body, brain and behavior. Parents are drawn evenly among the elites of
 all archives, or of one; children come from crossover or mutation as in µ + λ, and each tries its cell in every archive.
 """
 
@@ -16,10 +16,10 @@ import jax.numpy as jnp
 from jax import Array
 from pydantic import Field, Strict, model_validator
 
-from vsr.evo.archives import ARCHIVE_METRICS, AnyArchive, Archive, Elites, archive_figures, inserted, nobody
+from vsr.evo.archives import ARCHIVE_METRICS, AnyArchive, Archive, Elites, archive_metrics, inserted, nobody
 from vsr.evo.diversity import gene_spread
 from vsr.evo.operators import flat_draw
-from vsr.evo.population import NOBODY, WORST, Population, best, evaluated, joined, newborns, take
+from vsr.evo.population import NO_PARENT, WORST, Population, best, evaluated, joined, offspring, take
 from vsr.evo.protocol import Evaluation, Sampler, SearchSummary
 from vsr.evo.settings import Settings, Share, Size
 from vsr.evo.variation import choosing, crossed_or_mutated
@@ -43,7 +43,7 @@ class MapElites(Settings):
     """Archives of elites that differ, the fittest of each kind (MAP-Elites)."""
 
     type: Literal["map_elites"] = "map_elites"
-    n_pop: Size = 250
+    population_size: Size = 250
     """children in a generation"""
     archives: Annotated[dict[str, AnyArchive], Field(min_length=1, max_length=16)]
     """by name: grid or cvt, with the descriptors that tell individuals apart"""
@@ -56,7 +56,7 @@ class MapElites(Settings):
     sigma: Annotated[float, Strict(), Field(ge=0, le=1e6)] = 0.15
     """standard deviation of the mutation"""
     redrawing: Share = 0.1
-    """chance of a gene that is a kind (voxel_kinds) to be drawn anew by mutation, which adds noise to all others"""
+    """chance of a gene that is a kind (voxel_kinds) to be resampled by mutation, which adds noise to all others"""
     qd_offset: Annotated[float, Strict()] = 0.0
     """fitness from which the QD score counts, so that an elite never lowers it; at or below the worst that occurs"""
 
@@ -109,10 +109,10 @@ class MapElites(Settings):
         everyone = reduce(joined, (elites.members for elites in state.archives.values()))
         leader, there = best(everyone), everyone.fitness > WORST
 
-        figures = {
-            f"{name}.{figure}": value
+        metrics = {
+            f"{name}.{metric}": value
             for name, elites in state.archives.items()
-            for figure, value in archive_figures(elites, self.qd_offset).items()
+            for metric, value in archive_metrics(elites, self.qd_offset).items()
         }
         return SearchSummary(
             best=leader,
@@ -120,12 +120,12 @@ class MapElites(Settings):
             spread=gene_spread(everyone.genes, there),
             members=jax.tree.map(choosing(there), everyone, leader),  # the best stands in empty cells
             archive=state.archives,
-            figures=figures,
+            metrics=metrics,
         )
 
     def _fresh(self, sample: Sampler, key: Array, generation: Array) -> Population:
-        parents = jnp.full((self.n_pop, 2), NOBODY)
-        return newborns(sample(key, self.n_pop), parents, generation * self.n_pop, generation)
+        parents = jnp.full((self.population_size, 2), NO_PARENT)
+        return offspring(sample(key, self.population_size), parents, generation * self.population_size, generation)
 
     def _breeders(self, state: Illumination) -> list[Elites]:
         return [elites for name, elites in state.archives.items() if self.parents in (EVERY, name)]
@@ -138,12 +138,12 @@ class MapElites(Settings):
         drawing, choice, mixing, noise = jax.random.split(key, 4)
         breeders = self._breeders(state)
         everyone = reduce(joined, (elites.members for elites in breeders))
-        first, second = _drawn(drawing, breeders, 2 * self.n_pop).reshape(2, -1)
+        first, second = _drawn(drawing, breeders, 2 * self.population_size).reshape(2, -1)
         parents = take(everyone, first), take(everyone, second)
         genes, ids = crossed_or_mutated(
             (choice, mixing, noise), *parents, self.crossover_rate, self.sigma, sample, self.redrawing
         )
-        return newborns(genes, ids, state.generation * self.n_pop, state.generation)
+        return offspring(genes, ids, state.generation * self.population_size, state.generation)
 
 
 def _columns(column: dict[str, Array], archive: Any) -> Array:

@@ -16,7 +16,7 @@ from pydantic import Field, Strict
 
 from vsr.evo.generations import Generational, Search
 from vsr.evo.operators import repeated
-from vsr.evo.population import Population, newborns, take
+from vsr.evo.population import Population, offspring, take
 from vsr.evo.protocol import Sampler
 from vsr.evo.selection import tournament
 from vsr.evo.settings import Share, Size
@@ -27,21 +27,21 @@ class MuPlusLambda(Generational):
     """Crossover or mutation of tournament winners; the fittest of parents and children survive (the paper's)."""
 
     type: Literal["mu_plus_lambda"] = "mu_plus_lambda"
-    n_tour: Size = 8
+    tournament_size: Size = 8
     """individuals in a tournament"""
     crossover_rate: Share = 0.8
     """share of children made by crossover; the others by mutation"""
     sigma: Annotated[float, Strict(), Field(ge=0, le=1e6)] = 0.15
     """standard deviation of the mutation"""
     redrawing: Share = 0.1
-    """chance of a gene that is a kind (voxel_kinds) to be drawn anew by mutation, which adds noise to all others"""
+    """chance of a gene that is a kind (voxel_kinds) to be resampled by mutation, which adds noise to all others"""
     attempts: Annotated[int, Strict(), Field(ge=0, le=1000)] = 10
     """how often a child that already exists is made again"""
 
     def ask(self, state: Search, sample: Sampler) -> Population:
         key = jax.random.fold_in(state.key, state.generation)
         genes, parents = self._distinct_children(key, state.population, sample)
-        children = newborns(genes, parents, state.generation * self.n_pop, state.generation)
+        children = offspring(genes, parents, state.generation * self.population_size, state.generation)
         first = state.generation == 0
         return jax.tree.map(lambda new, old: jnp.where(first, old, new), children, state.population)
 
@@ -56,13 +56,15 @@ class MuPlusLambda(Generational):
             return number + 1, genes, parents, repeated(genes, population.genes)
 
         # At first nobody is there, so that all are to be made.
-        nobody = jnp.int32(0), population.genes, population.parents, jnp.ones(self.n_pop, bool)
+        nobody = jnp.int32(0), population.genes, population.parents, jnp.ones(self.population_size, bool)
         _, genes, parents, _ = jax.lax.while_loop(lambda c: (c[0] <= self.attempts) & c[3].any(), attempt, nobody)
         return genes, parents
 
     def _children(self, key: Array, population: Population, sample: Sampler) -> tuple[Any, Array]:
         choice, winning, mixing, noise = jax.random.split(key, 4)
-        first, second = tournament(winning, population.fitness, self.n_tour, 2 * self.n_pop).reshape(2, -1)
+        first, second = tournament(winning, population.fitness, self.tournament_size, 2 * self.population_size).reshape(
+            2, -1
+        )
         parents = take(population, first), take(population, second)
         return crossed_or_mutated(
             (choice, mixing, noise), *parents, self.crossover_rate, self.sigma, sample, self.redrawing

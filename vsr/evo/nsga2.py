@@ -1,4 +1,4 @@
-"""NSGA-II (Deb et al. 2002): two or more objectives, the fitness first, and a front of the best compromises.
+"""NSGA-II (Deb et al. 2002): two or more objectives, the fitness first, and a front of the Pareto front.
 
 Parents win tournaments of two by front, then by crowding; children come from crossover or mutation as in µ + λ; of
 parents and children together whole fronts survive, the last of them by crowding.
@@ -18,7 +18,7 @@ from pydantic import Field, Strict, model_validator
 from vsr.evo.diversity import gene_spread
 from vsr.evo.operators import flat_draw
 from vsr.evo.pareto import crowding, fronts, hypervolume
-from vsr.evo.population import NOBODY, WORST, Population, best, evaluated, joined, newborns, take
+from vsr.evo.population import NO_PARENT, WORST, Population, best, evaluated, joined, offspring, take
 from vsr.evo.protocol import Evaluation, Sampler, SearchSummary
 from vsr.evo.settings import Settings, Share, Size
 from vsr.evo.variation import crossed_or_mutated
@@ -31,18 +31,18 @@ class Objective(Settings):
 
     measure: str
     """one of the measures"""
-    direction: Literal["maximise", "minimise"] = "minimise"
+    direction: Literal["maximize", "minimize"] = "minimize"
     """whether more or less of it is better"""
 
     @property
     def sign(self) -> float:
-        """By which the measure is multiplied to be maximised."""
-        return 1.0 if self.direction == "maximise" else -1.0
+        """By which the measure is multiplied to be maximized."""
+        return 1.0 if self.direction == "maximize" else -1.0
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Compromise:
+class ParetoPoint:
     """A search between two generations; also what is kept of it as a front."""
 
     key: Array
@@ -51,11 +51,11 @@ class Compromise:
     population: Population
     """the survivors, the first front first; before the first evaluation, just its newborns"""
     objectives: Array
-    """all maximised, the fitness first, WORST for a failure, (n_pop, objectives)"""
+    """all maximized, the fitness first, WORST for a failure, (population_size, objectives)"""
     front: Array
-    """number of each survivor's front, (n_pop,)"""
+    """number of each survivor's front, (population_size,)"""
     crowding: Array
-    """of each survivor within its front, (n_pop,)"""
+    """of each survivor within its front, (population_size,)"""
 
 
 @jax.tree_util.register_dataclass
@@ -65,16 +65,16 @@ class Front:
 
     population: Population
     objectives: Array
-    """all maximised, the fitness first, (n_pop, objectives)"""
+    """all maximized, the fitness first, (population_size, objectives)"""
     front: Array
-    """0 for the best compromises, (n_pop,)"""
+    """0 for the Pareto front, (population_size,)"""
 
 
 class NSGA2(Settings):
-    """Several objectives at once: a front of the best compromises (NSGA-II)."""
+    """Several objectives at once: a front of the Pareto front (NSGA-II)."""
 
     type: Literal["nsga2"] = "nsga2"
-    n_pop: Size = 250
+    population_size: Size = 250
     """size of the population, and of the offspring"""
     objectives: Annotated[tuple[Objective, ...], Field(min_length=1, max_length=8)]
     """what counts beside the fitness"""
@@ -83,7 +83,7 @@ class NSGA2(Settings):
     sigma: Annotated[float, Strict(), Field(ge=0, le=1e6)] = 0.15
     """standard deviation of the mutation"""
     redrawing: Share = 0.1
-    """chance of a gene that is a kind (voxel_kinds) to be drawn anew by mutation, which adds noise to all others"""
+    """chance of a gene that is a kind (voxel_kinds) to be resampled by mutation, which adds noise to all others"""
     reference: tuple[Annotated[float, Strict()], ...] | None = None
     """a point worse than all that matters: a fitness (larger is better), then one of each measure; the hypervolume is
     counted from it"""
@@ -112,20 +112,25 @@ class NSGA2(Settings):
             "hypervolume": "Hypervolume: what the first front dominates, counted from the reference.",
         }
 
-    def start(self, key: Array, sample: Sampler) -> Compromise:
+    def start(self, key: Array, sample: Sampler) -> ParetoPoint:
         first, rest = jax.random.split(key)
-        born = newborns(sample(first, self.n_pop), jnp.full((self.n_pop, 2), NOBODY), jnp.int32(0), jnp.int32(0))
-        unknown = jnp.full((self.n_pop, 1 + len(self.objectives)), WORST)
-        level = jnp.zeros(self.n_pop, jnp.int32)
-        return Compromise(rest, jnp.int32(0), born, unknown, level, jnp.zeros(self.n_pop))
+        born = offspring(
+            sample(first, self.population_size),
+            jnp.full((self.population_size, 2), NO_PARENT),
+            jnp.int32(0),
+            jnp.int32(0),
+        )
+        unknown = jnp.full((self.population_size, 1 + len(self.objectives)), WORST)
+        level = jnp.zeros(self.population_size, jnp.int32)
+        return ParetoPoint(rest, jnp.int32(0), born, unknown, level, jnp.zeros(self.population_size))
 
-    def ask(self, state: Compromise, sample: Sampler) -> Population:
+    def ask(self, state: ParetoPoint, sample: Sampler) -> Population:
         key = jax.random.fold_in(state.key, state.generation)
         children = self._children(key, state, sample)
         first = state.generation == 0
         return jax.tree.map(lambda new, old: jnp.where(first, old, new), children, state.population)
 
-    def tell(self, state: Compromise, asked: Population, evaluation: Evaluation) -> Compromise:
+    def tell(self, state: ParetoPoint, asked: Population, evaluation: Evaluation) -> ParetoPoint:
         asked = evaluated(asked, evaluation.fitness, evaluation.failed)
         assert evaluation.descriptors is not None
         signs = jnp.array([objective.sign for objective in self.objectives])
@@ -135,10 +140,10 @@ class NSGA2(Settings):
         # At first the population is those asked: nobody's objectives are known before, so that they come last.
         both, objectives = joined(state.population, asked), jnp.concatenate([state.objectives, new])
         front = fronts(objectives)
-        front = jnp.where((state.generation == 0) & (jnp.arange(len(front)) < self.n_pop), len(front), front)
+        front = jnp.where((state.generation == 0) & (jnp.arange(len(front)) < self.population_size), len(front), front)
         lonely = crowding(objectives, front)
-        chosen = jnp.lexsort((-lonely, front))[: self.n_pop]
-        return Compromise(
+        chosen = jnp.lexsort((-lonely, front))[: self.population_size]
+        return ParetoPoint(
             key=state.key,
             generation=state.generation + 1,
             population=take(both, chosen),
@@ -147,31 +152,35 @@ class NSGA2(Settings):
             crowding=lonely[chosen],
         )
 
-    def summary(self, state: Compromise) -> SearchSummary:
+    def summary(self, state: ParetoPoint) -> SearchSummary:
         members = state.population
         sound = jnp.where(members.fitness > WORST, members.fitness, jnp.nan)
         leading = (state.front == 0) & (state.objectives[:, 0] > WORST)
-        figures = {"front": leading.sum()}
+        metrics = {"front": leading.sum()}
         if self.reference is not None:
             signs = jnp.array([1.0, *(objective.sign for objective in self.objectives)])
             point = jnp.array(self.reference) * signs
-            figures["hypervolume"] = hypervolume(jnp.where(leading[:, None], state.objectives, point), point)
+            metrics["hypervolume"] = hypervolume(jnp.where(leading[:, None], state.objectives, point), point)
         return SearchSummary(
             best=best(members),
             median=jnp.nanmedian(sound),
             spread=gene_spread(members.genes),
             members=members,
             archive=Front(members, state.objectives, state.front),
-            figures=figures,
+            metrics=metrics,
         )
 
-    def _children(self, key: Array, state: Compromise, sample: Sampler) -> Population:
+    def _children(self, key: Array, state: ParetoPoint, sample: Sampler) -> Population:
         choice, winning, mixing, noise = jax.random.split(key, 4)
-        drawn = flat_draw(lambda k, shape: jax.random.randint(k, shape, 0, self.n_pop), winning, (2 * self.n_pop, 2))
+        drawn = flat_draw(
+            lambda k, shape: jax.random.randint(k, shape, 0, self.population_size),
+            winning,
+            (2 * self.population_size, 2),
+        )
         place = (
-            jnp.zeros(self.n_pop, jnp.int32)
+            jnp.zeros(self.population_size, jnp.int32)
             .at[jnp.lexsort((-state.crowding, state.front))]
-            .set(jnp.arange(self.n_pop, dtype=jnp.int32))
+            .set(jnp.arange(self.population_size, dtype=jnp.int32))
         )
         winner = jnp.take_along_axis(drawn, jnp.argmin(place[drawn], 1)[:, None], 1)[:, 0]
         first, second = winner.reshape(2, -1)
@@ -179,4 +188,4 @@ class NSGA2(Settings):
         genes, ids = crossed_or_mutated(
             (choice, mixing, noise), *parents, self.crossover_rate, self.sigma, sample, self.redrawing
         )
-        return newborns(genes, ids, state.generation * self.n_pop, state.generation)
+        return offspring(genes, ids, state.generation * self.population_size, state.generation)

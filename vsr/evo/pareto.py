@@ -1,4 +1,4 @@
-"""Several objectives at once: who dominates whom, how crowded a front is, how much it dominates. All are maximised.
+"""Several objectives at once: who dominates whom, how crowded a front is, how much it dominates. All are maximized.
 
 Pure functions of fixed shapes. An individual that failed has negative infinity in every objective: everyone sound
 dominates it, and it takes no part in crowding or volume.
@@ -27,9 +27,9 @@ def fronts(objectives: Array) -> Array:
 
 
 def crowding(objectives: Array, front: Array) -> Array:
-    """How far the neighbours within its own front are from each individual (Deb et al. 2002), (size,).
+    """How far the neighbors within its own front are from each individual (Deb et al. 2002), (size,).
 
-    Infinite at both ends of an objective; for the others the sum over objectives of the gap between the neighbours,
+    Infinite at both ends of an objective; for the others the sum over objectives of the gap between the neighbors,
     each as a share of the front's range.
     """
 
@@ -57,7 +57,7 @@ def hypervolume(objectives: Array, reference: Array) -> Array:
     top = jnp.argsort(-height)
     beyond, height = beyond[top], height[top]
     below = jnp.concatenate([height[1:], jnp.zeros(1, height.dtype)])
-    # Slices: between two neighbouring heights all that reach above them count.
+    # Slices: between two neighboring heights all that reach above them count.
     reached = jnp.tril(jnp.ones((len(height), len(height)), bool))
     areas = jax.vmap(lambda counts: _area(jnp.where(counts[:, None], beyond[:, :2], 0)))(reached)
     return (areas * (height - below)).sum()

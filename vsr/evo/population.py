@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-NOBODY = -1
+NO_PARENT = -1
 """The id of a parent that is not there."""
 WORST = -jnp.inf
 """The fitness of an individual that failed."""
@@ -36,7 +36,7 @@ class Population:
         return self.fitness.shape[0]
 
 
-def newborns(genes: Any, parents: Array, first_id: Array, generation: Array) -> Population:
+def offspring(genes: Any, parents: Array, first_id: Array, generation: Array) -> Population:
     """Individuals not yet evaluated."""
     size = parents.shape[0]
     return Population(

@@ -1,6 +1,6 @@
-"""What every optimiser has: `start`, `ask`, `tell`, `summary`. And what goes in and out of them.
+"""What every optimizer has: `start`, `ask`, `tell`, `summary`. And what goes in and out of them.
 
-The state of a search is any pytree. Only its optimiser looks inside; everyone else stores it, hands it back and asks
+The state of a search is any pytree. Only its optimizer looks inside; everyone else stores it, hands it back and asks
 for a `summary`.
 """
 
@@ -19,7 +19,7 @@ from vsr.evo.population import Population
 Sampler = Callable[[Array, int], Any]
 """From a key and a number to that many random genes, (number, ...). It may have `accepts`, a function of genes of one
 individual that is False for what no search should try, and `kinds`, a tree like the genes that is True for parts whose
-genes are numbers of kinds: noise means nothing to them, so that they are drawn anew instead."""
+genes are numbers of kinds: noise means nothing to them, so that they are resampled instead."""
 
 
 def accepted(sample: Sampler, genes: Any, count: int) -> Array:
@@ -43,7 +43,7 @@ class Evaluation:
     """by name, not finite for a failure, (size,)"""
     descriptors: Array | None = None
     """measures that the search asked for (`Optimiser.descriptors`), in their order, (size, descriptors)"""
-    slopes: Any = None
+    gradients: Any = None
     """of the fitness with respect to each gene, like the genes, where the search asked for them; need not be finite"""
     learned: Any = None
     """genes as individuals have changed them in their life, and that were evaluated; None if they do not learn"""
@@ -65,7 +65,7 @@ class SearchSummary:
     archive: Any = None
     """where the search has them: archives (`Elites`) by the names of `elite_archives`, or a `Front` in
     `front_objectives`; whatever else is stored, and read by nobody"""
-    figures: dict[str, Array] = field(default_factory=dict)
+    metrics: dict[str, Array] = field(default_factory=dict)
     """more numbers about it, by name, that of an archive first: `body.coverage`; each ()"""
 
 
@@ -89,7 +89,7 @@ class Search(Protocol):
         ...
 
 
-class Optimiser(Search, Protocol):
+class Optimizer(Search, Protocol):
     """A way to search, and what its settings say about it."""
 
     @property
@@ -98,18 +98,18 @@ class Optimiser(Search, Protocol):
         ...
 
     @property
-    def n_pop(self) -> int:
+    def population_size(self) -> int:
         """Individuals asked for in every generation."""
         ...
 
     @property
     def descriptors(self) -> tuple[str, ...]:
-        """Names of the measures that describe behaviour to this search; none for most."""
+        """Names of the measures that describe behavior to this search; none for most."""
         ...
 
     @property
-    def wants_slopes(self) -> bool:
-        """Whether evaluations are to have slopes of the fitness."""
+    def needs_gradients(self) -> bool:
+        """Whether evaluations are to have gradients of the fitness."""
         ...
 
     @property

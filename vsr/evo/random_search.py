@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from vsr.evo.generations import Generational, Search
-from vsr.evo.population import NOBODY, Population, newborns
+from vsr.evo.population import NO_PARENT, Population, offspring
 from vsr.evo.protocol import Sampler
 
 
@@ -18,6 +18,6 @@ class RandomSearch(Generational):
     type: Literal["random_search"] = "random_search"
 
     def ask(self, state: Search, sample: Sampler) -> Population:
-        genes = sample(jax.random.fold_in(state.key, state.generation), self.n_pop)
-        parents = jnp.full((self.n_pop, 2), NOBODY)
-        return newborns(genes, parents, state.generation * self.n_pop, state.generation)
+        genes = sample(jax.random.fold_in(state.key, state.generation), self.population_size)
+        parents = jnp.full((self.population_size, 2), NO_PARENT)
+        return offspring(genes, parents, state.generation * self.population_size, state.generation)

@@ -1,4 +1,4 @@
-"""The base of every optimiser's settings: frozen plain data that checks its domains when it is made."""
+"""The base of every optimizer's settings: frozen plain data that checks its domains when it is made."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class Settings(BaseModel):
 
     @property
     def descriptors(self) -> tuple[str, ...]:
-        """Names of the measures that describe behaviour to the search; none unless it says so."""
+        """Names of the measures that describe behavior to the search; none unless it says so."""
         return ()
 
     @property
-    def wants_slopes(self) -> bool:
-        """Whether evaluations are to have slopes of the fitness; not unless it says so."""
+    def needs_gradients(self) -> bool:
+        """Whether evaluations are to have gradients of the fitness; not unless it says so."""
         return False
 
     @property
@@ -45,7 +45,7 @@ class Registry(dict[str, type[Settings]]):
     def __setitem__(self, name: str, kind: type[Settings]) -> None:
         origins = [f"{one.__module__}.{one.__qualname__}" for one in (self.get(name, kind), kind)]
         if origins[0] != origins[1]:
-            raise ValueError(f"the optimiser '{name}' exists: {origins[0]}; register {origins[1]} under another name")
+            raise ValueError(f"the optimizer '{name}' exists: {origins[0]}; register {origins[1]} under another name")
         super().__setitem__(name, kind)
 
 

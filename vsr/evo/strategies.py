@@ -1,6 +1,6 @@
 """Evolution strategies of the package evosax behind our protocol: CMA-ES and its kin, and any other that it has.
 
-evosax minimises, so that it is told costs: fitness with the other sign, and for a failure more than the worst of its
+evosax minimizes, so that it is told costs: fitness with the other sign, and for a failure more than the worst of its
 generation. Strategies with a distribution begin at the mean of random individuals; those with a population begin with
 an evaluated random one. Individuals have no parents: they come from all before them.
 """
@@ -17,7 +17,7 @@ from jax import Array
 from pydantic import Field, Strict, field_validator, model_validator
 
 from vsr.evo.diversity import gene_spread
-from vsr.evo.population import NOBODY, WORST, Population, best, evaluated, joined, newborns
+from vsr.evo.population import NO_PARENT, WORST, Population, best, evaluated, joined, offspring
 from vsr.evo.protocol import Evaluation, Sampler, SearchSummary
 from vsr.evo.settings import Settings
 
@@ -43,7 +43,7 @@ class Strategy:
 class _Strategy(Settings):
     """What all strategies share."""
 
-    n_pop: Annotated[int, Strict(), Field(ge=4, le=1_000_000)] = 250
+    population_size: Annotated[int, Strict(), Field(ge=4, le=1_000_000)] = 250
     """individuals in a generation"""
     sigma: Annotated[float, Strict(), Field(gt=0, le=1e6)] = 0.15
     """standard deviation of the first generation around its mean, where the strategy has one"""
@@ -65,21 +65,21 @@ class _Strategy(Settings):
 
     def start(self, key: Array, sample: Sampler) -> Strategy:
         first, rest = jax.random.split(key)
-        genes = sample(first, self.n_pop)
+        genes = sample(first, self.population_size)
         algorithm, params = self._algorithm(genes)
         if self._has_distribution(algorithm):
             mean = jax.tree.map(lambda leaf: leaf.mean(0), genes)
             inner = algorithm.init(rest, mean, params)
         else:
-            inner = algorithm.init(rest, genes, jnp.full(self.n_pop, jnp.inf), params)
-        nobody = newborns(genes, jnp.full((self.n_pop, 2), NOBODY), jnp.int32(0), jnp.int32(0))
+            inner = algorithm.init(rest, genes, jnp.full(self.population_size, jnp.inf), params)
+        nobody = offspring(genes, jnp.full((self.population_size, 2), NO_PARENT), jnp.int32(0), jnp.int32(0))
         inner = jax.tree.map(jnp.asarray, inner)
         return Strategy(rest, jnp.int32(0), inner, nobody, jax.tree.map(lambda leaf: leaf[:1], nobody))
 
     def ask(self, state: Strategy, sample: Sampler) -> Population:
         genes, _ = self._asked(state)
-        parents = jnp.full((self.n_pop, 2), NOBODY)
-        return newborns(genes, parents, state.generation * self.n_pop, state.generation)
+        parents = jnp.full((self.population_size, 2), NO_PARENT)
+        return offspring(genes, parents, state.generation * self.population_size, state.generation)
 
     def tell(self, state: Strategy, asked: Population, evaluation: Evaluation) -> Strategy:
         asked = evaluated(asked, evaluation.fitness, evaluation.failed)
@@ -117,7 +117,7 @@ class _Strategy(Settings):
     def _algorithm(self, genes: Any) -> tuple[Any, Any]:
         """The strategy for individuals like these, and its parameters."""
         like = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape[1:], leaf.dtype), genes)
-        algorithm = _strategies()[self.name](population_size=self.n_pop, solution=like, **self.options())
+        algorithm = _strategies()[self.name](population_size=self.population_size, solution=like, **self.options())
         params = algorithm.default_params
         if hasattr(params, "std_init"):
             params = params.replace(std_init=jnp.asarray(self.sigma, jnp.float32))
@@ -157,12 +157,12 @@ class OpenES(_Strategy):
     rate: Annotated[float, Strict(), Field(gt=0, le=1e6)] = 0.05
     """learning rate of Adam"""
 
-    @field_validator("n_pop")
+    @field_validator("population_size")
     @classmethod
-    def _pairs(cls, n_pop: int) -> int:
-        if n_pop % 2:
-            raise ValueError(f"{n_pop} given; individuals come in opposite pairs: an even number")
-        return n_pop
+    def _pairs(cls, population_size: int) -> int:
+        if population_size % 2:
+            raise ValueError(f"{population_size} given; individuals come in opposite pairs: an even number")
+        return population_size
 
     def options(self) -> dict[str, Any]:
         import optax
@@ -191,7 +191,7 @@ class Evosax(_Strategy):
 
 
 def costs(fitness: Array) -> Array:
-    """What a minimiser is told: a failure costs a little more than the worst of the others, (size,)."""
+    """What a minimizer is told: a failure costs a little more than the worst of the others, (size,)."""
     sound = fitness > WORST
     worst = jnp.where(sound, -fitness, -jnp.inf).max()
     least = jnp.where(sound, -fitness, jnp.inf).min()

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.evo.operators import extended_segment_crossover, flat_draw, gaussian_mutation, redrawn
-from vsr.evo.population import NOBODY, Population
+from vsr.evo.population import NO_PARENT, Population
 
 OF_KINDS = 0x4B494E44
 """Makes a key of its own for genes that are kinds, which none of the parts of genes has by its number."""
@@ -27,7 +27,7 @@ def crossed_or_mutated(
 ) -> tuple[Any, Array]:
     """Genes of the children and their parents' ids; keys: for the choice, crossover and mutation.
 
-    sample: of random genes (evo.protocol.Sampler); redrawing: chance of a gene that is a kind to be drawn anew.
+    sample: of random genes (evo.protocol.Sampler); resampling_rate: chance of a gene that is a kind to be resampled.
     """
     choice, mixing, noise = keys
     by_crossover = jax.random.uniform(choice, (first.size,)) < rate
@@ -41,7 +41,7 @@ def crossed_or_mutated(
         fresh = sample(drawing, first.size)
         mutated = _where(kinds, redrawn(choosing_genes, first.genes, fresh, redrawing), mutated)
     genes = jax.tree.map(choosing(by_crossover), crossed, mutated)
-    other = jnp.where(by_crossover, second.id, NOBODY)
+    other = jnp.where(by_crossover, second.id, NO_PARENT)
     return genes, jnp.stack([first.id, other], 1)
 
 

@@ -31,13 +31,13 @@ from vsr.experiments.estimate import (
     seconds_of,
 )
 from vsr.experiments.evaluate.sets import EvaluationSet, load_set
-from vsr.experiments.evolve.evaluation import evaluate_all, evaluation_of
+from vsr.experiments.evolve.fitness import evaluate_all, evaluation_of
 from vsr.experiments.evolve.generation import ask, most_at_once, search_shapes, tell, when_shapes
 from vsr.experiments.experiment import Experiment, grid_name
+from vsr.experiments.formatting import count, lasting
 from vsr.experiments.landscape.command import costs
 from vsr.experiments.landscape.spec import load_landscape
-from vsr.experiments.numbers import count, lasting
-from vsr.experiments.perturbation import starts_of
+from vsr.experiments.perturbation import perturbations_of
 from vsr.experiments.population import on_all_devices
 from vsr.experiments.reproduce.study import StudyFile, is_study, load_study
 from vsr.experiments.shipped import EXPERIMENT, LANDSCAPE, SCENE, SET, STUDY, find_config, kind_of
@@ -54,7 +54,7 @@ LANDED = 1.0
 """How long they are simulated after they should have landed [s]."""
 PATIENCE = 3.0
 """What their simulation should take at most [s]."""
-UNOPTIMISED = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+UNOPTIMIZED = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 """For processors: compiled in a fifth of the time, as programs are that run once for a moment ..."""
 SLOWER = 25.0
 """... and up to so many times as slow."""
@@ -85,9 +85,9 @@ def _check_set(described: EvaluationSet, path: Path, settings: Sequence[str]) ->
     if settings:
         raise UserError(f"{path}: --set is for experiments and scenes; change the file")
     axes = {"tasks": described.tasks, "terrains": described.terrains, "faults": described.faults}
-    of_starts = f"{described.take} of {count(described.starts)} starts" if described.starts > 1 else "one start"
+    of_trials = f"{described.aggregate} of {count(described.trials)} starts" if described.trials > 1 else "one start"
     return [
-        ("set", f"{count(len(described.cases))} cases, {of_starts}"),
+        ("set", f"{count(len(described.cases))} cases, {of_trials}"),
         *((name, ", ".join(cases)) for name, cases in axes.items()),
     ]
 
@@ -102,7 +102,7 @@ def _check_study(file: StudyFile, settings: Sequence[str]) -> list[tuple[str, st
     for scale, described in file.study.scales.items():
         names = described.experiments or tuple(file.study.experiments)
         experiments = [file.experiment(name, (*described.settings(name), *settings)) for name in names]
-        evaluations = sum(len(e.seeds) * e.ea.n_pop * e.generations for e in experiments)
+        evaluations = sum(len(e.seeds) * e.optimizer.population_size * e.generations for e in experiments)
         lines.append((f"scale {scale}", f"{len(names)} experiments, {count(evaluations)} evaluations"))
     return lines
 
@@ -120,15 +120,15 @@ def _check_experiment(experiment: Experiment, what: str, *, simulated: bool = Tr
     seconds = seconds_of(operations_of(program))
     tried = _describe_someone(experiment)
     landed = _landed(experiment, what, tried, seconds) if simulated else []
-    robots = len(experiment.seeds) * experiment.ea.n_pop
+    robots = len(experiment.seeds) * experiment.optimizer.population_size
     schedule = experiment.schedule()
     return [
         ("experiment", f"{experiment.fitness.direction} {experiment.fitness.measure}"),
-        ("grid", f"{grid_name(experiment)} cells of {experiment.robot.body.masses}"),
+        ("grid", f"{grid_name(experiment)} cells of {experiment.robot.body.engine}"),
         ("genes", _genes(experiment)),
         (
             "robots in a generation",
-            f"{count(robots)} ({count(experiment.ea.n_pop)} for each of {len(experiment.seeds)} seeds)",
+            f"{count(robots)} ({count(experiment.optimizer.population_size)} in each of {len(experiment.seeds)} seeds)",
         ),
         ("generations", count(experiment.generations)),
         ("evaluations", count(robots * experiment.generations)),
@@ -150,7 +150,7 @@ def _duration(experiment: Experiment, seconds: float) -> list[tuple[str, str]]:
 def _starts(experiment: Experiment) -> list[tuple[str, str]]:
     """What is simulated for every evaluation, if it is more than one episode."""
     said = [experiment.evaluation.summary] if experiment.evaluation.summary else []
-    cost = experiment.episodes() / experiment.ea.n_pop
+    cost = experiment.episodes() / experiment.optimizer.population_size
     if not said and cost == 1:
         return []
     learning = experiment.learning
@@ -193,7 +193,9 @@ def _landed(experiment: Experiment, what: str, tried: Sequence[int], seconds: fl
     short = experiment.model_copy(update={"task": _shortened(experiment.task, moment.seconds)})
     options, evaluation = experiment.evaluation, evaluation_of(short)
     dtype, grounds = jnp.dtype(experiment.physics.precision), 1 + len(options.terrains)
-    start = jax.tree.map(lambda leaf: leaf[0], starts_of(options.jitter, 1, dtype, vary=options.vary, grounds=grounds))
+    start = jax.tree.map(
+        lambda leaf: leaf[0], perturbations_of(options.jitter, 1, dtype, randomize=options.randomize, grounds=grounds)
+    )
     at_once = math.ceil(moment.robots / jax.device_count())
     failure = _run(lambda own: on_all_devices(lambda one: evaluation(one, start).failure, own, at_once), genes)
     return _report(what, Counter(map(Failure, np.asarray(failure).tolist())), moment.robots, moment.seconds)
@@ -222,7 +224,7 @@ def _shortened(task: Task, seconds: float) -> Task:
 
 def _run(function: Callable[..., Any], *arguments: Any) -> Any:
     """Compile quickly and call once."""
-    options = UNOPTIMISED if jax.default_backend() == "cpu" else {}
+    options = UNOPTIMIZED if jax.default_backend() == "cpu" else {}
     return jax.jit(function).lower(*arguments).compile(compiler_options=options)(*arguments)
 
 
@@ -232,7 +234,7 @@ def _report(what: str, failures: Mapping[Failure, int], robots: int, seconds: fl
     said = f"{failure_summary(failures, robots)}, within {seconds:.2g} s"
     if sum(failures.values()) == robots:
         who = "its robot" if robots == 1 else "random robots"
-        advice = f"what usually helps: {remedies(failures)}"
+        advice = f"what mostly helps: {remedies(failures)}"
         raise UserError(f"{what}: the description is sound, but {who} cannot be simulated: {said}; {advice}")
     none = f"{count(robots)} robot{'s' if robots > 1 else ''} for {seconds:.2g} s, none failed"
     return [("tried", said if failures else none)]

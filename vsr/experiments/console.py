@@ -53,17 +53,17 @@ class Pulse:
     """[s]; nobody should have to wait longer without knowing for what"""
 
     def __init__(
-        self, tell: Callable[[float], None], first: float = FIRST, clock: Callable[[], float] = time.monotonic
+        self, report: Callable[[float], None], first: float = FIRST, clock: Callable[[], float] = time.monotonic
     ):
         """tell: called with the seconds that the work has taken; first: when."""
-        self.tell, self.clock = tell, clock
+        self.report, self.clock = report, clock
         self.began, self.next = clock(), first
 
     def beat(self) -> None:
         """To be called often."""
         passed = self.clock() - self.began
         if passed >= self.next:
-            self.tell(passed)
+            self.report(passed)
             self.next = max(5 * self.FIRST, 2 * self.next)
 
 

@@ -12,21 +12,21 @@ from pydantic_core import PydanticCustomError
 
 from vsr.body import Material
 from vsr.environment import Environment
-from vsr.evo import OPTIMISERS, Optimiser
+from vsr.evo import OPTIMIZERS, Optimizer
 from vsr.evo.inheritance import Baldwinian, Lamarckian
 from vsr.evo.protocol import Search
 from vsr.experiments.descriptors import descriptor_names
 from vsr.experiments.encodings import EvolvedRobot
 from vsr.experiments.encodings.base import BodyEncoding
-from vsr.experiments.learning import WAY_BACK, Learning, against_slopes
+from vsr.experiments.learning import WAY_BACK, Learning, check_gradients
 from vsr.experiments.perturbation import EvaluationOptions
 from vsr.physics.engine import ENGINES
 from vsr.scene import Physics, Scene, check_episode, plan
-from vsr.spec import Count, OneOf, Real, Spec, clipped, misfit, remembering, suggest
+from vsr.spec import Count, OneOf, Real, Spec, clipped, memoize, suggest, validation_error
 from vsr.tasks import TASKS, Locomotion, Task
-from vsr.tasks.measures import WITHOUT_SLOPES
+from vsr.tasks.measures import WITHOUT_GRADIENTS
 from vsr.terrain import together
-from vsr.world.defaults import with_usual
+from vsr.world.defaults import apply_defaults
 from vsr.world.schedule import Schedule
 from vsr.world.spec import World
 
@@ -40,13 +40,13 @@ class Fitness(Spec):
 
     measure: str = "relative_velocity"
     """one of the measures"""
-    direction: Literal["maximise", "minimise"] = "maximise"
+    direction: Literal["maximize", "minimize"] = "maximize"
     """whether more or less of it is better"""
 
     @property
     def sign(self) -> float:
-        """Fitness, which is always maximised, over the measure."""
-        return 1.0 if self.direction == "maximise" else -1.0
+        """Fitness, which is always maximized, over the measure."""
+        return 1.0 if self.direction == "maximize" else -1.0
 
 
 def read_fitness(value: Any) -> Any:
@@ -88,7 +88,7 @@ class Experiment(Spec):
     """how often and how finely individuals are simulated"""
     learning: Learning | None = None
     """if given, individuals improve their controllers before they are judged"""
-    ea: Annotated[Optimiser, OneOf(OPTIMISERS, default="mu_plus_lambda")] = OPTIMISERS["mu_plus_lambda"]()  # pyright: ignore[reportAssignmentType]
+    optimizer: Annotated[Optimizer, OneOf(OPTIMIZERS, default="mu_plus_lambda")] = OPTIMIZERS["mu_plus_lambda"]()  # pyright: ignore[reportAssignmentType]
     """how to search"""
     generations: Annotated[Count, Field(ge=1)] = 500
     """how many, the random first one included"""
@@ -112,43 +112,46 @@ class Experiment(Spec):
         *settled, against = _settled(body, self.world, self.task, self.physics, self.evaluation)
         for name, part in zip(("world", "task", "physics", "evaluation"), settled, strict=True):
             object.__setattr__(self, name, part)  # frozen for everyone else
-        complaints = list(against)
+        issues = list(against)
         known = self.known_measures()
-        used = [(("fitness", "measure"), self.fitness.measure), *((("ea",), name) for name in self.ea.descriptors)]
-        complaints += [
+        used = [
+            (("fitness", "measure"), self.fitness.measure),
+            *((("optimizer",), name) for name in self.optimizer.descriptors),
+        ]
+        issues += [
             (path, f"unknown measure '{clipped(name)}'{suggest(name, known)}")
             for path, name in used
             if name not in known
         ]
-        if (part := getattr(self.ea, "first", "body")) not in ("body", "controller"):
-            complaints.append((("ea", "first"), f"'{clipped(part)}' given; genes are those of body and controller"))
-        complaints += _against_evaluation(body, self.world, self.task, self.physics, self.evaluation)
-        complaints += self._against_learning()
-        if self.evaluation.refine is not None and ENGINES[body.masses].fixed_substep is not None:
-            text = f"{body.masses} masses have substeps of one length only: leave it out"
-            complaints.append((("evaluation", "refine"), text))
-        evaluations = self.ea.n_pop * self.generations
+        if (part := getattr(self.optimizer, "first", "body")) not in ("body", "controller"):
+            issues.append((("optimizer", "first"), f"'{clipped(part)}' given; genes are those of body and controller"))
+        issues += _against_evaluation(body, self.world, self.task, self.physics, self.evaluation)
+        issues += self._against_learning()
+        if self.evaluation.refine is not None and ENGINES[body.engine].fixed_substep is not None:
+            text = f"{body.engine} masses have substeps of one length only: leave it out"
+            issues.append((("evaluation", "refine"), text))
+        evaluations = self.optimizer.population_size * self.generations
         if evaluations > MOST_EVALUATIONS:
             text = f"{evaluations:.3g} individuals in all for each seed; at most {MOST_EVALUATIONS:.3g}"
-            complaints.append((("generations",), text))
-        if complaints:
-            raise misfit(complaints)
+            issues.append((("generations",), text))
+        if issues:
+            raise validation_error(issues)
         return self
 
     def _against_learning(self) -> list[tuple[tuple[str, ...], str]]:
-        """Why individuals cannot learn, or their search follow slopes, if so."""
+        """Why individuals cannot learn, or their search uses gradients, if so."""
         learning, found = self.learning, []
         if learning is not None and not self.robot.controller.gene_count(self.robot.body):
             found.append((("learning",), "there is nothing to learn: this controller has no genes; leave it out"))
-        if learning is not None and self.ea.wants_slopes:
-            found.append((("learning",), f"'{self.ea.type}' learns itself: leave it out, or use another search"))  # pyright: ignore[reportAttributeAccessIssue]
-        if self.ea.wants_slopes and self.robot.body.gene_count:
-            text = "the genes of this body have no slopes: use a fixed body, or another search and `learning`"
-            found.append((("ea", "type"), f"'{self.ea.type}' follows slopes, and {text}"))  # pyright: ignore[reportAttributeAccessIssue]
-        if self.ea.wants_slopes or (learning is not None and learning.method == "gradient"):
-            who = f"'{self.ea.type}'" if self.ea.wants_slopes else "learning by gradient"  # pyright: ignore[reportAttributeAccessIssue]
-            names = [name for name in self.task.known_measures() if name not in WITHOUT_SLOPES]
-            found += against_slopes(who, self.physics.implementation, self.fitness.measure, names)
+        if learning is not None and self.optimizer.needs_gradients:
+            found.append((("learning",), f"'{self.optimizer.type}' learns itself: leave it out, or use another search"))  # pyright: ignore[reportAttributeAccessIssue]
+        if self.optimizer.needs_gradients and self.robot.body.gene_count:
+            text = "the genes of this body have no gradients: use a fixed body, or another search and `learning`"
+            found.append((("optimizer", "type"), f"'{self.optimizer.type}' uses gradients, and {text}"))  # pyright: ignore[reportAttributeAccessIssue]
+        if self.optimizer.needs_gradients or (learning is not None and learning.method == "gradient"):
+            who = f"'{self.optimizer.type}'" if self.optimizer.needs_gradients else "learning by gradient"  # pyright: ignore[reportAttributeAccessIssue]
+            names = [name for name in self.task.known_measures() if name not in WITHOUT_GRADIENTS]
+            found += check_gradients(who, self.physics.implementation, self.fitness.measure, names)
             found += self._against_windows()
         return found
 
@@ -157,12 +160,12 @@ class Experiment(Spec):
             schedule = self.schedule()
         except ValueError:  # said elsewhere
             return []
-        length, count = self.evaluation.slopes.cut(schedule)
+        length, count = self.evaluation.gradients.cut(schedule)
         if count and length * count <= schedule.calls:
             return []
         time = length * schedule.interval
         text = f"{count or 1} of {time:.3g} s do not fit into an episode of {schedule.total_time:g} s: fewer or shorter"
-        return [(("evaluation", "slopes"), text)]
+        return [(("evaluation", "gradients"), text)]
 
     def environment(self, dtype: jnp.dtype | type) -> Environment:
         """What surrounds robots; with several grounds, all of them (vsr.terrain.together)."""
@@ -174,23 +177,23 @@ class Experiment(Spec):
         return replace(environment, terrain=together([environment.terrain, *further]))
 
     def known_measures(self) -> tuple[str, ...]:
-        """What robots can be selected for or told apart by: the task's measures, and descriptors of body and brain."""
+        """Measures to select or distinguish robots by: the task's, and descriptors of body and brain."""
         return (*self.task.known_measures(), *descriptor_names(self.robot))
 
     @property
     def search(self) -> Search:
         """How to search, with what becomes of what individuals learn."""
         if self.learning is None:
-            return self.ea
-        return (Lamarckian if self.learning.inheritance == "lamarckian" else Baldwinian)(self.ea)
+            return self.optimizer
+        return (Lamarckian if self.learning.inheritance == "lamarckian" else Baldwinian)(self.optimizer)
 
     def episodes(self) -> float:
-        """What a generation of one seed costs, in episodes with usual steps; slopes count as WAY_BACK says."""
-        individuals, learning = self.ea.n_pop, self.learning
-        share = self.evaluation.slopes.share(self.schedule())
+        """What a generation of one seed costs, in episodes with default steps; slopes count as WAY_BACK says."""
+        individuals, learning = self.optimizer.population_size, self.learning
+        share = self.evaluation.gradients.share(self.schedule())
         total = self.evaluation.cost(individuals)
-        looked_at = individuals * self.evaluation.starts
-        if self.ea.wants_slopes:
+        looked_at = individuals * self.evaluation.trials
+        if self.optimizer.needs_gradients:
             total += WAY_BACK * share * looked_at
         if learning is not None:
             each = learning.samples if learning.method == "es" else 1 + WAY_BACK * share
@@ -203,7 +206,7 @@ class Experiment(Spec):
 
     def resolved(self) -> Experiment:
         """The same experiment with what it leaves to the program written out, so that a later version repeats it."""
-        integrator = self.physics.integrator or ENGINES[self.robot.body.masses].usual_integrator
+        integrator = self.physics.integrator or ENGINES[self.robot.body.engine].default_integrator
         written = {"substeps": self.schedule().substeps, "integrator": integrator}
         physics = self.physics.model_copy(update=written)
         return self.model_copy(update={"physics": physics})
@@ -229,41 +232,41 @@ Complaints = tuple[tuple[tuple[str, ...], str], ...]
 """Where something does not fit, and why."""
 
 
-@remembering
+@memoize
 def _settled(
     body: BodyEncoding, world: World, task: Task, physics: Physics, evaluation: EvaluationOptions
 ) -> tuple[World, Task, Physics, EvaluationOptions, Complaints]:
     """All of these with the defaults for such bodies, and what speaks against such episodes."""
-    world, task, physics, against = with_usual(body, world, task, physics)
+    world, task, physics, against = apply_defaults(body, world, task, physics)
     cells, materials = body.possible.shape, _materials(body, evaluation)
     evaluation = evaluation.for_voxels(body)
     return world, task, physics, evaluation, (*against, *check_episode(body, materials, cells, world, task, physics))
 
 
-@remembering
+@memoize
 def _schedule(
     body: BodyEncoding, world: World, task: Task, physics: Physics, evaluation: EvaluationOptions
 ) -> Schedule:
     return plan(body, _materials(body, evaluation), world, task, physics)
 
 
-@remembering
+@memoize
 def _against_evaluation(
     body: BodyEncoding, world: World, task: Task, physics: Physics, evaluation: EvaluationOptions
 ) -> Complaints:
     """What of the evaluation does not suit these robots or their world."""
-    found = [(("evaluation", *path), reason) for path, reason in evaluation.complaints()]
-    constant = [name for name in evaluation.vary.scaled if name not in ENGINES[body.masses].scales]
+    found = [(("evaluation", *path), reason) for path, reason in evaluation.issues()]
+    constant = [name for name in evaluation.randomize.scaled if name not in ENGINES[body.engine].scales]
     if constant:
-        text = f"{body.masses} masses have no {' and no '.join(constant)} of their own: leave it out"
-        found.append((("evaluation", "vary"), text))
+        text = f"{body.engine} masses have no {' and no '.join(constant)} of their own: leave it out"
+        found.append((("evaluation", "randomize"), text))
     sandy = world.is_loose or any(ground.is_loose for ground in evaluation.terrains)
-    if sandy and (evaluation.terrains or evaluation.vary.gravity):
-        name = "terrains" if evaluation.terrains else "vary"
+    if sandy and (evaluation.terrains or evaluation.randomize.gravity):
+        name = "terrains" if evaluation.terrains else "randomize"
         found.append((("evaluation", name), "sand lies in one world only, as it has settled: leave it out"))
     if not evaluation.terrains or sandy:
         return tuple(found)
-    if world.terrain is None or "terrain" in task.brings(body.masses, body.voxel_side, body.dimension).world:
+    if world.terrain is None or "terrain" in task.overrides(body.engine, body.voxel_side, body.dimension).world:
         text = "there are no other grounds in free space, or for a task that brings its own: leave it out"
         return (*found, (("evaluation", "terrains"), text))
     materials, cells = _materials(body, evaluation), body.possible.shape
@@ -283,7 +286,7 @@ def _against_evaluation(
 def _materials(body: BodyEncoding, evaluation: EvaluationOptions) -> list[Material]:
     """All that bodies may be made of, in the start in which each is stiffest."""
     materials = list(body.materials.values())
-    return [*materials, *map(evaluation.stiffened, materials)] if evaluation.vary.scaled else materials
+    return [*materials, *map(evaluation.stiffened, materials)] if evaluation.randomize.scaled else materials
 
 
 def grid_name(experiment: Experiment) -> str:

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from vsr.evo import Evaluation
-from vsr.evo.evolution_strategy import centred_ranks
+from vsr.evo.evolution_strategy import centered_ranks
 from vsr.evo.operators import fingerprints, flat_draw
 from vsr.experiments.encodings import Genes
 from vsr.spec import Count, Real, Spec, clipped
@@ -38,7 +38,7 @@ class Learning(Spec):
     """How individuals learn before they are judged."""
 
     method: Literal["es", "gradient"] = "es"
-    """from samples around the genes of the controller (evolution strategy), or along slopes through windows"""
+    """from samples around the genes of the controller (evolution strategy), or along gradients through windows"""
     steps: Annotated[Count, Field(ge=1, le=1000)] = 3
     """how often genes are improved"""
     samples: Annotated[Count, Field(ge=2, le=4096), AfterValidator(_even)] = 8
@@ -51,14 +51,16 @@ class Learning(Spec):
     """whether children inherit what was learned, or only the genes of birth"""
 
 
-def against_slopes(who: str, implementation: str, measure: str, sloped: list[str]) -> list[tuple[tuple[str, ...], str]]:
-    """Why fitness has no slopes, if so: where and why. who: asks for them; sloped: measures of the task that have."""
+def check_gradients(
+    who: str, implementation: str, measure: str, differentiable: list[str]
+) -> list[tuple[tuple[str, ...], str]]:
+    """Why fitness has no gradients, if so. who: asks for them; differentiable: measures of the task."""
     found: list[tuple[tuple[str, ...], str]] = []
     if implementation != "differentiable":
-        text = f"'{implementation}' has no slopes, which {who} needs: use 'differentiable'"
+        text = f"'{implementation}' has no gradients, which {who} needs: use 'differentiable'"
         found.append((("physics", "implementation"), text))
-    if measure not in sloped:
-        text = f"'{clipped(measure)}' has no slopes, which {who} needs: use one of {', '.join(sloped)}"
+    if measure not in differentiable:
+        text = f"'{clipped(measure)}' has no gradients, which {who} needs: use one of {', '.join(differentiable)}"
         found.append((("fitness", "measure"), text))
     return found
 
@@ -68,10 +70,10 @@ def grown(learning: Learning, born: Genes, evaluate: Evaluate) -> Genes:
 
     def improve(own: Array, number: Array) -> tuple[Array, None]:
         if learning.method == "gradient":
-            slopes = evaluate({**born, "controller": own}, 1).slopes["controller"]
+            gradients = evaluate({**born, "controller": own}, 1).gradients["controller"]
         else:
-            slopes = _estimated(learning, born, own, number, evaluate)
-        return own + learning.rate * _direction(slopes).astype(own.dtype), None
+            gradients = _estimated(learning, born, own, number, evaluate)
+        return own + learning.rate * _direction(gradients).astype(own.dtype), None
 
     learned, _ = jax.lax.scan(improve, born["controller"], jnp.arange(learning.steps))
     return {**born, "controller": learned}
@@ -94,12 +96,12 @@ def _estimated(learning: Learning, born: Genes, own: Array, number: Array, evalu
     robots = {name: jnp.repeat(leaf, learning.samples, 0) for name, leaf in born.items()}
     found = evaluate({**robots, "controller": tried}, learning.samples)
     fitness = jnp.where(found.failed | ~jnp.isfinite(found.fitness), -jnp.inf, found.fitness)
-    ranks = jax.vmap(centred_ranks)(fitness.reshape(size, -1))
+    ranks = jax.vmap(centered_ranks)(fitness.reshape(size, -1))
     return jnp.einsum("is,isg->ig", ranks, ways)
 
 
-def _direction(slopes: Array) -> Array:
+def _direction(gradients: Array) -> Array:
     """Slopes with a mean square of 1 over genes, 0 where there are none or they are not numbers, (size, genes)."""
-    scale = jnp.sqrt((slopes**2).mean(-1, keepdims=True))
+    scale = jnp.sqrt((gradients**2).mean(-1, keepdims=True))
     there = jnp.isfinite(scale) & (scale > 0)
-    return jnp.where(there, slopes / jnp.where(there, scale, 1), 0)
+    return jnp.where(there, gradients / jnp.where(there, scale, 1), 0)

@@ -30,7 +30,10 @@ def run_html(run: Run, picture: bytes | None) -> str:
     rows = [
         ("run", str(run.path)),
         ("generations", f"{run.generations} of {experiment.generations}"),
-        ("robots", f"{experiment.ea.n_pop} a generation, {len(seeds)} seed{'s' if len(seeds) > 1 else ''}"),
+        (
+            "robots",
+            f"{experiment.optimizer.population_size} a generation, {len(seeds)} seed{'s' if len(seeds) > 1 else ''}",
+        ),
         (f"best {with_unit(experiment.fitness.measure)}", f"{_number(run.best[lead, -1])} (seed {seeds[lead]})"),
     ]
     if len(seeds) > 1:

@@ -1,8 +1,8 @@
 """How often, where and how finely an individual is simulated before its fitness is believed.
 
-Gaits are chaotic, and selection finds whatever luck and the integrator's errors give. Three things stand against it.
+Gaits are chaotic, and selection finds whatever luck and the integrator's errors give. Three objects stand against it.
 Several starts that differ a little show what is luck. Other grounds, frictions, masses and stiffnesses show what exists
-in one world only. Steps finer than usual show what exists at one step size only; as they cost more, only those that
+in one world only. Smaller time steps show what exists at one step size only; as they cost more, only those that
 would lead are checked with them.
 """
 
@@ -21,7 +21,7 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from vsr.body import Material
-from vsr.controllers import Controller, in_start
+from vsr.controllers import Controller, in_trial
 from vsr.episode import EpisodeState, Scenario, begin, reset, rollout
 from vsr.physics.engine import engine_of
 from vsr.spec import Count, OneOf, Real, Seconds, Spec
@@ -32,9 +32,9 @@ from vsr.world.schedule import Schedule
 from vsr.world.spec import VoxelLike
 
 Share = Annotated[Real, Field(ge=0, le=0.5)]
-Take = Literal["median", "mean", "worst"]
-Draws = Literal["common", "fresh"]
-MOST_STARTS = 64
+Aggregate = Literal["median", "mean", "worst"]
+Resample = Literal["never", "every_generation"]
+MOST_TRIALS = 64
 """In which an individual is simulated, or simulated again with smaller time steps."""
 FURTHEST = 100.0
 """Factors are between this and its inverse."""
@@ -51,7 +51,7 @@ Factors = Annotated[tuple[Factor, Factor], AfterValidator(_rising)]
 """The least and the greatest."""
 
 
-class Jitter(Spec):
+class InitialNoise(Spec):
     """How much starts differ. The first is always the undisturbed one."""
 
     height: Annotated[Real, Field(ge=0)] = 0.001
@@ -64,12 +64,12 @@ class Jitter(Spec):
     friction: Share = 0.0
     """of all masses, likewise"""
 
-    def for_voxels(self, voxels: VoxelLike) -> Jitter:
+    def for_voxels(self, voxels: VoxelLike) -> InitialNoise:
         """With a height that suits such voxels, unless one was given."""
         return filled(self, height=in_proportion(type(self).model_fields["height"].default, voxels))
 
 
-class Vary(Spec):
+class DomainRandomization(Spec):
     """Factors that starts draw, each from an interval, such as [0.5, 2]; null for none."""
 
     friction: Factors | None = None
@@ -99,18 +99,18 @@ class Vary(Spec):
 
 
 class Refine(Spec):
-    """A second look, with finer steps, at those that would lead."""
+    """A second look, with smaller time steps, at those that would lead."""
 
     factor: Annotated[Count, Field(ge=2, le=64)] = 4
     """substeps are shorter by this factor"""
     top: Annotated[Real, Field(gt=0, le=1)] = 0.05
     """share of a generation that is checked: its fittest"""
-    starts: Annotated[Count, Field(ge=1, le=MOST_STARTS)] = 3
+    trials: Annotated[Count, Field(ge=1, le=MOST_TRIALS)] = 3
     """in which they are checked"""
 
 
-class Slopes(Spec):
-    """Windows of an episode through which fitness is differentiated, for searches and learning that follow slopes."""
+class GradientWindows(Spec):
+    """Windows of an episode through which fitness is differentiated, for searches and learning that uses gradients."""
 
     window: Seconds = 1.0
     """length of each [s], in whole control calls"""
@@ -135,32 +135,32 @@ Ground = Annotated[AnyGround, OneOf(TERRAINS)]
 class EvaluationOptions(Spec):
     """What fitness is made of."""
 
-    starts: Annotated[Count, Field(ge=1, le=MOST_STARTS)] = 1
+    trials: Annotated[Count, Field(ge=1, le=MOST_TRIALS)] = 1
     """simulations of every individual"""
-    jitter: Jitter = Jitter()
+    jitter: InitialNoise = InitialNoise()
     """how they differ a little"""
-    vary: Vary = Vary()
+    randomize: DomainRandomization = DomainRandomization()
     """how they differ a lot"""
     terrains: Annotated[tuple[Ground, ...], Field(max_length=64)] = ()
     """further grounds; starts go round: the first is on that of `world`, the next on the first of these, and so on"""
-    draws: Draws = "common"
+    resample: Resample = "never"
     """how starts are drawn: the same for all individuals and generations, or new ones in every generation"""
-    take: Take = "median"
-    """what counts of several starts; a start that failed is worse than any other"""
+    aggregate: Aggregate = "median"
+    """what counts of several trials; a start that failed is worse than any other"""
     refine: Refine | None = None
-    """if given, the fittest are believed only as far as finer steps confirm them"""
-    slopes: Slopes = Slopes()
+    """if given, the fittest are believed only as far as smaller time steps confirm them"""
+    gradients: GradientWindows = GradientWindows()
     """where the episode is differentiated, if anybody asks for slopes"""
 
     @property
     def summary(self) -> str:
         """What the number of a leading individual stands for; empty for a single simulation."""
-        parts = [f"{self.take} of {self.starts} starts"] if self.starts > 1 else []
+        parts = [f"{self.aggregate} of {self.trials} starts"] if self.trials > 1 else []
         parts += [f"{1 + len(self.terrains)} terrains"] if self.terrains else []
-        parts += [f"{name} x {low:g} to {high:g}" for name, (low, high) in self.vary.given.items()]
-        parts += ["drawn anew in every generation"] if self.draws == "fresh" else []
+        parts += [f"{name} x {low:g} to {high:g}" for name, (low, high) in self.randomize.given.items()]
+        parts += ["resampled in every generation"] if self.resample == "every_generation" else []
         if self.refine is not None:
-            parts.append(f"confirmed with steps {self.refine.factor} times finer in {self.refine.starts} starts")
+            parts.append(f"confirmed with steps {self.refine.factor} times finer in {self.refine.trials} starts")
         return ", ".join(parts)
 
     def for_voxels(self, voxels: VoxelLike) -> EvaluationOptions:
@@ -168,25 +168,25 @@ class EvaluationOptions(Spec):
         jitter = self.jitter.for_voxels(voxels)
         return self if jitter == self.jitter else self.model_copy(update={"jitter": jitter})
 
-    def complaints(self) -> list[tuple[tuple[str, ...], str]]:
+    def issues(self) -> list[tuple[tuple[str, ...], str]]:
         """What of it does not go together: where and why."""
-        if self.draws == "fresh":
+        if self.resample == "every_generation":
             return []
         found: list[tuple[tuple[str, ...], str]] = []
-        several = "give several starts, or `draws: fresh`"
-        if self.vary.given and self.starts == 1:
-            found.append((("vary",), f"one start alone draws the middle of every interval: {several}"))
+        several = "give several trials, or `resample: every_generation`"
+        if self.randomize.given and self.trials == 1:
+            found.append((("randomize",), f"one start alone draws the middle of every interval: {several}"))
         grounds = 1 + len(self.terrains)
-        looks = (("starts", self.starts), ("refine", self.refine.starts if self.refine else grounds))
-        for name, starts in looks:
-            if starts < grounds:
-                text = f"{starts} given, which do not reach all {grounds} terrains: as many at least, or `draws: fresh`"
-                found.append(((name,) if name == "starts" else ("refine", "starts"), text))
+        looks = (("trials", self.trials), ("refine", self.refine.trials if self.refine else grounds))
+        for name, trials in looks:
+            if trials < grounds:
+                text = f"{trials} given; {grounds} terrains need as many at least, or `resample: every_generation`"
+                found.append(((name,) if name == "trials" else ("refine", "trials"), text))
         return found
 
     def stiffened(self, material: Material) -> Material:
         """The material as its springs are quickest in some start."""
-        quicker, mass = self.vary.quickest
+        quicker, mass = self.randomize.quickest
         if material.density is not None and material.young_modulus is not None:
             changes = {
                 "young_modulus": quicker**2 * mass * material.young_modulus,
@@ -197,14 +197,14 @@ class EvaluationOptions(Spec):
         return material.model_copy(update=changes)
 
     def cost(self, individuals: int) -> int:
-        """Of a generation, in episodes with usual steps."""
+        """Of a generation, in episodes with default steps."""
         again = 0
         if self.refine is not None:
-            again = math.ceil(self.refine.top * individuals) * self.refine.starts * self.refine.factor
-        return individuals * self.starts + again
+            again = math.ceil(self.refine.top * individuals) * self.refine.trials * self.refine.factor
+        return individuals * self.trials + again
 
 
-class Start(NamedTuple):
+class Perturbation(NamedTuple):
     """How one start differs from the undisturbed one, or many do; None for what does not. Each () or (starts,)."""
 
     higher: Array | None = None
@@ -226,24 +226,24 @@ class Start(NamedTuple):
 
 
 OF_JITTER = ("height", "frequency", "damping", "friction")
-OF_VARY = ("friction", "mass", "stiffness", "gravity")
+RANDOMIZED = ("friction", "mass", "stiffness", "gravity")
 GOLDEN = 1.1673039782614187
 """x⁵ = x + 1: multiples of its inverse powers fill four dimensions evenly, as those of the golden ratio fill one."""
 STRIDES = (*map(math.sqrt, (2, 3, 5, 7)), *(GOLDEN**-power for power in (1, 2, 3, 4)))
 """Multiples of irrational numbers fill every interval evenly, whatever their count, and each quantity its own way."""
 
 
-def starts_of(
-    jitter: Jitter,
+def perturbations_of(
+    jitter: InitialNoise,
     count: int,
     dtype: jnp.dtype | type = jnp.float32,
     *,
-    vary: Vary | None = None,
+    randomize: DomainRandomization | None = None,
     grounds: int = 1,
     key: Array | None = None,
     after: int = 0,
-) -> Start:
-    """A number of starts, the same at every call, spread evenly over what is allowed, the undisturbed one first.
+) -> Perturbation:
+    """A number of trials, the same at every call, spread evenly over what is allowed, the undisturbed one first.
 
     grounds: how many there are; key: to draw them at random instead, the first one, too; after: how many are left out
     before the first, so that none is one of these.
@@ -266,11 +266,11 @@ def starts_of(
     }
     varied = {
         name: bounds[0] + (bounds[1] - bounds[0]) * inside[len(OF_JITTER) + number]
-        for number, name in enumerate(OF_VARY)
-        if (bounds := getattr(vary, name, None)) is not None
+        for number, name in enumerate(RANDOMIZED)
+        if (bounds := getattr(randomize, name, None)) is not None
     }
     factors = _factors(jittered, varied)
-    return Start(
+    return Perturbation(
         higher=jnp.asarray(jitter.height * higher, dtype) if jitter.height and disturbed else None,
         **{name: jnp.asarray(values, dtype) for name, values in factors.items()},
         ground=(jnp.asarray(which) + first) % grounds if grounds > 1 else None,
@@ -279,7 +279,7 @@ def starts_of(
 
 
 def _numbers(which: np.ndarray, key: Array | None) -> Array | None:
-    """Of starts: as they are counted, or drawn, so that noise is new in every generation; None for the first alone."""
+    """Of trials: as they are counted, or drawn, so that noise is new in every generation; None for the first alone."""
     if key is not None:
         return jax.random.bits(jax.random.fold_in(key, which.size), (which.size,), jnp.uint32)
     return jnp.asarray(which, jnp.uint32) if which[-1] > 0 else None
@@ -296,20 +296,22 @@ def _factors(jittered: dict[str, Any], varied: dict[str, Any]) -> dict[str, Any]
     return {**found, **{name: varied[name] for name in ("mass", "gravity") if name in varied}}
 
 
-def combined(take: Take, fitness: Array, axis: int = -1) -> Array:
-    """One fitness from those of several starts, negative infinity for those that failed."""
-    if take == "worst":
+def combined(aggregate: Aggregate, fitness: Array, axis: int = -1) -> Array:
+    """One fitness from those of several trials, negative infinity for those that failed."""
+    if aggregate == "worst":
         return fitness.min(axis)
-    return fitness.mean(axis) if take == "mean" else jnp.median(fitness, axis)
+    return fitness.mean(axis) if aggregate == "mean" else jnp.median(fitness, axis)
 
 
-def rollout_from(scenario: Scenario, controller: Controller, start: Start, roll: Callable[..., Any] = rollout) -> Any:
+def rollout_from(
+    scenario: Scenario, controller: Controller, start: Perturbation, roll: Callable[..., Any] = rollout
+) -> Any:
     """The episode of a robot that starts a little differently: its Summary, or whatever `roll` makes of it."""
-    scenario, state = begun_from(scenario, start)
-    return roll(scenario, controller if start.number is None else in_start(controller, start.number), state)
+    scenario, state = reset_perturbed(scenario, start)
+    return roll(scenario, controller if start.number is None else in_trial(controller, start.number), state)
 
 
-def begun_from(scenario: Scenario, start: Start) -> tuple[Scenario, EpisodeState]:
+def reset_perturbed(scenario: Scenario, start: Perturbation) -> tuple[Scenario, EpisodeState]:
     """What stays as it is, and the first moment, for a robot that starts a little differently."""
     key, model, world = jax.random.key(0), scenario.model, scenario.world
     factors = {name: getattr(start, name) for name in ("frequency", "damping", "friction")}

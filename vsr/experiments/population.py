@@ -52,16 +52,16 @@ def rollout_population(
     states: AnyState,
     schedule: Schedule,
     task: Task | None = None,
-    occupants: dict[str, Any] | None = None,
+    systems: dict[str, Any] | None = None,
 ) -> Summary:
     """One episode per robot. Leading axis (robots,) on models, controllers and states; one environment for all.
 
-    Without a task, locomotion; occupants: what else moves in each robot's world, the same for all.
+    Without a task, locomotion; systems: what else moves in each robot's world, the same for all.
     """
 
     def episode_of(robot: tuple[AnyModel, Controller, AnyState]) -> Summary:
         model, controller, state = robot
-        scenario = scenario_of(model, environment, schedule, task, controller.senses, occupants)
+        scenario = scenario_of(model, environment, schedule, task, controller.sensors, systems)
         return rollout(scenario, controller, begin(scenario, state))
 
     robots, *grid = models.present.shape
@@ -76,13 +76,13 @@ def record_population(
     states: AnyState,
     schedule: Schedule,
     task: Task | None = None,
-    occupants: dict[str, Any] | None = None,
+    systems: dict[str, Any] | None = None,
 ) -> tuple[Summary, Trajectory]:
     """The same with all states on the way, which for many robots take much memory."""
 
     def episode_of(robot: tuple[AnyModel, Controller, AnyState]) -> tuple[Summary, Trajectory]:
         model, controller, state = robot
-        scenario = scenario_of(model, environment, schedule, task, controller.senses, occupants)
+        scenario = scenario_of(model, environment, schedule, task, controller.sensors, systems)
         return record(scenario, controller, begin(scenario, state))
 
     robots, *grid = models.present.shape

@@ -18,15 +18,15 @@ from pydantic import ValidationError
 from rich.progress import Progress
 from rich.table import Table as TextTable
 
-from vsr.arrays import Damaged
+from vsr.arrays import CorruptFileError
 from vsr.controllers import Controller
 from vsr.environment.model import Sticking
 from vsr.episode import Scenario
 from vsr.experiments.console import busy, console_for_tables, say
 from vsr.experiments.devices import check_implementation, prepare
-from vsr.experiments.estimate import needs_of_refining, require_memory, told_if_exhausted
-from vsr.experiments.numbers import number
-from vsr.experiments.perturbation import MOST_STARTS, Jitter, Start, rollout_from, starts_of
+from vsr.experiments.estimate import explain_out_of_memory, needs_of_refining, require_memory
+from vsr.experiments.formatting import number
+from vsr.experiments.perturbation import MOST_TRIALS, InitialNoise, Perturbation, perturbations_of, rollout_from
 from vsr.experiments.resimulate import Job, StoredRobot, Table, batches_of, job_of, read_robots, resimulate
 from vsr.experiments.shipped import SCENE, find_config
 from vsr.experiments.storage.files import (
@@ -77,7 +77,7 @@ class Robustness:
     """what was changed: 'frequency -1 %'"""
     changed: np.ndarray
     """with the first factor, (robots, changes, trials)"""
-    minimised: bool | Sequence[bool] = False
+    minimized: bool | Sequence[bool] = False
     """whether less is better, for all robots or each of them"""
     variants: tuple[str, ...] = ()
     """labels of other physics"""
@@ -89,7 +89,7 @@ class Robustness:
     @property
     def sign(self) -> np.ndarray:
         """-1 where less is better, else 1, (robots, 1)."""
-        return np.where(np.broadcast_to(self.minimised, len(self.refined)), -1.0, 1.0)[:, None]
+        return np.where(np.broadcast_to(self.minimized, len(self.refined)), -1.0, 1.0)[:, None]
 
     @property
     def table(self) -> Table:
@@ -140,8 +140,8 @@ class Robustness:
     def some(self, which: slice) -> Robustness:
         """Of some of the robots."""
         each = {name: getattr(self, name) for name in ("refined", "changed", "varied", "tried")}
-        minimised = np.broadcast_to(self.minimised, len(self.refined))[which].tolist()
-        return replace(self, minimised=minimised, **{n: v if v is None else v[which] for n, v in each.items()})
+        minimized = np.broadcast_to(self.minimized, len(self.refined))[which].tolist()
+        return replace(self, minimized=minimized, **{n: v if v is None else v[which] for n, v in each.items()})
 
     def to_plain(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -150,7 +150,7 @@ class Robustness:
             "refined": self.refined.tolist(),
             "changes": list(self.changes),
             "changed": self.changed.tolist(),
-            "minimised": np.broadcast_to(self.minimised, len(self.refined)).tolist(),
+            "minimized": np.broadcast_to(self.minimized, len(self.refined)).tolist(),
             "lost": self.lost.tolist(),
             "variants": list(self.variants),
             "varied": [] if self.varied is None else self.varied.tolist(),
@@ -168,7 +168,7 @@ class Robustness:
             refined,
             changes,
             np.array(stored["changed"], float).reshape(robots, len(changes), trials),
-            stored.get("minimised", False),
+            stored.get("minimized", False),
             variants,
             np.array(stored["varied"], float) if variants else None,
             np.array(stored["tried"], bool) if variants else None,
@@ -184,7 +184,7 @@ def robustness_of(
     height: float | None = None,
     changes: Sequence[tuple[str, float]] = CHANGES,
     variants: Sequence[Variant] = VARIANTS,
-    minimised: bool | Sequence[bool] = False,
+    minimized: bool | Sequence[bool] = False,
     done: Callable[[int, int], None] = lambda episodes, total: None,
 ) -> Robustness:
     """Of every scene its measure; done: called with the number of episodes that were simulated since, and of all.
@@ -208,7 +208,7 @@ def robustness_of(
     refined, changed, varied = np.split(found, (len(factors), first), 1)
     labels = tuple(f"{name} {100 * sign * share:+g} %" for name, share in changes for sign in (-1, 1))
     names = tuple(label for label, *_ in variants)
-    return Robustness(tuple(factors), refined, labels, changed, minimised, names, varied, tried)
+    return Robustness(tuple(factors), refined, labels, changed, minimized, names, varied, tried)
 
 
 def _with_variant(scenes: Sequence[Scene], variant: Variant) -> tuple[list[int], dict[int, Scene]]:
@@ -242,7 +242,10 @@ def jobs_of(
 
     all_rows: of the table, one for each scene; column: of the first factor.
     """
-    jitters = [Jitter().for_voxels(scene.robot.body) if height is None else Jitter(height=height) for scene in scenes]
+    jitters = [
+        InitialNoise().for_voxels(scene.robot.body) if height is None else InitialNoise(height=height)
+        for scene in scenes
+    ]
     jobs = []
     for batch in batches_of(scenes, list(zip(measures, jitters, strict=True)), Scene.build):
         measure, jitter = batch.kind
@@ -256,13 +259,13 @@ def jobs_of(
 
 
 def variations_of(
-    factors: Sequence[int], trials: int, jitter: Jitter, changes: Sequence[tuple[str, float]], dtype: jnp.dtype
-) -> Iterator[tuple[int, Start]]:
-    """By which factor steps are finer, and the trials, (trials,).
+    factors: Sequence[int], trials: int, jitter: InitialNoise, changes: Sequence[tuple[str, float]], dtype: jnp.dtype
+) -> Iterator[tuple[int, Perturbation]]:
+    """By which factor time steps are smaller, and the trials, (trials,).
 
     All have all factors of parameters, so that those with the same steps share one program.
     """
-    given = starts_of(jitter, trials, dtype, after=MOST_STARTS)
+    given = perturbations_of(jitter, trials, dtype, after=MOST_TRIALS)
     undisturbed = {"higher": 0, "frequency": 1, "damping": 1, "friction": 1}
     missing = {name: value for name, value in undisturbed.items() if getattr(given, name) is None}
     complete = given._replace(**{name: jnp.full(trials, value, dtype) for name, value in missing.items()})
@@ -278,7 +281,7 @@ class Measured:
 
     measure: str
 
-    def __call__(self, robot: tuple[Scenario, Controller], trial: Start, _: Any) -> Array:
+    def __call__(self, robot: tuple[Scenario, Controller], trial: Perturbation, _: Any) -> Array:
         scenario, controller = robot
         return scenario.task.evaluate(rollout_from(scenario, controller, trial), (self.measure,))[self.measure]
 
@@ -292,7 +295,7 @@ class RefineOptions:
 
     given: tuple[str, ...]
     factors: tuple[int, ...]
-    starts: int
+    trials: int
     json: str | None
     plot: str | None
     device: str | None
@@ -316,10 +319,10 @@ def refine(options: RefineOptions) -> None:
     scenes = [robot.scene for robot in robots]
     for scene in scenes:
         check_implementation(scene.physics)
-    needs = needs_of_refining(scenes, options.starts, len(options.factors) + 2 * len(CHANGES) + len(VARIANTS))
+    needs = needs_of_refining(scenes, options.trials, len(options.factors) + 2 * len(CHANGES) + len(VARIANTS))
     require_memory("vsr refine", needs)
     with (
-        told_if_exhausted(needs),
+        explain_out_of_memory(needs),
         Progress(transient=True) as progress,
         busy("simulating", counting=False),
     ):
@@ -328,8 +331,8 @@ def refine(options: RefineOptions) -> None:
             scenes,
             [robot.goal.measure for robot in robots],
             factors=options.factors,
-            trials=options.starts,
-            minimised=[robot.goal.sign < 0 for robot in robots],
+            trials=options.trials,
+            minimized=[robot.goal.sign < 0 for robot in robots],
             done=lambda episodes, total: progress.update(task, advance=episodes, total=total),
         )
     show(robots, found)
@@ -372,7 +375,7 @@ def stored_refinement(run: Run) -> dict[str, Any] | None:
     try:
         stored = read_checked_json(run.path / STORED)
         return stored if {name: stored[name] for name in stamp(run)} == stamp(run) else None
-    except (Damaged, KeyError):
+    except (CorruptFileError, KeyError):
         return None
 
 

@@ -25,7 +25,7 @@ from vsr.experiments.config import EVOLVED, UserError, load
 from vsr.experiments.config.yaml import read_yaml
 from vsr.experiments.console import warn
 from vsr.experiments.experiment import Experiment, Fitness
-from vsr.experiments.perturbation import Take
+from vsr.experiments.perturbation import Aggregate
 from vsr.experiments.population import on_all_devices, robots_at_once, stack
 from vsr.experiments.storage.robots import load_robot, read_title, robot_file
 from vsr.experiments.storage.runs import read_run
@@ -90,7 +90,7 @@ def _read_robot(path: Path) -> StoredRobot:
     evolved: Any = (read_yaml(path).data or {}).get(EVOLVED)
     for key in ("experiment", "fitness", "direction"):
         evolved = evolved.get(key) if isinstance(evolved, dict) else None
-    goal = Fitness(measure=measure, direction="minimise" if evolved == "minimise" else "maximise")
+    goal = Fitness(measure=measure, direction="minimize" if evolved == "minimize" else "maximize")
     return StoredRobot(path.stem, scene, goal, value)
 
 
@@ -238,7 +238,7 @@ def resimulate(
 # Tables
 
 
-def aggregate(values: np.ndarray, sign: np.ndarray | float = 1.0, how: Take = "median") -> np.ndarray:
+def aggregate(values: np.ndarray, sign: np.ndarray | float = 1.0, how: Aggregate = "median") -> np.ndarray:
     """One number of all trials, a failure being worse than any other; not a number where it is one itself.
 
     values: (..., trials), not a number for a failure; sign: 1 where more is better, -1 where less is, (...).
@@ -264,7 +264,7 @@ class Table:
     """measures, not a number where an episode failed, (robots, variations, trials)"""
     sign: np.ndarray
     """1 where more is better, -1 where less is, (robots, variations)"""
-    how: Take = "median"
+    how: Aggregate = "median"
     """which number of several trials counts"""
 
     @property

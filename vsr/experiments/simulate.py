@@ -45,7 +45,7 @@ def run(file: str, out: str | None, *, run_plugins: bool = False) -> tuple[Scene
 def run_held_out(file: str, count: int, say: Callable[[str], None], trust: bool = False) -> dict[str, np.ndarray]:
     """Measures of a file's robot on the first grounds of the held-out set, (count,) each; NaN for a failure."""
     scene = load_scene(file, run_plugins=trust)
-    if not scene.task.draws:
+    if not scene.task.resamples:
         raise UserError(f"{file}: --held-out is for tasks that draw their ground, such as fresh_ground")
     found: dict[str, list[float]] = {}
     for number in range(count):
@@ -60,7 +60,7 @@ def on_ground(scene: Scene, number: int) -> Scene:
     """The same robot on a ground of the held-out set."""
     body = scene.robot.body
     task = scene.task.model_copy(update={"ground": number})
-    brought = task.brings(body.masses, body.voxel_side, body.dimension).world
+    brought = task.overrides(body.engine, body.voxel_side, body.dimension).world
     return scene.model_copy(update={"task": task, "world": scene.world.model_copy(update=dict(brought))})
 
 

@@ -45,7 +45,7 @@ def listen() -> None:
 
 
 @contextlib.contextmanager
-def stopping_politely() -> Iterator[list[int]]:
+def graceful_shutdown() -> Iterator[list[int]]:
     """While it is open, the first Ctrl-C (or a cluster's SIGTERM) is only noted; the second one ends at once."""
     global _polite
     if not _listening:
@@ -61,7 +61,7 @@ def stopping_politely() -> Iterator[list[int]]:
 
 
 @contextlib.contextmanager
-def if_stopped(sentence: str) -> Iterator[None]:
+def on_interrupt(sentence: str) -> Iterator[None]:
     """What is there and how to go on, for whoever stops the command while this is open."""
     _situations.append(sentence)
     try:
@@ -70,7 +70,7 @@ def if_stopped(sentence: str) -> Iterator[None]:
         _situations.remove(sentence)
 
 
-def leave_if_asked() -> None:
+def exit_if_interrupted() -> None:
     """End at once if a signal was noted while nobody could do anything about it."""
     if _noted:
         _leave()

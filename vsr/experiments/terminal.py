@@ -14,7 +14,7 @@ from rich.table import Table
 
 from vsr.experiments.config import UserError
 from vsr.experiments.console import console_for_tables, printable, say, warn
-from vsr.experiments.numbers import count, number, pressures, volume
+from vsr.experiments.formatting import count, number, pressures, volume
 from vsr.experiments.plot.comparison import Comparison, Pair, Row, clearest
 from vsr.experiments.shipped import USE, shipped_files
 from vsr.experiments.storage.files import without_nan
@@ -78,18 +78,18 @@ def show_held_out(file: str, grounds: int, as_json: bool, out: str | None, trust
         raise UserError(f"--out {out}: with --held-out nothing is drawn; leave one of them out")
     console = console_for_tables()
 
-    def tell(text: str) -> None:
+    def report(text: str) -> None:
         if not as_json:
             say(text, console)
 
-    measures = run_held_out(file, grounds, tell, trust)
+    measures = run_held_out(file, grounds, report, trust)
     if as_json:
         console.print_json(json.dumps(without_nan({name: values.tolist() for name, values in measures.items()})))
         return
     for name, values in measures.items():
         sound = values[[math.isfinite(value) for value in values]]
         mean = f"mean {sound.mean():.6g}" if len(sound) else "no ground without a failure"
-        tell(f"{name}: {mean}" + (f", {len(values) - len(sound)} failed" if len(sound) < len(values) else ""))
+        report(f"{name}: {mean}" + (f", {len(values) - len(sound)} failed" if len(sound) < len(values) else ""))
 
 
 def show_comparison(comparison: Comparison, as_json: bool) -> None:
@@ -143,9 +143,9 @@ def _show_columns(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]
     console_for_tables().print(table)
 
 
-def show_catalogue(kind: str | None, plugins: Sequence[str]) -> None:
+def show_catalog(kind: str | None, plugins: Sequence[str]) -> None:
     """Components by kind, each with a line of help and its parameters; or the shipped files."""
-    from vsr.experiments import catalogue
+    from vsr.experiments import catalog
     from vsr.experiments.config.plugins import import_plugins
     from vsr.experiments.config.problems import UserError
     from vsr.spec import suggest
@@ -153,12 +153,12 @@ def show_catalogue(kind: str | None, plugins: Sequence[str]) -> None:
     import_plugins(plugins)
     if kind == CONFIGS:
         return show_configs()
-    if kind is not None and kind not in catalogue.KINDS:
-        raise UserError(f"there is no kind '{kind}'{suggest(kind, [*catalogue.KINDS, CONFIGS])}")
+    if kind is not None and kind not in catalog.KINDS:
+        raise UserError(f"there is no kind '{kind}'{suggest(kind, [*catalog.KINDS, CONFIGS])}")
     console = console_for_tables()
-    for name in catalogue.KINDS if kind is None else [kind]:
-        console.print(f"\n[bold]{name}[/bold]  ({catalogue.KINDS[name][0]})", highlight=False)
-        for component in catalogue.components(name):
+    for name in catalog.KINDS if kind is None else [kind]:
+        console.print(f"\n[bold]{name}[/bold]  ({catalog.KINDS[name][0]})", highlight=False)
+        for component in catalog.components(name):
             console.print(f"  [cyan]{component.name}[/cyan]  {escape(component.help)}", highlight=False)
             table = Table(box=None, show_header=False)
             for parameter in component.parameters:

@@ -30,13 +30,13 @@ from vsr.experiments.console import busy, cell, console_for_tables, say, warn
 from vsr.experiments.devices import check_implementation, prepare
 from vsr.experiments.encodings import Genes
 from vsr.experiments.estimate import needs_of_experiment, needs_of_scene, require_memory
-from vsr.experiments.evolve.evaluation import asks_when, evaluate_all
+from vsr.experiments.evolve.fitness import depends_on_generation, evaluate_all
 from vsr.experiments.evolve.generation import asked_genes, compile_evolution
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.population import robots_at_once
 from vsr.experiments.refine import robustness_of
 from vsr.experiments.storage.files import without_nan
-from vsr.experiments.storage.provenance import describe_start, differences
+from vsr.experiments.storage.provenance import describe_session, differences
 from vsr.experiments.storage.robots import (
     Record,
     experiment_of,
@@ -52,7 +52,7 @@ from vsr.scene import Scene, precision
 
 TOLERANCE = 0.01
 """How far a measure may be from the score, as a share of it, where device or versions are others."""
-NEARBY, MICROMETRE = 16, 1e-6
+NEARBY, MICROMETER = 16, 1e-6
 """Trials that tell whether a gait is chaotic, and by how much they differ at most [m]."""
 
 
@@ -100,7 +100,7 @@ class Verdict:
     changed: tuple[str, ...] = ()
     otherwise: tuple[str, ...] = ()
     nearby: tuple[float, float] | None = None
-    """least and greatest measure from starts that differ by a micrometre, where the score was not confirmed"""
+    """least and greatest measure from trials that differ by a micrometer, where the score was not confirmed"""
 
     @property
     def difference(self) -> float:
@@ -127,7 +127,7 @@ def verify(options: VerifyOptions) -> int:
 
 def read_all(given: Sequence[str]) -> list[Read]:
     """Robots of files as they are given, of runs all the best; raises UserError with everything that cannot be read."""
-    now, robots, faults = describe_start(0), {}, []
+    now, robots, faults = describe_session(0), {}, []
     for name in given:
         try:
             for file in _best_of(Path(name)) if Path(name).is_dir() else [Path(name)]:
@@ -236,9 +236,9 @@ def _may_be_chaos(robot: Read, verdict: Verdict) -> bool:
 
 
 def _nearby(robots: Sequence[Read]) -> list[tuple[float, float]]:
-    """Least and greatest measure of every robot from starts that hardly differ; infinite if all of them fail."""
+    """Least and greatest measure of every robot from trials that hardly differ; infinite if all of them fail."""
     scenes, measures = [robot.scene for robot in robots], [robot.record.measure for robot in robots]
-    found = robustness_of(scenes, measures, factors=(1,), trials=NEARBY, height=MICROMETRE, changes=(), variants=())
+    found = robustness_of(scenes, measures, factors=(1,), trials=NEARBY, height=MICROMETER, changes=(), variants=())
     values = np.where(np.isfinite(found.refined[:, 0]), found.refined[:, 0], np.nan)
     return [
         (float(np.nanmin(own)), float(np.nanmax(own))) if np.isfinite(own).any() else (math.inf, math.inf)
@@ -250,7 +250,7 @@ def _explained(verdict: Verdict, nearby: tuple[float, float]) -> Verdict:
     low, high = nearby
     if not math.isfinite(low):
         return verdict
-    ends = f"{NEARBY} starts that differ by at most a micrometre give {low:.4g} to {high:.4g}"
+    ends = f"{NEARBY} starts that differ by at most a micrometer give {low:.4g} to {high:.4g}"
     chaotic = low <= verdict.score <= high
     meaning = "its gait is chaotic, and the score one draw of it" if chaotic else "rounding does not explain it"
     return replace(verdict, reason=f"{verdict.reason}; {ends}: {meaning}", nearby=nearby)
@@ -321,7 +321,7 @@ def _evaluated(members: Sequence[Read]) -> Iterator[tuple[list[int], list[float]
             first = next(iter(own.values()), members[0].record)
             genes.append(_population(experiment, first, own, size))
             when.append(jnp.array([first.seed, first.generation], jnp.uint32))
-        told = (tuple(when),) if asks_when(experiment) else ()
+        told = (tuple(when),) if depends_on_generation(experiment) else ()
         found = [np.asarray(evaluation.fitness) for evaluation in evaluate(tuple(genes), *told)]
         yield chosen, [_measure(members[place], found[slots[place][0]], slots[place][1]) for place in chosen]
         waiting = [place for place in waiting if place not in chosen]
@@ -331,10 +331,10 @@ def _program(members: Sequence[Read]) -> tuple[Callable[..., tuple[Evaluation, .
     """What evaluates populations, everyone's slot in them, their number and their size."""
     experiment = members[0].experiment
     if not members[0].otherwise:
-        n_pop = experiment.ea.n_pop
-        slots = [(one.record.place, one.record.individual % n_pop) for one in members]
-        return compile_evolution(experiment).evaluate, slots, len(experiment.seeds), n_pop
-    robots = robots_at_once(len(members) * experiment.evaluation.starts, experiment.robot.body.possible.size)
+        population_size = experiment.optimizer.population_size
+        slots = [(one.record.place, one.record.individual % population_size) for one in members]
+        return compile_evolution(experiment).evaluate, slots, len(experiment.seeds), population_size
+    robots = robots_at_once(len(members) * experiment.evaluation.trials, experiment.robot.body.possible.size)
     slots = [(place, 0) for place in range(len(members))]
     return jax.jit(partial(evaluate_all, experiment, robots)), slots, len(members), 1
 
@@ -345,7 +345,7 @@ def _together(experiment: Experiment, slots: Sequence[Slot], waiting: Sequence[i
     Where leaders are re-checked, no two in one population either: nobody else is to lead there. Nor where trials are
     resampled in every generation, as there is one generation for all.
     """
-    alone = experiment.evaluation.refine is not None or asks_when(experiment)
+    alone = experiment.evaluation.refine is not None or depends_on_generation(experiment)
     taken: dict[Any, int] = {}
     for place in waiting:
         taken.setdefault(slots[place][0] if alone else slots[place], place)

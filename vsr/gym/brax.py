@@ -35,7 +35,7 @@ class BraxState:
 
 
 class BraxView:
-    """brax.envs.base.Env in name and behaviour."""
+    """brax.envs.base.Env in name and behavior."""
 
     backend = "vsr"
 

@@ -32,7 +32,7 @@ from vsr.gym.commands import FARTHEST, action_space, controls_of, in_drawn_order
 from vsr.gym.spaces import Box, box
 from vsr.physics.engine import ENGINES, AnyModel
 from vsr.scene import Scene, plan
-from vsr.sensors import Sense
+from vsr.sensors import Sensor
 from vsr.tasks import Task
 from vsr.world.build import build_systems
 from vsr.world.state import prepared
@@ -75,16 +75,16 @@ class Environment:
         name: str,
         scene: Scene,
         bodies: Sequence[Body],
-        senses: tuple[Sense, ...],
+        sensors: tuple[Sensor, ...],
         several: bool,
         max_steps: int | None = None,
     ):
-        """scene: of the first body; senses: what is observed of every voxel, if not what the task shows; several:
+        """scene: of the first body; sensors: what is observed of every voxel, if not what the task shows; several:
         whether params have a leading axis for bodies; max_steps: of an episode, if fewer than the task has."""
         refuse_forked()
-        self._made_with = name, scene, tuple(bodies), senses, several, max_steps
+        self._made_with = name, scene, tuple(bodies), sensors, several, max_steps
         body = scene.robot.body
-        self.name, self.scene, self.senses, self.several = name, scene, senses, several
+        self.name, self.scene, self.sensors, self.several = name, scene, sensors, several
         self.materials = list(body.materials.values())
         self.used = sorted({int(index) for one in bodies for index in np.unique(one.cells[one.present])})
         self.dtype = jnp.dtype(scene.physics.precision)
@@ -92,10 +92,10 @@ class Environment:
         self.schedule = plan(body, planned, scene.world, scene.task, scene.physics)
         self.max_steps = self._limit(max_steps)
         self._surroundings = scene.world.build(self.dtype)
-        self._occupants = build_systems(scene.world, body, self.schedule, self.dtype)
-        self._engine = ENGINES[body.masses]
+        self._systems = build_systems(scene.world, body, self.schedule, self.dtype)
+        self._engine = ENGINES[body.engine]
         self.layers = max(self._engine.layers_needed(one.present) for one in bodies)
-        # Room for chambers hangs on the body if there is but one; nothing else does, so programs serve all bodies.
+        # Room for chambers depends on the body if there is but one; nothing else does, so programs serve all bodies.
         single = not several and any(material.fluid is not None for material in self.materials)
         cells = body.cells if single else None
         self._table = self._engine.table(self.materials, body.voxel_side, body.dimension, self.dtype, cells)
@@ -103,7 +103,7 @@ class Environment:
         self._identity = json.dumps(
             {
                 **{name: spec.to_plain() for name, spec in plain.items()},
-                "senses": [sense.to_plain() for sense in senses],
+                "sensors": [sensor.to_plain() for sensor in sensors],
                 "body": {**body.to_plain(), "shape": body.cells.tolist() if single else body.cells.shape},
                 "schedule": str(self.schedule),
                 "layers": self.layers,
@@ -209,11 +209,11 @@ class Environment:
         return self._scenario(params.model)
 
     def _scenario(self, model: AnyModel) -> Scenario:
-        return scenario_of(model, self._surroundings, self.schedule, self.task, self.senses, self._occupants)
+        return scenario_of(model, self._surroundings, self.schedule, self.task, self.sensors, self._systems)
 
     def _observed(self, scenario: Scenario, state: EpisodeState) -> tuple[Array, Array]:
         """The observation, and which numbers are there, (numbers,) each."""
-        if not self.senses:
+        if not self.sensors:
             seen, there = self.task.observation(state.account, scenario.world, state.world)
         else:
             seen = in_drawn_order(observe(scenario, state), len(self.cells))
@@ -241,7 +241,7 @@ class Environment:
 
     def reset_env(self, key: Array, params: Params) -> tuple[Array, EpisodeState]:
         """`reset` without `jit`."""
-        if not self.task.starts_at_random:
+        if not self.task.has_random_state:
             return params.first_observation, params.start
         scenario = self._scenario(params.model)
         # The robot is where it was put, whatever the task draws: so it need not be placed again.

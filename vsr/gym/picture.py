@@ -27,14 +27,14 @@ def picture(env: Environment, state: EpisodeState, params: Params, size: tuple[i
     def alone(tree):
         return jax.tree.map(lambda leaf: leaf[None], tree)
 
-    others = {name: alone(one.seen(state.world.occupants[name])) for name, one in world.occupants.items()}
-    moment = Trajectory(state.world.time[None], alone(state.world.robots[0]), state.action[None], others or None)
+    other_robots = {name: alone(one.seen(state.world.systems[name])) for name, one in world.systems.items()}
+    moment = Trajectory(state.world.time[None], alone(state.world.robots[0]), state.action[None], other_robots or None)
     cells = jnp.where(scenario.model.present > 0, 0, -1)
-    recording = recording_of(scenario.model, moment, world.environment, np.asarray(cells), occupants=world.occupants)
+    recording = recording_of(scenario.model, moment, world.environment, np.asarray(cells), systems=world.systems)
     terrain = env.scene.world.terrain
     ground = None if terrain is None else terrain.line_at(env.task.placement.y)
     painter = Painter(recording, ground, Look(), title=env.name, size=size)
-    painter.pixels_per_metre = _scale(env, painter)
+    painter.pixels_per_meter = _scale(env, painter)
     return np.asarray(painter.paint(0))
 
 
@@ -44,6 +44,6 @@ def frames_per_second(env: Environment) -> int:
 
 
 def _scale(env: Environment, painter: Painter) -> float:
-    """Pixels of a metre: of the whole grid at rest, so that films do not zoom while a robot changes its size."""
+    """Pixels of a meter: of the whole grid at rest, so that films do not zoom while a robot changes its size."""
     side = env.scene.robot.body.voxel_side
     return float(min(painter.view / (ROOM * np.array([env.cells[-1], env.cells[0]]) * side)))

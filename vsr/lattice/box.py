@@ -2,7 +2,7 @@
 
 `of_cells` assembles voxel by voxel: an edge shared by four voxels gets a quarter of its stiffness from each, a face
 diagonal half, a node an eighth of each voxel's mass. So surfaces are as soft and as light as they should be.
-`of_pairs` puts one equal spring between each pair of neighbours and one equal mass on every node, as Titan and Cronos
+`of_pairs` puts one equal spring between each pair of neighbors and one equal mass on every node, as Titan and Cronos
 do, which makes surfaces too stiff.
 """
 
@@ -34,7 +34,7 @@ def of_cells(
     """The lattice of all present cells, (rows, columns) or (levels, rows, columns), lowest first.
 
     side: of a cell [m]; density: [kg/m³]; thickness: in 2-D [m]; damping_time: a spring's damping over its
-    stiffness [s]; damping: decay rate of all velocities [1/s]; anchored: True for nodes fixed in space, one more
+    stiffness [s]; damping: decay rate of all velocities [1/s]; anchored: True for nodes fixed, one more
     along every axis than cells.
 
     Cells that share a node are joined there, also if they touch only at a corner; voxel robots keep those apart.

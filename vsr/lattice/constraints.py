@@ -17,7 +17,7 @@ from vsr.lattice.model import Lattice
 
 
 def anchor(lattice: Lattice, nodes: ArrayLike) -> Lattice:
-    """The same lattice with some nodes fixed in space; nodes: True for those, (*nodes,)."""
+    """The same lattice with some nodes fixed; nodes: True for those, (*nodes,)."""
     chosen = _chosen(lattice, nodes)
     return replace(lattice, inverse_mass=jnp.where(chosen, 0, lattice.inverse_mass))
 

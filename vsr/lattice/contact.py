@@ -20,8 +20,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from vsr.compute.gradients import gradients_needed, root, share_of
 from vsr.compute.materialize import materialize
-from vsr.compute.slopes import root, share_of, slopes_wanted
 from vsr.compute.vector import Vector, dot, minus, plus, times
 from vsr.environment.model import Environment
 from vsr.environment.surfaces import Surface, combined_friction, combined_restitution, surfaces
@@ -75,7 +75,7 @@ def touch(
 
 def _resolve(obstacle: Surface, moving: NodeState, free: Array, step: _Step) -> NodeState:
     inside = (obstacle.height < 0) & free
-    # `out` is how a node leaves per metre of height: along the normal, or as near to it as a constraint lets it. The
+    # `out` is how a node leaves per meter of height: along the normal, or as near to it as a constraint lets it. The
     # constraint bears the rest, which presses on the surface too, so friction holds `pressing` times as much.
     out, pressing = obstacle.normal, 1.0
     if step.freedom is not None:
@@ -122,7 +122,7 @@ def _bounce(obstacle: Surface, speed: Array, step: _Step) -> tuple[Array, Array]
         leaves = root(jnp.maximum(jnp.where(higher > 0, higher, squared), 0))
         return jnp.where(higher > 0, 0.5 * depth, 0), jnp.maximum(leaves - step.lag * pull, 0)
 
-    if slopes_wanted() or jax.default_backend() != "cpu":
+    if gradients_needed() or jax.default_backend() != "cpu":
         return work()
     # Most obstacles throw nothing back, and then it is not worth the time.
     return jax.lax.cond(jnp.any(obstacle.restitution > 0), work, lambda: (jnp.zeros_like(speed),) * 2)

@@ -39,7 +39,7 @@ def of_graph(
 
     rest_length: [m], (springs,), as long as the pairs are apart if not given; damping_time: a spring's damping over its
     stiffness [s]; damping: decay rate of all velocities [1/s]; yield_force: a larger one breaks the spring [N];
-    anchored: True for nodes fixed in space, (nodes,); degree: room for springs at a node, as many as needed if not
+    anchored: True for nodes fixed, (nodes,); degree: room for springs at a node, as many as needed if not
     given.
     """
     position, pairs = np.asarray(position, float), np.asarray(pairs, int).reshape(-1, 2)

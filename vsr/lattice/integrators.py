@@ -54,23 +54,23 @@ def verlet(acceleration: Acceleration, now: NodeState, time: Array, step: Array 
 def rk4(acceleration: Acceleration, now: NodeState, time: Array, step: Array | float) -> NodeState:
     """The classical Runge-Kutta method."""
 
-    def slope(moving: NodeState, at: Array) -> NodeState:
+    def derivative(moving: NodeState, at: Array) -> NodeState:
         return NodeState(moving.velocity, acceleration(moving, at))
 
-    def ahead(slopes: NodeState, by: Array | float) -> NodeState:
-        there = plus(now.position, times(by, slopes.position)), plus(now.velocity, times(by, slopes.velocity))
+    def ahead(derivatives: NodeState, by: Array | float) -> NodeState:
+        there = plus(now.position, times(by, derivatives.position)), plus(now.velocity, times(by, derivatives.velocity))
         return NodeState(*materialize(now.position[0], there))
 
-    first = slope(now, time)
-    second = slope(ahead(first, 0.5 * step), time + 0.5 * step)
-    third = slope(ahead(second, 0.5 * step), time + 0.5 * step)
-    fourth = slope(ahead(third, step), time + step)
+    first = derivative(now, time)
+    second = derivative(ahead(first, 0.5 * step), time + 0.5 * step)
+    third = derivative(ahead(second, 0.5 * step), time + 0.5 * step)
+    fourth = derivative(ahead(third, step), time + step)
 
     def mean(a: Vector, b: Vector, c: Vector, d: Vector) -> Vector:
         return tuple((w + 2 * x + 2 * y + z) / 6 for w, x, y, z in zip(a, b, c, d, strict=True))
 
-    slopes = NodeState(*(mean(*parts) for parts in zip(first, second, third, fourth, strict=True)))
-    return ahead(slopes, step)
+    derivatives = NodeState(*(mean(*parts) for parts in zip(first, second, third, fourth, strict=True)))
+    return ahead(derivatives, step)
 
 
 INTEGRATORS: dict[str, Callable[[Acceleration, NodeState, Array, Array | float], NodeState]] = {

@@ -28,8 +28,8 @@ class SpringNumbers(NamedTuple):
 
 
 @dataclass(frozen=True)
-class GridNeighbourhood:
-    """Up to 8 neighbours in 2-D, 26 in 3-D."""
+class GridNeighborhood:
+    """Up to 8 neighbors in 2-D, 26 in 3-D."""
 
     shape: tuple[int, ...]
     """nodes along each axis, x last"""
@@ -48,7 +48,7 @@ class GridNeighbourhood:
         look: Look,
         arithmetic: Arithmetic,
     ) -> Vector:
-        """See vsr.lattice.launch.Neighbourhood; the node itself where there is no neighbour, which pulls nothing."""
+        """See vsr.lattice.launch.Neighborhood; the node itself where there is no neighbor, which pulls nothing."""
         place = places_of(node, self.shape)
         force: Vector = tuple(jnp.zeros_like(part) for part in moving.position)
         for number, direction in enumerate(directions(len(self.shape))):

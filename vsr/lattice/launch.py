@@ -1,9 +1,9 @@
 """A step of many nodes as one GPU kernel: what all such kernels share.
 
-There is a lane for every node. It reads the motion of its neighbours from memory, most of it in fact from the cache,
+There is a lane for every node. It reads the motion of its neighbors from memory, most of it in fact from the cache,
 computes the forces of its springs, and moves its node; so every spring is computed at both of its ends, nothing is
 exchanged within a launch, and the next launch is what all wait for. Integrators and contact are the functions used
-elsewhere (vsr.lattice.step); the springs are those of a `Neighbourhood`.
+elsewhere (vsr.lattice.step); the springs are those of a `Neighborhood`.
 
 An integrator that asks for forces more than once in a step is not known here, nor is ground whose segments must be
 looked up.
@@ -26,7 +26,7 @@ from vsr.compute.gpu.fma import with_fma
 from vsr.compute.gpu.ptx import WARP
 from vsr.compute.vector import Vector, plus, times
 from vsr.lattice.integrators import FORCE_EVALUATION_OFFSET, NodeState
-from vsr.lattice.step import StepInputs, meet_obstacles, move
+from vsr.lattice.step import StepInputs, move, obstacle_contacts
 from vsr.terrain.surface import by_numbers
 
 MOST_LANES = 128
@@ -40,7 +40,7 @@ Arithmetic = Callable[[Callable[..., Any]], Callable[..., Any]]
 """From a function of lanes to the same as the GPU computes it best."""
 
 
-class Neighbourhood(Protocol):
+class Neighborhood(Protocol):
     """The springs of a kernel; hashable, for it is part of the program."""
 
     @property
@@ -117,7 +117,7 @@ class Launcher:
 
     def __init__(
         self,
-        neighbourhood: Neighbourhood,
+        neighborhood: Neighborhood,
         inputs: StepInputs,
         step: Array | float,
         integrator: str,
@@ -125,8 +125,8 @@ class Launcher:
         by_velocity: bool,
         interpret: bool,
     ) -> None:
-        """by_velocity: whether forces depend on the neighbours' velocities."""
-        self.neighbourhood, self.inputs, self.step, self.integrator = neighbourhood, inputs, step, integrator
+        """by_velocity: whether forces depend on the neighbors' velocities."""
+        self.neighborhood, self.inputs, self.step, self.integrator = neighborhood, inputs, step, integrator
         self.by_velocity, self.interpret = by_velocity, interpret
         around = inputs.environment
         line = None if around.terrain is None else around.terrain.line
@@ -153,33 +153,33 @@ class Launcher:
             known,
             moving,
             spare,
-            neighbourhood=self.neighbourhood,
+            neighborhood=self.neighborhood,
             integrator=self.integrator,
             by_velocity=self.by_velocity,
             interpret=self.interpret,
         )
-        return meet_obstacles(self.inputs, moved, moving, self.step, self.integrator) if self.looks_up else moved
+        return obstacle_contacts(self.inputs, moved, moving, self.step, self.integrator) if self.looks_up else moved
 
 
 # Compiled, so that it is translated once, however often it is called.
-@partial(jax.jit, static_argnames=("neighbourhood", "integrator", "by_velocity", "interpret"))
+@partial(jax.jit, static_argnames=("neighborhood", "integrator", "by_velocity", "interpret"))
 def _launch(
     known: KernelInputs,
     moving: NodeState,
     spare: NodeState | None,
     *,
-    neighbourhood: Neighbourhood,
+    neighborhood: Neighborhood,
     integrator: str,
     by_velocity: bool,
     interpret: bool,
 ) -> NodeState:
-    shape, nodes = moving.position[0].shape, neighbourhood.nodes
+    shape, nodes = moving.position[0].shape, neighborhood.nodes
     lanes = min(MOST_LANES, max(WARP, pl.next_power_of_2(nodes)))
     before = [part.reshape(-1) for part in jax.tree.leaves(moving)]
     ordered = (
         () if known.order is None else (known.order.node, known.order.count, *map(jnp.ravel, jax.tree.leaves(spare)))
     )
-    compute = partial(_program, neighbourhood, len(moving.position), known.places, integrator, by_velocity, interpret)
+    compute = partial(_program, neighborhood, len(moving.position), known.places, integrator, by_velocity, interpret)
     after = pl.pallas_call(
         partial(_in_order, compute, nodes, lanes, len(before))
         if ordered
@@ -216,7 +216,7 @@ def _lanes(nodes: int, lanes: int) -> Array:
 
 
 def _program(
-    neighbourhood: Neighbourhood,
+    neighborhood: Neighborhood,
     dimension: int,
     places: tuple[Any, StepInputs, int],
     integrator: str,
@@ -235,7 +235,7 @@ def _program(
     arithmetic: Arithmetic = (lambda function: function) if interpret else with_fma
     springs, inputs, step_place = places
     step = look_up(step_place, node)
-    # Velocities of neighbours are read only where something depends on them.
+    # Velocities of neighbors are read only where something depends on them.
     wanted = before if by_velocity or FORCE_EVALUATION_OFFSET[integrator] else before[:dimension]
 
     def motion_of(nodes: Array, parts: Sequence[Any]) -> NodeState:
@@ -250,7 +250,7 @@ def _program(
         )
 
     own = motion_of(node, before)
-    force = neighbourhood.force(
+    force = neighborhood.force(
         node, felt(own), springs, look_up, lambda there: felt(motion_of(there, wanted)), arithmetic
     )
     acts = jax.tree.map(lambda place: look_up(place, node), inputs)

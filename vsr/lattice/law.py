@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.slopes import inverse_root
+from vsr.compute.gradients import inverse_root
 from vsr.compute.vector import Vector, dot
 
 

@@ -19,7 +19,7 @@ from vsr.lattice.box import of_cells
 from vsr.lattice.graph_building import of_graph
 from vsr.lattice.model import Lattice
 from vsr.lattice.moduli import Stiffness
-from vsr.lattice.sampling import best_candidates, draw_inside, neighbours
+from vsr.lattice.sampling import best_candidates, draw_inside, neighbors
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Mesh:
 
 
 def read_mesh(path: str | Path, *, scale: float = 1.0) -> Mesh:
-    """A mesh from a file; scale: metres per unit of the file (0.001 for millimetres).
+    """A mesh from a file; scale: meters per unit of the file (0.001 for millimeters).
 
     Raises ImportError without the extra, FileNotFoundError, and ValueError for what is not a closed surface.
     """
@@ -99,11 +99,11 @@ def contains(mesh: Mesh, points: np.ndarray) -> np.ndarray:
     winding = np.zeros(len(points), int)
     lowest, highest = mesh.corners.min(1), mesh.corners.max(1)
     # Points that a triangle's shadow can cover, by x; wider by nothing, since ties beyond its ends cannot be inside.
-    starts, ends = np.searchsorted(x, lowest[:, 0], "left"), np.searchsorted(x, highest[:, 0], "right")
-    for triangle in np.flatnonzero(ends > starts):
-        span = slice(starts[triangle], ends[triangle])
+    offsets, ends = np.searchsorted(x, lowest[:, 0], "left"), np.searchsorted(x, highest[:, 0], "right")
+    for triangle in np.flatnonzero(ends > offsets):
+        span = slice(offsets[triangle], ends[triangle])
         near = (y[span] >= lowest[triangle, 1]) & (y[span] <= highest[triangle, 1]) & (z[span] <= highest[triangle, 2])
-        chosen = np.flatnonzero(near) + starts[triangle]
+        chosen = np.flatnonzero(near) + offsets[triangle]
         if len(chosen):
             winding[chosen] += _crossings(mesh.corners[triangle], x[chosen], y[chosen], z[chosen])
     inside = np.empty(len(points), bool)
@@ -112,7 +112,7 @@ def contains(mesh: Mesh, points: np.ndarray) -> np.ndarray:
 
 
 def cells_inside(mesh: Mesh, side: float) -> np.ndarray:
-    """Which cells of a side [m] have their centre inside, (levels, rows, columns), from the mesh's lowest corner."""
+    """Which cells of a side [m] have their center inside, (levels, rows, columns), from the mesh's lowest corner."""
     if side <= 0:
         raise ValueError(f"the side of a cell must be above 0; got {side} m")
     # A little less than a whole number of cells is that number: 1 m is ten cells of 0.1 m.
@@ -122,7 +122,7 @@ def cells_inside(mesh: Mesh, side: float) -> np.ndarray:
     present = contains(mesh, np.stack([columns, rows, levels], -1).reshape(-1, 3)).reshape(levels.shape)
     if not present.any():
         raise ValueError(
-            f"no cell of side {side:g} m has its centre inside a mesh of "
+            f"no cell of side {side:g} m has its center inside a mesh of "
             f"{' × '.join(f'{size:.3g}' for size in mesh.highest - mesh.lowest)} m; use smaller cells, or another scale"
         )
     return present
@@ -152,7 +152,7 @@ def of_mesh_points(
     young_modulus: float,
     density: float,
     *,
-    neighbour_count: int | None = 12,
+    neighbor_count: int | None = 12,
     radius: float | None = None,
     candidates: int = 20,
     seed: int = 0,
@@ -164,8 +164,8 @@ def of_mesh_points(
     """A mesh filled with quasi-uniform random points, each joined to its nearest, where the mesh is.
 
     count: of points; besides: others that are nodes too, and come first [m], (points, 3); young_modulus: of the body
-    [Pa]; density: of the body [kg/m³], shared equally by the points; neighbour_count, radius [m]: who is joined (see
-    `neighbours`), the radius if both are given.
+    [Pa]; density: of the body [kg/m³], shared equally by the points; neighbor_count, radius [m]: who is joined (see
+    `neighbors`), the radius if both are given.
 
     All springs are rods E A / L of one cross section, A = 6 V / sum of L, which gives the body its Young's modulus if
     it deforms evenly: the sum of k L² over 6 V. Random lattices give way unevenly, so they are somewhat softer.
@@ -175,7 +175,7 @@ def of_mesh_points(
     random = np.random.default_rng(seed)
     draw = draw_inside(lambda points: contains(mesh, points), mesh.lowest, mesh.highest, random)
     position = best_candidates(draw, count, candidates=candidates, besides=besides)
-    pairs = neighbours(position, count=neighbour_count if radius is None else None, radius=radius)
+    pairs = neighbors(position, count=neighbor_count if radius is None else None, radius=radius)
     length = np.linalg.norm(position[pairs[:, 1]] - position[pairs[:, 0]], axis=1)
     return of_graph(
         position,
@@ -196,7 +196,7 @@ def _crossings(corners: np.ndarray, x: np.ndarray, y: np.ndarray, z: np.ndarray)
     if not covered.any():
         return np.zeros(len(x), int)
     normal = np.cross(corners[1] - corners[0], corners[2] - corners[0])
-    if normal[2] == 0:  # seen edge-on; where rounding says it is covered, its neighbours say so as well, both ways
+    if normal[2] == 0:  # seen edge-on; where rounding says it is covered, its neighbors say so as well, both ways
         return np.zeros(len(x), int)
     height = corners[0, 2] - (normal[0] * (x - corners[0, 0]) + normal[1] * (y - corners[0, 1])) / normal[2]
     return np.where(covered & (height > z), np.where(sides[0], 1, -1), 0)

@@ -1,7 +1,7 @@
 """A lattice of point masses and springs, and how it moves.
 
 Everything is written for any number of dimensions: the dimension is the length of the last axis of positions, and the
-last axis is up. A lattice is either a regular grid, whose springs lie between grid neighbours (`GridSprings`), or any
+last axis is up. A lattice is either a regular grid, whose springs lie between grid neighbors (`GridSprings`), or any
 other (`GraphSprings`); the two differ only in how the springs' ends are found.
 """
 
@@ -34,7 +34,7 @@ class Wave:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class GridSprings:
-    """Springs between neighbours of a regular grid of nodes, one array per direction (see vsr.lattice.grid).
+    """Springs between neighbors of a regular grid of nodes, one array per direction (see vsr.lattice.grid).
 
     Directions come in the order edges, face diagonals, space diagonals. An array has one entry per spring, or size 1
     where all springs of the direction are alike; a stiffness of 0 means that there is no spring.

@@ -57,7 +57,7 @@ def highest_mode(lattice: Lattice) -> Modes:
     """The one mode of highest frequency about the undeformed pose, which limits the step."""
     basis = free_directions(lattice)
     stiffness, mass = _matrices(lattice, basis, None)
-    # The mass matrix is diagonal, so its root makes an ordinary problem of the generalised one.
+    # The mass matrix is diagonal, so its root makes an ordinary problem of the generalized one.
     root = sparse.diags_array(1 / np.sqrt(mass.diagonal()))
     squared, vectors = eigsh(root @ stiffness @ root, 1, which="LM")
     return _modes(lattice, basis, squared, root @ vectors)

@@ -1,4 +1,4 @@
-"""Points spread evenly at random, and which of them are neighbours."""
+"""Points spread evenly at random, and which of them are neighbors."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def draw_inside(
     return draw
 
 
-def neighbours(position: np.ndarray, *, count: int | None = None, radius: float | None = None) -> np.ndarray:
+def neighbors(position: np.ndarray, *, count: int | None = None, radius: float | None = None) -> np.ndarray:
     """Pairs of near points, each once, (pairs, 2).
 
     Either the nearest `count` of every point (a pair if one of the two counts the other), or all within a radius [m].
     Parts that stay apart are joined by the shortest pair between them.
     """
     if (count is None) == (radius is None):
-        raise ValueError("give either the count of neighbours or a radius")
+        raise ValueError("give either the count of neighbors or a radius")
     tree = KDTree(position)
     if radius is not None:
         pairs = tree.query_pairs(radius, output_type="ndarray")

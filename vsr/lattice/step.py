@@ -11,8 +11,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
+from vsr.compute.gradients import root
 from vsr.compute.materialize import materialize
-from vsr.compute.slopes import root
 from vsr.compute.vector import Vector, dot, join, minus, plus, split, times
 from vsr.environment.model import Environment, as_exact, by_components
 from vsr.lattice.contact import touch
@@ -62,7 +62,7 @@ def move(
     inputs: StepInputs, forces: Forces, moving: NodeState, time: Array, step: Array | float, integrator: str
 ) -> NodeState:
     """The motion one step [s] later."""
-    return meet_obstacles(inputs, fly(inputs, forces, moving, time, step, integrator), moving, step, integrator)
+    return obstacle_contacts(inputs, fly(inputs, forces, moving, time, step, integrator), moving, step, integrator)
 
 
 def fly(
@@ -74,7 +74,7 @@ def fly(
     return moved._replace(velocity=times(inputs.decay, moved.velocity))
 
 
-def meet_obstacles(
+def obstacle_contacts(
     inputs: StepInputs, flown: NodeState, before: NodeState, step: Array | float, integrator: str
 ) -> NodeState:
     """The motion after a step, kept out of all obstacles; before: the motion at its start."""

@@ -123,11 +123,11 @@ def _on_chip(
     springs: Any, inputs: StepInputs, step: Array | float, integrator: str, *, interpret: bool
 ) -> Callable[[Carry], NodeState]:
     # Only here, because importing Pallas takes time.
-    from vsr.lattice.kernel import GridNeighbourhood, SpringNumbers
+    from vsr.lattice.kernel import GridNeighborhood, SpringNumbers
     from vsr.lattice.launch import KernelInputs, Launcher
 
     launcher = Launcher(
-        GridNeighbourhood(inputs.inverse_mass.shape),
+        GridNeighborhood(inputs.inverse_mass.shape),
         inputs,
         step,
         integrator,

@@ -25,13 +25,13 @@ def peristaltic_wave(
     leftmost = x[np.asarray(lattice.mass) > 0].min()
     if isinstance(springs, GraphSprings):
         delay = np.minimum(x[np.asarray(springs.first)], x[np.asarray(springs.second)])
-        swing = jnp.full(delay.shape, amplitude, dtype)
+        sinusoid = jnp.full(delay.shape, amplitude, dtype)
     else:
         steps = directions(lattice.dimension)
         delay = tuple(np.minimum(first_ends(x, step), second_ends(x, step)) for step in steps)  # pyright: ignore[reportArgumentType]
-        swing = tuple(jnp.full((1,) * lattice.dimension, amplitude, dtype) for _ in steps)
+        sinusoid = tuple(jnp.full((1,) * lattice.dimension, amplitude, dtype) for _ in steps)
     return Wave(
-        amplitude=swing,
+        amplitude=sinusoid,
         angular_frequency=jnp.asarray(angular_frequency, dtype),
         delay=jax.tree.map(lambda value: jnp.asarray((value - leftmost) / speed, dtype), delay),
         period=jnp.asarray(period, dtype),

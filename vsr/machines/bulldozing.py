@@ -19,9 +19,9 @@ from jax import Array
 from vsr.compute.matrix import product
 from vsr.episode import Transition
 from vsr.machines.cameras import Eye, Sky, eye_view, sky_view
-from vsr.machines.driving import Felt, Pacing, drive, failure_after, leading_to, nothing_felt, pacing
 from vsr.machines.goals import moved_material, share_inside
 from vsr.machines.grounds import CANDIDATES, ball_mass, block, depth_of, floor, in_layers, settled, walls
+from vsr.machines.kinematic_bodies import Felt, Pacing, drive, failure_after, leading_to, nothing_felt, pacing
 from vsr.physics.grains import Body, Box, Grains, GrainState, Pose, at_rest, fixed, grains_of
 from vsr.sdf import Union
 

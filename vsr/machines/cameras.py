@@ -59,7 +59,7 @@ class Eye:
     half_angle: float = math.pi / 4
     """from the axis to the middle of the left side [rad]"""
     near: float = 0.3
-    """grains with their centres nearer along the axis are not seen [m]"""
+    """grains with their centers nearer along the axis are not seen [m]"""
     far: float = 8.0
     """[m]; what is farther, or nothing, has this depth"""
 
@@ -164,7 +164,7 @@ def traced(distance: Callable[[Vector], Array], origin: Vector, direction: Vecto
 
 def footprint(camera: Eye, radius: float) -> tuple[int, int]:
     """Rows and columns that no grain's outline exceeds [pixels]."""
-    aside = np.linspace(0, math.pi / 2, 2000)  # angle between the axis and the grain's centre in one plane
+    aside = np.linspace(0, math.pi / 2, 2000)  # angle between the axis and the grain's center in one plane
     turn = np.arcsin(np.minimum(radius * np.cos(aside) / camera.near, 1))
     first, last = (np.tan(np.clip(aside + way * turn, -1.57, 1.57)) for way in (-1, 1))
     sizes = []

@@ -20,9 +20,9 @@ from vsr.compute.matrix import product
 from vsr.episode import Transition
 from vsr.machines.arms import FORE, SEVEN_JOINTS, WRIST, planar_angles
 from vsr.machines.cameras import Eye, eye_view
-from vsr.machines.driving import Felt, Pacing, drive, failure_after, leading_to, nothing_felt, pacing
 from vsr.machines.goals import moved_material
 from vsr.machines.grounds import CANDIDATES, ball_mass, block, depth_of, floor, in_layers, settled, walls
+from vsr.machines.kinematic_bodies import Felt, Pacing, drive, failure_after, leading_to, nothing_felt, pacing
 from vsr.physics.grains import Body, Box, Grains, GrainState, Pose, at_rest, fixed, grains_of
 from vsr.physics.grains.model import each
 from vsr.sdf import Capsule, Union
@@ -189,7 +189,7 @@ def links_at(angle: Array) -> tuple[Pose, Pose, Pose]:
 
 
 def load(grains: Grains, state: State) -> Array:
-    """Mass of the grains whose centres are in the bucket [kg], ()."""
+    """Mass of the grains whose centers are in the bucket [kg], ()."""
     bucket = links_at(state.angle)[2]
     own = product(bucket.rotation.T, state.grains.position - bucket.position[:, None])
     low, high = (jnp.array(corner)[:, None] for corner in CAVITY)

@@ -1,6 +1,6 @@
 """A tower of helical gears: grains sink through it, and what leaves at the bottom comes in again at the top.
 
-The paper's benchmark of many non-convex bodies. Gears stand one above the other in a shaft; neighbours turn opposite
+The paper's benchmark of many non-convex bodies. Gears stand one above the other in a shaft; neighbors turn opposite
 ways and are twisted opposite ways, so that all carry grains down. One action is the speed of every gear, from -1 to 1
 of its own pace, which is drawn at the start. The paper has no reward; here it is what flows.
 """
@@ -17,9 +17,9 @@ import numpy as np
 from jax import Array
 
 from vsr.episode import Transition
-from vsr.machines.driving import Felt, Pacing, drive, failure_after, nothing_felt, pacing
 from vsr.machines.gears import Gear
 from vsr.machines.grounds import CANDIDATES, FAR, ball_mass, depth_of, floor, in_layers
+from vsr.machines.kinematic_bodies import Felt, Pacing, drive, failure_after, nothing_felt, pacing
 from vsr.physics.grains import Body, Box, Grains, GrainState, Pose, at_rest, fixed, grains_of
 from vsr.physics.grains.bodies import turn_by
 from vsr.physics.grains.passages import Passage, passage

@@ -11,11 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vsr.machines.driving import Pacing, drive
+from vsr.machines.kinematic_bodies import Pacing, drive
 from vsr.physics.grains import Body, Grains, GrainState, fixed
-from vsr.physics.grains.occupant import crowding
+from vsr.physics.grains.system import overflow_advice
 from vsr.sdf import Block, HalfSpace, Inverted, Moved
-from vsr.spec import Impractical
+from vsr.spec import InfeasibleError
 from vsr.terrain.sand import FILLED
 
 DENSITY = 2650.0
@@ -25,7 +25,7 @@ FAR = 100.0
 CANDIDATES = 16
 """Grains looked at in each column of three cells: in front of a blade they lie closer than in a bed."""
 LOOSE = 1.2
-"""Between centres of grains in layers, in diameters of the largest."""
+"""Between centers of grains in layers, in diameters of the largest."""
 
 
 def floor(friction: float, height: float = 0.0) -> Body:
@@ -86,8 +86,8 @@ def settled(grains: Grains, pace: Pacing, seconds: float, *, machine: int, smoot
         slippery = replace(bare, friction=jnp.zeros_like(grains.friction))
         state = _run(slippery, pace, math.ceil(smooth / pace.interval), state)
     state = _run(bare, pace, math.ceil(seconds / pace.interval), state)
-    if int(state.beyond.max()):
-        raise Impractical(f"grains do not fit: {crowding(grains, state.beyond)}")
+    if int(state.overflow.max()):
+        raise InfeasibleError(f"grains do not fit: {overflow_advice(grains, state.overflow)}")
     start = replace(
         state,
         velocity=jnp.zeros_like(state.velocity),

@@ -1,10 +1,10 @@
-"""Actuation by force: control times a voxel's largest force pulls each of its masses towards the voxel's centre.
+"""Actuation by force: control times a voxel's largest force pulls each of its masses towards the voxel's center.
 
 The one law for every engine, as whole arrays and as lanes of a kernel. Control +1 shrinks a voxel, -1 enlarges it.
 
-Pulls of one size towards the centre add up to nothing only in a voxel that is symmetric. A robot could swim in empty
+Pulls of one size towards the center add up to nothing only in a voxel that is symmetric. A robot could swim in empty
 space with what is left. So the mean of its pulls is taken away from each: then they are minus the gradient of the sum
-of distances from the centre, and neither push nor turn the voxel as a whole.
+of distances from the center, and neither push nor turn the voxel as a whole.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jax import Array
 from vsr.compute.vector import Vector, dot, minus, plus, times
 
 TINY = 1e-12
-"""Keeps a mass in the centre from dividing by zero [m²]."""
+"""Keeps a mass in the center from dividing by zero [m²]."""
 
 
 def inward_force(strength: Array, position: Vector, axes: tuple[int, ...]) -> Vector:
@@ -50,6 +50,6 @@ def inward_energy(strength: Array, corner: Array) -> Array:
 
 
 def _pull(center: Vector, position: Vector) -> Vector:
-    """Unit vectors towards the centre."""
+    """Unit vectors towards the center."""
     inward = minus(center, position)
     return times(1 / jnp.sqrt(dot(inward, inward) + TINY), inward)

@@ -2,7 +2,7 @@
 
 An engine has a folder of its own beside this file; code outside of it uses only the contract. Its entry in ENGINES
 (vsr.physics.engine) says which masses it moves. c stands for the axes of cells, lowest first: (rows, columns) or
-(levels, rows, columns). Lengths are in metres, or in the units of an engine whose voxels have one side alone.
+(levels, rows, columns). Lengths are in meters, or in the units of an engine whose voxels have one side alone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Hull(NamedTuple):
     """[m], (corners, c, dimension); numbered by their bits (vsr.body.corners)"""
     velocity: Array
     """[m/s], likewise"""
-    readiness: Array
+    inverse_effective_mass: Array
     """at most how fast a unit of impulse makes the corner [1/kg], (corners, c)"""
     friction: Array
     """coefficient, (corners, c)"""
@@ -50,7 +50,7 @@ class Vertices(NamedTuple):
     inverse_mass: Array
     """how readily a push moves the vertex's carrier as a whole, 0 for what is absent or anchored [1/kg], v"""
     lever: Array | None
-    """the vertex seen from the centre of a carrier that turns [m], (v, dimension); None if vertices are the carriers"""
+    """the vertex seen from the center of a carrier that turns [m], (v, dimension); None if vertices are the carriers"""
     inverse_inertia: Array | None
     """how readily a push turns the carrier [1/(kg m²)], v; None likewise"""
     exists: Array
@@ -87,7 +87,7 @@ class RigidParts(NamedTuple):
 
 
 SpringEnds = tuple[int, int, int, int, int]
-"""A spring of a voxel: its group, a corner of the voxel and one of the mass there, -1 for its centre; the other end."""
+"""A spring of a voxel: its group, a corner of the voxel and one of the mass there, -1 for its center; the other end."""
 
 
 class ChambersSeen(NamedTuple):
@@ -138,7 +138,7 @@ class Core(Protocol):
     [m], (). A state has `position` [m] and `velocity` [m/s] of its parts, (..., dimension).
     """
 
-    usual_integrator: str
+    default_integrator: str
     """where none is asked for"""
 
     @abstractmethod
@@ -177,7 +177,7 @@ class Core(Protocol):
         """The model of any body on a grid, inside or outside `jit`.
 
         cells: index of the material, negative where empty, lowest first, c; voxel_side: [m]; layers: see
-        `layers_needed`; anchored: True for corners whose masses are fixed in space, with all that is joined to them,
+        `layers_needed`; anchored: True for corners whose masses are fixed, with all that is joined to them,
         (corners, c).
         """
         ...
@@ -189,7 +189,7 @@ class Core(Protocol):
 
     @abstractmethod
     def turned(self, state: Any, pivot: Array, angle: Array | float, plane: tuple[int, int] = X_AND_UP) -> Any:
-        """Turned as a whole about a point [m] by an angle [rad], in the plane of two axes, from the first on."""
+        """Turned as a whole about a point [m] by an angle [rad], in 2-D of two axes, from the first on."""
         ...
 
     @abstractmethod
@@ -217,7 +217,7 @@ class Core(Protocol):
 
     @abstractmethod
     def center(self, model: Any, state: Any) -> Array:
-        """Mean over voxels of the mean of their masses' centres [m], (dimension,)."""
+        """Mean over voxels of the mean of their masses' centers [m], (dimension,)."""
         ...
 
     @abstractmethod
@@ -253,7 +253,7 @@ class Contact(Protocol):
         ...
 
     @abstractmethod
-    def vertex_places(self, model: Any) -> Array:
+    def vertex_indices(self, model: Any) -> Array:
         """Places of every voxel's corners among the flattened vertices, whole numbers, (corners, c)."""
         ...
 
@@ -273,20 +273,20 @@ class Contact(Protocol):
 
     def hull(self, model: Any, state: Any) -> Hull:
         """The corners between which a body's faces are."""
-        vertices, places = self.vertices(model, state), self.vertex_places(model)
-        readiness = vertices.inverse_mass
+        vertices, places = self.vertices(model, state), self.vertex_indices(model)
+        inverse_effective_mass = vertices.inverse_mass
         if vertices.lever is not None and vertices.inverse_inertia is not None:
-            readiness = readiness + vertices.inverse_inertia * (vertices.lever**2).sum(-1)
+            inverse_effective_mass = inverse_effective_mass + vertices.inverse_inertia * (vertices.lever**2).sum(-1)
 
         def at_corners(values: Array) -> Array:
             return values.reshape(-1, *values.shape[vertices.exists.ndim :])[places]
 
-        return Hull(*map(at_corners, (vertices.position, vertices.velocity, readiness, vertices.friction)))
+        return Hull(*map(at_corners, (vertices.position, vertices.velocity, inverse_effective_mass, vertices.friction)))
 
     def push_hull(self, model: Any, state: Any, impulses: Array) -> Any:
         """The state after impulses at the corners of its hull [N s], (corners, c, dimension)."""
         vertices, dimension = self.vertices(model, state).position, impulses.shape[-1]
-        places = self.vertex_places(model)
+        places = self.vertex_indices(model)
         pushed = jnp.zeros_like(vertices).reshape(-1, dimension).at[places].add(impulses).reshape(vertices.shape)
         return self.push_vertices(model, state, pushed, jnp.zeros_like(pushed))
 
@@ -423,7 +423,7 @@ class Engine(Core, Contact, Capabilities, Protocol):
     def rigid_parts(self, model: Any) -> RigidParts:
         """How voxels are fastened to the parts whose positions a state has; here these are the vertices."""
         present = np.asarray(model.present) > 0
-        slot = np.asarray(self.vertex_places(model))[:, present].T.astype(int)
+        slot = np.asarray(self.vertex_indices(model))[:, present].T.astype(int)
         return RigidParts(
             slot=slot,
             offset=np.zeros((*slot.shape, present.ndim)),
@@ -432,7 +432,7 @@ class Engine(Core, Contact, Capabilities, Protocol):
         )
 
 
-class Met(NamedTuple):
+class ContactBody(NamedTuple):
     """A robot as something else in its world meets it."""
 
     engine: Engine
@@ -449,11 +449,11 @@ class Met(NamedTuple):
         """The corners of its voxels, each once."""
         return self.engine.vertices(self.model, self.state)
 
-    def pushed_at_vertices(self, impulses: Array, shifts: Array | None = None) -> Met:
+    def pushed_at_vertices(self, impulses: Array, shifts: Array | None = None) -> ContactBody:
         """After impulses and shifts at its vertices; no shifts if absent."""
         shifts = jnp.zeros_like(impulses) if shifts is None else shifts
         return self._replace(state=self.engine.push_vertices(self.model, self.state, impulses, shifts))
 
-    def pushed_at_hull(self, impulses: Array) -> Met:
+    def pushed_at_hull(self, impulses: Array) -> ContactBody:
         """After impulses at the corners of its hull."""
         return self._replace(state=self.engine.push_hull(self.model, self.state, impulses))

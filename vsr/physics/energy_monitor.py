@@ -135,18 +135,18 @@ def _has_gained(monitor: EnergyMonitor, allowed: Array) -> Array:
 # What others give
 
 
-def can_give(occupant: Any) -> bool:
+def can_give(system: Any) -> bool:
     """Whether something besides robots can give them energy: not if all of it is fixed."""
-    if not isinstance(occupant, Objects):
+    if not isinstance(system, Objects):
         return True
-    moving = occupant.solids is not None and len(occupant.solids.free) > 0
-    return moving or bool(occupant.companions)
+    moving = system.solids is not None and len(system.solids.free) > 0
+    return moving or bool(system.voxel_bodies)
 
 
-def given_in_meeting(robots: Array, others: Array | None) -> Array:
+def energy_given_in_contact(robots: Array, others: Array | None) -> Array:
     """Energy that each robot got in a meeting and that somebody lost, negative if somebody else got it [J], (robots,).
 
-    robots: by how much the energy of each changed in the meeting [J], (robots,); others: the same of the occupant that
+    robots: by how much the energy of each changed in the meeting [J], (robots,); others: the same of the system that
     they met, (); None if it is not known, and all that robots got was given.
 
     Without a contact nothing changes, so nothing is given, whatever becomes of the others. In a contact the sum of all
@@ -159,21 +159,21 @@ def given_in_meeting(robots: Array, others: Array | None) -> Array:
     return robots - jnp.where(robots != 0, jnp.maximum(sum_of_all, -jnp.abs(robots)), 0)
 
 
-def change_of_others(occupant: Any, environment: Environment, before: Any, after: Any, step: float) -> Array | None:
-    """By how much the energy of all that moves in an occupant changed in a step [s] of it [J], (); None if not known.
+def change_of_others(system: Any, environment: Environment, before: Any, after: Any, step: float) -> Array | None:
+    """By how much the energy of all that moves in a system changed in a step [s] of it [J], (); None if not known.
 
     Velocities are those of the middle of a step, as robots have theirs.
     """
-    if not isinstance(occupant, Objects):
+    if not isinstance(system, Objects):
         return None
     change = jnp.zeros((), before.given.dtype)
-    if occupant.solids is not None and before.solids is not None:
-        now, was = (_of_solids(occupant.solids, environment, state.solids) for state in (after, before))
+    if system.solids is not None and before.solids is not None:
+        now, was = (_of_solids(system.solids, environment, state.solids) for state in (after, before))
         change = change + now - was
-    for place, one in enumerate(occupant.companions):
+    for place, one in enumerate(system.voxel_bodies):
         control = one.control(before.time)
         found = [
-            one.engine.energies(one.model, environment, state.companions[place], control, step / occupant.stride)
+            one.engine.energies(one.model, environment, state.voxel_bodies[place], control, step / system.stride)
             for state in (after, before)
         ]
         if found[0] is None or found[1] is None:

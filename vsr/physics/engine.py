@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.body import Body, Masses, Material
+from vsr.body import Body, EngineName, Material
 from vsr.physics.contract import Engine
 from vsr.physics.evogym.engine import EvogymEngine
 from vsr.physics.evogym.model import EvogymModel, EvogymState
@@ -23,7 +23,7 @@ from vsr.physics.squares.model import SquareModel, SquareState
 AnyModel = SquareModel | PointModel | EvogymModel
 AnyState = SquareState | PointState | EvogymState
 
-ENGINES: dict[Masses, Engine] = {"squares": SquareEngine(), "points": PointEngine(), "evogym": EvogymEngine()}
+ENGINES: dict[EngineName, Engine] = {"squares": SquareEngine(), "points": PointEngine(), "evogym": EvogymEngine()}
 """Every engine by the masses it moves."""
 
 
@@ -33,7 +33,7 @@ def engine_of(model: Any) -> Engine:
 
 
 def stability_bound(
-    masses: Masses, materials: Iterable[Material], voxel_side: float, dimension: int, integrator: str | None
+    masses: EngineName, materials: Iterable[Material], voxel_side: float, dimension: int, integrator: str | None
 ) -> float:
     """The longest substep that is stable for all of some materials [s]; 0 if none is."""
     return ENGINES[masses].longest_substep(list(materials), voxel_side, dimension, integrator)
@@ -51,13 +51,13 @@ def assemble_body(
 
     layers: as many as its shape needs, or more, so that all bodies of a grid have arrays of the same shapes.
     """
-    engine = ENGINES[body.masses]
+    engine = ENGINES[body.engine]
     return _assemble(
         jnp.asarray(body.cells),
         engine.table(list(body.materials.values()), body.voxel_side, body.dimension, dtype, body.cells),
         body.voxel_side,
         anchored,
-        masses=body.masses,
+        masses=body.engine,
         layers=layers or engine.layers_needed(body.present),
         integrator=integrator,
     )
@@ -71,7 +71,7 @@ def _assemble(
     voxel_side: Array | float,
     anchored: Array | None,
     *,
-    masses: Masses,
+    masses: EngineName,
     layers: int,
     integrator: str | None,
 ) -> Any:

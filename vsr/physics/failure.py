@@ -25,8 +25,8 @@ class Failure(IntEnum):
     """a voxel was inside out, or had no area (in 3-D no volume) left"""
     left_world = 5
     """it had fallen through the ground at the end"""
-    crowded = 6
-    """grains had more neighbours than the lists have places for, so some were not felt"""
+    contact_overflow = 6
+    """grains had more neighbors than the lists have places for, so some were not felt"""
     leaking = 7
     """a chamber of fluid has a face to the outside and no membrane there"""
     buried = 8
@@ -49,7 +49,7 @@ class Failure(IntEnum):
 
     @property
     def remedy(self) -> str:
-        """What usually helps."""
+        """What mostly helps."""
         return _EXPLAINED[self][1]
 
 
@@ -62,15 +62,15 @@ _EXPLAINED = {
     Failure.exploded: ("a mass moved more than a quarter of a voxel's side in one substep", _SHORTER),
     Failure.inverted: ("a voxel was turned inside out", _SOFTER),
     Failure.left_world: ("it fell through the ground", _SOFTER),
-    Failure.crowded: (
-        "grains had more neighbours than their lists hold",
-        "raise neighbours, candidates or contacts of world.terrain; `vsr simulate` of one robot says which",
+    Failure.contact_overflow: (
+        "grains had more neighbors than their lists hold",
+        "raise neighbors, candidates or contacts of world.terrain; `vsr simulate` of one robot says which",
     ),
     Failure.leaking: ("a chamber of fluid is open to the outside", "leave out `membrane: none`, or close the chamber"),
     Failure.buried: (
         "it began inside the ground or an object",
         "change task.placement, make room in the ground, or move the object (task.at, position in world.objects, "
-        "placement in world.others); EvoGym's tasks have fixed places, which smaller bodies fit",
+        "placement in world.other_robots); EvoGym's tasks have fixed places, which smaller bodies fit",
     ),
     Failure.pierced: (
         "a part of it was deeper in the ground than steps can explain",
@@ -100,7 +100,7 @@ def failure_summary(failures: Mapping[Failure, int], robots: int) -> str:
 
 
 def remedies(failures: Mapping[Failure, int]) -> str:
-    """What usually helps against all of them, the most frequent first."""
+    """What mostly helps against all of them, the most frequent first."""
     found = sorted((reason for reason, number in failures.items() if number), key=lambda reason: -failures[reason])
     return "; or ".join(dict.fromkeys(reason.remedy for reason in found))
 
@@ -110,7 +110,7 @@ def first_of(before: Array, later: Array) -> Array:
     return jnp.where(before > 0, before, later)
 
 
-def gravest(failures: Array) -> Array:
+def most_severe(failures: Array) -> Array:
     """Of all that befell parts of a robot or world, the one that counts, 0 if nothing did, (); failures: any shape."""
     nothing = len(Failure)
     least = jnp.where(failures > 0, failures, nothing).min()

@@ -21,7 +21,7 @@ class Telemetry(NamedTuple):
     """One entry per cluster or node, whatever the engine's array of them."""
 
     height: Array
-    """sum over intervals and the masses there of the height of their centres [m]"""
+    """sum over intervals and the masses there of the height of their centers [m]"""
     failure: Array
     """the first Failure that befell it, 0 if none did, whole numbers"""
 
@@ -58,7 +58,7 @@ def failure_of(
     inverted: Array | bool = False,
     fastest: Array | float = EXPLOSION_SPEED,
 ) -> Array:
-    """What befell masses: a sum of coordinates that is not finite, or a speed from `fastest` on [m/s].
+    """What befell engine: a sum of coordinates that is not finite, or a speed from `fastest` on [m/s].
 
     velocity: [m/s], (..., dimension); inverted: whether a voxel of theirs is inside out; fastest: see `fastest_speed`.
     """

@@ -13,12 +13,12 @@ class VoxelMotion(NamedTuple):
     """c stands for the axes of cells, the lowest first: (rows, columns) or (levels, rows, columns)."""
 
     corner: Array
-    """centres of the corners' masses [m], (corners, c, dimension); numbered by their bits: x, then y, then z"""
+    """centers of the corners' masses [m], (corners, c, dimension); numbered by their bits: x, then y, then z"""
     velocity: Array
     """mean of the masses' [m/s], (c, dimension)"""
     size_ratio: Array
     """area, or volume, over that at rest, c"""
-    touching: Array
+    contact: Array
     """1 if the voxel is in the ground, else 0, c"""
     spacing: Array | None = None
     """of corners along an edge at rest [m], () or c"""

@@ -22,17 +22,19 @@ class Shape(Protocol):
 def distance_and_normal(shape: Any, point: Vector) -> tuple[Array, Vector]:
     """The distance, and the unit vector along which it grows fastest: out of the shape.
 
-    A shape may have a function of this name that knows both; of others the slope of the distance is taken.
+    A shape may have a function of this name that knows both; of others the gradient of the distance is taken.
     """
     if hasattr(shape, "distance_and_normal"):
         return shape.distance_and_normal(point)
     distance = shape.distance(point)
-    slopes = []
+    gradients = []
     for axis in range(len(point)):
         along = tuple(jnp.ones_like(part) if a == axis else jnp.zeros_like(part) for a, part in enumerate(point))
-        slopes.append(jax.jvp(shape.distance, (point,), (along,))[1])
-    size = jnp.sqrt(sum(slope**2 for slope in slopes))
+        gradients.append(jax.jvp(shape.distance, (point,), (along,))[1])
+    size = jnp.sqrt(sum(gradient**2 for gradient in gradients))
     flat = size < 1e-6  # in the very middle every way is out: take the one that leads up
-    upward = tuple(jnp.where(flat, 1.0 if axis == len(point) - 1 else 0.0, slope) for axis, slope in enumerate(slopes))
+    upward = tuple(
+        jnp.where(flat, 1.0 if axis == len(point) - 1 else 0.0, gradient) for axis, gradient in enumerate(gradients)
+    )
     size = jnp.where(flat, 1, size)
-    return distance, tuple(slope / size for slope in upward)
+    return distance, tuple(gradient / size for gradient in upward)

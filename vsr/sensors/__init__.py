@@ -1,6 +1,6 @@
 """What voxels feel, and how readings are made of it."""
 
 from vsr.sensors.quantities import QUANTITIES, Quantity
-from vsr.sensors.readings import Sense, empty_memory, read_trajectory, readings, remember
+from vsr.sensors.readings import Sensor, empty_memory, read_trajectory, readings, remember
 
-__all__ = ["QUANTITIES", "Quantity", "Sense", "empty_memory", "read_trajectory", "readings", "remember"]
+__all__ = ["QUANTITIES", "Quantity", "Sensor", "empty_memory", "read_trajectory", "readings", "remember"]

@@ -1,4 +1,4 @@
-"""Quantities that tell where the ground is, how a voxel is turned in space, and which of its sides are pressed.
+"""Quantities that tell where the ground is, how a voxel is turned in 3-D, and which of its sides are pressed.
 
 A voxel's own axes in 3-D: x along the mean of its edges along x, up as near to the mean of its upright edges as goes at
 right angles to x, and y at right angles to both. In 2-D they are those of `angle`.
@@ -36,28 +36,28 @@ def yaw(voxels: VoxelMotion) -> Array:
 
 
 def own_velocity_x(voxels: VoxelMotion) -> Array:
-    """Velocity along the voxel's own x axis, in space [m/s]."""
+    """Velocity along the voxel's own x axis, in 3-D [m/s]."""
     return _along(voxels, 0)
 
 
 def own_velocity_y(voxels: VoxelMotion) -> Array:
-    """Velocity along the voxel's own y axis, sideways, in space [m/s]."""
+    """Velocity along the voxel's own y axis, sideways, in 3-D [m/s]."""
     return _along(voxels, 1)
 
 
 def own_velocity_z(voxels: VoxelMotion) -> Array:
-    """Velocity along the voxel's own upward axis, in space [m/s]."""
+    """Velocity along the voxel's own upward axis, in 3-D [m/s]."""
     return _along(voxels, 2)
 
 
 def ground_height(voxels: VoxelMotion) -> Array:
-    """Height of the voxel's centre over the ground below it [m]; over 0 in free space."""
+    """Height of the voxel's center over the ground below it [m]; over 0 in free space."""
     center = voxels.corner.mean(0)
     return center[..., -1] if voxels.ground is None else voxels.ground.height_over(center)
 
 
 def ground_distance(voxels: VoxelMotion, direction: Sequence[float] | None = None, reach: float | None = None) -> Array:
-    """Distance of the ground from the voxel's centre along a ray [m], the reach where it meets none.
+    """Distance of the ground from the voxel's center along a ray [m], the reach where it meets none.
 
     direction: along the voxel's own axes; downwards if absent.
     """

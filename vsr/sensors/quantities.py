@@ -13,7 +13,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.slopes import root_with_slope
+from vsr.compute.gradients import differentiable_sqrt
 from vsr.physics.voxel_motion import VoxelMotion
 from vsr.sensors import exteroceptive
 from vsr.spec import Registry
@@ -31,11 +31,11 @@ def volume_ratio(voxels: VoxelMotion) -> Array:
 
 def velocity_magnitude(voxels: VoxelMotion) -> Array:
     """Speed of the voxel [m/s]."""
-    return root_with_slope((voxels.velocity**2).sum(-1))
+    return differentiable_sqrt((voxels.velocity**2).sum(-1))
 
 
 def angle(voxels: VoxelMotion) -> Array:
-    """Rotation of the voxel in the plane of x and up, the mean direction of its edges along x [rad], in (-π, π]."""
+    """Rotation of the voxel in 2-D of x and up, the mean direction of its edges along x [rad], in (-π, π]."""
     first, *others = (_unit(edge) for edge in _edges_along_x(voxels)[::-1])
     for other in others:
         first = first + other
@@ -86,9 +86,9 @@ def legacy_rotated_velocity_y(voxels: VoxelMotion) -> Array:
     return _upward(voxels, legacy_angle(voxels))
 
 
-def touching(voxels: VoxelMotion) -> Array:
+def contact(voxels: VoxelMotion) -> Array:
     """1 if any of the voxel's masses is in the ground, else 0."""
-    return voxels.touching
+    return voxels.contact
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ QUANTITIES: Registry[Quantity] = Registry(
             Quantity(velocity_z, unit="m/s", dimensions=(3,)),
             Quantity(rotated_velocity_x, unit="m/s", legacy="legacy_rotated_velocity_x"),
             Quantity(rotated_velocity_y, unit="m/s", legacy="legacy_rotated_velocity_y"),
-            Quantity(touching),
+            Quantity(contact),
             Quantity(legacy_angle, unit="rad", dimensions=(2,)),
             Quantity(legacy_rotated_velocity_x, unit="m/s", dimensions=(2,)),
             Quantity(legacy_rotated_velocity_y, unit="m/s", dimensions=(2,)),

@@ -23,10 +23,10 @@ from vsr.sensors.quantities import QUANTITIES
 from vsr.spec import Count, Real, Spec, unknown_names
 
 PARAMETERS = ("direction", "range")
-"""Fields of a sense that only some quantities have."""
+"""Fields of a sensor that only some quantities have."""
 
 
-class Sense(Spec):
+class Sensor(Spec):
     """One reading that voxels take. A plain name stands for the present value of that quantity: `[angle, touching]`."""
 
     quantity: str
@@ -36,7 +36,7 @@ class Sense(Spec):
     window: Annotated[Count, Field(ge=1, le=1000)] = 5
     """number of control calls looked back on, counting the present one"""
     voxels: tuple[tuple[Count, ...], ...] | None = None
-    """(column, row), in 3-D (column, row, level), of the voxels that have this sense, counted from the lowest left
+    """(column, row), in 3-D (column, row, level), of the voxels that have this sensor, counted from the lowest left
     one; all if absent"""
     direction: tuple[Real, ...] | None = None
     """of a ray, along the voxel's own axes, of any length but 0: [1, -1] is ahead and down at 45 degrees (2-D);
@@ -75,8 +75,8 @@ class Sense(Spec):
         return QUANTITIES[self.quantity].unit
 
     @property
-    def legacy(self) -> Sense:
-        """The same with the original's wrong angle, where the quantity hangs on it."""
+    def legacy(self) -> Sensor:
+        """The same with the original's wrong angle, where the quantity depends on it."""
         return self.model_copy(update={"quantity": QUANTITIES[self.quantity].legacy or self.quantity})
 
     @field_validator("quantity")
@@ -87,7 +87,7 @@ class Sense(Spec):
         return name
 
     @model_validator(mode="after")
-    def _of_the_quantity(self) -> Sense:
+    def _of_the_quantity(self) -> Sensor:
         for name in PARAMETERS:
             if getattr(self, name) is not None and name not in QUANTITIES[self.quantity].parameters:
                 others = [other for other, quantity in QUANTITIES.items() if name in quantity.parameters]
@@ -98,7 +98,7 @@ class Sense(Spec):
 
     @property
     def felt(self) -> Remembered:
-        """What is remembered for it; several senses may share it."""
+        """What is remembered for it; several sensors may share it."""
         return Remembered(self.quantity, self.direction, self.range)
 
 
@@ -115,14 +115,14 @@ class Remembered(NamedTuple):
         return own(voxels, *(getattr(self, name) for name in own.parameters))
 
 
-def empty_memory(model: AnyModel, senses: Sequence[Sense]) -> Array:
+def empty_memory(model: AnyModel, sensors: Sequence[Sensor]) -> Array:
     """Memory before the first call, (longest window, quantities, *cells)."""
-    depth = max((sense.window for sense in senses if sense.reading != "current"), default=1)
-    return jnp.zeros((depth, len(_quantities(senses)), *model.present.shape), model.present.dtype)
+    depth = max((sensor.window for sensor in sensors if sensor.reading != "current"), default=1)
+    return jnp.zeros((depth, len(_quantities(sensors)), *model.present.shape), model.present.dtype)
 
 
 def remember(
-    senses: Sequence[Sense],
+    sensors: Sequence[Sensor],
     model: AnyModel,
     environment: Environment,
     state: AnyState,
@@ -136,30 +136,30 @@ def remember(
     """
     voxels = engine_of(model).voxel_motion(model, environment, state)
     if touched is not None:
-        voxels = voxels._replace(touching=jnp.maximum(voxels.touching, touched))
-    values = jnp.stack([felt.value(voxels) for felt in _quantities(senses)]) * model.present
+        voxels = voxels._replace(contact=jnp.maximum(voxels.contact, touched))
+    values = jnp.stack([felt.value(voxels) for felt in _quantities(sensors)]) * model.present
     values = values.astype(memory.dtype)
     return jnp.where(first, values, jnp.concatenate([values[None], memory[:-1]]))
 
 
-def readings(senses: Sequence[Sense], memory: Array) -> Array:
-    """All readings, 0 in empty cells and where a voxel lacks the sense, (senses, *cells)."""
-    names = _quantities(senses)
+def readings(sensors: Sequence[Sensor], memory: Array) -> Array:
+    """All readings, 0 in empty cells and where a voxel lacks the sensor, (sensors, *cells)."""
+    names = _quantities(sensors)
 
-    def read(sense: Sense) -> Array:
-        return _where_sensed(sense, _summarise(sense, memory[:, names.index(sense.felt)]))
+    def read(sensor: Sensor) -> Array:
+        return _sensor_places(sensor, _summarize(sensor, memory[:, names.index(sensor.felt)]))
 
-    return jnp.stack([read(sense) for sense in senses])
+    return jnp.stack([read(sensor) for sensor in sensors])
 
 
 def read_trajectory(
-    senses: Sequence[Sense],
+    sensors: Sequence[Sensor],
     model: AnyModel,
     environment: Environment,
     states: AnyState,
     touched: Array | None = None,
 ) -> Array:
-    """All readings of a recorded episode, (moments, senses, *cells).
+    """All readings of a recorded episode, (moments, sensors, *cells).
 
     states: after every control interval, the initial one first, in which nothing has been read yet: 0; touched: as in
     `remember`, (moments, *cells).
@@ -167,32 +167,32 @@ def read_trajectory(
 
     def call(memory: Array, moment: tuple[AnyState, Array | None, Array]) -> tuple[Array, Array]:
         state, touched, index = moment
-        memory = remember(senses, model, environment, state, memory, index == 0, touched)
-        return memory, readings(senses, memory)
+        memory = remember(sensors, model, environment, state, memory, index == 0, touched)
+        return memory, readings(sensors, memory)
 
     called, met = jax.tree.map(lambda leaf: leaf[1:], (states, touched))
     count = len(jax.tree.leaves(called)[0])
-    _, found = jax.lax.scan(call, empty_memory(model, senses), (called, met, jnp.arange(count)))
+    _, found = jax.lax.scan(call, empty_memory(model, sensors), (called, met, jnp.arange(count)))
     return jnp.concatenate([jnp.zeros((1, *found.shape[1:]), found.dtype), found])
 
 
-def _where_sensed(sense: Sense, values: Array) -> Array:
-    """0 for voxels that do not have the sense."""
-    if sense.voxels is None:
+def _sensor_places(sensor: Sensor, values: Array) -> Array:
+    """0 for voxels that do not have the sensor."""
+    if sensor.voxels is None:
         return values
     has = np.zeros(values.shape, bool)
-    for place in sense.voxels:
+    for place in sensor.voxels:
         has[place[::-1]] = True
     return jnp.where(has, values, 0)
 
 
-def _quantities(senses: Sequence[Sense]) -> list[Remembered]:
-    return sorted({sense.felt for sense in senses}, key=lambda felt: (felt.quantity, repr(felt)))
+def _quantities(sensors: Sequence[Sensor]) -> list[Remembered]:
+    return sorted({sensor.felt for sensor in sensors}, key=lambda felt: (felt.quantity, repr(felt)))
 
 
-def _summarise(sense: Sense, history: Array) -> Array:
-    if sense.reading == "mean":
-        return history[: sense.window].mean(0)
-    if sense.reading == "difference":
-        return history[0] - history[sense.window - 1]
+def _summarize(sensor: Sensor, history: Array) -> Array:
+    if sensor.reading == "mean":
+        return history[: sensor.window].mean(0)
+    if sensor.reading == "difference":
+        return history[0] - history[sensor.window - 1]
     return history[0]

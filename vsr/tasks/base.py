@@ -11,16 +11,16 @@ import jax.numpy as jnp
 from jax import Array
 from pydantic import Field, field_validator
 
-from vsr.body import Masses, Material
+from vsr.body import EngineName, Material
 from vsr.environment import Environment
 from vsr.spec import Seconds, Spec, unknown_names
-from vsr.tasks.measures import MEASURES, NEED_GAIT, USUAL, Measure
+from vsr.tasks.measures import DEFAULT_MEASURES, MEASURES, NEED_GAIT, Measure
 from vsr.tasks.summary import Summary
 from vsr.world.placement import Placement
 from vsr.world.state import WorldModel, WorldState
 
 
-class Brought(NamedTuple):
+class Overrides(NamedTuple):
     """What a task brings along, field by field."""
 
     world: Mapping[str, Any] = {}
@@ -40,7 +40,7 @@ class Task(Spec):
     """[s]"""
     placement: Placement = Placement()
     """where the robot starts"""
-    measures: tuple[str, ...] = Field(default=USUAL, min_length=1)
+    measures: tuple[str, ...] = Field(default=DEFAULT_MEASURES, min_length=1)
     """what is measured"""
 
     own_measures: ClassVar[Mapping[str, Measure]] = {}
@@ -60,19 +60,19 @@ class Task(Spec):
         """Every measure that this task has, by its name."""
         return {**MEASURES, **cls.own_measures}
 
-    def misfits(self, masses: Masses, dimension: int, materials: Sequence[Material]) -> list[tuple[str, str]]:
+    def issues(self, engine: EngineName, dimension: int, materials: Sequence[Material]) -> list[tuple[str, str]]:
         """Fields that do not fit robots of such masses and materials, each with the reason."""
         return []
 
-    def brings(self, masses: Masses, voxel_side: float, dimension: int) -> Brought:
+    def overrides(self, engine: EngineName, voxel_side: float, dimension: int) -> Overrides:
         """What the world and physics of its episodes are, for robots of such voxels [m]."""
-        return Brought()
+        return Overrides()
 
-    def completed(self, voxel_side: float, interval: float) -> Task:
+    def resolved(self, voxel_side: float, interval: float) -> Task:
         """With what it leaves open filled in, for voxels [m] and a control interval [s]."""
         return self
 
-    def furnished(self, model: Any) -> Any:
+    def with_objects(self, model: Any) -> Any:
         """The robot's model with what is in its world, where an engine keeps that with the robot."""
         return model
 
@@ -91,8 +91,8 @@ class Task(Spec):
 
     # rules
 
-    def occupants(self, dimension: int, dtype: jnp.dtype | type) -> dict[str, Any]:
-        """What the world holds at the start besides the robot and its ground (vsr.world.coupling.Occupant)."""
+    def systems(self, dimension: int, dtype: jnp.dtype | type) -> dict[str, Any]:
+        """What the world holds at the start besides the robot and its ground (vsr.world.coupling.System)."""
         return {}
 
     def start(self, key: Array, world: WorldModel, state: WorldState) -> WorldState:
@@ -118,31 +118,31 @@ class Task(Spec):
     def observation(self, account: Any, world: WorldModel, state: WorldState) -> tuple[Array, Array]:
         """What a learner sees, and which of the numbers are there, (numbers,) each. Not every task has one."""
         raise ValueError(
-            f"'{type(self).__name__}' has no observation of its own: give the scenario senses, and `observe`"
+            f"'{type(self).__name__}' has no observation of its own: give the scenario sensors, and `observe`"
         )
 
     # what follows from the rules
 
     @property
     def follows_gait(self) -> bool:
-        """Whether some measure hangs on how the robot walks."""
+        """Whether some measure depends on how the robot walks."""
         return not NEED_GAIT.isdisjoint(self.measures)
 
     @property
     def needs_every_step(self) -> bool:
-        """Whether measures or the end hang on single control steps, so that none can be left out."""
+        """Whether measures or the end depend on single control steps, so that none can be left out."""
         kind = type(self)
         return self.follows_gait or any(
             getattr(kind, rule) is not getattr(Task, rule) for rule in ("begin", "accumulate", "ended")
         )
 
     @property
-    def draws(self) -> bool:
+    def resamples(self) -> bool:
         """Whether every generation of a search has surroundings of its own."""
         return type(self).drawn is not Task.drawn
 
     @property
-    def starts_at_random(self) -> bool:
+    def has_random_state(self) -> bool:
         """Whether episodes with other keys may start otherwise."""
         kind = type(self)
         return kind.start is not Task.start or kind.begin is not Task.begin

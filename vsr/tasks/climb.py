@@ -9,10 +9,10 @@ import jax.numpy as jnp
 from jax import Array
 from pydantic import Field
 
-from vsr.body import Masses
+from vsr.body import EngineName
 from vsr.physics.engine import engine_of
 from vsr.spec import Count, Seconds
-from vsr.tasks.base import Brought
+from vsr.tasks.base import Overrides
 from vsr.tasks.score import JudgedTask, center_of, never
 from vsr.terrain import Columns
 from vsr.world.placement import move_rigidly
@@ -33,7 +33,7 @@ def put_over(world: WorldModel, state: WorldState, x: Array | float) -> WorldSta
 
 
 class Jump(JudgedTask):
-    """Jump: how much higher than at the start the centre has been [m]."""
+    """Jump: how much higher than at the start the center has been [m]."""
 
     type: Literal["jump"] = "jump"
     duration: Seconds = 10.0
@@ -57,11 +57,11 @@ class _OnColumns(JudgedTask):
         """Where the robot starts [voxels]."""
         return 0.5 * len(self.heights())
 
-    def brings(self, masses: Masses, voxel_side: float, dimension: int) -> Brought:
+    def overrides(self, engine: EngineName, voxel_side: float, dimension: int) -> Overrides:
         tops = tuple(float(voxel_side * height) for height in self.heights())
-        return Brought(world={"terrain": Columns(heights=tops, width=voxel_side)})
+        return Overrides(world={"terrain": Columns(heights=tops, width=voxel_side)})
 
-    def completed(self, voxel_side: float, interval: float) -> _OnColumns:
+    def resolved(self, voxel_side: float, interval: float) -> _OnColumns:
         if "placement" in self.model_fields_set:
             return self
         # Anywhere over the middle: where exactly is settled when the robot's width is known.
@@ -73,7 +73,7 @@ class _OnColumns(JudgedTask):
 
 
 class Climb(_OnColumns):
-    """Climb up between two walls: how much higher than at the start the centre has been [m]."""
+    """Climb up between two walls: how much higher than at the start the center has been [m]."""
 
     type: Literal["climb"] = "climb"
     duration: Seconds = 30.0
@@ -95,7 +95,7 @@ class Climb(_OnColumns):
 
 
 class Balance(_OnColumns):
-    """Stay on a pole: time until the centre is lower than its top [s]."""
+    """Stay on a pole: time until the center is lower than its top [s]."""
 
     type: Literal["balance"] = "balance"
     duration: Seconds = 30.0
@@ -114,7 +114,7 @@ class Balance(_OnColumns):
 
 
 class Escape(_OnColumns):
-    """Get out of a hole: the share of its depth that the centre has risen by, 1 at most, and 1 more outside."""
+    """Get out of a hole: the share of its depth that the center has risen by, 1 at most, and 1 more outside."""
 
     type: Literal["escape"] = "escape"
     duration: Seconds = 30.0

@@ -1,6 +1,6 @@
 """How a robot walks, followed from control call to control call: its rhythm, and when its feet touch the ground.
 
-The rhythm is the frequency at which the centre's vertical velocity has most power. A bank of damped resonators, one
+The rhythm is the frequency at which the center's vertical velocity has most power. A bank of damped resonators, one
 every 0.1 Hz and about as wide, listens to it; so nothing but their states is kept, however long an episode is.
 A foot is a column of the grid; it touches where any of its voxels does.
 """
@@ -33,14 +33,14 @@ class Gait:
     """What was followed so far."""
 
     height: Array
-    """of the centre at the last call [m], ()"""
+    """of the center at the last call [m], ()"""
     resonance: Array
     """of each resonator, complex as two numbers [m/s], (2, resonators)"""
     power: Array
     """sum over calls of the resonances' squares [m²/s²], (resonators,)"""
     squared: Array
     """sum over calls of the squared vertical velocity [m²/s²], ()"""
-    touching: Array
+    contact: Array
     """calls at which any voxel touched, ()"""
     feet: Array
     """calls at which each column touched, (columns,)"""
@@ -71,7 +71,7 @@ def begin_gait(world: WorldModel, state: WorldState, interval: float) -> Gait:
         resonance=jnp.zeros((2, count), dtype),
         power=jnp.zeros(count, dtype),
         squared=zero,
-        touching=zero,
+        contact=zero,
         feet=jnp.zeros_like(columns, dtype),
         columns=columns.astype(dtype),
         calls=zero,
@@ -81,7 +81,7 @@ def begin_gait(world: WorldModel, state: WorldState, interval: float) -> Gait:
 
 
 def follow_gait(gait: Gait, world: WorldModel, state: WorldState, felt: Array | None) -> Gait:
-    """One control step later; felt: 1 for voxels that loose things touch, *cells, None if there are none."""
+    """One control step later; felt: 1 for voxels that loose objects touch, *cells, None if there are none."""
     model = world.robots[0]
     height = _height(model, state)
     settled = gait.calls * gait.interval >= SETTLING
@@ -94,16 +94,16 @@ def follow_gait(gait: Gait, world: WorldModel, state: WorldState, felt: Array | 
         fade * (cosine * real - sine * imaginary) + velocity,
         fade * (sine * real + cosine * imaginary),
     )
-    touching = engine_of(model).voxel_motion(model, world.environment, state.robots[0]).touching
+    contact = engine_of(model).voxel_motion(model, world.environment, state.robots[0]).contact
     if felt is not None:
-        touching = jnp.maximum(touching, felt)
-    feet = _by_column(touching * model.present).astype(velocity.dtype)
+        contact = jnp.maximum(contact, felt)
+    feet = _by_column(contact * model.present).astype(velocity.dtype)
     return Gait(
         height=height,
         resonance=jnp.stack([real, imaginary]),
         power=gait.power + real**2 + imaginary**2,
         squared=gait.squared + velocity**2,
-        touching=gait.touching + feet.max(),
+        contact=gait.contact + feet.max(),
         feet=gait.feet + feet,
         columns=gait.columns,
         calls=gait.calls + 1,
@@ -113,7 +113,7 @@ def follow_gait(gait: Gait, world: WorldModel, state: WorldState, felt: Array | 
 
 
 def rhythm(gait: Gait) -> Array:
-    """The frequency with most power [Hz], between resonators by the weight of its neighbours; 0 if nothing moves."""
+    """The frequency with most power [Hz], between resonators by the weight of its neighbors; 0 if nothing moves."""
     listened = frequencies(gait.interval).astype(gait.power.dtype)
     power = jnp.where(listened > 0, gait.power, 0)
     place = jnp.argmax(power)

@@ -69,7 +69,7 @@ class GoAndReturn(JudgedTask):
         return value + left[0] - left[1], following, never()
 
     def observation(self, account: Judged, world: WorldModel, state: WorldState) -> tuple[Array, Array]:
-        """The way that is left along x over a voxel's side, then positions of all points from the centre, likewise."""
+        """The way that is left along x over a voxel's side, then positions of all points from the center, likewise."""
         model, robot = world.robots[0], state.robots[0]
         points = engine_of(model).vertices(model, robot)
         center = center_of(world, state)

@@ -17,7 +17,7 @@ class Locomotion(Task):
     type: Literal["locomotion"] = "locomotion"
 
     def reward(self, account: Any, world: WorldModel, before: WorldState, after: WorldState, action: Array) -> Array:
-        """Displacement of the centre along x in the step [m]."""
+        """Displacement of the center along x in the step [m]."""
         model = world.robots[0]
         engine = engine_of(model)
         return engine.center(model, after.robots[0])[0] - engine.center(model, before.robots[0])[0]

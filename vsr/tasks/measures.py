@@ -15,7 +15,7 @@ Measure = Callable[[Summary], Array]
 
 
 def travel_velocity(episode: Summary) -> Array:
-    """Displacement of the centre along x over the duration [m/s]."""
+    """Displacement of the center along x over the duration [m/s]."""
     return (episode.end[0] - episode.start[0]) / episode.total_time
 
 
@@ -25,7 +25,7 @@ def relative_velocity(episode: Summary) -> Array:
 
 
 def average_height(episode: Summary) -> Array:
-    """Mean height of the centre [m]."""
+    """Mean height of the center [m]."""
     return episode.mean_height
 
 
@@ -41,14 +41,14 @@ def broken_springs(episode: Summary) -> Array:
 
 
 def gait_frequency(episode: Summary) -> Array:
-    """Frequency with most power in the centre's vertical velocity, 0 if nothing moves [Hz]."""
+    """Frequency with most power in the center's vertical velocity, 0 if nothing moves [Hz]."""
     return rhythm(_gait(episode))
 
 
-def touching_time(episode: Summary) -> Array:
+def contact_time(episode: Summary) -> Array:
     """Share of control calls at which the robot touched the ground."""
     gait = _gait(episode)
-    return gait.touching / jnp.maximum(gait.calls, 1)
+    return gait.contact / jnp.maximum(gait.calls, 1)
 
 
 def rear_duty(episode: Summary) -> Array:
@@ -75,7 +75,7 @@ def _gait(episode: Summary) -> Gait:
     return episode.gait
 
 
-OF_GAIT = (gait_frequency, touching_time, rear_duty, front_duty, mean_duty)
+OF_GAIT = (gait_frequency, contact_time, rear_duty, front_duty, mean_duty)
 MEASURES: Registry[Measure] = Registry(
     "measure",
     {
@@ -95,8 +95,8 @@ MEASURES: Registry[Measure] = Registry(
 NEED_GAIT = frozenset(function.__name__ for function in OF_GAIT)
 """Measures for which every control step must be looked at."""
 
-WITHOUT_SLOPES = frozenset({*NEED_GAIT, "broken_springs"})
+WITHOUT_GRADIENTS = frozenset({*NEED_GAIT, "broken_springs"})
 """Measures that count something, so that a small change of a robot changes nothing."""
 
-USUAL = ("travel_velocity", "relative_velocity", "average_height", "average_squared_control")
+DEFAULT_MEASURES = ("travel_velocity", "relative_velocity", "average_height", "average_squared_control")
 """Those taken unless others are asked for: what every robot has."""

@@ -10,40 +10,40 @@ import jax.numpy as jnp
 from jax import Array
 from pydantic import Field
 
-from vsr.body import KINDS, Body, Masses, Material
+from vsr.body import KINDS, Body, EngineName, Material
 from vsr.physics.engine import ENGINES, engine_of
 from vsr.spec import Count, Real, Seconds
-from vsr.tasks.base import Brought
+from vsr.tasks.base import Overrides
 from vsr.tasks.score import JudgedTask, center_of, never
 from vsr.world.spec import Box, Object
 from vsr.world.state import WorldModel, WorldState, motion_of
 
-NAME = "thing"
+NAME = "object"
 Cells = Annotated[Count, Field(ge=1, le=20)]
 
 
-class _WithThing(JudgedTask):
+class _WithObject(JudgedTask):
     """A task with one thing, rigid or soft."""
 
     kind: Literal["rigid", "soft"] = "rigid"
-    """of the thing"""
+    """of the object"""
     size: tuple[Cells, Cells] = (2, 2)
-    """of the thing, along x and up [voxels]; in 3-D it is as deep as wide"""
+    """of the object, along x and up [voxels]; in 3-D it is as deep as wide"""
     at: Annotated[Real, Field(ge=0)] = 30.0
     """where its middle is, along x [m]"""
 
-    def misfits(self, masses: Masses, dimension: int, materials: Sequence[Material]) -> list[tuple[str, str]]:
-        if not ENGINES[masses].own_contact:
+    def issues(self, engine: EngineName, dimension: int, materials: Sequence[Material]) -> list[tuple[str, str]]:
+        if not ENGINES[engine].own_contact:
             return []
         others = " or ".join(name for name, engine in ENGINES.items() if not engine.own_contact)
-        return [("type", f"it needs things beside the robot, which {masses} has in its own tasks only: use {others}")]
+        return [("type", f"it needs objects beside the robot, which {engine} has in its own tasks only: use {others}")]
 
-    def brings(self, masses: Masses, voxel_side: float, dimension: int) -> Brought:
-        if ENGINES[masses].own_contact:
-            return Brought()
-        return Brought(world={"objects": (self._thing(voxel_side, dimension),)})
+    def overrides(self, engine: EngineName, voxel_side: float, dimension: int) -> Overrides:
+        if ENGINES[engine].own_contact:
+            return Overrides()
+        return Overrides(world={"objects": (self._object(voxel_side, dimension),)})
 
-    def _thing(self, side: float, dimension: int) -> Object:
+    def _object(self, side: float, dimension: int) -> Object:
         wide, high = self.size
         where = (self.at, 0.5 * high * side) if dimension == 2 else (self.at, 0.0, 0.5 * high * side)
         if self.kind == "rigid":
@@ -53,74 +53,74 @@ class _WithThing(JudgedTask):
         shape = rows if dimension == 2 else tuple((row,) * wide for row in rows)
         soft = {"s": KINDS["points"]["s"]}
         return Object(
-            name=NAME, position=where, body=Body(shape=shape, masses="points", materials=soft, voxel_side=side)
+            name=NAME, position=where, body=Body(shape=shape, engine="points", materials=soft, voxel_side=side)
         )
 
-    def thing(self, world: WorldModel, state: WorldState) -> Array:
-        """Its centre [m], (dimension,)."""
+    def item(self, world: WorldModel, state: WorldState) -> Array:
+        """Its center [m], (dimension,)."""
         return motion_of(world, state, NAME).position
 
     def first(self, world: WorldModel, state: WorldState) -> Array:
-        return self.thing(world, state)
+        return self.item(world, state)
 
 
-class Push(_WithThing):
-    """Push a thing: how far it is to the right of where it was [m]."""
+class Push(_WithObject):
+    """Push an object: how far it is to the right of where it was [m]."""
 
     type: Literal["push"] = "push"
 
     def judged(self, value: Array, kept: Any, world: WorldModel, before: WorldState, after: WorldState) -> Any:
-        return self.thing(world, after)[0] - kept[0], kept, never()
+        return self.item(world, after)[0] - kept[0], kept, never()
 
 
-class _OnTop(_WithThing):
+class _OnTop(_WithObject):
     """The thing starts on the robot's back."""
 
     size: tuple[Cells, Cells] = (2, 1)
-    """of the thing, along x and up [voxels]; in 3-D it is as deep as wide"""
+    """of the object, along x and up [voxels]; in 3-D it is as deep as wide"""
 
     def start(self, key: Array, world: WorldModel, state: WorldState) -> WorldState:
         model = world.robots[0]
         low, high = engine_of(model).bounding_box(model, state.robots[0])
         over = 0.5 * (low + high)
         over = over.at[-1].set(high[-1] + 0.5 * self.size[1] * model.voxel_side)
-        by = over - self.thing(world, state)
+        by = over - self.item(world, state)
         by = jnp.where(jnp.isfinite(by), by, 0)
         return moved_objects(state, by)
 
 
 class Carry(_OnTop):
-    """Carry a thing: how far it got to the right, until it fell [m]."""
+    """Carry an object: how far it got to the right, until it fell [m]."""
 
     type: Literal["carry"] = "carry"
 
     def judged(self, value: Array, kept: Any, world: WorldModel, before: WorldState, after: WorldState) -> Any:
-        here = self.thing(world, after)
+        here = self.item(world, after)
         fallen = here[-1] < center_of(world, after)[-1]
         return jnp.where(fallen, value, here[0] - kept[0]), kept, fallen
 
 
 class Throw(_OnTop):
-    """Throw a thing: how far to the right of its start it has been [m], less how far the robot's centre went there."""
+    """Throw an object: how far to the right of its start it has been [m], less the way of the robot's center."""
 
     type: Literal["throw"] = "throw"
     duration: Seconds = 20.0
     """[s]"""
 
     def first(self, world: WorldModel, state: WorldState) -> tuple[Array, Array]:
-        return self.thing(world, state)[0], center_of(world, state)[0]
+        return self.item(world, state)[0], center_of(world, state)[0]
 
     def judged(self, value: Array, kept: Any, world: WorldModel, before: WorldState, after: WorldState) -> Any:
-        thing, robot = kept
+        item, robot = kept
         walked = jnp.maximum(center_of(world, after)[0] - robot, 0)
-        return jnp.maximum(value, self.thing(world, after)[0] - thing - walked), kept, never()
+        return jnp.maximum(value, self.item(world, after)[0] - item - walked), kept, never()
 
 
 def moved_objects(state: WorldState, by: Array) -> WorldState:
     """With all objects moved [m], (dimension,)."""
-    objects = state.occupants["objects"]
+    objects = state.systems["objects"]
     solids = None if objects.solids is None else replace(objects.solids, position=objects.solids.position + by)
-    companions = tuple(replace(one, position=one.position + by) for one in objects.companions)
+    voxel_bodies = tuple(replace(one, position=one.position + by) for one in objects.voxel_bodies)
     return replace(
-        state, occupants={**state.occupants, "objects": replace(objects, solids=solids, companions=companions)}
+        state, systems={**state.systems, "objects": replace(objects, solids=solids, voxel_bodies=voxel_bodies)}
     )

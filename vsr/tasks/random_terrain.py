@@ -1,4 +1,4 @@
-"""Walk over ground that is drawn anew: for every generation of a search, with a set of its own for those who are held
+"""Walk over ground that is resampled: for every generation of a search, with a set of its own for those who are held
 back from it.
 
 A search that sees one ground finds robots for that ground. Here every generation has another one, the same for all of
@@ -16,10 +16,10 @@ import numpy as np
 from jax import Array
 from pydantic import Field, model_validator
 
-from vsr.body import Masses
+from vsr.body import EngineName
 from vsr.environment import Environment
 from vsr.spec import Count, Real
-from vsr.tasks.base import Brought
+from vsr.tasks.base import Overrides
 from vsr.tasks.locomotion import Locomotion
 from vsr.terrain import Polyline
 
@@ -28,7 +28,7 @@ HELD_OUT, SEARCHED = 0, 1
 
 
 class FreshGround(Locomotion):
-    """Locomotion over hills drawn anew for every generation; single scenes have a ground of the held-out set."""
+    """Locomotion over hills resampled for every generation; single scenes have a ground of the held-out set."""
 
     type: Literal["fresh_ground"] = "fresh_ground"  # pyright: ignore[reportIncompatibleVariableOverride]
     roughness: Annotated[Real, Field(ge=0)] = 1.0
@@ -48,11 +48,11 @@ class FreshGround(Locomotion):
             raise ValueError(f"length, {self.length:g} m, leaves no hills beyond {self.level:g} m of level ground")
         return self
 
-    def brings(self, masses: Masses, voxel_side: float, dimension: int) -> Brought:
+    def overrides(self, engine: EngineName, voxel_side: float, dimension: int) -> Overrides:
         x = self._places()
         heights = self._heights(jax.random.fold_in(jax.random.key(HELD_OUT), self.ground), x)
         line = Polyline(x=tuple(x.tolist()), y=tuple(np.asarray(heights, float).round(6).tolist()))
-        return Brought(world={"terrain": line})
+        return Overrides(world={"terrain": line})
 
     def drawn(self, key: Array, environment: Environment) -> Environment:
         line = environment.terrain and environment.terrain.line

@@ -76,7 +76,7 @@ class JudgedTask(Task):
 
 
 def center_of(world: WorldModel, state: WorldState) -> Array:
-    """The robot's centre [m], (dimension,)."""
+    """The robot's center [m], (dimension,)."""
     model = world.robots[0]
     return engine_of(model).center(model, state.robots[0])
 

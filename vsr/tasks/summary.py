@@ -17,15 +17,15 @@ class Summary:
     """One robot's episode."""
 
     start: Array
-    """centre at the start [m], (dimension,)"""
+    """center at the start [m], (dimension,)"""
     end: Array
-    """centre at the end [m], (dimension,)"""
+    """center at the end [m], (dimension,)"""
     box: Array
     """sides of the initial bounding box [m], (dimension,)"""
     total_time: Array
     """[s], ()"""
     mean_height: Array
-    """mean over control steps of the centre's height [m], ()"""
+    """mean over control steps of the center's height [m], ()"""
     mean_squared_control: Array
     """mean over control calls and voxels of the squared control value, ()"""
     failure: Array

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import Array
 from pydantic import Field, model_validator
 
-from vsr.body import MASSES, Masses, Material
+from vsr.body import ENGINE_KINDS, EngineName, Material
 from vsr.physics.equilibrium.voxels import resting
 from vsr.physics.points.model import PointModel
 from vsr.physics.reaching import Effectors, ReachSettings, bounds_of, pose_at, reach
@@ -81,11 +81,11 @@ class Workspace(Task):
             raise ValueError(f"{math.prod(self.counts)} targets; at most {MOST_TARGETS}")
         return self
 
-    def misfits(self, masses: Masses, dimension: int, materials: Sequence[Material]) -> list[tuple[str, str]]:
+    def issues(self, engine: EngineName, dimension: int, materials: Sequence[Material]) -> list[tuple[str, str]]:
         found = []
-        if "fluid" in MASSES[masses].meaningless:
-            others = " or ".join(name for name, kind in MASSES.items() if "fluid" not in kind.meaningless)
-            found.append(("type", f"workspace needs masses that hold fluid, and {masses} do not: use {others}"))
+        if "fluid" in ENGINE_KINDS[engine].meaningless:
+            others = " or ".join(name for name, kind in ENGINE_KINDS.items() if "fluid" not in kind.meaningless)
+            found.append(("type", f"workspace needs masses that hold fluid, and {engine} do not: use {others}"))
         if not any(material.fluid is not None for material in materials):
             found.append(("type", "workspace needs chambers: give a material `fluid`"))
         if len(self.low) != dimension:
@@ -104,14 +104,14 @@ class Workspace(Task):
         x = position[..., 0]
         base = exists & (x <= jnp.where(exists, x, jnp.inf).min())
         tip = exists & (x >= jnp.where(exists, x, -jnp.inf).max())
-        held = replace(model, inverse_mass=jnp.where(base, 0, model.inverse_mass))
-        given = resting(held, replace(world.environment, terrain=None))
+        clamped = replace(model, inverse_mass=jnp.where(base, 0, model.inverse_mass))
+        given = resting(clamped, replace(world.environment, terrain=None))
         effectors = _mean_of(tip, model)
         # Heights of ports are seen from there too, so that a body's place in its grid plays no part.
         position = position - _mean_of(base, model).at(position)[0]
         size = jnp.where(exists, position[..., 0], 0).max()
         start = pose_at(given, position, given.drive, size=size, settings=HANG)
-        bounds = bounds_of(held)
+        bounds = bounds_of(clamped)
 
         def distance(target: Array) -> Array:
             found = reach(given, effectors, target[None], bounds, start, size=size, settings=SEARCH)

@@ -54,7 +54,7 @@ class Sand(Flat):
     """of how grains are thrown in"""
     settle: Annotated[Real, Field(gt=0, le=60)] = 4.0
     """how long they come to rest before a robot is put on them [s]"""
-    neighbours: Annotated[Count, Field(ge=4, le=64)] | None = None
+    neighbors: Annotated[Count, Field(ge=4, le=64)] | None = None
     """grains that can touch one; if absent, enough for this spread"""
     candidates: Annotated[Count, Field(ge=4, le=128)] | None = None
     """grains among which these are looked for, in each column of three cells; if absent, enough for this spread"""
@@ -79,8 +79,8 @@ class Sand(Flat):
 
     def grain_density(self, dimension: int) -> float:
         """[kg/m³], in 2-D [kg/m²]."""
-        usual = 2.5 * 2**dimension / 3**dimension
-        return usual if self.density is None else self.density
+        default = 2.5 * 2**dimension / 3**dimension
+        return default if self.density is None else self.density
 
     def count(self, dimension: int) -> int:
         """How many grains fill the depth, about: a multiple of what GPUs read at once, which is quickest."""
@@ -95,18 +95,18 @@ class Sand(Flat):
     def checks(self, voxels: Any, size: float, gravity: float) -> list[tuple[tuple[str, ...], str]]:
         if gravity == 0:
             return [((), "sand does not lie without gravity")]
-        complaints, grains = [], self.count(voxels.dimension)
+        issues, grains = [], self.count(voxels.dimension)
         needed = 1.5 * size + 4 * self.largest
         if needed > self.period:
             text = f"{self.period:g} m given; robots of {size:g} m would meet themselves: at least {needed:.4g}"
-            complaints.append((("period",), text))
+            issues.append((("period",), text))
         if grains > MOST_GRAINS:
             text = f"{grains:.3g} grains; at most {MOST_GRAINS:.3g}: larger ones, or less deep"
-            complaints.append((("radius",), text))
+            issues.append((("radius",), text))
         if self.radius > voxels.voxel_side:
             text = f"{self.radius:g} m given; at most a voxel's side, {voxels.voxel_side:g} m"
-            complaints.append((("radius",), text))
-        return complaints
+            issues.append((("radius",), text))
+        return issues
 
     def systems(self, voxels: Any, gravity: float, substep: float, dtype: jnp.dtype | type) -> dict[str, Any]:
         from vsr.physics.grains.bed import sand_bed

@@ -91,7 +91,7 @@ class AnyGround(Spec):
         return []
 
     def systems(self, voxels: Any, gravity: float, substep: float, dtype: jnp.dtype | type) -> dict[str, Any]:
-        """What moves of it, by name (vsr.world.coupling.Occupant); substep: of robots [s]."""
+        """What moves of it, by name (vsr.world.coupling.System); substep: of robots [s]."""
         return {}
 
     def load(self, voxels: Any, cells: tuple[int, ...], gravity: float, dtype: jnp.dtype | type) -> Load | None:

@@ -1,6 +1,6 @@
 """From descriptions to arrays: the systems of a world, which move there besides the robot.
 
-Systems are grains, and the occupant "objects": rigid objects, soft ones of voxels, further robots.
+Systems are grains, and the system "objects": rigid objects, soft ones of voxels, further robots.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ import numpy as np
 
 from vsr.body import Body
 from vsr.physics.engine import assemble_body, engine_of
-from vsr.physics.objects import Companion, Objects, Solids
-from vsr.physics.objects.forms import Form, form_of, shapes_of
+from vsr.physics.objects import Objects, Solids, VoxelBody
+from vsr.physics.objects.mass_properties import Form, form_of, shapes_of
 from vsr.terrain import AnyTerrain
 from vsr.world.placement import move_rigidly, place
 from vsr.world.schedule import Schedule
 from vsr.world.spec import Object, OtherRobot, VoxelLike, World
 
 DType = jnp.dtype | type
-USUAL_DENSITY = {2: 4 / 9, 3: 8 / 27}
+DEFAULT_DENSITY = {2: 4 / 9, 3: 8 / 27}
 """Of a voxel of 3 m with masses of 1 kg in its corners [kg/m², kg/m³]."""
-USUAL_FRICTION = 0.5
+DEFAULT_FRICTION = 0.5
 
 
 def build_systems(world: World, voxels: VoxelLike, schedule: Schedule, dtype: DType = jnp.float32) -> dict[str, Any]:
-    """What moves in a world besides robots, for robots of such voxels, by name (vsr.world.coupling.Occupant)."""
+    """What moves in a world besides robots, for robots of such voxels, by name (vsr.world.coupling.System)."""
     found: dict[str, Any] = {}
     if world.terrain is not None:
         found |= world.terrain.systems(voxels, world.gravity, schedule.substep, dtype)
@@ -44,10 +44,10 @@ def build_systems(world: World, voxels: VoxelLike, schedule: Schedule, dtype: DT
 
 def _build_objects(world: World, dimension: int, schedule: Schedule, dtype: DType) -> Objects:
     terrain = None if world.terrain is None else world.terrain.build(dtype)
-    others = tuple(_other_robot(one, terrain, schedule.interval, dtype) for one in world.others)
+    others = tuple(_other_robot(one, terrain, schedule.interval, dtype) for one in world.other_robots)
     return Objects(
         build_solids(world.objects, dimension, dtype),
-        soft_things(world.objects, dtype) + others,
+        soft_objects(world.objects, dtype) + others,
         self_contact=world.self_contact,
         ground_corners=dimension == 2
         and (world.ground_corners or (world.terrain is not None and world.terrain.needs_contact)),
@@ -55,7 +55,7 @@ def _build_objects(world: World, dimension: int, schedule: Schedule, dtype: DTyp
 
 
 def build_solids(objects: Sequence[Object], dimension: int, dtype: jnp.dtype | type = jnp.float32) -> Solids | None:
-    """Rigid things as arrays; None if there are none."""
+    """Rigid objects as arrays; None if there are none."""
     rigid = [one for one in objects if one.shape is not None]
     if not rigid:
         return None
@@ -73,7 +73,7 @@ def build_solids(objects: Sequence[Object], dimension: int, dtype: jnp.dtype | t
         velocity=jnp.asarray([one.velocity or (0.0,) * dimension for one in rigid], dtype),
         mass=jnp.asarray(masses, dtype),
         inertia=jnp.asarray([mass * form.gyration for mass, form in zip(masses, forms, strict=True)], dtype),
-        friction=number("friction", USUAL_FRICTION),
+        friction=number("friction", DEFAULT_FRICTION),
         restitution=number("restitution", 0.0),
         names=tuple(one.name for one in rigid),
         fixed=tuple(one.fixed for one in rigid),
@@ -85,7 +85,7 @@ def _mass(one: Object, form: Form, dimension: int) -> float:
         return math.inf
     if one.mass is not None:
         return one.mass
-    return form.volume * (USUAL_DENSITY[dimension] if one.density is None else one.density)
+    return form.volume * (DEFAULT_DENSITY[dimension] if one.density is None else one.density)
 
 
 def rotation_of(one: Object, dimension: int) -> np.ndarray:
@@ -104,27 +104,27 @@ def _plane_turn(dimension: int, first: int, second: int, angle: float) -> np.nda
     return turn
 
 
-def soft_things(objects: Sequence[Object], dtype: DType) -> tuple[Companion, ...]:
+def soft_objects(objects: Sequence[Object], dtype: DType) -> tuple[VoxelBody, ...]:
     """Those made of voxels, at their places."""
     return tuple(_soft(one, one.body, dtype) for one in objects if one.body is not None)
 
 
-def _soft(thing: Object, body: Body, dtype: DType) -> Companion:
+def _soft(described: Object, body: Body, dtype: DType) -> VoxelBody:
     model = assemble_body(body, dtype=jnp.dtype(dtype))
     engine = engine_of(model)
-    yaw = jnp.radians(thing.yaw) if thing.yaw else None
-    state = move_rigidly(model, engine.rest_state(model), tilt=jnp.radians(thing.tilt), yaw=yaw)
+    yaw = jnp.radians(described.yaw) if described.yaw else None
+    state = move_rigidly(model, engine.rest_state(model), tilt=jnp.radians(described.tilt), yaw=yaw)
     low, high = engine.bounding_box(model, state)
-    shift = jnp.asarray(thing.position, low.dtype) - 0.5 * (low + high)
-    velocity = None if thing.velocity is None else jnp.asarray(thing.velocity, low.dtype)
+    shift = jnp.asarray(described.position, low.dtype) - 0.5 * (low + high)
+    velocity = None if described.velocity is None else jnp.asarray(described.velocity, low.dtype)
     state = move_rigidly(model, state, shift=shift, velocity=velocity)
-    return Companion(model, state, None, thing.name, engine)
+    return VoxelBody(model, state, None, described.name, engine)
 
 
-def _other_robot(other: OtherRobot, terrain: AnyTerrain | None, interval: float, dtype: DType) -> Companion:
+def _other_robot(other: OtherRobot, terrain: AnyTerrain | None, interval: float, dtype: DType) -> VoxelBody:
     """A further robot at its start; interval: from one control call to the next [s]."""
     robot = other.robot
     model = assemble_body(robot.body, dtype=jnp.dtype(dtype))
     state = place(model, terrain, other.placement)
     controller = robot.controller.build(robot.body, jnp.dtype(dtype))
-    return Companion(model, state, controller, other.name, engine_of(model), interval)
+    return VoxelBody(model, state, controller, other.name, engine_of(model), interval)

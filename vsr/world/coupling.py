@@ -1,13 +1,13 @@
-"""Robots and other things that move, with equal and opposite impulses between them.
+"""Robots and other objects that move, with equal and opposite impulses between them.
 
 In every substep robots move on their own first: by their engine, with springs, gravity and ground. Then each of the
 others takes its step and meets the robots as they are after the substep; what it does to a robot is done to it with the
-opposite sign. So momentum is kept to rounding, whoever meets whom. An occupant may take longer steps than robots:
+opposite sign. So momentum is kept to rounding, whoever meets whom. A system may take longer steps than robots:
 `stride` substeps of theirs at once.
 
-An occupant may keep neighbour lists (`listed`), which are rebuilt every few steps. If all occupants read and push
+A system may keep neighbor lists (`listed`), which are rebuilt every few steps. If all systems read and push
 robots at their vertices alone (`meets_vertices`), robots stay from one meeting to the next as their kernels have them.
-Robots touch each other and themselves where the occupant `objects` (vsr.physics.objects.Objects) lets them.
+Robots touch each other and themselves where the system `objects` (vsr.physics.objects.Objects) lets them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from jax import Array
 from vsr.compute.implementation import Implementation, chosen
 from vsr.compute.unrolled import repeat
 from vsr.environment import Environment
-from vsr.physics.contract import Met
-from vsr.physics.energy_monitor import can_give, change_of_others, given_in_meeting
+from vsr.physics.contract import ContactBody
+from vsr.physics.energy_monitor import can_give, change_of_others, energy_given_in_contact
 from vsr.physics.engine import engine_of
 from vsr.physics.telemetry import Telemetry
 
@@ -35,10 +35,10 @@ Carry = tuple[States, Others, Any, Array | None]
 TOGETHER = 4
 """Meetings in one turn of a loop where they are launches; twice as many are no loop at all."""
 STEPS_PER_LIST = 8
-"""Steps of occupants, at most, for which a list of what is near is kept."""
+"""Steps of systems, at most, for which a list of what is near is kept."""
 
 
-class Occupant(Protocol):
+class System(Protocol):
     """Something besides robots that moves in a world: its constants, as a pytree, and its law. Pure."""
 
     stride: int
@@ -46,13 +46,13 @@ class Occupant(Protocol):
     cover: float
     """how high it lies over the ground, where robots are put down [m]"""
 
-    def rest_state(self, robots: tuple[Met, ...]) -> Any:
+    def rest_state(self, robots: tuple[ContactBody, ...]) -> Any:
         """As it is at the start, with these robots in its world."""
         ...
 
     def step(
-        self, environment: Environment, state: Any, robots: tuple[Met, ...], duration: float
-    ) -> tuple[Any, tuple[Met, ...]]:
+        self, environment: Environment, state: Any, robots: tuple[ContactBody, ...], duration: float
+    ) -> tuple[Any, tuple[ContactBody, ...]]:
         """The state a step [s] later, and the robots after meeting it."""
         ...
 
@@ -68,7 +68,7 @@ class Occupant(Protocol):
 def advance_coupled(
     models: tuple[Any, ...],
     environment: Environment,
-    occupants: dict[str, Any],
+    systems: dict[str, Any],
     states: States,
     others: Others,
     controls: tuple[Array, ...],
@@ -80,24 +80,25 @@ def advance_coupled(
 ) -> tuple[States, Others, tuple[Telemetry, ...], Array | None]:
     """Everything `count` substeps [s] later, what is seen of the robots then, and what others gave them meanwhile.
 
-    controls: one array a robot, *cells; implementation: of the robots' substeps between two meetings, and of occupants
+    controls: one array a robot, *cells; implementation: of the robots' substeps between two meetings, and of systems
     that have a choice; with `auto` they keep their own; given: energy that others gave each robot before [J],
     (robots,); None if it is not to be counted (vsr.physics.energy_monitor).
     """
     own = own_ground(environment)
     if implementation != "auto":
-        occupants = {
-            name: replace(occupant, implementation=implementation) if hasattr(occupant, "implementation") else occupant
-            for name, occupant in occupants.items()
+        systems = {
+            name: replace(system, implementation=implementation) if hasattr(system, "implementation") else system
+            for name, system in systems.items()
         }
-    stride = stride_of(occupants, count)
-    at_vertices = all(getattr(occupant, "meets_vertices", False) for occupant in occupants.values())
+    stride = stride_of(systems, count)
+    at_vertices = all(getattr(system, "contact_at_vertices", False) for system in systems.values())
     if at_vertices:
         states = tuple(
-            robot.engine.kernel.packed(robot.model, robot.state, implementation) for robot in met(models, states)
+            robot.engine.kernel.packed(robot.model, robot.state, implementation)
+            for robot in contact_bodies(models, states)
         )
 
-    def move(robot: Met, control: Array) -> tuple[Met, Telemetry]:
+    def move(robot: ContactBody, control: Array) -> tuple[ContactBody, Telemetry]:
         state, seen = robot.engine.advance(
             robot.model,
             own,
@@ -109,12 +110,12 @@ def advance_coupled(
         )
         return robot._replace(state=state), seen
 
-    def changes(before: tuple[Met, ...], after: tuple[Met, ...]) -> Array:
+    def changes(before: tuple[ContactBody, ...], after: tuple[ContactBody, ...]) -> Array:
         """Of robots' energies in a meeting [J], (robots,)."""
         found = []
         for was, now, control in zip(before, after, controls, strict=True):
 
-            def energy(state: Any, robot: Met = was, control: Array = control) -> Array:
+            def energy(state: Any, robot: ContactBody = was, control: Array = control) -> Array:
                 energies = robot.engine.energies(robot.model, environment, state, control, substep)
                 assert energies is not None  # else there is no monitor
                 return energies.total
@@ -128,12 +129,12 @@ def advance_coupled(
 
     def step(_: Any, carry: Carry) -> Carry:
         states, others, _, given = carry
-        moved, seen = zip(*map(move, met(models, states), controls), strict=True)
-        for name, occupant in occupants.items():
-            other, pushed = occupant.step(environment, others[name], moved, stride * substep)
-            if given is not None and can_give(occupant):
-                change = change_of_others(occupant, environment, others[name], other, stride * substep)
-                given = given + given_in_meeting(changes(moved, pushed), change)
+        moved, seen = zip(*map(move, contact_bodies(models, states), controls), strict=True)
+        for name, system in systems.items():
+            other, pushed = system.step(environment, others[name], moved, stride * substep)
+            if given is not None and can_give(system):
+                change = change_of_others(system, environment, others[name], other, stride * substep)
+                given = given + energy_given_in_contact(changes(moved, pushed), change)
             others, moved = {**others, name: other}, pushed
         return tuple(robot.state for robot in moved), others, seen, given
 
@@ -145,20 +146,25 @@ def advance_coupled(
 
     def several(_: Any, carry: Carry) -> Carry:
         states, others, seen, given = carry
-        robots = met(models, states)
+        robots = contact_bodies(models, states)
         listed = {
-            name: occupant.listed(environment, others[name], robots) if hasattr(occupant, "listed") else others[name]
-            for name, occupant in occupants.items()
+            name: system.listed(environment, others[name], robots) if hasattr(system, "listed") else others[name]
+            for name, system in systems.items()
         }
         return _repeated(step, between, (states, listed, seen, given), together)
 
-    seen = jax.eval_shape(lambda: tuple(seen for _, seen in map(move, met(models, states), controls)))
+    seen = jax.eval_shape(lambda: tuple(seen for _, seen in map(move, contact_bodies(models, states), controls)))
     nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), seen)
-    if any(hasattr(occupant, "listed") for occupant in occupants.values()):
+    if any(hasattr(system, "listed") for system in systems.values()):
         states, others, seen, given = jax.lax.fori_loop(0, steps // between, several, (states, others, nothing, given))
     else:
         states, others, seen, given = _repeated(step, steps, (states, others, nothing, given), together)
-    return tuple(robot.engine.kernel.unpacked(robot.state) for robot in met(models, states)), others, seen, given
+    return (
+        tuple(robot.engine.kernel.unpacked(robot.state) for robot in contact_bodies(models, states)),
+        others,
+        seen,
+        given,
+    )
 
 
 def _repeated(step: Callable[[Any, Any], Any], count: int, start: Any, together: int) -> Any:
@@ -171,14 +177,14 @@ def own_ground(environment: Environment) -> Environment:
     return environment if terrain is None else replace(environment, terrain=terrain.floor)
 
 
-def met(models: tuple[Any, ...], states: States) -> tuple[Met, ...]:
-    """Robots as occupants meet them."""
-    return tuple(Met(engine_of(model), model, state) for model, state in zip(models, states, strict=True))
+def contact_bodies(models: tuple[Any, ...], states: States) -> tuple[ContactBody, ...]:
+    """Robots as systems meet them."""
+    return tuple(ContactBody(engine_of(model), model, state) for model, state in zip(models, states, strict=True))
 
 
-def stride_of(occupants: dict[str, Any], count: int) -> int:
-    """Substeps of robots between two meetings: as many as all occupants allow and `count` can be divided by."""
-    return largest_divisor(count, min((occupant.stride for occupant in occupants.values()), default=1))
+def stride_of(systems: dict[str, Any], count: int) -> int:
+    """Substeps of robots between two meetings: as many as all systems allow and `count` can be divided by."""
+    return largest_divisor(count, min((system.stride for system in systems.values()), default=1))
 
 
 def largest_divisor(count: int, most: int) -> int:

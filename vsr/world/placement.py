@@ -26,15 +26,15 @@ class Placement(Spec):
     corner: tuple[Real, Real] | None = None
     """x and height of the lowest left corner of its grid [m]; then left and clearance do not count"""
     tilt: Real = 0.0
-    """turned about its centre [degrees], counter-clockwise"""
+    """turned about its center [degrees], counter-clockwise"""
     y: Annotated[Real, Field(ge=-10_000, le=10_000)] = 0.0
     """middle of its bounding box along y [m] (in 3-D only); farther out float32 is too coarse"""
     yaw: Real = 0.0
-    """turned about the vertical through its centre, after tilting [degrees], from x towards y (in 3-D only)"""
+    """turned about the vertical through its center, after tilting [degrees], from x towards y (in 3-D only)"""
     velocity: tuple[Real, Real] = (0.0, 0.0)
     """[m/s], right and up"""
 
-    def misfit(self, dimension: int) -> tuple[str, str] | None:
+    def issue(self, dimension: int) -> tuple[str, str] | None:
         """If robots of this dimension cannot be placed so, the field to blame and why."""
         given = [name for name in ("y", "yaw") if getattr(self, name) != 0]
         if dimension == 3 or not given:
@@ -70,7 +70,7 @@ def place(model: AnyModel, terrain: AnyTerrain | None, placement: Placement, cov
 
 
 def has_left(terrain: AnyTerrain | None, center: Array, voxel_side: Array) -> Array:
-    """Whether a centre is more than a voxel below the lowest place of the ground, ()."""
+    """Whether a center is more than a voxel below the lowest place of the ground, ()."""
     if terrain is None:
         return jnp.zeros((), bool)
     return center[-1] < terrain.lowest() - voxel_side
@@ -85,7 +85,7 @@ def move_rigidly(
     shift: Array | None = None,
     velocity: Array | None = None,
 ) -> S:
-    """Turn about the robot's centre, from x to up and then, in 3-D, from x to y [rad].
+    """Turn about the robot's center, from x to up and then, in 3-D, from x to y [rad].
 
     Then shift it [m], then add a velocity [m/s] to every mass.
     """

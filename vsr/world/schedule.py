@@ -16,13 +16,13 @@ class Schedule:
     """[s]; rounded up to whole time steps"""
     time_step: float = 1 / 60
     """[s]"""
-    control_interval: int = 1
+    control_every: int = 1
     """time steps without a control call between two calls (the paper's c)"""
     substeps: int = 6
     """integration steps in a time step"""
     implementation: Implementation = "auto"
     """of the engine"""
-    audited: bool = False
+    monitor_energy: bool = False
     """whether spurious energy gain is looked for, as where materials hardly damp (vsr.physics.energy_monitor)"""
 
     @property
@@ -33,7 +33,7 @@ class Schedule:
     @property
     def steps_per_call(self) -> int:
         """Time steps from one control call to the next."""
-        return self.control_interval + 1
+        return self.control_every
 
     @property
     def calls(self) -> int:

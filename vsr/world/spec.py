@@ -1,6 +1,6 @@
 """A robot and the world around it as a researcher describes them: terrain, objects, further robots.
 
-Objects are rigid ones of simple shapes, or soft ones of voxels. Rigid objects are free, or fixed in space: fixed boxes
+Objects are rigid ones of simple shapes, or soft ones of voxels. Rigid objects are free, or fixed: fixed boxes
 are steps, walls, pegs and ceilings. The arrays of all this are made in vsr.world.build.
 """
 
@@ -14,12 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 from pydantic import Field, model_validator
 
-from vsr.body import Body, Masses, Material
+from vsr.body import Body, EngineName, Material
 from vsr.controllers import CONTROLLERS, Controller, ControllerSpec, Hardware, Sine
 from vsr.display import Displayed
 from vsr.environment import Environment
 from vsr.environment.model import Sticking
-from vsr.spec import OneOf, Real, Registry, Spec, Switch, misfit
+from vsr.spec import OneOf, Real, Registry, Spec, Switch, validation_error
 from vsr.terrain import TERRAINS, AnyGround, Flat
 from vsr.world.placement import Placement
 
@@ -39,27 +39,27 @@ class VoxelLike(Protocol):
     @property
     def voxel_side(self) -> float: ...
     @property
-    def masses(self) -> Masses: ...
+    def engine(self) -> EngineName: ...
     @property
     def dimension(self) -> int: ...
 
 
 class Shape(Spec):
-    """What all shapes have. Corners are seen from the centre of mass."""
+    """What all shapes have. Corners are seen from the center of mass."""
 
     dimensions: ClassVar[tuple[int, ...]] = (2, 3)
     """in which it exists"""
 
     @abstractmethod
     def corners(self, dimension: int) -> np.ndarray:
-        """Of its convex hull [m], (corners, dimension); the centre alone for what is round."""
+        """Of its convex hull [m], (corners, dimension); the center alone for what is round."""
 
     @property
     def rounding(self) -> float:
         """Radius of what is round, 0 for others [m]."""
         return 0.0
 
-    def misfit(self, dimension: int) -> str | None:
+    def validation_error(self, dimension: int) -> str | None:
         """Why it cannot be in a world of a dimension, if so."""
         return None if dimension in self.dimensions else f"it exists in {self.dimensions[0]}-D only"
 
@@ -75,7 +75,7 @@ class Box(Shape):
         ways = np.stack(np.meshgrid(*[(-0.5, 0.5)] * dimension, indexing="ij"), -1).reshape(-1, dimension)
         return ways * np.array(self.size)
 
-    def misfit(self, dimension: int) -> str | None:
+    def validation_error(self, dimension: int) -> str | None:
         given = len(self.size)
         return None if given == dimension else f"size: {given} numbers given; {dimension} are needed in {dimension}-D"
 
@@ -99,7 +99,7 @@ class _Hull(Shape):
     """The convex hull of points."""
 
     points: tuple[Place, ...]
-    """all of them corners of the hull [m]; only their places from each other count, because the centre of mass is put
+    """all of them corners of the hull [m]; only their places from each other count, because the center of mass is put
     at the object's position"""
 
     @model_validator(mode="after")
@@ -150,27 +150,27 @@ class Object(Spec):
     name: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z_][A-Za-z0-9_-]*$")]
     """by which tasks find it"""
     shape: Annotated[Shape, OneOf(SHAPES)] | None = None
-    """of a rigid thing"""
+    """of a rigid object"""
     body: Body | None = None
-    """of a soft thing: voxels and their materials; it is passive"""
+    """of a soft object: voxels and their materials; it is passive"""
     position: Place
-    """of its centre of mass at the start, x and up, in 3-D x, y and up [m]; of a soft one the middle of its box"""
+    """of its center of mass at the start, x and up, in 3-D x, y and up [m]; of a soft one the middle of its box"""
     tilt: Real = 0.0
-    """turned about its centre [degrees], counter-clockwise; in 3-D from x to up"""
+    """turned about its center [degrees], counter-clockwise; in 3-D from x to up"""
     yaw: Real = 0.0
-    """turned about the vertical through its centre, after tilting [degrees], from x towards y (in 3-D only)"""
+    """turned about the vertical through its center, after tilting [degrees], from x towards y (in 3-D only)"""
     velocity: Place | None = None
     """at the start [m/s]; 0 if absent"""
     density: Length | None = None
-    """of a rigid thing [kg/m³], in 2-D [kg/m²]; if absent, that of a usual voxel: 0.444 in 2-D, 0.296 in 3-D"""
+    """of a rigid object [kg/m³], in 2-D [kg/m²]; if absent, that of a usual voxel: 0.444 in 2-D, 0.296 in 3-D"""
     mass: Length | None = None
-    """of a rigid thing [kg], instead of density"""
+    """of a rigid object [kg], instead of density"""
     friction: Annotated[Real, Field(ge=0)] | None = None
-    """coefficient of a rigid thing, combined with others' by the geometric mean; 0.5 if absent"""
+    """coefficient of a rigid object, combined with others' by the geometric mean; 0.5 if absent"""
     restitution: Annotated[Real, Field(ge=0, le=1)] | None = None
-    """coefficient of a rigid thing, combined with others' by the larger of both; 0 if absent"""
+    """coefficient of a rigid object, combined with others' by the larger of both; 0 if absent"""
     fixed: Switch = False
-    """whether a rigid thing is fixed in space: a step, a wall, a peg, a ceiling"""
+    """whether a rigid object is fixed: a step, a wall, a peg, a ceiling"""
 
     @model_validator(mode="after")
     def _one_kind(self) -> Object:
@@ -182,7 +182,7 @@ class Object(Spec):
             given = [name for name in ("density", "mass", "friction", "restitution") if getattr(self, name) is not None]
             if given or self.fixed:
                 what = given[0] if given else "fixed"
-                raise ValueError(f"{what} is for rigid things; of a soft one the materials of its voxels say that")
+                raise ValueError(f"{what} is for rigid objects; of a soft one the materials of its voxels say that")
         if self.fixed and (self.velocity is not None or self.mass is not None or self.density is not None):
             raise ValueError("what is fixed has neither velocity nor mass: leave them out")
         return self
@@ -192,7 +192,7 @@ class Object(Spec):
         """Whether it is made of voxels."""
         return self.body is not None
 
-    def misfits(self, dimension: int) -> list[tuple[str, str]]:
+    def issues(self, dimension: int) -> list[tuple[str, str]]:
         """Fields that do not fit a world of a dimension, each with the reason."""
         found = []
         for name in ("position", "velocity"):
@@ -201,7 +201,7 @@ class Object(Spec):
                 found.append((name, f"{len(value)} numbers given; {dimension} are needed in {dimension}-D"))
         if dimension == 2 and self.yaw:
             found.append(("yaw", "it is for 3-D; in 2-D there is only a tilt: leave it out"))
-        if self.shape is not None and (text := self.shape.misfit(dimension)):
+        if self.shape is not None and (text := self.shape.validation_error(dimension)):
             found.append(("shape", text))
         if self.body is not None and self.body.dimension != dimension:
             found.append(("body", f"it is in {self.body.dimension}-D, and the robot in {dimension}-D"))
@@ -219,9 +219,9 @@ class Robot(Displayed, Spec):
 
     @model_validator(mode="after")
     def _fits(self) -> Robot:
-        complaints = self.controller.check(self.body)
-        if complaints:
-            raise misfit([(("controller", *path), reason) for path, reason in complaints])
+        issues = self.controller.check(self.body)
+        if issues:
+            raise validation_error([(("controller", *path), reason) for path, reason in issues])
         return self
 
     def build_controller(self, dtype: Any = jnp.float32) -> Controller:
@@ -249,8 +249,8 @@ class World(Spec):
     gravity: Annotated[Real, Field(ge=0)] = 9.8
     """downwards [m/s²]; 110 for evogym masses"""
     objects: tuple[Object, ...] = ()
-    """things that robots touch, rigid or soft, free or fixed"""
-    others: tuple[OtherRobot, ...] = ()
+    """objects that robots touch, rigid or soft, free or fixed"""
+    other_robots: tuple[OtherRobot, ...] = ()
     """further robots, which touch the robot and all objects"""
     self_contact: Switch = False
     """whether parts of a robot touch each other; if not, a body that is folded passes through itself"""
@@ -263,7 +263,7 @@ class World(Spec):
 
     @model_validator(mode="after")
     def _named_once(self) -> World:
-        names = [one.name for one in (*self.objects, *self.others)]
+        names = [one.name for one in (*self.objects, *self.other_robots)]
         twice = [name for name in names if names.count(name) > 1]
         if twice:
             raise ValueError(
@@ -283,9 +283,9 @@ class World(Spec):
 
     @property
     def bodies(self) -> list[Body]:
-        """Of soft things and further robots."""
+        """Of soft objects and further robots."""
         soft = [one.body for one in self.objects if one.body is not None]
-        return soft + [one.robot.body for one in self.others]
+        return soft + [one.robot.body for one in self.other_robots]
 
     def build(self, dtype: jnp.dtype | type = jnp.float32) -> Environment:
         """The array form."""

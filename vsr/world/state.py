@@ -1,6 +1,6 @@
 """A world that steps: robots, what surrounds them, and whatever else moves there. Pure arrays; `jit` and `vmap` it.
 
-A world of one robot on its ground is moved by the robot's engine alone, on a GPU by its kernel. Where other things move
+A world of one robot on its ground is moved by the robot's engine alone, on a GPU by its kernel. Where others move
 too, everything takes one substep at a time and exchanges impulses (vsr.world.coupling).
 """
 
@@ -19,14 +19,14 @@ from vsr.environment import Environment
 from vsr.environment.model import as_exact
 from vsr.environment.surfaces import SLOP, ground
 from vsr.physics.collision.blocks import points_in_blocks
-from vsr.physics.contract import Met
+from vsr.physics.contract import ContactBody
 from vsr.physics.engine import engine_of
-from vsr.physics.failure import Failure, gravest
+from vsr.physics.failure import Failure, most_severe
 from vsr.physics.objects import ObjectMotion, Objects
-from vsr.physics.objects.companions import soft_motion
 from vsr.physics.objects.overlap import depth_in_blocks, depth_in_bodies, depth_in_voxels
+from vsr.physics.objects.voxel_bodies import soft_motion
 from vsr.physics.telemetry import EXPLOSION_SPEED, SHARE_OF_SIDE, Telemetry, fastest_speed, through_intervals
-from vsr.world.coupling import advance_coupled, met, own_ground
+from vsr.world.coupling import advance_coupled, contact_bodies, own_ground
 
 DEEPEST = SHARE_OF_SIDE
 """How deep parts of a robot may be in the ground while it moves, in sides of voxels: as far as the fastest part gets in
@@ -44,18 +44,18 @@ class WorldModel:
     """models, each of some engine"""
     environment: Environment
     """gravity, ground, fixed obstacles"""
-    occupants: dict[str, Any] = field(default_factory=dict)
-    """what else moves, by name (vsr.world.coupling.Occupant): objects, grains, fluid"""
+    systems: dict[str, Any] = field(default_factory=dict)
+    """what else moves, by name (vsr.world.coupling.System): objects, grains, fluid"""
 
     @property
     def is_coupled(self) -> bool:
         """Whether robots share the world with something that moves."""
-        return len(self.robots) > 1 or bool(self.occupants)
+        return len(self.robots) > 1 or bool(self.systems)
 
     @property
     def cover(self) -> float:
-        """How high loose things lie over the ground [m]: robots are put down on them."""
-        return max((occupant.cover for occupant in self.occupants.values()), default=0.0)
+        """How high loose objects lie over the ground [m]: robots are put down on them."""
+        return max((system.cover for system in self.systems.values()), default=0.0)
 
 
 @jax.tree_util.register_dataclass
@@ -65,7 +65,7 @@ class WorldState:
 
     robots: tuple[Any, ...]
     """states, in the order of the models"""
-    occupants: dict[str, Any]
+    systems: dict[str, Any]
     """states by name"""
     time: Array
     """[s], ()"""
@@ -78,8 +78,8 @@ class WorldState:
 
 def world_state(world: WorldModel, robots: tuple[Any, ...], key: Array) -> WorldState:
     """The first moment, with robots in given states."""
-    present = met(world.robots, robots)
-    others = {name: occupant.rest_state(present) for name, occupant in world.occupants.items()}
+    present = contact_bodies(world.robots, robots)
+    others = {name: system.rest_state(present) for name, system in world.systems.items()}
     return WorldState(robots, others, jnp.zeros((), world.robots[0].mass.dtype), key)
 
 
@@ -109,7 +109,7 @@ def advance(
     if not world.is_coupled:
         terrain = world.environment.terrain
         if terrain is not None and terrain.blocks is not None:
-            raise ValueError("blocks of ground are felt by contact: give the world the occupant 'objects' (Objects())")
+            raise ValueError("blocks of ground are felt by contact: give the world the system 'objects' (Objects())")
         (model,), (robot,), (control,) = world.robots, state.robots, controls
         robot, seen = engine_of(model).advance(
             model, world.environment, robot, control, substep=substep, count=count, implementation=implementation
@@ -123,7 +123,7 @@ def advance(
         robots, others, seen, given = advance_coupled(
             world.robots,
             world.environment,
-            world.occupants,
+            world.systems,
             robots,
             others,
             control,
@@ -135,40 +135,36 @@ def advance(
         return (robots, others, given), seen
 
     nothing = None if state.given is None else jnp.zeros_like(state.given)
-    (robots, others, given), seen = through_intervals(interval, (state.robots, state.occupants, nothing), controls)
-    return replace(state, robots=robots, occupants=others, time=later, given=given), seen
+    (robots, others, given), seen = through_intervals(interval, (state.robots, state.systems, nothing), controls)
+    return replace(state, robots=robots, systems=others, time=later, given=given), seen
 
 
 def touched(world: WorldModel, others: dict[str, Any], robot: int = 0) -> Array | None:
-    """1 for voxels of a robot that occupants touch, else 0, *cells; None if no occupant says so.
+    """1 for voxels of a robot that systems touch, else 0, *cells; None if no system says so.
 
-    others: states of all occupants, by name.
+    others: states of all systems, by name.
     """
-    said = [
-        occupant.touched(others[name])[robot]
-        for name, occupant in world.occupants.items()
-        if hasattr(occupant, "touched")
-    ]
+    said = [system.touched(others[name])[robot] for name, system in world.systems.items() if hasattr(system, "touched")]
     return reduce(jnp.maximum, said) if said else None
 
 
 def motion_of(world: WorldModel, state: WorldState, name: str) -> ObjectMotion:
     """How the object of a name moves, rigid or soft; raises KeyError if there is none of that name.
 
-    Objects are those of `World.objects`, in arrays the occupant "objects", and those of a robot's engine.
+    Objects are those of `World.objects`, in arrays the system "objects", and those of a robot's engine.
     """
     own = {
-        one.name: Met(robot.engine, one.model, one.state)
-        for robot in met(world.robots, state.robots)
+        one.name: ContactBody(robot.engine, one.model, one.state)
+        for robot in contact_bodies(world.robots, state.robots)
         for one in robot.engine.own_bodies(robot.model, robot.state)
     }
     if name in own:
         return soft_motion(own[name])
-    objects = world.occupants.get("objects")
+    objects = world.systems.get("objects")
     known = () if objects is None else objects.names
     if objects is None or name not in known:
         raise KeyError(f"no object '{name}' in this world; there are: {', '.join((*known, *own)) or 'none'}")
-    return objects.motion_of(state.occupants["objects"], name)
+    return objects.motion_of(state.systems["objects"], name)
 
 
 def buried(world: WorldModel, state: WorldState) -> Array:
@@ -178,7 +174,7 @@ def buried(world: WorldModel, state: WorldState) -> Array:
     is deeper than SHALLOW: contact would throw it out.
     """
     found = [jnp.zeros((), bool)]
-    robots = met(world.robots, state.robots)
+    robots = contact_bodies(world.robots, state.robots)
     for number, robot in enumerate(robots):
         if robot.engine.own_contact:  # ground and objects are its engine's own
             continue
@@ -187,28 +183,31 @@ def buried(world: WorldModel, state: WorldState) -> Array:
     return jnp.where(jnp.stack(found).any(), int(Failure.buried), 0).astype(jnp.int32)
 
 
-def _in_ground(world: WorldModel, robot: Met) -> Array:
+def _in_ground(world: WorldModel, robot: ContactBody) -> Array:
     """Whether the middle of a voxel is in the ground, ()."""
     if world.environment.terrain is None:
         return jnp.zeros((), bool)
     place = robot.vertices.position
-    middle = place.reshape(-1, place.shape[-1])[robot.engine.vertex_places(robot.model)].mean(0)
+    middle = place.reshape(-1, place.shape[-1])[robot.engine.vertex_indices(robot.model)].mean(0)
     return (_ground(world, place.dtype).is_inside(middle) & (robot.model.present > 0)).any()
 
 
-def _depth_in_others(world: WorldModel, state: WorldState, robot: Met, others: tuple[Met, ...]) -> list[Array]:
+def _depth_in_others(
+    world: WorldModel, state: WorldState, robot: ContactBody, others: tuple[ContactBody, ...]
+) -> list[Array]:
     """How deep a robot is in blocks of ground, in rigid and soft objects and in other robots, each at most [m], ()."""
     found = [depth_in_voxels(robot, other) for other in others]
     terrain = _ground(world, robot.model.mass.dtype)
     if terrain is not None and terrain.blocks is not None:
         found.append(depth_in_blocks(robot, terrain.blocks))
-    objects = world.occupants.get("objects")
+    objects = world.systems.get("objects")
     if isinstance(objects, Objects):
-        now = state.occupants["objects"]
+        now = state.systems["objects"]
         if objects.solids is not None:
             found.append(depth_in_bodies(robot, objects.solids, now.solids))
         found += [
-            depth_in_voxels(robot, one.met(soft)) for one, soft in zip(objects.companions, now.companions, strict=True)
+            depth_in_voxels(robot, one.contact_body(soft))
+            for one, soft in zip(objects.voxel_bodies, now.voxel_bodies, strict=True)
         ]
     return found
 
@@ -226,7 +225,7 @@ def pierced(world: WorldModel, state: WorldState) -> Array:
     if world.environment.terrain is None:
         return jnp.zeros((), jnp.int32)
     found = [jnp.zeros((), bool)]
-    for robot in met(world.robots, state.robots):
+    for robot in contact_bodies(world.robots, state.robots):
         if not robot.engine.own_contact:
             place, held = robot.engine.ground_points(robot.model, robot.state)
             deep = _depth_in_ground(world, place) > DEEPEST * robot.model.voxel_side + SLOP
@@ -254,9 +253,10 @@ def failure(world: WorldModel, state: WorldState, substep: float | None = None) 
         sides = jnp.stack([jnp.asarray(model.voxel_side) for model in world.robots])
         fastest = fastest_speed(sides.min(), substep)
     found = [
-        gravest(robot.engine.failure(robot.model, robot.state, fastest)) for robot in met(world.robots, state.robots)
+        most_severe(robot.engine.failure(robot.model, robot.state, fastest))
+        for robot in contact_bodies(world.robots, state.robots)
     ]
-    for name, occupant in world.occupants.items():
-        limit = {"fastest": fastest} if isinstance(occupant, Objects) else {}  # grains have substeps of their own
-        found.append(occupant.failure(state.occupants[name], **limit))
-    return gravest(jnp.stack(found))
+    for name, system in world.systems.items():
+        limit = {"fastest": fastest} if isinstance(system, Objects) else {}  # grains have substeps of their own
+        found.append(system.failure(state.systems[name], **limit))
+    return most_severe(jnp.stack(found))

@@ -23,7 +23,7 @@ from vsr.experiments.evolve.generation import ask, start, tell
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.installed import CONFIGS
 
-CHILDREN = ("ea.n_pop=1000",)
+CHILDREN = ("optimizer.population_size=1000",)
 PARTS = ("ask", "enter", "tell")
 """What is timed."""
 FILLED = 10
@@ -39,23 +39,23 @@ class BenchSearch(Benchmark):
 
     def measure(self, settings: Settings) -> Metrics:
         experiment = load_experiment(CONFIGS / "studies" / "archives" / f"{self.name}.yaml", self.settings)
-        asking, telling = jax.jit(partial(ask, experiment)), jax.jit(partial(tell, experiment))
-        entering, drawing = jax.jit(experiment.ea.tell), jax.jit(partial(drawn, experiment))
+        asking, reporting = jax.jit(partial(ask, experiment)), jax.jit(partial(tell, experiment))
+        entering, drawing = jax.jit(experiment.optimizer.tell), jax.jit(partial(drawn, experiment))
         search = jax.jit(partial(start, experiment))(jax.random.key(0))
         for generation in range(FILLED):
             asked, evaluation = asking(search), drawing(jax.random.key(generation))
-            search, stats = telling(search, asked, evaluation)
+            search, stats = reporting(search, asked, evaluation)
         asked = asking(search)
         calls = {
             "ask": lambda: asking(search),
             "enter": lambda: entering(search, asked, evaluation),
-            "tell": lambda: telling(search, asked, evaluation),
+            "tell": lambda: reporting(search, asked, evaluation),
         }
         return {
-            "children": experiment.ea.n_pop,
+            "children": experiment.optimizer.population_size,
             "genes": experiment.robot.gene_count,
             **{part: time_calls(call, settings.repeats).wall for part, call in calls.items()},
-            "coverage": {key: float(value) for key, value in stats.figures.items() if key.endswith("coverage")},
+            "coverage": {key: float(value) for key, value in stats.metrics.items() if key.endswith("coverage")},
         }
 
     def rows(self, metrics: Metrics) -> list[tuple[str, str]]:
@@ -65,7 +65,7 @@ class BenchSearch(Benchmark):
 
 def drawn(experiment: Experiment, key: Array) -> Evaluation:
     """Fitness and descriptors at random, these in the ranges of archives."""
-    search, size = experiment.ea, experiment.ea.n_pop
+    search, size = experiment.optimizer, experiment.optimizer.population_size
     of_fitness, of_descriptors = jax.random.split(key)
     fitness = jax.random.normal(of_fitness, (size,))
     fine = jnp.zeros(size, bool)

@@ -15,7 +15,7 @@ from vsr.experiments.console import Console, say, show_pairs
 from vsr.experiments.devices import prepare
 from vsr.experiments.plot.figures import FORMATS
 from vsr.experiments.storage.files import target_file, write_json
-from vsr.experiments.storage.provenance import describe_start
+from vsr.experiments.storage.provenance import describe_session
 from vsr.spec import suggest
 
 
@@ -43,7 +43,7 @@ def bench(options: BenchOptions, suites: Mapping[str, Sequence[Benchmark]] | Non
     _check_implementation(options)
     if on_cpu() and not options.scenes:
         wanted = [(suite, scene) for suite, scene in wanted if scene.everywhere]
-    where = describe_start(0)
+    where = describe_session(0)
     title = f"on {device_shown(where)}, jax {where['packages']['jax']}"
     settings = Settings(options.repeats, options.implementation, options.device)
     report: dict[str, Any] = {"machine": where}

@@ -1,4 +1,4 @@
-"""`vsr bench contact`: how much longer worlds take in which robots touch themselves and things.
+"""`vsr bench contact`: how much longer worlds take in which robots touch themselves and objects.
 
 The same robots stand on flat ground with nothing else, and with a box in front of them, with self-contact, and with
 both. Robots differ in where they start, so that not all touch at once.
@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.body import Body, Masses
+from vsr.body import Body, EngineName
 from vsr.compute.implementation import Implementation, chosen
 from vsr.controllers import Sine
 from vsr.episode import begin, rollout
@@ -37,13 +37,13 @@ class BenchContact(Benchmark):
     """Robots of one kind."""
 
     shape: tuple[str, ...] | tuple[tuple[str, ...], ...]
-    masses: Masses
+    engine: EngineName
     robots: tuple[int, int] = (64, 4096)
     """on the CPU and on an accelerator"""
 
     def scene(self, world: str, implementation: Implementation) -> Scene:
         """One robot in one of WORLDS."""
-        body = Body(shape=self.shape, masses=self.masses)
+        body = Body(shape=self.shape, engine=self.engine)
         with_box, self_contact = WORLDS[world]
         width = body.voxel_side * len(self.shape[0] if body.dimension == 2 else self.shape[0][0])
         side = 3 * body.voxel_side
@@ -54,7 +54,7 @@ class BenchContact(Benchmark):
             robot=Robot(body=body, controller=Sine(amplitude=1.0)),
             world=World(objects=(box,) if with_box else (), self_contact=self_contact),
             task=Locomotion(duration=DURATION, placement=Placement(left=LEFT, clearance=0.5)),
-            # Worlds in which things touch are no kernel alone.
+            # Worlds in which objects touch are no kernel alone.
             physics=Physics(
                 implementation="auto" if implementation == "fused" and world != "nothing" else implementation  # pyright: ignore[reportArgumentType]
             ),

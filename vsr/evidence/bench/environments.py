@@ -1,6 +1,6 @@
 """`vsr bench environments`: environment steps per second of many walkers, with observations, rewards and resets.
 
-Actions are drawn at random in every step, as a learner's first ones are. EvoGym's figure to compare with was measured
+Actions are drawn at random in every step, as a learner's first ones are. EvoGym's figure for comparison was measured
 with its own simulator: a robot of 5x5 voxels in Walker-v0, one process, one core.
 """
 
@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.body import Masses
+from vsr.body import EngineName
 from vsr.compute.implementation import Implementation, chosen
 from vsr.evidence.bench.benchmark import (
     Benchmark,
@@ -38,7 +38,7 @@ EVOGYM = 250.0
 class BenchEnvironment(Benchmark):
     """Many environments of one kind."""
 
-    masses: Masses
+    engine: EngineName
     symbol: str
     """of every voxel"""
     task: str = "Walker-v0"
@@ -52,9 +52,9 @@ class BenchEnvironment(Benchmark):
     def environment(self, implementation: Implementation = "auto") -> Environment:
         """Of one robot without holes."""
         shape = (self.symbol * self.size,) * self.size
-        if ENGINES[self.masses].fixed_substep is not None:  # EvoGym's physics has no kernel
+        if ENGINES[self.engine].fixed_substep is not None:  # EvoGym's physics has no kernel
             implementation = "auto"
-        return make(self.task, body=shape, masses=self.masses, physics={"implementation": implementation})
+        return make(self.task, body=shape, engine=self.engine, physics={"implementation": implementation})
 
     def measure(self, settings: Settings) -> Metrics:
         robots, steps = here(self.robots), here(self.steps)
@@ -92,7 +92,7 @@ class BenchEnvironment(Benchmark):
 
 def _implementation(env: Environment) -> str:
     """Which one ran: EvoGym's physics has no kernel."""
-    kernel = ENGINES[env.scene.robot.body.masses].fixed_substep is None
+    kernel = ENGINES[env.scene.robot.body.engine].fixed_substep is None
     return chosen(env.schedule.implementation, env.dtype) if kernel else "xla"
 
 

@@ -37,10 +37,10 @@ from vsr.experiments.experiment import Experiment
 BIPEDS = """
 robot:
   body: {shape: [aaaa, a..a]}
-  controller: phases
+  controller: sine
 task: {duration: 60}
 physics: {time_step: 1/30}
-ea: {n_pop: 250}
+optimizer: {population_size: 250}
 """
 
 START = """
@@ -101,7 +101,7 @@ class BenchGeneration(Benchmark):
             seconds.append(time.perf_counter() - began)
         wall = spread(seconds[1:])
         schedule = experiment.schedule()
-        robots, voxels = experiment.ea.n_pop, int(experiment.robot.body.possible.sum())
+        robots, voxels = experiment.optimizer.population_size, int(experiment.robot.body.possible.sum())
         return {
             "robots": robots,
             "voxels": voxels,
@@ -137,7 +137,7 @@ class BenchOptimizer(Benchmark):
     genes: int = 400
 
     def measure(self, settings: Settings) -> Metrics:
-        optimizer = MuPlusLambda(n_pop=self.individuals)
+        optimizer = MuPlusLambda(population_size=self.individuals)
 
         def sample(key: Any, count: int) -> Any:
             return jax.random.uniform(key, (count, self.genes))

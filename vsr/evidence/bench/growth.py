@@ -44,7 +44,7 @@ class Series(Benchmark):
             ready = list(threads.map(lambda scene: scene.compile(settings), new.values()))
         for key, scene in zip(new, ready, strict=True):
             settings.shared[key] = scene.timed(settings.repeats)
-        return summarise(self.name, [settings.shared[key] for key in scenes])
+        return summarize(self.name, [settings.shared[key] for key in scenes])
 
     def rows(self, metrics: Metrics) -> list[tuple[str, str]]:
         simulated = " to ".join(dict.fromkeys(f"{end(metrics['simulated_s']):g}" for end in (min, max)))
@@ -57,7 +57,7 @@ class Series(Benchmark):
         return [*rows, ("slope", slope_shown(metrics))]
 
 
-def summarise(over: str, points: Sequence[Metrics]) -> Metrics:
+def summarize(over: str, points: Sequence[Metrics]) -> Metrics:
     """A series of scenes' metrics: lists with one entry per point, and slopes, the second of the two
     largest points alone. Voxels are those of one robot, and all robots of a point have the same number."""
     numbers = {

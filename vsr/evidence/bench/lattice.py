@@ -1,6 +1,6 @@
 """`vsr bench 3d`: Titan's bouncing lattice, alone and many at once, and 3-D voxel robots.
 
-A lattice is a cube of side 5 m of n x n x n nodes of 0.1 kg, springs of 10 kN/m between all neighbours, a plane to
+A lattice is a cube of side 5 m of n x n x n nodes of 0.1 kg, springs of 10 kN/m between all neighbors, a plane to
 bounce on, steps of 0.1 ms. What is counted is springs times steps times lattices per second of wall time.
 """
 
@@ -87,7 +87,7 @@ ROBOTS = (
     BenchScene("quadruped", _QUADRUPED, 256, seconds=(1.0, 10.0)),
     BenchScene("box-4x4x3", _BOX, 256, seconds=(0.5, 10.0)),
     BenchScene("box-4x4x3", _BOX, 4096, seconds=(0.1, 10.0)),
-    BenchScene("random-5x5x5", _EVOLVED, 1024, "by_material", time_step=1 / 30, seconds=(0.1, 10.0)),
+    BenchScene("random-5x5x5", _EVOLVED, 1024, "sine_by_material", time_step=1 / 30, seconds=(0.1, 10.0)),
 )
 """Voxel robots with phases, and bodies that evolve, as `vsr evolve` runs them."""
 SCENES = (*LATTICES, *ROBOTS)

@@ -18,13 +18,13 @@ from vsr.compute.implementation import Implementation, chosen
 from vsr.evidence.bench.benchmark import Benchmark, Compiled, Metrics, Settings, costs_shown, here, on_cpu, time_calls
 from vsr.experiments.encodings import Genes
 from vsr.experiments.estimate.resources import memory_limit
-from vsr.experiments.evolve.evaluation import evaluation_of
+from vsr.experiments.evolve.fitness import evaluation_of
 from vsr.experiments.evolve.generation import most_at_once, within_memory
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.population import on_all_devices
 from vsr.physics.engine import ENGINES
 
-SENSES = tuple(
+SENSORS = tuple(
     {"quantity": quantity, "reading": reading}
     for reading in ("mean", "difference")
     for quantity in ("rotated_velocity_x", "rotated_velocity_y", "area_ratio")
@@ -38,7 +38,7 @@ class BenchScene(Benchmark):
 
     body: dict[str, Any]
     robots: int
-    controller: Any = "phases"
+    controller: Any = "sine"
     time_step: float = 1 / 60
     seconds: tuple[float, float] = (2.0, 10.0)
     """simulated on the CPU and on an accelerator [s]: many control calls, as all robots are alike before the first"""
@@ -57,7 +57,7 @@ class BenchScene(Benchmark):
                     "substeps": self.substeps,
                     "implementation": implementation,
                 },
-                "ea": {"n_pop": self.robots},
+                "optimizer": {"population_size": self.robots},
             }
         )
 
@@ -101,9 +101,9 @@ class CompiledScene:
         schedule, body = experiment.schedule(), experiment.robot.body
         voxels = int((np.asarray(jax.jit(jax.vmap(body.decode))(genes["body"])) >= 0).sum())
         svsps = voxels * schedule.steps / wall["median_s"]
-        springs = len(ENGINES[body.masses].spring_ends(body.dimension))
+        springs = len(ENGINES[body.engine].spring_ends(body.dimension))
         return {
-            "robots": experiment.ea.n_pop,
+            "robots": experiment.optimizer.population_size,
             "voxels": voxels,
             "substeps": schedule.substeps,
             "simulated_s": schedule.total_time,
@@ -124,7 +124,7 @@ def box(columns: int, rows: int) -> dict[str, Any]:
 SCENES = (
     *(BenchScene(f"worm-{width}x3", box(width, 3), 256, seconds=(1.0, 5.0)) for width in (3, 9, 21, 45)),
     BenchScene(
-        "biped-mlp", {"shape": ["aaaa", "a..a"]}, 250, {"type": "mlp", "senses": SENSES}, 1 / 30, seconds=(6.0, 60.0)
+        "biped-mlp", {"shape": ["aaaa", "a..a"]}, 250, {"type": "mlp", "sensors": SENSORS}, 1 / 30, seconds=(6.0, 60.0)
     ),
     BenchScene("devo-11x4", box(11, 4), 256, "development", seconds=(1.0, 10.0)),
     BenchScene("devo-11x4", box(11, 4), 4096, "development", seconds=(0.5, 10.0)),

@@ -1,6 +1,6 @@
 """Fluid in chambers against hydrostatics, closed forms and a paper's table; robots with chambers: fluid_robots.py.
 
-The exact form: load against the gradient of the energy, weight, centre, and neighbours that cancel. Columns: Table I of
+The exact form: load against the gradient of the energy, weight, center, and neighbors that cancel. Columns: Table I of
 the paper, a cavity with two sections in a column, and how errors fall with the grid.
 """
 
@@ -59,8 +59,8 @@ def _loads(name: str, shape: Shape) -> list[Row]:
         relative(f"{name}: sum of the load", -push[:, -1].sum(), weight, 1e-9, "N", note),
         absolute(f"{name}: sum across gravity", float(np.abs(push[:, :-1].sum(0)).max() / weight), 0, 1e-9, "", note),
         absolute(
-            f"{name}: moment against that of the weight at the centre, over the weight",
-            float(turned.sum() / weight) + _centre(shape),
+            f"{name}: moment against that of the weight at the center, over the weight",
+            float(turned.sum() / weight) + _center(shape),
             0,
             1e-9,
             "m",
@@ -69,7 +69,7 @@ def _loads(name: str, shape: Shape) -> list[Row]:
     ]
 
 
-def _centre(shape: Shape) -> float:
+def _center(shape: Shape) -> float:
     """Of the fluid along x [m]: its height when the body lies on its side."""
     surface, position = of_shape(shape._replace(corners=shape.corners[:, ::-1]))
     axes = np.arange(position.shape[1])
@@ -93,7 +93,7 @@ def check_volumes() -> Findings:
         [
             relative("ball: volume against tetrahedra", float(_volume(ball)), signed_volume(ball), 1e-12, "m³", note),
             relative(
-                "brick: height of the centre", float(first_moment(surface, position)[0] / 24), 2, 1e-12, "m", note
+                "brick: height of the center", float(first_moment(surface, position)[0] / 24), 2, 1e-12, "m", note
             ),
             relative("brick: push on a wall, ρ g h² b / 2", wall, WATER * GRAVITY * 8 * 3, 1e-12, "N", note),
             relative(

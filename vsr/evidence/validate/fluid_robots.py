@@ -35,7 +35,7 @@ SILICONE: dict[str, Any] = {"young_modulus": 2e4, "density": 1000.0}
 def body_of(shape: Sequence, solid: Material | None = None, **fluid: Any) -> Body:
     """Of silicone (a) and a fluid (w)."""
     materials = {"a": solid or Material(**SILICONE), "w": Material(**SILICONE, fluid=Fluid(**fluid))}  # pyright: ignore[reportArgumentType]
-    return Body(shape=tuple(shape), materials=materials, voxel_side=SIDE, masses="points")
+    return Body(shape=tuple(shape), materials=materials, voxel_side=SIDE, engine="points")
 
 
 def model_of(body: Body) -> PointModel:
@@ -121,7 +121,7 @@ def _virial(model: PointModel, position: Array) -> float:
 
 
 def _held_at_a_corner(model: PointModel) -> PointModel:
-    """Held so that it cannot drift: its first node in space, which a bag at rest does not pull at."""
+    """Held so that it cannot drift: its first node in 3-D, which a bag at rest does not pull at."""
     first = jnp.zeros_like(model.inverse_mass).reshape(-1).at[0].set(1).reshape(model.inverse_mass.shape)
     return replace(model, inverse_mass=model.inverse_mass * (1 - first))
 

@@ -57,12 +57,12 @@ STAND_INS: dict[Path, tuple[Any, ...]] = {
         {"shape": "aa", "voxel_side": 0.01},
         {"shape": "aa", "voxel_side": 100},
         {"shape": [["aa"], ["aa"]]},
-        {"shape": "hv", "masses": "evogym"},
+        {"shape": "hv", "engine": "evogym"},
         {"type": "material_grid", "grid": [3, 3]},
         {"type": "material_grid", "grid": [3, 3, 3]},
         {"type": "gaussian_mixture", "grid": [3, 3]},
     ),
-    ("robot", "controller"): ("sine", "phases", {"type": "mlp", "senses": [{"quantity": "area_ratio"}]}),
+    ("robot", "controller"): ("sine", "sine", {"type": "mlp", "sensors": [{"quantity": "area_ratio"}]}),
 }
 """Sound values of parts that have no default. Those of a part that has a `type` are all its kinds besides."""
 ROBOT: Path = ("robot",)
@@ -179,7 +179,7 @@ def _stand_ins(kind: type[BaseModel], data: Any, path: Path) -> list[Any]:
 
 
 def _faults_with(document: Document, kind: type[Spec], data: Any, variant: Mapping[Path, Any]) -> list[Problem] | None:
-    """What parts say against each other, some of them replaced; None where these do not even suit their neighbours."""
+    """What parts say against each other, some of them replaced; None where these do not even suit their neighbors."""
     data = copy.deepcopy(data)
     for path, value in variant.items():
         owner = data

@@ -34,7 +34,7 @@ from vsr.spec import Spec
 EVOLVED = "evolved"
 """The block that runs write into their best robots' files (vsr.experiments.storage.robots)."""
 
-PARTS_OF_PLUGINS = ("robot", "world", "task", "ea", "physics")
+PARTS_OF_PLUGINS = ("robot", "world", "task", "optimizer", "physics")
 """Parts with components, of which plugins may bring more."""
 
 Described = TypeVar("Described", bound=Spec)
@@ -88,7 +88,7 @@ def run_plugins_of(path: str | Path) -> None:
 
 def _described(document: Document, kind: type[Described], run_plugins: bool = False) -> Described:
     if kind is Scene and isinstance(document.data, dict) and isinstance(document.data.get(EVOLVED), dict):
-        # It tells of the past, and is no part of what is simulated.
+        # It reports the past, and is no part of what is simulated.
         document = replace(document, data={name: part for name, part in document.data.items() if name != EVOLVED})
     if run_plugins:
         _run_plugins(document, kind)

@@ -62,7 +62,7 @@ def missing_plugins(document: Document) -> dict[str, Path | None]:
     }
 
 
-class NeedsPlugins(UserError):
+class PluginRequiredError(UserError):
     """What was asked for cannot be had without running code that a file brings."""
 
     def __init__(self, file: str, missing: dict[str, Path | None]):
@@ -78,7 +78,7 @@ class NeedsPlugins(UserError):
 def require_plugins(document: Document) -> None:
     """Raise NeedsPlugins if this process has not run all plugins that a document names."""
     if missing := missing_plugins(document):
-        raise NeedsPlugins(document.file, missing)
+        raise PluginRequiredError(document.file, missing)
 
 
 def plugin_files(document: Document) -> list[Path]:

@@ -22,12 +22,12 @@ class Problem:
         return ": ".join(part for part in (where, dotted, self.message) if part)
 
 
-MOST_TOLD = 50
+MOST_REPORTED = 50
 """Faults of a file that are printed; of more it is said how many there are."""
 
 
 class UserError(Exception):
-    """Something the user can mend. The command line prints it without a traceback and exits with the code."""
+    """Something the user can fix. The command line prints it without a traceback and exits with the code."""
 
     exit_code = 2
     leave_at_once = False
@@ -39,6 +39,6 @@ class ConfigError(UserError):
 
     def __init__(self, problems: list[Problem]):
         self.problems = problems
-        more = len(problems) - MOST_TOLD
-        lines = [*map(str, problems[:MOST_TOLD]), *([f"and {more:,} more faults"] if more > 0 else [])]
+        more = len(problems) - MOST_REPORTED
+        lines = [*map(str, problems[:MOST_REPORTED]), *([f"and {more:,} more faults"] if more > 0 else [])]
         super().__init__("\n".join(lines))

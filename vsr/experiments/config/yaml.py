@@ -42,7 +42,7 @@ LONGEST_NAME, LONGEST_NUMBER, LONGEST_TEXT = 200, 300, 1_000_000
 MOST_FAULTS = 100
 """After which reading ends."""
 _NAMED = 4
-"""Keys of a path that are told of a place beyond all bounds."""
+"""Keys of a path that are informed of a place beyond all bounds."""
 
 _IN_NUMBERS = "0123456789.eE+-"
 _WORDS = {

@@ -15,7 +15,7 @@ OTHERS = (".npz", ".vxa", ".vxd")
 OURS = (".yaml", ".yml")
 
 
-def run(source: str, out: str, masses: str, task: str) -> list[str]:
+def run(source: str, out: str, engine: str, task: str) -> list[str]:
     """Write a robot of one kind of file as another; returns what is not carried over, for people."""
     kind = Path(source).suffix.lower()
     if kind in OURS:
@@ -27,7 +27,7 @@ def run(source: str, out: str, masses: str, task: str) -> list[str]:
     if kind not in OTHERS:
         raise UserError(f"{source}: the name should end in {', '.join((*OTHERS, *OURS))}")
     target = target_file("OUT", out, OURS)
-    read = read_npz(Path(source), masses, task) if kind == ".npz" else read_voxcad(Path(source))
+    read = read_npz(Path(source), engine, task) if kind == ".npz" else read_voxcad(Path(source))
     text = _header(Path(source).name, read) + dump_plain(read.scene)
     parse_scene(text, out)  # before anything is written
     write_text(target, text)

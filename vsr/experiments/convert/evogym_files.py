@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vsr.body import KINDS, Body, Material
+from vsr.body.engine_kinds import ENGINE_KINDS
 from vsr.body.kinds import SYMBOLS
-from vsr.body.masses import MASSES
 from vsr.experiments.config import UserError
 
 FIXED = 5
@@ -27,7 +27,7 @@ class Read(NamedTuple):
     """what of the file is not carried over, for people"""
 
 
-def read_npz(path: Path, masses: str, task: str) -> Read:
+def read_npz(path: Path, engine: str, task: str) -> Read:
     """A robot in such masses (evogym or points), for a task; raises UserError."""
     structure, connections = _arrays(path)
     kinds = set(np.unique(structure).tolist())
@@ -41,9 +41,9 @@ def read_npz(path: Path, masses: str, task: str) -> Read:
         raise UserError(f"{path}: the robot has no voxel")
     rows = ["".join((".", *SYMBOLS)[kind] for kind in row) for row in structure]
     used = sorted(kinds - {0})
-    body: dict[str, Any] = {"shape": rows, "masses": masses}
-    chosen = KINDS[masses]  # pyright: ignore[reportArgumentType]
-    if chosen != MASSES[masses].materials:
+    body: dict[str, Any] = {"shape": rows, "engine": engine}
+    chosen = KINDS[engine]  # pyright: ignore[reportArgumentType]
+    if chosen != ENGINE_KINDS[engine].materials:
         body["materials"] = {SYMBOLS[kind - 1]: _given(chosen[SYMBOLS[kind - 1]]) for kind in used}
     return Read({"robot": {"body": body}, "task": task}, _loose(structure, connections))
 
@@ -72,18 +72,18 @@ def _arrays(path: Path) -> tuple[np.ndarray, np.ndarray | None]:
 
 
 def _loose(structure: np.ndarray, connections: np.ndarray | None) -> list[str]:
-    """Neighbours that the file does not weld together; here all neighbours are."""
+    """Neighbors that the file does not weld together; here all neighbors are."""
     if connections is None:
         return []
     given = {tuple(sorted(pair)) for pair in connections.T.tolist()}
     loose = [pair for pair in map(tuple, all_connections(structure).T.tolist()) if pair not in given]
     if not loose:
         return []
-    return [f"{len(loose)} pairs of neighbours are not connected in the file; here all neighbours are"]
+    return [f"{len(loose)} pairs of neighbors are not connected in the file; here all neighbors are"]
 
 
 def all_connections(structure: np.ndarray) -> np.ndarray:
-    """Every pair of neighbouring voxels by their numbers, read row by row from the top, (2, pairs)."""
+    """Every pair of neighboring voxels by their numbers, read row by row from the top, (2, pairs)."""
     number = np.arange(structure.size).reshape(structure.shape)
     there = structure != 0
     beside = there[:, :-1] & there[:, 1:]
@@ -97,14 +97,14 @@ def structure_of(body: Body, where: str) -> np.ndarray:
     """A described body as EvoGym's array; raises UserError for materials that are none of its kinds."""
     if body.dimension != 2:
         raise UserError(f"{where}: the robot is in 3-D, and EvoGym's are in 2-D")
-    table = KINDS.get(body.masses, {})
+    table = KINDS.get(body.engine, {})
     kinds = {symbol: number + 1 for number, symbol in enumerate(SYMBOLS)}
     number = []
     for symbol, material in body.materials.items():
         same = [kinds[known] for known, one in table.items() if one == material]
         if not same and (body.cells == len(number)).any():
             raise UserError(
-                f"{where}: robot.body.materials.{symbol} is none of EvoGym's kinds; use masses: evogym with the "
+                f"{where}: robot.body.materials.{symbol} is none of EvoGym's kinds; use engine: evogym with the "
                 f"symbols r, s, h, v (rigid, soft, horizontal, vertical), or its kinds of points (docs/tasks.md)"
             )
         number.append(same[0] if same else 0)

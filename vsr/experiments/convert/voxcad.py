@@ -18,7 +18,7 @@ from vsr.experiments.convert.evogym_files import Read
 
 SYMBOLS = "abcdefghijklmnopqrstuvwxyz"
 MOST_CELLS = 100_000
-USUAL = {"Elastic_Mod": 1e6, "Density": 1e6, "uDynamic": 0.5}
+DEFAULTS = {"Elastic_Mod": 1e6, "Density": 1e6, "uDynamic": 0.5}
 """Of materials that a file does not describe, as .vxd files do not [Pa, kg/m³]."""
 USED = {
     *("Lattice_Dim", "X_Voxels", "Y_Voxels", "Z_Voxels", "Data", "Layer", "Palette", "Material", "Mechanical", "Name"),
@@ -50,7 +50,7 @@ def read_voxcad(path: Path) -> Read:
     index = np.searchsorted(used, cells) - np.where(cells == 0, cells.size, 0)
     shape = drawing(np.where(cells == 0, -1, index), list(materials))
     side = _number(root, "Lattice_Dim", 0.01, path)
-    body = {"shape": [list(level) for level in shape], "materials": materials, "voxel_side": side, "masses": "points"}
+    body = {"shape": [list(level) for level in shape], "materials": materials, "voxel_side": side, "engine": "points"}
     robot: dict[str, Any] = {"body": body}
     expansion = {kind: _number(palette[kind], "CTE", 0, path) if kind in palette else 0 for kind in used}
     if period > 0 and any(expansion.values()):
@@ -76,11 +76,11 @@ def _only(element: ElementTree.Element, tag: str) -> ElementTree.Element | None:
     return element if element.tag == tag else next(element.iter(tag), None)
 
 
-def _number(element: ElementTree.Element, tag: str, usual: float, path: Path) -> float:
+def _number(element: ElementTree.Element, tag: str, default: float, path: Path) -> float:
     """What the first element of a name holds."""
     found = _only(element, tag)
     if found is None or found.text is None or not found.text.strip():
-        return usual
+        return default
     try:
         number = float(found.text)
     except ValueError:
@@ -133,7 +133,7 @@ def _material(element: ElementTree.Element | None, amplitude: float, path: Path)
     """Stiffness, density and friction; expansion by heat becomes the change of volume at full control."""
 
     def number(tag: str) -> float:
-        return USUAL[tag] if element is None else _number(element, tag, USUAL[tag], path)
+        return DEFAULTS[tag] if element is None else _number(element, tag, DEFAULTS[tag], path)
 
     heat = 0.0 if element is None else abs(_number(element, "CTE", 0, path)) * amplitude
     change = min((1 + heat) ** 3 - 1, 1.0)

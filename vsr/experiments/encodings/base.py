@@ -19,12 +19,12 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from vsr.body import Body, Material
-from vsr.body.masses import Masses
+from vsr.body.engine_kinds import EngineName
 from vsr.body.shape import drawing
 from vsr.controllers import Controller, ControllerSpec
 from vsr.evo.operators import flat_draw
 from vsr.physics.engine import ENGINES
-from vsr.sensors import Sense
+from vsr.sensors import Sensor
 from vsr.spec import Real, Spec
 
 Complaints = list[tuple[tuple[str, ...], str]]
@@ -51,7 +51,7 @@ class BodyEncoding(ABC):
 
     materials: dict[str, Material]
     voxel_side: float
-    masses: Masses
+    engine: EngineName
 
     @property
     @abstractmethod
@@ -66,7 +66,7 @@ class BodyEncoding(ABC):
     @property
     def layers(self) -> int:
         """Layers that every body of this kind fits in (see vsr.physics.contract)."""
-        return ENGINES[self.masses].most_layers(self.dimension)
+        return ENGINES[self.engine].most_layers(self.dimension)
 
     @property
     @abstractmethod
@@ -97,7 +97,7 @@ class BodyEncoding(ABC):
             shape=drawing(cells, list(self.materials)),
             materials=self.materials,
             voxel_side=self.voxel_side,
-            masses=self.masses,
+            engine=self.engine,
         )
 
 
@@ -142,8 +142,8 @@ def driven(passive: tuple[str, ...], body: BodyEncoding) -> np.ndarray:
     return np.array([symbol not in passive for symbol in body.materials], float)
 
 
-def restricted(sense: Sense, present: np.ndarray) -> Sense:
+def restricted(sensor: Sensor, present: np.ndarray) -> Sensor:
     """The sense without voxels that a body does not have; present: True where it has one."""
-    if sense.voxels is None:
-        return sense
-    return sense.model_copy(update={"voxels": tuple(place for place in sense.voxels if present[place[::-1]])})
+    if sensor.voxels is None:
+        return sensor
+    return sensor.model_copy(update={"voxels": tuple(place for place in sensor.voxels if present[place[::-1]])})

@@ -17,7 +17,7 @@ from vsr.experiments.encodings.base import BodyEncoding, Range
 from vsr.experiments.encodings.connectivity import grown, strongest
 from vsr.experiments.encodings.evolved import EvolvedBody
 from vsr.physics.engine import ENGINES
-from vsr.spec import Count, Real, misfit
+from vsr.spec import Count, Real, validation_error
 
 
 class FixedBody(Body, BodyEncoding):
@@ -28,7 +28,7 @@ class FixedBody(Body, BodyEncoding):
     @model_validator(mode="after")
     def _closed(self) -> FixedBody:
         if open_chamber := leaks(self):
-            raise misfit([(("shape",), open_chamber)])
+            raise validation_error([(("shape",), open_chamber)])
         return self
 
     @property
@@ -37,7 +37,7 @@ class FixedBody(Body, BodyEncoding):
 
     @property
     def layers(self) -> int:
-        return ENGINES[self.masses].layers_needed(self.present)
+        return ENGINES[self.engine].layers_needed(self.present)
 
     @property
     def gene_count(self) -> int:
@@ -56,7 +56,7 @@ class FixedBody(Body, BodyEncoding):
 class GaussianMixture(EvolvedBody):
     """Each material's strength is a sum of Gaussians over the grid; the strongest above a threshold fills a cell.
 
-    Per Gaussian a gene for every coordinate of its centre, one for its standard deviation and one for its weight; the
+    Per Gaussian a gene for every coordinate of its center, one for its standard deviation and one for its weight; the
     grid reaches from 0 to 1 along each axis:
 
         strength(x) = sum of w / (σ sqrt(2π)) exp(-d² / (2σ²)),   d² = sum over axes of (x / size - µ)².
@@ -107,9 +107,9 @@ class MaterialGrid(EvolvedBody):
     @model_validator(mode="after")
     def _enough_cells(self) -> MaterialGrid:
         if self.voxels is not None and self.voxels > self.possible.size:
-            raise misfit([(("voxels",), f"{self.voxels} given; the grid has {self.possible.size} cells")])
+            raise validation_error([(("voxels",), f"{self.voxels} given; the grid has {self.possible.size} cells")])
         if self.voxels is not None and self.mirrored is not None:
-            raise misfit(
+            raise validation_error(
                 [(("voxels",), "bodies that are mirrored have no given number of voxels: leave one of both out")]
             )
         return self

@@ -47,7 +47,7 @@ def grown(scores: Array, count: int) -> Array:
     best = known.max(0)
 
     def grow(_: Array, body: Array) -> Array:
-        near = _neighbours(body) & ~body
+        near = _neighbors(body) & ~body
         return body.at[jnp.unravel_index(jnp.argmax(jnp.where(near, best, -jnp.inf)), best.shape)].set(True)
 
     first = jnp.zeros(best.shape, bool).at[jnp.unravel_index(jnp.argmax(best), best.shape)].set(True)
@@ -55,7 +55,7 @@ def grown(scores: Array, count: int) -> Array:
     return jnp.where(body, jnp.argmax(known, axis=0), -1).astype(jnp.int32)
 
 
-def _neighbours(body: Array) -> Array:
+def _neighbors(body: Array) -> Array:
     """Cells that share a side with the body."""
     found = jnp.zeros_like(body)
     for axis in range(body.ndim):

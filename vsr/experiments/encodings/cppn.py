@@ -1,6 +1,6 @@
 """Compositional pattern-producing networks: numbers for every cell from where it lies (Stanley 2007).
 
-Inputs are the coordinates of a cell's centre (the grid reaches from -1 to 1 along each axis), its distance from the
+Inputs are the coordinates of a cell's center (the grid reaches from -1 to 1 along each axis), its distance from the
 grid's middle, and 1 as bias. The topology is fixed, so that decoding compiles once; what evolves besides the weights is
 the activation function of every hidden neuron, one gene each: the initial range is cut into as many parts as there are
 functions, and goes on periodically beyond its ends. Outputs are sums without a function.
@@ -105,10 +105,10 @@ class PatternBody(EvolvedBody):
         return jnp.where(presence > self.threshold, strongest(jnp.stack(strengths), -jnp.inf), -1)
 
 
-class PatternPhases(ControllerEncoding):
+class SineCPPN(ControllerEncoding):
     """A sine per voxel; a pattern-producing network gives the phases, π times its output, from where voxels lie."""
 
-    type: Literal["cppn_phases"] = "cppn_phases"
+    type: Literal["sine_cppn"] = "sine_cppn"
     hidden: Layers = (8,)
     """sizes of the hidden layers"""
     mirrored: Axis | None = None

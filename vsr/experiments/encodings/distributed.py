@@ -10,9 +10,9 @@ import numpy as np
 from jax import Array
 from pydantic import Field
 
-from vsr.controllers import Distributed, Driving, VoxelNetworks, check_senses
+from vsr.controllers import Clock, Distributed, VoxelNetworks, check_sensors
+from vsr.controllers.clock import clock_numbers
 from vsr.controllers.distributed import Hidden, Signals, layers_of, network_sizes
-from vsr.controllers.driving import driving_numbers
 from vsr.experiments.encodings.base import (
     BodyEncoding,
     Complaints,
@@ -24,23 +24,23 @@ from vsr.experiments.encodings.base import (
     uniform,
 )
 from vsr.experiments.encodings.time_functions import drawn
-from vsr.sensors import Sense
+from vsr.sensors import Sensor
 
 
 class DistributedWeights(ControllerEncoding):
-    """The weights of one network that all voxels share; neighbours send each other messages.
+    """The weights of one network that all voxels share; neighbors send each other messages.
 
     As many genes for small bodies as for large ones.
     """
 
     type: Literal["distributed"] = "distributed"
-    senses: tuple[Sense, ...] = Field(min_length=1)
+    sensors: tuple[Sensor, ...] = Field(min_length=1)
     """what every voxel reads"""
     signals: Signals = 1
-    """numbers sent to each neighbour at every call, read by it at the next"""
+    """numbers sent to each neighbor at every call, read by it at the next"""
     hidden: Hidden = ()
     """sizes of the hidden layers"""
-    driving: Driving | None = Driving()
+    clock: Clock | None = Clock()
     """a sine of the time as further input; null for none"""
     passive: tuple[str, ...] = ()
     """symbols of materials that are not driven; they pass messages on"""
@@ -48,10 +48,10 @@ class DistributedWeights(ControllerEncoding):
     """range of the first population's genes"""
 
     def check(self, body: BodyEncoding) -> Complaints:
-        return check_symbols(self.passive, body, "passive") + check_senses(self.senses, body.possible)
+        return check_symbols(self.passive, body, "passive") + check_sensors(self.sensors, body.possible)
 
     def _sizes(self, body: BodyEncoding) -> tuple[int, ...]:
-        return network_sizes(len(self.senses), self.signals, self.hidden, self.driving is not None, body.dimension)
+        return network_sizes(len(self.sensors), self.signals, self.hidden, self.clock is not None, body.dimension)
 
     def gene_count(self, body: BodyEncoding) -> int:
         return sum(a * b for a, b in pairwise(self._sizes(body)))
@@ -62,19 +62,19 @@ class DistributedWeights(ControllerEncoding):
     def build(self, genes: Array, cells: Array, body: BodyEncoding, duration: float) -> VoxelNetworks:
         return VoxelNetworks(
             layers=layers_of(genes, self._sizes(body)),
-            driving=driving_numbers(self.driving, genes.dtype) if self.driving else None,
+            clock=clock_numbers(self.clock, genes.dtype) if self.clock else None,
             amplitude=jnp.asarray(driven(self.passive, body), genes.dtype)[cells],
             present=(cells >= 0).astype(genes.dtype),
-            senses=self.senses,
+            sensors=self.sensors,
             signals=self.signals,
         )
 
     def describe(self, genes: np.ndarray, cells: np.ndarray, body: BodyEncoding, duration: float) -> Distributed:
         return Distributed(
-            senses=tuple(restricted(sense, cells >= 0) for sense in self.senses),
+            sensors=tuple(restricted(sensor, cells >= 0) for sensor in self.sensors),
             weights=tuple(np.asarray(genes).tolist()),
             signals=self.signals,
             hidden=self.hidden,
-            driving=self.driving,
+            clock=self.clock,
             amplitude=drawn(driven(self.passive, body)[cells], cells) if self.passive else 1.0,
         )

@@ -13,12 +13,12 @@ from jax import Array
 from pydantic import Field, field_validator, model_validator
 
 from vsr.body import Group, Material
+from vsr.body.engine_kinds import EngineName, default_masses, impossible
 from vsr.body.kinds import KINDS
-from vsr.body.masses import Masses, impossible, usual_masses
-from vsr.body.shape import EMPTY_SYMBOLS, misfits, usual_of, wrong_side
+from vsr.body.shape import EMPTY_SYMBOLS, defaults_of, issues, wrong_side
 from vsr.experiments.encodings.base import BodyEncoding, Range, Symbol, uniform
 from vsr.experiments.encodings.connectivity import largest_component
-from vsr.spec import Count, Real, Spec, misfit
+from vsr.spec import Count, Real, Spec, validation_error
 
 Axis = Literal["x", "y", "z"]
 AXES: tuple[Axis, ...] = ("x", "y", "z")
@@ -45,7 +45,7 @@ class EvolvedBody(Spec, BodyEncoding):
 
     grid: tuple[Side, ...] = Field(min_length=2, max_length=3)
     """columns and rows, in 3-D columns, rows and levels, of the enclosing grid"""
-    masses: Masses = "squares"
+    engine: EngineName = "squares"
     """squares that turn, or points; if absent, squares in 2-D and points in 3-D"""
     materials: dict[Symbol, Material] = Field(default=PASSIVE_AND_ACTIVE, min_length=1)
     """what a voxel can be made of; by default the paper's hard (h), soft (s) and two active ones (a, b)"""
@@ -58,15 +58,15 @@ class EvolvedBody(Spec, BodyEncoding):
 
     @model_validator(mode="before")
     @classmethod
-    def _usual_masses(cls, data: Any) -> Any:
+    def _default_masses(cls, data: Any) -> Any:
         if not isinstance(data, dict):
             return data
         grid = data.get("grid")
-        usual = usual_masses(len(grid) if isinstance(grid, list | tuple) and len(grid) == 3 else 2)
-        masses = data.get("masses", usual)
-        known = isinstance(masses, str) and masses in PAPER_MATERIALS
-        usual_materials = {"materials": PAPER_MATERIALS[masses]} if known else {}
-        return {"masses": masses, **usual_of(masses), **usual_materials, **data}
+        default = default_masses(len(grid) if isinstance(grid, list | tuple) and len(grid) == 3 else 2)
+        engine = data.get("masses", default)
+        known = isinstance(engine, str) and engine in PAPER_MATERIALS
+        default_materials = {"materials": PAPER_MATERIALS[engine]} if known else {}
+        return {"engine": engine, **defaults_of(engine), **default_materials, **data}
 
     @field_validator("materials")
     @classmethod
@@ -77,13 +77,13 @@ class EvolvedBody(Spec, BodyEncoding):
 
     @model_validator(mode="after")
     def _fits(self) -> EvolvedBody:
-        if text := impossible(self.masses, len(self.grid)):
+        if text := impossible(self.engine, len(self.grid)):
             raise ValueError(text)
-        wrong = [*misfits(self.materials, self.masses, len(self.grid)), *wrong_side(self.masses, self.voxel_side)]
+        wrong = [*issues(self.materials, self.engine, len(self.grid)), *wrong_side(self.engine, self.voxel_side)]
         if self.mirrored is not None and AXES.index(self.mirrored) >= len(self.grid):
             wrong.append((("mirrored",), f"'{self.mirrored}' given; a grid of two axes has x and y"))
         if wrong:
-            raise misfit(wrong)
+            raise validation_error(wrong)
         return self
 
     @property

@@ -10,8 +10,8 @@ import numpy as np
 from jax import Array
 from pydantic import Field
 
-from vsr.controllers import MLP, Driving, Perceptron, check_senses, spread_weights, wiring
-from vsr.controllers.driving import driving_numbers
+from vsr.controllers import MLP, Clock, Perceptron, check_sensors, spread_weights, wiring
+from vsr.controllers.clock import clock_numbers
 from vsr.controllers.mlp import RateLimit
 from vsr.experiments.encodings.base import (
     BodyEncoding,
@@ -23,7 +23,7 @@ from vsr.experiments.encodings.base import (
     restricted,
     uniform,
 )
-from vsr.sensors import Sense
+from vsr.sensors import Sensor
 from vsr.spec import Count, Switch
 
 
@@ -35,11 +35,11 @@ class MLPWeights(ControllerEncoding):
     """
 
     type: Literal["mlp"] = "mlp"
-    senses: tuple[Sense, ...] = Field(min_length=1)
+    sensors: tuple[Sensor, ...] = Field(min_length=1)
     """what every voxel reads"""
     hidden: tuple[Annotated[Count, Field(ge=1)], ...] = ()
     """sizes of the hidden layers"""
-    driving: Driving | None = Driving()
+    clock: Clock | None = Clock()
     """a sine of the time as further input; null for none"""
     legacy_angle: Switch = False
     """reproduce the original's wrong angle sensor"""
@@ -51,15 +51,15 @@ class MLPWeights(ControllerEncoding):
     """range of the first population's genes"""
 
     @property
-    def used_senses(self) -> tuple[Sense, ...]:
-        """The senses with the quantities that are really read."""
-        return tuple(sense.legacy for sense in self.senses) if self.legacy_angle else self.senses
+    def used_sensors(self) -> tuple[Sensor, ...]:
+        """The sensors with the quantities that are really read."""
+        return tuple(sensor.legacy for sensor in self.sensors) if self.legacy_angle else self.sensors
 
     def check(self, body: BodyEncoding) -> Complaints:
-        return check_symbols(self.passive, body, "passive") + check_senses(self.used_senses, body.possible)
+        return check_symbols(self.passive, body, "passive") + check_sensors(self.used_sensors, body.possible)
 
     def gene_count(self, body: BodyEncoding) -> int:
-        inputs = int(wiring(self.senses, body.possible).sum()) + (self.driving is not None) + 1
+        inputs = int(wiring(self.sensors, body.possible).sum()) + (self.clock is not None) + 1
         return sum(a * b for a, b in pairwise((inputs, *self.hidden, int(body.possible.sum()))))
 
     def sample(self, key: Array, count: int, body: BodyEncoding) -> Array:
@@ -70,23 +70,23 @@ class MLPWeights(ControllerEncoding):
         active = jnp.asarray(driven(self.passive, body), genes.dtype)[cells].ravel()
         return Perceptron(
             layers=(*layers[:-1], layers[-1] * active),  # no weights, no output: tanh(0) = 0
-            driving=driving_numbers(self.driving, genes.dtype),
-            senses=self.used_senses,
+            clock=clock_numbers(self.clock, genes.dtype),
+            sensors=self.used_sensors,
             rate_limit=None if self.rate_limit is None else jnp.asarray(self.rate_limit, genes.dtype),
         )
 
     def describe(self, genes: np.ndarray, cells: np.ndarray, body: BodyEncoding, duration: float) -> MLP:
         present = cells >= 0
-        inputs = np.concatenate([wiring(self.senses, present).ravel(), [self.driving is not None, True]])
+        inputs = np.concatenate([wiring(self.sensors, present).ravel(), [self.clock is not None, True]])
         kept = (inputs, *(np.ones(size, bool) for size in self.hidden), present.ravel())
         layers = [np.asarray(layer) for layer in self._spread(jnp.asarray(genes), body)]
         layers[-1] = layers[-1] * driven(self.passive, body)[cells].ravel().astype(layers[-1].dtype)
         blocks = [layer[rows][:, columns] for layer, (rows, columns) in zip(layers, pairwise(kept), strict=True)]
         return MLP(
-            senses=tuple(restricted(sense, present) for sense in self.senses),
+            sensors=tuple(restricted(sensor, present) for sensor in self.sensors),
             weights=tuple(np.concatenate([block.ravel() for block in blocks]).tolist()),
             hidden=self.hidden,
-            driving=self.driving,
+            clock=self.clock,
             legacy_angle=self.legacy_angle,
             rate_limit=self.rate_limit,
         )
@@ -94,5 +94,5 @@ class MLPWeights(ControllerEncoding):
     def _spread(self, genes: Array, body: BodyEncoding) -> tuple[Array, ...]:
         """Weights as matrices over the whole grid."""
         return spread_weights(
-            genes, self.hidden, wiring(self.senses, body.possible), self.driving is not None, body.possible
+            genes, self.hidden, wiring(self.sensors, body.possible), self.clock is not None, body.possible
         )

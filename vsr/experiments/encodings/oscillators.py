@@ -47,7 +47,7 @@ class EvolvedOscillators(ControllerEncoding):
     couplings: Range | None = None
     """weakest and strongest [1/s], if the coupling evolves too, as one more gene; replaces `coupling`"""
     coupling: Coupling = 2.0
-    """how strongly each neighbour pulls [1/s]"""
+    """how strongly each neighbor pulls [1/s]"""
     passive: tuple[str, ...] = ()
     """symbols of materials that are not driven; their oscillators pull all the same"""
     initial: Range = FULL_TURN

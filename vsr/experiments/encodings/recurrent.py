@@ -9,8 +9,8 @@ import numpy as np
 from jax import Array
 from pydantic import Field
 
-from vsr.controllers import Driving, Recurrent, RecurrentNetwork, check_senses, wiring
-from vsr.controllers.driving import driving_numbers
+from vsr.controllers import Clock, Recurrent, RecurrentNetwork, check_sensors, wiring
+from vsr.controllers.clock import clock_numbers
 from vsr.controllers.recurrent import Neurons, Unit, kept, spread, weights_needed
 from vsr.experiments.encodings.base import (
     BodyEncoding,
@@ -22,7 +22,7 @@ from vsr.experiments.encodings.base import (
     restricted,
     uniform,
 )
-from vsr.sensors import Sense
+from vsr.sensors import Sensor
 
 
 class RecurrentWeights(ControllerEncoding):
@@ -32,13 +32,13 @@ class RecurrentWeights(ControllerEncoding):
     """
 
     type: Literal["recurrent"] = "recurrent"
-    senses: tuple[Sense, ...] = Field(min_length=1)
+    sensors: tuple[Sensor, ...] = Field(min_length=1)
     """what every voxel reads"""
     hidden: Neurons = 8
     """neurons that remember"""
     unit: Unit = "elman"
     """how they remember: elman, or gated (minimal gated units)"""
-    driving: Driving | None = Driving()
+    clock: Clock | None = Clock()
     """a sine of the time as further input; null for none"""
     passive: tuple[str, ...] = ()
     """symbols of materials that are not driven"""
@@ -46,11 +46,11 @@ class RecurrentWeights(ControllerEncoding):
     """range of the first population's genes"""
 
     def check(self, body: BodyEncoding) -> Complaints:
-        return check_symbols(self.passive, body, "passive") + check_senses(self.senses, body.possible)
+        return check_symbols(self.passive, body, "passive") + check_sensors(self.sensors, body.possible)
 
     def gene_count(self, body: BodyEncoding) -> int:
-        wired = wiring(self.senses, body.possible)
-        return weights_needed(self.hidden, self.unit, wired, self.driving is not None, body.possible)
+        wired = wiring(self.sensors, body.possible)
+        return weights_needed(self.hidden, self.unit, wired, self.clock is not None, body.possible)
 
     def sample(self, key: Array, count: int, body: BodyEncoding) -> Array:
         return uniform(key, count, self.gene_count(body), self.initial)
@@ -59,12 +59,12 @@ class RecurrentWeights(ControllerEncoding):
         inward, gate, outward = self._spread(genes, body)
         active = jnp.asarray(driven(self.passive, body), genes.dtype)[cells].ravel()
         # No weights, no output: tanh(0) = 0.
-        return RecurrentNetwork(inward, gate, outward * active, driving_numbers(self.driving, genes.dtype), self.senses)
+        return RecurrentNetwork(inward, gate, outward * active, clock_numbers(self.clock, genes.dtype), self.sensors)
 
     def describe(self, genes: np.ndarray, cells: np.ndarray, body: BodyEncoding, duration: float) -> Recurrent:
         present = cells >= 0
-        wired = wiring(self.senses, present)
-        inputs, outputs = kept(self.hidden, wired, self.driving is not None, present)
+        wired = wiring(self.sensors, present)
+        inputs, outputs = kept(self.hidden, wired, self.clock is not None, present)
         inward, gate, outward = (
             None if part is None else np.asarray(part) for part in self._spread(jnp.asarray(genes), body)
         )
@@ -73,14 +73,14 @@ class RecurrentWeights(ControllerEncoding):
         outward = outward * driven(self.passive, body)[cells].ravel().astype(outward.dtype)
         blocks = [inward[inputs], *([] if gate is None else [gate[inputs]]), outward[:, outputs]]
         return Recurrent(
-            senses=tuple(restricted(sense, present) for sense in self.senses),
+            sensors=tuple(restricted(sensor, present) for sensor in self.sensors),
             weights=tuple(np.concatenate([block.ravel() for block in blocks]).tolist()),
             hidden=self.hidden,
             unit=self.unit,
-            driving=self.driving,
+            clock=self.clock,
         )
 
     def _spread(self, genes: Array, body: BodyEncoding) -> tuple[Array, Array | None, Array]:
         """Weights as matrices over the whole grid."""
-        wired = wiring(self.senses, body.possible)
-        return spread(genes, self.hidden, self.unit, wired, self.driving is not None, body.possible)
+        wired = wiring(self.sensors, body.possible)
+        return spread(genes, self.hidden, self.unit, wired, self.clock is not None, body.possible)

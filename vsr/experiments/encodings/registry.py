@@ -5,12 +5,12 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from vsr.experiments.encodings.bodies import FixedBody, GaussianMixture, MaterialGrid, VoxelKinds
-from vsr.experiments.encodings.cppn import PatternBody, PatternPhases
+from vsr.experiments.encodings.cppn import PatternBody, SineCPPN
 from vsr.experiments.encodings.distributed import DistributedWeights
 from vsr.experiments.encodings.mlp import MLPWeights
 from vsr.experiments.encodings.oscillators import EvolvedOscillators
 from vsr.experiments.encodings.recurrent import RecurrentWeights
-from vsr.experiments.encodings.time_functions import ByMaterial, DevelopingPhases, Phases
+from vsr.experiments.encodings.time_functions import EvolvedDevelopment, EvolvedSine, SineByMaterial
 from vsr.spec import Registry
 
 BODIES: Registry[type[BaseModel]] = Registry(
@@ -26,11 +26,11 @@ BODIES: Registry[type[BaseModel]] = Registry(
 CONTROLLERS: Registry[type[BaseModel]] = Registry(
     "evolved controller",
     {
-        "phases": Phases,
-        "development": DevelopingPhases,
+        "sine": EvolvedSine,
+        "development": EvolvedDevelopment,
         "mlp": MLPWeights,
-        "by_material": ByMaterial,
-        "cppn_phases": PatternPhases,
+        "sine_by_material": SineByMaterial,
+        "sine_cppn": SineCPPN,
         "oscillators": EvolvedOscillators,
         "recurrent": RecurrentWeights,
         "distributed": DistributedWeights,

@@ -16,7 +16,7 @@ from vsr.controllers import Controller, Hardware
 from vsr.experiments.encodings.base import BodyEncoding, ControllerEncoding
 from vsr.experiments.encodings.registry import BODIES, CONTROLLERS
 from vsr.physics.engine import ENGINES, AnyModel
-from vsr.spec import OneOf, Spec, misfit, remembering
+from vsr.spec import OneOf, Spec, memoize, validation_error
 from vsr.world.spec import Robot
 
 Genes = dict[str, Array]
@@ -54,8 +54,8 @@ class EvolvedRobot(Spec):
 
     @model_validator(mode="after")
     def _fits(self) -> EvolvedRobot:
-        if complaints := _complaints(self.body, self.controller):
-            raise misfit(complaints)
+        if issues := _complaints(self.body, self.controller):
+            raise validation_error(issues)
         return self
 
     @property
@@ -95,7 +95,7 @@ class EvolvedRobot(Spec):
         return self._assemble(cells, dtype, integrator), controller
 
     def _assemble(self, cells: Array, dtype: jnp.dtype | type, integrator: str | None) -> AnyModel:
-        body, engine = self.body, ENGINES[self.body.masses]
+        body, engine = self.body, ENGINES[self.body.engine]
         only = body.cells if isinstance(body, Body) else None
         table = engine.table(list(body.materials.values()), body.voxel_side, body.dimension, dtype, only)
         return engine.assemble(cells, table, body.voxel_side, layers=body.layers, integrator=integrator)
@@ -109,10 +109,10 @@ class EvolvedRobot(Spec):
         return Robot(body=body, controller=controller, hardware=self.hardware)
 
 
-@remembering
+@memoize
 def _complaints(body: BodyEncoding, controller: ControllerEncoding) -> list[tuple[tuple[str, ...], str]]:
     """Why a controller does not fit a body, if so."""
-    complaints = [(("controller", *path), reason) for path, reason in controller.check(body)]
-    if not complaints and not body.gene_count + controller.gene_count(body):
-        complaints = [(("controller",), "nothing evolves: neither this controller nor the body has genes")]
-    return complaints
+    issues = [(("controller", *path), reason) for path, reason in controller.check(body)]
+    if not issues and not body.gene_count + controller.gene_count(body):
+        issues = [(("controller",), "nothing evolves: neither this controller nor the body has genes")]
+    return issues

@@ -40,10 +40,10 @@ class Drive(Spec):
 PAPER_DRIVES = {"h": Drive(amplitude=0.0), "s": Drive(amplitude=0.0), "a": Drive(), "b": Drive(frequency=-1.0)}
 
 
-class ByMaterial(ControllerEncoding):
+class SineByMaterial(ControllerEncoding):
     """Every material has its own sine; nothing of it evolves, so the body is all that does."""
 
-    type: Literal["by_material"] = "by_material"
+    type: Literal["sine_by_material"] = "sine_by_material"
     drives: dict[str, Drive] = PAPER_DRIVES
     """by the material's symbol; one that is not named is passive"""
 
@@ -143,17 +143,17 @@ class _EvolvedTimeFunctions(ControllerEncoding):
     ) -> ControllerSpec: ...
 
 
-class Phases(_EvolvedTimeFunctions):
+class EvolvedSine(_EvolvedTimeFunctions):
     """A sine per voxel whose phase evolves."""
 
-    type: Literal["phases"] = "phases"
+    type: Literal["sine"] = "sine"
     evolved: ClassVar[tuple[str, ...]] = ("phase",)
 
     def _described(self, frequency: float, amplitude: tuple, grids: dict[str, tuple], duration: float) -> Sine:
         return Sine(frequency=frequency, amplitude=amplitude, phase=grids["phase"])
 
 
-class DevelopingPhases(_EvolvedTimeFunctions):
+class EvolvedDevelopment(_EvolvedTimeFunctions):
     """A sine per voxel whose phase evolves, as do the offsets between which it drifts over the episode."""
 
     type: Literal["development"] = "development"

@@ -2,10 +2,10 @@
 and time from the operations of a traced program (`operations`, `speed`)."""
 
 from vsr.experiments.estimate.budget import (
+    explain_out_of_memory,
     memory_lines,
     require_memory,
     simulate_within_memory,
-    told_if_exhausted,
 )
 from vsr.experiments.estimate.needs import (
     needs_of_experiment,
@@ -17,6 +17,7 @@ from vsr.experiments.estimate.operations import operations_of
 from vsr.experiments.estimate.speed import seconds_of
 
 __all__ = [
+    "explain_out_of_memory",
     "memory_lines",
     "needs_of_experiment",
     "needs_of_refining",
@@ -26,5 +27,4 @@ __all__ = [
     "require_memory",
     "seconds_of",
     "simulate_within_memory",
-    "told_if_exhausted",
 ]

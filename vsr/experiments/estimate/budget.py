@@ -12,7 +12,7 @@ from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import say
 from vsr.experiments.estimate.needs import Need, needs_of_scene
 from vsr.experiments.estimate.resources import accelerator_memory, host_memory
-from vsr.experiments.numbers import lasting
+from vsr.experiments.formatting import lasting
 from vsr.scene import Outcome, Scene, simulate
 
 DOUBT = 1.25
@@ -84,7 +84,7 @@ def _refusal(place: str, total: float, have: float, needs: Sequence[Need]) -> st
 
 
 @contextlib.contextmanager
-def told_if_exhausted(needs: Sequence[Need], standing: str = "") -> Iterator[None]:
+def explain_out_of_memory(needs: Sequence[Need], standing: str = "") -> Iterator[None]:
     """Memory that turns out not to be there is told as such; standing: what is there, and how to go on."""
     try:
         yield
@@ -100,7 +100,7 @@ def simulate_within_memory(name: str, scene: Scene, *, keep_trajectory: bool = F
     """A scene's episode; raises UserError if there is no memory for it. name: of what asks for it."""
     needs = needs_of_scene(scene, recorded=keep_trajectory)
     require_memory(name, needs)
-    with told_if_exhausted(needs):
+    with explain_out_of_memory(needs):
         return simulate(scene, keep_trajectory=keep_trajectory)
 
 

@@ -69,16 +69,16 @@ class Need(NamedTuple):
 
 def needs_of_experiment(experiment: Experiment, search: float | None = None) -> list[Need]:
     """Of an evolution on the devices there are; search: the state of one seed's search [bytes], where it is known."""
-    body, ea, options = experiment.robot.body, experiment.ea, experiment.evaluation
+    body, optimizer, options = experiment.robot.body, experiment.optimizer, experiment.evaluation
     size = 8 if experiment.physics.precision == "float64" else 4
     genes, seeds, devices = experiment.robot.gene_count, len(experiment.seeds), jax.device_count()
-    everyone = float(size * genes * ea.n_pop)
+    everyone = float(size * genes * optimizer.population_size)
     state = 1.2 * everyone if search is None else search
     bred = seeds * (2 * state + everyone) + COPIES_WHEN_BRED * everyone
-    evaluated = devices * seeds * everyone * (2 + options.starts)
+    evaluated = devices * seeds * everyone * (2 + options.trials)
     load = _load(body, body.possible.shape, experiment.world, size)
     waiting = min(experiment.generations, experiment.checkpoint_seconds / SHORTEST_GENERATION)
-    population = (f"ea.n_pop ({ea.n_pop:,})", *_of_seeds(seeds))
+    population = (f"optimizer.population_size ({optimizer.population_size:,})", *_of_seeds(seeds))
     found = [
         *_setup(load),
         Need("genes of the population", bred + evaluated, (_of_genes(experiment), *population)),
@@ -86,7 +86,7 @@ def needs_of_experiment(experiment: Experiment, search: float | None = None) -> 
         Need("checkpoints", 3 * seeds * state, (_of_genes(experiment), *population), "host"),
         Need(
             "descent between two checkpoints",
-            2 * waiting * seeds * (BYTES_OF_DESCENT * ea.n_pop + size * genes),
+            2 * waiting * seeds * (BYTES_OF_DESCENT * optimizer.population_size + size * genes),
             (f"checkpoint_seconds ({experiment.checkpoint_seconds:g})", *population),
             "host",
         ),
@@ -94,8 +94,8 @@ def needs_of_experiment(experiment: Experiment, search: float | None = None) -> 
         _program(0.0 if load is None else load.program),
     ]
     if not isinstance(body, FixedBody):
-        counted = BYTES_OF_A_CELL_COUNTED * body.possible.size * ea.n_pop * size / 4
-        found.append(Need("bodies that are told apart", counted, (_of_body(body), population[0])))
+        counted = BYTES_OF_A_CELL_COUNTED * body.possible.size * optimizer.population_size * size / 4
+        found.append(Need("bodies that are distinguished", counted, (_of_body(body), population[0])))
     return found
 
 
@@ -103,7 +103,7 @@ def _simulated(experiment: Experiment, size: int) -> Need:
     """Robots that are simulated together: as many as suit the device, or as memory allows, at least one on each."""
     body, devices = experiment.robot.body, jax.device_count()
     seeds = 1 if jax.default_backend() == "cpu" else len(experiment.seeds)
-    robots = experiment.ea.n_pop * seeds * experiment.evaluation.starts
+    robots = experiment.optimizer.population_size * seeds * experiment.evaluation.trials
     at_once = robots_at_once(robots, body.possible.size)
     own = bytes_of_robot(body, body.possible.shape, experiment.world, size) + 2.0 * size * experiment.robot.gene_count
     load = _load(body, body.possible.shape, experiment.world, size)
@@ -156,7 +156,7 @@ def needs_of_scene(scene: Scene, *, recorded: bool = True) -> list[Need]:
     return found
 
 
-def needs_of_refining(scenes: Sequence[Scene], starts: int, cases: int) -> list[Need]:
+def needs_of_refining(scenes: Sequence[Scene], trials: int, cases: int) -> list[Need]:
     """Of robots that are simulated again from several starts in each of several cases, all starts at once."""
     copies = 0.0
     for scene in scenes:
@@ -165,13 +165,13 @@ def needs_of_refining(scenes: Sequence[Scene], starts: int, cases: int) -> list[
         grains = 0 if load is None else load.parts
         own = BYTES_OF_A_COPY + BYTES_OF_A_CELL_COPIED * scene.robot.body.cells.size + BYTES_OF_A_GRAIN_COPIED * grains
         copies += 2 * own * (2 if scene.physics.precision == "float64" else 1)
-    settings = (f"--starts ({starts:,})", f"robots ({len(scenes):,})")
-    measured = BYTES_OF_A_MEASURE * len(scenes) * cases * starts
+    settings = (f"--trials ({trials:,})", f"robots ({len(scenes):,})")
+    measured = BYTES_OF_A_MEASURE * len(scenes) * cases * trials
     # Of the heaviest alone: others are simulated before and after it.
     heaviest = max((needs_of_scene(scene, recorded=False) for scene in scenes), key=_total)
     return [
         *heaviest,
-        Need("robots in all their starts", copies * starts, settings),
+        Need("robots in all their starts", copies * trials, settings),
         Need("what is measured", measured, (*settings, f"--factors ({cases:,} cases)"), "host"),
     ]
 
@@ -180,11 +180,11 @@ def _total(needs: Sequence[Need]) -> tuple[float, float]:
     return sum(need.seconds for need in needs), sum(need.bytes for need in needs)
 
 
-def needs_of_training(population: int, starts: int, grains: int) -> list[Need]:
+def needs_of_training(population: int, trials: int, grains: int) -> list[Need]:
     """Of machines among grains, all worlds of a generation at once."""
-    settings = (f"--grains ({grains:,})", f"--population ({population:,})", f"--starts ({starts:,})")
+    settings = (f"--grains ({grains:,})", f"--population ({population:,})", f"--trials ({trials:,})")
     return [
-        Need("worlds that are simulated at once", BYTES_OF_A_GRAIN * grains * (population + 1) * starts, settings),
+        Need("worlds that are simulated at once", BYTES_OF_A_GRAIN * grains * (population + 1) * trials, settings),
         _program(PROGRAM_OF_GRAINS),
     ]
 

@@ -17,7 +17,7 @@ from vsr.experiments.console import busy, cell, console_for_tables, say, warn
 from vsr.experiments.devices import prepare
 from vsr.experiments.evaluate.matrix import Matrix, combinations_of, evaluate, read_groups
 from vsr.experiments.evaluate.sets import EvaluationSet, load_set
-from vsr.experiments.numbers import count, number
+from vsr.experiments.formatting import count, number
 from vsr.experiments.plot.figures import FORMATS, paper_style, save_figure, with_unit
 from vsr.experiments.shipped import SCENE, SET, find_config
 from vsr.experiments.storage.files import target_file, without_nan, write_json
@@ -64,7 +64,7 @@ def evaluate_command(options: EvaluateOptions) -> None:
     warn(left_out)
     if not combinations:
         raise UserError(f"{options.on}: none of its cases suits these robots")
-    total = sum(one.episodes for one in combinations) * described.starts
+    total = sum(one.episodes for one in combinations) * described.trials
     with Progress(console=Console(stderr=True), transient=True) as progress, busy("simulating", counting=False):
         task = progress.add_task(f"{count(total)} episodes", total=total)
         found = evaluate(groups, described, combinations, lambda more: progress.advance(task, more))
@@ -139,9 +139,9 @@ def summary(described: EvaluationSet, found: Matrix) -> str:
         f"{len(axis)} {name}{'s' if len(axis) > 1 else ''}"
         for name, axis in (("task", described.tasks), ("terrain", described.terrains), ("fault", described.faults))
     )
-    starts = f"{described.take} of {described.starts} starts" if described.starts > 1 else "one start each"
+    trials = f"{described.aggregate} of {described.trials} starts" if described.trials > 1 else "one start each"
     robots = f"{count(len(found.robots))} robot{'s' if len(found.robots) > 1 else ''}"
-    return f"{robots}, {shape}, {starts}; kept: over the first case, median over robots"
+    return f"{robots}, {shape}, {trials}; kept: over the first case, median over robots"
 
 
 def as_plain(given: Sequence[str], described: EvaluationSet, found: Matrix, left_out: Sequence[str]) -> dict[str, Any]:
@@ -159,7 +159,7 @@ def as_plain(given: Sequence[str], described: EvaluationSet, found: Matrix, left
                     "measures": found.measures[place].tolist(),
                     "taken": taken[place].tolist(),
                     "kept": kept_of[place].tolist(),
-                    "starts": found.values[place].tolist(),
+                    "trials": found.values[place].tolist(),
                 }
                 for place, (name, source) in enumerate(zip(found.robots, found.sources, strict=True))
             ],
@@ -172,7 +172,7 @@ def as_plain(given: Sequence[str], described: EvaluationSet, found: Matrix, left
 
 
 def plot_matrix(described: EvaluationSet, found: Matrix, target: Path) -> None:
-    """Colours are the measure if there is one for all, else what is kept of each robot's first case."""
+    """Colors are the measure if there is one for all, else what is kept of each robot's first case."""
     from matplotlib.figure import Figure
 
     panels = panels_of(described, found)
@@ -227,7 +227,7 @@ def _panel(axes: Axes, values: np.ndarray, suits: np.ndarray, scale: dict[str, A
         for (row, column), value in np.ndenumerate(values):
             if suits[row, column]:
                 red, green, blue, _ = drawn.to_rgba(value) if np.isfinite(value) else (0.9, 0.9, 0.9, 1)
-                colour = "white" if 0.3 * red + 0.59 * green + 0.11 * blue < 0.5 else "black"
+                color = "white" if 0.3 * red + 0.59 * green + 0.11 * blue < 0.5 else "black"
                 text = f"{value:.2g}" if np.isfinite(value) else number(value)
-                axes.text(column, row, text, ha="center", va="center", fontsize=6, color=colour)
+                axes.text(column, row, text, ha="center", va="center", fontsize=6, color=color)
     return drawn

@@ -22,20 +22,20 @@ from vsr.episode import rollout, scenario_of
 from vsr.experiments.config import UserError
 from vsr.experiments.console import warn
 from vsr.experiments.devices import check_implementation
-from vsr.experiments.estimate import needs_of_scene, require_memory, told_if_exhausted
+from vsr.experiments.estimate import explain_out_of_memory, needs_of_scene, require_memory
 from vsr.experiments.evaluate.sets import EvaluationSet, Fault
 from vsr.experiments.experiment import Fitness
-from vsr.experiments.perturbation import EvaluationOptions, Start, begun_from, starts_of
+from vsr.experiments.perturbation import EvaluationOptions, Perturbation, perturbations_of, reset_perturbed
 from vsr.experiments.resimulate import Job, StoredRobot, Table, batches_of, read_robots, resimulate
 from vsr.experiments.storage.archives import read_archives, read_front
 from vsr.experiments.storage.runs import Run, read_run
 from vsr.physics.engine import ENGINES, assemble_body, stability_bound
 from vsr.scene import Physics, Scene, check_episode, plan, precision, whole_strides
-from vsr.sensors import Sense
+from vsr.sensors import Sensor
 from vsr.tasks import Task
 from vsr.terrain import together
 from vsr.world.build import build_systems
-from vsr.world.defaults import with_usual
+from vsr.world.defaults import apply_defaults
 from vsr.world.schedule import Schedule
 from vsr.world.spec import VoxelLike, World
 
@@ -125,7 +125,7 @@ def group_of(robots: Sequence[StoredRobot], source: int, arrays: Any) -> RobotGr
 
 
 def _elites(path: Path, source: int) -> list[RobotGroup]:
-    """Of all seeds and archives of a run, each individual once; or its best compromises."""
+    """Of all seeds and archives of a run, each individual once; or its Pareto front."""
     if not path.is_dir():
         raise UserError(f"{path}: --elites is for runs; a robot's file has one robot: leave it out")
     run = read_run(path)
@@ -138,7 +138,9 @@ def _elites(path: Path, source: int) -> list[RobotGroup]:
         for where, genes in _elites_of_seed(run, index)
     ]
     if not found:
-        raise UserError(f"{path}: its search ({experiment.ea.type}) keeps no elites; leave out --elites for its best")
+        raise UserError(
+            f"{path}: its search ({experiment.optimizer.type}) keeps no elites; leave out --elites for its best"
+        )
     # NumPy's: one program that joins tens of thousands of arrays takes JAX minutes to build.
     genes = {part: np.stack([own[part] for _, own in found]) for part in found[0][1]}
     robot, physics = experiment.robot, experiment.resolved().physics
@@ -207,17 +209,17 @@ def settle(group: RobotGroup, described: EvaluationSet, names: tuple[str, str]) 
     if goal is None:
         goal = group.goal if group.goal.measure in task.known_measures() else Fitness(measure=task.measures[0])
     # The robots' world, without what another task than theirs brings itself, or what theirs brought.
-    kind = voxels.masses, voxels.voxel_side, voxels.dimension
-    brought = set(group.task.brings(*kind).world) | set(task.brings(*kind).world)
+    kind = voxels.engine, voxels.voxel_side, voxels.dimension
+    brought = set(group.task.overrides(*kind).world) | set(task.overrides(*kind).world)
     own: dict[str, Any] = {name: getattr(group.world, name) for name in group.world.model_fields_set - brought}
     if ground is not None:
         own["terrain"] = ground
     world = World(**own)
     task = task.model_copy(update={"measures": (goal.measure,)})
-    world, task, physics, against = with_usual(voxels, world, task, group.physics)
-    at_home = with_usual(voxels, group.world, group.task, group.physics)[0]
+    world, task, physics, against = apply_defaults(voxels, world, task, group.physics)
+    at_home = apply_defaults(voxels, group.world, group.task, group.physics)[0]
     objects_are_new = world.is_touched and not at_home.is_touched
-    if objects_are_new and physics.substeps is not None and ENGINES[voxels.masses].fixed_substep is None:
+    if objects_are_new and physics.substeps is not None and ENGINES[voxels.engine].fixed_substep is None:
         # Evolution has chosen substeps for a world without objects: contacts divide them.
         physics = physics.model_copy(update={"substeps": whole_strides(physics.substeps)})
     against += check_episode(voxels, group.materials, group.cells, world, task, physics)
@@ -230,20 +232,20 @@ def settle(group: RobotGroup, described: EvaluationSet, names: tuple[str, str]) 
 
 def unfit(group: RobotGroup, setting: Setting, fault: Fault) -> str:
     """Why robots cannot have a fault; empty if they can."""
-    engine, factors = ENGINES[group.voxels.masses], fault.factors
+    engine, factors = ENGINES[group.voxels.engine], fault.factors
     if fault.refine > 1 and engine.fixed_substep is not None:
-        return f"refine: {group.voxels.masses} masses have substeps of one length only"
+        return f"refine: {group.voxels.engine} masses have substeps of one length only"
     constant = [name for name in factors.scaled if name not in engine.scales]
     if constant:
-        return f"{group.voxels.masses} masses have no {' and no '.join(constant)} of their own"
+        return f"{group.voxels.engine} masses have no {' and no '.join(constant)} of their own"
     if factors.gravity is not None and setting.world.is_loose:
         return "gravity: sand has settled in that of its world"
     if engine.fixed_substep is not None:
         return ""
-    options = EvaluationOptions(starts=2, vary=factors)
+    options = EvaluationOptions(trials=2, randomize=factors)
     materials = [options.stiffened(material) for material in group.materials]
     voxels, physics = group.voxels, setting.physics
-    bound = stability_bound(voxels.masses, materials, voxels.voxel_side, voxels.dimension, physics.integrator)
+    bound = stability_bound(voxels.engine, materials, voxels.voxel_side, voxels.dimension, physics.integrator)
     substep = plan(voxels, group.materials, setting.world, setting.task, physics).substep / fault.refine
     if substep > bound:
         return f"springs so quick need {substep / bound:.2g} times shorter substeps: give this fault a larger `refine`"
@@ -256,7 +258,7 @@ def unfit(group: RobotGroup, setting: Setting, fault: Fault) -> str:
 class Trials(NamedTuple):
     """Simulations that differ in data only, (trials,) each."""
 
-    start: Start
+    start: Perturbation
     dead: Array
     """how many voxels"""
     order: Array
@@ -281,8 +283,8 @@ class Impaired:
     """()"""
 
     @property
-    def senses(self) -> tuple[Sense, ...]:
-        return self.own.senses
+    def sensors(self) -> tuple[Sensor, ...]:
+        return self.own.sensors
 
     @property
     def rate_limit(self) -> Array | None:
@@ -310,36 +312,36 @@ def trials_of(
     dtype: jnp.dtype,
 ) -> Trials:
     """All starts of all faults on several grounds, (grounds * faults * starts,), the grounds first."""
-    starts, count = described.starts, grounds * len(faults) * described.starts
-    usual = starts_of(described.jitter.for_voxels(voxels), starts, dtype)
+    trials, count = described.trials, grounds * len(faults) * described.trials
+    regular = perturbations_of(described.jitter.for_voxels(voxels), trials, dtype)
 
-    def of_start(values: Array | None, otherwise: float) -> np.ndarray:
-        own = np.full(starts, otherwise) if values is None else np.asarray(values)
+    def of_trial(values: Array | None, otherwise: float) -> np.ndarray:
+        own = np.full(trials, otherwise) if values is None else np.asarray(values)
         return np.tile(own, grounds * len(faults))
 
     def of_fault(values: Sequence[float]) -> np.ndarray:
-        return np.tile(np.repeat(np.asarray(values, float), starts), grounds)
+        return np.tile(np.repeat(np.asarray(values, float), trials), grounds)
 
     mass, stiffness, friction, gravity = (
         of_fault([getattr(fault, name) for fault in faults]) for name in ("mass", "stiffness", "friction", "gravity")
     )
     numbers = {
-        "higher": of_start(usual.higher, 0.0),
-        "frequency": of_start(usual.frequency, 1.0) * np.sqrt(stiffness / mass),
-        "damping": of_start(usual.damping, 1.0),
-        "friction": of_start(usual.friction, 1.0) * friction,
+        "higher": of_trial(regular.higher, 0.0),
+        "frequency": of_trial(regular.frequency, 1.0) * np.sqrt(stiffness / mass),
+        "damping": of_trial(regular.damping, 1.0),
+        "friction": of_trial(regular.friction, 1.0) * friction,
         "mass": mass,
         "gravity": gravity,
     }
-    ground = jnp.repeat(jnp.arange(grounds), len(faults) * starts) if grounds > 1 else None
-    of_starts = np.tile(np.arange(starts), grounds * len(faults))
-    orders = [np.random.default_rng([DRAWS, start]).permutation(int(np.prod(cells))) for start in range(starts)]
+    ground = jnp.repeat(jnp.arange(grounds), len(faults) * trials) if grounds > 1 else None
+    of_trials = np.tile(np.arange(trials), grounds * len(faults))
+    orders = [np.random.default_rng([DRAWS, start]).permutation(int(np.prod(cells))) for start in range(trials)]
     return Trials(
-        start=Start(**{name: jnp.asarray(values, dtype) for name, values in numbers.items()}, ground=ground),
+        start=Perturbation(**{name: jnp.asarray(values, dtype) for name, values in numbers.items()}, ground=ground),
         dead=jnp.asarray(of_fault([fault.dead for fault in faults]), jnp.int32),
-        order=jnp.asarray(np.stack(orders)[of_starts].reshape(count, *cells), jnp.int32),
+        order=jnp.asarray(np.stack(orders)[of_trials].reshape(count, *cells), jnp.int32),
         noise=jnp.asarray(of_fault([fault.noise for fault in faults]), dtype),
-        number=jnp.asarray(of_starts, jnp.uint32),
+        number=jnp.asarray(of_trials, jnp.uint32),
     )
 
 
@@ -374,7 +376,7 @@ class Matrix(Table):
     def kept(self) -> np.ndarray:
         """Over what the robot reached in the first case, where both are of one measure, (robots, cases).
 
-        0 for a failure; not a number where there is nothing to compare with.
+        0 for a failure; not a number where there is nothing for comparison.
         """
         same = (self.measures == self.measures[:, :1]) & self.suits
         return np.where(same, super().kept, np.nan)
@@ -408,7 +410,7 @@ class Combination:
         dtype = jnp.dtype(setting.physics.precision)
         with precision(setting.physics.precision):
             schedule = plan(group.voxels, group.materials, setting.world, setting.task, setting.physics)
-            occupants = build_systems(setting.world, group.voxels, schedule, dtype)
+            systems = build_systems(setting.world, group.voxels, schedule, dtype)
             environment = setting.world.build(dtype)
             if len(self.settings) > 1:
                 grounds = [one.world.terrain.build(dtype) for one in self.settings if one.world.terrain is not None]
@@ -423,7 +425,7 @@ class Combination:
             episode=InCase(replace(schedule, substeps=self.refine * schedule.substeps), setting.task),
             cells=int(np.prod(group.cells)),
             precision=setting.physics.precision,
-            shared=(environment, occupants),
+            shared=(environment, systems),
         )
 
 
@@ -435,9 +437,9 @@ class InCase:
     task: Task
 
     def __call__(self, robot: tuple[Any, Controller], trial: Trials, shared: Any) -> Array:
-        (model, controller), (environment, occupants), task = robot, shared, self.task
-        scenario = scenario_of(model, environment, self.schedule, task, controller.senses, occupants)
-        scenario, start = begun_from(scenario, trial.start)
+        (model, controller), (environment, systems), task = robot, shared, self.task
+        scenario = scenario_of(model, environment, self.schedule, task, controller.sensors, systems)
+        scenario, start = reset_perturbed(scenario, trial.start)
         episode = rollout(scenario, impaired(controller, model.present, trial), start)
         return task.evaluate(episode, task.measures[:1])[task.measures[0]]
 
@@ -485,16 +487,16 @@ def evaluate(
     """All robots in all cases; done: called with the number of episodes that were simulated since."""
     shape = sum(group.size for group in groups), len(described.cases)
     measures, sign = np.full(shape, "", dtype=object), np.ones(shape)
-    with told_if_exhausted(()):
+    with explain_out_of_memory(()):
         jobs = [one.job(described) for one in combinations]
-        values = resimulate(jobs, (*shape, described.starts), done)
+        values = resimulate(jobs, (*shape, described.trials), done)
     for one, job in zip(combinations, jobs, strict=True):
         goal, where = one.settings[0].goal, np.ix_(job.rows, job.columns)
         measures[where], sign[where] = goal.measure, goal.sign
     return Matrix(
         values,
         sign,
-        described.take,
+        described.aggregate,
         robots=tuple(name for group in groups for name in group.names),
         sources=tuple(group.source for group in groups for _ in group.names),
         measures=measures,

@@ -11,8 +11,8 @@ from vsr.experiments.config.check import check
 from vsr.experiments.config.plugins import load_plugins, require_plugins
 from vsr.experiments.config.yaml import read_yaml
 from vsr.experiments.experiment import Fitness, read_fitness
-from vsr.experiments.perturbation import Factor, Ground, Jitter, Take, Vary
-from vsr.spec import Count, OneOf, Real, Spec, clipped, misfit, suggest
+from vsr.experiments.perturbation import Aggregate, DomainRandomization, Factor, Ground, InitialNoise
+from vsr.spec import Count, OneOf, Real, Spec, clipped, suggest, validation_error
 from vsr.tasks import TASKS, Task
 
 MOST_CASES = 10_000
@@ -31,7 +31,7 @@ class TaskCase(Spec):
         if self.task is not None and self.fitness is not None:
             known, name = self.task.known_measures(), self.fitness.measure
             if name not in known:
-                raise misfit([(("fitness",), f"unknown measure '{clipped(name)}'{suggest(name, known)}")])
+                raise validation_error([(("fitness",), f"unknown measure '{clipped(name)}'{suggest(name, known)}")])
         return self
 
 
@@ -45,7 +45,7 @@ class Fault(Spec):
     """What is wrong with robots or their world; by default nothing."""
 
     dead: Annotated[Count, Field(ge=0)] = 0
-    """voxels that are neither driven nor feel anything, drawn anew in every start"""
+    """voxels that are neither driven nor feel anything, resampled in every start"""
     noise: Annotated[Real, Field(ge=0)] = 0.0
     """standard deviation of what is added to every reading at every control call, in the reading's own unit"""
     friction: Factor = 1.0
@@ -60,10 +60,10 @@ class Fault(Spec):
     """substeps are shorter by this factor"""
 
     @property
-    def factors(self) -> Vary:
+    def factors(self) -> DomainRandomization:
         """What is scaled."""
-        given = {name: getattr(self, name) for name in Vary.model_fields}
-        return Vary(**{name: (value, value) for name, value in given.items() if value != 1})
+        given = {name: getattr(self, name) for name in DomainRandomization.model_fields}
+        return DomainRandomization(**{name: (value, value) for name, value in given.items() if value != 1})
 
 
 OWN_TASK, OWN_GROUND, NO_FAULT = {"its task": TaskCase()}, {"its ground": GroundCase()}, {"none": Fault()}
@@ -74,12 +74,12 @@ class EvaluationSet(Spec):
 
     fitness: Goal | None = None
     """what is measured in every task that does not say; if absent, what each robot was selected for"""
-    starts: Annotated[Count, Field(ge=1, le=1000)] = 1
+    trials: Annotated[Count, Field(ge=1, le=1000)] = 1
     """simulations of every robot in every case"""
-    jitter: Jitter = Jitter()
+    jitter: InitialNoise = InitialNoise()
     """how they differ"""
-    take: Take = "median"
-    """what counts of several starts; a start that failed is worse than any other"""
+    aggregate: Aggregate = "median"
+    """what counts of several trials; a start that failed is worse than any other"""
     tasks: Annotated[dict[str, TaskCase], Field(min_length=1)] = OWN_TASK
     terrains: Annotated[dict[str, GroundCase], Field(min_length=1)] = OWN_GROUND
     faults: Annotated[dict[str, Fault], Field(min_length=1)] = NO_FAULT

@@ -23,7 +23,7 @@ from vsr.experiments.config.problems import ConfigError, UserError
 from vsr.experiments.config.yaml import Document, read_yaml
 from vsr.experiments.console import Pulse, busy, say
 from vsr.experiments.devices import check_implementation, prepare
-from vsr.experiments.estimate import needs_of_experiment, require_memory, told_if_exhausted
+from vsr.experiments.estimate import explain_out_of_memory, needs_of_experiment, require_memory
 from vsr.experiments.evolve.coordinator import Leader, check_same_command, ending_together, follow
 from vsr.experiments.evolve.display import Display, Progress, open_display
 from vsr.experiments.evolve.generation import (
@@ -34,14 +34,14 @@ from vsr.experiments.evolve.generation import (
     search_shapes,
 )
 from vsr.experiments.experiment import Experiment, grid_name
-from vsr.experiments.hosts.collectives import noticing_loss
+from vsr.experiments.formatting import clock, count
+from vsr.experiments.hosts.collectives import detect_peer_loss
 from vsr.experiments.hosts.launch import Launch, find_launch
-from vsr.experiments.numbers import clock, count
 from vsr.experiments.ranks import middle
 from vsr.experiments.shipped import EXPERIMENT, find_config, source_of
-from vsr.experiments.stopping import EXIT_CODE, if_stopped, leave_if_asked, stopping_politely
-from vsr.experiments.storage.provenance import describe_start, differences
-from vsr.experiments.storage.run_folder import RunFolder, Standing, check_run, is_free, is_run
+from vsr.experiments.stopping import EXIT_CODE, exit_if_interrupted, graceful_shutdown, on_interrupt
+from vsr.experiments.storage.provenance import describe_session, differences
+from vsr.experiments.storage.run_folder import RunFolder, RunStatus, check_run, is_free, is_run
 from vsr.experiments.storage.runs import Run, read_run
 from vsr.experiments.storage.settings import CONFIG, check_same_experiment, read_meta, read_settings
 from vsr.experiments.storage.sources import Sources, sources_of, with_registered
@@ -109,8 +109,10 @@ def evolve(options: EvolveOptions) -> Path | None:
     else:
         path = _evolve_together(options, launch)
     if path is not None:
-        with if_stopped(f"the run is whole, its report was left out; to write it: vsr report {shlex.quote(str(path))}"):
-            leave_if_asked()
+        with on_interrupt(
+            f"the run is whole, its report was left out; to write it: vsr report {shlex.quote(str(path))}"
+        ):
+            exit_if_interrupted()
             _conclude(path, options.report)
     return path
 
@@ -128,7 +130,7 @@ def _evolve_together(options: EvolveOptions, launch: Launch) -> Path | None:
     with ending_together() as at_work:
         check_same_command(repr(replace(options, process=None)))
         if launch.process > 0:
-            with stopping_politely() as stop:
+            with graceful_shutdown() as stop:
                 follow(stop)
         else:
             experiment, path = read_options(options)
@@ -188,7 +190,7 @@ def _evolve(experiment: Experiment, path: Path, options: EvolveOptions, leader: 
     require_memory(options.config, needs)
     require_storable(experiment)
     # What cannot be built is said before there is a folder. A bed of sand takes a while to settle.
-    with precision(experiment.physics.precision), busy("building the world"), told_if_exhausted(needs):
+    with precision(experiment.physics.precision), busy("building the world"), explain_out_of_memory(needs):
         build_systems(
             experiment.world, experiment.robot.body, experiment.schedule(), jnp.dtype(experiment.physics.precision)
         )
@@ -196,14 +198,14 @@ def _evolve(experiment: Experiment, path: Path, options: EvolveOptions, leader: 
     folder = RunFolder(path, experiment)
     began = time.monotonic()
     try:
-        with precision(experiment.physics.precision), stopping_politely() as stop:
+        with precision(experiment.physics.precision), graceful_shutdown() as stop:
             done, searches = _open(folder, options, display)
             if done == experiment.generations:
                 display.say(f"{path}: already finished, {count(done)} generations")
                 return
             display.say(f"{_describe(experiment)}; compiling")
             again = f"what was saved before is whole: to go on, vsr evolve {path} --resume"
-            with if_stopped(f"ended at once; {again}"), told_if_exhausted(needs, again):
+            with on_interrupt(f"ended at once; {again}"), explain_out_of_memory(needs, again):
                 with busy("compiling"):
                     evolution = _compile(experiment, path, stop, leader)
                 _note_compilation(folder, display, time.monotonic() - began)
@@ -220,8 +222,8 @@ def require_storable(experiment: Experiment) -> None:
     size = len(experiment.seeds) * sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
     if size > MOST_BYTES:
         raise UserError(
-            f"ea: its state takes {size / 2**30:.1f} GiB in a checkpoint, at most {MOST_BYTES / 2**30:.0f} GiB: reduce "
-            "the population, cells of archives, genes or seeds"
+            f"optimizer: its state takes {size / 2**30:.1f} GiB in a checkpoint, at most {MOST_BYTES / 2**30:.0f} GiB: "
+            "reduce the population, cells of archives, genes or seeds"
         )
 
 
@@ -236,7 +238,7 @@ def _open(folder: RunFolder, options: EvolveOptions, display: Display) -> tuple[
         source = source_of(_config_file(options))
         meta = {"config": source, "seeds": list(experiment.seeds), "plugins": sources.digests}
         registered = {"registered": list(sources.unkept)} if sources.unkept else {}
-        folder.create({**meta, **registered, "starts": [describe_start(0)]}, sources)
+        folder.create({**meta, **registered, "trials": [describe_session(0)]}, sources)
         _warn(display, warnings)
         return 0, None
     folder.lock()
@@ -249,15 +251,15 @@ def _open(folder: RunFolder, options: EvolveOptions, display: Display) -> tuple[
         )
     _check_sources(folder.path, standing, sources)
     if done < experiment.generations:
-        now = describe_start(done)
+        now = describe_session(done)
         if meta["starts"] and (changed := differences(meta["starts"][-1], now)):
             warnings.append(f"not as when the run began, so its last digits may differ: {'; '.join(changed)}")
         warnings += folder.reopen(standing, sources)
         meta, _ = read_meta(folder.path)
-        folder.write_meta({**meta, "starts": [*meta["starts"], now]})
+        folder.write_meta({**meta, "trials": [*meta["starts"], now]})
         display.say(f"{folder.path}: going on after generation {done}")
     else:
-        warnings += folder.mend(standing)
+        warnings += folder.repair(standing)
     _warn(display, warnings)
     return done, standing.checkpoint.searches
 
@@ -278,7 +280,7 @@ def _unkept(sources: Sources) -> list[str]:
     ]
 
 
-def _check_sources(path: Path, standing: Standing, sources: Sources) -> None:
+def _check_sources(path: Path, standing: RunStatus, sources: Sources) -> None:
     changed = sources.changed_since(standing.plugins) if standing.plugins or sources.files else None
     if changed is not None:
         where = sources.files.get(changed)
@@ -329,14 +331,14 @@ def _note_compilation(folder: RunFolder, display: Display, seconds: float) -> No
         names = ", ".join([*own.unkept, *(f"module '{name}'" for name in own.files)])
         if last["program"] != now["program"]:
             if all(one.startswith("devices was") for one in differences(last, now)):
-                folder.write_meta({**meta, "starts": before})
+                folder.write_meta({**meta, "trials": before})
                 raise UserError(
                     f"{folder.path}: it does not compute what it did when the run began, with the same settings, "
                     f"versions and files of plugins; {names}: put back what was changed there, or in the data it "
                     "reads, or start again with another --out"
                 )
             _warn(display, [f"versions are others, so a change in what {names} computes would not be noticed"])
-    folder.write_meta({**meta, "starts": [*before, now]})
+    folder.write_meta({**meta, "trials": [*before, now]})
 
 
 def _go_on(
@@ -366,7 +368,7 @@ def _go_on(
             searches, done = following, done + 1
             if done < experiment.generations:
                 pending = begin(searches)
-            with noticing_loss() if leader else contextlib.nullcontext():
+            with detect_peer_loss() if leader else contextlib.nullcontext():
                 stats = gathered(pending_stats)
             seconds, last_end = time.monotonic() - last_end, time.monotonic()
             folder.record(done - 1, stats, seconds)
@@ -407,7 +409,8 @@ def _describe(experiment: Experiment) -> str:
     robot, schedule = experiment.robot, experiment.schedule()
     seeds = len(experiment.seeds)
     return (
-        f"{count(experiment.ea.n_pop)} robots of {count(robot.gene_count)} genes in a {grid_name(experiment)} grid, "
+        f"{count(experiment.optimizer.population_size)} robots of {count(robot.gene_count)} genes "
+        f"in a {grid_name(experiment)} grid, "
         f"{count(experiment.generations)} generations, {seeds} seed{'s' if seeds > 1 else ''}, "
         f"{schedule.total_time:g} s of {schedule.substeps} substeps per {schedule.time_step:.4g} s"
     )

@@ -26,7 +26,7 @@ from vsr.experiments.config.problems import UserError
 from vsr.experiments.estimate.resources import memory_limit
 from vsr.experiments.evolve.generation import Evolution, SearchStates, compile_led_evaluation, compile_led_evolution
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.hosts.collectives import Lost, broadcast_text, exchange, noticing_loss
+from vsr.experiments.hosts.collectives import Lost, broadcast_text, detect_peer_loss, exchange
 from vsr.experiments.hosts.launch import leave
 from vsr.experiments.installed import source_digest
 from vsr.experiments.storage.sources import sources_of
@@ -99,7 +99,7 @@ def _hear(stop: list[int]) -> int:
 
 
 def check_same_command(command: str) -> None:
-    """Refuse to go on if processes were started to do different things, or with different programs."""
+    """Refuse to go on if processes were started to do different objects, or with different programs."""
     sources = json.dumps([source_digest(), *map(version, ("jax", "jaxlib"))])
     said = exchange(*(zlib.crc32(text.encode()) % 2**31 for text in (command, sources)))
     for column, (what, hint) in enumerate(
@@ -128,7 +128,7 @@ def _smallest_memory() -> float:
 
 @contextlib.contextmanager
 def together() -> Iterator[None]:
-    """What a user has to mend on one process ends all of them."""
+    """What a user has to fix on one process ends all of them."""
     failure = None
     try:
         yield
@@ -176,7 +176,7 @@ def ending_together() -> Iterator[list[Any]]:
 
 def _dismiss(code: int, at_work: list[Any]) -> None:
     try:
-        with noticing_loss():
+        with detect_peer_loss():
             jax.block_until_ready(at_work)
         exchange(code)
     except Lost:

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from vsr.experiments.console import say
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.numbers import clock, count
+from vsr.experiments.formatting import clock, count
 from vsr.physics.failure import Failure, failure_summary, remedies
 
 SPARKS = "▁▂▃▄▅▆▇█"
@@ -70,7 +70,7 @@ class _Pace:
     """Speed over the last generations."""
 
     def __init__(self, experiment: Experiment):
-        self.robots = experiment.ea.n_pop * len(experiment.seeds)
+        self.robots = experiment.optimizer.population_size * len(experiment.seeds)
         self.total = experiment.generations
         self.recent: deque[float] = deque(maxlen=RECENT)
 
@@ -82,7 +82,7 @@ class _Pace:
         if progress.generation or progress.failed < self.robots:
             return None
         reasons = f": {failure_summary(progress.failures, self.robots)}" if progress.failures else ""
-        advice = f"; what usually helps: {remedies(progress.failures)}" if progress.failures else ""
+        advice = f"; what mostly helps: {remedies(progress.failures)}" if progress.failures else ""
         return f"warning: all robots of the first generation failed{reasons}{advice}; evolution goes on"
 
     def evaluations_per_second(self) -> float:

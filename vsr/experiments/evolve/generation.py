@@ -28,15 +28,15 @@ from vsr.experiments.encodings import Genes
 from vsr.experiments.encodings.base import BodyEncoding
 from vsr.experiments.encodings.connectivity import in_the_corner
 from vsr.experiments.estimate.resources import memory_limit
-from vsr.experiments.evolve.evaluation import UNDISTURBED, asks_when, evaluate_all, evaluation_of, measured
+from vsr.experiments.evolve.fitness import UNDISTURBED, depends_on_generation, evaluate_all, evaluation_of, measured
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.hosts.collectives import broadcast, noticing_loss
+from vsr.experiments.hosts.collectives import broadcast, detect_peer_loss
 from vsr.experiments.population import device_mesh, robots_at_once
 from vsr.experiments.storage.statistics import GenerationStats
 from vsr.physics.failure import counted
 
 SearchStates = tuple[Any, ...]
-"""One per seed; only the optimiser knows what is inside."""
+"""One per seed; only the optimizer knows what is inside."""
 
 
 @dataclass(frozen=True)
@@ -81,13 +81,13 @@ def tell(experiment: Experiment, search: Any, asked: Population, evaluation: Eva
         fitness=asked.fitness,
         spread=summary.spread,
         bodies=body_count(experiment.robot.body, summary.members.genes["body"]),
-        figures={**summary.figures, **_cost(experiment)},
+        metrics={**summary.metrics, **_cost(experiment)},
     )
 
 
 def _cost(experiment: Experiment) -> dict[str, Array]:
     """What a generation costs, where individuals learn or slopes are taken, so that it is not one episode each."""
-    if experiment.learning is None and not experiment.ea.wants_slopes:
+    if experiment.learning is None and not experiment.optimizer.needs_gradients:
         return {}
     episodes = experiment.episodes()
     seconds = episodes * experiment.schedule().total_time
@@ -110,14 +110,14 @@ def evaluation_shapes(experiment: Experiment, asked: Population) -> Evaluation:
     """Shapes of one seed's evaluation."""
 
     def like(number: Array, genes: Genes) -> Evaluation:
-        descriptors = [number] * len(experiment.ea.descriptors)
+        descriptors = [number] * len(experiment.optimizer.descriptors)
         return Evaluation(
             fitness=number,
             failed=jnp.isnan(number),
             failure=jnp.isnan(number).astype(jnp.int32),
             measures=dict.fromkeys(measured(experiment), number),
             descriptors=jnp.stack(descriptors, -1) if descriptors else None,
-            slopes=genes if experiment.ea.wants_slopes else None,
+            gradients=genes if experiment.optimizer.needs_gradients else None,
             learned=None if experiment.learning is None else genes,
         )
 
@@ -145,7 +145,7 @@ def compile_led_evolution(experiment: Experiment, limit: float) -> Evolution:
 
     def evaluation(*asked: Any) -> tuple[Evaluation, ...]:
         everywhere = broadcast(asked)
-        with noticing_loss():
+        with detect_peer_loss():
             return jax.tree.map(lambda result: result.addressable_data(0), compiled.evaluate(*everywhere))
 
     return _evolution(experiment, compiled, evaluation)
@@ -159,7 +159,7 @@ def compile_led_evaluation(experiment: Experiment, limit: float) -> Callable[[],
 
     def take_part() -> None:
         everywhere = broadcast(nothing)
-        with noticing_loss():
+        with detect_peer_loss():
             jax.block_until_ready(evaluate(*everywhere))
 
     return take_part
@@ -176,7 +176,7 @@ class _Compiled(NamedTuple):
 
 
 def _evolution(experiment: Experiment, compiled: _Compiled, evaluation: Callable[..., Any]) -> Evolution:
-    drawn_anew = asks_when(experiment)
+    drawn_anew = depends_on_generation(experiment)
 
     def when(seed: int, asked: Population) -> Array | None:
         return jnp.stack([jnp.uint32(seed), asked.birth.max().astype(jnp.uint32)]) if drawn_anew else None
@@ -221,8 +221,8 @@ def program_digest(experiment: Experiment) -> str:
     The number of devices, of seeds and of robots that are simulated at once is no part of it.
     """
     genes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), asked_genes(experiment)[0])
-    keys = (_key_shape(),) if experiment.task.draws else ()
-    evaluate = evaluation_of(experiment, sloped=experiment.ea.wants_slopes)
+    keys = (_key_shape(),) if experiment.task.resamples else ()
+    evaluate = evaluation_of(experiment, differentiable=experiment.optimizer.needs_gradients)
     alone = jax.jit(lambda own, *key: evaluate(own, UNDISTURBED, *key)).lower(genes, *keys)
     digest = hashlib.sha256()
     for program in (*_lowered_search(experiment), alone):
@@ -251,8 +251,12 @@ def asked_genes(experiment: Experiment) -> tuple[Genes, ...]:
 
 
 def when_shapes(experiment: Experiment) -> tuple[tuple[jax.ShapeDtypeStruct, ...], ...]:
-    """Shapes of what is told of seeds and generations, where evaluations hang on them."""
-    return ((jax.ShapeDtypeStruct((2,), jnp.uint32),) * len(experiment.seeds),) if asks_when(experiment) else ()
+    """Shapes of what is informed of seeds and generations, where evaluations depend on them."""
+    return (
+        ((jax.ShapeDtypeStruct((2,), jnp.uint32),) * len(experiment.seeds),)
+        if depends_on_generation(experiment)
+        else ()
+    )
 
 
 def _everywhere() -> NamedSharding:
@@ -277,5 +281,5 @@ def most_at_once(experiment: Experiment) -> int:
     On the CPU the number depends on one seed's population only, so that a seed among others is the same as alone.
     """
     seeds = 1 if jax.default_backend() == "cpu" else len(experiment.seeds)
-    robots = experiment.ea.n_pop * seeds * experiment.evaluation.starts
+    robots = experiment.optimizer.population_size * seeds * experiment.evaluation.trials
     return robots_at_once(robots, experiment.robot.body.possible.size)

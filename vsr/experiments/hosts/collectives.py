@@ -26,7 +26,7 @@ class Lost(UserError):
 
 
 @contextlib.contextmanager
-def noticing_loss() -> Iterator[None]:
+def detect_peer_loss() -> Iterator[None]:
     """While it is open, what fails because another process is gone is reported as that.
 
     JAX has two kinds of error for it: programs that are begun after the loss raise the one, results that are waited for
@@ -45,7 +45,7 @@ def noticing_loss() -> Iterator[None]:
 def exchange(*numbers: int) -> np.ndarray:
     """What every process says: whole numbers of 32 bits, (processes, numbers)."""
     brought = _brought(np.array(numbers, np.int32))
-    with noticing_loss():
+    with detect_peer_loss():
         said = np.asarray(_gather()(brought).addressable_data(0))
     owners = np.array([device.process_index for device in device_mesh().devices])
     return np.stack([said[owners == process][0] for process in range(jax.process_count())])
@@ -56,7 +56,7 @@ def broadcast(tree: Any) -> Any:
     leaves, structure = jax.tree.flatten(tree)
     # Empty arrays need no broadcast, and jaxlib 0.11 dies of compiling one.
     brought = [_brought(leaf) for leaf in leaves if leaf.size]
-    with noticing_loss():
+    with detect_peer_loss():
         received = iter(_spread()(brought))
     return structure.unflatten([next(received) if leaf.size else _nothing(leaf) for leaf in leaves])
 

@@ -1,6 +1,6 @@
 """Whether this process is one of several that evolve together, and how they find each other.
 
-Processes started by SLURM's srun or by Open MPI's mpirun are recognised, if there are at least two; others say on the
+Processes started by SLURM's srun or by Open MPI's mpirun are recognized, if there are at least two; others say on the
 command line who they are. JAX connects them (`jax.distributed`), after which its devices are those of all processes.
 """
 
@@ -19,7 +19,7 @@ import jax
 
 from vsr.experiments.config.problems import UserError
 
-SECONDS_TO_MEET = 300
+SECONDS_TO_JOIN = 300
 """How long processes wait for each other."""
 MOST_PORTS = 2**16
 OPTIONS = ("--coordinator", "--processes", "--process")
@@ -129,12 +129,12 @@ def join(launch: Launch) -> None:
                 launch.processes,
                 launch.process,
                 cluster_detection_method=launch.launcher or "deactivate",
-                initialization_timeout=2 * SECONDS_TO_MEET,
+                initialization_timeout=2 * SECONDS_TO_JOIN,
             )
         except (RuntimeError, ValueError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise UserError(
-                f"process {launch.process} of {launch.processes} could not join the others: {reason}; "
+                f"process {launch.process} of {launch.processes} could not join the other_robots: {reason}; "
                 "--processes 1 runs it on its own"
             ) from None
     if not launch.share_devices:  # JAX gives one accelerator to every process that a launcher has started
@@ -173,13 +173,13 @@ def _giving_up(launch: Launch) -> Iterator[None]:
         where = f" at {launch.coordinator}" if launch.coordinator else ""
         sys.stderr.write(
             f"process {launch.process} of {launch.processes}: the others did not come{where} within "
-            f"{SECONDS_TO_MEET} s; start all of them with the same --coordinator and --processes, each with its own "
+            f"{SECONDS_TO_JOIN} s; start all of them with the same --coordinator and --processes, each with its own "
             "--process, and see whether a firewall keeps them apart\n"
         )
         sys.stderr.flush()
         os._exit(2)
 
-    timer = threading.Timer(SECONDS_TO_MEET, give_up)
+    timer = threading.Timer(SECONDS_TO_JOIN, give_up)
     timer.daemon = True
     timer.start()
     try:

@@ -19,14 +19,14 @@ from vsr.experiments.config import dump_yaml
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import busy, console_for_tables, say, show_pairs
 from vsr.experiments.devices import check_implementation, prepare
+from vsr.experiments.formatting import count, lasting, number
 from vsr.experiments.landscape.plot import plot_landscape
 from vsr.experiments.landscape.searching import rounds_of, search, seconds_of_part
 from vsr.experiments.landscape.spec import Landscape, load_landscape
 from vsr.experiments.landscape.table import SETTINGS, TABLE, Folder, Table, read_table
-from vsr.experiments.numbers import count, lasting, number
 from vsr.experiments.plot.figures import FORMATS
 from vsr.experiments.shipped import ENDINGS, LANDSCAPE, find_config
-from vsr.experiments.stopping import if_stopped
+from vsr.experiments.stopping import on_interrupt
 from vsr.experiments.storage.files import target_file, without_nan, write_text
 from vsr.scene import precision
 
@@ -77,7 +77,7 @@ def _make(options: LandscapeOptions) -> None:
     folder = Folder(path, landscape)
     with precision(landscape.physics.precision):
         folder.begin()
-        with folder.locked(), if_stopped(f"stopped; what is done is kept: the same command goes on in {path}"):
+        with folder.locked(), on_interrupt(f"stopped; what is done is kept: the same command goes on in {path}"):
             left = [part for part in range(asked) if not folder.has(part)]
             asked_for = f"{count(asked)} of {count(parts)} parts, {count(len(left))} of them left to do"
             show_pairs(str(path), [*costs(landscape), ("asked for", asked_for)])

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vsr.drawing.colours import MATERIALS
+from vsr.drawing.colors import MATERIALS
+from vsr.experiments.formatting import count, number
 from vsr.experiments.landscape.table import Table
-from vsr.experiments.numbers import count, number
 from vsr.experiments.plot.figures import paper_style, save_figure, with_unit
 
 if TYPE_CHECKING:  # it takes a second to load
@@ -21,7 +21,7 @@ BINS = 6
 """Of shares of a material."""
 LEAST = 5
 """Bodies of which quartiles are drawn."""
-COLOURS = MATERIALS["original"]
+COLORS = MATERIALS["original"]
 
 
 def plot_landscape(table: Table, target: Path) -> None:
@@ -58,9 +58,9 @@ def draw_shares(axes: Axes, table: Table) -> None:
     for place, symbol in enumerate(table.landscape.symbols):
         share = (cells == place).sum((1, 2)) / voxels
         middles, quartiles = shares(share[sound], table.best[sound])
-        colour = COLOURS[place % len(COLOURS)]
-        axes.plot(middles, quartiles[:, 1], "o-", color=colour, markersize=3, label=symbol)
-        axes.fill_between(middles, quartiles[:, 0], quartiles[:, 2], color=colour, alpha=0.15, lw=0)
+        color = COLORS[place % len(COLORS)]
+        axes.plot(middles, quartiles[:, 1], "o-", color=color, markersize=3, label=symbol)
+        axes.fill_between(middles, quartiles[:, 0], quartiles[:, 2], color=color, alpha=0.15, lw=0)
     axes.set(xlabel="share of a material", ylabel=with_unit(table.landscape.fitness.measure), xlim=(0, 1))
     axes.set_title("by material: median and quartiles")
     axes.legend()
@@ -105,7 +105,7 @@ def draw_best(axes: Axes, table: Table) -> None:
         cells = table.cells[place]
         for row, column in np.argwhere(cells >= 0):
             outlines.append(corner + square + np.array([column, row]))
-            fills.append(COLOURS[int(cells[row, column]) % len(COLOURS)])
+            fills.append(COLORS[int(cells[row, column]) % len(COLORS)])
         x, y = corner
         axes.text(
             x + columns / 2, y - 0.25, number(float(table.best[place])), ha="center", va="top", fontsize="x-small"
@@ -114,7 +114,7 @@ def draw_best(axes: Axes, table: Table) -> None:
     axes.set(xlim=(-0.5, DRAWN[1] * wide), ylim=(-(DRAWN[0] - 1) * high - 1.5, rows + 0.5), aspect="equal")
     axes.set_title("best bodies")
     for place, symbol in enumerate(table.landscape.symbols):
-        axes.plot([], [], "s", color=COLOURS[place % len(COLOURS)], label=symbol)
+        axes.plot([], [], "s", color=COLORS[place % len(COLORS)], label=symbol)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=len(table.landscape.symbols), fontsize="x-small")
     axes.axis("off")
 

@@ -17,7 +17,7 @@ import numpy as np
 from jax import Array
 
 from vsr.experiments.estimate import operations_of, seconds_of
-from vsr.experiments.evolve.evaluation import evaluation_of
+from vsr.experiments.evolve.fitness import evaluation_of
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.landscape.bodies import cells_of
 from vsr.experiments.landscape.spec import Landscape

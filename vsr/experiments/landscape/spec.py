@@ -18,7 +18,7 @@ from vsr.experiments.encodings.bodies import VoxelKinds
 from vsr.experiments.experiment import Experiment, Fitness, read_fitness
 from vsr.experiments.landscape.bodies import MOST_GRIDS, every_body, grids
 from vsr.scene import Physics
-from vsr.spec import Count, OneOf, Real, Spec, misfit
+from vsr.spec import Count, OneOf, Real, Spec, validation_error
 from vsr.tasks import TASKS, Locomotion, Task
 from vsr.world.spec import World
 
@@ -52,30 +52,28 @@ class Landscape(Spec):
     def _possible(self) -> Landscape:
         body, robot = self.robot.body, self.robot
         if not isinstance(body, VoxelKinds) or body.dimension != 2:
-            raise misfit(
+            raise validation_error(
                 [(("robot", "body", "type"), "a voxel_kinds body of two axes is needed, with a gene per cell")]
             )
-        complaints = []
+        issues = []
         if not robot.controller.gene_count(body):
-            complaints.append((("robot", "controller"), "it has no genes: there is nothing to try"))
+            issues.append((("robot", "controller"), "it has no genes: there is nothing to try"))
         if grids(len(body.materials), body.possible.size) > MOST_GRIDS:
             text = f"{grids(len(body.materials), body.possible.size):.3g} ways to fill it; at most {MOST_GRIDS:.3g}"
-            complaints.append((("robot", "body", "grid"), f"{text}: take fewer cells or materials"))
+            issues.append((("robot", "body", "grid"), f"{text}: take fewer cells or materials"))
         if not any(self.active):
-            complaints.append((("robot", "body", "materials"), "none of them is driven"))
+            issues.append((("robot", "body", "materials"), "none of them is driven"))
         if self.least_active > body.possible.size:
-            complaints.append(
-                (("least_active",), f"{self.least_active} given; the grid has {body.possible.size} cells")
-            )
+            issues.append((("least_active",), f"{self.least_active} given; the grid has {body.possible.size} cells"))
         try:
-            if self._experiment().task.draws:
-                complaints.append((("task",), "it draws its ground anew: bodies could not be compared"))
+            if self._experiment().task.resamples:
+                issues.append((("task",), "it draws its ground anew: bodies could not be compared"))
         except ValidationError as error:
             for fault in error.errors():
                 own = fault.get("ctx", {}).get("complaints")
-                complaints += own or [(tuple(map(str, fault["loc"])), fault["msg"])]
-        if complaints:
-            raise misfit(complaints)
+                issues += own or [(tuple(map(str, fault["loc"])), fault["msg"])]
+        if issues:
+            raise validation_error(issues)
         return self
 
     def _experiment(self) -> Experiment:

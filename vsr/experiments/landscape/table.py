@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from vsr.arrays import Damaged, read_arrays
+from vsr.arrays import CorruptFileError, read_arrays
 from vsr.experiments.config import dump_plain
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.landscape.bodies import cells_of, code_of, number_of, read_code
@@ -85,7 +85,7 @@ class Table:
 
 
 def fingerprint(landscape: Landscape) -> str:
-    """Of all that results hang on."""
+    """Of all that results depend on."""
     plain = landscape.to_plain() | {"physics": landscape.experiment.physics.to_plain()}
     return digest_of(plain)
 
@@ -124,10 +124,10 @@ class Folder:
         return self.path / PARTS / f"{part:06d}.npz"
 
     def has(self, part: int) -> bool:
-        """Whether a part is done; one that is damaged is not."""
+        """Whether a part is done; one that is corrupted is not."""
         try:
             return read_part(self.file(part), self._mark) is not None
-        except Damaged:
+        except CorruptFileError:
             return False
 
     def write(self, part: int, numbers: np.ndarray, found: Found) -> None:
@@ -169,7 +169,7 @@ def read_part(file: Path, mark: str) -> dict[str, np.ndarray] | None:
         return None
     stored = read_arrays(file)
     if stored.label.get("landscape") != mark or set(stored.arrays) != set(COLUMNS):
-        raise Damaged(file, "it belongs to other settings")
+        raise CorruptFileError(file, "it belongs to other settings")
     return stored.arrays
 
 
@@ -194,7 +194,7 @@ def read_folder(path: Path) -> Table:
     landscape = load_landscape(path / SETTINGS)
     mark, parts = fingerprint(landscape), []
     for file in sorted((path / PARTS).glob("*.npz")):
-        with contextlib.suppress(Damaged):  # it is made again when the landscape goes on
+        with contextlib.suppress(CorruptFileError):  # it is made again when the landscape goes on
             parts.append(read_part(file, mark))
     parts = [part for part in parts if part is not None]
     if not parts and (path / TABLE).is_file():

@@ -40,10 +40,10 @@ class PlayOptions:
     seconds: float
     """how long their episodes are [s]"""
     out: str | None
-    colour: str = "area"
+    color: str = "area"
     palette: str = "original"
     grains: str = "height"
-    """what they are coloured by"""
+    """what they are colored by"""
     overlays: tuple[str, ...] = ()
     seed: int | None = None
     generations: tuple[int, ...] = ()
@@ -60,7 +60,7 @@ def play(options: PlayOptions) -> Path:
     if suffix == ".mp4":
         require_ffmpeg(target)
     overlays = frozenset(options.overlays)
-    look = Look(options.colour, options.palette, overlays, options.grains)  # pyright: ignore[reportArgumentType]
+    look = Look(options.color, options.palette, overlays, options.grains)  # pyright: ignore[reportArgumentType]
     if options.trust_plugins:
         trust_plugins(options.given)
     sources = read_sources(options.given, seed=options.seed, generations=options.generations, cells=options.cells)
@@ -74,7 +74,7 @@ def play(options: PlayOptions) -> Path:
         for source in sources:
             robots.append(record_robot(source, options.seconds))
             progress.advance(simulating)
-        _require_senses(robots, look)
+        _require_sensors(robots, look)
         _write(robots, look, target, suffix, progress)
     return target
 
@@ -92,7 +92,7 @@ def _write(robots: Sequence[RecordedRobot], look: Look, target: Path, suffix: st
             (write_gif if suffix == ".gif" else write_mp4)(film, partial, lambda: progress.advance(task))
 
 
-def _require_senses(robots: Sequence[RecordedRobot], look: Look) -> None:
+def _require_sensors(robots: Sequence[RecordedRobot], look: Look) -> None:
     if "sensors" in look.overlays and not any(robot.recording.felt for robot in robots):
         raise UserError(
             "--show sensors: "
@@ -101,7 +101,7 @@ def _require_senses(robots: Sequence[RecordedRobot], look: Look) -> None:
                 if len(robots) == 1
                 else "none of these robots' controllers reads any"
             )
-            + "; show a robot whose controller has senses (type: mlp), or leave it out"
+            + "; show a robot whose controller has sensors (type: mlp), or leave it out"
         )
 
 

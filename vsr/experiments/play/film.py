@@ -12,11 +12,11 @@ import numpy as np
 from PIL import Image
 
 from vsr.drawing.chambers import pressure_scale
-from vsr.drawing.colours import MATERIALS, SCALES, Scale, rgb
+from vsr.drawing.colors import MATERIALS, SCALES, Scale, rgb
 from vsr.drawing.grains import grain_scale
 from vsr.drawing.legend import legend
 from vsr.drawing.outlines import BRIGHTNESS
-from vsr.drawing.overlays import PAPER, SenseMark, sense_marks
+from vsr.drawing.overlays import PAPER, SensorMark, sensor_marks
 from vsr.drawing.painter import GROUND_FROM_ABOVE, SEE_THROUGH, Look, Painter
 from vsr.drawing.recording import size_word
 from vsr.experiments.config.problems import UserError
@@ -35,7 +35,7 @@ Tick = Callable[[], None]
 class _Keys(NamedTuple):
     """What is the same for all robots that are shown side by side."""
 
-    marks: tuple[SenseMark, ...]
+    marks: tuple[SensorMark, ...]
     grains: Scale | None
     fluid: Scale | None
 
@@ -76,7 +76,7 @@ class Film:
 
 
 def write_gif(film: Film, path: Path, tick: Tick) -> None:
-    """All moments with one palette, which is made from the first, a middle and the last frame's colours."""
+    """All moments with one palette, which is made from the first, a middle and the last frame's colors."""
     frames: list[Image.Image] = []
     palette: Image.Image | None = None
     for image in film.frames():
@@ -99,7 +99,7 @@ def write_mp4(film: Film, path: Path, tick: Tick) -> None:
         quality=6,
         macro_block_size=2,
         ffmpeg_log_level="error",
-        output_params=["-preset", "veryfast"],  # half the time; flat colours lose nothing
+        output_params=["-preset", "veryfast"],  # half the time; flat colors lose nothing
     )
     with warnings.catch_warnings():
         # JAX warns of forks because of its threads; this one becomes ffmpeg at once.
@@ -158,8 +158,8 @@ def _painters(
             title=robot.name,
             size=panel,
             marks=keys.marks,
-            grain_colours=keys.grains,
-            fluid_colours=keys.fluid,
+            grain_colors=keys.grains,
+            fluid_colors=keys.fluid,
         )
         for robot in robots
     ]
@@ -168,7 +168,7 @@ def _painters(
 def _keys(robots: Sequence[RecordedRobot], look: Look) -> _Keys:
     recordings = [robot.recording for robot in robots]
     return _Keys(
-        sense_marks(recordings),
+        sensor_marks(recordings),
         grain_scale((recording.grains for recording in recordings), look.grains_by),
         pressure_scale(recording.chambers for recording in recordings),
     )
@@ -189,20 +189,20 @@ def _symbols(robots: Sequence[RecordedRobot]) -> tuple[str, ...]:
 
 
 def _palette(film: Film) -> Image.Image:
-    """Colours of all scales, which no single frame may have, beside those of some frames."""
+    """Colors of all scales, which no single frame may have, beside those of some frames."""
     chosen = [
         painter.paint(moment) for painter in film.painters[:4] for moment in (0, film.moments // 2, film.moments - 1)
     ]
     width = max(film.size[0], chosen[0].width)
     pieces = [film.key.resize((width, film.key.height)), *chosen]
     first = film.painters[0]
-    if first.grain_colours or first.fluid_colours:  # their colours would crowd those of voxels out of the palette
-        pieces += [_voxel_colours(first.look, width, image.height // 4) for image in chosen]
-    if first.fluid_colours:
-        pieces += [_shaded(first.fluid_colours, width, image.height // 4) for image in chosen]
-    if first.fluid_colours and first.is_3d:
+    if first.grain_colors or first.fluid_colors:  # their colors would crowd those of voxels out of the palette
+        pieces += [_voxel_colors(first.look, width, image.height // 4) for image in chosen]
+    if first.fluid_colors:
+        pieces += [_shaded(first.fluid_colors, width, image.height // 4) for image in chosen]
+    if first.fluid_colors and first.is_3d:
         behind = (PAPER, GROUND_FROM_ABOVE)
-        pieces += [_before(colour, _voxel_colours(first.look, width, chosen[0].height // 2)) for colour in behind]
+        pieces += [_before(color, _voxel_colors(first.look, width, chosen[0].height // 2)) for color in behind]
     sample = Image.new("RGB", (width, sum(image.height for image in pieces)), PAPER)
     top = 0
     for image in pieces:
@@ -211,26 +211,26 @@ def _palette(film: Film) -> Image.Image:
     return sample.quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
 
 
-def _voxel_colours(look: Look, width: int, height: int) -> Image.Image:
+def _voxel_colors(look: Look, width: int, height: int) -> Image.Image:
     """All that a face may have, from the left to the right, in rows of equal brightness."""
-    if look.colour_by == "material":
+    if look.color_by == "material":
         table = rgb(MATERIALS[look.palette])
-        colours = table[np.arange(width) * len(table) // width]
+        colors = table[np.arange(width) * len(table) // width]
     else:
-        return _shaded(SCALES[look.palette][look.colour_by], width, height)
-    return _in_rows(colours, height)
+        return _shaded(SCALES[look.palette][look.color_by], width, height)
+    return _in_rows(colors, height)
 
 
 def _shaded(scale: Scale, width: int, height: int) -> Image.Image:
-    """All colours of a scale, likewise."""
-    return _in_rows(scale.colours(np.linspace(*scale.ends, width)), height)
+    """All colors of a scale, likewise."""
+    return _in_rows(scale.colors(np.linspace(*scale.ends, width)), height)
 
 
-def _before(colour: str, faces: Image.Image) -> Image.Image:
-    """Faces through which a colour is seen."""
-    return Image.blend(Image.new("RGB", faces.size, colour), faces, SEE_THROUGH / 255)
+def _before(color: str, faces: Image.Image) -> Image.Image:
+    """Faces through which a color is seen."""
+    return Image.blend(Image.new("RGB", faces.size, color), faces, SEE_THROUGH / 255)
 
 
-def _in_rows(colours: np.ndarray, height: int) -> Image.Image:
-    rows = np.stack([colours * shade for shade in BRIGHTNESS.values()])
-    return Image.fromarray(rows.astype(np.uint8)).resize((len(colours), height), Image.Resampling.NEAREST)
+def _in_rows(colors: np.ndarray, height: int) -> Image.Image:
+    rows = np.stack([colors * shade for shade in BRIGHTNESS.values()])
+    return Image.fromarray(rows.astype(np.uint8)).resize((len(colors), height), Image.Resampling.NEAREST)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from vsr.drawing.recording import Recording
-from vsr.drawing.shown_things import faces_of
+from vsr.drawing.shown_objects import faces_of
 
 ORDER = 2
 """How many times differences are taken."""
@@ -57,10 +57,10 @@ def streams_of(recording: Recording) -> list[Stream]:
     streams += [
         Stream("ratio", 0.005, series(recording.ratio)),
         Stream("control", 0.01, series(recording.control)),
-        Stream("touching", 1.0, series(recording.touching)),
+        Stream("contact", 1.0, series(recording.contact)),
         *(
-            Stream(f"felt{index}", (sense.reach or 1.0) / FELT_STEPS, series(sense.value * sense.has))
-            for index, sense in enumerate(recording.felt)
+            Stream(f"felt{index}", (sensor.reach or 1.0) / FELT_STEPS, series(sensor.value * sensor.has))
+            for index, sensor in enumerate(recording.felt)
         ),
     ]
     if recording.broken is not None and recording.broken.any():
@@ -72,7 +72,7 @@ def streams_of(recording: Recording) -> list[Stream]:
         streams.append(Stream("volume", CHAMBER_VOLUME, series(chambers.volume)))
     faces = faces_of(recording)
     if faces is not None:
-        streams.append(Stream("things", recording.voxel_side / 1000, series(faces.face)))
+        streams.append(Stream("objects", recording.voxel_side / 1000, series(faces.face)))
         streams.append(Stream("balls", recording.voxel_side / 1000, series(faces.ball)))
         streams.append(Stream("spokes", 0.005, series(faces.spoke)))
     if recording.grains is not None:

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from vsr.drawing.chambers import pressure_scale, walls
-from vsr.drawing.colours import DARK, GRAIN_QUANTITIES, LIGHTNESS, MATERIALS, SCALES
+from vsr.drawing.colors import DARK, GRAIN_QUANTITIES, LIGHTNESS, MATERIALS, SCALES
 from vsr.drawing.faces import parts_outside_fluid
 from vsr.drawing.grains import RecordedGrains, grain_scale
 from vsr.drawing.outlines import FACES
-from vsr.drawing.overlays import OVERLAYS, description, sense_marks
+from vsr.drawing.overlays import OVERLAYS, description, sensor_marks
 from vsr.drawing.painter import WALL, Look
 from vsr.drawing.recording import Recording, size_word
-from vsr.drawing.shown_things import faces_of
+from vsr.drawing.shown_objects import faces_of
 from vsr.environment import Environment
 from vsr.experiments.play.packing import pack, streams_of
 from vsr.experiments.play.recordings import RecordedRobot
@@ -38,12 +38,12 @@ def page(robots: Sequence[RecordedRobot], look: Look, *, repeat: bool = False) -
     is_3d = [robot.recording.dimension == 3 for robot in robots]
     inner = "2d" if len(set(is_3d)) == 2 else not any(is_3d)
     size = size_word([robot.recording for robot in robots])
-    marks = sense_marks(robot.recording for robot in robots)
+    marks = sensor_marks(robot.recording for robot in robots)
     pressures = pressure_scale(robot.recording.chambers for robot in robots)
     data = {
         "robots": [_data_of(robot) for robot in robots],
         "overlays": description(),
-        "senses": [{**asdict(mark), "words": mark.words} for mark in marks],
+        "sensors": [{**asdict(mark), "words": mark.words} for mark in marks],
         "scales": {
             palette: {name: asdict(scale) for name, scale in scales.items()} for palette, scales in SCALES.items()
         },
@@ -54,7 +54,7 @@ def page(robots: Sequence[RecordedRobot], look: Look, *, repeat: bool = False) -
         "faces": [{"axis": axis, "side": side, "corners": corners} for (axis, side), corners in FACES.items()],
         "size": size,
         "look": {
-            "colourBy": look.colour_by,
+            "colorBy": look.color_by,
             "palette": look.palette,
             "grainsBy": look.grains_by,
             "masses": inner,
@@ -97,10 +97,10 @@ def _data_of(robot: RecordedRobot) -> dict[str, Any]:
         "material": recording.material.tolist(),
         "place": recording.place.tolist(),
         "symbols": robot.symbols,
-        "felt": [{"label": sense.label, "has": sense.has.astype(int).tolist()} for sense in recording.felt],
+        "felt": [{"label": sensor.label, "has": sensor.has.astype(int).tolist()} for sensor in recording.felt],
         "ground": _ground(robot, recording),
         "grains": _grains(recording.grains),
-        "things": _things(recording),
+        "objects": _objects(recording),
         "chambers": _chambers(recording),
         "packed": pack(streams_of(recording)),
     }
@@ -125,16 +125,16 @@ def _chambers(recording: Recording) -> dict[str, Any] | None:
     }
 
 
-def _things(recording: Recording) -> dict[str, Any] | None:
-    """What does not change of rigid things, soft ones and further robots: corners of a face, colours, radii."""
+def _objects(recording: Recording) -> dict[str, Any] | None:
+    """What does not change of rigid objects, soft ones and further robots: corners of a face, colors, radii."""
     faces = faces_of(recording)
     if faces is None:
         return None
     return {
         "ends": faces.face.shape[2],
-        "colours": list(faces.colours),
+        "colors": list(faces.colors),
         "radius": faces.radius.round(4).tolist(),
-        "ballColours": list(faces.ball_colours),
+        "ballColors": list(faces.ball_colors),
     }
 
 
@@ -146,7 +146,7 @@ def _grains(grains: RecordedGrains | None) -> dict[str, Any] | None:
 
 
 def _grain_scales(beds: Sequence[RecordedGrains | None]) -> dict[str, Any] | None:
-    """By what grains may be coloured; None if there are none."""
+    """By what grains may be colored; None if there are none."""
     scales = {quantity: grain_scale(beds, quantity) for quantity in GRAIN_QUANTITIES}
     return {quantity: asdict(scale) for quantity, scale in scales.items() if scale is not None} or None
 

@@ -55,5 +55,5 @@ def robot_from_trajectory(
         body, dtype = scene.robot.body, np.dtype(scene.physics.precision)
         environment = scene.world.build(dtype)
         controller = scene.robot.build_controller(dtype)
-        recording = recording_of(model, trajectory, environment, body.cells, controller, scene.occupants())
+        recording = recording_of(model, trajectory, environment, body.cells, controller, scene.systems())
     return RecordedRobot(name, scene, recording, measures or {})

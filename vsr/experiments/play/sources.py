@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from vsr.arrays import Damaged
+from vsr.arrays import CorruptFileError
 from vsr.experiments.config import UserError, load
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.shipped import SCENE, find_config
@@ -112,7 +112,7 @@ def _of_cell(run: Run, name: str, seed: int | None, cell: str) -> Source:
     index = leading(run) if seed is None else run.index_of(seed)
     archives = {archive.name: archive for archive in read_archives(run.path, run.experiment, index)}
     if not archives:
-        raise UserError(f"{run.path}: --cell {cell}: its search ({run.experiment.ea.type}) keeps no archive")
+        raise UserError(f"{run.path}: --cell {cell}: its search ({run.experiment.optimizer.type}) keeps no archive")
     wanted, colon, places = cell.rpartition(":")
     archive = archives.get(wanted if colon else next(iter(archives)))
     parts = places.split(",")
@@ -134,7 +134,7 @@ def _of_generation(run: Run, index: int, generation: int) -> Scene:
     if before:
         try:
             piece = read_piece(before[-1], len(run.experiment.seeds))
-        except Damaged as error:
+        except CorruptFileError as error:
             raise UserError(f"{error}; the robot of another --generation may still be there") from None
         if generation < piece.first + piece.count:
             genes = piece.best_genes(index, generation) or None

@@ -1,4 +1,4 @@
-"""Maps of archives, with the body of every elite in its cell, and fronts of compromises."""
+"""Maps of archives, with the body of every elite in its cell, and Pareto fronts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from vsr.drawing.colours import MATERIALS
+from vsr.drawing.colors import MATERIALS
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.plot.figures import paper_style, save_figure, with_unit
@@ -34,7 +34,7 @@ def plot_archives(run: Run, seed: int, target: Path) -> None:
     archives = read_archives(run.path, run.experiment, seed)
     front = read_front(run.path, run.experiment, seed)
     if not archives and front is None:
-        raise UserError(f"{run.path}: its search ({run.experiment.ea.type}) keeps no archive and no front")
+        raise UserError(f"{run.path}: its search ({run.experiment.optimizer.type}) keeps no archive and no front")
     with paper_style():
         pairs = [] if front is None else list(combinations(range(len(front.names)), 2))
         count = len(archives) or len(pairs)
@@ -82,7 +82,7 @@ def draw_map(axes: Axes, archive: ArchiveRead, experiment: Experiment, as_pixels
 def _draw_regions(
     axes: Axes, archive: ArchiveRead, shown: np.ndarray, values: np.ndarray, middle: np.ndarray, size: np.ndarray
 ) -> Any:
-    """Cells of a CVT in the colour of their fitness: with two axes as they are, else squares around their centres."""
+    """Cells of a CVT in the color of their fitness: with two axes as they are, else squares around their centers."""
     from matplotlib.collections import PolyCollection
 
     if len(archive.settings.axes) == 2:
@@ -95,9 +95,9 @@ def _draw_regions(
 
 
 def regions(centers: np.ndarray, box: np.ndarray) -> list[np.ndarray]:
-    """Corners of what is nearest to each centre within a box, distances in units of its sides; box: (2, 2), low first.
+    """Corners of what is nearest to each center within a box, distances in units of its sides; box: (2, 2), low first.
 
-    Mirror images of the centres beyond all four sides make the sides bounds of cells.
+    Mirror images of the centers beyond all four sides make the sides bounds of cells.
     """
     from scipy.spatial import Voronoi
 
@@ -109,7 +109,7 @@ def regions(centers: np.ndarray, box: np.ndarray) -> list[np.ndarray]:
 
 
 def draw_front(axes: Axes, front: FrontRead, first: int, second: int) -> None:
-    """Two of the objectives against each other, the best compromises in full colour."""
+    """Two of the objectives against each other, the Pareto front in full color."""
     best = front.front == 0
     x, y = front.values[:, first], front.values[:, second]
     axes.plot(x[~best], y[~best], "o", color="0.7", markersize=3, label="dominated")
@@ -147,7 +147,7 @@ def _draw_bodies(
     from matplotlib.collections import PolyCollection
 
     bodies = np.asarray(jax.jit(jax.vmap(experiment.robot.body.decode))(archive.genes["body"][shown]))
-    colours, outlines, fills = MATERIALS["original"], [], []
+    colors, outlines, fills = MATERIALS["original"], [], []
     square = np.array([[0, 0], [1, 0], [1, 1], [0, 1]], float)
     for cells, place in zip(bodies, middle, strict=True):
         rows, columns = np.nonzero(cells >= 0)
@@ -158,7 +158,7 @@ def _draw_bodies(
         scale = SHARE * size / extent.max()  # as wide as high on the map's own axes
         for row, column in zip(rows, columns, strict=True):
             outlines.append(place + (square + np.array([column, row]) - low - extent / 2) * scale)
-            fills.append(colours[int(cells[row, column]) % len(colours)])
+            fills.append(colors[int(cells[row, column]) % len(colors)])
     voxels = PolyCollection(outlines, facecolors=fills, edgecolors="white", linewidths=0.15)
     voxels.set_rasterized(as_pixels)
     axes.add_collection(voxels)

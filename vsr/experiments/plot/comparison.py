@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vsr.experiments.numbers import count
+from vsr.experiments.formatting import count
 from vsr.experiments.plot.curves import check_one_goal, labels
-from vsr.experiments.plot.searches import as_measure, one_figure
+from vsr.experiments.plot.metrics import as_measure, one_metric
 from vsr.experiments.ranks import p_value, quantiles_of_each
 from vsr.experiments.storage.runs import Curves
 
@@ -89,16 +89,16 @@ class Comparison:
     """whether the measure is a figure of searches, and not of their best robots"""
 
 
-def compare(runs: Sequence[Curves], figure: str | None = None) -> Comparison:
+def compare(runs: Sequence[Curves], metric: str | None = None) -> Comparison:
     """Compare the last generations of runs with one goal; figure: of their searches, instead of their best robots."""
-    if figure is None:
+    if metric is None:
         check_one_goal(runs)
     else:
-        runs = [as_measure(run, one_figure(runs, figure)) for run in runs]
+        runs = [as_measure(run, one_metric(runs, metric)) for run in runs]
     names = labels(runs)
     rows = tuple(_described(runs, names))
     measure, warnings = runs[0].header.measure, tuple(_warnings(runs, names))
-    return Comparison(measure, rows, _pairs(runs, rows), warnings, of_searches=figure is not None)
+    return Comparison(measure, rows, _pairs(runs, rows), warnings, of_searches=metric is not None)
 
 
 def clearest(pairs: Sequence[Pair], most: int = MOST_PAIRS) -> tuple[list[Pair], str]:
@@ -178,7 +178,7 @@ def _ties(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     ordered = np.sort(np.concatenate([a, b], -1), -1)
     equal = ordered[..., 1:] == ordered[..., :-1]
     before, found = np.zeros(equal.shape[:-1], int), np.zeros(equal.shape[:-1], int)
-    for place in range(equal.shape[-1]):  # t³ - t is the sum of 3 k (k + 1) over k equal neighbours
+    for place in range(equal.shape[-1]):  # t³ - t is the sum of 3 k (k + 1) over k equal neighbors
         before = np.where(equal[..., place], before + 1, 0)
         found += 3 * before * (before + 1)
     return found

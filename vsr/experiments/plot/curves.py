@@ -25,7 +25,7 @@ BAND_NAMES = {"sigma": "one standard deviation", "quartiles": "quartiles"}
 
 
 def check_one_goal(runs: Sequence[Curves]) -> None:
-    """Refuse to put different things side by side."""
+    """Refuse to put different objects side by side."""
     goals = {f"{run.header.direction} {run.header.measure}" for run in runs}
     if len(goals) > 1:
         raise UserError(f"these runs cannot be compared: they have different goals ({', '.join(sorted(goals))})")

@@ -157,5 +157,5 @@ def _summary(found: Found) -> list[str]:
             f"{count / max(found.seconds, 1e-9):.0f} targets a second"
         )
         if not found.arrived.all():
-            lines.append(f"{(~found.arrived).sum()} searches did not come to an end: give more starts or other bounds")
+            lines.append(f"{(~found.arrived).sum()} searches did not come to an end: give more trials or other bounds")
     return lines

@@ -80,7 +80,7 @@ def write_gif(name: str, spec: Reach, found: Sequence[Found], target: Path) -> N
 def write_html(name: str, spec: Reach, found: Sequence[Found], target: Path) -> None:
     """A page in which poses follow each other and the body can be turned; without targets and obstacles."""
     robots = [_recorded(name, spec, one) for one in found]
-    write_text(target, page(robots, Look(colour_by="material"), repeat=True))
+    write_text(target, page(robots, Look(color_by="material"), repeat=True))
 
 
 def _recorded(name: str, spec: Reach, found: Found) -> RecordedRobot:
@@ -94,7 +94,7 @@ def _recorded(name: str, spec: Reach, found: Found) -> RecordedRobot:
         angle=None,
         ratio=np.ones((poses, voxels)),
         control=np.zeros((poses, voxels)),
-        touching=np.zeros((poses, voxels), bool),
+        contact=np.zeros((poses, voxels), bool),
         velocity=np.zeros((poses, voxels, found.body.dimension)),
         part=still.part,
         offset=still.offset,
@@ -165,24 +165,24 @@ def _pose(axes: Axes, spec: Reach, found: Found, row: int, view: tuple[int, int,
     fluid = np.array([material.fluid is not None for material in found.body.materials.values()])
     is_fluid = fluid[found.body.cells[found.body.present]]
     if found.body.dimension == 2:
-        faces, colours = corner[:, [0, 1, 3, 2]], np.where(is_fluid, FLUID, SOLID)
+        faces, colors = corner[:, [0, 1, 3, 2]], np.where(is_fluid, FLUID, SOLID)
     else:
         sides = np.array(list(FACES.values()))
         faces = corner[:, sides].reshape(-1, 4, 3)
-        colours = np.repeat(np.where(is_fluid, FLUID, SOLID), len(sides))
+        colors = np.repeat(np.where(is_fluid, FLUID, SOLID), len(sides))
         towards = abs(view[2]) - 1
         order = np.argsort(np.sign(view[2]) * faces[..., towards].mean(1))
-        faces, colours = faces[order], colours[order]
+        faces, colors = faces[order], colors[order]
     axes.add_collection(
-        PolyCollection(list(faces[..., view[:2]]), facecolors=list(colours), edgecolors=EDGE, linewidths=0.4)
+        PolyCollection(list(faces[..., view[:2]]), facecolors=list(colors), edgecolors=EDGE, linewidths=0.4)
     )
     index = row - len(found.names)
     if index >= 0:
         for target, effector in zip(found.target[index], found.effector[index], strict=True):
             line = 1e3 * np.stack([target, effector])[:, view[:2]]
-            colour = REACHED if found.reached[index] else MISSED
-            axes.plot(*line.T, color=colour, linewidth=0.8, zorder=3)
-            axes.plot(*line[0], "o", color="#f2c230", markeredgecolor=colour, markersize=7, zorder=4)
+            color = REACHED if found.reached[index] else MISSED
+            axes.plot(*line.T, color=color, linewidth=0.8, zorder=3)
+            axes.plot(*line[0], "o", color="#f2c230", markeredgecolor=color, markersize=7, zorder=4)
             axes.plot(*line[1], ".", color="black", markersize=3, zorder=5)
     _frame(axes, limits)
 

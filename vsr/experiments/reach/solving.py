@@ -142,14 +142,14 @@ def _pose(problem: Problem, start: Array, drive: Array) -> Pose:
 
 
 @jax.jit
-def _each(problem: Problem, targets: Array, starts: Pose) -> Reached:
-    """The best of all starts for every target."""
+def _each(problem: Problem, targets: Array, restarts: Pose) -> Reached:
+    """The best of all trials for every target."""
 
     def one(target: Array) -> Reached:
         def from_start(start: Pose) -> Reached:
             return reach(problem.given, problem.effectors, target, problem.bounds, start, size=problem.size)
 
-        found = _mapped(from_start, starts)
+        found = _mapped(from_start, restarts)
         cost = (problem.effectors.weight * found.distance**2).sum(-1)
         best = jnp.argmin(jnp.where(found.pose.converged, cost, jnp.inf))
         return jax.tree.map(lambda leaf: leaf[best], found)
@@ -274,7 +274,7 @@ def _given(problem: Problem, first: Pose, symbols: tuple[str, ...], drives: dict
 def _starts(spec: Reach, problem: Problem, first: Pose) -> Pose:
     """Poses under no drive and under drives spread over the bounds; those that are no equilibrium are the first."""
     low, high = problem.bounds.low, problem.bounds.high
-    shares = np.random.default_rng(0).uniform(size=(spec.starts - 1, len(low)))
+    shares = np.random.default_rng(0).uniform(size=(spec.restarts - 1, len(low)))
     poses = [first]
     for share in shares:
         pose = _pose(problem, first.position, low + jnp.asarray(share, low.dtype) * (high - low))

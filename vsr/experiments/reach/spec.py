@@ -9,12 +9,12 @@ from pydantic import Field, ValidationError, model_validator
 
 from vsr.body import Body, Material
 from vsr.body.corners import corner_steps
-from vsr.body.masses import MASSES
+from vsr.body.engine_kinds import ENGINE_KINDS
 from vsr.body.shape import leaks
 from vsr.environment import Plane, Sphere
 from vsr.environment.obstacles import ball, plane
 from vsr.experiments.reach.targets import MOST_TARGETS, TARGETS, Point, Target
-from vsr.spec import Count, OneOf, Real, Seconds, Spec, misfit
+from vsr.spec import Count, OneOf, Real, Seconds, Spec, validation_error
 
 Side = Literal["left", "right", "front", "back", "bottom", "top"]
 SIDES: dict[Side, tuple[int, int]] = {
@@ -98,7 +98,7 @@ class Reach(Spec):
 
     body: Body
     """of point masses, with chambers (materials with `fluid`)"""
-    held: Annotated[tuple[Side, ...], Field(min_length=1)] = ("left",)
+    clamped: Annotated[tuple[Side, ...], Field(min_length=1)] = ("left",)
     """sides of the body's grid whose nodes do not move"""
     place: Point | None = None
     """of the lowest corner of the body's grid in the world [m]; the origin if absent"""
@@ -120,7 +120,7 @@ class Reach(Spec):
     frequency: Annotated[Real, Field(gt=0, le=10_000)] = 60.0
     """targets per second of those that move [Hz]"""
     rates: Rates = Rates()
-    starts: Annotated[Count, Field(ge=1, le=64)] = 3
+    restarts: Annotated[Count, Field(ge=1, le=64)] = 3
     """from how many poses targets that do not move are searched; the nearest end counts"""
     precision: Literal["float32", "float64"] = "float64"
     """kind of floating-point number"""
@@ -129,9 +129,9 @@ class Reach(Spec):
 
     @model_validator(mode="after")
     def _sound(self) -> Reach:
-        complaints = [*self._body(), *self._dimensions(), *self._targets(), *self._poses(), *self._variants()]
-        if complaints:
-            raise misfit(complaints)
+        issues = [*self._body(), *self._dimensions(), *self._targets(), *self._poses(), *self._variants()]
+        if issues:
+            raise validation_error(issues)
         return self
 
     @property
@@ -173,22 +173,22 @@ class Reach(Spec):
     def anchored(self) -> np.ndarray:
         """True for corners whose node is held, (corners, *cells)."""
         cells, dimension = self.body.cells.shape, self.body.dimension
-        held = np.zeros((2**dimension, *cells), bool)
-        for side in self.held:
+        clamped = np.zeros((2**dimension, *cells), bool)
+        for side in self.clamped:
             axis, end = SIDES[side]
             along = dimension - 1 - axis if axis >= 0 else 0
             for corner, steps in enumerate(corner_steps(dimension)):
                 if steps[along] == end:
                     where = [slice(None)] * dimension
                     where[along] = slice(-1, None) if end else slice(0, 1)
-                    held[(corner, *where)] = True
-        return held
+                    clamped[(corner, *where)] = True
+        return clamped
 
     def _body(self) -> Complaints:
         found: Complaints = []
-        if MASSES[self.body.masses].turns:
+        if ENGINE_KINDS[self.body.engine].turns:
             return [
-                (("body", "masses"), f"'{self.body.masses}' given; only bodies of points can be at rest here: points")
+                (("body", "masses"), f"'{self.body.engine}' given; only bodies of points can be at rest here: points")
             ]
         if not self.fluids:
             found.append((("body", "shape"), "no voxel holds fluid, so nothing drives it: give a material `fluid`"))
@@ -197,8 +197,10 @@ class Reach(Spec):
         if any(material.actuation == "force" for material in self.body.materials.values()):
             found.append((("body", "materials"), "actuation by force has no energy; use area"))
         if not (self.anchored() & self.body.present).any():
-            found.append((("held",), f"no voxel lies at the {' or '.join(self.held)} of the grid, so nothing is held"))
-        if self.body.dimension == 2 and {"front", "back"} & set(self.held):
+            found.append(
+                (("held",), f"no voxel lies at the {' or '.join(self.clamped)} of the grid, so nothing is held")
+            )
+        if self.body.dimension == 2 and {"front", "back"} & set(self.clamped):
             found.append((("held",), "a 2-D body has no front and back; choose from left, right, bottom, top"))
         return found
 

@@ -104,10 +104,10 @@ class Path(_OfPoints):
         return np.stack([np.interp(share, far, column) for column in corners.T], 1)
 
 
-class Swing(Target):
+class Sinusoid(Target):
     """A target that moves as center + amplitude sin(2 π (frequency t + phase)), axis by axis."""
 
-    type: Literal["swing"] = "swing"
+    type: Literal["sinusoid"] = "sinusoid"
     moves: ClassVar[bool] = True
     center: Point
     """[m]"""
@@ -119,7 +119,7 @@ class Swing(Target):
     """of each axis, in periods; none if absent"""
 
     @model_validator(mode="after")
-    def _fits(self) -> Swing:
+    def _fits(self) -> Sinusoid:
         for name in ("amplitude", "phase"):
             value = getattr(self, name)
             if value is not None and len(value) != len(self.center):
@@ -141,5 +141,5 @@ def _require_alike(points: tuple[tuple[float, ...], ...]) -> None:
         raise ValueError("some points have two coordinates and others three: give all as many")
 
 
-TARGETS: dict[str, type[Target]] = {"points": Points, "grid": Grid, "path": Path, "swing": Swing}
+TARGETS: dict[str, type[Target]] = {"points": Points, "grid": Grid, "path": Path, "sinusoid": Sinusoid}
 """By their type."""

@@ -1,4 +1,4 @@
-"""Bodies at rest as SVG, a colour per material; 3-D ones are seen from the front, above and right."""
+"""Bodies at rest as SVG, a color per material; 3-D ones are seen from the front, above and right."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from vsr.body import Body
-from vsr.drawing.colours import MATERIALS
+from vsr.drawing.colors import MATERIALS
 from vsr.drawing.outlines import BRIGHTNESS, RECEDES
 from vsr.experiments.report.markup import Markup, tag
 
-COLOURS = MATERIALS["original"]
+COLORS = MATERIALS["original"]
 MARGIN = 0.06
 """Around the drawing [voxels]."""
 
@@ -25,7 +25,7 @@ def draw_body(body: Body, meaning: str, room: tuple[float, float]) -> Markup:
         tag(
             "polygon",
             points=" ".join(f"{x + MARGIN:.3f},{height - MARGIN - y:.3f}" for x, y in polygon - low),
-            fill=COLOURS[material % len(COLOURS)],
+            fill=COLORS[material % len(COLORS)],
             style=f"filter:brightness({bright:g})" if bright < 1 else None,
         )
         for polygon, material, bright in outlines
@@ -49,9 +49,9 @@ def polygons(body: Body) -> list[tuple[np.ndarray, int, float]]:
 
 
 def materials_key(body: Body) -> Markup:
-    """Which colour is which material."""
+    """Which color is which material."""
     swatches = [
-        tag("li", tag("span", class_="swatch", style=f"background:{COLOURS[index % len(COLOURS)]}"), symbol)
+        tag("li", tag("span", class_="swatch", style=f"background:{COLORS[index % len(COLORS)]}"), symbol)
         for index, symbol in enumerate(body.materials)
     ]
     return tag("ul", *swatches, class_="key", aria_label="materials")

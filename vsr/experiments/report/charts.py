@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from vsr.drawing.chambers import KILO, RecordedChambers
-from vsr.experiments.numbers import count
+from vsr.experiments.formatting import count
 from vsr.experiments.plot.curves import draw_curves, goal, thinned
 from vsr.experiments.plot.figures import with_unit
 from vsr.experiments.ranks import middle
@@ -73,18 +73,24 @@ def bodies_chart(run: Run, name: str) -> Markup:
     with page_style():
         figure, axes = _chart()
         _over_seeds(axes, run.bodies, ALL)
-        axes.axhline(run.experiment.ea.n_pop, color=POPULATION, lw=0.9, ls=(0, (4, 2)), label="size of the population")
-        axes.set(ylabel="different bodies", ylim=(0, 1.05 * run.experiment.ea.n_pop))
+        axes.axhline(
+            run.experiment.optimizer.population_size,
+            color=POPULATION,
+            lw=0.9,
+            ls=(0, (4, 2)),
+            label="size of the population",
+        )
+        axes.set(ylabel="different bodies", ylim=(0, 1.05 * run.experiment.optimizer.population_size))
         _finish(axes, run.generations)
         return inline(figure, name, "different bodies in the population over generations")
 
 
-def figures_chart(run: Run, kind: str, figures: Sequence[str], name: str) -> Markup:
-    """What a search tells of itself, a line for each archive: median over seeds."""
+def metrics_chart(run: Run, kind: str, metrics: Sequence[str], name: str) -> Markup:
+    """What a search reports itself, a line for each archive: median over seeds."""
     with page_style():
         figure, axes = _chart()
-        for number, one in enumerate(figures):
-            values = run.figures[one]
+        for number, one in enumerate(metrics):
+            values = run.metrics[one]
             center = np.median(values, axis=0) if len(values) > 1 else values[0]
             label = one.rpartition(".")[0] or None
             _line(axes, center, color=SERIES[number % len(SERIES)], lw=1.6, label=label)
@@ -98,7 +104,7 @@ def failures_chart(run: Run, name: str) -> Markup:
     """Which share of each generation's robots failed."""
     with page_style():
         figure, axes = _chart()
-        _over_seeds(axes, 100 * run.failed / run.experiment.ea.n_pop, POPULATION)
+        _over_seeds(axes, 100 * run.failed / run.experiment.optimizer.population_size, POPULATION)
         axes.set(ylabel="failed robots [% of a generation]")
         axes.set_ylim(bottom=0)
         _finish(axes, run.generations)

@@ -11,7 +11,7 @@ import numpy as np
 from vsr.experiments.config import dump_yaml
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.numbers import count
+from vsr.experiments.formatting import count
 from vsr.experiments.storage.checkpoints import newest_generation
 from vsr.experiments.storage.lineage import Descent, descent_of_best, read_lineage
 from vsr.experiments.storage.provenance import Making, making

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from vsr.drawing.painter import Look
-from vsr.experiments.numbers import count, number, volume
+from vsr.experiments.formatting import count, number, volume
 from vsr.experiments.play.page import page as viewer_page
 from vsr.experiments.play.recordings import RecordedRobot, record_robot
 from vsr.experiments.play.sources import Source

@@ -7,7 +7,7 @@ from itertools import combinations
 
 from matplotlib.figure import Figure
 
-from vsr.experiments.config.plugins import NeedsPlugins
+from vsr.experiments.config.plugins import PluginRequiredError
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.plot.archives import draw_front, draw_map
 from vsr.experiments.report import charts
@@ -24,7 +24,7 @@ MOST_PAIRS = 6
 
 
 def searches(found: Findings, name: str) -> Markup | None:
-    """Curves of what the search tells of itself, then maps of its archives or its front; None if there is neither."""
+    """Curves of what the search reports itself, then maps of its archives or its front; None if there is neither."""
     curves = [_curve(found, kind, f"{name}-{number}") for number, kind in enumerate(_kinds(found))]
     maps = _maps(found, name)
     if not curves and not maps:
@@ -35,14 +35,14 @@ def searches(found: Findings, name: str) -> Markup | None:
 def _kinds(found: Findings) -> dict[str, list[str]]:
     """Names of figures by what they are of, whatever the archive."""
     kinds: dict[str, list[str]] = {}
-    for name in found.run.figures:
+    for name in found.run.metrics:
         kinds.setdefault(name.rpartition(".")[2], []).append(name)
     return kinds
 
 
 def _curve(found: Findings, kind: str, name: str) -> Markup:
     names = _kinds(found)[kind]
-    chart = charts.figures_chart(found.run, kind, names, name)
+    chart = charts.metrics_chart(found.run, kind, names, name)
     many = "; median over seeds" if len(found.experiment.seeds) > 1 else ""
     caption = _meanings(found).get(kind, f"{kind.replace('_', ' ').capitalize()}.").rstrip(".") + f"{many}."
     return tag("figure", chart, tag("figcaption", caption))
@@ -51,8 +51,8 @@ def _curve(found: Findings, kind: str, name: str) -> Markup:
 def _meanings(found: Findings) -> Mapping[str, str]:
     """Of the search's metrics, as it words them; none where only a plugin that did not run knows the search."""
     try:
-        return found.experiment.ea.metrics
-    except NeedsPlugins:
+        return found.experiment.optimizer.metrics
+    except PluginRequiredError:
         return {}
 
 
@@ -63,7 +63,7 @@ def _maps(found: Findings, name: str) -> list[Content]:
         archives = read_archives(run.path, run.experiment, found.best)
         front = read_front(run.path, run.experiment, found.best)
     except UserError as error:
-        if isinstance(error, NeedsPlugins) and not (run.path / ARCHIVE).exists():
+        if isinstance(error, PluginRequiredError) and not (run.path / ARCHIVE).exists():
             return []
         return [tag("p", f"The archive is left out. {error}.")]
     of_seed = f" of seed {found.seed}" if len(found.experiment.seeds) > 1 else ""
@@ -92,4 +92,4 @@ def _front(front: FrontRead, pair: tuple[int, int], name: str, of_seed: str) -> 
         draw_front(figure.subplots(), front, *pair)
         words = " against ".join(front.names[one].replace("_", " ") for one in pair)
         drawn = inline(figure, name, f"population: {words}")
-    return tag("figure", drawn, tag("figcaption", f"Best compromises{of_seed}: {words}."))
+    return tag("figure", drawn, tag("figcaption", f"Best Pareto front{of_seed}: {words}."))

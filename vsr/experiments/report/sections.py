@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.numbers import clock, count, number
+from vsr.experiments.formatting import clock, count, number
 from vsr.experiments.plot.comparison import describe
 from vsr.experiments.refine import Robustness, head, rows, stored_refinement
 from vsr.experiments.refine import summary as summary_of
@@ -52,9 +52,9 @@ def summary(found: Findings) -> Markup:
     pairs += [
         ("in the first generation" + (", median over seeds" if many else ""), measured(found, row.first)),
         ("seeds", count(len(experiment.seeds))),
-        ("robots in a generation" + (" of a seed" if many else ""), count(experiment.ea.n_pop)),
+        ("robots in a generation" + (" of a seed" if many else ""), count(experiment.optimizer.population_size)),
         ("generations", f"{count(run.generations)} of {count(experiment.generations)}"),
-        ("episodes simulated", count(run.generations * experiment.ea.n_pop * len(experiment.seeds))),
+        ("episodes simulated", count(run.generations * experiment.optimizer.population_size * len(experiment.seeds))),
         ("an episode", f"{duration:g} s"),
         ("body", _body_in_words(experiment)),
         ("genes of a robot", _genes_in_words(experiment)),
@@ -96,7 +96,7 @@ def fitness(found: Findings, name: str) -> Markup:
 
 
 def _direction(found: Findings) -> str:
-    more = "more" if found.experiment.fitness.direction == "maximise" else "less"
+    more = "more" if found.experiment.fitness.direction == "maximize" else "less"
     return f"The measure of the best robot so far and of the middle of the population; {more} is better."
 
 
@@ -137,7 +137,7 @@ def _seeds(found: Findings) -> Markup:
         f"Seeds, the best first{f', measures in {unit}' if unit else ''}. Last gain: the generation that brought it; "
         "median: of the last population; failed: robots of all generations"
         + ("; best kept: at the last checkpoint, whose robot has the voxels" if surpassed else "")
-        + ("; in colour: the seed whose robot is shown" if len(rows) > 1 and found.scene is not None else "")
+        + ("; in color: the seed whose robot is shown" if len(rows) > 1 and found.scene is not None else "")
     )
     return table(caption, head, rows, marked=order.index(found.best) if len(rows) > 1 else None)
 
@@ -169,7 +169,7 @@ def bodies(found: Findings) -> Markup:
         [
             *(tag("p", note) for note in notes),
             tag("div", *drawn, class_="bodies"),
-            tag("p", "A colour per material:", class_="keyed"),
+            tag("p", "A color per material:", class_="keyed"),
             materials_key(first),
         ]
     )
@@ -269,7 +269,7 @@ def _gains(
 def failures(found: Findings, name: str) -> Markup:
     """How many robots failed, and when."""
     run = found.run
-    total, robots = int(run.failed.sum()), run.failed.size * found.experiment.ea.n_pop
+    total, robots = int(run.failed.sum()), run.failed.size * found.experiment.optimizer.population_size
     if not total:
         return tag("p", f"None of {count(robots)} robots failed.")
     text = (
@@ -287,8 +287,8 @@ def _reasons(run: Run) -> str:
 
 
 def robustness(found: Findings, name: str) -> Markup:
-    """What is left of the best robots with finer steps, if `vsr refine` was asked."""
-    ask = tag("p", "How much of this is left with finer time steps, other starts and slightly different materials? ",
+    """What is left of the best robots with smaller time steps, if `vsr refine` was asked."""
+    ask = tag("p", "How much of this is left with smaller time steps, other trials and slightly different materials? ",
               tag("code", f"vsr refine {shlex.quote(str(found.run.path))}"), " finds out.")  # fmt: skip
     stored = stored_refinement(found.run)
     if stored is None:
@@ -299,7 +299,7 @@ def robustness(found: Findings, name: str) -> Markup:
     except (ValueError, KeyError, TypeError):
         return ask
     caption = (
-        "Medians over trials; x4 means steps 4 times finer. Kept: the finest over the first. Lost: the share of trials "
+        "Medians over trials; x4: steps 4 times smaller. Kept: the smallest over the first. Lost: the share of trials "
         "that failed or are below 80 % of the first median. Most changed: what is "
         "left, farthest from 100 %, when frequency changes by 1 %, damping or friction by 2 %"
     )
@@ -331,10 +331,10 @@ def download(text: str, name: str, words: str) -> Markup:
 
 def versions(found: Findings) -> Markup:
     """With what, where and when it was made."""
-    if not found.making.starts:
-        return tag("p", "The run folder does not say how it was made: meta.json is damaged or lists no start.")
+    if not found.making.sessions:
+        return tag("p", "The run folder does not say how it was made: meta.json is corrupted or lists no start.")
     rows = []
-    for start in found.making.starts:
+    for start in found.making.sessions:
         packages = start.get("packages")
         known = packages if isinstance(packages, dict) else {}
         rows.append(
@@ -350,7 +350,7 @@ def versions(found: Findings) -> Markup:
             )
         )
     head = ("from generation", "time", "device", "machine", "python", *PACKAGES, "commit", "compiled in")
-    plus = any(str(start.get("commit")).endswith("+") for start in found.making.starts)
+    plus = any(str(start.get("commit")).endswith("+") for start in found.making.sessions)
     note = tag("p", "A + after a commit: the source had been changed since.") if plus else None
     return joined([table("Starts of this run", head, rows), note])
 
@@ -372,8 +372,8 @@ def commit_shown(commit: object) -> str:
 def reproduce(found: Findings) -> Markup:
     """Commands to type."""
     run = shlex.quote(str(found.run.path))
-    starts = found.making.starts
-    first = starts[0] if starts else {}
+    sessions = found.making.sessions
+    first = sessions[0] if sessions else {}
     lines = []
     commit = str(first.get("commit") or "").rstrip("+")
     if commit:
@@ -392,7 +392,7 @@ def reproduce(found: Findings) -> Markup:
     lines.append(f"vsr compare {run} again")
     changed = str(first.get("commit") or "").endswith("+")
     warning = "The source had been changed since that commit, which alone may not give the same run."
-    made_by = [str(start["command"]) for start in starts if start.get("command")]
+    made_by = [str(start["command"]) for start in sessions if start.get("command")]
     return joined(
         [
             tag("p", "The same run once more; it is the same bit for bit on the same device with the same versions:")

@@ -1,4 +1,4 @@
-"""Figures of matplotlib as SVG inside a page: its text is text, its colours are the page's, light or dark."""
+"""Figures of matplotlib as SVG inside a page: its text is text, its colors are the page's, light or dark."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from vsr.experiments.plot.figures import paper_style
 from vsr.experiments.report.markup import Markup, tag
 
 INK = "#1b1c1d"
-"""Stands for the colour of the page's text; nothing else may have it."""
+"""Stands for the color of the page's text; nothing else may have it."""
 SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#f0e442")
-"""The style's colours, in their order; the page has a variable for each."""
+"""The style's colors, in their order; the page has a variable for each."""
 SIZE = (4.3, 2.8)
 """Of a chart [inches]; small enough that its letters can be read on a phone."""
 
@@ -49,7 +49,7 @@ def inline(figure: Figure, name: str, meaning: str) -> Markup:
     for part in (r"<metadata>.*?</metadata>", r"<defs>\s*<style.*?</style>\s*</defs>", r"<!--.*?-->"):
         inner = re.sub(part, "", inner, flags=re.S)
     inner = re.sub(r'(?<= d=")[^"]*', lambda found: _rounded(found.group()), inner)
-    inner = _coloured(_with_own_names(inner, name))
+    inner = _colored(_with_own_names(inner, name))
     inner = re.sub(r">\s+<", "><", inner).strip()
     return tag("svg", Markup(inner), viewBox=box.group(1), role="img", aria_label=meaning, class_="chart")
 
@@ -66,7 +66,7 @@ def _with_own_names(text: str, name: str) -> str:
     return re.sub(r'(href="#|url\(#)', rf"\g<1>{name}-", text)
 
 
-def _coloured(text: str) -> str:
-    for number, colour in enumerate(SERIES):
-        text = text.replace(colour, f"var(--series-{number})")
+def _colored(text: str) -> str:
+    for number, color in enumerate(SERIES):
+        text = text.replace(color, f"var(--series-{number})")
     return text.replace(INK, "currentColor")

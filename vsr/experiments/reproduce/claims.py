@@ -38,7 +38,7 @@ class Result:
     repeats: np.ndarray | None = None
     """the measure of each seed's best robot, simulated several times, (seeds, repeats); the first one is unperturbed"""
     robustness: Robustness | None = None
-    """what is left of each seed's best robot with finer steps and changed parameters"""
+    """what is left of each seed's best robot with smaller time steps and changed parameters"""
     exchange: Exchange | None = None
     """what became of all experiments' best robots in the worlds of all"""
 
@@ -271,31 +271,31 @@ class MoreOf(Comparing):
         return _judged(a, b, evidence + (f"; {left_out} robots left out" if left_out else ""))
 
 
-class TellsMore(Comparing):
-    """One experiment's search ends with more of something that searches tell of themselves than another's.
+class MetricAbove(Comparing):
+    """One experiment's search ends with more of something that searches report themselves than another's.
 
     Figures are those of archives and fronts, such as body.coverage or hypervolume; `bodies`, how many different ones
     the population or the archives hold, is told by all. Yes if the median over seeds is larger and a two-sided
     Mann-Whitney test is significant (p < 0.05); in part if it is only larger.
     """
 
-    type: Literal["tells_more"] = "tells_more"
-    figure: str
+    type: Literal["metric_above"] = "metric_above"
+    metric: str
     """of what"""
 
     def judge(self, results: Mapping[str, Result]) -> Verdict:
-        told = {name: self._told(results[name].run) for name in self.needs}
-        if silent := [name for name, values in told.items() if values is None]:
-            return Verdict("not run", f"{silent[0]} tells no figure '{self.figure}'")
-        a, b = (np.nan_to_num(values[:, -1], nan=-np.inf) for values in told.values() if values is not None)
+        metrics = {name: self._metric(results[name].run) for name in self.needs}
+        if silent := [name for name, values in metrics.items() if values is None]:
+            return Verdict("not run", f"{silent[0]} tells no figure '{self.metric}'")
+        a, b = (np.nan_to_num(values[:, -1], nan=-np.inf) for values in metrics.values() if values is not None)
         evidence = (
             f"{float(middle(a)):.3g} against {float(middle(b)):.3g} (medians over seeds), p = {p_value(a, b):.2g}"
         )
         return _judged(a, b, evidence)
 
-    def _told(self, run: Run) -> np.ndarray | None:
+    def _metric(self, run: Run) -> np.ndarray | None:
         """Of every seed and generation, None if the search does not tell it."""
-        return run.bodies if self.figure == "bodies" else run.figures.get(self.figure)
+        return run.bodies if self.metric == "bodies" else run.metrics.get(self.metric)
 
 
 CLAIMS: Registry[type[Claim]] = Registry(
@@ -308,7 +308,7 @@ CLAIMS: Registry[type[Claim]] = Registry(
         "fares_better": FaresBetter,
         "keeps_more": KeepsMore,
         "more_of": MoreOf,
-        "tells_more": TellsMore,
+        "metric_above": MetricAbove,
     },
 )
 """Every kind of claim by its name."""

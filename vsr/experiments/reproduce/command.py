@@ -26,9 +26,9 @@ from vsr.experiments.reproduce.claims import Claim, Result, Verdict
 from vsr.experiments.reproduce.exchange import exchange, read_exchange
 from vsr.experiments.reproduce.exchange_report import BODIES, keep_winners
 from vsr.experiments.reproduce.report import write_study, write_summary
-from vsr.experiments.reproduce.robots import STARTS, keep_best, read_repeats, read_robustness
+from vsr.experiments.reproduce.robots import TRIALS, keep_best, read_repeats, read_robustness
 from vsr.experiments.reproduce.study import StudyFile, find_studies
-from vsr.experiments.stopping import if_stopped
+from vsr.experiments.stopping import on_interrupt
 from vsr.experiments.storage.robots import BEST
 from vsr.experiments.storage.run_folder import is_run
 from vsr.experiments.storage.runs import Run, read_run
@@ -84,7 +84,7 @@ def reproduce(options: ReproduceOptions) -> Path:
         # All that can be wrong is reported before anything runs.
         experiments = [read_options(job.options)[0] for job in jobs]
         prepare(options.device)
-        with if_stopped(f"stopped; what is finished is kept: to go on, {_again()}"):
+        with on_interrupt(f"stopped; what is finished is kept: to go on, {_again()}"):
             _run(jobs, experiments, options, folder, console)
             for file in files:
                 if file.study.exchange is not None:
@@ -175,7 +175,7 @@ def _exchange(file: StudyFile, options: ReproduceOptions, folder: Path, console:
         return
     if read_exchange(runs, home) is None:
         (home / BODIES).unlink(missing_ok=True)  # pictures are those of other robots
-    found = exchange(runs, home, scale.factors, min(scale.repeats, STARTS), partial(_say, console))
+    found = exchange(runs, home, scale.factors, min(scale.repeats, TRIALS), partial(_say, console))
     if not (home / BODIES).exists():
         labels = {name: member.label for name, member in file.study.experiments.items()}
         keep_winners(runs, found, labels, file.study.exchange.film, home, home / BEST)

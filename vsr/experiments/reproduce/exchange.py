@@ -1,7 +1,7 @@
 """Winners exchanged: every seed's best robot of every experiment in the worlds of all, and what it does there.
 
 A robot is simulated abroad just as the natives are: with the world, the task and the steps of their experiment. What
-counts is the lesser of two medians over starts, with usual and with the finest steps, so that nothing counts which
+counts is the lesser of two medians over trials, with usual and with the finest steps, so that nothing counts which
 exists at one step size or from one start only. Failures are kept, counted and worse than any other result.
 """
 
@@ -18,18 +18,18 @@ import numpy as np
 from jax import Array
 from pydantic import ValidationError
 
-from vsr.arrays import Damaged
+from vsr.arrays import CorruptFileError
 from vsr.body import Body
 from vsr.controllers import Controller
 from vsr.episode import Scenario, record
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.perturbation import Jitter, Start, begun_from, starts_of
+from vsr.experiments.perturbation import InitialNoise, Perturbation, perturbations_of, reset_perturbed
 from vsr.experiments.refine import Robustness, stamp
 from vsr.experiments.reproduce.gait import gait_of
 from vsr.experiments.resimulate import Job, aggregate, batches_of, job_of, simulate_jobs
 from vsr.experiments.storage.files import read_checked_json, without_nan, write_checked_json
-from vsr.experiments.storage.provenance import describe_start
+from vsr.experiments.storage.provenance import describe_session
 from vsr.experiments.storage.robots import load_robot, robot_file
 from vsr.experiments.storage.runs import Run
 from vsr.physics.engine import ENGINES, assemble_body
@@ -39,15 +39,15 @@ from vsr.scene import Scene, precision
 STORED = "exchange.json"
 HIGHER = 1e-3
 """Largest difference in start height [m]."""
-GAIT = ("touching", "feet", "duty", "sinkage", "effort")
+GAIT = ("contact", "feet", "duty", "sinkage", "effort")
 """What is seen of how robots move (experiments.reproduce.gait); effort: mean squared control value."""
-Trait = Literal["voxels", "width", "height", "touching", "touching_share", "feet", "duty", "sinkage", "effort"]
+Trait = Literal["voxels", "width", "height", "contact", "contact_share", "feet", "duty", "sinkage", "effort"]
 TRAITS: dict[Trait, str] = {
     "voxels": "voxels",
     "width": "width [voxels]",
     "height": "height [voxels]",
-    "touching": "voxels touching at a time",
-    "touching_share": "share of its voxels touching",
+    "contact": "voxels touching at a time",
+    "contact_share": "share of its voxels touching",
     "feet": "feet",
     "duty": "duty of a foot",
     "sinkage": "sinkage [m]",
@@ -96,8 +96,8 @@ class Exchange:
     def trait(self, experiment: str, name: Trait) -> np.ndarray:
         """One of TRAITS of an experiment's robots, at home, (seeds,); not a number where it is not known."""
         own, world = self._of(experiment), self.names.index(experiment)
-        if name == "touching_share":
-            return self.gait["touching"][own, world] / self.body["voxels"][own]
+        if name == "contact_share":
+            return self.gait["contact"][own, world] / self.body["voxels"][own]
         return self.body[name][own] if name in self.body else self.gait[name][own, world]
 
     def failures(self, experiment: str, world: str) -> Counter[str]:
@@ -106,7 +106,7 @@ class Exchange:
         return Counter(Failure(int(code)).label for code in codes.ravel() if code)
 
     def robustness(self, experiment: str) -> Robustness:
-        """Its robots at home, with usual and finer steps."""
+        """Its robots at home, with usual and smaller time steps."""
         refined = self.measured[self._of(experiment), self.names.index(experiment)]
         unchanged = np.zeros((len(refined), 0, refined.shape[-1]))
         return Robustness(self.factors, refined, (), unchanged)
@@ -120,23 +120,23 @@ class Exchange:
 
 
 def exchange(
-    runs: Mapping[str, Run], folder: Path, factors: Sequence[int], starts: int, say: Callable[[str], None]
+    runs: Mapping[str, Run], folder: Path, factors: Sequence[int], trials: int, say: Callable[[str], None]
 ) -> Exchange:
     """Simulate all in all worlds that are not stored yet; what is stored after each world outlives a kill."""
     goals = {(run.experiment.fitness.measure, run.experiment.fitness.direction) for run in runs.values()}
-    if len(goals) > 1 or goals.pop()[1] != "maximise":
-        raise UserError("winners cannot be exchanged: all experiments must maximise the same measure")
+    if len(goals) > 1 or goals.pop()[1] != "maximize":
+        raise UserError("winners cannot be exchanged: all experiments must maximize the same measure")
     identity = _identity(runs)
     stored = _stored(folder)
-    if stored is None or any(stored.get(key) != value for key, value in _request(identity, factors, starts).items()):
-        stored = {**_request(identity, factors, starts), "worlds": {}}
+    if stored is None or any(stored.get(key) != value for key, value in _request(identity, factors, trials).items()):
+        stored = {**_request(identity, factors, trials), "worlds": {}}
     scenes = robots_of(runs)
     stored["body"] = _bodies([None if scene is None else scene.robot.body for scene in scenes])
     lacking = {name: run.experiment for name, run in runs.items() if name not in stored["worlds"]}
     if lacking:
         say(f"{sum(scene is not None for scene in scenes)} robots in the worlds of {', '.join(lacking)}")
-    for name, found in _in_worlds(scenes, lacking, factors, starts):
-        stored["worlds"][name] = {**found, "made": describe_start(0)}
+    for name, found in _in_worlds(scenes, lacking, factors, trials):
+        stored["worlds"][name] = {**found, "made": describe_session(0)}
         write_checked_json(folder / STORED, without_nan(stored))
         say(f"the world of {name} is done")
     found = read_exchange(runs, folder)
@@ -182,14 +182,14 @@ def _identity(runs: Mapping[str, Run]) -> dict[str, Any]:
     return {name: stamp(run) for name, run in runs.items()}
 
 
-def _request(identity: dict[str, Any], factors: Sequence[int], starts: int) -> dict[str, Any]:
-    return {"runs": identity, "factors": list(factors), "starts": starts}
+def _request(identity: dict[str, Any], factors: Sequence[int], trials: int) -> dict[str, Any]:
+    return {"runs": identity, "factors": list(factors), "trials": trials}
 
 
 def _stored(folder: Path) -> dict[str, Any] | None:
     try:
         stored = read_checked_json(folder / STORED)
-    except Damaged:
+    except CorruptFileError:
         return None
     return stored if isinstance(stored.get("worlds"), dict) else None
 
@@ -249,7 +249,7 @@ def _built(scene: Scene) -> tuple[Scenario, Controller]:
     if scene.robot.body.dimension != 2:
         raise UserError("winners cannot be exchanged: how they touch the ground is measured of 2-D robots only")
     scenario, controller = scene.build()
-    body, engine = scene.robot.body, ENGINES[scene.robot.body.masses]
+    body, engine = scene.robot.body, ENGINES[scene.robot.body.engine]
     model = assemble_body(
         body,
         dtype=jnp.dtype(scene.physics.precision),
@@ -259,9 +259,9 @@ def _built(scene: Scene) -> tuple[Scenario, Controller]:
     return replace(scenario, world=replace(scenario.world, robots=(model,))), controller
 
 
-def _trials(count: int, dtype: jnp.dtype) -> Start:
-    higher = starts_of(Jitter(height=HIGHER), count, dtype).higher
-    return Start(higher=jnp.zeros(count, dtype) if higher is None else higher)
+def _trials(count: int, dtype: jnp.dtype) -> Perturbation:
+    higher = perturbations_of(InitialNoise(height=HIGHER), count, dtype).higher
+    return Perturbation(higher=jnp.zeros(count, dtype) if higher is None else higher)
 
 
 @dataclass(frozen=True)
@@ -271,10 +271,10 @@ class _Recorded:
     measure: str
 
     def __call__(
-        self, robot: tuple[Scenario, Controller], trial: Start, _: Any
+        self, robot: tuple[Scenario, Controller], trial: Perturbation, _: Any
     ) -> tuple[Array, Array, dict[str, Array]]:
         scenario, controller = robot
-        scenario, first = begun_from(scenario, trial)
+        scenario, first = reset_perturbed(scenario, trial)
         episode, trajectory = record(scenario, controller, first)
         seen = {**gait_of(scenario, trajectory)._asdict(), "effort": episode.mean_squared_control}
         known = {name: jnp.where(episode.failed, jnp.nan, value) for name, value in seen.items()}

@@ -21,7 +21,7 @@ from vsr.experiments.play.recordings import RecordedRobot, robot_from_trajectory
 from vsr.experiments.plot.comparison import holm, superiority
 from vsr.experiments.plot.figures import paper_style, save_figure, with_unit
 from vsr.experiments.ranks import middle, p_value
-from vsr.experiments.report.bodies import COLOURS, polygons
+from vsr.experiments.report.bodies import COLORS, polygons
 from vsr.experiments.reproduce.claims import Result, number
 from vsr.experiments.reproduce.exchange import GAIT, HIGHER, STORED, TRAITS, Exchange, Trait, moved, robots_of
 from vsr.experiments.reproduce.gait import ARRIVAL, FOOT, NEAR
@@ -118,11 +118,11 @@ def _draw_matrix(axes: Axes, values: np.ndarray, form: str, title: str) -> None:
 
 
 def _transfer(found: Exchange, labels: Mapping[str, str], measure: str) -> Iterator[str]:
-    starts = found.measured.shape[-1]
+    trials = found.measured.shape[-1]
     yield (
         f"Every seed's best robot (rows) in the world of every experiment (columns), simulated as its natives are, "
-        f"from {starts} starts within {1000 * HIGHER:g} mm, with usual steps and steps {found.factors[-1]} times "
-        f"finer. A robot counts with the lesser of its two medians over starts; if half of them fail it counts as "
+        f"from {trials} starts within {1000 * HIGHER:g} mm, with default steps and steps {found.factors[-1]} times "
+        f"finer. A robot counts with the lesser of its two medians over trials; if half of them fail it counts as "
         f"failed, which is worse than any number. Mean {measure} ± standard deviation over seeds; every robot is in "
         f"`{TABLE}`, every simulation in `{STORED}`."
     )
@@ -163,7 +163,7 @@ def _loss(found: Exchange, labels: Mapping[str, str]) -> Iterator[str]:
 
 
 def _soundness(found: Exchange) -> Iterator[str]:
-    """How many simulations failed, and how many robots keep their numbers with finer steps."""
+    """How many simulations failed, and how many robots keep their numbers with smaller time steps."""
     reasons: Counter[str] = sum(
         (found.failures(name, world) for name in found.names for world in found.names), Counter()
     )
@@ -322,7 +322,7 @@ def draw_bodies(runs: Mapping[str, Run], found: Exchange, labels: Mapping[str, s
 
 def _draw_body(axes, body: Body) -> None:
     for outline, material, _ in polygons(body):
-        axes.add_patch(Polygon(outline, facecolor=COLOURS[material % len(COLOURS)], edgecolor="white", linewidth=0.5))
+        axes.add_patch(Polygon(outline, facecolor=COLORS[material % len(COLORS)], edgecolor="white", linewidth=0.5))
     rows, columns = body.cells.shape
     low = int(np.flatnonzero(body.present.any(1))[0])
     axes.set(xlim=(0, columns), ylim=(low, low + rows), aspect="equal")

@@ -2,7 +2,7 @@
 
 A voxel touches at a moment if the gap between a corner of its hull and the hard ground, or between one of its sides and
 a grain, is less than NEAR of a voxel's side. This is geometry alone, so that it means the same on hard ground and on
-sand; the sense `touching` knows hard ground only. Moments are those of control calls.
+sand; the sensor `touching` knows hard ground only. Moments are those of control calls.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jax import Array
 from vsr.body.corners import RING
 from vsr.episode import Scenario, Trajectory
 from vsr.physics.engine import AnyState, engine_of
-from vsr.physics.grains.occupant import Grains
+from vsr.physics.grains.system import Grains
 from vsr.terrain import surface
 
 NEAR = 0.01
@@ -30,7 +30,7 @@ FOOT = 0.05
 class Gait(NamedTuple):
     """Means over the time after landing, each ()."""
 
-    touching: Array
+    in_contact: Array
     """voxels that touch at a time"""
     feet: Array
     """voxels that touch in at least FOOT of the time"""
@@ -49,11 +49,11 @@ def gait_of(scenario: Scenario, trajectory: Trajectory) -> Gait:
     def at_moment(frame: Any) -> tuple[Array, Array]:
         return contact(scenario, *frame)
 
-    touching, depth = jax.lax.map(at_moment, (trajectory.state, trajectory.occupants or {}))
-    share = jnp.tensordot(weight, touching.astype(weight.dtype), 1)  # of the time, *cells
+    in_contact, depth = jax.lax.map(at_moment, (trajectory.state, trajectory.systems or {}))
+    share = jnp.tensordot(weight, in_contact.astype(weight.dtype), 1)  # of the time, *cells
     foot = share >= FOOT
     return Gait(
-        touching=share.sum(),
+        in_contact=share.sum(),
         feet=foot.sum().astype(weight.dtype),
         duty=jnp.where(foot, share, 0).sum() / foot.sum(),
         sinkage=weight @ depth,
@@ -73,9 +73,9 @@ def contact(scenario: Scenario, robot: AnyState, others: dict[str, Any]) -> tupl
         raise TypeError("a gait is measured over a line of ground, and this world has none")
     over = corner[..., 1] - surface(terrain.line, corner[..., 0])[0]
     gap, height = over.min(0), over
-    for name, occupant in world.occupants.items():
-        if isinstance(occupant, Grains):
-            gap = jnp.minimum(gap, _gap_to_grains(occupant, others[name].position, corner))
+    for name, system in world.systems.items():
+        if isinstance(system, Grains):
+            gap = jnp.minimum(gap, _gap_to_grains(system, others[name].position, corner))
             height = corner[..., 1]  # the surface of sand is level, at 0
     lowest = jnp.where(present, height, jnp.inf).min()
     return present & (gap < NEAR * model.voxel_side), jnp.maximum(-lowest, 0)

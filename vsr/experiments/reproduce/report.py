@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from vsr.experiments.numbers import clock
+from vsr.experiments.formatting import clock
 from vsr.experiments.plot.curves import draw_curves, goal
 from vsr.experiments.plot.figures import paper_style, save_figure, with_unit
 from vsr.experiments.ranks import middle
@@ -25,7 +25,7 @@ from vsr.experiments.storage.provenance import Making, making
 REPORT, BEST = "report.md", "best"
 
 NEAR = 0.1
-"""How much a robot's measure may change with finer steps and still count as kept."""
+"""How much a robot's measure may change with smaller time steps and still count as kept."""
 
 
 def write_study(
@@ -121,7 +121,7 @@ def _results(
     yield from markdown(
         ["experiment", "genes", "seeds", "robots x generations", "random robot", "best of the first generation",
          "final best", "quartiles", "σ", "final / first"],
-        [[row["experiment"], row["genes"], row["seeds"], f"{row['n_pop']} x {row['generations']}",
+        [[row["experiment"], row["genes"], row["seeds"], f"{row['population_size']} x {row['generations']}",
           *(number(row[key]) for key in ("random_median", "first_best", "final_best")),
           f"{number(row['worse_quartile'])} to {number(row['better_quartile'])}",
           number(row["sigma"]), number(row["ratio"])] for row in rows],
@@ -145,7 +145,9 @@ def _best(file: StudyFile, results: Sequence[Result], folder: Path) -> Iterator[
         return
     repeats = max(result.repeats.shape[1] for result in known if result.repeats is not None)
     checked = any(result.run.experiment.evaluation.refine is not None for result in known)
-    confirmed = " `As evolved` is what finer steps have confirmed, where leaders were checked." if checked else ""
+    confirmed = (
+        " `As evolved` is what smaller time steps have confirmed, where leaders were checked." if checked else ""
+    )
     yield (
         f"Each seed's best robot was simulated again from its file in {repeats} repeats: first from the same start, "
         f"where only round-off differs from when it evolved, the others from up to {1000 * HIGHER:g} mm higher. What "
@@ -186,13 +188,13 @@ def _exchanged(file: StudyFile, results: Mapping[str, Result], folder: Path) -> 
 
 
 def _robust(known: Sequence[Result]) -> Iterator[str]:
-    """What is left with finer steps and changed parameters."""
+    """What is left with smaller time steps and changed parameters."""
     if not known:
         return
     factors = max((result.robustness.factors for result in known if result.robustness is not None), key=len)
     yield from (
         "",
-        "The same robots with finer time steps. Each number is the median over seeds of the median over starts; "
+        "The same robots with smaller time steps. Each number is the median over seeds of the median over trials; "
         f"`kept` is steps {factors[-1]} times finer over {factors[0]} times, of each robot, and `most changed` what is "
         "left, farthest from 100 %, when the springs' frequency changes by 1 %, their damping or the friction by 2 %, "
         "where that was tried.",
@@ -238,7 +240,7 @@ def _how(results: Sequence[Result]) -> Iterator[str]:
     made = {result.name: making(result.run.path) for result in results}
     yield from ("## How it was made", "")
     yield from ("Each experiment is a run folder that `vsr evolve --resume` can go on with. Commands:", "", "```")
-    yield from dict.fromkeys(start.get("command", "unknown") for each in made.values() for start in each.starts)
+    yield from dict.fromkeys(start.get("command", "unknown") for each in made.values() for start in each.sessions)
     yield from ("```", "")
     rows = [_making(result, made[result.name]) for result in results]
     yield from markdown(
@@ -265,20 +267,20 @@ def _how(results: Sequence[Result]) -> Iterator[str]:
 
 def _making(result: Result, made: Making) -> list[str]:
     schedule = result.run.experiment.schedule()
-    last = made.starts[-1] if made.starts else {}
+    last = made.sessions[-1] if made.sessions else {}
     packages = {"python": last.get("python"), **last.get("packages", {})}
-    devices = dict.fromkeys(f"{s.get('device')} x {s.get('devices')}" for s in made.starts)
+    devices = dict.fromkeys(f"{s.get('device')} x {s.get('devices')}" for s in made.sessions)
     return [
         result.name,
         clock(made.seconds),
         f"{made.seconds / result.run.generations:.3g} s",
         clock(made.compiling),
-        str(len(made.starts)),
+        str(len(made.sessions)),
         f"{schedule.total_time:g} s of {schedule.time_step:.4g} s",
         str(schedule.substeps),
         ", ".join(devices),
         ", ".join(f"{name} {version}" for name, version in packages.items() if version),
-        ", ".join(dict.fromkeys(_commit(start.get("commit")) for start in made.starts)),
+        ", ".join(dict.fromkeys(_commit(start.get("commit")) for start in made.sessions)),
     ]
 
 

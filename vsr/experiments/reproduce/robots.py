@@ -1,7 +1,7 @@
 """An experiment's best robots: simulated again from their files, to see what is luck, and drawn.
 
 Gaits are chaotic: the best of thousands of episodes is partly the luckiest. So each seed's best robot is simulated
-several times: first from the same start, where only round-off can differ, then dropped from up to a millimetre higher.
+several times: first from the same start, where only round-off can differ, then dropped from up to a millimeter higher.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.arrays import Damaged
+from vsr.arrays import CorruptFileError
 from vsr.drawing.painter import Look
 from vsr.episode import reset
 from vsr.experiments.config import dump_yaml
-from vsr.experiments.numbers import number
+from vsr.experiments.formatting import number
 from vsr.experiments.play.film import write_strip
 from vsr.experiments.play.recordings import RecordedRobot, robot_from_trajectory
 from vsr.experiments.population import record_population, repeat
 from vsr.experiments.ranks import middle
 from vsr.experiments.refine import Robustness, robustness_of, stamp, stored_refinement
 from vsr.experiments.storage.files import read_checked_json, replacing, without_nan, write_checked_json, write_text
-from vsr.experiments.storage.provenance import describe_start
+from vsr.experiments.storage.provenance import describe_session
 from vsr.experiments.storage.robots import load_robot, read_title, robot_file
 from vsr.experiments.storage.runs import Run
 from vsr.physics.engine import AnyModel, AnyState
@@ -35,8 +35,8 @@ from vsr.world.placement import move_rigidly
 
 HIGHER = 1e-3
 """Largest difference in start height between repeats [m]."""
-STARTS = 8
-"""Repeats with finer steps and changed parameters, at most."""
+TRIALS = 8
+"""Repeats with smaller time steps and changed parameters, at most."""
 SPAN = 1.0
 """Time from the first to the last frame of a strip [s]: a period of the drive."""
 
@@ -44,7 +44,7 @@ SPAN = 1.0
 def keep_best(run: Run, folder: Path, name: str, repeats: int, factors: Sequence[int]) -> None:
     """Leave NAME.yaml, NAME.png and NAME.json in a folder: the best robot, its strip of frames, all seeds' repeats.
 
-    factors: how many times finer steps are in further repeats.
+    factors: how many times smaller steps are in further repeats.
 
     What is there already and fits the run is kept.
     """
@@ -66,8 +66,8 @@ def keep_best(run: Run, folder: Path, name: str, repeats: int, factors: Sequence
         measured.append(values)
         if robot is not None:
             draw_strip(robot, folder / f"{name}.png")
-    robust = _robustness(run, scenes, factors, min(repeats, STARTS))
-    stored = {**stamp(run), "best_seed": run.experiment.seeds[best], "repeats": measured, "made": describe_start(0)}
+    robust = _robustness(run, scenes, factors, min(repeats, TRIALS))
+    stored = {**stamp(run), "best_seed": run.experiment.seeds[best], "repeats": measured, "made": describe_session(0)}
     if robust is not None:
         stored["robustness"] = robust.to_plain()
     if best in scenes:
@@ -76,16 +76,16 @@ def keep_best(run: Run, folder: Path, name: str, repeats: int, factors: Sequence
     write_checked_json(folder / f"{name}.json", without_nan(stored))
 
 
-def _robustness(run: Run, scenes: dict[int, Scene], factors: Sequence[int], starts: int) -> Robustness | None:
+def _robustness(run: Run, scenes: dict[int, Scene], factors: Sequence[int], trials: int) -> Robustness | None:
     """Of every seed's best, not a number for seeds without one; None if there is none at all."""
     if not scenes:
         return None
     goal = run.experiment.fitness.measure
-    found = _refined_already(run, len(scenes), factors, starts) or robustness_of(
+    found = _refined_already(run, len(scenes), factors, trials) or robustness_of(
         list(scenes.values()),
         [goal] * len(scenes),
         factors=factors,
-        trials=starts,
+        trials=trials,
         variants=(),
     )
 
@@ -94,11 +94,11 @@ def _robustness(run: Run, scenes: dict[int, Scene], factors: Sequence[int], star
         whole[list(scenes)] = values
         return whole
 
-    minimised = run.experiment.fitness.sign < 0
-    return Robustness(found.factors, spread(found.refined), found.changes, spread(found.changed), minimised)
+    minimized = run.experiment.fitness.sign < 0
+    return Robustness(found.factors, spread(found.refined), found.changes, spread(found.changed), minimized)
 
 
-def _refined_already(run: Run, robots: int, factors: Sequence[int], starts: int) -> Robustness | None:
+def _refined_already(run: Run, robots: int, factors: Sequence[int], trials: int) -> Robustness | None:
     """What `vsr refine` has found for this very run, if it is what is wanted here."""
     stored = stored_refinement(run)
     if stored is None:
@@ -107,7 +107,7 @@ def _refined_already(run: Run, robots: int, factors: Sequence[int], starts: int)
         found = Robustness.of_plain(stored)
     except (ValueError, KeyError, TypeError):
         return None
-    wanted = tuple(factors), (robots, len(factors), starts)
+    wanted = tuple(factors), (robots, len(factors), trials)
     return found if (found.factors, found.refined.shape) == wanted else None
 
 
@@ -122,11 +122,11 @@ def title_of(run: Run, index: int, repeats: list[float], robust: Robustness | No
         return f"{who}, {goal.measure} failed\n"
     failed = f", {len(values) - len(kept)} failed" if len(kept) < len(values) else ""
     spread = f"median of {len(values)} starts, {kept.min():.6g} to {kept.max():.6g}{failed}"
-    finer = ""
+    smaller_steps = ""
     if robust is not None:
         last = robust.factors[-1]
-        finer = f"; {number(float(robust.at(last)[index]))} with steps {last} times finer"
-    return f"{who}, {goal.measure} {median:.6g} ({spread}{finer})\n"
+        smaller_steps = f"; {number(float(robust.at(last)[index]))} with steps {last} times finer"
+    return f"{who}, {goal.measure} {median:.6g} ({spread}{smaller_steps})\n"
 
 
 def read_robustness(run: Run, folder: Path, name: str) -> Robustness | None:
@@ -146,7 +146,7 @@ def read_repeats(run: Run, folder: Path, name: str) -> np.ndarray | None:
         stored = read_checked_json(folder / f"{name}.json")
         fits = {key: stored[key] for key in ("generations", "final")} == stamp(run)
         return np.array(stored["repeats"], dtype=float) if fits else None
-    except (Damaged, ValueError, KeyError, TypeError):
+    except (CorruptFileError, ValueError, KeyError, TypeError):
         return None
 
 
@@ -170,7 +170,7 @@ def simulate_again(
             states,
             scene.schedule(),
             scene.task,
-            scene.occupants(),
+            scene.systems(),
         )
         values = jax.vmap(partial(scene.task.evaluate, names=(measure,)))(episodes)[measure]
         first = jax.device_get(jax.tree.map(lambda leaf: leaf[0], trajectories))

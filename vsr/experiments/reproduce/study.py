@@ -18,7 +18,7 @@ from vsr.experiments.experiment import Experiment
 from vsr.experiments.installed import CONFIGS
 from vsr.experiments.reproduce.claims import CLAIMS, Claim
 from vsr.experiments.shipped import STUDY, find_config
-from vsr.spec import Count, OneOf, Spec, misfit, suggest
+from vsr.spec import Count, OneOf, Spec, suggest, validation_error
 
 SHIPPED = CONFIGS / "studies"
 PAPER = ("body", "devo", "sensing")
@@ -64,9 +64,9 @@ class Scale(Spec):
     experiments: tuple[Name, ...] | None = None
     """which to run; all if absent"""
     repeats: Annotated[Count, Field(ge=1)] = 16
-    """how often each seed's best robot is simulated again, from heights that differ by up to a millimetre"""
+    """how often each seed's best robot is simulated again, from heights that differ by up to a millimeter"""
     factors: tuple[Annotated[Count, Field(ge=1, le=64)], ...] = Field(default=(1, 2, 4, 8), min_length=1)
-    """how many times finer steps are when the best robots are simulated again"""
+    """how many times smaller steps are when the best robots are simulated again"""
     note: str = ""
     """what a reader should know of results on this scale"""
 
@@ -95,7 +95,7 @@ class Study(Spec):
     """what the experiments are expected to show"""
     exchange: Swap | None = None
     """if given, every seed's best robot is tried in the worlds of all experiments, with the scale's factors and
-    repeats; all must maximise the same measure, of 2-D robots"""
+    repeats; all must maximize the same measure, of 2-D robots"""
     plugins: tuple[str, ...] = ()
     """Python modules to import before reading the rest; they may register kinds of claims of your own"""
 
@@ -104,7 +104,9 @@ class Study(Spec):
         unknown = [(path, name) for path, name in self._names() if name not in self.experiments]
         if unknown:
             known = ", ".join(self.experiments)
-            raise misfit([(path, f"there is no experiment '{name}'; there are {known}") for path, name in unknown])
+            raise validation_error(
+                [(path, f"there is no experiment '{name}'; there are {known}") for path, name in unknown]
+            )
         return self
 
     def _names(self) -> Iterator[tuple[tuple[str, ...], str]]:

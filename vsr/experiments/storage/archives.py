@@ -1,4 +1,4 @@
-"""What a run keeps besides its best robots: archives of elites, and fronts of compromises."""
+"""What a run keeps besides its best robots: archives of elites, and Pareto fronts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from vsr.arrays import Damaged, Stored, read_arrays
+from vsr.arrays import CorruptFileError, Stored, read_arrays
 from vsr.evo.archives import Archive
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.experiment import Experiment
@@ -59,14 +59,14 @@ class FrontRead:
     values: np.ndarray
     """measures, not a number for failures, (n, objectives)"""
     front: np.ndarray
-    """0 for the best compromises, (n,)"""
+    """0 for the Pareto front, (n,)"""
     genes: dict[str, np.ndarray]
     id: np.ndarray
 
 
 def read_archives(run: Path, experiment: Experiment, seed: int) -> list[ArchiveRead]:
     """All archives of the seed of this index; none if the search has none. Raises UserError if they cannot be read."""
-    described = experiment.ea.elite_archives
+    described = experiment.optimizer.elite_archives
     if not described:
         return []
     arrays = _read(run)
@@ -89,16 +89,16 @@ def _archive(name: str, settings: Archive, arrays: dict[str, np.ndarray], seed: 
 
 def read_front(run: Path, experiment: Experiment, seed: int) -> FrontRead | None:
     """The front of the seed of this index; None if the search has none. Raises UserError if it cannot be read."""
-    objectives = experiment.ea.front_objectives
+    objectives = experiment.optimizer.front_objectives
     if not objectives:
         return None
     arrays, genes = _read(run), "population.genes."
     signs = [experiment.fitness.sign, *(objective.sign for objective in objectives)]
     with _reporting_strangers(run):
-        maximised = arrays["objectives"][seed]
+        maximized = arrays["objectives"][seed]
         return FrontRead(
             names=(experiment.fitness.measure, *(objective.measure for objective in objectives)),
-            values=np.where(np.isfinite(maximised), maximised * signs, math.nan),
+            values=np.where(np.isfinite(maximized), maximized * signs, math.nan),
             front=arrays["front"][seed],
             genes={part.removeprefix(genes): arrays[part][seed] for part in arrays if part.startswith(genes)},
             id=arrays["population.id"][seed],
@@ -122,10 +122,10 @@ def _read(run: Path) -> dict[str, np.ndarray]:
         stamp = file.stat()
         found = _arrays_of(file, stamp.st_mtime_ns, stamp.st_size)
         if None not in (known := {found.label.get("experiment"), fingerprint_in_checkpoints(run)}) and len(known) > 1:
-            raise Damaged(file, "it was made by a run with other settings")
+            raise CorruptFileError(file, "it was made by a run with other settings")
         return found.arrays
-    except (Damaged, OSError) as error:
-        damage = error if isinstance(error, Damaged) else Damaged(file, error)
+    except (CorruptFileError, OSError) as error:
+        damage = error if isinstance(error, CorruptFileError) else CorruptFileError(file, error)
         raise UserError(f"{damage}; vsr evolve {run} --resume writes it again") from None
 
 

@@ -1,7 +1,7 @@
 """Checkpoints: all that a search needs to go on, in one npz file each, with a leading axis (seeds,) on every array.
 
 A search's state is any pytree of arrays; its leaves are named by their paths. Two checkpoints are kept, so that one
-that turns out to be damaged costs time but not the run. Each carries a check sum (vsr.arrays).
+that turns out to be corrupted costs time but not the run. Each carries a check sum (vsr.arrays).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from vsr.arrays import Damaged, read_arrays, read_label
+from vsr.arrays import CorruptFileError, read_arrays, read_label
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.storage.files import numbered_files, write_arrays
 
@@ -72,7 +72,7 @@ def whole_generations(folder: Path) -> int:
     for path in reversed(checkpoint_files(folder)):
         try:
             label, _ = read_label(path)
-        except Damaged:
+        except CorruptFileError:
             continue
         if label.get("generation") == int(path.stem):
             return int(path.stem)
@@ -90,7 +90,7 @@ def load_checkpoint(folder: Path, like: Any, seeds: int, experiment: str | None 
         try:
             stored = read_arrays(path)
             _check_label(path, stored.label, experiment)
-        except Damaged as error:
+        except CorruptFileError as error:
             skipped.append(f"{error}; skipped")
         else:
             return Checkpoint(int(path.stem), _searches(path, stored.arrays, like, seeds), stored.label, tuple(skipped))
@@ -101,9 +101,9 @@ def _check_label(path: Path, label: dict[str, Any], experiment: str | None) -> N
     """Raise Damaged for a checkpoint that stands in another's place."""
     generation, made_with = label.get("generation"), label.get("experiment")
     if generation != int(path.stem):
-        raise Damaged(path, f"it is the checkpoint of generation {generation}, copied or renamed")
+        raise CorruptFileError(path, f"it is the checkpoint of generation {generation}, copied or renamed")
     if experiment is not None and experiment != made_with:
-        raise Damaged(path, "it was made by a run with other settings")
+        raise CorruptFileError(path, "it was made by a run with other settings")
 
 
 def _searches(path: Path, arrays: dict[str, np.ndarray], like: Any, seeds: int) -> tuple[Any, ...]:

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from vsr.arrays import Damaged, packed, read_regular
+from vsr.arrays import CorruptFileError, packed, read_regular
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.stopping import removed_if_stopped
 
@@ -164,7 +164,7 @@ def without_nan(value: Any) -> Any:
 def write_arrays(
     path: Path, arrays: dict[str, np.ndarray], label: dict[str, Any] | None = None, *, compressed: bool = True
 ) -> str:
-    """A whole npz file, or nothing; label: what `vsr.arrays.read_arrays` is to tell of it. Returns its check sum."""
+    """A whole npz file, or nothing; label: what `vsr.arrays.read_arrays` is to report it. Returns its check sum."""
     data, digest = packed(arrays, label, compressed=compressed)
     write_bytes(path, data)
     return digest
@@ -181,11 +181,11 @@ def read_checked_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):
-        raise Damaged(path, "this is not JSON" if data else "empty") from None
+        raise CorruptFileError(path, "this is not JSON" if data else "empty") from None
     if not isinstance(value, dict):
-        raise Damaged(path, "this is not a JSON object")
+        raise CorruptFileError(path, "this is not a JSON object")
     if value.pop(CHECK, None) != digest_of(value):
-        raise Damaged(path, "its check sum does not fit its content")
+        raise CorruptFileError(path, "its check sum does not fit its content")
     return value
 
 

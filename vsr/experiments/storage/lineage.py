@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from vsr.arrays import Damaged, read_arrays, read_label
-from vsr.experiments.numbers import in_ranges
+from vsr.arrays import CorruptFileError, read_arrays, read_label
+from vsr.experiments.formatting import in_ranges
 from vsr.experiments.storage.files import numbered_files
 
 LINEAGE = "lineage"
@@ -21,11 +21,11 @@ class Lineage:
     """All individuals of one seed, generation by generation."""
 
     id: np.ndarray
-    """(generations, n_pop)"""
+    """(generations, population_size)"""
     parents: np.ndarray
-    """ids, negative where there is none, (generations, n_pop, 2)"""
+    """ids, negative where there is none, (generations, population_size, 2)"""
     fitness: np.ndarray
-    """larger is better, negative infinity for a failure, (generations, n_pop)"""
+    """larger is better, negative infinity for a failure, (generations, population_size)"""
     best_id: np.ndarray
     """of the best so far, (generations,)"""
 
@@ -88,7 +88,7 @@ def read_piece(file: Path, seeds: int) -> Piece:
     first = _checked_first(file, stored.label)
     shapes = {array.shape[:2] for array in stored.arrays.values()}
     if len(shapes) != 1 or len(shape := shapes.pop()) != 2 or shape[0] != seeds:
-        raise Damaged(file, f"it is not the lineage of {seeds} seed{'s' if seeds > 1 else ''}")
+        raise CorruptFileError(file, f"it is not the lineage of {seeds} seed{'s' if seeds > 1 else ''}")
     return Piece(file, first, shape[1], stored.arrays, stored.label, stored.digest)
 
 
@@ -101,13 +101,13 @@ def read_pieces(run: Path, seeds: int) -> tuple[list[Piece], list[str]]:
             if pieces and pieces[-1].first + pieces[-1].count == piece.first:
                 _check_order(file, piece.label, pieces[-1].digest)
             pieces.append(piece)
-        except Damaged as error:
+        except CorruptFileError as error:
             warnings.append(str(error))
     return pieces, warnings
 
 
 def check_lineage(run: Path, done: int, experiment: str, newest: str | None) -> tuple[list[str], str | None]:
-    """What is damaged or missing of the lineage of a number of generations, and the check sum of its last piece.
+    """What is corrupted or missing of the lineage of a number of generations, and the check sum of its last piece.
 
     experiment: fingerprint of the run's settings; newest: check sum of the last piece, where the checkpoint tells it.
     """
@@ -122,10 +122,10 @@ def check_lineage(run: Path, done: int, experiment: str, newest: str | None) -> 
             _checked_first(file, label)
             _check_order(file, label, before if first == reached else None)
             if label.get("experiment") != experiment:
-                raise Damaged(file, "it was made by a run with other settings")
+                raise CorruptFileError(file, "it was made by a run with other settings")
             if first + label["count"] == done and newest not in (None, digest):
-                raise Damaged(file, "it is not the one that the checkpoint was written with")
-        except Damaged as error:
+                raise CorruptFileError(file, "it is not the one that the checkpoint was written with")
+        except CorruptFileError as error:
             warnings.append(str(error))
             lacking += range(first, end)
             before, reached = None, end
@@ -134,7 +134,7 @@ def check_lineage(run: Path, done: int, experiment: str, newest: str | None) -> 
     lacking += range(reached, done)
     if lacking:
         warnings.append(
-            f"{run / LINEAGE}: {in_ranges('generation', lacking)} missing or damaged: ancestors and robots of then are "
+            f"{run / LINEAGE}: {in_ranges('generation', lacking)} missing or corrupted: their ancestors and robots are "
             "lost; the search itself goes on as it was"
         )
     return warnings, before
@@ -143,16 +143,16 @@ def check_lineage(run: Path, done: int, experiment: str, newest: str | None) -> 
 def _checked_first(file: Path, label: dict[str, Any]) -> int:
     first = int(file.stem)
     if not all(type(label.get(name)) is int for name in ("first", "count")):
-        raise Damaged(file, "it is no piece of lineage")
+        raise CorruptFileError(file, "it is no piece of lineage")
     if label["first"] != first:
-        raise Damaged(file, f"it begins with generation {label['first']}: copied or renamed")
+        raise CorruptFileError(file, f"it begins with generation {label['first']}: copied or renamed")
     return first
 
 
 def _check_order(file: Path, label: dict[str, Any], before: str | None) -> None:
     """before: check sum of the piece that ends where this one begins, where it is known."""
     if None not in (before, label.get("before")) and before != label["before"]:
-        raise Damaged(file, "it does not follow the piece before it: one of them was replaced")
+        raise CorruptFileError(file, "it does not follow the piece before it: one of them was replaced")
 
 
 def read_lineage(run: Path, index: int, seeds: int, saved: int = 0) -> tuple[Lineage | None, list[str]]:

@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from vsr.arrays import Damaged
+from vsr.arrays import CorruptFileError
 from vsr.experiments.devices import code_generator, flags_of_user
 from vsr.experiments.storage.settings import META, read_meta
 from vsr.experiments.storage.statistics import STATISTICS, read_statistics
@@ -27,7 +27,7 @@ SHAPE_DIGITS = ("device", "devices", "machine", "python", "packages", "commit", 
 FLAGS = ("XLA_FLAGS", "JAX_PLATFORMS", "JAX_ENABLE_X64", "CUDA_VISIBLE_DEVICES", "JAX_DEFAULT_MATMUL_PRECISION")
 
 
-def describe_start(generation: int) -> dict[str, Any]:
+def describe_session(generation: int) -> dict[str, Any]:
     """One start of a run, at a generation."""
     device = jax.devices()[0]
     return {
@@ -47,7 +47,7 @@ def describe_start(generation: int) -> dict[str, Any]:
 
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """What differs between two starts that can change the last digits of results."""
+    """What differs between two trials that can change the last digits of results."""
     return [f"{name} was {old.get(name)}, is {new[name]}" for name in SHAPE_DIGITS if old.get(name) != new[name]]
 
 
@@ -83,7 +83,7 @@ def commit() -> str | None:
 class Making:
     """How a run was made."""
 
-    starts: tuple[dict[str, Any], ...]
+    sessions: tuple[dict[str, Any], ...]
     """as the run folder tells them"""
     seconds: float
     """all generations together, without compiling and without what was lost in kills [s]"""
@@ -93,24 +93,24 @@ class Making:
     @property
     def compiling(self) -> float:
         """All starts together [s]; a start that was killed while it compiled is not counted."""
-        known = (start.get("compile_seconds") for start in self.starts)
+        known = (start.get("compile_seconds") for start in self.sessions)
         return sum(seconds for seconds in known if isinstance(seconds, int | float))
 
 
 def making(run: Path) -> Making:
     """What a run folder tells about how it was made."""
     meta, fault = read_meta(run)
-    starts = meta["starts"]
-    if not starts:
+    sessions = meta["starts"]
+    if not sessions:
         fault = (
-            f"{fault or f'{run / META}: it tells of no start'}; versions, device and command of this run are not known"
+            f"{fault or f'{run / META}: it reports no start'}; versions, device and command of this run are not known"
         )
-    return Making(tuple(starts), _seconds(run / STATISTICS), (fault,) if fault else ())
+    return Making(tuple(sessions), _seconds(run / STATISTICS), (fault,) if fault else ())
 
 
 def _seconds(file: Path) -> float:
     """Of all generations together [s]."""
     try:
         return float(np.nansum(read_statistics(file).seconds))
-    except Damaged:
+    except CorruptFileError:
         return 0.0

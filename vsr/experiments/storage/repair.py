@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from vsr.arrays import Damaged, read_label
+from vsr.arrays import CorruptFileError, read_label
 from vsr.evo.generations import Generational
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.numbers import in_ranges
+from vsr.experiments.formatting import in_ranges
 from vsr.experiments.storage.lineage import ARRAYS, Piece, read_pieces
 from vsr.experiments.storage.robots import load_robot, robot_file, write_robot
 from vsr.experiments.storage.settings import read_meta
@@ -31,7 +31,7 @@ ASIDE = ".damaged"
 """How the names of files that could not be read end, once they are replaced."""
 
 
-def mend_statistics(path: Path, experiment: Experiment, run: str, done: int) -> list[str]:
+def repair_statistics(path: Path, experiment: Experiment, run: str, done: int) -> list[str]:
     """Keep the records of a number of generations, with lost ones rebuilt as far as lineage has them.
 
     run: fingerprint of the settings. Returns what was lost.
@@ -41,9 +41,9 @@ def mend_statistics(path: Path, experiment: Experiment, run: str, done: int) -> 
     try:
         known = read_statistics(file)
         if known.header.run != run or known.header.seeds != header.seeds:
-            raise Damaged(file, "it was made by a run with other settings")
+            raise CorruptFileError(file, "it was made by a run with other settings")
         found = known.with_header(replace(header, columns=known.header.columns))
-    except Damaged as error:
+    except CorruptFileError as error:
         warnings += [f"{error}; {set_aside(file)}written again"] if done else []
     records = unknown_records(found.header, done)
     records[: min(found.generations, done)] = found.records[:done]
@@ -86,13 +86,15 @@ def _from_lineage(
 
     said: fitness of best robots by id, as statistics have it.
     """
-    n_pop, fitness_of = experiment.ea.n_pop, dict(said)
+    population_size, fitness_of = experiment.optimizer.population_size, dict(said)
     best_ids = [piece.arrays["best_id"][index] for piece in pieces]
     for piece in pieces:
         wanted = np.isin(piece.arrays["id"][index], np.concatenate(best_ids))
         found = zip(piece.arrays["id"][index][wanted], piece.arrays["fitness"][index][wanted], strict=True)
         fitness_of.update((int(id), float(value)) for id, value in found)
-    keeps_the_fittest = getattr(type(experiment.ea), "tell", None) is Generational.tell  # so lineage tells who survives
+    keeps_the_fittest = (
+        getattr(type(experiment.optimizer), "tell", None) is Generational.tell
+    )  # so lineage tells who survives
     survivors: np.ndarray | None = np.zeros(0, np.float32) if keeps_the_fittest else None
     following = 0
     for piece in pieces:
@@ -102,14 +104,14 @@ def _from_lineage(
         for place in range(piece.count):
             fitness, best_id = piece.arrays["fitness"][index, place], int(piece.arrays["best_id"][index, place])
             if survivors is not None:
-                survivors = np.sort(np.concatenate([survivors, fitness]))[::-1][:n_pop]
+                survivors = np.sort(np.concatenate([survivors, fitness]))[::-1][:population_size]
             sound = np.zeros(0) if survivors is None else survivors[np.isfinite(survivors)]
             best, median = fitness_of.get(best_id, np.nan), float(np.median(sound)) if sound.size else np.nan
             failed = int((fitness == -np.inf).sum())
             yield piece.first + place, (best if np.isfinite(best) else np.nan, median, failed, best_id)
 
 
-def mend_robots(path: Path, experiment: Experiment, done: int) -> list[str]:
+def repair_robots(path: Path, experiment: Experiment, done: int) -> list[str]:
     """Write files of best robots again that are lost or changed; after the statistics. Returns what was lost."""
     seeds = experiment.seeds
     wrong = [index for index, seed in enumerate(seeds) if not _is_whole(robot_file(path, seed))]
@@ -118,13 +120,13 @@ def mend_robots(path: Path, experiment: Experiment, done: int) -> list[str]:
     pieces, _ = read_pieces(path, len(seeds))
     last = next((piece for piece in pieces if piece.first < done <= piece.first + piece.count), None)
     statistics, warnings = read_statistics(path / STATISTICS), list[str]()
-    starts = read_meta(path)[0]["starts"]
+    sessions = read_meta(path)[0]["starts"]
     for index in wrong:
         genes = {} if last is None else last.best_genes(index, done - 1)
         file, best = robot_file(path, seeds[index]), statistics.column("best")[index, done - 1]
         if np.isfinite(best) and genes:
             best_id = int(statistics.column("best_id")[index, done - 1])
-            write_robot(path, experiment, index, genes, best_id, float(best), starts)
+            write_robot(path, experiment, index, genes, best_id, float(best), sessions)
             warnings.append(f"{file}: it was lost or changed; written again from lineage/")
     return warnings
 
@@ -138,11 +140,11 @@ def set_aside(file: Path) -> str:
     return f"kept as {aside.name}, and "
 
 
-def is_damaged(file: Path) -> bool:
+def is_corrupted(file: Path) -> bool:
     """Whether a file of arrays is not whole."""
     try:
         read_label(file)
-    except Damaged:
+    except CorruptFileError:
         return True
     return False
 

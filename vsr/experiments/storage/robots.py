@@ -64,11 +64,11 @@ def write_robot(
     genes: Mapping[str, Any],
     id: int,
     fitness: float,
-    starts: Sequence[Mapping[str, Any]] = (),
+    sessions: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """The file of the best robot of a seed, given by its index.
 
-    fitness: larger is better; starts: of the run, as meta.json has them.
+    fitness: larger is better; trials: of the run, as meta.json has them.
     """
     genes = {part: np.asarray(own) for part, own in genes.items()}
     scene, seed = experiment.scene(genes), experiment.seeds[index]
@@ -77,7 +77,7 @@ def write_robot(
     title = f"# best of seed {seed}: individual {id}, {goal.measure} {goal.sign * fitness:.6g}"
     title += f" ({meaning})" if meaning else ""
     plain = scene.to_plain()
-    record = record_of(experiment, plain, index, genes, id, fitness, starts)
+    record = record_of(experiment, plain, index, genes, id, fitness, sessions)
     write_text(robot_file(path, seed), _signed(title, dump_plain({**plain, EVOLVED: record.to_plain()})))
 
 
@@ -126,7 +126,7 @@ def _digest(title: str, scene: str) -> str:
     return hashlib.sha256(f"{title}\n{scene}".encode()).hexdigest()
 
 
-OF_EXPERIMENT = ("robot", "fitness", "evaluation", "ea")
+OF_EXPERIMENT = ("robot", "fitness", "evaluation", "optimizer")
 """Parts of an experiment that its robots' scenes do not have. Not what they learned by: genes are those after it."""
 OF_SCENE = ("world", "task", "physics", "plugins")
 """Parts that they share."""
@@ -179,10 +179,10 @@ def record_of(
     genes: Mapping[str, np.ndarray],
     individual: int,
     fitness: float,
-    starts: Sequence[Mapping[str, Any]],
+    sessions: Sequence[Mapping[str, Any]],
 ) -> Record:
-    """Of an individual of the seed of this index; scene: as plain values; starts: of the run, as meta.json has them."""
-    plain, generation = experiment.to_plain(), individual // experiment.ea.n_pop
+    """Of an individual of the seed of this index; scene: as plain values; trials: of the run, as meta.json has them."""
+    plain, generation = experiment.to_plain(), individual // experiment.optimizer.population_size
     return Record(
         measure=experiment.fitness.measure,
         score=experiment.fitness.sign * fitness,
@@ -194,7 +194,7 @@ def record_of(
         place=index,
         genes={part: tuple(map(_short, np.asarray(own))) for part, own in genes.items()},
         experiment={name: plain[name] for name in OF_EXPERIMENT},
-        made_with={**made_with(starts, generation), **plugins_of(experiment)},
+        made_with={**made_with(sessions, generation), **plugins_of(experiment)},
     )
 
 
@@ -207,9 +207,9 @@ def hashes_of(scene: Mapping[str, Any]) -> Hashes:
     return Hashes(body=digest_of(robot["body"]), controller=digest_of(robot["controller"]), scene=digest_of(rest))
 
 
-def made_with(starts: Sequence[Mapping[str, Any]], generation: int) -> dict[str, Any]:
+def made_with(sessions: Sequence[Mapping[str, Any]], generation: int) -> dict[str, Any]:
     """What of the start of a run that made a generation can change the digits of a result."""
-    known = [start for start in starts if start.get("generation", 0) <= generation]
+    known = [start for start in sessions if start.get("generation", 0) <= generation]
     return {name: known[-1][name] for name in SHAPE_DIGITS if name in known[-1]} if known else {}
 
 
@@ -234,7 +234,7 @@ def read_record(file: Path) -> tuple[Record, Document]:
         raise ConfigError([Problem(str(file), "it has no robot with a body and a controller")])
     inside = (document.place or (0, {}))[1]
     block = Document(str(file), data[EVOLVED], inside[EVOLVED])
-    record = _told_inside(lambda: check(block, Record))
+    record = _located_in_block(lambda: check(block, Record))
     return record, document
 
 
@@ -248,7 +248,7 @@ def _no_record(data: Any) -> str:
     )
 
 
-def _told_inside(read: Any) -> Any:
+def _located_in_block(read: Any) -> Any:
     """What is read, with faults told by their place in the whole file."""
     try:
         return read()

@@ -55,7 +55,7 @@ from vsr.experiments.storage.files import (
     write_text,
 )
 from vsr.experiments.storage.lineage import ARRAYS, GENES, LINEAGE, check_lineage, piece_files
-from vsr.experiments.storage.repair import is_damaged, mend_robots, mend_statistics, set_aside
+from vsr.experiments.storage.repair import is_corrupted, repair_robots, repair_statistics, set_aside
 from vsr.experiments.storage.robots import BEST, write_robot
 from vsr.experiments.storage.settings import (
     CONFIG,
@@ -85,7 +85,7 @@ FOLDERS = (LINEAGE, "checkpoints", BEST)
 
 
 @dataclass(frozen=True)
-class Standing:
+class RunStatus:
     """Where a run stands."""
 
     settings: RunSettings
@@ -93,7 +93,7 @@ class Standing:
     last_piece: str | None
     """check sum of the newest piece of lineage before the checkpoint, where it is known"""
     warnings: tuple[str, ...]
-    """what is damaged or lost"""
+    """what is corrupted or lost"""
 
     @property
     def done(self) -> int:
@@ -114,7 +114,7 @@ def reporting_write_faults(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         safe = (
-            f"what was written before is whole: mend this, then vsr evolve {path} --resume"
+            f"what was written before is whole: fix this, then vsr evolve {path} --resume"
             if is_run(path)
             else "nothing was written: give another --out"
         )
@@ -154,7 +154,7 @@ class RunFolder:
             write_text(self.path / CONFIG, dump_plain(self._begun))  # now it is a run that can go on
             self._prepare(sources)
 
-    def inspect(self, like: Any) -> Standing:
+    def inspect(self, like: Any) -> RunStatus:
         """Where a run stands, changing nothing.
 
         like: the shapes of one seed's search. Raises UserError if a run has lost its checkpoints, rather than begin it
@@ -170,22 +170,22 @@ class RunFolder:
             )
         done, label = checkpoint.generations, checkpoint.label
         lost, last_piece = check_lineage(self.path, done, settings.fingerprint, label.get("lineage"))
-        return Standing(settings, checkpoint, last_piece, (*checkpoint.skipped, *lost))
+        return RunStatus(settings, checkpoint, last_piece, (*checkpoint.skipped, *lost))
 
-    def reopen(self, standing: Standing, sources: Sources) -> list[str]:
-        """Make a run ready to go on; returns what had to be dropped or was mended."""
+    def reopen(self, standing: RunStatus, sources: Sources) -> list[str]:
+        """Make a run ready to go on; returns what had to be dropped or was fixed."""
         with reporting_write_faults(self.path):
             remove_leftovers(self.path)
             for piece in piece_files(self.path):
                 if int(piece.stem) >= standing.done:
                     piece.unlink()
-            warnings = self.mend(standing)
+            warnings = self.repair(standing)
             write_text(self.path / CONFIG, config_text(standing.settings.begun, self.experiment))
             self._prepare(sources)
         self._last_piece = standing.last_piece
         return warnings
 
-    def mend(self, standing: Standing) -> list[str]:
+    def repair(self, standing: RunStatus) -> list[str]:
         """Write again what was lost of the generations done and can be made again; returns what that was."""
         settings, warnings = standing.settings, list[str]()
         self._begun, self._label = settings.begun, {"experiment": settings.fingerprint}
@@ -199,9 +199,9 @@ class RunFolder:
                 seeds = list(self.experiment.seeds)
                 self.write_meta({"seeds": seeds, "plugins": standing.plugins, **settings.meta})
                 warnings.append(f"{settings.meta_fault}; {kept}begun again")
-            warnings += mend_statistics(self.path, self.experiment, settings.fingerprint, standing.done)
-            warnings += mend_robots(self.path, self.experiment, standing.done)
-            if standing.checkpoint.searches is not None and is_damaged(self.path / ARCHIVE):
+            warnings += repair_statistics(self.path, self.experiment, settings.fingerprint, standing.done)
+            warnings += repair_robots(self.path, self.experiment, standing.done)
+            if standing.checkpoint.searches is not None and is_corrupted(self.path / ARCHIVE):
                 self._write_archive(standing.checkpoint.searches)
         return warnings
 
@@ -211,7 +211,7 @@ class RunFolder:
         self._unsaved += sum(np.asarray(getattr(stats, name)).nbytes for name in ARRAYS)
         with reporting_write_faults(self.path):
             if self._statistics is None or self._header is None:
-                self._statistics, self._header = self._open_statistics(tuple(stats.figures))
+                self._statistics, self._header = self._open_statistics(tuple(stats.metrics))
             self._statistics.write(record_of(self._header, generation, stats, seconds))
             self._statistics.flush()
 
@@ -268,9 +268,9 @@ class RunFolder:
         if not file.exists():
             write_bytes(file, header_of(self.experiment, fingerprint(self._begun)).line())
 
-    def _open_statistics(self, figures: tuple[str, ...]) -> tuple[IO[bytes], Header]:
+    def _open_statistics(self, metrics: tuple[str, ...]) -> tuple[IO[bytes], Header]:
         """The file to append to, with these figures of the search among its columns."""
-        file, header = self.path / STATISTICS, header_of(self.experiment, fingerprint(self._begun), figures)
+        file, header = self.path / STATISTICS, header_of(self.experiment, fingerprint(self._begun), metrics)
         found = read_statistics(file)
         if found.header != header:
             write_statistics(file, found.with_header(header))
@@ -296,12 +296,12 @@ class RunFolder:
             save_arrays(self.path / ARCHIVE, archives, self._label)
 
     def _write_best(self, stats: GenerationStats) -> None:
-        starts = read_meta(self.path)[0]["starts"]
+        sessions = read_meta(self.path)[0]["starts"]
         for i, seed in enumerate(self.experiment.seeds):
             if self._described.get(seed) == int(stats.best_id[i]) or not math.isfinite(stats.best[i]):
                 continue
             genes = {part: genes[i] for part, genes in stats.best_genes.items()}
-            write_robot(self.path, self.experiment, i, genes, int(stats.best_id[i]), float(stats.best[i]), starts)
+            write_robot(self.path, self.experiment, i, genes, int(stats.best_id[i]), float(stats.best[i]), sessions)
             self._described[seed] = int(stats.best_id[i])
 
 

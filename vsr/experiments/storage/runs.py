@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from vsr.arrays import Damaged
+from vsr.arrays import CorruptFileError
 from vsr.display import Displayed
 from vsr.experiments.config import run_plugins_of
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.numbers import in_ranges
+from vsr.experiments.formatting import in_ranges
 from vsr.experiments.storage.checkpoints import newest_generation
 from vsr.experiments.storage.files import refuse_links
 from vsr.experiments.storage.robots import read_title, robot_file
@@ -53,7 +53,7 @@ class Curves(Displayed):
     """different bodies in the population; not a number where it is not known, (seeds, generations)"""
     seconds: np.ndarray
     """wall-clock time of a generation, not a number where it is not known [s], (generations,)"""
-    figures: dict[str, np.ndarray] = field(default_factory=dict)
+    metrics: dict[str, np.ndarray] = field(default_factory=dict)
     """metrics that the search reports about itself, by name, such as coverage of archives; not a number where there is
     none, (seeds, generations)"""
     warnings: tuple[str, ...] = ()
@@ -101,7 +101,7 @@ def read_curves(path: str | Path) -> Curves:
     try:
         refuse_links(path)
         found = read_statistics(path / STATISTICS)
-    except Damaged as error:
+    except CorruptFileError as error:
         check_run(path)
         begun = newest_generation(path) or (path / STATISTICS).exists()
         raise UserError(f"{error}; {rebuilt_by(path)}" if begun else f"{path}: {NOTHING}") from None
@@ -124,7 +124,7 @@ def read_curves(path: str | Path) -> Curves:
         spread=found.column("spread"),
         bodies=found.column("bodies"),
         seconds=found.seconds,
-        figures=found.columns(FIGURES),
+        metrics=found.columns(FIGURES),
         warnings=tuple(losses_of(path, found)),
     )
 
@@ -157,18 +157,18 @@ def rebuilt_by(path: Path) -> str:
 
 def as_csv(runs: Sequence[Curves]) -> str:
     """All statistics as a table with a line for every run, generation and seed; empty where a number is not known."""
-    figures = list(dict.fromkeys(name for run in runs for name in run.figures))
+    metrics = list(dict.fromkeys(name for run in runs for name in run.metrics))
     reasons = list(dict.fromkeys(name for run in runs for name in run.failures))
     names = ("best", "median", "failed", "spread", "bodies", "best_id")
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
-    titles = (*(f"{FAILURES}{name}" for name in reasons), *(f"{FIGURES}{name}" for name in figures))
+    titles = (*(f"{FAILURES}{name}" for name in reasons), *(f"{FIGURES}{name}" for name in metrics))
     table.writerow(["run", "generation", "seed", "evaluations", "seconds", *names, *titles])
     for run in runs:
         nothing = np.full(run.best.shape, np.nan)
         columns = [getattr(run, name) for name in names]
         columns += [run.failures.get(name, nothing) for name in reasons]
-        columns += [run.figures.get(name, nothing) for name in figures]
+        columns += [run.metrics.get(name, nothing) for name in metrics]
         for generation in range(run.generations):
             evaluations, seconds = (generation + 1) * run.header.population_size, _cell(run.seconds[generation])
             for index, seed in enumerate(run.seeds):

@@ -1,4 +1,4 @@
-"""What a run was made with, and what vouches for it.
+"""What a run was made with, and the integrity of it.
 
 config.yaml is for people; meta.json repeats it and carries a check sum; every checkpoint and every piece of lineage
 names the settings it was made with by their fingerprint. So a changed file is told from the run's own, and a lost one
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vsr.arrays import Damaged, read_label
+from vsr.arrays import CorruptFileError, read_label
 from vsr.experiments.config import dump_plain, load_experiment, parse_experiment
 from vsr.experiments.config.loading import is_written, load_experiment_alike
-from vsr.experiments.config.plugins import NeedsPlugins
+from vsr.experiments.config.plugins import PluginRequiredError
 from vsr.experiments.config.problems import ConfigError, UserError
 from vsr.experiments.config.yaml import read_yaml
 from vsr.experiments.experiment import Experiment
@@ -116,14 +116,14 @@ def read_meta(path: Path) -> tuple[dict[str, Any], str]:
     try:
         meta = read_checked_json(file)
         if (meta.get("kind"), meta.get("format")) != (KIND, FORMAT):
-            raise Damaged(file, f"it is no file of kind {KIND}, format {FORMAT}")
-    except Damaged as error:
-        return {"plugins": {}, "starts": []}, str(error)
+            raise CorruptFileError(file, f"it is no file of kind {KIND}, format {FORMAT}")
+    except CorruptFileError as error:
+        return {"plugins": {}, "trials": []}, str(error)
     meta = {"plugins": {}, **meta}
-    starts = meta.get("starts")
-    whole = isinstance(starts, list) and all(isinstance(start, dict) for start in starts)
+    sessions = meta.get("starts")
+    whole = isinstance(sessions, list) and all(isinstance(start, dict) for start in sessions)
     if not isinstance(meta["plugins"], dict) or not whole:
-        return {**meta, "plugins": {}, "starts": []}, f"{file}: damaged (it tells of no starts)"
+        return {**meta, "plugins": {}, "trials": []}, f"{file}: corrupted (it reports no starts)"
     return meta, ""
 
 
@@ -132,7 +132,7 @@ def check_same_experiment(path: Path, experiment: Experiment) -> None:
     again = f"vsr evolve {shlex.quote(str(path))}"
     try:
         found = read_settings(path)
-    except NeedsPlugins as error:
+    except PluginRequiredError as error:
         if other := [name for name in error.missing if name in experiment.plugins]:
             raise UserError(
                 f"{path}: plugin '{other[0]}' is not what it was when the run began; put it back as it was, or start "
@@ -184,7 +184,7 @@ def _experiment_of(
     text, file = json.dumps(plain, ensure_ascii=False), str(path / META)
     try:
         experiment = parse_experiment(text, file, run_plugins=run_plugins)
-    except NeedsPlugins:
+    except PluginRequiredError:
         raise
     except UserError:  # as config.yaml cannot be either, for example because a plugin is missing
         return None
@@ -208,7 +208,7 @@ def fingerprint_in_checkpoints(path: Path) -> str | None:
     for file in reversed(checkpoint_files(path / "checkpoints")):
         try:
             label, _ = read_label(file)
-        except Damaged:
+        except CorruptFileError:
             continue
         return label.get("experiment")
     return None

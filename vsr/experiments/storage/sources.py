@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from vsr.controllers import CONTROLLERS
-from vsr.evo import OPTIMISERS
+from vsr.evo import OPTIMIZERS
 from vsr.experiments.config.plugins import file_of, is_own, modules_of, place_of
 from vsr.experiments.descriptors import BODY_DESCRIPTORS, CONTROLLER_DESCRIPTORS
 from vsr.experiments.encodings import BODIES
@@ -32,7 +32,7 @@ from vsr.world.spec import SHAPES
 REGISTRIES: dict[str, tuple[Mapping[str, Any], ...]] = {
     "body": (BODIES,),
     "controller": (CONTROLLERS, EVOLVED_CONTROLLERS),
-    "optimizer": (OPTIMISERS,),
+    "optimizer": (OPTIMIZERS,),
     "terrain": (TERRAINS,),
     "task": (TASKS,),
     "measure": (MEASURES,),

@@ -31,7 +31,7 @@ import jax
 import numpy as np
 from jax import Array
 
-from vsr.arrays import MOST_BYTES, Damaged, read_regular
+from vsr.arrays import MOST_BYTES, CorruptFileError, read_regular
 from vsr.experiments.encodings import Genes
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.storage.files import json_line, parse_json_line, write_bytes
@@ -55,7 +55,7 @@ class Header:
     """fingerprint of its settings"""
     measure: str
     direction: str
-    """`maximise` or `minimise`"""
+    """`maximize` or `minimize`"""
     search: str
     """type of the optimizer"""
     population_size: int
@@ -68,8 +68,8 @@ class Header:
 
     @property
     def sign(self) -> float:
-        """Fitness, which is always maximised, over the measure."""
-        return 1.0 if self.direction == "maximise" else -1.0
+        """Fitness, which is always maximized, over the measure."""
+        return 1.0 if self.direction == "maximize" else -1.0
 
     @cached_property
     def record(self) -> np.dtype:
@@ -130,18 +130,18 @@ class Statistics:
         return Statistics(header, records, self.corrupted)
 
 
-def header_of(experiment: Experiment, run: str, figures: Sequence[str] = ()) -> Header:
+def header_of(experiment: Experiment, run: str, metrics: Sequence[str] = ()) -> Header:
     """run: fingerprint of the settings; figures: names of what the search reports about itself."""
     return Header(
         run=run,
         measure=experiment.fitness.measure,
         direction=experiment.fitness.direction,
-        search=experiment.ea.type,
-        population_size=experiment.ea.n_pop,
+        search=experiment.optimizer.type,
+        population_size=experiment.optimizer.population_size,
         generations=experiment.generations,
         episode_seconds=float(experiment.schedule().total_time),
         seeds=tuple(experiment.seeds),
-        columns=(*COLUMNS, *(FIGURES + name for name in figures)),
+        columns=(*COLUMNS, *(FIGURES + name for name in metrics)),
     )
 
 
@@ -158,7 +158,7 @@ def record_of(header: Header, generation: int, stats: GenerationStats, seconds: 
     known: Mapping[str, Any] = {
         **{name: getattr(stats, name) for name in COLUMNS if not name.startswith(FAILURES)},
         **{FAILURES + reason.name: failures[:, place] for place, reason in enumerate(REASONS)},
-        **{FIGURES + name: values for name, values in stats.figures.items()},
+        **{FIGURES + name: values for name, values in stats.metrics.items()},
     }
     values = np.stack([np.asarray(known[name], float) for name in header.columns])
     record = np.zeros(1, header.record)
@@ -226,9 +226,11 @@ def _verified(header: Header, data: bytes | memoryview, first: int) -> tuple[np.
 def _header(file: Path, line: bytes) -> Header:
     values: dict[str, Any] | None = parse_json_line(line[:-1]) if line else None
     if values is None:
-        raise Damaged(file, "its header is not as it was written" if line else "empty, or not a file of statistics")
+        raise CorruptFileError(
+            file, "its header is not as it was written" if line else "empty, or not a file of statistics"
+        )
     if (values.pop("kind", None), values.pop("format", None)) != (KIND, FORMAT):
-        raise Damaged(file, f"it is no file of kind {KIND}, format {FORMAT}")
+        raise CorruptFileError(file, f"it is no file of kind {KIND}, format {FORMAT}")
     try:
         known: dict[str, Any] = {name: tuple(own) if isinstance(own, list) else own for name, own in values.items()}
         header = Header(**known)
@@ -246,7 +248,7 @@ def _header(file: Path, line: bytes) -> Header:
     except (TypeError, ValueError):
         sound = False
     if not sound:
-        raise Damaged(file, "its header does not describe a run")
+        raise CorruptFileError(file, "its header does not describe a run")
     return header
 
 
@@ -268,17 +270,17 @@ class GenerationStats:
     best_id: Array
     """of the best survivor"""
     id: Array
-    """of every individual evaluated in this generation, (n_pop,)"""
+    """of every individual evaluated in this generation, (population_size,)"""
     parents: Array
-    """their parents' ids, (n_pop, 2)"""
+    """their parents' ids, (population_size, 2)"""
     fitness: Array
-    """their fitness, WORST for a failure, (n_pop,)"""
+    """their fitness, WORST for a failure, (population_size,)"""
     spread: Array
     """standard deviation of a gene over the survivors, averaged over all genes"""
     bodies: Array
     """how many different bodies the survivors have"""
-    figures: dict[str, Array] = field(default_factory=dict)
-    """what else the search tells of itself, by name: coverage of archives, volume of fronts"""
+    metrics: dict[str, Array] = field(default_factory=dict)
+    """what else the search reports itself, by name: coverage of archives, volume of fronts"""
 
 
 def gathered(stats: tuple[GenerationStats, ...]) -> GenerationStats:

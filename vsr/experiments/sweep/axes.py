@@ -1,4 +1,4 @@
-"""`--sweep ea.n_pop=50,100`: what varies, and the name of every combination."""
+"""`--sweep optimizer.population_size=50,100`: what varies, and the name of every combination."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ def read_axes(sweeps: Sequence[str], settings: Sequence[str]) -> list[Axis]:
         path, equals, text = sweep.partition("=")
         path, where = path.strip(), f"--sweep {sweep}"
         if not equals or not all(path.split(".")):
-            problems.append(Problem(where, "write it as path=value,value, for example --sweep ea.n_pop=50,100"))
+            problems.append(
+                Problem(where, "write it as path=value,value, for example --sweep optimizer.population_size=50,100")
+            )
             continue
         try:
             values = split_values(text)

@@ -12,13 +12,13 @@ from vsr.experiments.config.problems import ConfigError, Problem, UserError
 from vsr.experiments.console import busy, say, warn
 from vsr.experiments.evolve.command import RunOptions
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.numbers import count
+from vsr.experiments.formatting import count
 from vsr.experiments.shipped import EXPERIMENT, find_config
 from vsr.experiments.sweep.axes import combine, read_axes
 from vsr.experiments.sweep.cluster import read_parameters, slurm_executor, states_on_cluster, submit
 from vsr.experiments.sweep.folder import Sweep, check_place, is_sweep, read_jobs, read_sweep, swept, write_sweep
 from vsr.experiments.sweep.local import run_here
-from vsr.experiments.sweep.summary import FINISHED, Line, show_sweep, summarise, write_summary
+from vsr.experiments.sweep.summary import FINISHED, Line, show_sweep, summarize, write_summary
 
 MOST_FAULTY = 50
 """Combinations whose faults are told; more would only say the same again."""
@@ -65,7 +65,7 @@ def sweep(options: SweepOptions) -> Path:
         return _hand_over(options, plan, names, executor)
     codes, stopped = run_here(plan, names, options.jobs, _more(options)) if names else ({}, False)
     failed = {name: f"failed with exit code {code}" for name, code in codes.items() if code not in (0, 130)}
-    lines = summarise(plan, {**queued, **failed})
+    lines = summarize(plan, {**queued, **failed})
     _report(plan, lines)
     _judge(plan, lines, stopped, start)
     return plan.path
@@ -76,7 +76,7 @@ def plan_sweep(options: SweepOptions) -> Sweep:
     settings = options.all_settings()
     if not options.sweeps:
         raise UserError(
-            "--sweep: missing; say what varies, for example --sweep ea.n_pop=50,100, or give the folder of a sweep"
+            "--sweep: missing; give values, such as --sweep optimizer.population_size=50,100, or the folder of a sweep"
         )
     axes = read_axes(options.sweeps, settings)
     combinations = combine(axes)
@@ -130,7 +130,7 @@ def _executor(options: SweepOptions, plan: Sweep) -> Any:
 def _hand_over(options: SweepOptions, plan: Sweep, names: Sequence[str], executor: Any) -> Path:
     if names:
         submit(plan, names, executor, _more(options))
-    lines = summarise(plan, {name: f"submitted (job {job})" for name, job in read_jobs(plan.path).items()})
+    lines = summarize(plan, {name: f"submitted (job {job})" for name, job in read_jobs(plan.path).items()})
     _report(plan, lines)
     say(f"{len(names)} jobs submitted; how they stand: vsr sweep {plan.path}")
     return plan.path
@@ -148,7 +148,7 @@ def _report(plan: Sweep, lines: list[Line]) -> None:
 
 
 def _judge(plan: Sweep, lines: list[Line], stopped: bool, started: bool) -> None:
-    """The exit code: 0 if there is nothing to mend."""
+    """The exit code: 0 if there is nothing to fix."""
     unfinished = [line for line in lines if line.state != FINISHED]
     if not unfinished or not started:
         return

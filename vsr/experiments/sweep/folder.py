@@ -140,7 +140,7 @@ def read_sweep(path: Path, *, run_plugins: bool = False) -> Sweep:
         combinations = tuple(Combination(name, tuple(values)) for name, values in plain["runs"].items())
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(
-            f"{path / SWEEP}: damaged ({type(error).__name__}: {error}); repeat the whole command with --resume"
+            f"{path / SWEEP}: corrupted ({type(error).__name__}: {error}); repeat the whole command with --resume"
         ) from None
     if run_plugins:
         run_plugins_of(path / BASE)

@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import Sequence
 
 from vsr.experiments.console import say
+from vsr.experiments.formatting import clock
 from vsr.experiments.installed import COMMAND
-from vsr.experiments.numbers import clock
-from vsr.experiments.stopping import stopping_politely
+from vsr.experiments.stopping import graceful_shutdown
 from vsr.experiments.sweep.folder import Sweep, evolve_arguments
 
 LOOK_AGAIN = 0.05
@@ -24,7 +24,7 @@ def run_here(sweep: Sweep, names: Sequence[str], jobs: int, more: Sequence[str])
     running: dict[str, tuple[subprocess.Popen, float]] = {}
     signalled = False
     try:
-        with stopping_politely() as stop:
+        with graceful_shutdown() as stop:
             while running or (waiting and not stop):
                 while waiting and len(running) < jobs and not stop:
                     name = waiting.popleft()

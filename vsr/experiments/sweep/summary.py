@@ -12,7 +12,7 @@ from rich.table import Table
 
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import cell, console_for_tables
-from vsr.experiments.numbers import count, number
+from vsr.experiments.formatting import count, number
 from vsr.experiments.plot.comparison import Row, describe
 from vsr.experiments.plot.curves import plot_runs
 from vsr.experiments.ranks import middle
@@ -39,10 +39,10 @@ class Line:
     """None if no generation is finished"""
     row: Row | None
     warnings: tuple[str, ...] = ()
-    """what of it is lost or damaged"""
+    """what of it is lost or corrupted"""
 
 
-def summarise(sweep: Sweep, states: Mapping[str, str]) -> list[Line]:
+def summarize(sweep: Sweep, states: Mapping[str, str]) -> list[Line]:
     """Every run as it stands; states: what is known of runs besides what their folders say."""
     lines = []
     for combination, experiment in zip(sweep.combinations, sweep.experiments, strict=True):

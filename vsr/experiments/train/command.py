@@ -1,6 +1,6 @@
 """`vsr train bulldozing`: a policy by an evolution strategy, into a folder with curve, weights and film.
 
-A whole generation is one program on the device: all individuals, and the mean of the search, in the same starts.
+A whole generation is one program on the device: all individuals, and the mean of the search, in the same trials.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vsr.arrays import Damaged, read_arrays
+from vsr.arrays import CorruptFileError, read_arrays
 from vsr.evo.evolution_strategy import Climb, EvolutionStrategy, ask, start, tell
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import say
 from vsr.experiments.devices import prepare
 from vsr.experiments.estimate import needs_of_training, require_memory
-from vsr.experiments.stopping import EXIT_CODE, if_stopped, stopping_politely
+from vsr.experiments.stopping import EXIT_CODE, graceful_shutdown, on_interrupt
 from vsr.experiments.storage.files import write_arrays, write_json
 from vsr.experiments.train.episodes import Outcome, evaluate, record
 from vsr.experiments.train.film import write_film
@@ -44,7 +44,7 @@ class TrainOptions:
     population: int
     grains: int
     duration: float
-    starts: int
+    trials: int
     seed: int
     out: str
     resume: bool
@@ -75,8 +75,8 @@ def train(options: TrainOptions) -> None:
     if options.population % 2:
         raise UserError(f"--population {options.population}: individuals come in opposite pairs; give an even number")
     prepare(options.device)
-    require_memory("vsr train", needs_of_training(options.population, options.starts, options.grains))
-    settings = EvolutionStrategy(n_pop=options.population)
+    require_memory("vsr train", needs_of_training(options.population, options.trials, options.grains))
+    settings = EvolutionStrategy(population_size=options.population)
     scenario = bulldozing.scenario(options.grains, radius=options.radius, duration=options.duration, seed=options.seed)
     scenario = replace(scenario, sky=replace(scenario.sky, pixels=SKY), eye=replace(scenario.eye, pixels=EGO))
     first_key, search_key, key = jax.random.split(jax.random.key(options.seed), 3)
@@ -87,16 +87,16 @@ def train(options: TrainOptions) -> None:
     write_json(folder / SETTINGS, {**options.lasting, "radius": options.radius, "genes": len(search.mean)})
     say(f"{options.grains} grains of {1000 * options.radius:.0f} mm, {scenario.pace.substeps} steps an action")
     for generation in range(len(curve), options.generations):
-        with if_stopped(_standing(folder, generation)):
+        with on_interrupt(_standing(folder, generation)):
             began = time.perf_counter()
             asked = jnp.concatenate([ask(settings, search), search.mean[None]])
-            starts = jax.random.split(jax.random.fold_in(key, generation), options.starts)
-            outcome = jax.block_until_ready(evaluate(scenario, asked, starts))
+            trials = jax.random.split(jax.random.fold_in(key, generation), options.trials)
+            outcome = jax.block_until_ready(evaluate(scenario, asked, trials))
             search = tell(settings, search, outcome.reward[:-1])
             curve.append(_row(generation, outcome, time.perf_counter() - began))
-            with stopping_politely() as stop:  # three files that belong together
+            with graceful_shutdown() as stop:  # three files that belong together
                 _store(folder, search, curve)
-        _tell_progress(curve[-1])
+        _report_progress(curve[-1])
         if stop:
             raise Stopped(_standing(folder, generation + 1))
     plot_curve(curve, folder / "curve.png")
@@ -130,9 +130,9 @@ def _read(file: Path, kind: type) -> Any:
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise UserError(f"{file}: damaged ({error}); begin again with another --out") from None
+        raise UserError(f"{file}: corrupted ({error}); begin again with another --out") from None
     if not isinstance(found, kind):
-        raise UserError(f"{file}: damaged (it holds {type(found).__name__}); begin again with another --out")
+        raise UserError(f"{file}: corrupted (it holds {type(found).__name__}); begin again with another --out")
     return found
 
 
@@ -156,7 +156,7 @@ def _row(generation: int, outcome: Outcome, seconds: float) -> dict[str, Any]:
     }
 
 
-def _tell_progress(row: dict[str, Any]) -> None:
+def _report_progress(row: dict[str, Any]) -> None:
     def number(value: float | None) -> str:
         return "failed" if value is None else f"{value:.3f}"
 
@@ -168,8 +168,8 @@ def _tell_progress(row: dict[str, Any]) -> None:
 
 
 def _store(folder: Path, search: Climb, curve: list[dict[str, Any]]) -> None:
-    """The search first, with the curve's last row: a curve that is a row short is mended, one too long would not be."""
-    arrays = {"mean": search.mean, "slope": search.slope, "square": search.square, "generation": search.generation}
+    """The search first, with the curve's last row: a curve that is a row short is fixed, one too long would not be."""
+    arrays = {"mean": search.mean, "slope": search.gradient, "square": search.square, "generation": search.generation}
     write_arrays(folder / SEARCH, {name: np.asarray(value) for name, value in arrays.items()}, {"row": curve[-1]})
     write_arrays(folder / POLICY, {"genes": np.asarray(search.mean)})
     write_json(folder / CURVE, curve)
@@ -179,7 +179,7 @@ def _stored(folder: Path, like: Climb, curve: list[dict[str, Any]]) -> Climb:
     """The search as it was left; curve: gets its last row if that was not written any more."""
     try:
         found = read_arrays(folder / SEARCH)
-    except Damaged as error:
+    except CorruptFileError as error:
         raise UserError(f"{error}; begin again with another --out") from None
     stored, shapes = (
         found.arrays,

@@ -22,7 +22,7 @@ MOST_FRAMES = 100
 TALL = 0.4
 """Height of the brightest grains [m]."""
 LINE = np.array([60, 140, 80], np.uint8)
-"""Colour of the goal's outline."""
+"""Color of the goal's outline."""
 
 
 def write_film(scenario: Bulldozing, film: Film, target: Path) -> None:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.machines.bulldozing import CEILING, GOAL, WORLD, Bulldozing, Observation
-from vsr.machines.driving import GRAVITY
+from vsr.machines.kinematic_bodies import GRAVITY
 
 HIDDEN = 16
 COARSE = 12, 6

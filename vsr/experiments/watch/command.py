@@ -13,7 +13,7 @@ from pathlib import Path
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import say, warn
 from vsr.experiments.devices import prepare
-from vsr.experiments.stopping import stopping_politely
+from vsr.experiments.stopping import graceful_shutdown
 from vsr.experiments.storage.run_folder import check_run, is_free
 from vsr.experiments.watch.following import Follower
 from vsr.experiments.watch.portrait import Portrait
@@ -50,7 +50,7 @@ def watch(options: WatchOptions) -> None:
     warn(follower.warnings)
     prepare("cpu")  # a GPU is for the run
     portrait = Portrait(follower, options.seconds)
-    with open_server(options.port, follower, portrait) as server, stopping_politely() as stop:
+    with open_server(options.port, follower, portrait) as server, graceful_shutdown() as stop:
         threading.Thread(target=server.serve_forever, args=(LOOK_AGAIN,), daemon=True).start()
         portrait.start()
         if follower.left_out:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from vsr.arrays import Damaged
+from vsr.arrays import CorruptFileError
 from vsr.experiments.config.plugins import require_plugins
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.config.yaml import read_yaml
@@ -93,7 +93,7 @@ class Follower:
             if not saved:
                 return None
             raise UserError(f"{self.path / STATISTICS}: missing; {rebuilt_by(self.path)}") from None
-        except Damaged as error:
+        except CorruptFileError as error:
             raise UserError(f"{error}; {rebuilt_by(self.path)}") from None
         if self._run_plugins and self._statistics is None:
             trust_plugins([self.path])

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from vsr.drawing.painter import Look
 from vsr.experiments.config import UserError
-from vsr.experiments.numbers import number
+from vsr.experiments.formatting import number
 from vsr.experiments.play.page import page
 from vsr.experiments.play.recordings import RecordedRobot, record_robot
 from vsr.experiments.play.sources import Source

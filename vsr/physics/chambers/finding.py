@@ -54,7 +54,7 @@ class FluidTable:
         return FluidTable(
             is_fluid=column([fluid is not None for fluid in fluids]),
             numbers=FluidNumbers(**{f.name: column([row[f.name] for row in rows]) for f in fields(FluidNumbers)}),
-            borrows=column([fluid is not None and fluid.membrane == "neighbours" for fluid in fluids]),
+            borrows=column([fluid is not None and fluid.membrane == "neighbors" for fluid in fluids]),
             leaks=column([fluid is not None and fluid.membrane == "none" for fluid in fluids]),
             depth=column([depths[0] if dimension == 2 else 1.0])[0],
             places=None if cells is None else max(chambers_needed(cells, materials), 1),

@@ -53,6 +53,6 @@ class Chambers:
     fluid_mass: Array
     """of the fluid that nodes carry along; its weight acts through the walls [kg], (layers, n)"""
     follows: Array
-    """1 for nodes amid the fluid, which have no mass and go where their neighbours go, (layers, n)"""
+    """1 for nodes amid the fluid, which have no mass and go where their neighbors go, (layers, n)"""
     leaks: Array
     """whether a face to the outside has no membrane, ()"""

@@ -1,4 +1,4 @@
-"""Fluid in closed chambers: volume, height of its centre, energy, and the load on the walls.
+"""Fluid in closed chambers: volume, height of its center, energy, and the load on the walls.
 
 A chamber is bounded by faces over the nodes of a body. With n the unit vector out of the fluid, Gauss gives
 
@@ -7,10 +7,10 @@ A chamber is bounded by faces over the nodes of a body. With n the unit vector o
 and the force on node i is -∂E/∂x_i = ∫ N_i (p - ρ g (z - z_port)) n dA: the pressure of a fluid at rest, on side walls
 too. All integrands are polynomials over a face, and a few points integrate them without error. Faces are segments in
 2-D, triangles or quadrilaterals in 3-D. A quadrilateral is the bilinear patch between its corners, the face of a
-trilinear voxel: it has no diagonal to choose, its edges are straight so that neighbours leave no gap, and seen from the
+trilinear voxel: it has no diagonal to choose, its edges are straight so that neighbors leave no gap, and seen from the
 other side it is the same patch, so that two voxels with a common face enclose what both enclose.
 
-Inertia, flow and sloshing of the fluid are not modelled. One body; use `vmap` for many.
+Inertia, flow and sloshing of the fluid are not modeled. One body; use `vmap` for many.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def volume(surface: Surface, position: Array) -> Array:
 
 
 def first_moment(surface: Surface, position: Array) -> Array:
-    """Volume times height of its centre, ∫ z dV [m⁴], (chambers,); position: of the nodes [m], (nodes, dimension)."""
+    """Volume times height of its center, ∫ z dV [m⁴], (chambers,); position: of the nodes [m], (nodes, dimension)."""
     points = _points(surface, position)
     level = _level(points)
     over, up = points.height - level, points.area[..., -1]
@@ -154,7 +154,7 @@ def energy(surface: Surface, position: Array, filling: Filling, gravity: Array |
 def load(surface: Surface, position: Array, filling: Filling, gravity: Array | float) -> Array:
     """Force of the fluid on every node [N], (nodes, dimension): minus the gradient of the energy of all chambers.
 
-    Its sum is the weight of the fluid, which acts at the fluid's centre.
+    Its sum is the weight of the fluid, which acts at the fluid's center.
     """
     points = _points(surface, position)
     number = surface.chamber
@@ -187,7 +187,7 @@ def _points(surface: Surface, position: Array) -> _Points:
     corner = position[surface.corners]
     kind = position.dtype
     height = _blend(rule.shape[..., None], corner[..., -1:])[..., 0]
-    tangents = [_blend(slope[..., None], corner) for slope in rule.slope]
+    tangents = [_blend(gradient[..., None], corner) for gradient in rule.gradient]
     across = jnp.cross(tangents[0], tangents[1]) if len(tangents) == 2 else _to_the_right(tangents[0])
     return _Points(rule.shape, height, across * (surface.depth * rule.share).astype(kind))
 
@@ -203,7 +203,7 @@ def _blend(shares: np.ndarray, values: Array) -> Array:
 
 
 def _to_the_right(along: Array) -> Array:
-    """The vector a quarter turn to the right of one in the plane."""
+    """The vector a quarter turn to the right of one in 2-D."""
     return jnp.stack([along[..., 1], -along[..., 0]], -1)
 
 
@@ -224,7 +224,7 @@ class _Rule(NamedTuple):
 
     shape: np.ndarray
     """share of every corner at a point, (p, corners)"""
-    slope: np.ndarray
+    gradient: np.ndarray
     """of the shares along each coordinate of the face, (dimension - 1, p, corners)"""
     share: float
 
@@ -242,16 +242,16 @@ def _segment() -> _Rule:
 
 def _triangle() -> _Rule:
     """Squares of heights ask for degree 2, which these three points have; tangents span twice the area."""
-    slope = np.array([[[-1.0, 1.0, 0.0]] * 3, [[-1.0, 0.0, 1.0]] * 3])
-    return _Rule((np.ones((3, 3)) + 3 * np.eye(3)) / 6, slope, 1 / 6)
+    gradient = np.array([[[-1.0, 1.0, 0.0]] * 3, [[-1.0, 0.0, 1.0]] * 3])
+    return _Rule((np.ones((3, 3)) + 3 * np.eye(3)) / 6, gradient, 1 / 6)
 
 
 def _quadrilateral() -> _Rule:
     """Squares of heights times the area ask for degree 3 along each side, which two points have."""
     u, v = (grid.reshape(-1, 1) for grid in np.meshgrid(_gauss(), _gauss(), indexing="ij"))
     shape = np.concatenate([(1 - u) * (1 - v), u * (1 - v), u * v, (1 - u) * v], 1)
-    slope = np.stack([np.concatenate([v - 1, 1 - v, v, -v], 1), np.concatenate([u - 1, -u, u, 1 - u], 1)])
-    return _Rule(shape, slope, 1 / 4)
+    gradient = np.stack([np.concatenate([v - 1, 1 - v, v, -v], 1), np.concatenate([u - 1, -u, u, 1 - u], 1)])
+    return _Rule(shape, gradient, 1 / 4)
 
 
 RULES = {2: _segment(), 3: _triangle(), 4: _quadrilateral()}

@@ -96,7 +96,7 @@ def _points(chambers: Chambers, corner: Vector) -> Iterator[_Point]:
     for number, corners in enumerate(SIDES[2**dimension]):
         weight = chambers.walls[number] * (chambers.depth * rule.share)
         place = [tuple(part[which] for part in corner) for which in corners]
-        tangents = [[_mixed(slope, place) for slope in along] for along in rule.slope]
+        tangents = [[_mixed(gradient, place) for gradient in along] for along in rule.gradient]
         for index, shares in enumerate(rule.shape):
             across = _normal([along[index] for along in tangents])
             height = _mixed(shares, [(one[-1],) for one in place])[0]

@@ -1,6 +1,6 @@
 """Solid cells of ground (vsr.terrain.blocks) as points meet them, and the convex corners of any ground.
 
-Arrays are those of vsr.physics.collision.rows.
+Arrays are those of vsr.physics.collision.vectors.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.physics.collision.rows import look_up
+from vsr.physics.collision.vectors import look_up
 from vsr.terrain import Blocks
 from vsr.terrain.base import AnyTerrain
 

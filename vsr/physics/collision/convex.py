@@ -1,8 +1,8 @@
 """Rigid convex bodies and the points that meet them.
 
-A body with flat faces is its corners and the half-spaces behind its faces; a round one is its centre and a radius. All
+A body with flat faces is its corners and the half-spaces behind its faces; a round one is its center and a radius. All
 bodies of a world share the numbers of corners and faces: what is too many has no extent. Arrays in the world's frame
-are those of vsr.physics.collision.rows.
+are those of vsr.physics.collision.vectors.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.physics.collision.rows import beside, dot, looks_along, summed
+from vsr.physics.collision.vectors import beside, dot, looks_along, summed
 
 FAR = 1e9
 """Distance behind a face that does not exist [m]."""
@@ -24,7 +24,7 @@ FAR = 1e9
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Shapes:
-    """Rigid shapes, each in its own frame, the centre of mass at the origin; s shapes, v corners, f faces, e ends."""
+    """Rigid shapes, each in its own frame, the center of mass at the origin; s shapes, v corners, f faces, e ends."""
 
     corner: Array
     """[m], the last again for what is too many, (s, v, dimension)"""
@@ -94,15 +94,15 @@ def place(shapes: Shapes, position: Array, rotation: Array) -> Placed:
     )
 
 
-class Meeting(NamedTuple):
+class Distance(NamedTuple):
     """Points against bodies."""
 
     distance: Array
     """from the surface, negative inside [m], (s, p)"""
     normal: Array
-    """of the nearest face, or out of the centre, (dimension, s, p)"""
+    """of the nearest face, or out of the center, (dimension, s, p)"""
     lever: Array
-    """from the body's centre to the point [m], (dimension, s, p)"""
+    """from the body's center to the point [m], (dimension, s, p)"""
 
 
 def points_in(
@@ -111,7 +111,7 @@ def points_in(
     point: Array,
     outward: Array | None = None,
     margin: Array | float = 0.0,
-) -> Meeting:
+) -> Distance:
     """How points, (dimension, p), meet all bodies. The distance is exact inside; outside it is a lower bound.
 
     outward: out of the bodies that have the points, (dimension, p): faces that look the same way do not count, and are
@@ -125,7 +125,7 @@ def points_in(
         is_round = beside(np.array(round_ones)[:, None], away, 2)
         distance = jnp.where(is_round, away - placed.radius[:, None], distance)
         normal = jnp.where(is_round, lever / away, normal)
-    return Meeting(distance, normal, lever)
+    return Distance(distance, normal, lever)
 
 
 def deepest_face(

@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.physics.collision.rows import look_up, summed
-from vsr.physics.collision.sides import Nodes
+from vsr.physics.collision.bodies import Nodes
+from vsr.physics.collision.vectors import look_up, summed
 from vsr.physics.collision.voxels import at_surface, outward
-from vsr.physics.contract import Met, Vertices
+from vsr.physics.contract import ContactBody, Vertices
 
 
 @jax.tree_util.register_dataclass
@@ -19,7 +19,7 @@ from vsr.physics.contract import Met, Vertices
 class Lattice:
     """What does not change of one robot's voxels; p vertices, c the axes of cells."""
 
-    places: Array
+    corner_vertices: Array
     """of every cell's corners among the vertices, flattened, (corners, c)"""
     leads_out: Array
     """True for faces that lead to the outside, (faces, c)"""
@@ -33,30 +33,30 @@ class Lattice:
     """numbers of the cells of which a vertex is a corner, by corner, -1 where there is none, (corners, p)"""
 
 
-def lattice_of(robot: Met) -> Lattice:
+def lattice_of(robot: ContactBody) -> Lattice:
     """Of one robot."""
     model = robot.model
-    places = robot.engine.vertex_places(model)
+    corner_vertices = robot.engine.vertex_indices(model)
     vertices = robot.vertices.exists.size
     present = model.present > 0
     outer = at_surface(model.present) & present
     # Places of absent cells mean nothing; they must not mark a vertex.
-    marked = jnp.zeros(vertices, bool).at[places.reshape(-1)].max(outer.reshape(-1))
+    marked = jnp.zeros(vertices, bool).at[corner_vertices.reshape(-1)].max(outer.reshape(-1))
     return Lattice(
-        places=places,
+        corner_vertices=corner_vertices,
         leads_out=outward(model.present) & present,
         present=present,
         at_surface=marked,
         side=jnp.broadcast_to(model.voxel_side, present.shape),
-        around=_around(places.reshape(places.shape[0], -1), present.reshape(-1), vertices),
+        around=_around(corner_vertices.reshape(corner_vertices.shape[0], -1), present.reshape(-1), vertices),
     )
 
 
-def _around(places: Array, present: Array, vertices: int) -> Array:
+def _around(corner_vertices: Array, present: Array, vertices: int) -> Array:
     cell = jnp.where(present, jnp.arange(present.size, dtype=jnp.int32), -1)
-    corner = jnp.arange(places.shape[0])[:, None]
-    nothing = jnp.full((places.shape[0], vertices), -1, jnp.int32)
-    return nothing.at[corner, places].max(cell)
+    corner = jnp.arange(corner_vertices.shape[0])[:, None]
+    nothing = jnp.full((corner_vertices.shape[0], vertices), -1, jnp.int32)
+    return nothing.at[corner, corner_vertices].max(cell)
 
 
 def outward_of(position: Array, lattice: Lattice) -> Array:
@@ -64,22 +64,22 @@ def outward_of(position: Array, lattice: Lattice) -> Array:
 
     position: of the vertices [m], (dimension, p).
     """
-    corners = lattice.places.shape[0]
-    middle = summed(look_up(position, lattice.places, 1), 1) / corners
+    corners = lattice.corner_vertices.shape[0]
+    middle = summed(look_up(position, lattice.corner_vertices, 1), 1) / corners
     there = look_up(middle, jnp.maximum(lattice.around, 0), 1)
     return summed(jnp.where(lattice.around >= 0, position[:, None] - there, 0), 1)
 
 
 def joined(lattices: tuple[Lattice, ...]) -> Lattice:
     """All as one, places counted through, cells on one axis."""
-    before, cells, places, around = 0, 0, [], []
+    before, cells, corner_vertices, around = 0, 0, [], []
     for lattice in lattices:
-        places.append(_row(lattice.places) + before)
+        corner_vertices.append(_row(lattice.corner_vertices) + before)
         around.append(jnp.where(lattice.around >= 0, lattice.around + cells, -1))
         before += lattice.at_surface.shape[0]
         cells += lattice.present.size
     return Lattice(
-        places=jnp.concatenate(places, 1),
+        corner_vertices=jnp.concatenate(corner_vertices, 1),
         leads_out=jnp.concatenate([_row(lattice.leads_out) for lattice in lattices], 1),
         present=jnp.concatenate([lattice.present.reshape(-1) for lattice in lattices]),
         at_surface=jnp.concatenate([lattice.at_surface for lattice in lattices]),
@@ -92,7 +92,7 @@ def _row(values: Array) -> Array:
     return values.reshape(values.shape[0], -1)
 
 
-def nodes_of(robots: tuple[Met, ...]) -> tuple[Nodes, Array]:
+def nodes_of(robots: tuple[ContactBody, ...]) -> tuple[Nodes, Array]:
     """Vertices of all robots in one list, and their velocities [m/s], (dimension, p)."""
     found = [_flat(robot.vertices) for robot in robots]
     dimension = found[0].position.shape[-1]
@@ -123,7 +123,7 @@ def _flat(vertices: Vertices) -> Vertices:
     return jax.tree.map(lambda part: part.reshape(-1, *part.shape[axes:]), vertices)
 
 
-def pushed_by(robots: tuple[Met, ...], impulse: Array, shift: Array) -> tuple[Met, ...]:
+def pushed_by(robots: tuple[ContactBody, ...], impulse: Array, shift: Array) -> tuple[ContactBody, ...]:
     """Robots after impulses [N s] and shifts [kg m] on all vertices, (dimension, p) each."""
     after, before = [], 0
     for robot in robots:

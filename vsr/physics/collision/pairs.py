@@ -2,7 +2,7 @@
 
 Directions tried are the normals of faces and, in 3-D, those across two edges (separating axes). On a face the guest's
 face is cut to the owner's (in 2-D a segment, in 3-D a polygon); across edges there is one place. m pairs; arrays are
-those of vsr.physics.collision.rows.
+those of vsr.physics.collision.vectors.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 
 from vsr.physics.collision.convex import FAR, Placed, deepest_face
-from vsr.physics.collision.rows import beside, cross, dot, largest
+from vsr.physics.collision.vectors import beside, cross, dot, largest
 
 PREFERENCE = 2e-3
 """By which a direction must be better to be taken before faces of the first body [m]: the choice should not change to

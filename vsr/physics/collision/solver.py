@@ -12,7 +12,7 @@ An impulse is that of a force which acted through the whole step, so it also und
 contacts that stick shift both sides back to where they touched. Without that everything soft would creep.
 
 Each impulse and each shift acts on both sides at one point with opposite signs, so linear and angular momentum and the
-joint centre of mass are kept to rounding. Arrays are those of vsr.physics.collision.rows.
+joint center of mass are kept to rounding. Arrays are those of vsr.physics.collision.vectors.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from jax import Array
 
 from vsr.compute.materialize import iterate, materialize
 from vsr.environment.surfaces import BOUNCE_SPEED, SLOP
-from vsr.physics.collision.rows import dot
-from vsr.physics.collision.sides import Sides, Speeds
+from vsr.physics.collision.bodies import Sides, Speeds
+from vsr.physics.collision.vectors import dot
 
 CORRECTION_TIME = 0.05
 """In which depth beyond the slop is undone [s]; short enough to carry weight, too long to throw anything back."""
@@ -94,7 +94,7 @@ class _Undone(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """How often things are repeated."""
+    """How often objects are repeated."""
 
     iterations: int
     """over all groups, of impulses"""
@@ -213,9 +213,11 @@ def may_bounce(speed: Array, mean: Array, restitution: Array, out: Array) -> Arr
     return (jnp.maximum(came, speed) < -BOUNCE_SPEED) & (-restitution * speed > out)
 
 
-def inverse_or_zero(readiness: Array) -> Array:
+def inverse_or_zero(inverse_effective_mass: Array) -> Array:
     """Impulse over speed [kg], 0 where nothing can be moved."""
-    return jnp.where(readiness > 0, 1 / jnp.where(readiness > 0, readiness, 1), 0)
+    return jnp.where(
+        inverse_effective_mass > 0, 1 / jnp.where(inverse_effective_mass > 0, inverse_effective_mass, 1), 0
+    )
 
 
 def tangents(normal: Array) -> list[Array]:

@@ -3,7 +3,7 @@
 A voxel is the quadrilateral of its corners, in 3-D the hexahedron whose faces are taken as planes. The place of a point
 in it is that of the multilinear map from the unit square or cube: its weights add up to 1 and give back the point, so
 what is shared out among the corners by them acts at the point itself. Arrays of points
-are those of vsr.physics.collision.rows.
+are those of vsr.physics.collision.vectors.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.body.corners import corner_steps
-from vsr.physics.collision.rows import cross, dot, looks_along
+from vsr.physics.collision.vectors import cross, dot, looks_along
 
 NEWTON_STEPS = 3
 """Towards a point's place in a voxel; deformed as voxels are, the rest is below rounding."""
@@ -143,7 +143,7 @@ def weights_at(point: Array, corner: Array) -> Array:
     terms = _terms(corner - point[:, None])  # near 0 there are more digits
     place = [jnp.full_like(point[0], 0.5)] * dimension
     for _ in range(NEWTON_STEPS):
-        columns = [_slope(terms, place, axis) for axis in range(dimension)]
+        columns = [_gradient(terms, place, axis) for axis in range(dimension)]
         step = _solved(columns, -_mapped(terms, place))
         place = [jnp.clip(part + more, -0.5, 1.5) for part, more in zip(place, step, strict=True)]
     weights = [
@@ -174,7 +174,7 @@ def _mapped(terms: list[Array], place: list[Array]) -> Array:
     return total
 
 
-def _slope(terms: list[Array], place: list[Array], axis: int) -> Array:
+def _gradient(terms: list[Array], place: list[Array], axis: int) -> Array:
     """How the map changes along one coordinate."""
     total = terms[1 << axis]
     for bits, factor in enumerate(terms):

@@ -100,7 +100,7 @@ class _Points(NamedTuple):
     """Where walls of a voxel are integrated; shares of every corner at every point, (points, corners)."""
 
     shape: np.ndarray
-    slope: np.ndarray
+    gradient: np.ndarray
     """along each coordinate of the face, (dimension - 1, points, corners)"""
     face: np.ndarray
     """(points,)"""
@@ -112,12 +112,12 @@ def _points(dimension: int) -> _Points:
     rule, sides = RULES[2 ** (dimension - 1)], SIDES[2**dimension]
     each = len(rule.shape)
     shape = np.zeros((len(sides) * each, 2**dimension))
-    slope = np.zeros((dimension - 1, *shape.shape))
+    gradient = np.zeros((dimension - 1, *shape.shape))
     for number, corners in enumerate(sides):
         rows = slice(number * each, (number + 1) * each)
         shape[rows, corners] = rule.shape
-        slope[:, rows, corners] = rule.slope
-    return _Points(shape, slope, np.repeat(np.arange(len(sides)), each), rule.share)
+        gradient[:, rows, corners] = rule.gradient
+    return _Points(shape, gradient, np.repeat(np.arange(len(sides)), each), rule.share)
 
 
 class _Wall(NamedTuple):
@@ -129,23 +129,23 @@ class _Wall(NamedTuple):
     """[m], (voxels, points)"""
     up: Array
     """upward part of the area over the weight, (voxels, points)"""
-    slope: Array
+    gradient: Array
     """of that with the horizontal coordinates of the corners, (voxels, points, corners, dimension - 1)"""
 
 
 def _wall(chambers: Chambers, corner: Array) -> _Wall:
     points, dimension = _points(corner.shape[-1]), corner.shape[-1]
-    shape, slope = (jnp.asarray(part, corner.dtype) for part in (points.shape, points.slope))
+    shape, gradient = (jnp.asarray(part, corner.dtype) for part in (points.shape, points.gradient))
     weight = chambers.walls.reshape(len(chambers.walls), -1)[points.face].T * (chambers.depth * points.share)
     height = jnp.einsum("pi,vi->vp", shape, corner[..., -1])
     if dimension == 2:
-        up = -jnp.einsum("pi,vi->vp", slope[0], corner[..., 0])
-        flat = jnp.broadcast_to(-slope[0][None, :, :, None], (*up.shape, *shape.shape[1:], 1))
+        up = -jnp.einsum("pi,vi->vp", gradient[0], corner[..., 0])
+        flat = jnp.broadcast_to(-gradient[0][None, :, :, None], (*up.shape, *shape.shape[1:], 1))
         return _Wall(weight, height, up, flat)
-    first, second = jnp.einsum("upi,via->uvpa", slope, corner[..., :2])
+    first, second = jnp.einsum("upi,via->uvpa", gradient, corner[..., :2])
     up = first[..., 0] * second[..., 1] - first[..., 1] * second[..., 0]
-    along = slope[0] * second[..., None, 1] - slope[1] * first[..., None, 1]
-    across = slope[1] * first[..., None, 0] - slope[0] * second[..., None, 0]
+    along = gradient[0] * second[..., None, 1] - gradient[1] * first[..., None, 1]
+    across = gradient[1] * first[..., None, 0] - gradient[0] * second[..., None, 0]
     return _Wall(weight, height, up, jnp.stack([along, across], -1))
 
 
@@ -176,13 +176,13 @@ def volumes(chambers: Chambers, corner: Array) -> Array:
     return chambers.member.reshape(len(chambers.member), -1) @ of_voxels
 
 
-def volume_slopes(chambers: Chambers, corner: Array) -> Array:
+def volume_gradients(chambers: Chambers, corner: Array) -> Array:
     """Of every voxel's share of its chamber's volume, with its corners [m²], (voxels, corners, dimension)."""
     wall = _wall(chambers, corner)
     shape = jnp.asarray(_points(corner.shape[-1]).shape, corner.dtype)
     level = corner[..., -1].mean()
     upward = jnp.einsum("vp,pi->vi", wall.weight * wall.up, shape)
-    level_ground = jnp.einsum("vp,vpia->via", wall.weight * (wall.height - level), wall.slope)
+    level_ground = jnp.einsum("vp,vpia->via", wall.weight * (wall.height - level), wall.gradient)
     return jnp.concatenate([level_ground, upward[..., None]], -1)
 
 
@@ -197,20 +197,20 @@ def fluid_blocks(chambers: Chambers, fluid: Filling, corner: Array) -> Array:
     """Second derivatives at given pressures, (voxels, corners, dimension, corners, dimension)."""
     dimension = corner.shape[-1]
     points, wall = _points(dimension), _wall(chambers, corner)
-    shape, slope = (jnp.asarray(part, corner.dtype) for part in (points.shape, points.slope))
+    shape, gradient = (jnp.asarray(part, corner.dtype) for part in (points.shape, points.gradient))
     over = wall.height - fluid.port[:, None]
     pressed = fluid.weight[:, None] * over - fluid.pressure[:, None]
-    held = fluid.weight[:, None] * over**2 / 2 - fluid.pressure[:, None] * over
+    clamped = fluid.weight[:, None] * over**2 / 2 - fluid.pressure[:, None] * over
     upward = jnp.einsum("vp,pi,pj->vij", wall.weight * fluid.weight[:, None] * wall.up, shape, shape)
-    mixed = jnp.einsum("vp,pi,vpja->vija", wall.weight * pressed, shape, wall.slope)
+    mixed = jnp.einsum("vp,pi,vpja->vija", wall.weight * pressed, shape, wall.gradient)
     count = 2**dimension
     blocks = jnp.zeros((len(corner), count, dimension, count, dimension), corner.dtype)
     blocks = blocks.at[:, :, -1, :, -1].set(upward)
     blocks = blocks.at[:, :, -1, :, :-1].set(mixed)
     blocks = blocks.at[:, :, :-1, :, -1].set(jnp.swapaxes(jnp.swapaxes(mixed, 1, 2), 2, 3))
     if dimension == 3:
-        turned = jnp.einsum("pi,pj->pij", slope[0], slope[1])
-        level = jnp.einsum("vp,pij->vij", wall.weight * held, turned - jnp.swapaxes(turned, 1, 2))
+        turned = jnp.einsum("pi,pj->pij", gradient[0], gradient[1])
+        level = jnp.einsum("vp,pij->vij", wall.weight * clamped, turned - jnp.swapaxes(turned, 1, 2))
         blocks = blocks.at[:, :, 0, :, 1].set(level)
         blocks = blocks.at[:, :, 1, :, 0].set(jnp.swapaxes(level, 1, 2))
     return blocks

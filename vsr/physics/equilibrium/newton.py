@@ -118,7 +118,7 @@ def project(free: Array, vector: Array) -> Array:
 class _Descent(NamedTuple):
     position: Array
     energy: Array
-    slope: Array
+    gradient: Array
     """gradient on free coordinates [N]"""
     shift: Array
     """μ over the mean size of second derivatives"""
@@ -143,25 +143,25 @@ def _descend(
     """See `settle`."""
     kind = jnp.finfo(start.dtype)
     tolerance = size * (float(kind.eps) ** (2 / 3) if settings.tolerance is None else settings.tolerance)
-    value_and_slope = jax.value_and_grad(system.energy)
+    value_and_gradient = jax.value_and_grad(system.energy)
 
     def at(position: Array) -> tuple[Array, Array]:
-        energy, slope = value_and_slope(position, parameters)
-        return energy, project(free, slope)
+        energy, gradient = value_and_gradient(position, parameters)
+        return energy, project(free, gradient)
 
     def go_on(now: _Descent) -> Array:
         return ~now.done & ~now.stuck & (now.iterations < settings.most_iterations)
 
     def step(now: _Descent) -> _Descent:
-        sides = jnp.concatenate([-now.slope[None], pushes(now.position).astype(start.dtype)])
+        sides = jnp.concatenate([-now.gradient[None], pushes(now.position).astype(start.dtype)])
         answers, positive = system.solve(now.position, parameters, free, sides, now.shift)
         whole = jnp.where(positive, answers[0], 0)
         length = jnp.abs(whole).max()
         cut = jnp.minimum(1, now.trust / jnp.maximum(length, kind.tiny))
         move = cut * whole
-        energy, slope = at(now.position + move)
-        down = (now.slope * move).sum()
-        ahead = (slope * move).sum()
+        energy, gradient = at(now.position + move)
+        down = (now.gradient * move).sum()
+        ahead = (gradient * move).sum()
         falls = energy <= now.energy + 1e-4 * down
         level = energy <= now.energy + 1e3 * kind.eps * jnp.abs(now.energy)
         good = positive & jnp.isfinite(energy) & (falls | (level & (ahead <= -0.8 * down)))
@@ -170,7 +170,7 @@ def _descend(
         return _Descent(
             position=jnp.where(taken, now.position + move, now.position),
             energy=jnp.where(taken, energy, now.energy),
-            slope=jnp.where(taken, slope, now.slope),
+            gradient=jnp.where(taken, gradient, now.gradient),
             shift=_next_shift(now.shift, positive, good),
             trust=jnp.where(
                 good, jnp.maximum(now.trust, 2 * cut * length), jnp.where(positive, cut * length / 4, now.trust)
@@ -181,12 +181,12 @@ def _descend(
             answers=answers[1:],
         )
 
-    energy, slope = at(start)
+    energy, gradient = at(start)
     none = jnp.zeros((), bool)
     first = _Descent(
         position=start,
         energy=energy,
-        slope=slope,
+        gradient=gradient,
         shift=jnp.zeros((), start.dtype),
         trust=settings.trust * size,
         iterations=jnp.zeros((), jnp.int32),
@@ -195,7 +195,7 @@ def _descend(
         answers=jnp.zeros_like(pushes(start), start.dtype),
     )
     last = jax.lax.while_loop(go_on, step, first)
-    found = Equilibrium(last.position, jnp.abs(last.slope).max(), last.iterations, last.done)
+    found = Equilibrium(last.position, jnp.abs(last.gradient).max(), last.iterations, last.done)
     return found, last.answers
 
 
@@ -219,10 +219,10 @@ def _differentiable(system: System, position: Array, free: Array, parameters: An
 def _implicit(system: System, primals: tuple, tangents: tuple) -> tuple[Array, Array]:
     position, free, parameters = primals
 
-    def slope(at: Any) -> Array:
+    def gradient(at: Any) -> Array:
         return project(free, jax.grad(system.energy)(position, at))
 
-    pushed = jax.jvp(slope, (parameters,), (tangents[2],))[1]
+    pushed = jax.jvp(gradient, (parameters,), (tangents[2],))[1]
 
     def product(vector: Array) -> Array:
         inside = project(free, vector)

@@ -38,7 +38,7 @@ class Factors(NamedTuple):
     next: Array
 
 
-def factorise(blocks: Blocks, linear: Linear = LIBRARY) -> tuple[Factors, Array]:
+def factorize(blocks: Blocks, linear: Linear = LIBRARY) -> tuple[Factors, Array]:
     """And whether the matrix is positive definite, ()."""
 
     def step(taken: Array, block: tuple[Array, Array]) -> tuple[Array, tuple[Array, Array]]:
@@ -75,11 +75,11 @@ def solve_blocks(blocks: Blocks, free: Array, sides: Array, shift: Array) -> tup
 
     free: (sections, m); sides: (sections, m, sides); shift: over the mean size of the diagonal.
     """
-    factors, positive = factorise(held(blocks, free, shift))
+    factors, positive = factorize(clamped(blocks, free, shift))
     return back_substitute(factors, sides * free[..., None]), positive
 
 
-def held(blocks: Blocks, free: Array, shift: Array) -> Blocks:
+def clamped(blocks: Blocks, free: Array, shift: Array) -> Blocks:
     """The matrix with 1 on the diagonal for what is not free, and a shift for what is."""
     own = blocks.own * free[:, :, None] * free[:, None]
     diagonal = jnp.diagonal(own, axis1=1, axis2=2)
@@ -118,14 +118,14 @@ def by_sections(energy: Energy, axis: int) -> System:
         start = to_sections(position, axis)
         count, size = start.shape
 
-        def slope(values: Array) -> Array:
+        def gradient(values: Array) -> Array:
             return to_sections(jax.grad(energy)(from_sections(values, shape, axis), parameters), axis)
 
         third = (jnp.arange(count)[:, None] % 3 == jnp.arange(3)).astype(position.dtype)
 
-        def product(colour: Array, coordinate: Array) -> Array:
-            probe = third[:, colour][:, None] * (jnp.arange(size) == coordinate)
-            return jax.jvp(slope, (start,), (probe.astype(position.dtype),))[1]
+        def product(color: Array, coordinate: Array) -> Array:
+            probe = third[:, color][:, None] * (jnp.arange(size) == coordinate)
+            return jax.jvp(gradient, (start,), (probe.astype(position.dtype),))[1]
 
         def products(coordinate: Array) -> Array:
             return jax.vmap(product, (0, None))(jnp.arange(3), coordinate)

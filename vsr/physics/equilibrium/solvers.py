@@ -38,11 +38,11 @@ def matrix_free(energy: Energy, *, tolerance: float = 1e-8, most_iterations: int
     """
 
     def solve(position: Array, parameters: Any, free: Array, sides: Array, shift: Array) -> tuple[Array, Array]:
-        slope = jax.grad(energy)
+        gradient = jax.grad(energy)
         probe = project(free, jnp.ones_like(position))
 
         def product(vector: Array) -> Array:
-            return project(free, jax.jvp(lambda place: slope(place, parameters), (position,), (vector,))[1])
+            return project(free, jax.jvp(lambda place: gradient(place, parameters), (position,), (vector,))[1])
 
         scale = jnp.sqrt((product(probe) ** 2).sum() / jnp.maximum((probe**2).sum(), 1))
 

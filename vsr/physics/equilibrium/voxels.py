@@ -29,9 +29,9 @@ from vsr.physics.equilibrium.newton import System
 from vsr.physics.equilibrium.sections import (
     Blocks,
     back_substitute,
-    factorise,
+    clamped,
+    factorize,
     from_sections,
-    held,
     longest_axis,
     to_sections,
 )
@@ -132,13 +132,13 @@ def _solve(
     axis = longest_axis(position.shape[1:-1]) + 1
     blocks = _blocks(position, given, axis - 1)
     mask = to_sections(free, axis)
-    factors, positive = factorise(held(blocks, mask, shift), linear)
+    factors, positive = factorize(clamped(blocks, mask, shift), linear)
     if model.chambers is None:
         columns = jnp.stack([to_sections(side, axis) for side in sides], -1) * mask[..., None]
         answers = back_substitute(factors, columns, linear)
     else:
-        slopes = _volume_slopes(model, position)
-        every = jnp.concatenate([sides, slopes])
+        gradients = _volume_gradients(model, position)
+        every = jnp.concatenate([sides, gradients])
         columns = jnp.stack([to_sections(side, axis) for side in every], -1) * mask[..., None]
         answers = back_substitute(factors, columns, linear)
         answers = _with_volumes(given, position, columns, answers, len(sides), linear)
@@ -149,14 +149,14 @@ def _solve(
 def _with_volumes(given: Resting, position: Array, columns: Array, answers: Array, count: int, linear: Linear) -> Array:
     """Answers of a matrix to which every chamber adds its stiffness times the square of its volume's slope.
 
-    columns, answers: (sections, m, count + chambers), the slopes and what the rest of the matrix makes of them last.
+    columns, answers: (sections, m, count + chambers), the gradients and what the rest of the matrix makes of them last.
     """
     chambers = given.model.chambers
     assert chambers is not None
     volume = chamber_volumes(given.model, position)
     stiffness = _stiffness(chambers, given.drive, volume)
-    slopes, yielding = columns[..., count:], answers[..., count:]
-    across = slopes.reshape(-1, slopes.shape[-1]).T
+    gradients, yielding = columns[..., count:], answers[..., count:]
+    across = gradients.reshape(-1, gradients.shape[-1]).T
     moved = product(across, answers.reshape(-1, answers.shape[-1]))  # of volumes, by every right side
     system = jnp.eye(len(volume), dtype=volume.dtype) + stiffness[:, None] * moved[:, count:]
     back = linear.solve(system, stiffness[:, None] * moved[:, :count])
@@ -172,11 +172,11 @@ def _stiffness(chambers: Chambers, drive: Array, volume: Array) -> Array:
     return -jax.jvp(pressure, (volume,), (jnp.ones_like(volume),))[1]
 
 
-def _volume_slopes(model: PointModel, position: Array) -> Array:
+def _volume_gradients(model: PointModel, position: Array) -> Array:
     """Of every chamber's volume with the coordinates [m²], (m, layers, n, dimension)."""
     chambers = model.chambers
     assert chambers is not None
-    of_voxels = elements.volume_slopes(chambers, elements.corners_at(model, position))
+    of_voxels = elements.volume_gradients(chambers, elements.corners_at(model, position))
     member = chambers.member.reshape(len(chambers.member), -1)
     shares = member[:, :, None, None] * of_voxels
     flat = jnp.zeros((len(member), position.size // model.dimension, model.dimension), position.dtype)

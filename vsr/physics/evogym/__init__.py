@@ -1,6 +1,6 @@
 """EvoGym's point masses: its springs, limits, contact and friction, restated as arrays (docs/tasks.md)."""
 
 from vsr.physics.evogym.ground import GroundCells
-from vsr.physics.evogym.model import EvogymModel, EvogymState, Thing
+from vsr.physics.evogym.model import EvogymModel, EvogymObject, EvogymState
 
-__all__ = ["EvogymModel", "EvogymState", "GroundCells", "Thing"]
+__all__ = ["EvogymModel", "EvogymObject", "EvogymState", "GroundCells"]

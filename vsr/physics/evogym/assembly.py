@@ -46,7 +46,7 @@ KINDS = ("rigid", "none", "horizontal", "vertical", "fixed")
 
 
 def kinds_table(dtype: jnp.dtype | type = jnp.float32) -> EvogymMaterials:
-    """The table of all kinds, in the order of KINDS, for things that are no robots."""
+    """The table of all kinds, in the order of KINDS, for objects that are no robots."""
     return _table(list(KINDS), dtype)
 
 
@@ -81,10 +81,10 @@ def assemble_evogym(
     index = jnp.clip(cells, 0, table.edge.shape[0] - 1)
     voxel: EvogymMaterials = jax.tree.map(lambda column: column[index] * present, table)
     exists = (nodes_of_corners(jnp.broadcast_to(present, corners), layer, 2) > 0).astype(dtype)
-    held = jnp.broadcast_to(voxel.fixed, corners)
+    clamped = jnp.broadcast_to(voxel.fixed, corners)
     if anchored is not None:
-        held = held + jnp.asarray(anchored, dtype) * present
-    free = nodes_of_corners(held, layer, 2) == 0
+        clamped = clamped + jnp.asarray(anchored, dtype) * present
+    free = nodes_of_corners(clamped, layer, 2) == 0
     unit = jnp.asarray(grid_positions([size + 1 for size in cells.shape], 1.0), dtype)
     side = jnp.asarray(voxel_side, dtype)
     outer = outer_edges(there)

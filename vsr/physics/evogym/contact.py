@@ -30,7 +30,7 @@ from vsr.physics.evogym.law import (
     SIDE,
 )
 
-NEIGHBOURS = {corner: (RING[place - 1], RING[(place + 1) % 4]) for place, corner in enumerate(RING)}
+NEIGHBORS = {corner: (RING[place - 1], RING[(place + 1) % 4]) for place, corner in enumerate(RING)}
 """The corners at the other ends of a corner's two edges."""
 TURNS = (2, 1, 0, 3)
 """Of equally near edges EvoGym takes the first of top, right, bottom, left: turns of edges in the order of RING."""
@@ -148,14 +148,14 @@ def between_boxes(boxes: Boxes, often: Array) -> Vector:
         quad,
         quad_speed,
         boxes.outer[:, None, None],
-        _may_meet(boxes, often),
+        _may_touch(boxes, often),
     )
     weight = often.reshape(*often.shape, *(1,) * (boxes.outer.ndim - 2))
     on_points = tuple((weight * part).sum(2) for part in met.point)
     return plus(on_points, tuple(_round((weight * part).sum((1, 2))) for part in met.quad))
 
 
-def _may_meet(boxes: Boxes, often: Array) -> Array:
+def _may_touch(boxes: Boxes, often: Array) -> Array:
     """False for corners that belong to the other voxel, and for voxels that are not outside, (4, b, b)."""
     own = (boxes.node[:, None, :, None] == boxes.node[None, :, None, :]).any(1)
     both = boxes.surface[:, None] & boxes.surface[None]
@@ -166,7 +166,7 @@ def any_inside(boxes: Boxes, often: Array) -> Array:
     """Whether some corner is in a voxel that it may meet, of any robot of a batch, ()."""
     quad = tuple(_round(part)[:, None, None] for part in boxes.corner)
     inside = _inside(tuple(part[:, :, None] for part in boxes.corner), quad)
-    return (inside & _may_meet(boxes, often)).any()
+    return (inside & _may_touch(boxes, often)).any()
 
 
 def _round(corners: Array) -> Array:
@@ -177,8 +177,7 @@ def _round(corners: Array) -> Array:
 def _ends(corner: Vector) -> tuple[Vector, Vector]:
     """For every corner of voxels the corners at the other ends of its two edges, (4, ...)."""
     first, second = (
-        tuple(jnp.stack([part[NEIGHBOURS[number][side]] for number in range(4)]) for part in corner)
-        for side in range(2)
+        tuple(jnp.stack([part[NEIGHBORS[number][side]] for number in range(4)]) for part in corner) for side in range(2)
     )
     return first, second
 
@@ -224,7 +223,7 @@ def _ground_in_boxes(boxes: Boxes, ground: GroundCells, origin: Vector) -> Vecto
     code = code_at(ground, row + up + origin[1], column + right + origin[0])
     point = tuple(jnp.broadcast_to(SIDE * part, code.shape) for part in (column, row))
     point, code = materialize(boxes.corner[0], (point, code))
-    # From there the cell's own edges lead away from its neighbours.
+    # From there the cell's own edges lead away from its neighbors.
     ends = (SIDE * (column + 1 + 2 * right), point[1]), (point[0], SIDE * (row + 1 + 2 * up))
     still = tuple(jnp.zeros_like(part) for part in point)
     quad, quad_speed = (tuple(_round(part)[:, None, None] for part in vector) for vector in (boxes.corner, boxes.drift))
@@ -246,7 +245,7 @@ def with_line(boxes: Boxes, environment: Environment, origin: Vector) -> Vector:
 
 
 def overlapping_pairs(boxes: Boxes, owner: np.ndarray) -> Array:
-    """How many ordered pairs of a robot's outer voxels that are no neighbours have overlapping boxes around them, ().
+    """How many ordered pairs of a robot's outer voxels that are no neighbors have overlapping boxes around them, ().
 
     owner: 0 for the robot's cells, (rows, columns).
     """

@@ -18,7 +18,7 @@ from vsr.physics.contract import X_AND_UP, Engine, Hull, OwnBody, RigidParts, Sp
 from vsr.physics.evogym.assembly import EvogymMaterials, assemble_evogym
 from vsr.physics.evogym.ground import code_at
 from vsr.physics.evogym.law import SIDE, SUBSTEP
-from vsr.physics.evogym.model import EvogymModel, EvogymState, Moving, Thing
+from vsr.physics.evogym.model import EvogymModel, EvogymObject, EvogymState, Moving
 from vsr.physics.evogym.step import batched_advance
 from vsr.physics.points import geometry
 from vsr.physics.points.assembly import layers_needed, most_layers
@@ -33,7 +33,7 @@ INTEGRATOR = "rk4"
 class EvogymEngine(Engine):
     """Point masses as EvoGym has them, in 2-D. What a body looks like is asked as of our own points."""
 
-    usual_integrator = INTEGRATOR
+    default_integrator = INTEGRATOR
     fixed_substep = SUBSTEP
     own_contact = True
     scales = ("frequency",)
@@ -71,8 +71,8 @@ class EvogymEngine(Engine):
     def vertices(self, model: EvogymModel, state: EvogymState) -> Vertices:
         return geometry.vertices(model, state)
 
-    def vertex_places(self, model: EvogymModel) -> Array:
-        return geometry.vertex_places(model)
+    def vertex_indices(self, model: EvogymModel) -> Array:
+        return geometry.vertex_indices(model)
 
     def hull(self, model: EvogymModel, state: EvogymState) -> Hull:
         return geometry.hull(model, state)
@@ -119,7 +119,7 @@ class EvogymEngine(Engine):
     def rest_state(self, model: EvogymModel) -> EvogymState:
         position = jnp.broadcast_to(model.rest_position, (*model.node_mass.shape, 2))
         still = jnp.zeros_like(position)
-        return EvogymState(position, still, still, jnp.zeros((), bool), tuple(map(_at_start, model.things)))
+        return EvogymState(position, still, still, jnp.zeros((), bool), tuple(map(_at_start, model.objects)))
 
     def turned(
         self, state: EvogymState, pivot: Array, angle: Array | float, plane: tuple[int, int] = X_AND_UP
@@ -156,9 +156,9 @@ class EvogymEngine(Engine):
         if model.ground is None:
             return seen
         column, row = (jnp.floor(seen.corner[..., axis] / SIDE) for axis in range(2))
-        touching = (code_at(model.ground, row, column) > 0).any(0)
+        contact = (code_at(model.ground, row, column) > 0).any(0)
         cells = Cells(model.ground.code > 0, jnp.asarray(SIDE, model.present.dtype))
-        return seen._replace(touching=touching.astype(model.present.dtype) * model.present, ground=cells)
+        return seen._replace(contact=contact.astype(model.present.dtype) * model.present, ground=cells)
 
     def total_mass(self, model: EvogymModel) -> Array:
         return model.node_mass.sum()
@@ -172,12 +172,12 @@ class EvogymEngine(Engine):
 
     def own_bodies(self, model: EvogymModel, state: EvogymState) -> tuple[OwnBody, ...]:
         return tuple(
-            OwnBody(thing.name, thing.body, EvogymState(now.position, now.velocity, now.drift, state.unstable))
-            for thing, now in zip(model.things, state.things, strict=True)
+            OwnBody(item.name, item.body, EvogymState(now.position, now.velocity, now.drift, state.unstable))
+            for item, now in zip(model.objects, state.objects, strict=True)
         )
 
     def with_own_bodies(self, state: EvogymState, bodies: tuple[EvogymState, ...]) -> EvogymState:
-        return replace(state, things=tuple(Moving(one.position, one.velocity, one.drift) for one in bodies))
+        return replace(state, objects=tuple(Moving(one.position, one.velocity, one.drift) for one in bodies))
 
     def rigid_parts(self, model: EvogymModel) -> RigidParts:
         # Drawn as voxels with all their springs, whoever counts a shared edge.
@@ -185,8 +185,8 @@ class EvogymEngine(Engine):
         return parts._replace(springs=np.ones((len(parts.slot), 2), bool))
 
 
-def _at_start(thing: Thing) -> Moving:
+def _at_start(item: EvogymObject) -> Moving:
     """A thing at rest where it starts."""
-    position = thing.start + jnp.broadcast_to(thing.body.rest_position, (*thing.body.node_mass.shape, 2))
+    position = item.start + jnp.broadcast_to(item.body.rest_position, (*item.body.node_mass.shape, 2))
     still = jnp.zeros_like(position)
     return Moving(position, still, still)

@@ -19,7 +19,7 @@ class GroundCells:
     """Cells of the size of a voxel, the lowest left one at the origin."""
 
     code: Array
-    """0 for an empty cell, else 16 and a bit for each edge that has no neighbour, (rows, columns)"""
+    """0 for an empty cell, else 16 and a bit for each edge that has no neighbor, (rows, columns)"""
 
     @staticmethod
     def of(solid: np.ndarray | Array) -> GroundCells:
@@ -29,7 +29,7 @@ class GroundCells:
 
 
 def outer_edges(present: Array) -> Array:
-    """True for the bottom, right, top and left edges of voxels that have no neighbour there, (4, rows, columns)."""
+    """True for the bottom, right, top and left edges of voxels that have no neighbor there, (4, rows, columns)."""
     padded = jnp.pad(present, 1)
     rows, columns = present.shape
     around = [(0, 1), (1, 2), (2, 1), (1, 0)]

@@ -1,4 +1,4 @@
-"""The robot and all things of its world side by side in one grid, so that one program moves them all.
+"""The robot and all objects of its world side by side in one grid, so that one program moves them all.
 
 Nodes of the bodies follow each other along x, which leaves one empty column of cells between two bodies.
 """
@@ -37,7 +37,7 @@ class Joint(NamedTuple):
     voxel_side: Array
     """()"""
     owner: np.ndarray
-    """whose every cell is: 0 for the robot, then the things in their order, c"""
+    """whose every cell is: 0 for the robot, then the objects in their order, c"""
     columns: tuple[int, ...]
     """of cells of every body"""
 

@@ -1,4 +1,4 @@
-"""Bodies of EvoGym's point masses as arrays: the robot, other things of voxels in its world, and the ground.
+"""Bodies of EvoGym's point masses as arrays: the robot, other objects of voxels in its world, and the ground.
 
 Arrays are laid out as for our own point masses (vsr.physics.points.model): cells (rows, columns), the lowest first,
 nodes one more each way, a layer more where voxels touch only at a corner.
@@ -42,7 +42,7 @@ class EvogymModel:
     restitution: Array
     """without meaning here, (layers, n)"""
     stiffness: Array
-    """of a voxel's bottom, right, top and left edge and both diagonals, 0 for an edge counted by a neighbour, (6, c)"""
+    """of a voxel's bottom, right, top and left edge and both diagonals, 0 for an edge counted by a neighbor, (6, c)"""
     horizontal: Array
     """1 for voxels that drive their bottom and top edge, c"""
     vertical: Array
@@ -50,10 +50,10 @@ class EvogymModel:
     rigid: Array
     """1 for rigid voxels, c"""
     outer: Array
-    """1 for edges without a neighbour: bottom, right, top, left, (4, c)"""
+    """1 for edges without a neighbor: bottom, right, top, left, (4, c)"""
     ground: GroundCells | None = None
     """voxels that do not move; None for the environment's line of ground"""
-    things: tuple[Thing, ...] = ()
+    objects: tuple[EvogymObject, ...] = ()
     """what else is made of voxels in the same world"""
 
     @property
@@ -64,7 +64,7 @@ class EvogymModel:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Thing:
+class EvogymObject:
     """A package, a beam or a soft piece of ground: a body that nobody controls."""
 
     body: EvogymModel
@@ -100,5 +100,5 @@ class EvogymState:
     """see Moving, (layers, n, 2)"""
     unstable: Array
     """whether more of its voxels overlapped at some time than EvoGym allows, ()"""
-    things: tuple[Moving, ...] = ()
+    objects: tuple[Moving, ...] = ()
     """as in the model"""

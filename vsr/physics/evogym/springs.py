@@ -54,26 +54,26 @@ def goals(bodies: Bodies, control: Array) -> Array:
     """Lengths that springs tend to under control values, (6, c); an edge that two voxels drive gets their mean."""
     target = target_of_control(control)
 
-    def mean(driver: Array, neighbour: tuple[Array, Array]) -> Array:
-        count = driver + neighbour[0]
-        total = driver * target + neighbour[1]
+    def mean(driver: Array, neighbor: tuple[Array, Array]) -> Array:
+        count = driver + neighbor[0]
+        total = driver * target + neighbor[1]
         return jnp.where(count > 0, total / jnp.maximum(count, 1), 1)
 
-    def of_neighbour(driver: Array, axis: int, step: int) -> tuple[Array, Array]:
-        return tuple(_neighbour(values, axis, step) for values in (driver, driver * target))  # pyright: ignore
+    def of_neighbor(driver: Array, axis: int, step: int) -> tuple[Array, Array]:
+        return tuple(_neighbor(values, axis, step) for values in (driver, driver * target))  # pyright: ignore
 
     along, up = bodies.horizontal, bodies.vertical
     ratios = [
-        mean(along, of_neighbour(along, 0, -1)),
-        mean(up, of_neighbour(up, 1, 1)),
-        mean(along, of_neighbour(along, 0, 1)),
-        mean(up, of_neighbour(up, 1, -1)),
+        mean(along, of_neighbor(along, 0, -1)),
+        mean(up, of_neighbor(up, 1, 1)),
+        mean(along, of_neighbor(along, 0, 1)),
+        mean(up, of_neighbor(up, 1, -1)),
     ]
     ratio = jnp.stack([*ratios, jnp.ones_like(ratios[0]), jnp.ones_like(ratios[0])])
     return ratio * lengths_at_rest(bodies, ratio.ndim)
 
 
-def _neighbour(values: Array, axis: int, step: int) -> Array:
+def _neighbor(values: Array, axis: int, step: int) -> Array:
     """Of the next cell along an axis, or of the one before (step -1), 0 where there is none."""
     first, later = jnp.split(values, [1], axis)
     earlier, _ = jnp.split(values, [values.shape[axis] - 1], axis)

@@ -79,22 +79,22 @@ def _advance(
     batch = np.broadcast_shapes(
         *(leaf.shape[leaf.ndim - batch_axes :] for leaf in jax.tree.leaves((model, environment, state, control)))
     )
-    models = (model, *(thing.body for thing in model.things))
+    models = (model, *(item.body for item in model.objects))
     setting = _setting(models, environment, state, control, batch)
 
     def body(_: int, now: tuple[Motion, Array]) -> tuple[Motion, Array]:
         motion, unstable = now
         boxes = materialize(motion.position[0], _boxes(setting, motion))
         force = _contact(setting, boxes)
-        crowded = contact.overlapping_pairs(boxes, setting.bodies.owner) > _outer_voxels(setting.bodies)
-        return _moved(setting, motion, force, substep), unstable | crowded
+        contact_overflow = contact.overlapping_pairs(boxes, setting.bodies.owner) > _outer_voxels(setting.bodies)
+        return _moved(setting, motion, force, substep), unstable | contact_overflow
 
-    start = _together(models, (state, *state.things), setting.shift, batch), jnp.broadcast_to(state.unstable, batch)
+    start = _together(models, (state, *state.objects), setting.shift, batch), jnp.broadcast_to(state.unstable, batch)
     motion, unstable = jax.lax.fori_loop(0, count, body, start)
     vectors = plus(motion.position, setting.shift), motion.velocity, motion.drift
     position, velocity, drift = (apart(join(vector, COMPONENTS), models) for vector in vectors)
-    robot, *things = zip(position, velocity, drift, strict=True)
-    return EvogymState(*robot, unstable=unstable, things=tuple(Moving(*thing) for thing in things))
+    robot, *objects = zip(position, velocity, drift, strict=True)
+    return EvogymState(*robot, unstable=unstable, objects=tuple(Moving(*item) for item in objects))
 
 
 def _setting(
@@ -110,7 +110,7 @@ def _setting(
     origin = _origin(models[0], state)
     owner = bodies.owner.ravel()
     own = owner[:, None] == owner
-    # Voxels of one body are found twice, as in EvoGym; things do not fold onto themselves.
+    # Voxels of one body are found twice, as in EvoGym; objects do not fold onto themselves.
     often = np.where(own, np.where(owner == 0, 2.0, 0.0), 1.0)
     return Setting(
         bodies=bodies,

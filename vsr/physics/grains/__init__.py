@@ -3,7 +3,7 @@
 from vsr.physics.grains.bodies import Body, Pose, Reaction, at_rest
 from vsr.physics.grains.model import Box, GrainState
 from vsr.physics.grains.motions import Fixed, Steady, driven, fixed, free
-from vsr.physics.grains.occupant import Grains, GrainsSeen, grains_of
+from vsr.physics.grains.system import Grains, GrainsSeen, grains_of
 
 __all__ = [
     "Body",

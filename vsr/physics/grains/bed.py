@@ -19,20 +19,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vsr.arrays import Damaged, packed, read_arrays
+from vsr.arrays import CorruptFileError, packed, read_arrays
 from vsr.environment import Environment
 from vsr.physics.grains.model import SKIN, Box, GrainState, pair_numbers
-from vsr.physics.grains.occupant import Grains, candidates_needed, crowding, grains_of, slots_needed
 from vsr.physics.grains.robots import samples_needed
 from vsr.physics.grains.step import step
-from vsr.spec import Impractical
+from vsr.physics.grains.system import Grains, candidates_needed, grains_of, overflow_advice, slots_needed
+from vsr.spec import InfeasibleError
 from vsr.terrain.sand import Sand
 from vsr.terrain.shapes import Load
 
 VERSION = 8
 """Of how beds are made: another number, and those on disk are made anew."""
 ROOM = 1.15
-"""Between centres at the start, in diameters of the largest grain."""
+"""Between centers at the start, in diameters of the largest grain."""
 HEADROOM = 4.0
 """Height over the sand that cells cover, in depths; grains may fly higher, only less quickly found."""
 TALLEST = 60.0
@@ -63,15 +63,15 @@ class BedCost(NamedTuple):
     bytes: float
     """of memory, in single precision"""
     compared: int
-    """grains that are looked at to find the neighbours of one"""
+    """grains that are looked at to find the neighbors of one"""
     comparisons: float
-    """with places for neighbours, over all grains and steps"""
+    """with places for neighbors, over all grains and steps"""
 
 
 def bed_cost(sand: Sand, dimension: int, gravity: float) -> BedCost:
     """From the description alone: no array is made. What processors took was 2 to 18 % less (docs/sand.md)."""
     grains, ratio = sand.count(dimension), (1 - sand.spread) / (1 + sand.spread)
-    slots = sand.neighbours or slots_needed(dimension, ratio)
+    slots = sand.neighbors or slots_needed(dimension, ratio)
     compared = 3 ** (dimension - 1) * (sand.candidates or candidates_needed(dimension, ratio))
     steps = math.ceil(sand.settle / sand.longest_step(gravity)) if gravity else 0
     across, high = _thrown(sand, dimension)
@@ -79,7 +79,7 @@ def bed_cost(sand: Sand, dimension: int, gravity: float) -> BedCost:
     cells = math.prod(length / ((2 + SKIN) * sand.largest) for length in box.size)
     turning = 0 if sand.rolling is None else 2 * dimension - 3
     kept = slots * (16 + 4 * dimension + 4 * turning) + 80  # before and after a step
-    looked_at = compared * (4 * slots + 8)  # while neighbours are listed
+    looked_at = compared * (4 * slots + 8)  # while neighbors are listed
     memory = grains * (2.5 * kept + looked_at) + 16 * cells
     return BedCost(grains, steps, memory, compared, float(grains) * steps * compared * slots)
 
@@ -118,7 +118,7 @@ def sand_bed(sand: Sand, dimension: int, gravity: float, voxel_side: float, dtyp
     with jax.ensure_compile_time_eval():  # beds are numbers, also for those who are being compiled
         loose = _loose(sand, dimension, dtype)
         lying = replace(loose.start, **{name: jnp.asarray(value) for name, value in settled.items()})
-        lying = replace(lying, pair=pair_numbers(loose, lying.id, lying.neighbour))
+        lying = replace(lying, pair=pair_numbers(loose, lying.id, lying.neighbor))
         radius = np.broadcast_to(np.asarray(loose.radius), (loose.count,))[settled["id"]]
         return replace(
             loose,
@@ -139,7 +139,7 @@ def _settled(described: str, dimension: int, gravity: float, dtype: str) -> dict
             lying = _lying(sand, dimension, gravity, dtype)
         except (MemoryError, jax.errors.JaxRuntimeError) as error:
             if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
-                raise Impractical(_too_large(sand, dimension, gravity)) from None
+                raise InfeasibleError(_too_large(sand, dimension, gravity)) from None
             raise
         stored = {name: np.asarray(getattr(lying, name)) for name in _changing(lying)}
         _write(path, stored)
@@ -177,8 +177,8 @@ def _lying(sand: Sand, dimension: int, gravity: float, dtype: str) -> GrainState
             break
         more = more or _rest.lower(loose, environment, duration, math.ceil(0.25 * steps), lying).compile()
         lying = more(loose, environment, lying)
-    if int(np.asarray(lying.beyond).max()):
-        raise Impractical(f"world.terrain: {crowding(loose, lying.beyond)}")
+    if int(np.asarray(lying.overflow).max()):
+        raise InfeasibleError(f"world.terrain: {overflow_advice(loose, lying.overflow)}")
     return replace(lying, time=np.zeros_like(np.asarray(lying.time)))
 
 
@@ -199,9 +199,9 @@ def lie_down(loose: Grains, environment: Environment, duration: float, count: in
         return step(smooth, environment, state, (), duration)[0]
 
     start = loose.rest_state()
-    start = replace(start, pair=pair_numbers(smooth, start.id, start.neighbour))
+    start = replace(start, pair=pair_numbers(smooth, start.id, start.neighbor))
     fallen = jax.lax.fori_loop(0, count // 2, falling, start)
-    fallen = replace(fallen, pair=pair_numbers(loose, fallen.id, fallen.neighbour))
+    fallen = replace(fallen, pair=pair_numbers(loose, fallen.id, fallen.neighbor))
     return _rest(loose, environment, duration, count - count // 2, fallen)
 
 
@@ -236,7 +236,7 @@ def _loose(sand: Sand, dimension: int, dtype: Any) -> Grains:
         rolling=sand.rolling,
         box=box,
         velocity=random.normal(0, math.sqrt(9.8 * sand.radius), place.shape),
-        slots=sand.neighbours,
+        slots=sand.neighbors,
         candidates=sand.candidates,
         dtype=jnp.dtype(dtype),
     )
@@ -272,7 +272,7 @@ def _kept_at(described: str, dimension: int, gravity: float, dtype: str) -> Path
 def _read(path: Path | None) -> dict[str, np.ndarray] | None:
     try:
         return None if path is None else read_arrays(path).arrays
-    except Damaged:
+    except CorruptFileError:
         return None
 
 

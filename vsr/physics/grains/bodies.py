@@ -24,7 +24,7 @@ class Pose:
     """Where a body is and how it moves."""
 
     position: Array
-    """of its own origin, for a free body its centre of mass [m], (dimension,)"""
+    """of its own origin, for a free body its center of mass [m], (dimension,)"""
     rotation: Array
     """from its own axes to those of the world, (dimension, dimension)"""
     velocity: Array
@@ -55,7 +55,7 @@ class Body:
     mass: Array | None = None
     """of a free body [kg], (); None if it is driven"""
     inertia: Array | None = None
-    """of a free body about its centre of mass, in its own axes [kg m²], () in 2-D, (3,) in 3-D"""
+    """of a free body about its center of mass, in its own axes [kg m²], () in 2-D, (3,) in 3-D"""
 
     @property
     def is_free(self) -> bool:
@@ -84,7 +84,7 @@ class Reaction(NamedTuple):
 
 
 def touch(body: Body, pose: Pose, between: Vector, radius: Array) -> Touch:
-    """How grains meet a body; between: from its origin to the grains' centres [m]."""
+    """How grains meet a body; between: from its origin to the grains' centers [m]."""
     if isinstance(body.shape, Ridge):  # the ground does not turn
         distance, normal = distance_and_normal(body.shape, between)
     else:
@@ -139,7 +139,7 @@ def pushed(body: Body, pose: Pose, push: Reaction) -> Pose:
     )
 
 
-def readiness(body: Body, pose: Pose, touched: Touch) -> Array:
+def inverse_effective_mass(body: Body, pose: Pose, touched: Touch) -> Array:
     """At most how fast a unit of impulse makes a free body's points [1/kg], (grains,)."""
     assert body.mass is not None
     turning = _yield_to_turning(body, pose)

@@ -50,7 +50,7 @@ def number_of(cells: tuple[int, ...], cell: tuple[Array, ...]) -> Array:
     return number
 
 
-def starts_of(cells: tuple[int, ...], number: Array) -> Array:
+def offsets_of(cells: tuple[int, ...], number: Array) -> Array:
     """Where each cell begins among the grains, (cells + 1,); number: of each grain's cell, rising, (grains,)."""
     held = jnp.zeros(math.prod(cells) + 1, jnp.int32).at[number + 1].add(1, indices_are_sorted=True)
     return jnp.cumsum(held)
@@ -77,7 +77,7 @@ def near(
     box: Box,
     cells: tuple[int, ...],
     grains: Array,
-    starts: Array,
+    offsets: Array,
     points: Array,
     reach: Array | float,
     *,
@@ -89,10 +89,10 @@ def near(
 ) -> Near:
     """Grains nearer to points than a reach [m].
 
-    grains: centres sorted by cell [m], (dimension, grains); points: (dimension, points); but: for each point a grain
+    grains: centers sorted by cell [m], (dimension, grains); points: (dimension, points); but: for each point a grain
     that does not count, (points,); accept: whether a grain counts, given the way to it from the point.
     """
-    first, last = _ranges(box, cells, starts, cell_of(box, cells, points))
+    first, last = _ranges(box, cells, offsets, cell_of(box, cells, points))
     place = first[:, None] + jnp.arange(candidates, dtype=jnp.int32)[:, None]
     held = place < last[:, None]
     place = jnp.where(held, place, 0).reshape(-1, points.shape[1])
@@ -123,7 +123,7 @@ def _counted(running: Array, slots: int) -> Array:
     return (running < most).sum(1, dtype=jnp.int32)
 
 
-def _ranges(box: Box, cells: tuple[int, ...], starts: Array, cell: Array) -> tuple[Array, Array]:
+def _ranges(box: Box, cells: tuple[int, ...], offsets: Array, cell: Array) -> tuple[Array, Array]:
     """Of grains in the columns around cells: where each begins and ends, (columns, points)."""
     low, high = jnp.maximum(cell[-1] - 1, 0), jnp.minimum(cell[-1] + 1, cells[-1] - 1)
     first, last = [], []
@@ -133,9 +133,9 @@ def _ranges(box: Box, cells: tuple[int, ...], starts: Array, cell: Array) -> tup
             there = along + step
             inside &= ring | ((there >= 0) & (there < count))
             at.append(there % count)
-        begin = starts[number_of(cells, (*at, low))]
+        begin = offsets[number_of(cells, (*at, low))]
         first.append(begin)
-        last.append(jnp.where(inside, starts[number_of(cells, (*at, high)) + 1], begin))
+        last.append(jnp.where(inside, offsets[number_of(cells, (*at, high)) + 1], begin))
     return jnp.stack(first), jnp.stack(last)
 
 

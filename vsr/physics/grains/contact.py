@@ -1,4 +1,4 @@
-"""The law of a contact: an impulse that keeps two things apart and holds them by friction (Coulomb).
+"""The law of a contact: an impulse that keeps two objects apart and holds them by friction (Coulomb).
 
 Component by component (vsr.compute.vector), so that arrays and the lanes of a kernel share it. The velocity that
 something has at the point of contact is `relative` to that of the other; the normal points from the other to it.
@@ -85,7 +85,7 @@ def pair_contact(
     empty: Array,
     rate: Array | float,
 ) -> tuple[Pairs, Vector]:
-    """Of grains at a distance of their centres [m], and how far the first is moved out of the other [m].
+    """Of grains at a distance of their centers [m], and how far the first is moved out of the other [m].
 
     radius: of the first [m]; empty: whether there is no other, and the normal 0; rate: steps in a second [1/s].
     """
@@ -107,7 +107,7 @@ def share_across(grains: GrainModel, share: Array) -> Array:
 
 
 def readiness_across(grains: GrainModel) -> float:
-    """How much more readily the surface of a turning grain yields across the normal than its centre."""
+    """How much more readily the surface of a turning grain yields across the normal than its center."""
     return 1.0 if grains.rolling is None else 1 + 1 / inertia_factor(grains.dimension)
 
 

@@ -10,13 +10,13 @@ from jax import Array
 
 from vsr.compute.vector import Vector, minus, plus, split, times
 from vsr.environment import Environment
-from vsr.physics.contract import Met
+from vsr.physics.contract import ContactBody
 from vsr.physics.grains.bodies import Body, Pose, Reaction, Touch, at_rest, moment, pushed, reaction, speed_at, touch
 from vsr.physics.grains.cells import difference, put_back
 from vsr.physics.grains.contact import answered, at_surface
 from vsr.physics.grains.model import GrainModel, GrainState, each, inertia_factor
 from vsr.physics.grains.motions import Fixed
-from vsr.physics.grains.robots import Standing, on_grains, on_robot, quantised, speed_of_faces, standing
+from vsr.physics.grains.robots import Standing, on_grains, on_robot, quantized, speed_of_faces, standing
 from vsr.sdf import Ridge
 
 
@@ -40,7 +40,7 @@ class Encounter:
     """the ground, if there is one, and all bodies"""
     poses: tuple[Pose, ...]
     touches: tuple[Touch, ...]
-    robots: tuple[Met, ...]
+    robots: tuple[ContactBody, ...]
     standing: tuple[Standing, ...]
     """contacts with each robot"""
     duration: float
@@ -84,11 +84,11 @@ class Encounter:
         turning = None if state.spin is None else (still,) * state.spin.shape[0]
         radius = each(grains.radius, state)
         for contacts, stands, impulse in zip(state.robots, self.standing, impulses, strict=True):
-            push = plus(push, on_grains(grains, contacts, *quantised(grains, stands, impulse)))
+            push = plus(push, on_grains(grains, contacts, *quantized(grains, stands, impulse)))
             if turning is not None:
                 moments = moment(stands.pairs.normal, impulse)
                 turning = plus(
-                    turning, times(-radius, on_grains(grains, contacts, *quantised(grains, stands, moments)))
+                    turning, times(-radius, on_grains(grains, contacts, *quantized(grains, stands, moments)))
                 )
         return Given(push, turning)
 
@@ -107,11 +107,11 @@ class Encounter:
             after.append(answered(impulse, relative, stands.pairs))
         return tuple(after)
 
-    def robots_after(self, impulses: tuple[Vector, ...]) -> tuple[Met, ...]:
+    def robots_after(self, impulses: tuple[Vector, ...]) -> tuple[ContactBody, ...]:
         """Robots under what grains give them."""
         after = []
         for robot, stands, impulse in zip(self.robots, self.standing, impulses, strict=True):
-            pushed_by = on_robot(robot, stands, *quantised(self.grains, stands, impulse))
+            pushed_by = on_robot(robot, stands, *quantized(self.grains, stands, impulse))
             after.append(robot.pushed_at_hull(pushed_by))
         return tuple(after)
 
@@ -141,7 +141,7 @@ class Encounter:
 
 
 def encounter(
-    grains: GrainModel, environment: Environment, state: GrainState, robots: tuple[Met, ...], duration: float
+    grains: GrainModel, environment: Environment, state: GrainState, robots: tuple[ContactBody, ...], duration: float
 ) -> Encounter:
     """Who meets whom in a step [s]; lists must hold."""
     solids, poses = _solids(grains, environment, state)

@@ -1,6 +1,6 @@
 """Contacts of grains answered in a GPU kernel: one launch an iteration, a lane for every grain.
 
-A lane reads where its neighbours are and how they move, mostly from the cache, answers for its own side of every
+A lane reads where its neighbors are and how they move, mostly from the cache, answers for its own side of every
 contact and adds up. Both sides compute from the same numbers (vsr.physics.grains.contact), so nothing is exchanged
 within a launch, momentum is kept, and a run repeats to the last bit. Impulses stay where they are, in the slots of the
 list. The last launch of a step also moves the grains.
@@ -48,7 +48,7 @@ from vsr.terrain.surface import by_numbers
 LANES = 128
 """Grains of one program."""
 TOGETHER = {2: 3, 3: 5}
-"""Neighbours that are read at once, in 2-D and 3-D."""
+"""Neighbors that are read at once, in 2-D and 3-D."""
 
 
 class _Of(NamedTuple):
@@ -59,7 +59,7 @@ class _Of(NamedTuple):
     friction: Any
 
 
-class _Met(NamedTuple):
+class _KernelBody(NamedTuple):
     """One body as grains meet it in a step."""
 
     gap: Any
@@ -85,9 +85,9 @@ class _Fixed(NamedTuple):
     """velocity that gravity takes in a step [m/s], ()"""
     spin: Any
     """at the start of the step, (1 or 3, n); or None"""
-    neighbour: Any
+    neighbor: Any
     """(slots, n)"""
-    neighbours: Any
+    neighbors: Any
     """how many of a grain's slots are used, the first of them, (n,)"""
     pair: Any
     """PairNumbers, (slots, n) or () each"""
@@ -98,7 +98,7 @@ class _Fixed(NamedTuple):
     """[s], ()"""
     rate: Any
     """1 / duration [1/s], ()"""
-    bodies: tuple[_Met, ...]
+    bodies: tuple[_KernelBody, ...]
 
 
 class _Now(NamedTuple):
@@ -147,23 +147,25 @@ class _Plan:
     interpret: bool
 
 
-def solve(met: Encounter, *, interpret: bool) -> Solved:
+def solve(encounter: Encounter, *, interpret: bool) -> Solved:
     """A step, one launch an iteration."""
-    grains, state = met.grains, met.state
-    known = _known(met)
-    velocity, spin = met.start
+    grains, state = encounter.grains, encounter.state
+    known = _known(encounter)
+    velocity, spin = encounter.start
     now = _Now(
         impulse=state.impulse,
         rolling=state.rolling,
-        body_impulse=state.body_impulse if met.solids else None,
+        body_impulse=state.body_impulse if encounter.solids else None,
         velocity=join(velocity, 0),
         spin=None if spin is None else join(spin, 0),
     )
     robots = tuple(split(contacts.impulse, 0) for contacts in state.robots)
     moved = None
     for iteration in range(grains.iterations):
-        robots, outside = _outside(met, robots, now)
-        now, moved = _launch(grains, known, now, outside, _plan(met, iteration + 1 == grains.iterations, interpret))
+        robots, outside = _outside(encounter, robots, now)
+        now, moved = _launch(
+            grains, known, now, outside, _plan(encounter, iteration + 1 == grains.iterations, interpret)
+        )
     assert moved is not None
     return Solved(
         position=moved.position,
@@ -173,68 +175,68 @@ def solve(met: Encounter, *, interpret: bool) -> Solved:
         received_turning=moved.received_turning,
         impulse=now.impulse,
         rolling=now.rolling,
-        body_impulse=now.body_impulse if met.solids else state.body_impulse,
+        body_impulse=now.body_impulse if encounter.solids else state.body_impulse,
         robots=tuple(join(part, 0) for part in robots),
     )
 
 
-def _plan(met: Encounter, last: bool, interpret: bool) -> _Plan:
-    grains, spin = met.grains, met.state.spin
+def _plan(encounter: Encounter, last: bool, interpret: bool) -> _Plan:
+    grains, spin = encounter.grains, encounter.state.spin
     return _Plan(
         count=grains.count,
         dimension=grains.dimension,
         slots=grains.slots,
         turning=0 if spin is None else spin.shape[0],
-        free=tuple(body.is_free for body in met.solids),
+        free=tuple(body.is_free for body in encounter.solids),
         last=last,
         interpret=interpret,
     )
 
 
-def _known(met: Encounter) -> _Fixed:
-    grains, state = met.grains, met.state
+def _known(encounter: Encounter) -> _Fixed:
+    grains, state = encounter.grains, encounter.state
     dtype = state.position.dtype
     own = _Of(*(each(number, state) for number in (grains.radius, grains.mass, grains.friction)))
-    bodies = tuple(_met(met, number, dtype) for number in range(len(met.solids)))
+    bodies = tuple(_kernel_body(encounter, number, dtype) for number in range(len(encounter.solids)))
     return _Fixed(
         position=state.position,
         velocity=state.velocity,
-        weight=jnp.asarray(met.duration * met.environment.gravity, dtype),
+        weight=jnp.asarray(encounter.duration * encounter.environment.gravity, dtype),
         spin=state.spin,
-        neighbour=state.neighbour,
-        neighbours=state.neighbours,
+        neighbor=state.neighbor,
+        neighbors=state.neighbors,
         pair=numbers_of_pairs(grains, state),
         own=own,
         rolling=grains.rolling,
-        duration=jnp.asarray(met.duration, dtype),
-        rate=jnp.asarray(met.rate, dtype),
+        duration=jnp.asarray(encounter.duration, dtype),
+        rate=jnp.asarray(encounter.rate, dtype),
         bodies=bodies,
     )
 
 
-def _met(met: Encounter, number: int, dtype: Any) -> _Met:
+def _kernel_body(encounter: Encounter, number: int, dtype: Any) -> _KernelBody:
     """A body of the step."""
-    body, touched = met.solids[number], met.touches[number]
-    shape, friction, share = body.shape, jnp.asarray(body.friction, dtype), share_of_body(met, number)
+    body, touched = encounter.solids[number], encounter.touches[number]
+    shape, friction, share = body.shape, jnp.asarray(body.friction, dtype), share_of_body(encounter, number)
     line = shape.ground.line if isinstance(shape, Ridge) else None
     if line is not None and line.convex:
-        return _Met(None, None, by_numbers(line), friction, share)
-    wide = partial(jnp.broadcast_to, shape=(met.grains.count,))
-    return _Met(wide(touched.gap), jnp.stack([wide(part) for part in touched.normal]), None, friction, share)
+        return _KernelBody(None, None, by_numbers(line), friction, share)
+    wide = partial(jnp.broadcast_to, shape=(encounter.grains.count,))
+    return _KernelBody(wide(touched.gap), jnp.stack([wide(part) for part in touched.normal]), None, friction, share)
 
 
-def _outside(met: Encounter, robots: tuple[Vector, ...], now: _Now) -> tuple[tuple[Vector, ...], _Outside]:
+def _outside(encounter: Encounter, robots: tuple[Vector, ...], now: _Now) -> tuple[tuple[Vector, ...], _Outside]:
     """Robots' contacts after one more answer, and what grains feel of robots and bodies in this iteration."""
-    speeds = met.speeds_of_bodies(split(now.body_impulse, 1)) if met.solids else ()
+    speeds = encounter.speeds_of_bodies(split(now.body_impulse, 1)) if encounter.solids else ()
     surfaces = tuple(
-        None if speed is None else jnp.stack([jnp.broadcast_to(part, (met.grains.count,)) for part in speed])
+        None if speed is None else jnp.stack([jnp.broadcast_to(part, (encounter.grains.count,)) for part in speed])
         for speed in speeds
     )
     if not robots:
         return robots, _Outside(None, None, surfaces)
     spin = None if now.spin is None else split(now.spin, 0)
-    robots = met.against_robots(robots, split(now.velocity, 0), spin)
-    velocity, turning = met.gained(robots)
+    robots = encounter.against_robots(robots, split(now.velocity, 0), spin)
+    velocity, turning = encounter.gained(robots)
     return robots, _Outside(join(velocity, 0), None if turning is None else join(turning, 0), surfaces)
 
 
@@ -275,11 +277,11 @@ def _launch(grains: GrainModel, known: _Fixed, now: _Now, outside: _Outside, pla
 
 
 class _Lanes(NamedTuple):
-    """Grains of a program, or one neighbour of each."""
+    """Grains of a program, or one neighbor of each."""
 
     row: Array
     """of the grain in all arrays; always one that is there"""
-    held: Array
+    active: Array
     """whether a lane has something to say"""
 
     def number(self, given: Any) -> Any:
@@ -293,21 +295,21 @@ class _Lanes(NamedTuple):
     def kept(self, given: Any, slot: Any) -> Vector:
         """What was kept in a slot, of (slots, components, grains); nothing where a lane has nothing to say."""
         return tuple(
-            triton.load(given.at[slot, part, self.row], mask=self.held, other=0) for part in range(given.shape[1])
+            triton.load(given.at[slot, part, self.row], mask=self.active, other=0) for part in range(given.shape[1])
         )
 
     def put(self, given: Any, values: Vector, *slot: Any) -> None:
         """Into (components, grains), or a slot of such."""
         for part, value in enumerate(values):
-            triton.store(given.at[(*slot, part, self.row)], value, mask=self.held)
+            triton.store(given.at[(*slot, part, self.row)], value, mask=self.active)
 
 
 def _is_table(given: Any) -> bool:
     return hasattr(given, "at") and given.ndim > 0
 
 
-class _Neighbour(NamedTuple):
-    """What lanes read of one of their neighbours."""
+class _Neighbor(NamedTuple):
+    """What lanes read of one of their neighbors."""
 
     lanes: _Lanes
     pair: PairNumbers
@@ -330,13 +332,13 @@ def _program(grains: GrainModel, plan: _Plan, lanes: int, inputs: Any, results: 
     here, velocity = own.vector(known.position), own.vector(velocity_before)
     spin = None if spin_before is None else own.vector(spin_before)
     numbers = _Of(*(own.number(number) for number in known.own))
-    used, together = own.number(known.neighbours), TOGETHER[plan.dimension]
+    used, together = own.number(known.neighbors), TOGETHER[plan.dimension]
     nothing: Vector = (still,) * plan.dimension
     sums = nothing, nothing if plan.last else (), (still,) * plan.turning
 
-    def read(slot: Any, using: _Lanes, place: Array) -> _Neighbour:
-        listed = _Lanes(place, using.held)
-        return _Neighbour(
+    def read(slot: Any, using: _Lanes, place: Array) -> _Neighbor:
+        listed = _Lanes(place, using.active)
+        return _Neighbor(
             lanes=using,
             impulse=using.kept(impulse, slot),
             rolling=None if rolling is None else using.kept(rolling, slot),
@@ -347,12 +349,12 @@ def _program(grains: GrainModel, plan: _Plan, lanes: int, inputs: Any, results: 
         )
 
     def answer_slots(turn: Any, sums: tuple[Vector, Vector, Vector]) -> tuple[Vector, Vector, Vector]:
-        """Contacts with some neighbours; sums: impulse, way out, turning impulse."""
+        """Contacts with some neighbors; sums: impulse, way out, turning impulse."""
         slots = [turn * together + number for number in range(together)]
         # All reads come before the first write, and all places before what is there, so that none waits for another.
-        users = [_Lanes(lane, mine.held & (slot < used)) for slot in slots]
+        users = [_Lanes(lane, mine.active & (slot < used)) for slot in slots]
         places = [
-            triton.load(known.neighbour.at[slot, lane], mask=using.held, other=own.row)
+            triton.load(known.neighbor.at[slot, lane], mask=using.active, other=own.row)
             for slot, using in zip(slots, users, strict=True)
         ]
         others = [read(*given) for given in zip(slots, users, places, strict=True)]
@@ -401,7 +403,7 @@ def _program(grains: GrainModel, plan: _Plan, lanes: int, inputs: Any, results: 
 
 def _in_slot(lanes: _Lanes, number: Any, slot: Any) -> Any:
     """A number of pairs: of each, or the same for all."""
-    return triton.load(number.at[slot, lanes.row], mask=lanes.held, other=1) if _is_table(number) else number
+    return triton.load(number.at[slot, lanes.row], mask=lanes.active, other=1) if _is_table(number) else number
 
 
 def _inertia(plan: _Plan, numbers: _Of) -> Any:
@@ -415,21 +417,21 @@ def _pair_answer(
     velocity: Vector,
     spin: Vector | None,
     numbers: _Of,
-    other: _Neighbour,
+    other: _Neighbor,
     rate: Any,
     coefficient: Any,
 ) -> tuple[Vector, Vector | None, Vector, Vector]:
-    """Of contacts with one neighbour: impulse, rolling impulse, way out of it, and turning impulse.
+    """Of contacts with one neighbor: impulse, rolling impulse, way out of it, and turning impulse.
 
-    A lane without a neighbour is its own: the normal is 0, the bias is NEVER, and all of this comes to 0 by itself.
+    A lane without a neighbor is its own: the normal is 0, the bias is NEVER, and all of this comes to 0 by itself.
     """
-    held, pair = other.lanes.held, other.pair
+    active, pair = other.lanes.active, other.pair
     between = difference(grains.box, here, other.position)
-    squared = jnp.where(held, dot(between, between), 1)
+    squared = jnp.where(active, dot(between, between), 1)
     inverse = jax.lax.rsqrt(squared)
     normal, distance = times(inverse, between), squared * inverse
     model = replace(grains, friction=numbers.friction if pair.friction is None else pair.friction)
-    pairs, apart = pair_contact(model, pair, numbers.radius, normal, distance, ~held, rate)
+    pairs, apart = pair_contact(model, pair, numbers.radius, normal, distance, ~active, rate)
     relative = minus(
         at_surface(velocity, spin, normal, -numbers.radius), at_surface(other.velocity, other.spin, normal, pair.far)
     )
@@ -455,7 +457,7 @@ def _body_answer(
     velocity: Vector,
     spin: Vector | None,
     numbers: _Of,
-    body: _Met,
+    body: _KernelBody,
     speed: Vector | None,
     before: Vector,
     rate: Any,

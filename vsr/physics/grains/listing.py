@@ -1,4 +1,4 @@
-"""The list of neighbours: made anew where a grain has moved half the skin, with the impulses carried over.
+"""The list of neighbors: made anew where a grain has moved half the skin, with the impulses carried over.
 
 Under `vmap` worlds stay apart: none is made anew because another must be, so a world runs the same alone and among
 others. But the work is skipped only when no world needs it, which a rule of its own sees to (a plain `cond` would do it
@@ -18,7 +18,7 @@ from jax import Array
 from jax.custom_batching import custom_vmap
 
 from vsr.compute.vector import dot, minus, split
-from vsr.physics.grains.cells import cell_of, near, number_of, put_back, starts_of
+from vsr.physics.grains.cells import cell_of, near, number_of, offsets_of, put_back
 from vsr.physics.grains.model import GrainModel, GrainState, pair_numbers
 
 SHARE = 8
@@ -90,12 +90,12 @@ def listed(grains: GrainModel, state: GrainState) -> GrainState:
     own = jnp.arange(grains.count, dtype=jnp.int32)
     number, order = jax.lax.sort((number_of(cells, tuple(cell_of(box, cells, position))), own), num_keys=1)
     position = jnp.stack([part[order] for part in split(position, 0)])
-    starts = starts_of(cells, number)
+    offsets = offsets_of(cells, number)
     found = near(
         box,
         cells,
         position,
-        starts,
+        offsets,
         position,
         grains.reach,
         slots=grains.slots,
@@ -104,12 +104,12 @@ def listed(grains: GrainModel, state: GrainState) -> GrainState:
         missing=own,
     )
     before = jnp.where(found.place == own, -1, order[found.place])
-    kept = state.neighbour[:, order]
+    kept = state.neighbor[:, order]
     missed = jnp.maximum(found.found - grains.slots, 0).max()
-    beyond = jnp.stack([found.unseen, missed, jnp.zeros_like(missed), jnp.zeros_like(missed)])
+    overflow = jnp.stack([found.unseen, missed, jnp.zeros_like(missed), jnp.zeros_like(missed)])
 
     def carried(impulses: Array) -> Array:
-        """From the slot that the same neighbour had."""
+        """From the slot that the same neighbor had."""
         impulses, total = impulses[..., order], jnp.zeros_like(impulses)
         for slot in range(grains.slots):
             total += jnp.where((kept[slot] == before)[:, None], impulses[slot], 0)
@@ -128,15 +128,15 @@ def listed(grains: GrainModel, state: GrainState) -> GrainState:
         velocity=sorted_(state.velocity),
         spin=sorted_(state.spin),
         id=state.id[order],
-        neighbour=found.place,
-        neighbours=jnp.minimum(found.found, grains.slots).astype(jnp.int32),
+        neighbor=found.place,
+        neighbors=jnp.minimum(found.found, grains.slots).astype(jnp.int32),
         pair=pair_numbers(grains, state.id[order], found.place),
         impulse=carried(state.impulse),
         rolling=None if state.rolling is None else carried(state.rolling),
         received=sorted_(state.received),
         received_turning=sorted_(state.received_turning),
         listed_at=position,
-        starts=starts,
+        offsets=offsets,
         body_impulse=sorted_(state.body_impulse),
-        beyond=jnp.maximum(state.beyond, beyond.astype(state.beyond.dtype)),
+        overflow=jnp.maximum(state.overflow, overflow.astype(state.overflow.dtype)),
     )

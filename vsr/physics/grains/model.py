@@ -26,9 +26,9 @@ RETURN_TIME = 0.05
 SLOP = 0.005
 """Depth that is left alone, in radii."""
 SKIN = 0.2
-"""Neighbours are listed up to this gap, in radii; the list holds until a grain has moved half of it."""
+"""Neighbors are listed up to this gap, in radii; the list holds until a grain has moved half of it."""
 SLOTS = 15
-"""Neighbours of a ball among its equals that can be listed; at most 12 touch it."""
+"""Neighbors of a ball among its equals that can be listed; at most 12 touch it."""
 CANDIDATES = {2: 9, 3: 12}
 """Grains in three cells on top of each other that can be looked at."""
 WIDEST_RATIO = 2.0
@@ -84,7 +84,7 @@ class GrainModel:
     largest: float = field(default=0.0, metadata={"static": True})
     """largest radius [m]"""
     slots: int = field(default=0, metadata={"static": True})
-    """neighbours of a grain that can be listed"""
+    """neighbors of a grain that can be listed"""
     candidates: int = field(default=0, metadata={"static": True})
     """grains in three cells on top of each other that can be looked at"""
     samples: int = field(default=1, metadata={"static": True})
@@ -111,12 +111,12 @@ class GrainModel:
 
     @property
     def skin(self) -> float:
-        """Largest gap of listed neighbours [m]."""
+        """Largest gap of listed neighbors [m]."""
         return SKIN * self.largest
 
     @property
     def reach(self) -> float:
-        """Distance of listed neighbours [m]."""
+        """Distance of listed neighbors [m]."""
         return 2 * self.largest + self.skin
 
     @property
@@ -144,16 +144,16 @@ class GrainState:
     """How grains move, in the order of cells; n grains, k slots, b bodies with the ground as the first."""
 
     position: Array
-    """centres [m], (dimension, n)"""
+    """centers [m], (dimension, n)"""
     velocity: Array
     """[m/s], (dimension, n)"""
     spin: Array | None
     """[rad/s], (1 or 3, n); None if grains do not turn"""
     id: Array
     """number of each grain, (n,)"""
-    neighbour: Array
+    neighbor: Array
     """places of the grains listed, (k, n); the grain's own where a slot is empty"""
-    neighbours: Array
+    neighbors: Array
     """how many are listed, (n,)"""
     pair: PairNumbers | None
     """of grains and those listed; None if all are alike"""
@@ -162,12 +162,12 @@ class GrainState:
     rolling: Array | None
     """turning impulse of rolling resistance from the grain listed [N m s], (k, 1 or 3, n)"""
     received: Array
-    """from all neighbours and bodies in the last step [N s], (dimension, n)"""
+    """from all neighbors and bodies in the last step [N s], (dimension, n)"""
     received_turning: Array | None
-    """likewise about the grain's centre [N m s], (1 or 3, n); None if grains do not turn"""
+    """likewise about the grain's center [N m s], (1 or 3, n); None if grains do not turn"""
     listed_at: Array
-    """centres when the list was made [m], (dimension, n)"""
-    starts: Array
+    """centers when the list was made [m], (dimension, n)"""
+    offsets: Array
     """where each cell began then among the grains, (cells + 1,)"""
     body_impulse: Array
     """from each body [N s], (b, dimension, n)"""
@@ -179,8 +179,8 @@ class GrainState:
     """[s], ()"""
     lasted: Array
     """how long the last step was, 0 before the first [s], ()"""
-    beyond: Array
-    """what found no place so far, the most of each, (4,): candidates and neighbours of a grain, contacts of a robot,
+    overflow: Array
+    """what found no place so far, the most of each, (4,): candidates and neighbors of a grain, contacts of a robot,
     grains over one sample of a robot's face"""
 
 

@@ -70,7 +70,7 @@ def driven(
 def free(
     shape: Any, position: Sequence[float], mass: float, inertia: float | Sequence[float], friction: float = 0.5
 ) -> Body:
-    """A body that grains and gravity move, its centre of mass at a position [m]; mass [kg], inertia [kg m²]."""
+    """A body that grains and gravity move, its center of mass at a position [m]; mass [kg], inertia [kg m²]."""
     return Body(
         shape,
         jnp.asarray(friction, float),

@@ -33,7 +33,7 @@ class Passage:
     """From an outlet to an inlet."""
 
     outlet: Any
-    """a shape (vsr.sdf) in the world's frame: grains whose centre is in it leave"""
+    """a shape (vsr.sdf) in the world's frame: grains whose center is in it leave"""
     low: Array
     """the first place of the inlet [m], (dimension,)"""
     velocity: Array | None
@@ -92,13 +92,13 @@ def passed(through: Passage, grains: GrainModel, state: GrainState) -> tuple[Gra
     velocity = state.velocity
     if through.velocity is not None:
         velocity = jnp.where(moved, through.velocity[:, None], velocity)
-    apart = moved | moved[state.neighbour]
+    apart = moved | moved[state.neighbor]
     return replace(
         state,
         position=position,
         velocity=velocity,
         spin=None if state.spin is None else jnp.where(moved, 0, state.spin),
-        # What a grain and its neighbours gave each other is over; the list is made anew before the next step.
+        # What a grain and its neighbors gave each other is over; the list is made anew before the next step.
         impulse=jnp.where(apart[:, None], 0, state.impulse),
         rolling=None if state.rolling is None else jnp.where(apart[:, None], 0, state.rolling),
         body_impulse=jnp.where(moved, 0, state.body_impulse),

@@ -27,7 +27,7 @@ from jax import Array
 from vsr.body.corners import corner_steps
 from vsr.compute.vector import Vector, dot, join, minus, plus, split, times
 from vsr.environment.surfaces import combined_friction
-from vsr.physics.contract import Met
+from vsr.physics.contract import ContactBody
 from vsr.physics.grains.cells import difference, near, put_back
 from vsr.physics.grains.contact import NEVER, Pairs, readiness_across, wanted_return
 from vsr.physics.grains.model import RELAXATION, SLOP, GrainModel, GrainState, each
@@ -49,7 +49,7 @@ class Faces(NamedTuple):
     """places of the face's corners among those of all cells, (2 ** (dimension - 1), p)"""
     cell: np.ndarray
     """place of the face's cell, (p,)"""
-    beyond: np.ndarray
+    overflow: np.ndarray
     """place of the cell on the other side, the number of cells if there is none, (p,)"""
     outward: np.ndarray
     """1 or -1: which of the two normals leads out, (p,)"""
@@ -100,7 +100,7 @@ def contacts_needed(cells: tuple[int, ...], samples: int) -> int:
     return max(32, 3 * faces * samples ** (dimension - 1))
 
 
-def no_contacts(grains: GrainModel, robot: Met) -> RobotContacts:
+def no_contacts(grains: GrainModel, robot: ContactBody) -> RobotContacts:
     """Before anything was listed."""
     position = robot.hull.position
     size = grains.contacts or contacts_needed(robot.model.present.shape, grains.samples)
@@ -113,7 +113,7 @@ def no_contacts(grains: GrainModel, robot: Met) -> RobotContacts:
     )
 
 
-def robot_has_moved(grains: GrainModel, robot: Met, contacts: RobotContacts) -> Array:
+def robot_has_moved(grains: GrainModel, robot: ContactBody, contacts: RobotContacts) -> Array:
     """Whether some corner is so far from where it was listed that a grain could be missed, ()."""
     way = robot.hull.position - contacts.listed_at
     present = (robot.model.present > 0)[None]
@@ -122,7 +122,7 @@ def robot_has_moved(grains: GrainModel, robot: Met, contacts: RobotContacts) -> 
 
 
 def list_contacts(
-    grains: GrainModel, state: GrainState, robot: Met, contacts: RobotContacts
+    grains: GrainModel, state: GrainState, robot: ContactBody, contacts: RobotContacts
 ) -> tuple[RobotContacts, Array]:
     """Grains near a robot's faces, with the impulses that they had, and how many found no place, (4,)."""
     hull, present = robot.hull, robot.model.present.reshape(-1) > 0
@@ -132,7 +132,7 @@ def list_contacts(
     sample = _mixed(_weights(at), corners)
     tangents = _tangents(at, corners)
     outward = _outward(jnp.asarray(faces.outward, hull.position.dtype), tangents)
-    exposed = present[jnp.asarray(faces.cell)] & ~jnp.append(present, False)[jnp.asarray(faces.beyond)]
+    exposed = present[jnp.asarray(faces.cell)] & ~jnp.append(present, False)[jnp.asarray(faces.overflow)]
     half = 0.5 / faces.per_side
     first, last = ([jnp.asarray(part) for part in ends] for ends in (faces.at < 1.5 * half, faces.at > 1 - 1.5 * half))
 
@@ -147,7 +147,7 @@ def list_contacts(
         grains.box,
         grains.cells,
         state.position,
-        state.starts,
+        state.offsets,
         put_back(grains.box, join(sample, 0)),
         grains.largest * math.hypot(1 + SKIN, STRETCH),
         slots=SLOTS,
@@ -163,7 +163,7 @@ def list_contacts(
     number = jnp.append(state.id, jnp.int32(-1))[grain]
     over = chosen % faces.cell.shape[0]
     missed = jnp.maximum((flat < grains.count).sum() - size, 0)
-    crowded = jnp.maximum(found.found - SLOTS, 0).max()
+    contact_overflow = jnp.maximum(found.found - SLOTS, 0).max()
     listed = RobotContacts(
         grain=grain,
         number=number,
@@ -171,7 +171,7 @@ def list_contacts(
         impulse=_carried(contacts, number, over, jnp.asarray(faces.face)),
         listed_at=hull.position,
     )
-    return listed, jnp.stack([found.unseen, jnp.zeros_like(missed), missed, crowded])
+    return listed, jnp.stack([found.unseen, jnp.zeros_like(missed), missed, contact_overflow])
 
 
 def _carried(contacts: RobotContacts, number: Array, sample: Array, face: Array) -> Array:
@@ -180,7 +180,9 @@ def _carried(contacts: RobotContacts, number: Array, sample: Array, face: Array)
     return jnp.stack([jnp.where(same, part[:, None], 0).sum(0) for part in split(contacts.impulse, 0)])
 
 
-def standing(grains: GrainModel, state: GrainState, robot: Met, contacts: RobotContacts, duration: float) -> Standing:
+def standing(
+    grains: GrainModel, state: GrainState, robot: ContactBody, contacts: RobotContacts, duration: float
+) -> Standing:
     """How listed grains and faces meet now."""
     hull = robot.hull
     faces = _faces(robot.model.present.shape, grains.samples)
@@ -204,11 +206,11 @@ def standing(grains: GrainModel, state: GrainState, robot: Met, contacts: RobotC
         lost |= behind & ((share <= 0) | (share >= 1))
     radius, mass, friction = (_of(each(part, state), place) for part in (grains.radius, grains.mass, grains.friction))
     gap = jnp.where(behind, -distance, distance) - radius
-    readiness = _at(tuple(w * w for w in weight), hull.readiness.reshape(-1)[corner])
+    inverse_effective_mass = _at(tuple(w * w for w in weight), hull.inverse_effective_mass.reshape(-1)[corner])
     touches = (gap < SKIN * grains.largest) & ~lost
     face = jnp.asarray(faces.face)[contacts.sample]
     together = jnp.zeros(faces.face.max() + 1, jnp.int32).at[face].add(touches)[face]
-    heavy = 2 * jnp.maximum(together, 1) * readiness
+    heavy = 2 * jnp.maximum(together, 1) * inverse_effective_mass
     pairs = Pairs(
         normal=tuple(jnp.where(behind, n, a / distance) for n, a in zip(outward, away, strict=True)),
         bias=jnp.where(lost, NEVER, wanted_return(gap, SLOP * grains.largest, 1 / duration)),
@@ -219,12 +221,12 @@ def standing(grains: GrainModel, state: GrainState, robot: Met, contacts: RobotC
     return Standing(pairs, corner, weight)
 
 
-def speed_of_faces(robot: Met, contacts: Standing) -> Vector:
+def speed_of_faces(robot: ContactBody, contacts: Standing) -> Vector:
     """At the points of contact [m/s]."""
     return _mixed(contacts.weight, _corners(robot.hull.velocity, contacts.corner))
 
 
-def quantised(grains: GrainModel, contacts: Standing, values: Vector) -> tuple[list[Vector], Array]:
+def quantized(grains: GrainModel, contacts: Standing, values: Vector) -> tuple[list[Vector], Array]:
     """What each corner takes of impulses, as whole numbers, and what one of them is worth [N s]."""
     quantum = QUANTUM * jnp.mean(grains.mass)
     counts = [
@@ -241,9 +243,9 @@ def on_grains(grains: GrainModel, contacts: RobotContacts, counts: list[Vector],
     return split(quantum * total.astype(quantum.dtype), 1)
 
 
-def on_robot(robot: Met, contacts: Standing, counts: list[Vector], quantum: Array) -> Array:
+def on_robot(robot: ContactBody, contacts: Standing, counts: list[Vector], quantum: Array) -> Array:
     """What contacts take from a robot, at the corners of its hull [N s], as in Hull.position."""
-    shape = robot.hull.readiness.shape
+    shape = robot.hull.inverse_effective_mass.shape
     taken = jnp.concatenate([-jnp.stack(count, -1) for count in counts])
     corner = contacts.corner.reshape(-1)
     total = jnp.zeros((math.prod(shape), taken.shape[-1]), jnp.int32).at[corner].add(taken)
@@ -266,7 +268,7 @@ def _faces(cells: tuple[int, ...], samples: int) -> Faces:
     number = np.arange(math.prod(cells)).reshape(cells)
     places = (np.arange(samples) + 0.5) / samples
     at = np.stack([part.ravel() for part in np.meshgrid(*(places,) * (dimension - 1), indexing="ij")])
-    corner, cell, beyond, outward, over, face = [], [], [], [], [], []
+    corner, cell, overflow, outward, over, face = [], [], [], [], [], []
     for kind, (axis, side) in enumerate(itertools.product(range(dimension), (0, 1))):
         ends = np.flatnonzero(steps[:, axis] == side)
         along = [position[ends[1 << (dimension - 2 - k)]] - position[ends[0]] for k in range(dimension - 1)]
@@ -278,14 +280,14 @@ def _faces(cells: tuple[int, ...], samples: int) -> Faces:
         owner = np.repeat(number.ravel(), at.shape[1])
         corner.append(ends[:, None] * number.size + owner)
         cell.append(owner)
-        beyond.append(np.repeat(padded[window].ravel(), at.shape[1]))
+        overflow.append(np.repeat(padded[window].ravel(), at.shape[1]))
         outward.append(np.full(owner.shape, np.sign(normal @ out[::-1])))
         over.append(np.tile(at, number.size))
         face.append(owner + kind * number.size)
     return Faces(
         corner=np.concatenate(corner, 1).astype(np.int32),
         cell=np.concatenate(cell).astype(np.int32),
-        beyond=np.concatenate(beyond).astype(np.int32),
+        overflow=np.concatenate(overflow).astype(np.int32),
         outward=np.concatenate(outward).astype(float),
         at=np.concatenate(over, 1),
         face=np.concatenate(face).astype(np.int32),

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from vsr.compute.implementation import chosen
 from vsr.compute.vector import split
 from vsr.environment import Environment
-from vsr.physics.contract import Engine, Met
+from vsr.physics.contract import ContactBody, Engine
 from vsr.physics.grains.bodies import Reaction, moved
 from vsr.physics.grains.encounter import Encounter, encounter
 from vsr.physics.grains.listing import has_moved, listed, where_needed
@@ -25,8 +25,8 @@ from vsr.physics.grains.solver import Solved, solve
 
 
 def step(
-    grains: GrainModel, environment: Environment, state: GrainState, robots: tuple[Met, ...], duration: float
-) -> tuple[GrainState, tuple[Met, ...], tuple[Reaction, ...]]:
+    grains: GrainModel, environment: Environment, state: GrainState, robots: tuple[ContactBody, ...], duration: float
+) -> tuple[GrainState, tuple[ContactBody, ...], tuple[Reaction, ...]]:
     """Grains and robots a step [s] later, and what grains did to each body; robots have moved on their own before."""
     state = _listed(grains, state, robots)
     met = encounter(grains, environment, state, robots, duration)
@@ -68,26 +68,26 @@ def _after(met: Encounter, solved: Solved, free: tuple[Any, ...]) -> GrainState:
     )
 
 
-def _listed(grains: GrainModel, state: GrainState, robots: tuple[Met, ...]) -> GrainState:
+def _listed(grains: GrainModel, state: GrainState, robots: tuple[ContactBody, ...]) -> GrainState:
     """With lists that hold for this step."""
     anew = has_moved(grains, state)
     # Without what the list does not change, for what goes in and out of there is copied.
     others = {name: getattr(state, name) for name in ("bodies", "robots", "time", "lasted")}
     bare = replace(state, bodies=(), robots=(), time=None, lasted=None)
     state = replace(where_needed(listed, anew, grains, bare), **others)
-    found, beyond = [], state.beyond
+    found, overflow = [], state.overflow
     for robot, contacts in zip(robots, state.robots, strict=True):
 
         def again(constants: Any, changing: Any, engine: Engine = robot.engine) -> Any:
             grains, state, model, robot_state = constants
-            met = Met(engine, model, robot_state)
-            contacts, beyond = changing
+            met = ContactBody(engine, model, robot_state)
+            contacts, overflow = changing
             contacts, missed = list_contacts(grains, state, met, contacts)
-            return contacts, jnp.maximum(beyond, missed.astype(beyond.dtype))
+            return contacts, jnp.maximum(overflow, missed.astype(overflow.dtype))
 
         needed = anew | robot_has_moved(grains, robot, contacts)
         # Grains as they are, without their own contacts with robots: those are what changes here.
         constants = grains, replace(state, robots=(), bodies=(), time=None, lasted=None), robot.model, robot.state
-        contacts, beyond = where_needed(again, needed, constants, (contacts, beyond))
+        contacts, overflow = where_needed(again, needed, constants, (contacts, overflow))
         found.append(contacts)
-    return replace(state, robots=tuple(found), beyond=beyond)
+    return replace(state, robots=tuple(found), overflow=overflow)

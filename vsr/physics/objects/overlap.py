@@ -3,7 +3,7 @@
 Two convex bodies are apart if they are apart along one of a few directions (separating axes): the normals of their
 faces and, in 3-D, those across two edges. If they are not, the least overlap along these is how far one of them must
 move to be out of the other. Voxels are taken as convex; in 3-D the edges of one are its three mean directions, which is
-exact for voxels that are not deformed. Arrays are those of vsr.physics.collision.rows.
+exact for voxels that are not deformed. Arrays are those of vsr.physics.collision.vectors.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from jax import Array
 
 from vsr.physics.collision.blocks import points_in_blocks
 from vsr.physics.collision.convex import Placed, place
-from vsr.physics.collision.rows import cross, dot, unit
+from vsr.physics.collision.vectors import cross, dot, unit
 from vsr.physics.collision.voxels import face_planes
-from vsr.physics.contract import Met
+from vsr.physics.contract import ContactBody
 from vsr.physics.objects.solids import Solids, SolidState
 from vsr.terrain import Blocks
 
@@ -51,7 +51,7 @@ class _Convex(NamedTuple):
         return _Convex(wider(self.corner, 1), wider(self.normal, 1), wider(self.edge, 1), wider(self.radius, 0))
 
 
-def depth_in_bodies(robot: Met, solids: Solids, state: SolidState) -> Array:
+def depth_in_bodies(robot: ContactBody, solids: Solids, state: SolidState) -> Array:
     """How deep a robot's voxel and a rigid body are in each other, at most; negative if all are apart [m], ()."""
     voxel, present = _voxels(robot)
     placed = place(solids.shapes, state.position, state.rotation)
@@ -63,14 +63,14 @@ def depth_in_bodies(robot: Met, solids: Solids, state: SolidState) -> Array:
     return jnp.where(present[:, None], depth, -jnp.inf).max()
 
 
-def depth_in_voxels(robot: Met, other: Met) -> Array:
+def depth_in_voxels(robot: ContactBody, other: ContactBody) -> Array:
     """How deep voxels of two bodies are in each other, at most; negative if all are apart [m], ()."""
     (one, present), (two, there) = _voxels(robot), _voxels(other)
     depth = _depth(one.beside(0, 1), two.beside(1, 0))
     return jnp.where(present[:, None] & there, depth, -jnp.inf).max()
 
 
-def depth_in_blocks(robot: Met, blocks: Blocks) -> Array:
+def depth_in_blocks(robot: ContactBody, blocks: Blocks) -> Array:
     """How deep points of a robot's voxels are in blocks of ground, at most; 0 if none is [m], ().
 
     Of every voxel there are SAMPLES points along each axis: walls thinner than a quarter of a voxel may be missed.
@@ -87,11 +87,11 @@ def depth_in_blocks(robot: Met, blocks: Blocks) -> Array:
     return jnp.where(inside, found.depth.reshape(inside.shape), 0).max()
 
 
-def _voxels(robot: Met) -> tuple[_Convex, Array]:
+def _voxels(robot: ContactBody) -> tuple[_Convex, Array]:
     """All cells of a robot, (c,), and which have a voxel."""
     position = robot.vertices.position
     dimension = position.shape[-1]
-    places = robot.engine.vertex_places(robot.model)
+    places = robot.engine.vertex_indices(robot.model)
     corner = position.reshape(-1, dimension)[places.reshape(places.shape[0], -1)]  # (corners, c, dimension)
     corner = jnp.moveaxis(corner, -1, 0)
     normal = jnp.stack([normal for _, normal in face_planes(corner)], -1)
@@ -106,7 +106,7 @@ def _voxels(robot: Met) -> tuple[_Convex, Array]:
 
 
 def _bodies(placed: Placed) -> _Convex:
-    """Rigid bodies; round ones are their centre and a radius."""
+    """Rigid bodies; round ones are their center and a radius."""
     return _Convex(placed.corner, placed.normal, unit(placed.edge), placed.radius)
 
 
@@ -120,7 +120,7 @@ def _depth(one: _Convex, other: _Convex) -> Array:
 
 
 def _depth_of_round(one: _Convex, ball: _Convex) -> Array:
-    """Likewise, of bodies with faces and round ones: along the ways from the centre to the edges of the first."""
+    """Likewise, of bodies with faces and round ones: along the ways from the center to the edges of the first."""
     center = ball.corner[..., 0]
     count = one.corner.shape[-1]
     ends = [(low, low | bit) for bit in (1, 2, 4) if bit < count for low in range(count) if not low & bit]

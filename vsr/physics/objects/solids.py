@@ -10,9 +10,9 @@ import numpy as np
 from jax import Array
 
 from vsr.environment import Environment
+from vsr.physics.collision.bodies import Bodies
 from vsr.physics.collision.convex import Shapes
-from vsr.physics.collision.rows import beside, cross, dot, unit
-from vsr.physics.collision.sides import Bodies
+from vsr.physics.collision.vectors import beside, cross, dot, unit
 
 
 @jax.tree_util.register_dataclass
@@ -22,7 +22,7 @@ class Solids:
 
     shapes: Shapes
     position: Array
-    """of the centres of mass at the start [m], (s, dimension)"""
+    """of the centers of mass at the start [m], (s, dimension)"""
     rotation: Array
     """at the start, from own axes to the world's, (s, dimension, dimension)"""
     velocity: Array
@@ -85,7 +85,7 @@ class SolidState:
     """How rigid bodies move."""
 
     position: Array
-    """of the centres of mass [m], (s, dimension)"""
+    """of the centers of mass [m], (s, dimension)"""
     rotation: Array
     """from own axes to the world's, (s, dimension, dimension)"""
     velocity: Array
@@ -95,7 +95,7 @@ class SolidState:
 
 
 def flown(solids: Solids, state: SolidState, environment: Environment, duration: float) -> SolidState:
-    """A step [s] later, if nothing is touched: centres on parabolas, and turning with its angular momentum kept."""
+    """A step [s] later, if nothing is touched: centers on parabolas, and turning with its angular momentum kept."""
     falls = beside(~np.array(solids.fixed, bool), state.velocity[:, 0], 1)
     velocity = state.velocity.at[:, -1].add(-duration * environment.gravity * falls)
     position = state.position + 0.5 * duration * (state.velocity + velocity)

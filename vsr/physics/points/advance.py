@@ -1,6 +1,6 @@
 """Many substeps of a body of point masses: which implementation runs, and the loop over control intervals.
 
-`xla` is plain JAX (vsr.physics.points.reference), and `differentiable` the same with slopes; `fused` is one launch of a
+`xla` is plain JAX (vsr.physics.points.reference), and `differentiable` the same with gradients; `fused` launches a
 GPU kernel a substep (vsr.physics.points.kernel), and `interpreted` the same without a GPU, for tests.
 """
 

@@ -33,7 +33,7 @@ from vsr.physics.chambers.finding import (
 )
 from vsr.physics.chambers.model import Chambers
 from vsr.physics.points.gather import corners_of_nodes, nodes_of_corners
-from vsr.physics.points.model import USUAL_INTEGRATOR, PointModel
+from vsr.physics.points.model import DEFAULT_INTEGRATOR, PointModel
 from vsr.physics.points.springs import spring_corners
 
 
@@ -143,7 +143,7 @@ def assemble_points(
     """The model of any body on a grid.
 
     cells: material index, negative where empty, (rows, columns) or (levels, rows, columns), lowest first; voxel_side:
-    [m]; layers: see `layers_needed` and `most_layers`; anchored: True for corners whose node is fixed in space,
+    [m]; layers: see `layers_needed` and `most_layers`; anchored: True for corners whose node is fixed,
     (corners, *cells).
     """
     dimension, dtype = cells.ndim, table.mass.dtype
@@ -165,8 +165,8 @@ def assemble_points(
 
     mass = add_up(corner_masses)
     safe = jnp.where(mass > 0, mass, 1)
-    held = jnp.zeros(corners, dtype) if anchored is None else jnp.asarray(anchored, dtype)
-    free = (mass > 0) & (add_up(held * present) == 0)
+    clamped = jnp.zeros(corners, dtype) if anchored is None else jnp.asarray(anchored, dtype)
+    free = (mass > 0) & (add_up(clamped * present) == 0)
     side = jnp.asarray(voxel_side, dtype)
     unit = jnp.asarray(grid_positions([size + 1 for size in cells.shape], 1.0), dtype)
     within = None if found is None else _chambers(voxel, found, side, layer, mass)
@@ -191,7 +191,7 @@ def assemble_points(
         springs=springs,
         chambers=within,
         dimension=dimension,
-        integrator=integrator or USUAL_INTEGRATOR,
+        integrator=integrator or DEFAULT_INTEGRATOR,
     )
 
 
@@ -296,8 +296,8 @@ def _parts_at_corners(present: Any, library: Any) -> Any:
     for _ in range(corners - 1):  # a part's smallest number has gone round all of it after this many steps at most
         smallest = label
         for axis in range(dimension):
-            neighbour = np.array([index ^ (1 << (dimension - 1 - axis)) for index in range(corners)])
-            smallest = library.minimum(smallest, label[neighbour])
+            neighbor = np.array([index ^ (1 << (dimension - 1 - axis)) for index in range(corners)])
+            smallest = library.minimum(smallest, label[neighbor])
         label = library.where(here, smallest, nobody)
     first = library.stack([here[k] & (label[k] == k) for k in range(corners)])
     before = library.cumsum(first, 0) - first

@@ -21,7 +21,7 @@ from vsr.physics.points.assembly import PointMaterials, assemble_points, layers_
 from vsr.physics.points.breaking import broken_springs
 from vsr.physics.points.energy import energies
 from vsr.physics.points.fluid import chambers_seen
-from vsr.physics.points.model import USUAL_INTEGRATOR, PointModel, PointState
+from vsr.physics.points.model import DEFAULT_INTEGRATOR, PointModel, PointState
 from vsr.physics.points.stability import longest_substep
 from vsr.physics.points.telemetry import failure
 from vsr.physics.telemetry import EXPLOSION_SPEED, Telemetry
@@ -31,7 +31,7 @@ from vsr.physics.voxel_motion import VoxelMotion
 class PointEngine(Engine):
     """Point masses in 2-D and 3-D, shared by voxels with a common face."""
 
-    usual_integrator = USUAL_INTEGRATOR
+    default_integrator = DEFAULT_INTEGRATOR
     scales = ("frequency", "damping", "friction", "mass")
 
     def advance(
@@ -102,9 +102,9 @@ class PointEngine(Engine):
         holds_fluid = any(material.fluid is not None for material in materials)
         if implementation == "differentiable" and (breaks or holds_fluid):
             reason = "springs break at once (yield_force)" if breaks else "a material is a fluid"
-            return {"implementation": f"'differentiable' has no slopes for this body: {reason}; use 'auto' or 'xla'"}
+            return {"implementation": f"'differentiable' has no gradients for this body: {reason}; use 'auto' or 'xla'"}
         obstacle = beyond_kernel(
-            integrator or USUAL_INTEGRATOR,
+            integrator or DEFAULT_INTEGRATOR,
             breaks,
             holds_fluid,
             any(material.actuation in ("horizontal", "vertical") for material in materials),
@@ -170,8 +170,8 @@ class PointEngine(Engine):
     def vertices(self, model: PointModel, state: PointState) -> Vertices:
         return geometry.vertices(model, state)
 
-    def vertex_places(self, model: PointModel) -> Array:
-        return geometry.vertex_places(model)
+    def vertex_indices(self, model: PointModel) -> Array:
+        return geometry.vertex_indices(model)
 
     def push_vertices(self, model: PointModel, state: PointState, impulses: Array, shifts: Array) -> PointState:
         ready = model.inverse_mass[..., None]

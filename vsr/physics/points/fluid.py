@@ -14,7 +14,7 @@ from vsr.physics.points.gather import corners_of_nodes, nodes_of_corners
 from vsr.physics.points.model import PointModel, PointState
 
 ROUNDS = 2
-"""For each voxel along the grid's longest axis: how often nodes amid the fluid go to the mean of their neighbours."""
+"""For each voxel along the grid's longest axis: how often nodes amid the fluid go to the mean of their neighbors."""
 
 
 def chamber_drive(model: PointModel, control: Array) -> Array:
@@ -57,20 +57,20 @@ def fluid_forces(model: PointModel, drive: Array, gravity: Array | float, moving
 
 
 def followed(model: PointModel, moving: NodeState) -> NodeState:
-    """The motion with nodes amid the fluid at the mean of their neighbours, where they neither pull nor press."""
+    """The motion with nodes amid the fluid at the mean of their neighbors, where they neither pull nor press."""
     chambers = model.chambers
     if chambers is None:
         return moving
     rounds = ROUNDS * (max(model.present.shape[: model.dimension]) - 1)
-    follows, neighbours = chambers.follows > 0, _neighbours(model)
+    follows, neighbors = chambers.follows > 0, _neighbors(model)
 
     def round_of(_: int, now: NodeState) -> NodeState:
-        return jax.tree.map(lambda part: jnp.where(follows, _sum_beside(model, part) / neighbours, part), now)
+        return jax.tree.map(lambda part: jnp.where(follows, _sum_beside(model, part) / neighbors, part), now)
 
     return jax.lax.fori_loop(0, rounds, round_of, moving)
 
 
-def _neighbours(model: PointModel) -> Array:
+def _neighbors(model: PointModel) -> Array:
     """How many voxel edges end at every node, 1 at least, (layers, n, ...)."""
     return jnp.maximum(_sum_beside(model, jnp.ones_like(model.node_mass)), 1)
 

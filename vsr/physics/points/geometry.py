@@ -63,15 +63,15 @@ def voxel_motion(model: PointBody, environment: Environment, state: Points) -> V
     layer = model.layer[..., None]
     corner = corners_of_nodes(state.position, layer, dimension)
     speed = corners_of_nodes(state.velocity, layer, dimension)
-    touching = jnp.zeros_like(model.present)
+    contact = jnp.zeros_like(model.present)
     if environment.terrain is not None:
-        touching = (ground(environment.terrain, split(corner, corner.ndim - 1)).height <= _TOUCH).any(0)
-        touching = touching.astype(model.present.dtype)
+        contact = (ground(environment.terrain, split(corner, corner.ndim - 1)).height <= _TOUCH).any(0)
+        contact = contact.astype(model.present.dtype)
     return VoxelMotion(
         corner=corner,
         velocity=speed.mean(0),
         size_ratio=size(corner, dimension) / model.voxel_side**dimension,
-        touching=touching,
+        contact=contact,
         spacing=model.voxel_side,
         ground=environment.terrain,
     )
@@ -137,7 +137,7 @@ def vertices(model: PointBody, state: Points) -> Vertices:
     )
 
 
-def vertex_places(model: PointBody) -> Array:
+def vertex_indices(model: PointBody) -> Array:
     """Places of every voxel's corners among the flattened nodes, (corners, c)."""
     sizes = model.node_mass.shape[1:]
     number = np.arange(math.prod(sizes), dtype=np.int32).reshape(sizes)
@@ -155,7 +155,7 @@ def hull(model: PointBody, state: Points) -> Hull:
     return Hull(
         position=corners_of_nodes(state.position, layer[..., None], dimension),
         velocity=corners_of_nodes(state.velocity, layer[..., None], dimension),
-        readiness=corners_of_nodes(model.inverse_mass, layer, dimension),
+        inverse_effective_mass=corners_of_nodes(model.inverse_mass, layer, dimension),
         friction=corners_of_nodes(model.friction, layer, dimension),
     )
 
@@ -167,5 +167,5 @@ def pushed_at_hull(model: PointBody, impulses: Array) -> Array:
 
 
 def spring_ends(dimension: int) -> list[SpringEnds]:
-    """The springs of a voxel, each between two centres of masses."""
+    """The springs of a voxel, each between two centers of masses."""
     return [(kind, first, -1, second, -1) for kind, first, second in spring_corners(dimension)]

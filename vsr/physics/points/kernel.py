@@ -49,7 +49,7 @@ class VoxelNumbers(NamedTuple):
     tension: Any
     """stiffness times the spring's rest length [N], (kinds, c)"""
     strength: Any | None
-    """of the actuation by force on every corner, towards the voxel's centre [N], c"""
+    """of the actuation by force on every corner, towards the voxel's center [N], c"""
     layers: Any | None
     """in which layer the node of each corner is, LAYER_BITS each, -1 where no voxel is, c; None if there is but one"""
 
@@ -112,8 +112,8 @@ def advance(
 ) -> PointState:
     """The state `count` substeps [s] later, one launch each; side: target of the voxels [m], c."""
     axis = 1 + model.dimension  # of the vectors' components, after layers and nodes
-    neighbourhood = VoxelNeighbourhood(model.present.shape, model.layer.shape[0])
-    launcher = Launcher(neighbourhood, inputs, substep, model.integrator, by_velocity=True, interpret=interpret)
+    neighborhood = VoxelNeighborhood(model.present.shape, model.layer.shape[0])
+    launcher = Launcher(neighborhood, inputs, substep, model.integrator, by_velocity=True, interpret=interpret)
     numbers = voxel_numbers(model, side, control, None if joints is None else joints.layers)
     known = launcher.known(numbers, None if joints is None else joints.order)
     start = NodeState(split(state.position, axis), split(state.velocity, axis))
@@ -121,12 +121,12 @@ def advance(
     if joints is None:
         moving = repeat(lambda _, now: launcher.move(known, now), 0, count, start, together)
     else:  # one motion and the one before it take turns, as do their places in memory
-        turn = partial(_in_turn, launcher, known)
+        turn = partial(_two_stage, launcher, known)
         moving, _ = repeat(turn, 0, count, (start, start), together)
     return replace(state, position=join(moving.position, axis), velocity=join(moving.velocity, axis))
 
 
-def _in_turn(
+def _two_stage(
     launcher: Launcher, known: KernelInputs, _: Any, both: tuple[NodeState, NodeState]
 ) -> tuple[NodeState, NodeState]:
     """Of the latest motion and the one before it, the next and the latest."""
@@ -148,7 +148,7 @@ def voxel_numbers(model: PointModel, side: Array, control: Array, layers: Array 
 
 
 @dataclass(frozen=True)
-class VoxelNeighbourhood:
+class VoxelNeighborhood:
     """The voxels around every node."""
 
     cells: tuple[int, ...]
@@ -174,7 +174,7 @@ class VoxelNeighbourhood:
         look: Look,
         arithmetic: Arithmetic,
     ) -> Vector:
-        """See vsr.lattice.launch.Neighbourhood."""
+        """See vsr.lattice.launch.Neighborhood."""
         vertex, layer = node % self._vertices, node // self._vertices
         place = places_of(vertex, self.vertices)
         voxels = [self._voxel(layer, place, number, springs, look_up) for number in range(len(self._corners))]

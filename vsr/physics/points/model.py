@@ -15,7 +15,7 @@ from jax import Array
 
 from vsr.physics.chambers.model import Chambers
 
-USUAL_INTEGRATOR = "verlet"
+DEFAULT_INTEGRATOR = "verlet"
 """At the cost of semi-implicit Euler, gaits change much less with the substep (docs/3d.md)."""
 
 
@@ -69,7 +69,7 @@ class PointModel:
     """None if there is no fluid"""
     dimension: int = field(metadata={"static": True})
     """2 or 3"""
-    integrator: str = field(default=USUAL_INTEGRATOR, metadata={"static": True})
+    integrator: str = field(default=DEFAULT_INTEGRATOR, metadata={"static": True})
     """one of vsr.lattice.INTEGRATORS"""
 
 

@@ -16,8 +16,8 @@ import numpy as np
 from jax import Array
 
 from vsr.compute.batch_last import batch_last
+from vsr.compute.gradients import differentiable_trace
 from vsr.compute.materialize import materialize
-from vsr.compute.slopes import with_slopes
 from vsr.compute.vector import Vector, join, plus, split
 from vsr.environment.model import Environment, by_components
 from vsr.environment.surfaces import BOUNCE_SPEED
@@ -42,10 +42,10 @@ def batched_advance(substep: float, count: int):
 
 
 def plain_advance(substep: float, count: int) -> Callable[..., PointState]:
-    """The same function with slopes: an ordinary `vmap`, and no loop whose end is not known."""
+    """The same function with gradients: an ordinary `vmap`, and no loop whose end is not known."""
 
     def function(model: PointModel, environment: Environment, state: PointState, control: Array) -> PointState:
-        with with_slopes():
+        with differentiable_trace():
             return _advance(model, environment, state, control, substep, count)
 
     return function

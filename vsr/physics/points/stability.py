@@ -18,7 +18,7 @@ from vsr.body.material import Material
 from vsr.lattice.grid import directions, kind
 from vsr.lattice.stability import stable_step
 from vsr.physics.points.assembly import corner_mass, spring_constants
-from vsr.physics.points.model import USUAL_INTEGRATOR
+from vsr.physics.points.model import DEFAULT_INTEGRATOR
 
 
 def longest_substep(
@@ -62,7 +62,7 @@ def longest_point_substep(
         return math.inf
     stiff += fluid / mass
     relaxation = min(c / k for c, k in zip(damping, stiffness, strict=True) if k > 0)
-    return stable_step(stiff, viscous, relaxation, integrator or USUAL_INTEGRATOR)
+    return stable_step(stiff, viscous, relaxation, integrator or DEFAULT_INTEGRATOR)
 
 
 @lru_cache(maxsize=256)

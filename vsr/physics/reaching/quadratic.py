@@ -25,19 +25,19 @@ class _Point(NamedTuple):
     count: Array
 
 
-def minimise(matrix: Array, slope: Array, sides: Array, bound: Array, linear: Linear = LIBRARY) -> Array:
+def minimize(matrix: Array, gradient: Array, sides: Array, bound: Array, linear: Linear = LIBRARY) -> Array:
     """The minimum, (n,). matrix: positive definite, (n, n); slope: (n,); sides: (m, n); bound: 0 or more, (m,)."""
     # In units in which curvatures and bounds are near 1.
-    size = jnp.maximum(jnp.trace(matrix) / len(slope), jnp.finfo(slope.dtype).tiny)
-    matrix, slope = matrix / size, slope / size
-    goal = 4 * jnp.finfo(slope.dtype).eps
-    goal = goal if slope.dtype == jnp.float32 else goal * 1e-2
+    size = jnp.maximum(jnp.trace(matrix) / len(gradient), jnp.finfo(gradient.dtype).tiny)
+    matrix, gradient = matrix / size, gradient / size
+    goal = 4 * jnp.finfo(gradient.dtype).eps
+    goal = goal if gradient.dtype == jnp.float32 else goal * 1e-2
 
     def go_on(now: _Point) -> Array:
         return (now.gap > goal) & (now.count < MOST_ITERATIONS)
 
     def step(now: _Point) -> _Point:
-        off = product(matrix, now.unknown) + slope + product(sides.T, now.price)
+        off = product(matrix, now.unknown) + gradient + product(sides.T, now.price)
         gone = product(sides, now.unknown) + now.slack - bound
         ratio = now.price / now.slack
         lower = linear.cholesky(matrix + product(sides.T * ratio, sides))
@@ -65,7 +65,7 @@ def minimise(matrix: Array, slope: Array, sides: Array, bound: Array, linear: Li
 
     first = jnp.maximum(bound, 0.1)
     start = _Point(
-        jnp.zeros_like(slope), first, jnp.full_like(bound, 0.1), 0.1 * first.mean(), jnp.zeros((), jnp.int32)
+        jnp.zeros_like(gradient), first, jnp.full_like(bound, 0.1), 0.1 * first.mean(), jnp.zeros((), jnp.int32)
     )
     return jax.lax.while_loop(go_on, step, start).unknown
 

@@ -10,7 +10,7 @@ the minimum of the squares within the bounds as they look from here, and only st
 within all bounds are taken. The next equilibrium starts where the slope expects it. Contact with ground and obstacles
 is part of the energy.
 
-The end is a point from which no small step leads nearer. There may be others: give other starts. One body and one
+The end is a point from which no small step leads nearer. There may be others: give other trials. One body and one
 target; use `vmap` for many.
 """
 
@@ -36,7 +36,7 @@ from vsr.physics.equilibrium.voxels import (
     voxel_system,
 )
 from vsr.physics.points.model import PointModel
-from vsr.physics.reaching.quadratic import minimise
+from vsr.physics.reaching.quadratic import minimize
 
 
 class Effectors(NamedTuple):
@@ -106,7 +106,7 @@ class Pose(NamedTuple):
     """[m], (layers, n, dimension)"""
     drive: Array
     """(m,)"""
-    slope: Array
+    gradient: Array
     """of the position with each drive, (m, layers, n, dimension)"""
     residual: Array
     """largest force on a free coordinate [N], ()"""
@@ -147,7 +147,7 @@ def pose_at(
         return jax.vmap(lambda one: jax.jvp(force, (drive,), (one,))[1])(jnp.eye(len(drive), dtype=kind))
 
     tolerance = _of(settings.settled, kind, 1e-4, 1e-4)
-    found, slope = settle(
+    found, gradient = settle(
         voxel_system(PLAIN if settings.many else LIBRARY),
         start,
         free_coordinates(given.model),
@@ -156,7 +156,7 @@ def pose_at(
         settings=Settings(tolerance=tolerance, most_iterations=settings.most_steps, trust=settings.trust),
         pushes=pushes,
     )
-    return Pose(found.position, drive, slope, found.residual, found.converged)
+    return Pose(found.position, drive, gradient, found.residual, found.converged)
 
 
 class _Search(NamedTuple):
@@ -197,15 +197,15 @@ def reach(
 
     def step(now: _Search) -> _Search:
         pose = now.pose
-        moves = jax.vmap(effectors.at)(pose.slope) * span[:, None, None]
-        slopes = (root * moves).reshape(len(span), -1)
-        matrix = slopes @ slopes.T
+        moves = jax.vmap(effectors.at)(pose.gradient) * span[:, None, None]
+        gradients = (root * moves).reshape(len(span), -1)
+        matrix = gradients @ gradients.T
         damped = matrix + jnp.diag(now.damping * jnp.trace(matrix) + jnp.finfo(kind).tiny * jnp.ones_like(span))
         sides, room = _room(given, pose, bounds, span)
         room = room - jnp.concatenate([jnp.zeros_like(room[: len(span) * 2]), now.overshoot])
-        move = minimise(damped, slopes @ off(pose).reshape(-1), sides, room, PLAIN if settings.many else LIBRARY)
+        move = minimize(damped, gradients @ off(pose).reshape(-1), sides, room, PLAIN if settings.many else LIBRARY)
         drive = jnp.clip(pose.drive + span * move, bounds.low, bounds.high)
-        expected = pose.position + jnp.tensordot(drive - pose.drive, pose.slope, 1)
+        expected = pose.position + jnp.tensordot(drive - pose.drive, pose.gradient, 1)
         there = pose_at(given, expected, drive, size=size, settings=settings)
         cost = 0.5 * (off(there) ** 2).sum()
         within = _within(given, there, bounds)
@@ -321,11 +321,11 @@ def _room(given: Resting, pose: Pose, bounds: Bounds, span: Array) -> tuple[Arra
         here = pose.position, pose.drive
         return jax.jvp(lambda *place: _others(given, *place), here, (position, drive))
 
-    stretched = span.reshape(-1, *(1,) * (pose.slope.ndim - 1)) * pose.slope
-    value, slope = jax.vmap(along, out_axes=(None, 1))(stretched, jnp.diag(span))
+    stretched = span.reshape(-1, *(1,) * (pose.gradient.ndim - 1)) * pose.gradient
+    value, gradient = jax.vmap(along, out_axes=(None, 1))(stretched, jnp.diag(span))
     low, high, range_ = _inner(bounds)
     unit = jnp.eye(len(span), dtype=span.dtype)
-    sides = jnp.concatenate([unit, -unit, slope / range_[:, None], -slope / range_[:, None]])
+    sides = jnp.concatenate([unit, -unit, gradient / range_[:, None], -gradient / range_[:, None]])
     room = jnp.concatenate(
         [
             (bounds.high - pose.drive) / span,

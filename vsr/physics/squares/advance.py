@@ -2,7 +2,7 @@
 
 Implementations of one contract, and one set of tests for all: `xla` is plain JAX, runs everywhere and is the
 reference; `fused` is one GPU kernel that keeps a robot on chip through all substeps and all intervals;
-`differentiable` is the reference without whatever has no slopes. `interpreted` is the fused kernel run step by step
+`differentiable` is the reference without whatever has no gradients. `interpreted` is the fused kernel run step by step
 without a GPU, for tests.
 """
 

@@ -50,8 +50,8 @@ def assemble(
     clusters["rest_position"] = jnp.where(
         clusters["cluster_mass"][..., None] > 0, clusters["rest_position"], _vertices(present.shape, voxel_side)
     )
-    held = jnp.zeros(second.shape, dtype) if anchored is None else jnp.asarray(anchored, dtype)
-    free = (clusters["cluster_mass"] > 0) & (clusters_of_masses(held * present, second, layers) == 0)
+    clamped = jnp.zeros(second.shape, dtype) if anchored is None else jnp.asarray(anchored, dtype)
+    free = (clusters["cluster_mass"] > 0) & (clusters_of_masses(clamped * present, second, layers) == 0)
     return SquareModel(
         present=present,
         mass=voxel.mass,
@@ -89,10 +89,10 @@ def _second_layer(present: Array, layers: int) -> Array:
 def _weld(
     voxel: SquareMaterials, present: Array, second: Array, layers: int, center: Array, inertia: Array
 ) -> dict[str, Array]:
-    """Mass, inertia, damping and centre of every cluster, and its masses seen from there.
+    """Mass, inertia, damping and center of every cluster, and its masses seen from there.
 
     voxel: each voxel's material, fields (rows, columns); center: of the masses [m], (4, rows, columns, 2); inertia: of
-    a mass [kg m²], (rows, columns). Where there is no cluster, the centre means nothing.
+    a mass [kg m²], (rows, columns). Where there is no cluster, the center means nothing.
     """
 
     def add_up(values: Array) -> Array:
@@ -103,10 +103,10 @@ def _weld(
     safe_mass = jnp.where(exists, cluster_mass, 1)
     middle = jnp.stack([add_up(voxel.mass * center[..., axis]) / safe_mass for axis in (0, 1)], -1)
     offset = center - masses_of_clusters(middle, second[..., None])
-    swing = voxel.mass * (offset**2).sum(-1)
-    cluster_inertia = add_up(inertia + swing)
+    parallel_axis = voxel.mass * (offset**2).sum(-1)
+    cluster_inertia = add_up(inertia + parallel_axis)
     # A cluster that turns drags its masses along, so their linear damping resists its turning.
-    turning_drag = add_up(inertia * voxel.angular_damping + swing * voxel.linear_damping)
+    turning_drag = add_up(inertia * voxel.angular_damping + parallel_axis * voxel.linear_damping)
     return {
         "cluster_mass": cluster_mass,
         "cluster_inertia": cluster_inertia,

@@ -6,7 +6,7 @@ the ground must not move further in (or must bounce, if it came fast), friction 
 found so far and solved before the normal direction, and a part of the depth beyond a small slop is undone by moving
 the cluster without giving it velocity, unless it bounces and so leaves on its own.
 
-Two things keep the answer from hanging on the substep. A corner that will be in the ground in the middle of the substep
+Two rules keep the answer from depending on the substep. A corner that will be in the ground amid the substep
 is treated already, and comes to rest just below the surface: found only afterwards, contact would always come half a
 substep late. And whether a corner came fast is asked before the forces of the substep act: otherwise a foot that is
 pressed hard would bounce off the ground it stands on.
@@ -38,7 +38,7 @@ CORRECTED_SHARE = 1 - 0.8**10
 MAX_CORRECTION = 0.2
 """Most a cluster is moved at once [m] (dyn4j's maximum linear correction)."""
 LEAD = 0.5
-"""Share of a substep by which contact is foreseen."""
+"""Share of a substep by which contact is predicted."""
 SINK = 0.001
 """How deep a corner is let in that is caught above the ground [m]: it then stays in contact, in spite of round-off."""
 ITERATIONS = 4
@@ -74,7 +74,7 @@ class Corners(NamedTuple):
     """Where a cluster can touch this ground."""
 
     offset_x: Points
-    """corner seen from the cluster's centre at rest [m]"""
+    """corner seen from the cluster's center at rest [m]"""
     offset_y: Points
     lift: Points
     """0, or NOWHERE for a corner that does not exist [m]"""
@@ -124,7 +124,7 @@ class _Constraint(NamedTuple):
     target: Array
     """normal velocity after the contact [m/s]"""
     normal: tuple[Array, Array, Array]
-    """unit direction (x, y) of the normal impulse and its lever about the centre [m]"""
+    """unit direction (x, y) of the normal impulse and its lever about the center [m]"""
     tangent: tuple[Array, Array, Array]
     """the same of the tangential impulse"""
 
@@ -172,7 +172,7 @@ def corners_on(model: SquareModel, terrain: Terrain) -> Corners:
 
 
 def radius_of(corners: Corners) -> Array:
-    """Distance of each cluster's farthest corner from its centre [m]."""
+    """Distance of each cluster's farthest corner from its center [m]."""
     squared = (x * x + y * y for x, y in zip(corners.offset_x, corners.offset_y, strict=True))
     return jnp.sqrt(reduce(jnp.maximum, squared))
 
@@ -266,7 +266,7 @@ def _constrain(
     came, goes = _speed(before, normal), _speed(motion, normal)
     bounces = (came < -BOUNCE_SPEED) & (corner.restitution > 0)
     sinks = jnp.where(corner.height > 0, (corner.height + SINK) * (-1 / substep), 0)
-    may_stick = {"touching": True, "resting": came <= AT_REST * substep, "approaching": goes <= 0}
+    may_stick = {"in_contact": True, "resting": came <= AT_REST * substep, "approaching": goes <= 0}
     return _Constraint(
         active=corner.height + LEAD * substep * jnp.minimum(goes, 0) < 0,
         may_stick=may_stick[sticking],

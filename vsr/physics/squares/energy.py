@@ -103,7 +103,7 @@ def _springs(model: SquareModel, motion: MassMotion, control: Array) -> Array:
 
 
 def _anchors(model: SquareModel, motion: MassMotion, end: int) -> tuple[Array, Array]:
-    """Where all springs are fastened with one end [m], and seen from the masses' centres, each (springs, c, 2)."""
+    """Where all springs are fastened with one end [m], and seen from the masses' centers, each (springs, c, 2)."""
     masses = np.array([spring.masses[end] for spring in SPRINGS])
     x, y = (model.half_side * np.array([spring.places[end][axis] for spring in SPRINGS])[:, None, None]
             for axis in (0, 1))  # fmt: skip

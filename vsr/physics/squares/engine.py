@@ -77,7 +77,7 @@ class SquareKernel(KernelLayout):
 class SquareEngine(Engine):
     """Rigid squares in 2-D, joined into clusters where voxels share a side."""
 
-    usual_integrator = INTEGRATOR
+    default_integrator = INTEGRATOR
     scales = ("frequency", "damping", "friction", "mass")
     kernel = SquareKernel()
 
@@ -200,7 +200,7 @@ class SquareEngine(Engine):
         return Hull(
             position=(masses_of_clusters(state.position, second[..., None]) + lever)[ring],
             velocity=(masses_of_clusters(state.velocity, second[..., None]) + spin * quarter_turn(lever))[ring],
-            readiness=(inverse_mass + inverse_inertia * (lever**2).sum(-1))[ring],
+            inverse_effective_mass=(inverse_mass + inverse_inertia * (lever**2).sum(-1))[ring],
             # Voxels that are welded together share a corner: the rougher one counts.
             friction=masses_of_clusters(model.contact_friction.max(0), second)[ring],
         )
@@ -230,7 +230,7 @@ class SquareEngine(Engine):
             restitution=model.contact_restitution.max(0),
         )
 
-    def vertex_places(self, model: SquareModel) -> Array:
+    def vertex_indices(self, model: SquareModel) -> Array:
         layers, rows, columns = model.cluster_mass.shape
         number = np.arange(rows * columns, dtype=np.int32).reshape(rows, columns)
         here = jnp.asarray(np.stack([number[r : r + rows - 1, c : c + columns - 1] for r, c in corner_steps(2)]))
@@ -271,17 +271,17 @@ class SquareEngine(Engine):
 
     def voxel_motion(self, model: SquareModel, environment: Environment, state: SquareState) -> VoxelMotion:
         motion = geometry.mass_motion(model, state)
-        touching = jnp.zeros_like(model.present)
+        contact = jnp.zeros_like(model.present)
         line = ground_line(environment)
         if line is not None:
             corner = geometry.mass_corners(model, motion)
             height = heights_over_ground(line, corner[..., 0], corner[..., 1])
-            touching = (height < 0).any((0, 1)).astype(model.present.dtype)
+            contact = (height < 0).any((0, 1)).astype(model.present.dtype)
         return VoxelMotion(
             corner=motion.center[jnp.array(RING)],
             velocity=motion.velocity.mean(0),
             size_ratio=geometry.area_ratio(model, motion),
-            touching=touching,
+            contact=contact,
             spacing=model.voxel_side - 2 * model.half_side,
             ground=environment.terrain,
         )

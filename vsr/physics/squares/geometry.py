@@ -1,4 +1,4 @@
-"""Shapes and motions read off a state: masses, corners, areas, centres, energies. One robot; use `vmap` for many."""
+"""Shapes and motions read off a state: masses, corners, areas, centers, energies. One robot; use `vmap` for many."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class MassMotion(NamedTuple):
     rotation: Array
     """cosine and sine, (4, rows, columns, 2)"""
     velocity: Array
-    """of the centres [m/s], (4, rows, columns, 2)"""
+    """of the centers [m/s], (4, rows, columns, 2)"""
     spin: Array
     """[rad/s], (4, rows, columns)"""
 
@@ -65,14 +65,14 @@ def voxel_corners(model: SquareModel, motion: MassMotion) -> Array:
 
 
 def corner_levers(model: SquareModel, state: SquareState) -> Array:
-    """The outer corner of each of a voxel's masses, seen from its cluster's centre [m], (4, rows, columns, 2)."""
+    """The outer corner of each of a voxel's masses, seen from its cluster's center [m], (4, rows, columns, 2)."""
     rotation = masses_of_clusters(state.rotation, model.in_second_layer[..., None])
     signs = jnp.asarray(CORNER_SIGNS, rotation.dtype)[:, None, None, :]
     return turn(rotation, model.mass_offset + signs * model.half_side[..., None])
 
 
 def vertex_levers(model: SquareModel, state: SquareState) -> Array:
-    """The lattice vertex of each cluster, seen from the cluster's centre [m], (layers, rows+1, columns+1, 2).
+    """The lattice vertex of each cluster, seen from the cluster's center [m], (layers, rows+1, columns+1, 2).
 
     It is the outer corner of all masses that are welded there.
     """
@@ -95,16 +95,16 @@ def area_ratio(model: SquareModel, motion: MassMotion) -> Array:
 
 
 def is_inside_out(centers: Sequence[tuple[Array, Array]]) -> Array:
-    """Whether masses of a voxel have passed each other, so that their centres go round it the wrong way.
+    """Whether masses of a voxel have passed each other, so that their centers go round it the wrong way.
 
-    centers: x and y of the four centres [m], counter-clockwise at rest; any shapes, or lanes of a kernel.
+    centers: x and y of the four centers [m], counter-clockwise at rest; any shapes, or lanes of a kernel.
     """
     (x0, y0), (x1, y1), (x2, y2), (x3, y3) = centers
     return (x2 - x0) * (y3 - y1) - (y2 - y0) * (x3 - x1) <= 0
 
 
 def center(model: SquareModel, motion: MassMotion) -> Array:
-    """Mean over voxels of the mean of their four masses' centres [m], (2,)."""
+    """Mean over voxels of the mean of their four masses' centers [m], (2,)."""
     count = jnp.maximum(model.present.sum(), 1)
     return (motion.center.mean(0) * model.present[..., None]).sum((0, 1)) / count
 

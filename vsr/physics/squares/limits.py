@@ -61,7 +61,7 @@ def _own_rate(springs: Any) -> Any:
 def limit_tension(
     model: SquareModel, center: tuple[Array, Array], center_rate: tuple[Array, Array], rate: Array
 ) -> Array:
-    """Tension (over distance) that keeps centres of side-adjacent masses within their limits, (4, rows, columns, ...).
+    """Tension (over distance) that keeps centers of side-adjacent masses within their limits, (4, rows, columns, ...).
 
     center: from the first mass of each side to the second [m]; center_rate: its rate [m/s]; rate: of active limits
     [rad/s]. Lengths are compared squared: exact in sign, right to first order, and no root is needed.
@@ -84,7 +84,7 @@ def limit_tension(
 
 
 def least_area(model: SquareModel) -> Array:
-    """Of the square of its four centres, with all sides at their lower limit [m²], (rows, columns, ...)."""
+    """Of the square of its four centers, with all sides at their lower limit [m²], (rows, columns, ...)."""
     assert model.lower_limit is not None
     return model.lower_limit**2
 

@@ -33,7 +33,7 @@ class SquareModel:
     mass: Array
     """mass of each of the voxel's four masses [kg], (rows, columns)"""
     inertia: Array
-    """moment of inertia of each mass about its centre [kg m²], (rows, columns)"""
+    """moment of inertia of each mass about its center [kg m²], (rows, columns)"""
     half_side: Array
     """half the side of a mass [m], (rows, columns)"""
     voxel_side: Array
@@ -56,14 +56,14 @@ class SquareModel:
     in_second_layer: Array
     """1 where the mass's cluster is in the second layer, (4, rows, columns)"""
     mass_offset: Array
-    """a mass's centre seen from its cluster's centre at rest [m], (4, rows, columns, 2)"""
+    """a mass's center seen from its cluster's center at rest [m], (4, rows, columns, 2)"""
     # clusters
     rest_position: Array
-    """centre of mass of each cluster in the undeformed body [m], (layers, rows+1, columns+1, 2)"""
+    """center of mass of each cluster in the undeformed body [m], (layers, rows+1, columns+1, 2)"""
     cluster_mass: Array
     """mass of each cluster, 0 where there is none [kg], (layers, rows+1, columns+1)"""
     cluster_inertia: Array
-    """moment of inertia about the centre of mass [kg m²], (layers, rows+1, columns+1)"""
+    """moment of inertia about the center of mass [kg m²], (layers, rows+1, columns+1)"""
     inverse_mass: Array
     """1 / mass, 0 where a cluster is absent or anchored [1/kg], (layers, rows+1, columns+1)"""
     inverse_inertia: Array
@@ -74,7 +74,7 @@ class SquareModel:
     """decay rate of the spin [1/s], (layers, rows+1, columns+1)"""
     # points of a cluster that can touch the ground
     contact_offset: Array
-    """corner seen from the cluster's centre at rest [m], (points, layers, rows+1, columns+1, 2)"""
+    """corner seen from the cluster's center at rest [m], (points, layers, rows+1, columns+1, 2)"""
     contact_active: Array
     """True where the point exists, (points, layers, rows+1, columns+1)"""
     contact_friction: Array
@@ -93,7 +93,7 @@ class SquareState:
     """Where the clusters are and how they move; empty slots stay at rest."""
 
     position: Array
-    """centres of mass [m], (layers, rows+1, columns+1, 2)"""
+    """centers of mass [m], (layers, rows+1, columns+1, 2)"""
     rotation: Array
     """cosine and sine of the angle, (layers, rows+1, columns+1, 2)"""
     velocity: Array

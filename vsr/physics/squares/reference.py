@@ -15,8 +15,8 @@ import numpy as np
 from jax import Array
 
 from vsr.compute.batch_last import batch_last
+from vsr.compute.gradients import differentiable_trace, gradients_needed
 from vsr.compute.materialize import materialize
-from vsr.compute.slopes import slopes_wanted, with_slopes
 from vsr.environment import Environment
 from vsr.environment.model import Sticking
 from vsr.physics.squares.actuation import add_actuation_forces, rest_lengths
@@ -72,10 +72,10 @@ def _batched_advance(substep: float, count: int):
 
 
 def _plain_advance(substep: float, count: int) -> Callable[..., SquareState]:
-    """The same function with slopes: an ordinary `vmap`, and no loop whose end is not known."""
+    """The same function with gradients: an ordinary `vmap`, and no loop whose end is not known."""
 
     def function(model: SquareModel, environment: Environment, state: SquareState, control: Array) -> SquareState:
-        with with_slopes():
+        with differentiable_trace():
             return _advance(model, environment, state, control, substep, count)
 
     return function
@@ -183,7 +183,7 @@ def _touch(
         still = motion, (jnp.zeros_like(pose.x), jnp.zeros_like(pose.x))
         return jax.tree.map(lambda part, whole: jnp.concatenate([part, whole[:, 1:]], 1), changed, still)
 
-    if slopes_wanted() or jax.default_backend() != "cpu" or pose.x.shape[1] < ROWS_WORTH_A_CHOICE:
+    if gradients_needed() or jax.default_backend() != "cpu" or pose.x.shape[1] < ROWS_WORTH_A_CHOICE:
         return everywhere()
     reach = reach_ahead(motion, radius_of(corners), substep)
     return jax.lax.cond((heights < reach)[:, :, 1:].any(), everywhere, in_lowest_row)

@@ -8,7 +8,7 @@ side each end is fastened:
 
     external (-, -)    internal (+, +)    cross (-, +) and (+, -)
 
-The central cross joins the centres of opposite masses. That is 4 x 4 + 2 = 18 springs (2D-VSR-Sim, Figure 1).
+The central cross joins the centers of opposite masses. That is 4 x 4 + 2 = 18 springs (2D-VSR-Sim, Figure 1).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CORNER_CELLS = tuple(corner_steps(2)[corner] for corner in RING)
 """(row, column) of each corner's lattice vertex, counted from the voxel's own row and column."""
 
 CORNER_SIGNS = np.array([(2 * column - 1, 2 * row - 1) for row, column in CORNER_CELLS])
-"""Where each corner lies from the voxel's centre, (corner, xy)."""
+"""Where each corner lies from the voxel's center, (corner, xy)."""
 
 SIDE_ALONG = np.array([(1, 0), (0, 1), (-1, 0), (0, -1)])
 """Direction from the first to the second mass of each side, (side, xy)."""
@@ -60,7 +60,7 @@ def spring_lengths(voxel_side: Array | float, mass_side: Array | float) -> Array
 
 
 def drawn_springs() -> list[tuple[int, int, int, int, int]]:
-    """Springs of a voxel: group, mass and its corner, mass and its corner, by their bits; corner -1 is the centre."""
+    """Springs of a voxel: group, mass and its corner, mass and its corner, by their bits; corner -1 is the center."""
     ways = CORNER_SIGNS[list(RING)]
 
     def by_bits(way: np.ndarray) -> int:

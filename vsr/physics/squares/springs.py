@@ -4,8 +4,8 @@ A spring of frequency f and damping ratio ζ between two anchors acts along the 
 
     k = m ω²,  d = 2 ζ ω m,  ω = 2π f,  1/m = 1/m₁ + 1/m₂ + (r₁×n)²/I₁ + (r₂×n)²/I₂,
 
-where the effective mass m includes the turning of the two masses about their own centres and therefore follows the
-pose. With the unnormalised d = p₂ - p₁ and q = d·d this needs one root and one division per spring:
+where the effective mass m includes the turning of the two masses about their own centers and therefore follows the
+pose. With the unnormalized d = p₂ - p₁ and q = d·d this needs one root and one division per spring:
 
     force on mass 1 = φ d,   φ = (ω² (q - L √q) + 2 ζ ω d·ḋ) / ((1/m₁ + 1/m₂) q + ((r₁×d)² + (r₂×d)²) / I),
 
@@ -49,7 +49,7 @@ class Masses(NamedTuple):
 
 
 class Forces(NamedTuple):
-    """What acts on each mass: force [N] and torque about its centre [N m]; each (4, rows, columns, ...)."""
+    """What acts on each mass: force [N] and torque about its center [N m]; each (4, rows, columns, ...)."""
 
     x: Array
     y: Array
@@ -60,7 +60,7 @@ class _Sides(NamedTuple):
     """The two masses of every side as its springs see them; pairs are x and y, fields (4, rows, columns, ...)."""
 
     center: tuple[Array, Array]
-    """from the first mass's centre to the second's"""
+    """from the first mass's center to the second's"""
     center_rate: tuple[Array, Array]
     first_half: tuple[Array, Array]
     """half side of the first mass along the side"""
@@ -178,7 +178,7 @@ def _side_sums(sides: _Sides, tensions: tuple[Array, ...], limit: Array | None) 
 def _diagonal_forces(model: SquareModel, masses: Masses, rest_length: Array, rate: Array) -> tuple[Array, Array]:
     """Forces of the two diagonal springs and of the least area on masses 0 and 1, (2, rows, columns, ...).
 
-    They are reversed on the opposite masses and act on the centres, so there is no torque. rate: of active limits.
+    They are reversed on the opposite masses and act on the centers, so there is no torque. rate: of active limits.
     """
     d_x, d_y = masses.x[2:] - masses.x[:2], masses.y[2:] - masses.y[:2]
     rate_x = masses.velocity_x[2:] - masses.velocity_x[:2]

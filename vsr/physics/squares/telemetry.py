@@ -18,7 +18,7 @@ class MassSums(NamedTuple):
 
     count: Array
     offset_x: Array
-    """sum of their centres seen from the cluster's at rest [m]"""
+    """sum of their centers seen from the cluster's at rest [m]"""
     offset_y: Array
 
 

@@ -1,4 +1,4 @@
-"""What a row brings into a world: ground and things, as descriptions for our physics and as arrays for EvoGym's."""
+"""What a row brings into a world: ground and objects, as descriptions for our physics and as arrays for EvoGym's."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 from jax import Array
 
 from vsr.body import KINDS, Body
-from vsr.physics.evogym import EvogymModel, GroundCells, Thing
+from vsr.physics.evogym import EvogymModel, EvogymObject, GroundCells
 from vsr.physics.evogym.assembly import KINDS as NUMBERS
 from vsr.physics.evogym.assembly import assemble_evogym, kinds_table
 from vsr.tasks.evogym.ground import Block, heights_of, solid_cells
-from vsr.tasks.evogym.row import Row, ThingRow
+from vsr.tasks.evogym.row import ObjectRow, Row
 from vsr.terrain import Columns
 from vsr.world.spec import Box, Object
 
 DEPTH = 3
-"""Of things in 3-D, across x [voxels]."""
+"""Of objects in 3-D, across x [voxels]."""
 
 
 def solid_of(row: Row) -> np.ndarray:
@@ -35,22 +35,22 @@ def ground_of(row: Row, side: float) -> Columns:
 
 def objects_of(row: Row, side: float, dimension: int) -> tuple[Object, ...]:
     """The thing, and blocks that hang in the air, for our physics."""
-    found = [] if row.thing is None else [_object(row.thing, side, dimension)]
+    found = [] if row.item is None else [_object(row.item, side, dimension)]
     if row.columns_instead is None:
         found += [_peg(number, block, side, dimension) for number, block in enumerate(row.blocks)]
     return tuple(found)
 
 
-def _object(thing: ThingRow, side: float, dimension: int) -> Object:
-    where = _middle(Block(thing.x, thing.y, thing.width, thing.height), side, dimension)
-    if thing.kind == "rigid":
-        size = _size(thing.width, thing.height, side, dimension)
-        return Object(name=thing.name, shape=Box(size=size), position=where)
-    flat = ("s" * thing.width,) * thing.height
+def _object(item: ObjectRow, side: float, dimension: int) -> Object:
+    where = _middle(Block(item.x, item.y, item.width, item.height), side, dimension)
+    if item.kind == "rigid":
+        size = _size(item.width, item.height, side, dimension)
+        return Object(name=item.name, shape=Box(size=size), position=where)
+    flat = ("s" * item.width,) * item.height
     shape = flat if dimension == 2 else tuple((row,) * DEPTH for row in flat)
     soft = {"s": KINDS["points"]["s"]}
     return Object(
-        name=thing.name, body=Body(shape=shape, masses="points", materials=soft, voxel_side=side), position=where
+        name=item.name, body=Body(shape=shape, engine="points", materials=soft, voxel_side=side), position=where
     )
 
 
@@ -68,31 +68,33 @@ def _middle(block: Block, side: float, dimension: int) -> tuple[float, ...]:
     return (x, up) if dimension == 2 else (x, 0.0, up)
 
 
-def furnished(row: Row, model: EvogymModel) -> EvogymModel:
-    """EvoGym's robot in its world: voxels of ground, and things of voxels, the one that counts first.
+def with_objects(row: Row, model: EvogymModel) -> EvogymModel:
+    """EvoGym's robot in its world: voxels of ground, and objects of voxels, the one that counts first.
 
     Blocks are part of the ground, unless they are shifted at the start.
     """
     dtype = model.present.dtype
     moving = row.shift is not None
     ground = solid_cells(heights_of(row.ground), () if moving else row.blocks)
-    things = [] if row.thing is None else [_thing(row.thing.name, Block(*row.thing[2:]), _KIND[row.thing.kind], dtype)]
+    objects = (
+        [] if row.item is None else [_evogym_object(row.item.name, Block(*row.item[2:]), _KIND[row.item.kind], dtype)]
+    )
     if moving:
-        things += [_thing(f"peg{number + 1}", one, "fixed", dtype) for number, one in enumerate(row.blocks)]
-    return replace(model, ground=GroundCells.of(ground), things=tuple(things))
+        objects += [_evogym_object(f"peg{number + 1}", one, "fixed", dtype) for number, one in enumerate(row.blocks)]
+    return replace(model, ground=GroundCells.of(ground), objects=tuple(objects))
 
 
 _KIND = {"soft": "none", "rigid": "rigid"}
 
 
-def _thing(name: str, block: Block, kind: str, dtype: jnp.dtype) -> Thing:
+def _evogym_object(name: str, block: Block, kind: str, dtype: jnp.dtype) -> EvogymObject:
     cells = jnp.full((block.height, block.width), NUMBERS.index(kind), jnp.int32)
     body = assemble_evogym(cells, kinds_table(dtype), layers=1)
-    return Thing(body, body.voxel_side * jnp.array([block.x, block.y], dtype), name)
+    return EvogymObject(body, body.voxel_side * jnp.array([block.x, block.y], dtype), name)
 
 
 def shift_of(row: Row, key: Array, dtype: jnp.dtype) -> Array:
-    """Drawn for things and hanging blocks [voxels], right and up, (2,)."""
+    """Drawn for objects and hanging blocks [voxels], right and up, (2,)."""
     assert row.shift is not None
     along, up = jax.random.split(key)
     drawn = [

@@ -14,22 +14,22 @@ SIGHT = 5
 
 
 def pieces(
-    sees: tuple[str, ...], now: Seen, first: Array, first_thing: Array | None, goals: Goals | None, corners: np.ndarray
+    sees: tuple[str, ...], now: Seen, first: Array, first_object: Array | None, goals: Goals | None, corners: np.ndarray
 ) -> tuple[Array, Array]:
     """An observation and its mask, True for numbers that are there, both (numbers,).
 
-    first: points of the robot seen from their centre at the start, (p, dimension), and of the thing; corners: True for
+    first: points of the robot seen from their center at the start, (p, dimension), and of the object; corners: True for
     corners of the ground's voxels, (rows, columns) of their lattice.
     """
-    found = [_piece(name, now, first, first_thing, goals, corners) for name in sees]
+    found = [_piece(name, now, first, first_object, goals, corners) for name in sees]
     values, masks = (jnp.concatenate(parts) for parts in zip(*found, strict=True))
     return jnp.where(masks, values, 0), masks
 
 
 def _piece(
-    name: str, now: Seen, first: Array, first_thing: Array | None, goals: Goals | None, corners: np.ndarray
+    name: str, now: Seen, first: Array, first_object: Array | None, goals: Goals | None, corners: np.ndarray
 ) -> tuple[Array, Array]:
-    robot, thing = now.robot, now.thing
+    robot, item = now.robot, now.item
     if name == "R":
         return relative_positions(robot)
     if name[0] in "FC" and name[1:].isdigit():
@@ -44,25 +44,25 @@ def _piece(
         goal = goals.place[jnp.minimum(goals.observed, goals.count - 1)]
         values = jnp.stack([goals.observed.astype(goal.dtype), goal, goal - robot.x])
     else:
-        assert thing is not None
-        assert first_thing is not None
+        assert item is not None
+        assert first_object is not None
         chosen = {
-            "thing from robot": lambda: thing.center - robot.center,
-            "V of thing": lambda: thing.velocity,
-            "O of thing": lambda: orientation(first_thing, thing)[None],
+            "thing from robot": lambda: item.center - robot.center,
+            "V of thing": lambda: item.velocity,
+            "O of thing": lambda: orientation(first_object, item)[None],
         }
         values = chosen[name]()
     return values, jnp.ones(values.shape, bool)
 
 
 def relative_positions(part: Part) -> tuple[Array, Array]:
-    """R: all points seen from their centre, all x, then all y (in 3-D all y and all z), and which are there."""
+    """R: all points seen from their center, all x, then all y (in 3-D all y and all z), and which are there."""
     dimension = part.point.shape[1]
     return relative(part).T.reshape(-1), jnp.tile(part.exists, dimension)
 
 
 def floor(part: Part, corners: np.ndarray, reach: int) -> Array:
-    """F: how far below the centre the ground is, in 2 reach + 1 columns of a voxel's width around it, (columns,).
+    """F: how far below the center the ground is, in 2 reach + 1 columns of a voxel's width around it, (columns,).
 
     Only corners of the ground's voxels are seen, and no farther than five voxels. corners: (rows, columns).
     """

@@ -9,8 +9,8 @@ from vsr.tasks.evogym.ground import Block
 from vsr.tasks.evogym.terms import End, Term
 
 
-class ThingRow(NamedTuple):
-    """A free thing of voxels."""
+class ObjectRow(NamedTuple):
+    """A free object of voxels."""
 
     name: str
     kind: Literal["soft", "rigid"]
@@ -21,7 +21,7 @@ class ThingRow(NamedTuple):
 
 
 class Shift(NamedTuple):
-    """By how many voxels things and hanging blocks are shifted at the start, drawn uniformly, ends included."""
+    """By how many voxels objects and hanging blocks are shifted at the start, drawn uniformly, ends included."""
 
     x: tuple[int, int]
     y: tuple[int, int]
@@ -35,7 +35,7 @@ class Row:
     about: str
     difficulty: Literal["easy", "medium", "hard"]
     tier: Literal["A", "B", "C"]
-    """what it needs: ground; a free thing; hanging blocks"""
+    """what it needs: ground; a free object; hanging blocks"""
     steps: int
     """of the environment until time is up"""
     start: tuple[int, int]
@@ -47,7 +47,7 @@ class Row:
     reward: tuple[Term, ...]
     """parts of a step's reward"""
     ends: tuple[End, ...] = ()
-    thing: ThingRow | None = None
+    item: ObjectRow | None = None
     """what is carried, pushed, thrown or caught"""
     blocks: tuple[Block, ...] = ()
     """that hang in the air and do not move"""

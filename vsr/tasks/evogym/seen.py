@@ -1,4 +1,4 @@
-"""What EvoGym's rules and observations are made of: points of the robot and of a thing, in EvoGym's units.
+"""What EvoGym's rules and observations are made of: points of the robot and of an object, in EvoGym's units.
 
 A voxel is 0.1 long and a step of an environment takes 0.003, whatever the physics: so rewards and observations have the
 same size in both.
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.body import MASSES
+from vsr.body import ENGINE_KINDS
 from vsr.physics.engine import engine_of
 from vsr.world.state import WorldModel, WorldState, motion_of
 
@@ -23,11 +23,11 @@ OUR_STEP, OUR_SIDE = 0.055, 3.0
 """The same in our world: [s] for voxels of 3 m; it goes with the square root of the side, as falling does."""
 
 
-def step_seconds(masses: str, voxel_side: float | Array) -> float | Array:
+def step_seconds(engine: str, voxel_side: float | Array) -> float | Array:
     """One step of an environment in the units of some masses [s]; voxel_side: [m]."""
-    kind = MASSES[masses]
-    if "time_step" in kind.usual_physics:
-        return kind.usual_physics["time_step"]
+    kind = ENGINE_KINDS[engine]
+    if "time_step" in kind.default_physics:
+        return kind.default_physics["time_step"]
     return OUR_STEP * (voxel_side / OUR_SIDE) ** 0.5
 
 
@@ -45,12 +45,12 @@ class Part(NamedTuple):
 
     @property
     def x(self) -> Array:
-        """Of the centre."""
+        """Of the center."""
         return self.center[0]
 
     @property
     def up(self) -> Array:
-        """Height of the centre."""
+        """Height of the center."""
         return self.center[-1]
 
 
@@ -58,13 +58,13 @@ class Seen(NamedTuple):
     """A world at one moment."""
 
     robot: Part
-    thing: Part | None
+    item: Part | None
     """the package or beam; None if there is none"""
     unstable: Array
     """whether the robot overlapped itself more than EvoGym allows, ()"""
 
 
-def seen(world: WorldModel, state: WorldState, thing: str | None) -> Seen:
+def seen(world: WorldModel, state: WorldState, item: str | None) -> Seen:
     """A world in EvoGym's units; thing: name of what is carried, pushed or caught."""
     model, robot = world.robots[0], state.robots[0]
     engine = engine_of(model)
@@ -73,10 +73,10 @@ def seen(world: WorldModel, state: WorldState, thing: str | None) -> Seen:
     found = engine.vertices(model, robot)
     mine = part_of(found.position * length, found.velocity * speed, found.exists)
     unstable = getattr(robot, "unstable", jnp.zeros((), bool))
-    return Seen(mine, None if thing is None else _thing(world, state, thing, length, speed), unstable)
+    return Seen(mine, None if item is None else _object(world, state, item, length, speed), unstable)
 
 
-def _thing(world: WorldModel, state: WorldState, name: str, length: Array, speed: Array) -> Part:
+def _object(world: WorldModel, state: WorldState, name: str, length: Array, speed: Array) -> Part:
     engine = engine_of(world.robots[0])
     for own in engine.own_bodies(world.robots[0], state.robots[0]):
         if own.name == name:
@@ -100,7 +100,7 @@ def part_of(point: Array, velocity: Array, exists: Array) -> Part:
 
 
 def relative(part: Part) -> Array:
-    """Points seen from their centre, 0 for empty slots, (p, dimension)."""
+    """Points seen from their center, 0 for empty slots, (p, dimension)."""
     return jnp.where(part.exists[:, None], part.point - part.center, 0)
 
 
@@ -108,10 +108,10 @@ def orientation(first: Array, part: Part) -> Array:
     """How far a body has turned since the start, counter-clockwise, from 0 to 2 pi, ().
 
     EvoGym's estimate: the mean over points of the angle between now and then, weighted by the first distance from the
-    centre; if the cross products say clockwise, 2 pi less that. No true angle where parts turn both ways.
+    center; if the cross products say clockwise, 2 pi less that. No true angle where parts turn both ways.
     EvoGym takes arccosines, and that of 0.99999 where rounding made a cosine larger than 1, so that it sees up to 0.001
     in a body that has not moved. Here that is 0, because arctangents round less, which counts in 32 bits.
-    first: points seen from their centre at the start, (p, dimension); in 3-D the plane of x and up counts.
+    first: points seen from their center at the start, (p, dimension); in 3-D the plane of x and up counts.
     """
     old, new = (values[:, jnp.array([0, values.shape[1] - 1])] for values in (first, relative(part)))
     before, now = (jnp.sqrt((values**2).sum(1)) for values in (old, new))

@@ -7,7 +7,7 @@ channel, Traverser-v0 a heap of 27 blocks.
 from __future__ import annotations
 
 from vsr.tasks.evogym.ground import Block
-from vsr.tasks.evogym.row import Row, Shift, ThingRow
+from vsr.tasks.evogym.row import ObjectRow, Row, Shift
 from vsr.tasks.evogym.terms import (
     End,
     all_goals,
@@ -160,13 +160,13 @@ SHAPE = (
     ),
 )
 
-THINGS = (
+OBJECTS = (
     Row(
         "Carrier-v0",
         "Carry a soft package that falls onto the robot.",
-        *("easy", "B", 500, (1, 1), "1x100", CARRIED, (gain(0.5, "thing"), gain(0.5), gain_below(3, 10))),
+        *("easy", "B", 500, (1, 1), "1x100", CARRIED, (gain(0.5, "object"), gain(0.5), gain_below(3, 10))),
         ends=(End(beyond(99), 1.0),),
-        thing=ThingRow("package", "soft", 3, 6, 3, 2),
+        item=ObjectRow("package", "soft", 3, 6, 3, 2),
         bound=10.5,
     ),
     Row(
@@ -174,41 +174,41 @@ THINGS = (
         "Carry a rigid package down steps to a table.",
         *("hard", "B", 1000, (1, 4), "4x24 3x3 2x21 5x2 2x10", CARRIED),
         (nearer(40), gain_below(6, 10, beyond=(20, 4))),
-        thing=ThingRow("package", "rigid", 3, 10, 3, 2),
+        item=ObjectRow("package", "rigid", 3, 10, 3, 2),
     ),
     Row(
         "Pusher-v0",
         "Push a soft package.",
-        *("easy", "B", 500, (1, 1), "1x100", CARRIED, (gain(0.75, "thing"), gain(0.5), together())),
+        *("easy", "B", 500, (1, 1), "1x100", CARRIED, (gain(0.75, "object"), gain(0.5), together())),
         ends=(End(beyond(99), 1.0),),
-        thing=ThingRow("package", "soft", 8, 1, 3, 2),
+        item=ObjectRow("package", "soft", 8, 1, 3, 2),
     ),
     Row(
         "Pusher-v1",
         "Drag a rigid package that lies behind the robot.",
-        *("medium", "B", 600, (13, 1), "1x100", CARRIED, (gain(0.75, "thing"), gain(0.5), together())),
+        *("medium", "B", 600, (13, 1), "1x100", CARRIED, (gain(0.75, "object"), gain(0.5), together())),
         ends=(End(beyond(69), 1.0),),
-        thing=ThingRow("package", "rigid", 8, 1, 3, 2),
+        item=ObjectRow("package", "rigid", 8, 1, 3, 2),
     ),
     Row(
         "Thrower-v0",
         "Throw a soft package.",
         *("medium", "B", 300, (1, 1), "1x10 3 1x3 4 1x3 5 1x4 7 1x4 8 1x10 10 1x29 10", CARRIED),
-        (gain(1, "thing"), staying(0.25)),
-        thing=ThingRow("package", "soft", 3, 7, 3, 2),
+        (gain(1, "object"), staying(0.25)),
+        item=ObjectRow("package", "soft", 3, 7, 3, 2),
     ),
     Row(
         "Lifter-v0",
         "Lift a rigid package out of a pit.",
         *("hard", "B", 300, (2, 3), "5 3x3 1x3 3x3 5", ("V", "thing from robot", "V of thing", "O of thing", "R")),
-        (gain(10, "thing", "up"), nearer(5.5, 10, "thing"), gain_below(3, 20, "robot")),
-        thing=ThingRow("package", "rigid", 5, 1, 1, 2),
+        (gain(10, "object", "up"), nearer(5.5, 10, "object"), gain_below(3, 20, "robot")),
+        item=ObjectRow("package", "rigid", 5, 1, 1, 2),
     ),
     Row(
         "Catcher-v0",
         "Catch a package that falls from peg to peg.",
         *("hard", "C", 400, (22, 1), "1x100", BEAM, (together(), gain_below(5, 10))),
-        thing=ThingRow("package", "soft", 21, 41, 3, 2),
+        item=ObjectRow("package", "soft", 21, 41, 3, 2),
         blocks=(Block(17, 39, 5, 1), Block(19, 25, 5, 1)),
         shift=Shift((-6, 4), (0, 5)),
     ),
@@ -216,20 +216,20 @@ THINGS = (
         "BeamToppler-v0",
         "Push a beam off two pegs from below.",
         *("easy", "C", 1000, (1, 1), "1x70", BEAM),
-        (together(), travel(1, "thing"), travel(3, "thing", "up"), gain(-10, "thing", "up")),
-        ends=(End(short_of(2, "thing"), 1.0),),
-        thing=ThingRow("beam", "rigid", 29, 5, 10, 2),
+        (together(), travel(1, "object"), travel(3, "object", "up"), gain(-10, "object", "up")),
+        ends=(End(short_of(2, "object"), 1.0),),
+        item=ObjectRow("beam", "rigid", 29, 5, 10, 2),
         blocks=(Block(27, 4, 5, 1), Block(36, 4, 5, 1)),
     ),
     Row(
         "BeamSlider-v0",
         "Slide a beam over a row of pegs.",
-        *("hard", "C", 1000, (1, 1), "1x70", BEAM, (together(), gain(1, "thing"))),
-        ends=(End(short_of(2, "thing"), 1.0),),
-        thing=ThingRow("beam", "rigid", 22, 5, 10, 2),
+        *("hard", "C", 1000, (1, 1), "1x70", BEAM, (together(), gain(1, "object"))),
+        ends=(End(short_of(2, "object"), 1.0),),
+        item=ObjectRow("beam", "rigid", 22, 5, 10, 2),
         blocks=(Block(20, 4, 5, 1), *(Block(x, 4, 3, 1) for x in (29, 35, 41, 49))),
     ),
 )
 
-ROWS: dict[str, Row] = {row.name: row for row in (*WALKING, *SHAPE, *THINGS)}
+ROWS: dict[str, Row] = {row.name: row for row in (*WALKING, *SHAPE, *OBJECTS)}
 """Every task by its name."""

@@ -11,10 +11,10 @@ import numpy as np
 from jax import Array
 from pydantic import Field, create_model
 
-from vsr.body import Masses
+from vsr.body import EngineName
 from vsr.physics.engine import ENGINES, engine_of
 from vsr.spec import Seconds
-from vsr.tasks.base import Brought, Task
+from vsr.tasks.base import Overrides, Task
 from vsr.tasks.evogym import furnishing
 from vsr.tasks.evogym.ground import corner_points
 from vsr.tasks.evogym.observation import pieces
@@ -46,9 +46,9 @@ class Account:
     done: Array
     """whether the episode is over before its time, ()"""
     first: Array
-    """points of the robot at the start seen from their centre, (p, dimension)"""
-    first_thing: Array | None
-    """of the thing, likewise"""
+    """points of the robot at the start seen from their center, (p, dimension)"""
+    first_object: Array | None
+    """of the object, likewise"""
     goals: Goals | None
 
 
@@ -68,30 +68,30 @@ class NamedTask(Task):
 
     own_measures: ClassVar = {"score": score}
 
-    def brings(self, masses: Masses, voxel_side: float, dimension: int) -> Brought:
-        inside = ENGINES[masses].own_contact
+    def overrides(self, engine: EngineName, voxel_side: float, dimension: int) -> Overrides:
+        inside = ENGINES[engine].own_contact
         objects = () if inside else furnishing.objects_of(self.row, voxel_side, dimension)
-        return Brought(
+        return Overrides(
             world={"terrain": furnishing.ground_of(self.row, voxel_side), "objects": objects},
-            physics={"time_step": float(step_seconds(masses, voxel_side)), "control_interval": 0},
+            physics={"time_step": float(step_seconds(engine, voxel_side)), "control_every": 1},
         )
 
-    def completed(self, voxel_side: float, interval: float) -> NamedTask:
+    def resolved(self, voxel_side: float, interval: float) -> NamedTask:
         x, y = self.row.start
-        usual = {
+        default = {
             "duration": self.row.steps * interval,
             "placement": Placement(corner=(float(x * voxel_side), float(y * voxel_side))),
         }
         given = {name for name in self.model_fields_set if getattr(self, name) is not None}
-        return self.model_copy(update={name: value for name, value in usual.items() if name not in given})
+        return self.model_copy(update={name: value for name, value in default.items() if name not in given})
 
-    def furnished(self, model: Any) -> Any:
+    def with_objects(self, model: Any) -> Any:
         if not engine_of(model).own_contact:
             return model
-        return furnishing.furnished(self.row, model)
+        return furnishing.with_objects(self.row, model)
 
     @property
-    def starts_at_random(self) -> bool:
+    def has_random_state(self) -> bool:
         return self.row.shift is not None or self.row.goals is not None
 
     # rules
@@ -115,7 +115,7 @@ class NamedTask(Task):
             reward=zero,
             done=jnp.zeros((), bool),
             first=relative(now.robot),
-            first_thing=None if now.thing is None else relative(now.thing),
+            first_object=None if now.item is None else relative(now.item),
             goals=None if self.row.goals is None else drawn_goals(state.key, self.row, zero.dtype),
         )
 
@@ -137,10 +137,10 @@ class NamedTask(Task):
     def observation(self, account: Account, world: WorldModel, state: WorldState) -> tuple[Array, Array]:
         """EvoGym's pieces in its order, padded, and which numbers are there, (numbers,) each."""
         now = self._seen(world, state)
-        return pieces(self.row.sees, now, account.first, account.first_thing, account.goals, _corners(self.row.name))
+        return pieces(self.row.sees, now, account.first, account.first_object, account.goals, _corners(self.row.name))
 
     def _seen(self, world: WorldModel, state: WorldState) -> Seen:
-        return seen(world, state, None if self.row.thing is None else self.row.thing.name)
+        return seen(world, state, None if self.row.item is None else self.row.item.name)
 
     def _step(self, account: Account, before: Seen, after: Seen) -> Step:
         turn = orientation(account.first, before.robot), orientation(account.first, after.robot)
@@ -189,16 +189,16 @@ def _shifted(world: WorldModel, state: WorldState, by: Array) -> WorldState:
     if own:
         moved = tuple(replace(one, position=one.position + by) for one in own)
         return replace(state, robots=(engine.with_own_bodies(state.robots[0], moved),))
-    objects = state.occupants["objects"]
+    objects = state.systems["objects"]
     moved = [
-        None if one is None else replace(one, position=one.position + _in_space(by, one.position))
-        for one in (objects.solids, *objects.companions)
+        None if one is None else replace(one, position=one.position + _in_3d(by, one.position))
+        for one in (objects.solids, *objects.voxel_bodies)
     ]
-    objects = replace(objects, solids=moved[0], companions=tuple(moved[1:]))
-    return replace(state, occupants={**state.occupants, "objects": objects})
+    objects = replace(objects, solids=moved[0], voxel_bodies=tuple(moved[1:]))
+    return replace(state, systems={**state.systems, "objects": objects})
 
 
-def _in_space(by: Array, position: Array) -> Array:
+def _in_3d(by: Array, position: Array) -> Array:
     """Right and up as a vector of a world's dimension."""
     nowhere = jnp.zeros(position.shape[-1] - 2, by.dtype)
     return jnp.concatenate([by[:1], nowhere, by[1:]])

@@ -11,7 +11,7 @@ from jax import Array
 from vsr.tasks.evogym.hull import hull_area
 from vsr.tasks.evogym.seen import VOXEL, Part, Seen, relative
 
-Of = Literal["robot", "thing"]
+Of = Literal["robot", "object"]
 Axis = Literal["x", "up"]
 
 
@@ -53,7 +53,7 @@ class End(NamedTuple):
 
 
 def _part(seen: Seen, of: Of) -> Part:
-    part = seen.robot if of == "robot" else seen.thing
+    part = seen.robot if of == "robot" else seen.item
     assert part is not None
     return part
 
@@ -67,7 +67,7 @@ def _gained(step: Step, of: Of, axis: Axis) -> Array:
 
 
 def gain(weight: float = 1.0, of: Of = "robot", axis: Axis = "x") -> Term:
-    """Change of a centre's coordinate."""
+    """Change of a center's coordinate."""
     return lambda step: weight * _gained(step, of, axis)
 
 
@@ -76,8 +76,8 @@ def travel(weight: float, of: Of = "robot", axis: Axis = "x") -> Term:
     return lambda step: weight * jnp.abs(_gained(step, of, axis))
 
 
-def gain_below(height: float, weight: float, of: Of = "thing", beyond: tuple[float, float] | None = None) -> Term:
-    """Change of height while the centre is lower than this; beyond: a place, and the height that counts right of it."""
+def gain_below(height: float, weight: float, of: Of = "object", beyond: tuple[float, float] | None = None) -> Term:
+    """Change of height while the center is lower than this; beyond: a place, and the height that counts right of it."""
 
     def term(step: Step) -> Array:
         part = _part(step.after, of)
@@ -100,7 +100,7 @@ def together() -> Term:
     """Decrease of the distance of robot and thing along x."""
 
     def distance(seen: Seen) -> Array:
-        return jnp.abs(_place(seen, "robot", "x") - _place(seen, "thing", "x"))
+        return jnp.abs(_place(seen, "robot", "x") - _place(seen, "object", "x"))
 
     return lambda step: distance(step.before) - distance(step.after)
 
@@ -159,12 +159,12 @@ def next_goal() -> Term:
 
 
 def beyond(place: float, of: Of = "robot", axis: Axis = "x") -> Done:
-    """The centre is farther than a place."""
+    """The center is farther than a place."""
     return lambda step: _place(step.after, of, axis) > VOXEL * place
 
 
 def short_of(place: float, of: Of = "robot", axis: Axis = "x") -> Done:
-    """The centre is less far than a place."""
+    """The center is less far than a place."""
     return lambda step: _place(step.after, of, axis) < VOXEL * place
 
 

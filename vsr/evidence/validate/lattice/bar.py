@@ -106,7 +106,7 @@ def tip_and_energy(lattice: Lattice, environment: Environment, state: State) -> 
     return tip_of(lattice, state.position), jnp.stack(energy(lattice, environment, state))
 
 
-class Swing(NamedTuple):
+class Oscillation(NamedTuple):
     """A bar after its load was taken off, and before."""
 
     time: np.ndarray
@@ -135,7 +135,7 @@ def swing(
     free_periods: int = 3,
     samples: int = SAMPLES,
     share_of_bound: float = SHARE_OF_BOUND,
-) -> Swing:
+) -> Oscillation:
     """Load the tip, let damping bring the bar to rest, take load and damping off, trace.
 
     frequency: of the lowest mode, near enough [Hz]; damping is critical for it. samples: per period.
@@ -156,7 +156,7 @@ def swing(
         tips.append(np.asarray(tip))
         energies.append(np.asarray(held))
     time = (np.arange(1, len(tips) * samples + 1) - damped_periods * samples) * every * step
-    return Swing(
+    return Oscillation(
         time, np.concatenate(tips) - np.asarray(tip_of(lattice, lattice.rest_position)), np.concatenate(energies), step
     )
 

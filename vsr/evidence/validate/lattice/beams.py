@@ -2,7 +2,7 @@
 
 Euler and Bernoulli's cantilever: the lowest frequency over length, width and height, for three integrators.
 
-Cronos' protocol: a load on the tip that bends it by a fraction of a millimetre, damping until it rests, release,
+Cronos' protocol: a load on the tip that bends it by a fraction of a millimeter, damping until it rests, release,
 trace. f = 3.5160/(2π) √(E I / (ρ A L⁴)), so f goes with H / L² and not with W.
 
 Two errors oppose each other. A section of n cells is too stiff in bending by 1.15/n² (see below). Shear and
@@ -19,7 +19,7 @@ two kinds bear, bending stiffness is E I (1 + c/n²), c = (2 T - M)/(T + M): 1.1
 (k1 : k2 : k3 = 2 : 1 : 3/8), 0.95 without space diagonals (k1 = k2), 0.72 for equal springs, 0.91 for springs whose
 stiffness goes with 1/length. Solved bars agree to 0.4 % in frequency; they need not bend quite as evenly as that.
 
-Natural frequencies: the generalised eigenproblem of the lattice against the spectrum of its motion.
+Natural frequencies: the generalized eigenproblem of the lattice against the spectrum of its motion.
 
 The bar is not square and is pulled obliquely, so that bending up and down and sideways can be distinguished.
 """
@@ -31,7 +31,14 @@ import itertools
 import numpy as np
 
 from vsr.evidence.validate.checks import Findings, Row, absolute, relative
-from vsr.evidence.validate.lattice.bar import Bar, Swing, amplitudes, frequency_of_crossings, frequency_of_peak, swing
+from vsr.evidence.validate.lattice.bar import (
+    Bar,
+    Oscillation,
+    amplitudes,
+    frequency_of_crossings,
+    frequency_of_peak,
+    swing,
+)
 from vsr.lattice import Lattice, Stiffness, isotropic, young_modulus
 from vsr.lattice.modes import Modes, natural_modes
 from vsr.lattice.moduli import poisson_ratio
@@ -190,7 +197,9 @@ def bending_modes(modes: Modes, axis: int) -> list[float]:
     return [float(f) for f, moves in zip(modes.frequency, tip, strict=True) if moves[axis] > 0.5]
 
 
-def pull_and_release(lattice: Lattice, bar: Bar, deflection: float, lowest: float, periods: int = PERIODS) -> Swing:
+def pull_and_release(
+    lattice: Lattice, bar: Bar, deflection: float, lowest: float, periods: int = PERIODS
+) -> Oscillation:
     """Oblique load on the tip; lowest: frequency [Hz]."""
     force = 3 * bar.bending_stiffness * deflection / bar.span**3
     return swing(lattice, (0.0, -force, -force), lowest, integrator="verlet", free_periods=periods, samples=SAMPLES)

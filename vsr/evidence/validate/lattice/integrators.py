@@ -8,7 +8,7 @@ step. Explicit Euler multiplies the energy of a mode of angular frequency ω by 
 Energy after release: what is exchanged between springs, height and motion must not grow or shrink.
 
 The scale is the largest kinetic energy after the release. Drift is the slope of a line through the total, times one
-second; oscillation is the largest distance from that line. Semi-implicit Euler keeps a neighbouring energy that
+second; oscillation is the largest distance from that line. Semi-implicit Euler keeps a neighboring energy that
 differs by h/2 times the power of the forces, so its total swings with an amplitude that goes with h and does not drift.
 """
 
@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from vsr.evidence.validate.checks import Findings, absolute, relative
-from vsr.evidence.validate.lattice.bar import Bar, Swing, swing
+from vsr.evidence.validate.lattice.bar import Bar, Oscillation, swing
 from vsr.lattice import INTEGRATORS, Environment, Lattice, State, energy, isotropic, longest_step, of_cells, record
 from vsr.lattice.modes import highest_mode
 
@@ -70,7 +70,7 @@ def convergence_order(integrator: str, dimension: int) -> float:
 
 
 def momenta(lattice: Lattice, environment: Environment, state: State) -> tuple[jnp.ndarray, jnp.ndarray]:
-    """Linear [kg m/s], (dimension,), and, about the centre of mass, angular [kg m²/s], (dimension, dimension)."""
+    """Linear [kg m/s], (dimension,), and, about the center of mass, angular [kg m²/s], (dimension, dimension)."""
     weight = lattice.mass[..., None]
     axes = tuple(range(lattice.node_axes))
     middle = (weight * state.position).sum(axes) / lattice.mass.sum()
@@ -142,7 +142,7 @@ DRIFT = 0.1
 """[%]"""
 
 
-def swing_with_gravity(bar: Bar, integrator: str, seconds: float) -> Swing:
+def swing_with_gravity(bar: Bar, integrator: str, seconds: float) -> Oscillation:
     """Release under gravity, traced for some time after it [s]."""
     force = 3 * bar.bending_stiffness * DEFLECTION / bar.span**3
     return swing(
@@ -156,7 +156,7 @@ def swing_with_gravity(bar: Bar, integrator: str, seconds: float) -> Swing:
     )
 
 
-def drift_and_oscillation(path: Swing) -> tuple[float, float]:
+def drift_and_oscillation(path: Oscillation) -> tuple[float, float]:
     """Of the total after release [%/s, %], against the largest kinetic energy."""
     total, scale = path.energy[path.free].sum(1), path.energy[path.free, 0].max()
     time = path.time[path.free]

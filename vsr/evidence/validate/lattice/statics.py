@@ -16,7 +16,7 @@ Marchal's silicone cylinder: clamped at one end, lying horizontally, sagging; sc
 M. Marchal, J. Allard, C. Duriez, S. Cotin, "Towards a framework for assessing deformable models in medical simulation",
 2008 (the truth cube's and truth cylinder's data); Cronos uses the same. The scanned silicone is nearly incompressible
 (Poisson's ratio 0.49) where a lattice of springs has 1/4, and its modulus of 60 kPa makes even the exact elastica sag
-too far; so the lattice's Young's modulus is calibrated on the scanned centreline, as Cronos' and Marchal's springs
+too far; so the lattice's Young's modulus is calibrated on the scanned centerline, as Cronos' and Marchal's springs
 were. The result with 60 kPa is reported beside it.
 """
 
@@ -195,14 +195,14 @@ class Cylinder(NamedTuple):
     """[Pa], as published with the data"""
     gravity: float
     """[m/s²]"""
-    centreline: np.ndarray
+    centerline: np.ndarray
     """reach and drop [m] of points on the axis, the tip last, (points, 2)"""
 
 
 def scanned() -> Cylinder:
     """The data, in SI units."""
     data = json.loads(DATA.read_text())
-    line = 1e-3 * np.array([*data["centreline_mm"], data["tip_mm"]])
+    line = 1e-3 * np.array([*data["centerline_mm"], data["tip_mm"]])
     return Cylinder(
         1e-3 * data["radius_mm"],
         1e-3 * data["length_mm"],
@@ -240,7 +240,7 @@ def model_of(cylinder: Cylinder, across: int = ACROSS, along: int = ALONG) -> Mo
     return Model(lattice, np.asarray(lattice.mass)[:, :, 1] > 0, frequency, float(squared / (cylinder.radius**2 / 4)))
 
 
-def centreline(model: Model, state: State) -> np.ndarray:
+def centerline(model: Model, state: State) -> np.ndarray:
     """Reach and drop of the sections' middles [m], (sections, 2)."""
     line = np.asarray(state.position)[model.section].mean(0)
     return np.stack([line[:, 0] - line[0, 0], line[0, 2] - line[:, 2]], 1)
@@ -259,9 +259,9 @@ def arc_lengths(line: np.ndarray) -> np.ndarray:
 
 def differences(cylinder: Cylinder, line: np.ndarray) -> np.ndarray:
     """From every scanned point to the one as far along the other line [m], (points, 2)."""
-    whole = np.concatenate([np.zeros((1, 2)), cylinder.centreline])
+    whole = np.concatenate([np.zeros((1, 2)), cylinder.centerline])
     arc = arc_lengths(whole)
-    return at_arc_lengths(line, arc[1:] / arc[-1]) - cylinder.centreline
+    return at_arc_lengths(line, arc[1:] / arc[-1]) - cylinder.centerline
 
 
 def sagged_cylinder(cylinder: Cylinder, model: Model, young_modulus: float, start: State | None = None) -> State:
@@ -273,10 +273,10 @@ def sagged_cylinder(cylinder: Cylinder, model: Model, young_modulus: float, star
 
 
 def calibrate(cylinder: Cylinder, model: Model, start: State) -> tuple[float, State]:
-    """Young's modulus at which the centreline drops as the scanned one does in the mean [Pa]; secant method."""
+    """Young's modulus at which the centerline drops as the scanned one does in the mean [Pa]; secant method."""
 
     def excess(state: State) -> float:
-        return float(differences(cylinder, centreline(model, state))[:, 1].mean())
+        return float(differences(cylinder, centerline(model, state))[:, 1].mean())
 
     # In the logarithm of the modulus, over which the drop is nearly straight.
     last, here = np.log(cylinder.young_modulus), np.log(1.3 * cylinder.young_modulus)
@@ -298,21 +298,21 @@ def check_cylinder(across: int = ACROSS, along: int = ALONG) -> Findings:
     plain = sagged_cylinder(cylinder, model, cylinder.young_modulus)
     modulus, fitted = calibrate(cylinder, model, plain)
     cells = f"{along}x{across}x{across} cells, squared radius of gyration {model.gyration:.3f} of the circle's"
-    findings = Findings(series={"cylinder_scanned": (1e3 * cylinder.centreline).tolist()})
-    tip = cylinder.centreline[-1]
+    findings = Findings(series={"cylinder_scanned": (1e3 * cylinder.centerline).tolist()})
+    tip = cylinder.centerline[-1]
     for name, state, tolerance in (
         ("calibrated", fitted, OF_CYLINDER),
         ("60 kPa", plain, None),
     ):
-        line = centreline(model, state)
+        line = centerline(model, state)
         rms = 1e3 * float(np.sqrt((differences(cylinder, line) ** 2).sum(1).mean()))
         rows = (
-            absolute(f"centreline rms, {name}", rms, 0, tolerance, "mm", cells),
+            absolute(f"centerline rms, {name}", rms, 0, tolerance, "mm", cells),
             absolute(f"tip reach, {name}", 1e3 * line[-1, 0], 1e3 * tip[0], None, "mm"),
             absolute(f"tip drop, {name}", 1e3 * line[-1, 1], 1e3 * tip[1], None, "mm"),
         )
         findings.rows.extend(rows)
         findings.series[f"cylinder_{name}"] = (1e3 * line).tolist()
-    note = "calibrated on the centreline; published with the data: 60 kPa"
+    note = "calibrated on the centerline; published with the data: 60 kPa"
     findings.rows.append(relative("Young's modulus, calibrated", modulus / 1e3, 60.0, None, "kPa", note))
     return findings

@@ -100,8 +100,10 @@ def _elastica(series: Series) -> Figure:
     axes = figure.subplots()
     theory = series["elastica_theory"]
     axes.plot(theory["reach"], [-drop for drop in theory["drop"]], color="0.4", lw=2.5, label="heavy elastica")
-    finer = sorted(int(name.split("_")[1]) for name in series if name.startswith("elastica_") and name[9:].isdigit())
-    for number, across in enumerate(finer):
+    smaller_steps = sorted(
+        int(name.split("_")[1]) for name in series if name.startswith("elastica_") and name[9:].isdigit()
+    )
+    for number, across in enumerate(smaller_steps):
         shape = series[f"elastica_{across}"]
         axes.plot(
             shape["reach"],
@@ -118,7 +120,7 @@ def _elastica(series: Series) -> Figure:
 
 
 def _cylinder(series: Series) -> Figure:
-    """Centrelines of Marchal's cylinder."""
+    """Centerlines of Marchal's cylinder."""
     figure = Figure(figsize=(4.6, 4), layout="constrained")
     axes = figure.subplots()
     for number, (name, label) in enumerate(

@@ -133,7 +133,7 @@ def _blow(case: dict[str, Any], steps: int, time_step: float) -> Bend:
 
 
 def validate_dynamic(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Distance from the original's run at 1/60 s, which carries that run's own discretisation error."""
+    """Distance from the original's run at 1/60 s, which carries that run's own discretization error."""
     key = "dy_mean_rightmost_every_step"
     paths = tip_paths([_blow(case, len(case[key]), TIME_STEP) for case in cases])
     return [

@@ -11,8 +11,8 @@ import re
 from typing import Any
 
 from vsr.body import Body, Material
-from vsr.controllers import MLP, ControllerSpec, Development, Driving, Sine
-from vsr.sensors import Sense
+from vsr.controllers import MLP, Clock, ControllerSpec, Development, Sine
+from vsr.sensors import Sensor
 from vsr.terrain import AnyGround, Flat, Polyline
 
 _GROUPS = {
@@ -30,7 +30,7 @@ _QUANTITIES = {
     "Y_VELOCITY": "velocity_y",
     "X_ROT_VELOCITY": "rotated_velocity_x",
     "Y_ROT_VELOCITY": "rotated_velocity_y",
-    "TOUCHING": "touching",
+    "TOUCHING": "contact",
 }
 _SYMBOLS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -134,21 +134,23 @@ def _time_functions(controller: dict[str, Any]) -> Development:
 def _perceptron(controller: dict[str, Any]) -> MLP:
     frequency = controller.get("drivingF")
     return MLP(
-        senses=tuple(_sense(text) for text in controller["sensors_per_voxel"]),
+        sensors=tuple(_sensor(text) for text in controller["sensors_per_voxel"]),
         weights=tuple(controller["weights_flat"]),
         hidden=tuple(controller["inner_neurons"]),
-        driving=None if frequency is None else Driving(frequency=frequency),
+        clock=None if frequency is None else Clock(frequency=frequency),
         legacy_angle=True,
     )
 
 
-def _sense(text: str) -> Sense:
+def _sensor(text: str) -> Sensor:
     """'QUANTITY:from:to:AGG'; only windows that begin with the latest reading exist in the data."""
     name, *rest = text.split(":")
     if len(rest) <= 1:
         if rest not in ([], ["0"]):
             raise ValueError(f"sensor '{text}' reads the past, which has no counterpart here")
-        return Sense(quantity=_QUANTITIES[name])
+        return Sensor(quantity=_QUANTITIES[name])
     if rest[0] != "0":
         raise ValueError(f"sensor '{text}' does not begin with the latest reading")
-    return Sense(quantity=_QUANTITIES[name], reading="mean" if rest[2] == "MEAN" else "difference", window=int(rest[1]))
+    return Sensor(
+        quantity=_QUANTITIES[name], reading="mean" if rest[2] == "MEAN" else "difference", window=int(rest[1])
+    )

@@ -49,7 +49,7 @@ from vsr.world.spec import World
 ENSEMBLE_SPACING = 1e-4
 """Start heights of an ensemble differ by this [m], as in the data."""
 ENSEMBLE_SIZE = 16
-POPULATION_STARTS = {"cpu": 3}
+POPULATION_TRIALS = {"cpu": 3}
 """Trials of every robot of a population, by device; on others 12."""
 POPULATION_SPACING = 1e-5
 """Start heights of a population's runs differ by this [m]."""
@@ -66,7 +66,7 @@ class Case:
         self.schedule = Schedule(
             duration=case["finalT"],
             time_step=case["dt"],
-            control_interval=case["controlStepInterval_c"],
+            control_every=case["controlStepInterval_c"],
             substeps=choose_substeps(min(map(longest_substep, self.body.materials.values())), case["dt"]),
         )
 
@@ -91,14 +91,14 @@ def _upright(model: SquareModel, corner: Array) -> SquareState:
 
 @jax.jit
 def _thrown(model: SquareModel, tilt: Array, middle: Array, velocity: Array) -> SquareState:
-    """Tilted [rad], its centre there [m], moving [m/s]; each (2,) but the tilt."""
+    """Tilted [rad], its center there [m], moving [m/s]; each (2,) but the tilt."""
     tilted = move_rigidly(model, rest_state(model), tilt=tilt)
     now = center(model, mass_motion(model, tilted))
     return move_rigidly(model, tilted, shift=middle - now, velocity=velocity)
 
 
 def validate_landing(name: str, data: dict[str, Any], memory: Memory) -> dict[str, Any]:
-    """Height of the centre at the end of a landing; at rest only for a passive robot."""
+    """Height of the center at the end of a landing; at rest only for a passive robot."""
     case = Case(data["input"], memory.sticking)
     path = np.array(data["com_every_step_[t,x,y]"])
     tilt, velocity = jnp.float32(np.radians(data["tilt_deg"])), jnp.asarray([data["vx"], 0.0], jnp.float32)
@@ -138,7 +138,7 @@ def _same_input(case: dict[str, Any]) -> dict[str, Any]:
 def validate_locomotion(
     name: str, data: dict[str, Any], ensemble: dict[str, Any] | None, memory: Memory
 ) -> dict[str, Any] | None:
-    """Mean travel velocity of an ensemble of starts beside the original's mean and spread."""
+    """Mean travel velocity of an ensemble of trials beside the original's mean and spread."""
     original = _original_spread(data, ensemble)
     if original is None:
         return None
@@ -186,7 +186,7 @@ def validate_population(name: str, data: dict[str, Any], memory: Memory) -> dict
     """
     template = data["template_input_for_first_individual"]
     individuals = data["individuals"]
-    trials = POPULATION_STARTS.get(jax.default_backend(), 12)
+    trials = POPULATION_TRIALS.get(jax.default_backend(), 12)
 
     def compute() -> np.ndarray:
         case = Case(template, memory.sticking)
@@ -198,7 +198,7 @@ def validate_population(name: str, data: dict[str, Any], memory: Memory) -> dict
 
     genes = [individual.get("phases_rowmajor_filled_cells", individual.get("weights")) for individual in individuals]
     ours = memory.velocities([_same_input(template), genes], compute).reshape(trials, -1)
-    result = {"name": name, "n": len(individuals), "starts": trials, "failed": int(np.isnan(ours).sum())}
+    result = {"name": name, "n": len(individuals), "trials": trials, "failed": int(np.isnan(ours).sum())}
     for key, suffix in (("travel_x_velocity", ""), ("travel_x_velocity_fine", "_fine")):
         if all(key in individual for individual in individuals):
             theirs = np.array([individual[key] for individual in individuals])
@@ -252,7 +252,7 @@ class Held:
     """between two of the original's calls [s]"""
     first_call: jax.Array
     """time of the first call that has an effect [s]"""
-    senses: tuple = field(default=(), metadata={"static": True})
+    sensors: tuple = field(default=(), metadata={"static": True})
 
     def control(self, time, readings):
         last_call = jnp.floor(time / self.interval + 1e-3) * self.interval
@@ -270,7 +270,7 @@ def validate_single(name: str, case: dict[str, Any]) -> dict[str, Any]:
     schedule = Schedule(
         duration=len(path) * dt,
         time_step=dt,
-        control_interval=0,
+        control_every=1,
         substeps=choose_substeps(longest_substep(material), dt),
     )
     spec, start = control_of_note(case["note"])

@@ -224,12 +224,12 @@ def _figure_5(cases: list[dict[str, Any]], results: list[dict[str, Any]]) -> Fig
     sizes = sorted({(case["w"], case["h"]) for case in cases})
     for number, size in enumerate(sizes):
         pairs = [(c, r) for c, r in zip(cases, results, strict=True) if (c["w"], c["h"]) == size]
-        label, colour = f"{size[0]}×{size[1]}", f"C{number}"
+        label, color = f"{size[0]}×{size[1]}", f"C{number}"
         full = sorted((c["springF"], r) for c, r in pairs if c["scaffolding"] == "All")
-        _points(left, [f for f, _ in full], [r for _, r in full], label, colour)
+        _points(left, [f for f, _ in full], [r for _, r in full], label, color)
         soft = {c["scaffolding"]: r for c, r in pairs if c["springF"] == DEFAULT_FREQUENCY}
         known = [name for name in SCAFFOLDINGS if name in soft]
-        _points(right, [SCAFFOLDINGS.index(name) for name in known], [soft[name] for name in known], label, colour)
+        _points(right, [SCAFFOLDINGS.index(name) for name in known], [soft[name] for name in known], label, color)
     left.set(xlabel="spring frequency [Hz]", ylabel="final y-displacement [m]", title="all groups")
     right.set(xlabel="scaffolding", title=f"{DEFAULT_FREQUENCY:g} Hz")
     right.set_xticks(range(len(SCAFFOLDINGS)), SCAFFOLDINGS)
@@ -237,17 +237,17 @@ def _figure_5(cases: list[dict[str, Any]], results: list[dict[str, Any]]) -> Fig
     return figure
 
 
-def _points(axes: Axes, x: list[float], results: list[dict[str, Any]], label: str, colour: str) -> None:
+def _points(axes: Axes, x: list[float], results: list[dict[str, Any]], label: str, color: str) -> None:
     axes.plot(
         x,
         [r["original_displacement_m"] for r in results],
         "o",
         mfc="none",
         ms=8,
-        color=colour,
+        color=color,
         label=f"{label} original",
     )
-    axes.plot(x, [r["displacement_m"] for r in results], "x-", ms=5, color=colour, label=f"{label} ours")
+    axes.plot(x, [r["displacement_m"] for r in results], "x-", ms=5, color=color, label=f"{label} ours")
 
 
 def _figure_6(cases: list[dict[str, Any]], results: list[dict[str, Any]]) -> Figure:
@@ -261,12 +261,12 @@ def _figure_6(cases: list[dict[str, Any]], results: list[dict[str, Any]]) -> Fig
             ("right", right, case["springF"] == DEFAULT_FREQUENCY, case["scaffolding"]),
         ):
             if chosen:
-                colour = f"C{number[side] % 8}"
+                color = f"C{number[side] % 8}"
                 number[side] += 1
                 theirs = case["dy_mean_rightmost_every_step"]
                 time = [(i + 1) / 60 for i in range(len(theirs))]
-                axes.plot(time[::12], theirs[::12], "o", ms=3, mfc="none", mew=0.7, color=colour)
-                axes.plot(time, result["path_m"], color=colour, label=label)
+                axes.plot(time[::12], theirs[::12], "o", ms=3, mfc="none", mew=0.7, color=color)
+                axes.plot(time, result["path_m"], color=color, label=label)
     for axes, title in ((left, "all groups"), (right, f"{DEFAULT_FREQUENCY:g} Hz")):
         axes.set(xlabel="time [s]", title=f"{title}: lines ours, circles the original")
         axes.legend(ncols=2)

@@ -64,7 +64,7 @@ def check_refinement(dimension: int) -> Findings:
     exact = 0.5 * time**2 * GRAVITY * (np.sin(angle) - FRICTION * np.cos(angle))
     counts = np.array([250, 500, 1000])
     ways = [float(jnp.linalg.norm(_sliding(dimension, angle, count, time / count).position[:, 0])) for count in counts]
-    began = RADIUS  # from the foot of the incline to the centre: at right angles to the way
+    began = RADIUS  # from the foot of the incline to the center: at right angles to the way
     errors = np.abs(np.sqrt(np.square(ways) - began**2) - exact)
     order = -np.polyfit(np.log(counts), np.log(errors), 1)[0]
     note = f"one grain on an incline {STEEPER:g}° too steep for it, {time:g} s in {counts[0]} to {counts[-1]} steps"
@@ -101,7 +101,7 @@ def _sliding(dimension: int, angle: Array | float, count: int, duration: float) 
 
 
 def cloud(dimension: int, count: int = 300, boost: float = 0.0, spread: float = 0.15) -> Grains:
-    """Grains in space that fly towards their middle, and all together along x [m/s]."""
+    """Grains in 3-D that fly towards their middle, and all together along x [m/s]."""
     random = np.random.default_rng(3)
     radius = RADIUS * random.uniform(1 - spread, 1 + spread, count)
     side = int(np.ceil(count ** (1 / dimension)))
@@ -122,7 +122,7 @@ def cloud(dimension: int, count: int = 300, boost: float = 0.0, spread: float = 
 
 
 def check_conservation(dimension: int) -> Findings:
-    """A cloud that collapses in space: both momenta stay, energy only falls, a boost changes nothing."""
+    """A cloud that collapses in 3-D: both momenta stay, energy only falls, a boost changes nothing."""
     steps = 400
     grains = cloud(dimension)
     space = free_space(0.0)
@@ -235,7 +235,7 @@ def check_rest(dimension: int, count: int, across: int, settle: float = 8.0, wat
             absolute(f"mean overlap over the radius, {label}", 100 * mean, 0, None, "%", note),
             absolute(f"largest movement over the radius in a second, {label}", 100 * most, 0, 0.01, "%/s", note),
             absolute(f"speed at the end, {label}", rest, 0, None, "m/s", note),
-            absolute(f"neighbours without a place, {label}", float(later.beyond.max()), 0, 0, "", note),
+            absolute(f"neighbors without a place, {label}", float(later.beyond.max()), 0, 0, "", note),
         ]
     )
 

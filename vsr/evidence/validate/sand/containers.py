@@ -8,7 +8,7 @@ grains were only thrown in is a matter of how.
 Grains that flow out of a hole in the floor (Beverloo's law).
 
 Beverloo, Leniger and van de Velde (1961): the rate is C rho sqrt(g) (D - k d)^p through a hole of width D, of grains of
-diameter d; p = 5/2 for a round hole, 3/2 for a slit or in the plane.
+diameter d; p = 5/2 for a round hole, 3/2 for a slit or in 2-D.
 
 The slope that grains are left in when a gate is let down before them and they pour over the edge of a ledge.
 """
@@ -188,7 +188,7 @@ class Hourglass:
 
 PLANE = Hourglass(2, (6.5, 8.0, 10.0, 12.0), 30.0, 1150)
 SPACE = Hourglass(3, (6.0, 6.7, 7.4, 8.0), 20.0, 11000)
-"""A hole of 5 diameters is blocked within half a second in each of three packings, as one in the plane below 6.5."""
+"""A hole of 5 diameters is blocked within half a second in each of three packings, as one in 2-D below 6.5."""
 EXPONENT = {2: (1.5, 0.2), 3: (2.5, 0.3)}
 """Of the law, and how far from it we may be."""
 

@@ -57,7 +57,7 @@ def container(size: Sequence[float], friction: float) -> list[Body]:
 def thrown_in(
     count: int, size: Sequence[float], radius: np.ndarray | float, seed: int, room: float = 1.15
 ) -> np.ndarray:
-    """Centres on a shaken grid in a container [m], (count, dimension)."""
+    """Centers on a shaken grid in a container [m], (count, dimension)."""
     random, largest = np.random.default_rng(seed), float(np.max(radius))
     dimension, spacing = len(size), 2 * room * largest
     across = [max(1, int((length - 2 * largest) / spacing) + 1) for length in size[:-1]]
@@ -164,7 +164,7 @@ def free_space(gravity: float = GRAVITY) -> Environment:
 
 def penetration(grains: Grains, state: GrainState) -> tuple[float, float]:
     """Largest and mean depth of contacts that overlap, over the largest radius."""
-    here, listed = split(state.position, 0), state.neighbour
+    here, listed = split(state.position, 0), state.neighbor
     between = difference(grains.box, here, tuple(part[listed] for part in here))
     radius = jnp.broadcast_to(each(grains.radius, state), (grains.count,))
     depth = radius + radius[listed] - jnp.sqrt(dot(between, between))

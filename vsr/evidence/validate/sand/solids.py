@@ -2,7 +2,7 @@
 
 Bodies among grains: sampled shapes, plates that sink and are dragged, and what grains do to them.
 
-Robots on sand: equal and opposite impulses, weight borne, the same alone and among others, and finer steps.
+Robots on sand: equal and opposite impulses, weight borne, the same alone and among others, and smaller time steps.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ def _dragged(grains: Grains) -> Array:
 UNDAMPED = Material(linear_damping=0.0, angular_damping=0.0)
 BODIES = {
     "squares": Body(shape=("aa", "aa"), materials={"a": UNDAMPED}),
-    "points": Body(shape=("aa", "aa"), masses="points", materials={"a": Material(linear_damping=0.0)}),
+    "points": Body(shape=("aa", "aa"), engine="points", materials={"a": Material(linear_damping=0.0)}),
     "3-D": Body(shape=(("aa",), ("aa",)), materials={"a": Material(linear_damping=0.0)}),
 }
 SUBSTEP = 1 / 600
@@ -246,11 +246,11 @@ class Exchanged(NamedTuple):
 
 
 def check_impulses() -> Findings:
-    """A robot that flies into a cloud of grains in space: what they gain it loses."""
+    """A robot that flies into a cloud of grains in 3-D: what they gain it loses."""
     rows = []
     for name, body in BODIES.items():
         found = thrown_at_grains(body)
-        note = "thrown at 4 m/s into a wall of grains, off its centre, 0.5 s"
+        note = "thrown at 4 m/s into a wall of grains, off its center, 0.5 s"
         turned = found.turning_drift / found.turning_given
         rows += [
             absolute(f"momentum gained over that exchanged, {name}", found.drift / found.given, 0, 2e-6, "", note),
@@ -292,9 +292,9 @@ def thrown_at_grains(
         lambda state: advance_coupled(
             world.robots,
             world.environment,
-            world.occupants,
+            world.systems,
             state.robots,
-            state.occupants,
+            state.systems,
             still,
             substep=SUBSTEP,
             count=round(seconds / SUBSTEP),
@@ -338,7 +338,7 @@ def standing_scene(body: Body, sand: Sand) -> Scene:
 
 
 def heights_of(scene: Scene, factor: int = 1) -> np.ndarray:
-    """Of a robot's centre at all control calls [m]; factor: by which steps are finer, those of grains too."""
+    """Of a robot's center at all control calls [m]; factor: by which time steps are smaller, those of grains too."""
     scenario, controller = scene.build()
     schedule = replace(scenario.schedule, substeps=factor * scenario.schedule.substeps)
     scenario, model = replace(scenario, schedule=schedule), scenario.model
@@ -348,7 +348,7 @@ def heights_of(scene: Scene, factor: int = 1) -> np.ndarray:
 
 
 def check_standing() -> Findings:
-    """A passive robot on sand: it comes to rest, and with finer steps it rests where it did."""
+    """A passive robot on sand: it comes to rest, and with smaller time steps it rests where it did."""
     rows = []
     for name, body, sand in (
         ("squares", Body(shape=("aa", "aa")), Sand()),
@@ -360,6 +360,6 @@ def check_standing() -> Findings:
         changed = max(abs(float(h[-1] - heights[-1][-1])) for h in heights) / side
         rows += [
             absolute(f"movement in the last second over a voxel's side, {name}", still, 0, 1e-3, "", note),
-            absolute(f"rest height against steps 4 times finer, {name}", changed, 0, 0.02, "", note),
+            absolute(f"rest height against steps 4 times smaller, {name}", changed, 0, 0.02, "", note),
         ]
     return Findings(rows)

@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.body import Masses, Material
+from vsr.body import EngineName, Material
 from vsr.controllers.time_functions import TimeFunctions
 from vsr.environment import Environment
-from vsr.episode import EpisodeState, begin, scenario_of, step, summarise
+from vsr.episode import EpisodeState, begin, scenario_of, step, summarize
 from vsr.evidence.validate.trust.robots import GRAVITY, SAND, SHAKEN, THROWN, TIME_STEP, Kind, Sample
 from vsr.evidence.validate.trust.watching import Watch, Watched, masses_of
 from vsr.experiments.population import on_all_devices, robots_at_once, stack
@@ -40,7 +40,7 @@ Batch = tuple[AnyModel, TimeFunctions, AnyState, Array]
 
 def schedule_of(substeps: int) -> Schedule:
     """Of all batches with these substeps, however long they last; energy is accounted for, as some robots need it."""
-    return Schedule(duration=2 * TIME_STEP, time_step=TIME_STEP, substeps=substeps, audited=True)
+    return Schedule(duration=2 * TIME_STEP, time_step=TIME_STEP, substeps=substeps, monitor_energy=True)
 
 
 def calls_of(kind: Kind) -> int:
@@ -50,30 +50,30 @@ def calls_of(kind: Kind) -> int:
 
 def layers_of(kind: Kind, robots: Sequence[Sample]) -> int:
     """Layers of masses that the bodies of a batch need."""
-    return max(ENGINES[kind.masses].layers_needed(robot.cells >= 0) for robot in robots)
+    return max(ENGINES[kind.engine].layers_needed(robot.cells >= 0) for robot in robots)
 
 
 def batch_of(
     kind: Kind, robots: Sequence[Sample], floor: float = 0.0, dtype: Any = jnp.float32, layers: int | None = None
 ) -> Batch:
     """Robots as arrays; floor: the highest ground below them, with what lies on it [m]; layers: as many as needed."""
-    engine = ENGINES[kind.masses]
+    engine = ENGINES[kind.engine]
     # Tables have a column of forces only if some material has them, and a batch needs tables that are alike.
     strange = Material(actuation="force", max_force=1.0)
     tables = [engine.table([*robot.materials, strange], kind.side, kind.dimension, dtype) for robot in robots]
     cells = jnp.asarray(np.stack([robot.cells for robot in robots]))
-    models = _assembled(cells, stack(tables), kind.masses, kind.side, layers or layers_of(kind, robots))
+    models = _assembled(cells, stack(tables), kind.engine, kind.side, layers or layers_of(kind, robots))
     floating = jnp.array([robot.start == "floating" for robot in robots])
     thrown = jnp.array([THROWN * slower(kind.side) if robot.start == "thrown" else 0.0 for robot in robots], dtype)
     tilt = jnp.array([robot.tilt for robot in robots], dtype)
     seeds = jnp.array([robot.seed for robot in robots])
-    states = _all_placed(models, tilt, thrown, floating, seeds, kind.masses, kind.side, floor)
+    states = _all_placed(models, tilt, thrown, floating, seeds, kind.engine, kind.side, floor)
     controllers = stack([_controller(robot, dtype) for robot in robots])
     return models, controllers, states, jnp.where(floating, 0.0, GRAVITY).astype(dtype)
 
 
 @partial(jax.jit, static_argnames=("masses", "side", "layers"))
-def _assembled(cells: Array, tables: Any, masses: Masses, side: float, layers: int) -> AnyModel:
+def _assembled(cells: Array, tables: Any, masses: EngineName, side: float, layers: int) -> AnyModel:
     engine = ENGINES[masses]
     return jax.vmap(lambda cells, table: engine.assemble(cells, table, side, layers=layers))(cells, tables)
 
@@ -85,7 +85,7 @@ def _all_placed(
     thrown: Array,
     floating: Array,
     seeds: Array,
-    masses: Masses,
+    masses: EngineName,
     side: float,
     floor: float,
 ) -> AnyState:
@@ -99,7 +99,14 @@ def slower(side: float) -> float:
 
 
 def _placed(
-    masses: Masses, side: float, floor: float, model: AnyModel, tilt: Array, thrown: Array, floating: Array, key: Array
+    masses: EngineName,
+    side: float,
+    floor: float,
+    model: AnyModel,
+    tilt: Array,
+    thrown: Array,
+    floating: Array,
+    key: Array,
 ) -> AnyState:
     """Over the ground, thrown at it, or far from it and shaken with no momentum in all."""
     engine, dtype, dimension = ENGINES[masses], model.mass.dtype, model.present.ndim
@@ -145,7 +152,7 @@ def surroundings(kind: Kind, schedule: Schedule, dtype: Any = jnp.float32) -> tu
 
 @partial(jax.jit, static_argnames="schedule")
 def episodes(
-    batch: Batch, ground: Any, occupants: dict[str, Any], calls: int | Array, schedule: Schedule
+    batch: Batch, ground: Any, systems: dict[str, Any], calls: int | Array, schedule: Schedule
 ) -> tuple[Array, Watch]:
     """What each robot's episode was reported as (vsr.physics.failure), and what was seen of it, (robots,).
 
@@ -155,7 +162,7 @@ def episodes(
 
     def episode_of(robot: Batch) -> tuple[Array, Watch]:
         model, controller, state, gravity = robot
-        scenario = scenario_of(model, Environment(gravity=gravity, terrain=ground), schedule, task, (), occupants)
+        scenario = scenario_of(model, Environment(gravity=gravity, terrain=ground), schedule, task, (), systems)
         start = begin(scenario, state)
 
         def interval(_: Array, now: tuple[EpisodeState, Array]) -> tuple[EpisodeState, Array]:
@@ -163,7 +170,7 @@ def episodes(
             return after, controller.control(after.world.time, None)
 
         last, _ = jax.lax.fori_loop(0, calls, interval, (start, start.action))
-        return summarise(scenario, start, last).failure, last.account.watch
+        return summarize(scenario, start, last).failure, last.account.watch
 
     robots, *grid = batch[0].present.shape
     return on_all_devices(episode_of, batch, robots_at_once(robots, math.prod(grid)))

@@ -14,8 +14,8 @@ from typing import Literal
 
 import numpy as np
 
-from vsr.body import Fluid, Masses, Material
-from vsr.body.masses import MASSES
+from vsr.body import EngineName, Fluid, Material
+from vsr.body.engine_kinds import ENGINE_KINDS
 from vsr.physics.engine import ENGINES, stability_bound
 from vsr.physics.substeps import choose_substeps
 from vsr.terrain import Sand
@@ -36,11 +36,11 @@ SHAKEN = 2.0
 """Speeds of the masses of robots that float [m/s], at random in every direction, over a side of 3 m."""
 
 Control = Literal["passive", "sine", "chatter", "chess"]
-Start = Literal["dropped", "thrown", "floating"]
+InitialCondition = Literal["dropped", "thrown", "floating"]
 CONTROLS: tuple[Control, ...] = ("passive", "sine", "chatter", "chess")
 """No control; sines of 1 Hz with phases at random; full amplitude with a sign that flips at every call, in all voxels
 alike or as on a chess board."""
-STARTS: tuple[Start, ...] = ("dropped", "thrown", "floating")
+INITIAL_CONDITIONS: tuple[InitialCondition, ...] = ("dropped", "thrown", "floating")
 """From 1 m over the ground; at 20 m/s; far from it without gravity, shaken."""
 
 
@@ -49,7 +49,7 @@ class Kind:
     """What the robots of a table's line have in common."""
 
     name: str
-    masses: Masses
+    engine: EngineName
     grid: tuple[int, ...]
     """cells, the vertical first"""
     substeps: tuple[int, ...]
@@ -71,20 +71,20 @@ class Kind:
         return len(self.grid)
 
     @property
-    def starts(self) -> tuple[Start, ...]:
+    def initial_conditions(self) -> tuple[InitialCondition, ...]:
         """Sand cannot be left out of the world."""
-        return STARTS[:2] if self.ground == "sand" else STARTS
+        return INITIAL_CONDITIONS[:2] if self.ground == "sand" else INITIAL_CONDITIONS
 
     def substeps_of(self, materials: tuple[Material, ...]) -> int:
         """As they are chosen for these materials."""
-        bound = stability_bound(self.masses, materials, self.side, self.dimension, None)
+        bound = stability_bound(self.engine, materials, self.side, self.dimension, None)
         return self.chosen(bound, materials)
 
     def chosen(self, bound: float, materials: tuple[Material, ...]) -> int:
         """The same, with the stability bound of the materials known [s]."""
         if self.coarsest:
             return max(1, math.ceil(TIME_STEP / bound))
-        accurate = min(map(ENGINES[self.masses].accurate_substep, materials))
+        accurate = min(map(ENGINES[self.engine].accurate_substep, materials))
         if self.ground == "sand":
             accurate = min(accurate, SAND[self.dimension].longest_step(GRAVITY))
         return choose_substeps(bound, TIME_STEP, None, accurate)
@@ -98,7 +98,7 @@ class Sample:
     """place of each voxel's material, -1 where empty, lowest first"""
     materials: tuple[Material, ...]
     control: Control
-    start: Start
+    start: InitialCondition
     tilt: float
     """[rad]"""
     seed: int
@@ -112,7 +112,7 @@ class _Choice:
     damping: float
     contrast: float
     control: Control
-    start: Start
+    start: InitialCondition
     size: int
     """voxels"""
 
@@ -132,7 +132,9 @@ def samples(kind: Kind, substeps: int, seed: int = 0) -> list[Sample]:
 
 
 def _corners(kind: Kind, random: np.random.Generator) -> list[_Choice]:
-    everything = itertools.product((0.0, 1.0), (1.0, CONTRAST), CONTROLS, kind.starts, (1, math.prod(kind.grid)))
+    everything = itertools.product(
+        (0.0, 1.0), (1.0, CONTRAST), CONTROLS, kind.initial_conditions, (1, math.prod(kind.grid))
+    )
     choices = [_Choice(*choice) for choice in everything]
     return [choices[place] for place in random.permutation(len(choices))]
 
@@ -158,7 +160,7 @@ def _between(kind: Kind, least_damping: float, random: np.random.Generator) -> _
         damping=random.uniform(least_damping, 1),
         contrast=CONTRAST ** random.uniform(),
         control=CONTROLS[random.integers(len(CONTROLS))],
-        start=kind.starts[random.integers(len(kind.starts))],
+        start=kind.initial_conditions[random.integers(len(kind.initial_conditions))],
         size=math.ceil(math.prod(kind.grid) ** random.uniform()),
     )
 
@@ -175,7 +177,7 @@ def _sample(kind: Kind, substeps: int, choice: _Choice, random: np.random.Genera
         "actuation": "force" if random.uniform() < 0.2 else "area",
         "max_area_change": 0.2 if corner else float(random.uniform(0, 0.5)),
     }
-    if MASSES[kind.masses].turns:
+    if ENGINE_KINDS[kind.engine].turns:
         fields["angular_damping"] = fields["linear_damping"]
     hard = _stiffest(kind, substeps, Material(**fields))
     if hard is None:
@@ -203,7 +205,7 @@ def _stiffest(kind: Kind, substeps: int, material: Material) -> Material | None:
         return material.model_copy(update={"spring_frequency": frequency})
 
     # The bound goes with the period of the springs.
-    of_slowest = stability_bound(kind.masses, [tuned(SLOWEST)], kind.side, kind.dimension, None)
+    of_slowest = stability_bound(kind.engine, [tuned(SLOWEST)], kind.side, kind.dimension, None)
 
     def needed(frequency: float) -> int:
         return kind.chosen(of_slowest * SLOWEST / frequency, (tuned(frequency),))

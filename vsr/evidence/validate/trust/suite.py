@@ -78,7 +78,7 @@ RISEN, RAISED = 0.6, 0.5
 more it is broken."""
 RISES, RAISES = 0.3, 0.05
 """With less of both it is fine. Between them nobody can tell, and a report is neither missed nor needless."""
-UNSEEN = (Failure.crowded, Failure.leaking)
+UNSEEN = (Failure.contact_overflow, Failure.leaking)
 """Failures that are counted where they happen and cannot be seen from outside: whoever reports one is right."""
 CALL = 2
 """Time steps from one control call to the next."""
@@ -137,7 +137,7 @@ def _judged(kind: Kind, substeps: int, robot: Sample, reported: Failure, seen: d
         broken.append("sunk")
     damped = any(material.linear_damping > 0 for material in robot.materials)
     if robot.start == "floating" and not damped and not seen["drift"] <= _drift_allowed(substeps, robot, seen):
-        broken.append("momentum from nowhere")
+        broken.append("momentum without a source")
     creased = seen["least_corner"] <= 0 < seen["least_size"]
     unsure = seen["risen"] > RISES or seen["raised"] > RAISES
     return Judged(robot, reported, tuple(broken), unsure, creased, seen)
@@ -157,9 +157,9 @@ def _faults_of_energy(kind: Kind, seen: dict[str, float]) -> list[str]:
 
 
 def _mass(robot: Sample) -> float:
-    """Of all masses in the corners of voxels, also of those that neighbours share [kg]."""
-    masses = [robot.materials[index].mass for index in robot.cells[robot.cells >= 0].tolist()]
-    return 2**robot.cells.ndim * sum(masses)
+    """Of all masses in the corners of voxels, also of those that neighbors share [kg]."""
+    engine = [robot.materials[index].mass for index in robot.cells[robot.cells >= 0].tolist()]
+    return 2**robot.cells.ndim * sum(engine)
 
 
 def _drift_allowed(substeps: int, robot: Sample, seen: dict[str, float]) -> float:
@@ -287,7 +287,7 @@ def run_batches(kinds: Sequence[Kind], seed: int) -> Iterator[Batch]:
 
 def _world(kind: Kind) -> tuple[Any, ...]:
     """What batches must have in common to share a program, but for their substeps and number of robots."""
-    return kind.masses, kind.grid, kind.side, kind.ground, kind.fluid
+    return kind.engine, kind.grid, kind.side, kind.ground, kind.fluid
 
 
 class _Ready(NamedTuple):
@@ -304,9 +304,9 @@ def _compiled(share: Sequence[tuple[Kind, int, list[Sample]]], layers: int) -> l
     program = None
     for kind, substeps, robots in share:
         schedule = schedule_of(substeps)
-        ground, occupants, floor = surroundings(kind, schedule)
+        ground, systems, floor = surroundings(kind, schedule)
         batch = batch_of(kind, robots, floor, layers=layers)
-        arguments = batch, ground, occupants, jnp.asarray(calls_of(kind), jnp.int32)
+        arguments = batch, ground, systems, jnp.asarray(calls_of(kind), jnp.int32)
         if program is None:
             options = QUICKLY_COMPILED.get(jax.default_backend())
             program = episodes.lower(*arguments, schedule).compile(compiler_options=options)

@@ -137,7 +137,7 @@ def masses_of(model: AnyModel) -> Array:
 
 
 def corners_of(model: AnyModel, state: AnyState) -> Array:
-    """Centres of the masses in the corners of all voxels [m], numbered by their bits, (corners, c, dimension)."""
+    """Centers of the masses in the corners of all voxels [m], numbered by their bits, (corners, c, dimension)."""
     if isinstance(state, SquareState):
         assert isinstance(model, SquareModel)
         return mass_motion(model, state).center[jnp.array((0, 1, 3, 2))]
@@ -156,17 +156,17 @@ def _mechanical(world: WorldModel, state: AnyState) -> Array:
 
 
 def _all_finite(world: WorldState) -> Array:
-    seen = [world.robots, [(one.position, one.velocity) for one in world.occupants.values()]]
+    seen = [world.robots, [(one.position, one.velocity) for one in world.systems.values()]]
     return jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(seen)]).all()
 
 
 def _of_grains(world: WorldModel, state: WorldState) -> Array:
     """Energy of motion and height of grains [J]."""
     total = jnp.zeros((), world.robots[0].mass.dtype)
-    for name, occupant in world.occupants.items():
-        if isinstance(occupant, Grains):
-            grains = state.occupants[name]
-            mass = jnp.broadcast_to(occupant.mass, grains.id.shape)[grains.id]
+    for name, system in world.systems.items():
+        if isinstance(system, Grains):
+            grains = state.systems[name]
+            mass = jnp.broadcast_to(system.mass, grains.id.shape)[grains.id]
             moving = 0.5 * (mass * (grains.velocity**2).sum(0)).sum()
             total = total + moving + world.environment.gravity * (mass * grains.position[-1]).sum()
     return total
@@ -204,7 +204,7 @@ def _depth(environment: Environment, corner: Array, there: Array) -> Array:
 
 
 def _rest_sides(model: AnyModel) -> Array:
-    """Between the centres of neighbouring masses at rest [m], c."""
+    """Between the centers of neighboring masses at rest [m], c."""
     inside = 2 * model.half_side if isinstance(model, SquareModel) else 0
     return (model.voxel_side - inside) * jnp.ones_like(model.present)
 
@@ -225,13 +225,13 @@ def sizes(corner: Array, rest: Array) -> tuple[Array, Array]:
 def _determinant(corner: Array, point: tuple[float, ...]) -> Array:
     """Of the map's derivative at a point of the unit square or cube, c."""
     dimension = corner.shape[-1]
-    slopes = []
+    gradients = []
     for axis in range(dimension):
-        slope = jnp.zeros(corner.shape[1:], corner.dtype)
+        gradient = jnp.zeros(corner.shape[1:], corner.dtype)
         for index in (index for index in range(2**dimension) if not index >> axis & 1):
             near = [point[k] if index >> k & 1 else 1 - point[k] for k in range(dimension) if k != axis]
-            slope = slope + math.prod(near) * (corner[index | 1 << axis] - corner[index])
-        slopes.append(slope)
+            gradient = gradient + math.prod(near) * (corner[index | 1 << axis] - corner[index])
+        gradients.append(gradient)
     if dimension == 2:
-        return slopes[0][..., 0] * slopes[1][..., 1] - slopes[0][..., 1] * slopes[1][..., 0]
-    return (slopes[0] * jnp.cross(slopes[1], slopes[2])).sum(-1)
+        return gradients[0][..., 0] * gradients[1][..., 1] - gradients[0][..., 1] * gradients[1][..., 0]
+    return (gradients[0] * jnp.cross(gradients[1], gradients[2])).sum(-1)

@@ -1,9 +1,9 @@
 // Draws the pressures of a robot's chambers: a chart over time, numbers, and which chamber is which.
 "use strict";
 
-const CHAMBER_COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
+const CHAMBER_COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
 const MOST_NUMBERS = 6; // chambers whose values are written
-const chamberColour = (chamber) => CHAMBER_COLOURS[chamber % CHAMBER_COLOURS.length];
+const chamberColor = (chamber) => CHAMBER_COLORS[chamber % CHAMBER_COLORS.length];
 
 // 'chamber 1: 1.52 kPa, volume 104 %'
 function chamberWords(robot, pose, chamber, scale) {
@@ -13,7 +13,7 @@ function chamberWords(robot, pose, chamber, scale) {
   return `chamber ${chamber + 1}: ${number} ${scale.per > 1 ? "kPa" : "Pa"}, volume ${(100 * volume).toFixed(0)} %`;
 }
 
-// view: where the robot is drawn [pixels]; place: from metres to pixels, or null for what is behind the camera.
+// view: where the robot is drawn [pixels]; place: from meters to pixels, or null for what is behind the camera.
 function drawChambers(g, view, robot, pose, shared, look, theme, place) {
   if (!robot.chambers || !look.pressure) return;
   const count = robot.chambers.count, numbers = Math.min(count, MOST_NUMBERS), left = view.left + 8, top = view.top + 8;
@@ -32,7 +32,7 @@ function drawChambers(g, view, robot, pose, shared, look, theme, place) {
   rows.forEach((text, row) => {
     const middle = top + 15 * row + 7;
     if (row < numbers) {
-      g.fillStyle = chamberColour(row);
+      g.fillStyle = chamberColor(row);
       g.fillRect(left, middle - 4, 8, 8);
     }
     g.fillStyle = theme.ink;
@@ -54,7 +54,7 @@ function drawPressures(g, box, robot, pose, theme) {
   g.stroke();
   const every = Math.max(1, Math.floor(robot.moments / (2 * box.width)));
   for (let chamber = 0; chamber < robot.chambers.count; chamber++) {
-    g.strokeStyle = g.fillStyle = chamberColour(chamber);
+    g.strokeStyle = g.fillStyle = chamberColor(chamber);
     g.lineWidth = 1.3;
     g.beginPath();
     for (let moment = 0; moment < robot.moments; moment += every)
@@ -81,7 +81,7 @@ function labelChambers(g, robot, pose, theme, place) {
     g.arc(spot[0], spot[1], 8, 0, 7);
     g.fillStyle = "#ffffff";
     g.fill();
-    g.strokeStyle = chamberColour(chamber);
+    g.strokeStyle = chamberColor(chamber);
     g.lineWidth = 2;
     g.stroke();
     g.fillStyle = "#222222";

@@ -39,7 +39,7 @@ class RecordedRobot {
     const place = Math.min(Math.max(time / this.interval, 0), this.moments - 1);
     const dimension = this.dimension, masses = [], corners = [], turns = [], flat = this.streams.angle !== undefined;
     for (let voxel = 0; voxel < this.voxels; voxel++) {
-      const centre = [], outer = [], turn = [];
+      const center = [], outer = [], turn = [];
       for (let corner = 0; corner < this.cornerCount; corner++) {
         const part = this.part[voxel][corner], point = [];
         for (let axis = 0; axis < dimension; axis++) point.push(this.value("position", part * dimension + axis, place));
@@ -51,9 +51,9 @@ class RecordedRobot {
           outer.push([point[0] + half * (c * u - s * v), point[1] + half * (s * u + c * v)]);
           turn.push([c, s]);
         } else outer.push(point);
-        centre.push(point);
+        center.push(point);
       }
-      masses.push(centre);
+      masses.push(center);
       corners.push(outer);
       turns.push(turn);
     }
@@ -101,28 +101,28 @@ class RecordedRobot {
   }
 
   // Red, green, blue from 0 to 255: fluid by its pressure, unless materials are asked for.
-  colour(shared, look, pose, voxel) {
-    if (look.colourBy !== "material" && this.isFluid(voxel))
-      return colourOn(shared.pressureScale, this.value("pressure", this.chambers.chamber[voxel], pose.place));
-    return colourOf(shared, look, this.quantity(look.colourBy, pose, voxel));
+  color(shared, look, pose, voxel) {
+    if (look.colorBy !== "material" && this.isFluid(voxel))
+      return colorOn(shared.pressureScale, this.value("pressure", this.chambers.chamber[voxel], pose.place));
+    return colorOf(shared, look, this.quantity(look.colorBy, pose, voxel));
   }
 
   controlAt(pose, voxel) {
     return this.streams.control[voxel * this.moments + Math.ceil(pose.place - 1e-9)];
   }
 
-  touchingAt(pose, voxel) {
-    return this.streams.touching[voxel * this.moments + Math.round(pose.place)] > 0.5;
+  contactAt(pose, voxel) {
+    return this.streams.contact[voxel * this.moments + Math.round(pose.place)] > 0.5;
   }
 
   isBroken(pose, spring) {
     return this.streams.broken !== undefined && this.streams.broken[spring * this.moments + Math.floor(pose.place + 1e-6)] > 0.5;
   }
 
-  // The latest reading of a voxel's sense, or null where it lacks that.
-  feltAt(pose, voxel, sense) {
-    if (!this.felt[sense].has[voxel]) return null;
-    return this.streams[`felt${sense}`][voxel * this.moments + Math.floor(pose.place + 1e-6)];
+  // The latest reading of a voxel's sensor, or null where it lacks that.
+  feltAt(pose, voxel, sensor) {
+    if (!this.felt[sensor].has[voxel]) return null;
+    return this.streams[`felt${sensor}`][voxel * this.moments + Math.floor(pose.place + 1e-6)];
   }
 
   velocityAt(pose, voxel) {
@@ -140,7 +140,7 @@ class RecordedRobot {
     return found;
   }
 
-  // What a voxel is coloured by.
+  // What a voxel is colored by.
   quantity(name, pose, voxel) {
     if (name === "area") return this.value("ratio", voxel, pose.place);
     if (name === "control") return this.controlAt(pose, voxel);
@@ -149,14 +149,14 @@ class RecordedRobot {
     return Math.max(...this.edges.map(([a, b]) => Math.abs(distance(points[a], points[b]) / this.side - 1)));
   }
 
-  // What a grain is coloured by.
+  // What a grain is colored by.
   grainValue(name, pose, grain) {
     if (name === "speed") return this.value("grainSpeed", grain, pose.place);
     if (name === "force") return this.value("grainForce", grain, pose.place);
     return this.value("grains", (grain + 1) * this.dimension - 1, pose.place);
   }
 
-  // Copies of grains between two places, given along the axes that repeat; see: gets the grain's number and its centre.
+  // Copies of grains between two places, given along the axes that repeat; see: gets the grain's number and its center.
   // There are none inside the ground, whose walls rise through them.
   eachGrain(pose, low, high, see) {
     const { radius, period } = this.grains, up = this.dimension - 1;
@@ -168,24 +168,24 @@ class RecordedRobot {
     }
   }
 
-  // Faces of things; see: gets their corners and colour.
+  // Faces of objects; see: gets their corners and color.
   eachFace(pose, see) {
-    const { ends, colours } = this.things, dimension = this.dimension;
-    colours.forEach((colour, face) => {
+    const { ends, colors } = this.objects, dimension = this.dimension;
+    colors.forEach((color, face) => {
       const points = [];
       for (let end = 0; end < ends; end++)
-        points.push(Array.from({ length: dimension }, (_, axis) => this.value("things", (face * ends + end) * dimension + axis, pose.place)));
-      see(points, colour, face);
+        points.push(Array.from({ length: dimension }, (_, axis) => this.value("objects", (face * ends + end) * dimension + axis, pose.place)));
+      see(points, color, face);
     });
   }
 
-  // Balls among things; see: gets the centre, a way that turns with the ball, radius and colour.
+  // Balls among objects; see: gets the center, a way that turns with the ball, radius and color.
   eachBall(pose, see) {
-    const { radius, ballColours } = this.things, dimension = this.dimension;
+    const { radius, ballColors } = this.objects, dimension = this.dimension;
     radius.forEach((size, ball) => {
       const [center, spoke] = ["balls", "spokes"].map((name) =>
         Array.from({ length: dimension }, (_, axis) => this.value(name, ball * dimension + axis, pose.place)));
-      see(center, spoke, size, ballColours[ball], ball);
+      see(center, spoke, size, ballColors[ball], ball);
     });
   }
 
@@ -258,23 +258,23 @@ function heightAt(ground, x) {
 }
 
 // Red, green, blue from 0 to 255.
-function colourOf(shared, look, value) {
-  if (look.colourBy === "material") {
+function colorOf(shared, look, value) {
+  if (look.colorBy === "material") {
     const table = shared.materials[look.palette];
     return rgb(table[value % table.length]);
   }
-  return colourOn(shared.scales[look.palette][look.colourBy], value);
+  return colorOn(shared.scales[look.palette][look.colorBy], value);
 }
 
-function colourOn({ ends: [low, high], stops }, value) {
+function colorOn({ ends: [low, high], stops }, value) {
   const place = Math.min(Math.max((value - low) / (high - low), 0), 1) * (stops.length - 1);
   const before = Math.min(Math.floor(place), stops.length - 2), a = rgb(stops[before]), b = rgb(stops[before + 1]);
   return a.map((x, i) => Math.round(x + (place - before) * (b[i] - x)));
 }
 
-// Whether dark lines are lost on a colour.
-function isDark(colour, { lightness, dark }) {
-  return colour.reduce((sum, x, i) => sum + x * lightness[i], 0) < dark;
+// Whether dark lines are lost on a color.
+function isDark(color, { lightness, dark }) {
+  return color.reduce((sum, x, i) => sum + x * lightness[i], 0) < dark;
 }
 
 const known = new Map();
@@ -288,7 +288,7 @@ function roundStep(least) {
   return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= least * (1 - 1e-9));
 }
 
-if (typeof module !== "undefined") module.exports = { RecordedRobot, colourOf, roundStep };
+if (typeof module !== "undefined") module.exports = { RecordedRobot, colorOf, roundStep };
 
 // The look of one robot: masses and springs may be shown for 2-D robots only ("2d").
 function lookOf(robot, look) {

@@ -1,7 +1,7 @@
-// Draws over robots what can be switched on. Colours and places in a voxel come from vsr/drawing/overlays.py.
+// Draws over robots what can be switched on. Colors and places in a voxel come from vsr/drawing/overlays.py.
 "use strict";
 
-// place: from metres to pixels and the length of a voxel's side there, or null for what is behind the camera.
+// place: from meters to pixels and the length of a voxel's side there, or null for what is behind the camera.
 function drawOverlays(g, robot, pose, shared, look, theme, place) {
   if (look.path) drawPath(g, robot, pose, theme, place);
   const marks = shared.overlays, seen = [];
@@ -14,34 +14,34 @@ function drawOverlays(g, robot, pose, shared, look, theme, place) {
     const unit = side * (robot.dimension === 3 ? marks.scale3d : 1);
     if (look.control) drawControl(g, robot.controlAt(pose, voxel), x, y, unit, marks);
     if (look.sensors) drawSensors(g, robot, pose, voxel, x, y, unit, shared);
-    if (look.touching && robot.touchingAt(pose, voxel)) drawDot(g, x, y, unit, marks);
+    if (look.contact && robot.contactAt(pose, voxel)) drawDot(g, x, y, unit, marks);
     if (look.velocity) {
       const velocity = robot.velocityAt(pose, voxel);
       const tip = place(pose.middle[voxel].map((at, i) => at + velocity[i] * marks.arrowSeconds));
-      if (tip) drawArrow(g, [x, y], tip, marks.colours.velocity);
+      if (tip) drawArrow(g, [x, y], tip, marks.colors.velocity);
     }
   }
 }
 
 function drawControl(g, value, x, y, unit, marks) {
   const box = drawPanel(g, x, y, unit, marks.control);
-  g.fillStyle = marks.colours[value > 0 ? "shrinking" : "growing"];
+  g.fillStyle = marks.colors[value > 0 ? "shrinking" : "growing"];
   drawBar(g, box, 0, box.width, value);
 }
 
-// A bar for each sense that the voxel has, up or down from the value at rest.
+// A bar for each sensor that the voxel has, up or down from the value at rest.
 function drawSensors(g, robot, pose, voxel, x, y, unit, shared) {
   const here = [];
   robot.felt.forEach(({ label }, i) => {
     const value = robot.feltAt(pose, voxel, i);
-    if (value !== null) here.push([shared.senses.find((sense) => sense.label === label), value]);
+    if (value !== null) here.push([shared.sensors.find((sensor) => sensor.label === label), value]);
   });
   if (!here.length) return;
   const { sensors, widestBar } = shared.overlays, wide = Math.min((sensors.right - sensors.left) / here.length, widestBar);
   const box = drawPanel(g, x, y, unit, { ...sensors, right: sensors.left + wide * here.length }), width = wide * unit;
-  here.forEach(([sense, value], i) => {
-    g.fillStyle = sense.colour;
-    drawBar(g, box, i * width, width, (value - sense.at_rest) / sense.reach);
+  here.forEach(([sensor, value], i) => {
+    g.fillStyle = sensor.color;
+    drawBar(g, box, i * width, width, (value - sensor.at_rest) / sensor.reach);
   });
   g.fillStyle = "#222222";
   g.fillRect(box.left, box.zero - 0.25, box.width, 0.5);
@@ -51,7 +51,7 @@ function drawDot(g, x, y, unit, marks) {
   const [across, up, radius] = marks.dot;
   g.beginPath();
   g.arc(x + across * unit, y - up * unit, radius * unit, 0, 7);
-  g.fillStyle = marks.colours.touching;
+  g.fillStyle = marks.colors.contact;
   g.strokeStyle = "#ffffff";
   g.lineWidth = 1.5;
   g.fill();
@@ -93,7 +93,7 @@ function drawPath(g, robot, pose, theme, place) {
   g.stroke();
 }
 
-function drawArrow(g, start, tip, colour) {
+function drawArrow(g, start, tip, color) {
   const dx = tip[0] - start[0], dy = tip[1] - start[1], length = Math.hypot(dx, dy);
   if (length < 4) return;
   const ax = (dx / length) * 6, ay = (dy / length) * 6;
@@ -103,7 +103,7 @@ function drawArrow(g, start, tip, colour) {
   g.lineTo(tip[0] - ax - ay * 0.5, tip[1] - ay + ax * 0.5);
   g.moveTo(tip[0], tip[1]);
   g.lineTo(tip[0] - ax + ay * 0.5, tip[1] - ay - ax * 0.5);
-  for (const [stroke, width] of [["#ffffff", 3.5], [colour, 1.6]]) {
+  for (const [stroke, width] of [["#ffffff", 3.5], [color, 1.6]]) {
     g.strokeStyle = stroke;
     g.lineWidth = width;
     g.stroke();

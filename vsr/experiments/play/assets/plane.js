@@ -29,7 +29,7 @@ function drawPlane(g, rect, robot, pose, shared, look, theme, time) {
   g.stroke();
   drawGroundLine(g, view, robot.ground, low, scale, at, theme);
   if (robot.grains) drawDiscs(g, robot, pose, shared, look, scale, at, low[0], low[0] + view.width / scale);
-  if (robot.things) drawThings(g, robot, pose, at, scale);
+  if (robot.objects) drawObjects(g, robot, pose, at, scale);
   drawVoxels(g, robot, pose, shared, look, at);
   drawOverlays(g, robot, pose, shared, look, theme, (point) => [...at(point), scale * robot.side]);
   drawChambers(g, view, robot, pose, shared, look, theme, at);
@@ -73,28 +73,28 @@ function shareBelow(robot, height) {
   return Math.min(Math.max(needed / height, 0.4), 0.62);
 }
 
-// Rigid things, soft ones and further robots. scale: pixels per metre
-function drawThings(g, robot, pose, at, scale) {
+// Rigid objects, soft ones and further robots. scale: pixels per meter
+function drawObjects(g, robot, pose, at, scale) {
   g.lineWidth = 1;
   g.lineJoin = "round";
   g.strokeStyle = "#404040";
-  robot.eachFace(pose, (points, colour) => {
+  robot.eachFace(pose, (points, color) => {
     outline(g, points.map(at));
-    g.fillStyle = colour;
+    g.fillStyle = color;
     g.fill();
     g.stroke();
   });
-  robot.eachBall(pose, (center, spoke, radius, colour) => {
+  robot.eachBall(pose, (center, spoke, radius, color) => {
     g.beginPath();
     g.arc(...at(center), radius * scale, 0, 2 * Math.PI);
-    g.fillStyle = colour;
+    g.fillStyle = color;
     g.fill();
     line(g, at(center), at(center.map((x, axis) => x + radius * spoke[axis])));
     g.stroke();
   });
 }
 
-// scale: pixels per metre; left and right: ends of the view [m]
+// scale: pixels per meter; left and right: ends of the view [m]
 function drawDiscs(g, robot, pose, shared, look, scale, at, left, right) {
   const { radius } = robot.grains, shades = shared.grainScales[look.grainsBy], [low, high] = shades.ends;
   const largest = radius.reduce((a, b) => Math.max(a, b)), discs = Array.from({ length: GRAIN_SHADES }, () => []);
@@ -104,9 +104,9 @@ function drawDiscs(g, robot, pose, shared, look, scale, at, left, right) {
     discs[shade].push([...at(place), radius[grain] * scale]);
   });
   discs.forEach((found, shade) => {
-    const colour = colourOn(shades, low + (shade / (GRAIN_SHADES - 1)) * (high - low));
-    g.fillStyle = `rgb(${colour})`;
-    g.strokeStyle = `rgb(${colour.map((part) => Math.round(0.62 * part))})`;
+    const color = colorOn(shades, low + (shade / (GRAIN_SHADES - 1)) * (high - low));
+    g.fillStyle = `rgb(${color})`;
+    g.strokeStyle = `rgb(${color.map((part) => Math.round(0.62 * part))})`;
     g.lineWidth = Math.min(1, 0.2 * largest * scale);
     g.beginPath();
     for (const [x, y, size] of found) {
@@ -123,8 +123,8 @@ function drawVoxels(g, robot, pose, shared, look, at) {
   g.lineJoin = "round";
   const dark = [];
   for (let voxel = 0; voxel < robot.voxels; voxel++) {
-    const colour = robot.colour(shared, look, pose, voxel), [r, green, b] = colour;
-    dark.push(isDark(colour, shared.lines));
+    const color = robot.color(shared, look, pose, voxel), [r, green, b] = color;
+    dark.push(isDark(color, shared.lines));
     outline(g, ROUND.map((corner) => at(pose.corners[voxel][corner])));
     g.fillStyle = `rgb(${r},${green},${b})`;
     g.fill();

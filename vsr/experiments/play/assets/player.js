@@ -52,7 +52,7 @@ class Player {
     change("scrub", "input", (input) => { this.playing = false; this.time = +input.value; });
     for (const speed of SPEEDS) find("speed").add(new Option(`${speed}×`, speed, speed === 1, speed === 1));
     change("speed", "change", (select) => (this.speed = +select.value));
-    for (const [id, key] of [["colour", "colourBy"], ["palette", "palette"], ["grains", "grainsBy"]]) {
+    for (const [id, key] of [["color", "colorBy"], ["palette", "palette"], ["grains", "grainsBy"]]) {
       find(id).value = this.look[key];
       change(id, "change", (select) => { this.look[key] = select.value; this.showLegend(); });
     }
@@ -65,7 +65,7 @@ class Player {
     const name = box.dataset.look, choices = this.look[name] === "2d" ? ["2d", true, false] : [true, false];
     const show = () => { box.checked = this.look[name] === true; box.indeterminate = this.look[name] === "2d"; };
     show();
-    if (name === "sensors" && !this.shared.senses.length) {
+    if (name === "sensors" && !this.shared.sensors.length) {
       box.disabled = true;
       box.parentElement.title = "the controllers read no sensors";
     }
@@ -160,9 +160,9 @@ class Player {
 
   // What the overlays that are on mean.
   showMarks() {
-    const { words, colours } = this.shared.overlays, marks = find("marks"), look = this.look;
+    const { words, colors } = this.shared.overlays, marks = find("marks"), look = this.look;
     marks.replaceChildren();
-    // Signs are on white, as in voxels, whose colours are the same in dark windows.
+    // Signs are on white, as in voxels, whose colors are the same in dark windows.
     const add = (text, sign, ...shades) => {
       const entry = document.createElement("span"), signs = document.createElement("span");
       signs.className = "sign";
@@ -171,22 +171,22 @@ class Player {
       addSpan(entry, ` ${text}`);
       marks.append(entry);
     };
-    if (look.control) add(words.control, "▮", colours.shrinking, colours.growing);
-    if (look.touching) add(words.touching, "●", colours.touching);
-    if (look.velocity) add(words.velocity, "→", colours.velocity);
-    if (look.sensors) for (const sense of this.shared.senses) add(sense.words, "▮", sense.colour);
+    if (look.control) add(words.control, "▮", colors.shrinking, colors.growing);
+    if (look.contact) add(words.contact, "●", colors.contact);
+    if (look.velocity) add(words.velocity, "→", colors.velocity);
+    if (look.sensors) for (const sensor of this.shared.sensors) add(sensor.words, "▮", sensor.color);
     if (look.path) add(words.path, "—", "#222222");
     marks.hidden = !marks.childElementCount;
   }
 
   showLegend() {
-    const { colourBy, palette } = this.look, bar = find("bar"), words = find("words"), add = addSpan;
+    const { colorBy, palette } = this.look, bar = find("bar"), words = find("words"), add = addSpan;
     this.showMarks();
     this.showSand();
     this.showFluid();
     bar.replaceChildren();
     words.replaceChildren();
-    if (colourBy === "material") {
+    if (colorBy === "material") {
       bar.style.display = "none";
       const symbols = [...new Set(this.robots.flatMap((robot) => robot.symbols.map((symbol, i) => `${i}:${symbol}`)))];
       const table = this.shared.materials[palette];
@@ -199,16 +199,16 @@ class Player {
       find("meaning").textContent = "material of a voxel";
       return;
     }
-    const scale = this.shared.scales[palette][colourBy];
+    const scale = this.shared.scales[palette][colorBy];
     bar.style.display = "";
     showScale(scale, bar, words);
-    find("meaning").textContent = colourBy === "area" ? `${this.shared.size} over that at rest` : scale.name;
+    find("meaning").textContent = colorBy === "area" ? `${this.shared.size} over that at rest` : scale.name;
   }
 
   showFluid() {
     const scale = this.shared.pressureScale;
     find("pressure").hidden = !scale;
-    find("fluidLegend").hidden = !scale || this.look.colourBy === "material";
+    find("fluidLegend").hidden = !scale || this.look.colorBy === "material";
     if (!scale) return;
     find("fluidWords").replaceChildren();
     showScale(scale, find("fluidBar"), find("fluidWords"));

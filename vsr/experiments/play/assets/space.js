@@ -124,50 +124,50 @@ class World {
     this.addGround();
     this.level = robot.grains ? shared.grainScales.height.ends[1] : -Infinity;
     if (robot.grains) this.addGrains();
-    if (robot.things) this.addThings();
+    if (robot.objects) this.addObjects();
   }
 
-  // Faces of rigid things, soft ones and further robots, lines around them, and balls.
-  addThings() {
-    const { ends, colours, radius, ballColours } = this.robot.things;
-    this.thingSkin = this.shell(0, THREE.DoubleSide);
-    this.thingSkin.geometry = this.geometry(colours.length * (ends - 2) * 3, true);
-    this.thingEdges = this.rims(0, false);
-    this.thingEdges.geometry = this.geometry(colours.length * ends * 2);
+  // Faces of rigid objects, soft ones and further robots, lines around them, and balls.
+  addObjects() {
+    const { ends, colors, radius, ballColors } = this.robot.objects;
+    this.objectSkin = this.shell(0, THREE.DoubleSide);
+    this.objectSkin.geometry = this.geometry(colors.length * (ends - 2) * 3, true);
+    this.objectEdges = this.rims(0, false);
+    this.objectEdges.geometry = this.geometry(colors.length * ends * 2);
     this.balls = radius.map((size, ball) => {
-      const material = new THREE.MeshBasicMaterial({ color: ballColours[ball] });
+      const material = new THREE.MeshBasicMaterial({ color: ballColors[ball] });
       const sphere = this.mesh(new THREE.Mesh(new THREE.IcosahedronGeometry(size, 4), material));
       sphere.add(new THREE.LineSegments(new THREE.EdgesGeometry(new THREE.IcosahedronGeometry(size * 1.002, 1)), new THREE.LineBasicMaterial({ color: 0x404040 })));
       return sphere;
     });
   }
 
-  updateThings(pose) {
-    const robot = this.robot, { ends } = robot.things, spot = this.thingSkin.geometry.attributes.position;
-    const tint = this.thingSkin.geometry.attributes.color, rim = this.thingEdges.geometry.attributes.position;
+  updateObjects(pose) {
+    const robot = this.robot, { ends } = robot.objects, spot = this.objectSkin.geometry.attributes.position;
+    const tint = this.objectSkin.geometry.attributes.color, rim = this.objectEdges.geometry.attributes.position;
     robot.eachFace(pose, (points, text, face) => {
-      const colour = rgb(text), u = points[1].map((x, i) => x - points[0][i]), v = points[2].map((x, i) => x - points[0][i]);
+      const color = rgb(text), u = points[1].map((x, i) => x - points[0][i]), v = points[2].map((x, i) => x - points[0][i]);
       const normal = [u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]];
       const shade = 0.72 + (0.28 * normal.reduce((sum, x, i) => sum + x * LIGHT[i], 0)) / (Math.hypot(...normal) || 1);
       for (let corner = 1; corner + 1 < ends; corner++)
         [0, corner, corner + 1].forEach((end, i) => {
           const place = (face * (ends - 2) + corner - 1) * 3 + i;
           spot.setXYZ(place, ...points[end]);
-          tint.setXYZ(place, ...colour.map((part) => (part / 255) * shade));
+          tint.setXYZ(place, ...color.map((part) => (part / 255) * shade));
         });
       for (let end = 0; end < ends; end++) {
         rim.setXYZ((face * ends + end) * 2, ...points[end]);
         rim.setXYZ((face * ends + end) * 2 + 1, ...points[(end + 1) % ends]);
       }
     });
-    robot.eachBall(pose, (center, spoke, _, colour, ball) => {
+    robot.eachBall(pose, (center, spoke, _, color, ball) => {
       this.balls[ball].position.set(...center);
       this.balls[ball].quaternion.setFromUnitVectors(new THREE.Vector3(1, 0, 0), new THREE.Vector3(...spoke).normalize());
     });
     spot.needsUpdate = tint.needsUpdate = rim.needsUpdate = true;
   }
 
-  // Chambers come after the skin, which leaves no depth behind, so that they have their own colours; then all lines.
+  // Chambers come after the skin, which leaves no depth behind, so that they have their own colors; then all lines.
   addFluid(shared) {
     this.fluid = this.shell(this.walls.length, THREE.DoubleSide);
     this.fluidEdges = this.rims(this.walls.length, false);
@@ -186,15 +186,15 @@ class World {
     return this.mesh(new THREE.LineSegments(this.geometry(count * 8), new THREE.LineBasicMaterial(material)));
   }
 
-  // Faces of voxels with their colours, and lines around them.
-  updateFaces(faces, mesh, edges, pose, colours) {
+  // Faces of voxels with their colors, and lines around them.
+  updateFaces(faces, mesh, edges, pose, colors) {
     const spot = mesh.geometry.attributes.position, tint = mesh.geometry.attributes.color, rim = edges.geometry.attributes.position;
     faces.forEach(({ voxel, corners }, index) => {
       const points = corners.map((corner) => pose.corners[voxel][corner]);
-      const shade = shadeOf(points, mean(pose.corners[voxel])), colour = colours[voxel];
+      const shade = shadeOf(points, mean(pose.corners[voxel])), color = colors[voxel];
       [0, 1, 2, 0, 2, 3].forEach((corner, i) => {
         spot.setXYZ(index * 6 + i, ...points[corner]);
-        tint.setXYZ(index * 6 + i, (colour[0] / 255) * shade, (colour[1] / 255) * shade, (colour[2] / 255) * shade);
+        tint.setXYZ(index * 6 + i, (color[0] / 255) * shade, (color[1] / 255) * shade, (color[2] / 255) * shade);
       });
       for (let i = 0; i < 4; i++) {
         rim.setXYZ(index * 8 + 2 * i, ...points[i]);
@@ -228,18 +228,18 @@ class World {
       if (shown === radius.length) return;
       const size = radius[grain];
       this.grains.setMatrixAt(shown, matrix.makeScale(size, size, size).setPosition(...place));
-      const colour = colourOn(shared.grainScales[look.grainsBy], robot.grainValue(look.grainsBy, pose, grain));
-      tint.setXYZ(shown, ...colour.map((part) => part / 255));
+      const color = colorOn(shared.grainScales[look.grainsBy], robot.grainValue(look.grainsBy, pose, grain));
+      tint.setXYZ(shown, ...color.map((part) => part / 255));
       shown++;
     });
     this.grains.count = shown;
     this.grains.instanceMatrix.needsUpdate = tint.needsUpdate = true;
   }
 
-  geometry(points, coloured) {
+  geometry(points, colored) {
     const geometry = new THREE.BufferGeometry();
     geometry.setAttribute("position", new THREE.BufferAttribute(new Float32Array(points * 3), 3));
-    if (coloured) geometry.setAttribute("color", new THREE.BufferAttribute(new Float32Array(points * 3), 3));
+    if (colored) geometry.setAttribute("color", new THREE.BufferAttribute(new Float32Array(points * 3), 3));
     return geometry;
   }
 
@@ -317,12 +317,12 @@ class World {
       this.grid.material.color.set(theme.grid);
     }
     if (this.grains) this.updateGrains(pose, shared, look);
-    if (this.balls) this.updateThings(pose);
+    if (this.balls) this.updateObjects(pose);
     this.edges.material.color.set(theme.dark ? 0x0c0c0c : 0x303030);
     this.masses.material.color.set(theme.dark ? 0xe0e0e0 : 0x202020);
-    const colours = pose.corners.map((_, voxel) => robot.colour(shared, look, pose, voxel));
-    this.updateFaces(this.faces, this.skin, this.edges, pose, colours);
-    if (this.fluid) this.updateFaces(this.walls, this.fluid, this.fluidEdges, pose, colours);
+    const colors = pose.corners.map((_, voxel) => robot.color(shared, look, pose, voxel));
+    this.updateFaces(this.faces, this.skin, this.edges, pose, colors);
+    if (this.fluid) this.updateFaces(this.walls, this.fluid, this.fluidEdges, pose, colors);
     this.skin.material.opacity = look.springs ? 0.4 : this.fluid ? 0.55 : 1;
     this.skin.material.depthWrite = !look.springs && !this.fluid;
     this.springs.visible = look.springs;
@@ -348,8 +348,8 @@ function outerFaces(robot, faces) {
   const taken = new Set(robot.place.map(String)), found = [];
   for (const { axis, side, corners } of faces)
     robot.place.forEach((place, voxel) => {
-      const neighbour = place.map((value, i) => (i === axis ? value + side : value));
-      if (!taken.has(String(neighbour))) found.push({ voxel, corners: outward(corners, axis, side) });
+      const neighbor = place.map((value, i) => (i === axis ? value + side : value));
+      if (!taken.has(String(neighbor))) found.push({ voxel, corners: outward(corners, axis, side) });
     });
   return found;
 }

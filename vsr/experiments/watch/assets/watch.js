@@ -82,7 +82,7 @@ class Watch {
   showCurve(run) {
     const name = run.measure + (run.unit ? ` [${run.unit}]` : ""), shown = run.curves.seed.length;
     this.curve.show(run.curves, name, run.unit);
-    find("fitness").textContent = `Fitness: ${name}, ${run.direction === "maximise" ? "more" : "less"} is better`;
+    find("fitness").textContent = `Fitness: ${name}, ${run.direction === "maximize" ? "more" : "less"} is better`;
     const seeds = shown < run.seeds ? `${shown} of ${run.seeds} seeds` : `${shown} seeds`;
     const of = run.seeds > 1 ? `: median over seeds, thin: ${seeds}` : "";
     find("legend").replaceChildren(entry("best", `best so far${of}`), entry("median", "population median"));

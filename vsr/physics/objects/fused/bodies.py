@@ -36,10 +36,10 @@ class OfBodies:
         plan, listed = lanes.plan, lanes.known.listed
         self.passes = plan.passes
         self.lane = lane = lanes_for(plan.listed)
-        self.row, self.held, self.bodies = jnp.minimum(lane, plan.listed - 1), lane < plan.listed, bodies
+        self.row, self.active, self.bodies = jnp.minimum(lane, plan.listed - 1), lane < plan.listed, bodies
         # The ground is no body, so contacts that are found here have one side.
         sides = 1 if plan.finds_ground else 2
-        numbers = [jnp.where(self.held, triton.load(listed.numbers.at[side, self.row]), -1) for side in range(sides)]
+        numbers = [jnp.where(self.active, triton.load(listed.numbers.at[side, self.row]), -1) for side in range(sides)]
         self.own = [[(number == body).astype(jnp.float32) for body in range(len(bodies))] for number in numbers]
         if plan.finds_ground:
             contact, lever = self._on_ground(lanes)
@@ -60,28 +60,28 @@ class OfBodies:
     def _found(self, tables: Found) -> Found:
         normal = self._vector(tables.normal)
         depth, touches, friction, restitution = map(self._number, tables[1:])
-        return Found(normal, depth, (touches > 0) & self.held, friction, restitution)
+        return Found(normal, depth, (touches > 0) & self.active, friction, restitution)
 
     def _on_ground(self, lanes: Lanes) -> tuple[Found, Vector]:
-        """Corners of bodies, and the lowest places of round ones (vsr.physics.collision.meetings.bodies_on_ground)."""
+        """Corners of bodies, and the lowest places of round ones (narrowphase.bodies_on_ground)."""
         plan, free = lanes.plan, [number for number, fixed in enumerate(lanes.plan.fixed) if not fixed]
         corners = corners_of(lanes, free)
-        met = ground(lanes.known.ground, corners.point)
-        distance = met.height - corners.radius
-        touches = (distance < 0) & corners.held
+        closest = ground(lanes.known.ground, corners.point)
+        distance = closest.height - corners.radius
+        touches = (distance < 0) & corners.active
         # A round body is a place and a radius, given once for each corner that others have.
         first = jax.lax.rem(corners.lane, plan.corners) == 0
         for number in free:
             if plan.round[number]:
                 touches = touches & (first | (corners.number != number))
         contact = Found(
-            met.normal,
+            closest.normal,
             -distance,
             touches,
-            combined_friction(corners.friction, met.friction),
-            combined_restitution(corners.restitution, met.restitution),
+            combined_friction(corners.friction, closest.friction),
+            combined_restitution(corners.restitution, closest.restitution),
         )
-        return contact, minus(corners.lever, times(corners.radius, met.normal))
+        return contact, minus(corners.lever, times(corners.radius, closest.normal))
 
     def parting(self, now: Now) -> list[Vector]:
         still = times(0.0, self.contacts[0].normal)
@@ -95,7 +95,7 @@ class OfBodies:
         total = 0.0
         for side, lever, shares in zip(self.own, self.levers, self.shares, strict=True):
             for own, body, share in zip(side, self.bodies, shares, strict=True):
-                total = total + own * share * body.readiness(lever, directions[0])
+                total = total + own * share * body.inverse_effective_mass(lever, directions[0])
         return [jnp.asarray(total)]
 
     def pushed(self, now: Now, impulses: Sequence[Vector]) -> Now:
@@ -127,6 +127,6 @@ class OfBodies:
         return (Pressed(self._number(tables.press), self._vector(tables.drag)),)
 
     def keep(self, tables: Pressed, impulses: Sequence[Pressed]) -> None:
-        triton.store(tables.press.at[self.lane], impulses[0].press, mask=self.held)
+        triton.store(tables.press.at[self.lane], impulses[0].press, mask=self.active)
         for part, value in enumerate(impulses[0].drag):
-            triton.store(tables.drag.at[part, self.lane], value, mask=self.held)
+            triton.store(tables.drag.at[part, self.lane], value, mask=self.active)

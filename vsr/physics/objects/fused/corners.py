@@ -33,7 +33,7 @@ class CornersOf(NamedTuple):
 
     lane: Array
     row: Array
-    held: Array
+    active: Array
     count: int
     number: Array
     """of the body"""
@@ -41,7 +41,7 @@ class CornersOf(NamedTuple):
     """1 for the corners of each body of the world, else 0"""
     point: Vector
     lever: Vector
-    """seen from the body's centre"""
+    """seen from the body's center"""
     radius: Array
     friction: Array
     restitution: Array
@@ -59,14 +59,14 @@ def corners_of(lanes: Lanes, numbers: Sequence[int]) -> CornersOf:
     x, y = (lanes.read(tables.corner, number, jax.lax.rem(row, corners), part) for part in range(2))
     turn = [[lanes.read(tables.rotation, number, row, column) for column in range(2)] for row in range(2)]
     lever = tuple(along * x + across * y for along, across in turn)
-    held = lane < count
+    active = lane < count
     return CornersOf(
         lane,
         row,
-        held,
+        active,
         count,
         number,
-        [(held & (number == body)).astype(jnp.float32) for body in range(lanes.plan.bodies)],
+        [(active & (number == body)).astype(jnp.float32) for body in range(lanes.plan.bodies)],
         plus(tuple(lanes.read(tables.position, number, part) for part in range(2)), lever),
         lever,
         *(lanes.read(table, number) for table in (tables.radius, tables.friction, tables.restitution)),
@@ -96,9 +96,9 @@ class Corners:
         return [total]
 
     def yields(self, directions: Sequence[Vector]) -> list[Array]:
-        total = self.inside.readiness(directions[0])
+        total = self.inside.inverse_effective_mass(directions[0])
         for own, body, share in zip(self.corners.own, self.bodies, self.shares, strict=True):
-            total = total + own * share * body.readiness(self.corners.lever, directions[0])
+            total = total + own * share * body.inverse_effective_mass(self.corners.lever, directions[0])
         return [total]
 
     def pushed(self, now: Now, impulses: Sequence[Vector]) -> Now:
@@ -129,9 +129,9 @@ class Corners:
 
     def keep(self, tables: Pressed, impulses: Sequence[Pressed]) -> None:
         (impulse,), corners = impulses, self.corners
-        triton.store(tables.press.at[corners.lane], impulse.press, mask=corners.held)
+        triton.store(tables.press.at[corners.lane], impulse.press, mask=corners.active)
         for part, value in enumerate(impulse.drag):
-            triton.store(tables.drag.at[part, corners.lane], value, mask=corners.held)
+            triton.store(tables.drag.at[part, corners.lane], value, mask=corners.active)
 
 
 def _deepest(voxels: Voxels, corners: CornersOf) -> tuple[Array, Array]:
@@ -146,4 +146,4 @@ def _deepest(voxels: Voxels, corners: CornersOf) -> tuple[Array, Array]:
         return jnp.where(here, voxels.deepest(point, outward), found)
 
     found = jax.lax.fori_loop(0, corners.count, one, nowhere)
-    return jnp.maximum(found, 0), (found >= 0) & corners.held
+    return jnp.maximum(found, 0), (found >= 0) & corners.active

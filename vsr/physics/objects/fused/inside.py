@@ -40,11 +40,11 @@ class Inside:
     ) -> None:
         """count: of lanes that have a point; outward: of what has the point; vertex: its number, if it is one."""
         self.lanes, self.vertex = lanes, vertex
-        self.lane, self.held = lane, lane < count
+        self.lane, self.active = lane, lane < count
         here = voxel(lanes, cell)
         holds, self.depth, self.normal = here.holds(point, outward, here.planes())
         self.touches = may & holds
-        self.places, self.weights = here.places, here.weights(point)
+        self.corner_vertices, self.weights = here.corner_vertices, here.weights(point)
         # Without contact there is nothing to add up.
         self.many = jnp.where(jnp.max(self.touches.astype(jnp.int32)) > 0, jnp.int32(count), 0)
         self._share(cell)
@@ -57,9 +57,9 @@ class Inside:
         vertex = jnp.full_like(cell, NO_VERTEX) if self.vertex is None else self.vertex
         constant = (shared.cell, cell), (shared.vertex, vertex), (shared.touches, self.touches.astype(jnp.float32))
         for table, values in constant:
-            triton.store(table.at[self.lane], values, mask=self.held)
+            triton.store(table.at[self.lane], values, mask=self.active)
         for corner, weight in enumerate(self.weights):
-            triton.store(shared.weight.at[corner, self.lane], weight, mask=self.held)
+            triton.store(shared.weight.at[corner, self.lane], weight, mask=self.active)
         lanes.write(shared.lever, lanes.lever)
         lanes.wait()
 
@@ -76,7 +76,7 @@ class Inside:
 
     def _greatest(self, table: Any) -> Array:
         """Of the numbers of the voxel's corners."""
-        first, *others = (self.lanes.read(table, place) for place in self.places)
+        first, *others = (self.lanes.read(table, place) for place in self.corner_vertices)
         for other in others:
             first = jnp.maximum(first, other)
         return first
@@ -90,7 +90,7 @@ class Inside:
         def at(place: Array) -> Vector:
             return tuple(lanes.read(shared.velocity, part, place) for part in range(2))
 
-        parts = [times(-weight, at(place)) for place, weight in zip(self.places, self.weights, strict=True)]
+        parts = [times(-weight, at(place)) for place, weight in zip(self.corner_vertices, self.weights, strict=True)]
         if self.vertex is not None:
             parts.append(at(self.vertex))
         first, *others = parts
@@ -98,10 +98,10 @@ class Inside:
             first = plus(first, other)
         return first
 
-    def readiness(self, direction: Vector) -> Array:
+    def inverse_effective_mass(self, direction: Vector) -> Array:
         """At most how fast the points give way if every one gets a unit of impulse [1/kg]."""
         lanes, known, shared = self.lanes, self.lanes.known, self.lanes.shared
-        triton.store(shared.load.at[lanes.lane], self.load, mask=lanes.held)
+        triton.store(shared.load.at[lanes.lane], self.load, mask=lanes.active)
         lanes.wait()
 
         def at(place: Array) -> Array:
@@ -109,7 +109,7 @@ class Inside:
             turning = lanes.read(known.inverse_inertia, place) * moment(lever, direction) ** 2
             return lanes.read(shared.load, place) * (lanes.read(known.inverse_mass, place) + turning)
 
-        parts = [jnp.abs(weight) * at(place) for place, weight in zip(self.places, self.weights, strict=True)]
+        parts = [jnp.abs(weight) * at(place) for place, weight in zip(self.corner_vertices, self.weights, strict=True)]
         if self.vertex is not None:
             parts.append(at(self.vertex))
         return sum(parts[1:], parts[0])
@@ -117,7 +117,7 @@ class Inside:
     def pushed(self, now: Now, impulse: Vector) -> Now:
         """After impulses on what is in voxels, and the opposite ones on the voxels."""
         for part, value in enumerate(impulse):
-            triton.store(self.lanes.shared.impulse.at[part, self.lane], value, mask=self.held)
+            triton.store(self.lanes.shared.impulse.at[part, self.lane], value, mask=self.active)
         self.lanes.wait()
         return self.lanes.nodes.pushed(now, self._summed(self._given, 2))
 
@@ -131,7 +131,7 @@ class Inside:
         table, found = self.lanes.shared.impulse, []
         for value in values:
             self.lanes.wait()
-            triton.store(table.at[0, self.lane], value, mask=self.held)
+            triton.store(table.at[0, self.lane], value, mask=self.active)
             self.lanes.wait()
             found += self._summed(lambda number, own, share: (own * table[0, number],), 1)
         return tuple(found)
@@ -148,13 +148,13 @@ class Inside:
     def _summed(self, what: Callable[[Array, Array, Array], tuple[Array, ...]], parts: int) -> tuple[Array, ...]:
         """Over all points, at every vertex."""
         lanes, shared = self.lanes, self.lanes.shared
-        places, lane = lanes.known.cells.places, lanes.lane
+        corner_vertices, lane = lanes.known.cells.corner_vertices, lanes.lane
 
         def more(number: Array, total: tuple[Array, ...]) -> tuple[Array, ...]:
             cell = shared.cell[number]
             share = jnp.zeros(lane.shape, jnp.float32)
             for corner in range(4):
-                share = jnp.where(lane == places[corner, cell], shared.weight[corner, number], share)
+                share = jnp.where(lane == corner_vertices[corner, cell], shared.weight[corner, number], share)
             own = jnp.where(lane == shared.vertex[number], 1.0, 0.0)
             return tuple(one + part for one, part in zip(total, what(number, own, share), strict=True))
 

@@ -2,7 +2,7 @@
 
 A warp has a world, a lane some of its vertices, voxels, corners of rigid bodies or pairs that are near each other. What
 concerns a rigid body as a whole is computed in all lanes alike. Lanes add up what they found, or tell each other
-through memory. Plain JAX (vsr.physics.objects.resolving) is the reference: it needs a hundred launches for the same.
+through memory. Plain JAX (vsr.physics.objects.contact_step) is the reference: it needs a hundred launches for the same.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from vsr.physics.objects.fused.bodies import OfBodies
 from vsr.physics.objects.fused.corners import Corners, corners_of
 from vsr.physics.objects.fused.lanes import Lanes
 from vsr.physics.objects.fused.moving import Body, Moves, Moving, Now, lanes_for
-from vsr.physics.objects.fused.pairs import Neighbours, Pairs, corners_of_ground
+from vsr.physics.objects.fused.pairs import Neighbors, Pairs, corners_of_ground
 from vsr.physics.objects.fused.solver import nothing_before, solved
 from vsr.physics.objects.fused.tables import Known, OnCarriers, Outcome, Plan, Pressed, Shared
 from vsr.physics.objects.fused.vertices import InBlocks, Vertices
@@ -47,7 +47,7 @@ def launch(known: Known, plan: Plan) -> Outcome:
         jax.ShapeDtypeStruct((2, plan.vertices), kind),
         None if bodies is None else (bodies.position, bodies.rotation, bodies.velocity, bodies.spin),
         known.kept,
-        known.beyond,
+        known.overflow,
         _shared(plan, kind),
     )
     wanted, shape = jax.tree.flatten(results)
@@ -73,7 +73,7 @@ def launch(known: Known, plan: Plan) -> Outcome:
 
 
 def _shared(plan: Plan, kind: jnp.dtype) -> Shared:
-    vertices, cells, points, near = plan.vertices, plan.cells, max(1, plan.points), max(1, plan.neighbours)
+    vertices, cells, points, candidates = plan.vertices, plan.cells, max(1, plan.points), max(1, plan.neighbors)
     shapes = Shared(
         position=(2, vertices),
         lever=(2, vertices),
@@ -88,8 +88,8 @@ def _shared(plan: Plan, kind: jnp.dtype) -> Shared:
         touches=(points,),
         weight=(4, points),
         impulse=(2, points),
-        near_vertex=(near,),
-        near_cell=(near,),
+        near_vertex=(candidates,),
+        near_cell=(candidates,),
     )
     numbers = "cell", "vertex", "near_vertex", "near_cell"
     return Shared(
@@ -118,7 +118,7 @@ class Program:
         for number in numbers:
             self.move(number, moves[0].bodies[number], drift.bodies[number], moves[1].bodies[number])
         if self.known.may_touch is not None:
-            moves = self.with_neighbours(moves)
+            moves = self.with_neighbors(moves)
         if self.known.ground_corners is not None:
             moves = self.with_corners_of_ground(moves)
         now, drifted = moves
@@ -185,28 +185,28 @@ class Program:
                 group.keep(self.written.kept[name], impulses)
         return moves
 
-    def with_neighbours(self, moves: Moves) -> Moves:
+    def with_neighbors(self, moves: Moves) -> Moves:
         """After contacts of vertices with voxels of other robots or of their own."""
-        near, places = Neighbours(self.lanes), self.plan.neighbours
-        self.written.beyond[0] = self.known.beyond[0] + jnp.maximum(near.found - places, 0)
+        candidates, places = Neighbors(self.lanes), self.plan.neighbors
+        self.written.overflow[0] = self.known.overflow[0] + jnp.maximum(candidates.found - places, 0)
 
-        def met(moves: Moves) -> Moves:
-            return self.among_voxels("voxels", near.pairs(), moves)
+        def resolve(moves: Moves) -> Moves:
+            return self.among_voxels("voxels", candidates.pairs(), moves)
 
         def apart(moves: Moves) -> Moves:
             self.forget("voxels")
             return moves
 
-        return jax.lax.cond(near.found > 0, met, apart, moves)
+        return jax.lax.cond(candidates.found > 0, resolve, apart, moves)
 
     def with_corners_of_ground(self, moves: Moves) -> Moves:
         """After contacts of the ground's corners with voxels."""
         listed = self.known.ground_corners
 
-        def met(moves: Moves) -> Moves:
+        def resolve(moves: Moves) -> Moves:
             return self.among_voxels("ground corners in voxels", corners_of_ground(self.lanes, listed), moves)
 
-        return jax.lax.cond(listed.counts[0] > 0, met, lambda moves: moves, moves)
+        return jax.lax.cond(listed.counts[0] > 0, resolve, lambda moves: moves, moves)
 
     def among_voxels(self, name: str, group: Pairs, moves: Moves) -> Moves:
         return self.solved(moves, {name: group}, counts=self.plan.counts_of_voxels)

@@ -21,9 +21,9 @@ class Lanes:
         """known: what is read; shared: memory through which lanes tell each other numbers."""
         self.plan, self.known, self.shared = plan, known, shared
         self.lane = lanes_for(max(WARP, plan.vertices))
-        self.row, self.held = jnp.minimum(self.lane, plan.vertices - 1), self.lane < plan.vertices
+        self.row, self.active = jnp.minimum(self.lane, plan.vertices - 1), self.lane < plan.vertices
         self.place, self.lever, self.velocity = self._vertices()
-        flags = jnp.where(self.held, self.number(known.flags), 0)
+        flags = jnp.where(self.active, self.number(known.flags), 0)
         self.exists = (flags >> EXISTS & 1) > 0
         self.nodes = Nodes(
             self.place,
@@ -71,7 +71,7 @@ class Lanes:
     def write(self, table: Any, values: Vector) -> None:
         """Vectors of the lanes' vertices."""
         for part, value in enumerate(values):
-            triton.store(table.at[part, self.lane], value, mask=self.held)
+            triton.store(table.at[part, self.lane], value, mask=self.active)
 
     def push(self, table: Any, given: Vector, shift: Vector) -> None:
         """Give impulses and shifts at vertices to what carries them (vsr.physics.squares.engine.push_vertices)."""
@@ -88,4 +88,4 @@ class Lanes:
             spin * (1 + nodes.inverse_inertia * dot(self.lever, shift)),
         )
         for field, value in enumerate(after):
-            triton.store(table.at[field, self.lane], value, mask=self.held)
+            triton.store(table.at[field, self.lane], value, mask=self.active)

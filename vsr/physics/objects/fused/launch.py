@@ -1,4 +1,4 @@
-"""All contacts of one step as in vsr.physics.objects.resolving, by the kernel."""
+"""All contacts of one step as in vsr.physics.objects.contact_step, by the kernel."""
 
 from __future__ import annotations
 
@@ -11,16 +11,13 @@ from jax import Array
 from vsr.compute.gpu.ptx import WARP
 from vsr.environment import Environment
 from vsr.physics.collision.blocks import ground_corners
+from vsr.physics.collision.bodies import Nodes, Rows
 from vsr.physics.collision.convex import place
 from vsr.physics.collision.lattices import Lattice, nodes_of, pushed_by
-from vsr.physics.collision.meetings import MARGIN, moving_pairs, together, vertices_in_blocks
-from vsr.physics.collision.sides import Nodes, Rows
+from vsr.physics.collision.narrowphase import MARGIN, moving_pairs, together, vertices_in_blocks
 from vsr.physics.collision.solver import Contact, Impulse
-from vsr.physics.contract import Met
-from vsr.physics.objects.fused import tables
-from vsr.physics.objects.fused.kernel import launch
-from vsr.physics.objects.fused.voxels import BITS
-from vsr.physics.objects.resolving import (
+from vsr.physics.contract import ContactBody
+from vsr.physics.objects.contact_step import (
     COUNTS_OF_VOXELS,
     ITERATIONS,
     PASSES_OF_BODIES,
@@ -33,6 +30,9 @@ from vsr.physics.objects.resolving import (
     kept_impulses,
     rigid_contacts,
 )
+from vsr.physics.objects.fused import tables
+from vsr.physics.objects.fused.kernel import launch
+from vsr.physics.objects.fused.voxels import BITS
 from vsr.physics.objects.solids import Solids, SolidState, flown
 from vsr.terrain.surface import by_numbers
 
@@ -48,19 +48,19 @@ MOST_NUMBERS = 128
 
 def can_launch(solids: Solids | None, environment: Environment, lists: Lists, vertices: int, dimension: int) -> bool:
     """Whether the kernel can do what is asked, and there is something to do for it."""
-    near = [pairs for pairs in lists if pairs is not None]
-    if dimension != 2 or vertices > MOST_VERTICES or any(pairs.point.shape[0] > MOST_PAIRS for pairs in near):
+    candidates = [pairs for pairs in lists if pairs is not None]
+    if dimension != 2 or vertices > MOST_VERTICES or any(pairs.point.shape[0] > MOST_PAIRS for pairs in candidates):
         return False
     if solids is None:
         terrain = environment.terrain
-        return (terrain is not None and terrain.blocks is not None) or bool(near)
+        return (terrain is not None and terrain.blocks is not None) or bool(candidates)
     corners = solids.count * solids.shapes.corner.shape[1]
     few = solids.count <= MOST_BODIES and corners <= MOST_CORNERS
     return few and (solids.count + corners) * math.ceil(vertices / WARP) <= MOST_NUMBERS
 
 
 def launching(duration: float, allowed: np.ndarray | None, interpret: bool) -> Resolve:
-    """By the kernel, for steps of one duration [s]; allowed: see vsr.physics.collision.near.may_touch."""
+    """By the kernel, for steps of one duration [s]; allowed: see vsr.physics.collision.broadphase.may_touch."""
 
     def resolve(
         solids: Solids | None,
@@ -69,7 +69,7 @@ def launching(duration: float, allowed: np.ndarray | None, interpret: bool) -> R
         impulses: Impulses,
         lists: Lists,
         lattice: Lattice,
-        robots: tuple[Met, ...],
+        robots: tuple[ContactBody, ...],
         vertices: Array,
     ) -> Resolved:
         nodes, velocity = nodes_of(robots)
@@ -81,7 +81,7 @@ def launching(duration: float, allowed: np.ndarray | None, interpret: bool) -> R
         if names:
             known.kept["bodies"] = tables.Pressed(*joint_impulse(impulses, names))
         if lists.vertices is not None and allowed is not None:
-            known = known._replace(may_touch=jnp.asarray(_bits(allowed)), beyond=lists.vertices.beyond[None])
+            known = known._replace(may_touch=jnp.asarray(_bits(allowed)), overflow=lists.vertices.overflow[None])
             known.kept["voxels"] = tables.Pressed(*impulses["voxels"])
         after = launch(known, _plan(solids, known, lists, duration, interpret))
         found = {name: Impulse(kept.press, kept.drag) for name, kept in after.kept.items()}
@@ -91,16 +91,16 @@ def launching(duration: float, allowed: np.ndarray | None, interpret: bool) -> R
         else:
             (robot,) = robots
             robots = (robot._replace(state=robot.engine.kernel.with_carriers(robot.state, after.table)),)
-        if after.beyond is not None:
-            lists = _counted(lists, after.beyond[0])
+        if after.overflow is not None:
+            lists = _counted(lists, after.overflow[0])
         return moved, kept_impulses(impulses, found, names), lists, after.given, after.vertices, robots
 
     return resolve
 
 
-def _counted(lists: Lists, beyond: Array) -> Lists:
+def _counted(lists: Lists, overflow: Array) -> Lists:
     assert lists.vertices is not None
-    return lists._replace(vertices=lists.vertices._replace(beyond=beyond))
+    return lists._replace(vertices=lists.vertices._replace(overflow=overflow))
 
 
 def _known(
@@ -109,7 +109,7 @@ def _known(
     state: SolidState | None,
     impulses: Impulses,
     lattice: Lattice,
-    robots: tuple[Met, ...],
+    robots: tuple[ContactBody, ...],
     nodes: Nodes,
     velocity: Array,
     vertices: Array,
@@ -140,7 +140,7 @@ def _known(
         listed=None,
         blocks=blocks,
         may_touch=None,
-        beyond=None,
+        overflow=None,
         ground_corners=None,
         kept=kept,
     )
@@ -153,7 +153,7 @@ def _plan(solids: Solids | None, known: tables.Known, lists: Lists, duration: fl
         vertices=known.inverse_mass.shape[0],
         cells=known.cells.side.shape[0],
         points=max([corners, *listed]),
-        neighbours=0 if lists.vertices is None else lists.vertices.point.shape[0],
+        neighbors=0 if lists.vertices is None else lists.vertices.point.shape[0],
         fixed=() if solids is None else tuple(solids.fixed),
         round=() if solids is None else tuple(solids.shapes.round),
         corners=0 if solids is None else solids.shapes.corner.shape[1],
@@ -169,7 +169,7 @@ def _plan(solids: Solids | None, known: tables.Known, lists: Lists, duration: fl
     )
 
 
-def _robots(robots: tuple[Met, ...], nodes: Nodes, velocity: Array) -> tables.OnCarriers | tables.Plain:
+def _robots(robots: tuple[ContactBody, ...], nodes: Nodes, velocity: Array) -> tables.OnCarriers | tables.Plain:
     """Vertices, as the kernel of the only robot has them if there is one."""
     carriers = robots[0].engine.kernel.carriers(robots[0].model, robots[0].state) if len(robots) == 1 else None
     if carriers is not None:
@@ -178,12 +178,14 @@ def _robots(robots: tuple[Met, ...], nodes: Nodes, velocity: Array) -> tables.On
 
 
 def _ground_corners(environment: Environment, lists: Lists) -> tables.GroundCorners | None:
-    terrain, near = environment.terrain, lists.corners
+    terrain, candidates = environment.terrain, lists.corners
     corners = ground_corners(terrain, 2)
-    if near is None or corners is None or terrain is None:
+    if candidates is None or corners is None or terrain is None:
         return None
     surface = jnp.asarray(terrain.friction), jnp.asarray(terrain.restitution)
-    return tables.GroundCorners(near.point, near.cell, near.counts.astype(jnp.int32), corners[0], *surface)
+    return tables.GroundCorners(
+        candidates.point, candidates.cell, candidates.counts.astype(jnp.int32), corners[0], *surface
+    )
 
 
 def _bits(allowed: np.ndarray) -> np.ndarray:
@@ -196,7 +198,7 @@ def _bits(allowed: np.ndarray) -> np.ndarray:
 
 def _cells(lattice: Lattice) -> tables.Cells:
     flags = [part.astype(jnp.int32) << bit for bit, part in enumerate((*lattice.leads_out, lattice.present))]
-    return tables.Cells(lattice.places, lattice.around, sum(flags[1:], flags[0]), lattice.side)
+    return tables.Cells(lattice.corner_vertices, lattice.around, sum(flags[1:], flags[0]), lattice.side)
 
 
 def _bodies(solids: Solids, state: SolidState) -> tables.BodyTables:
@@ -237,10 +239,10 @@ def _listed(
         return (), None, None
     joint = together(list(lists.values()))
     assert isinstance(joint.sides, Rows)
-    held = joint.sides.first, joint.sides.second
+    active = joint.sides.first, joint.sides.second
     count, still = joint.depth.shape[0], jnp.zeros_like(joint.normal)
-    numbers = np.stack([np.full(count, -1) if one is None else np.array(one.numbers) for one in held])
-    levers = tuple(still if one is None else one.lever for one in held)
+    numbers = np.stack([np.full(count, -1) if one is None else np.array(one.numbers) for one in active])
+    levers = tuple(still if one is None else one.lever for one in active)
     return tuple(lists), tables.Listed(jnp.asarray(numbers, jnp.int32), _plain(joint, count), levers), None
 
 

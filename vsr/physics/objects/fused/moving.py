@@ -9,7 +9,7 @@ from jax import Array
 from jax.experimental import pallas as pl
 
 from vsr.compute.vector import Vector, dot, minus, plus, times
-from vsr.physics.collision.sides import BOLDNESS
+from vsr.physics.collision.bodies import BOLDNESS
 
 
 class Moving(NamedTuple):
@@ -41,7 +41,7 @@ class Body(NamedTuple):
     friction: Any
     restitution: Any
 
-    def readiness(self, lever: Vector, direction: Vector) -> Any:
+    def inverse_effective_mass(self, lever: Vector, direction: Vector) -> Any:
         """Speed that a unit of impulse gives to points [1/kg]."""
         return self.inverse_mass + self.inverse_inertia * moment(lever, direction) ** 2
 
@@ -57,7 +57,7 @@ class Nodes(NamedTuple):
     friction: Array
     restitution: Array
 
-    def readiness(self, direction: Vector) -> Array:
+    def inverse_effective_mass(self, direction: Vector) -> Array:
         return self.inverse_mass + self.inverse_inertia * moment(self.lever, direction) ** 2
 
     def pushed(self, now: Now, impulse: Vector) -> Now:
@@ -72,7 +72,7 @@ def lanes_for(count: int) -> Array:
 
 
 def share_of(touching: Any) -> Any:
-    """By which contacts that share a rigid body yield less each (vsr.physics.collision.sides.Rows.yields)."""
+    """By which contacts that share a rigid body yield less each (vsr.physics.collision.bodies.Rows.yields)."""
     return jnp.where(touching > 1, touching / BOLDNESS, 1.0)
 
 
@@ -89,7 +89,7 @@ def carried(spin: Any, lever: Vector) -> Vector:
 
 
 def swept(angle: Any, lever: Vector) -> Vector:
-    """See vsr.physics.collision.sides.swept."""
+    """See vsr.physics.collision.bodies.swept."""
     return carried(angle, minus(lever, times(0.5, carried(angle, lever))))
 
 
@@ -105,6 +105,6 @@ def turn_on(rotation: Vector, angle: Any) -> Vector:
 
 
 def looks_along(normal: Vector, outward: Vector) -> Any:
-    """See vsr.physics.collision.rows.looks_along."""
+    """See vsr.physics.collision.vectors.looks_along."""
     along = dot(normal, outward)
     return (along > 0) & (along * along > 0.1 * dot(outward, outward))

@@ -32,7 +32,7 @@ class Pairs:
         return [self.inside.seen_from_voxels(now)]
 
     def yields(self, directions: Sequence[Vector]) -> list[Array]:
-        return [self.inside.readiness(directions[0])]
+        return [self.inside.inverse_effective_mass(directions[0])]
 
     def pushed(self, now: Now, impulses: Sequence[Vector]) -> Now:
         return self.inside.pushed(now, impulses[0])
@@ -48,7 +48,7 @@ class Pairs:
         lanes, vertex = self.inside.lanes, self.inside.vertex
         many = jnp.maximum(self.inside.touching(), 1)
         shared = lanes.shared
-        triton.store(shared.load.at[lanes.lane], 1 / many, mask=lanes.held)
+        triton.store(shared.load.at[lanes.lane], 1 / many, mask=lanes.active)
         lanes.wait()
         share = lanes.read(shared.load, vertex)
         press, *drag = (
@@ -59,7 +59,7 @@ class Pairs:
     def keep(self, tables: Pressed, impulses: Sequence[Pressed]) -> None:
         lanes, (impulse,) = self.inside.lanes, impulses
         press, *drag = self.inside.at_vertices((impulse.press, *impulse.drag))
-        triton.store(tables.press.at[lanes.lane], press, mask=lanes.held)
+        triton.store(tables.press.at[lanes.lane], press, mask=lanes.active)
         lanes.write(tables.drag, tuple(drag))
 
 
@@ -75,7 +75,7 @@ def corners_of_ground(lanes: Lanes, corners: GroundCorners) -> Pairs:
     return Pairs(Inside(lanes, lane, listed, place, cell, None, may), corners.friction, corners.restitution)
 
 
-class Neighbours:
+class Neighbors:
     """Vertices and voxels that are near each other, searched for in every step."""
 
     def __init__(self, lanes: Lanes) -> None:
@@ -84,29 +84,29 @@ class Neighbours:
         self.voxels = Voxels(lanes)
         for tables, values in zip((self.shared.low, self.shared.high), self.voxels.boxes(), strict=True):
             for part, value in enumerate(values):
-                triton.store(tables.at[part, self.voxels.lane], value, mask=self.voxels.held)
+                triton.store(tables.at[part, self.voxels.lane], value, mask=self.voxels.active)
         lanes.wait()
         self.found = self._listed()
         lanes.wait()
 
     def _listed(self) -> Array:
-        """List all pairs; returns their number, which is usually 0 and then soon known."""
+        """List all pairs; returns their number, which is mostly 0 and then soon known."""
         cells, nothing = self.lanes.plan.cells, jnp.zeros(self.lanes.lane.shape, jnp.int32)
-        near = jnp.max(jax.lax.fori_loop(0, cells, lambda cell, any_: any_ | self._in_box(cell), nothing))
+        candidates = jnp.max(jax.lax.fori_loop(0, cells, lambda cell, any_: any_ | self._in_box(cell), nothing))
 
         def every(_: Array) -> Array:
             return jax.lax.fori_loop(0, cells, self._beside, jnp.int32(0))
 
-        return jax.lax.cond(near > 0, every, lambda none: none, near)
+        return jax.lax.cond(candidates > 0, every, lambda none: none, candidates)
 
     def _in_box(self, cell: Array) -> Array:
         """1 for vertices in the box around a voxel that they may touch, else 0."""
         lanes, shared = self.lanes, self.shared
         numbers = lanes.read(lanes.known.may_touch, jax.lax.div(cell, BITS), lanes.row)
-        near = lanes.nodes.surface & ((numbers >> jax.lax.rem(cell, BITS) & 1) > 0)
+        candidates = lanes.nodes.surface & ((numbers >> jax.lax.rem(cell, BITS) & 1) > 0)
         for part, place in enumerate(lanes.place):
-            near = near & (place > shared.low[part, cell]) & (place < shared.high[part, cell])
-        return near.astype(jnp.int32)
+            candidates = candidates & (place > shared.low[part, cell]) & (place < shared.high[part, cell])
+        return candidates.astype(jnp.int32)
 
     def _beside(self, cell: Array, found: Array) -> Array:
         """List the vertices in the box around a voxel."""
@@ -118,8 +118,8 @@ class Neighbours:
             shared.near_vertex[number], shared.near_cell[number] = first, cell
             return jnp.where(waiting == first, lanes.lane.size, waiting), number + 1
 
-        near = self._in_box(cell)
-        many, waiting = jnp.sum(near), jnp.where(near > 0, lanes.lane, lanes.lane.size)
+        candidates = self._in_box(cell)
+        many, waiting = jnp.sum(candidates), jnp.where(candidates > 0, lanes.lane, lanes.lane.size)
         # What finds no place is counted, which fails the world.
         jax.lax.fori_loop(0, jnp.clip(self.places - found, 0, many), take, (waiting, found))
         return found + many

@@ -1,6 +1,6 @@
 """The solver of vsr.physics.collision.solver in a kernel: groups of contacts one after the other, several times over.
 
-Groups come in parts of one shape each. As those of vsr.physics.collision.sides they know how fast their sides part and
+Groups come in parts of one shape each. As those of vsr.physics.collision.bodies they know how fast their sides part and
 how readily they yield, and take impulses and shifts.
 """
 
@@ -224,8 +224,8 @@ def _undo(
         speed = dot(asked.approach, normal)
         slip = minus(asked.approach, times(speed, normal))
         pressed = ratio(inward, duration * speed)
-        held = ratio(dot(aside, slip), duration * dot(slip, slip))
-        dragged = jnp.where(sticks, held, jnp.clip(held, 0.5, SLIDES) * share)
+        active = ratio(dot(aside, slip), duration * dot(slip, slip))
+        dragged = jnp.where(sticks, active, jnp.clip(active, 0.5, SLIDES) * share)
     undone = Undone(plus(aside, times(inward, normal)), duration * impulse.press, sticks)
     return undone, Pressed(duration * pressed * impulse.press, times(duration * dragged, impulse.drag))
 
@@ -243,6 +243,6 @@ def _closer(contact: Found, asked: Asked, undone: Undone, shift: Pressed, partin
     along = dot(way, contact.normal)
     press = jnp.minimum(jnp.maximum(shift.press - asked.along * along, 0.0), undone.most)
     wanted = minus(shift.drag, times(asked.across, minus(way, times(along, contact.normal))))
-    held = times(bounded_drag(contact.friction * undone.most, dot(wanted, wanted)), wanted)
-    drag = tuple(jnp.where(undone.sticks, *pair) for pair in zip(held, shift.drag, strict=True))
+    active = times(bounded_drag(contact.friction * undone.most, dot(wanted, wanted)), wanted)
+    drag = tuple(jnp.where(undone.sticks, *pair) for pair in zip(active, shift.drag, strict=True))
     return Pressed(press, drag)

@@ -21,7 +21,7 @@ class Plan:
     cells: int
     points: int
     """that may be in voxels: places of the longest list of them, or corners of all rigid bodies that have any"""
-    neighbours: int
+    neighbors: int
     """places for vertices near voxels"""
     fixed: tuple[bool, ...]
     """of each rigid body, whether it never moves"""
@@ -86,7 +86,7 @@ class Known(NamedTuple):
     """contacts of vertices with blocks of ground; or None"""
     may_touch: Any
     """a bit for each cell that a vertex may touch, numbers of 32 bits, (numbers, p); None if none may touch any"""
-    beyond: Any
+    overflow: Any
     """pairs of these that found no place so far, (1,)"""
     ground_corners: Any
     """near voxels; or None"""
@@ -117,7 +117,7 @@ class Plain(NamedTuple):
 class Cells(NamedTuple):
     """Voxels."""
 
-    places: Any
+    corner_vertices: Any
     """of their corners among vertices, (4, c)"""
     around: Any
     """the cells of which a vertex is a corner, -1 where there is none, (4, p)"""
@@ -200,13 +200,13 @@ class Outcome(NamedTuple):
     bodies: Any
     """position, rotation, velocity, spin of rigid bodies after the step; None if there are none"""
     kept: Any
-    beyond: Any
+    overflow: Any
     """pairs that found no place so far, (1,); None if none are looked for"""
     shared: Any
 
 
 class Shared(NamedTuple):
-    """Memory through which lanes tell each other what they found; n points that may be in voxels, m neighbours."""
+    """Memory through which lanes tell each other what they found; n points that may be in voxels, m neighbors."""
 
     position: Any
     """of vertices, (2, p)"""

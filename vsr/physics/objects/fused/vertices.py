@@ -40,7 +40,7 @@ class Vertices:
             _in_round(body, lever) if is_round else _behind_faces(lanes, number, lever, outward)
             for number, (body, lever, is_round) in enumerate(zip(bodies, self.levers, lanes.plan.round, strict=True))
         ]
-        self.contacts = tuple(self._contact(body, *met) for body, met in zip(bodies, found, strict=True))
+        self.contacts = tuple(self._contact(body, *closest) for body, closest in zip(bodies, found, strict=True))
         touching = [contact.touches.astype(jnp.float32) for contact in self.contacts]
         self.on_node = jnp.maximum(sum(touching[1:], touching[0]), 1)
         self.on_body = [jnp.maximum(jnp.sum(part), 1) for part in touching]
@@ -64,7 +64,8 @@ class Vertices:
 
     def yields(self, directions: Sequence[Vector]) -> list[Array]:
         return [
-            self.on_node * self.nodes.readiness(direction) + share * body.readiness(lever, direction)
+            self.on_node * self.nodes.inverse_effective_mass(direction)
+            + share * body.inverse_effective_mass(lever, direction)
             for direction, share, body, lever in zip(directions, self.on_body, self.bodies, self.levers, strict=True)
         ]
 
@@ -103,11 +104,11 @@ class Vertices:
         )
 
     def keep(self, tables: Pressed, impulses: Sequence[Pressed]) -> None:
-        lane, held = self.lanes.lane, self.lanes.held
+        lane, active = self.lanes.lane, self.lanes.active
         for number, impulse in enumerate(impulses):
-            triton.store(tables.press.at[number, lane], impulse.press, mask=held)
+            triton.store(tables.press.at[number, lane], impulse.press, mask=active)
             for part, value in enumerate(impulse.drag):
-                triton.store(tables.drag.at[part, number, lane], value, mask=held)
+                triton.store(tables.drag.at[part, number, lane], value, mask=active)
 
 
 def _behind_faces(lanes: Lanes, number: int, lever: Vector, outward: Vector) -> tuple[Array, Vector]:
@@ -144,14 +145,14 @@ class InBlocks:
     def __init__(self, lanes: Lanes) -> None:
         tables, self.nodes = lanes.known.blocks, lanes.nodes
         depth, touches, friction, restitution = map(lanes.number, tables[1:])
-        touches = (touches > 0) & lanes.held
+        touches = (touches > 0) & lanes.active
         self.contacts = (Found(lanes.vector(tables.normal), depth, touches, friction, restitution),)
 
     def parting(self, now: Now) -> list[Vector]:
         return [now.nodes]
 
     def yields(self, directions: Sequence[Vector]) -> list[Array]:
-        return [self.nodes.readiness(directions[0])]
+        return [self.nodes.inverse_effective_mass(directions[0])]
 
     def pushed(self, now: Now, impulses: Sequence[Vector]) -> Now:
         return self.nodes.pushed(now, impulses[0])

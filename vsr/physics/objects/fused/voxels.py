@@ -12,8 +12,8 @@ from jax.experimental.pallas import triton
 
 from vsr.compute.gpu.ptx import WARP
 from vsr.compute.vector import Vector, dot, minus, plus, times
-from vsr.physics.collision.meetings import MARGIN
-from vsr.physics.collision.near import SKIN
+from vsr.physics.collision.broadphase import SKIN
+from vsr.physics.collision.narrowphase import MARGIN
 from vsr.physics.collision.voxels import NEWTON_STEPS, faces
 from vsr.physics.objects.fused.lanes import Lanes
 from vsr.physics.objects.fused.moving import lanes_for, looks_along
@@ -29,7 +29,7 @@ BITS = 32
 class Voxel(NamedTuple):
     """One voxel, or one in each lane."""
 
-    places: list[Any]
+    corner_vertices: list[Any]
     """of its corners among vertices"""
     corners: list[Vector]
     flags: Any
@@ -97,9 +97,9 @@ class Voxel(NamedTuple):
 def voxel(lanes: Lanes, cell: Any) -> Voxel:
     """The voxel of a number, or those of a number in each lane."""
     cells, position = lanes.known.cells, lanes.position
-    places = [lanes.read(cells.places, corner, cell) for corner in range(4)]
-    corners = [tuple(lanes.read(position, part, place) for part in range(2)) for place in places]
-    return Voxel(places, corners, lanes.read(cells.flags, cell), lanes.read(cells.side, cell))
+    corner_vertices = [lanes.read(cells.corner_vertices, corner, cell) for corner in range(4)]
+    corners = [tuple(lanes.read(position, part, place) for part in range(2)) for place in corner_vertices]
+    return Voxel(corner_vertices, corners, lanes.read(cells.flags, cell), lanes.read(cells.side, cell))
 
 
 class Voxels:
@@ -108,17 +108,17 @@ class Voxels:
     def __init__(self, lanes: Lanes) -> None:
         self.lanes, self.count = lanes, lanes.plan.cells
         self.lane = lanes_for(max(WARP, self.count))
-        self.held = self.lane < self.count
+        self.active = self.lane < self.count
         self.row = jnp.minimum(self.lane, self.count - 1)
         every = voxel(lanes, self.row)
-        self.every = every._replace(flags=jnp.where(self.held, every.flags, 0))
+        self.every = every._replace(flags=jnp.where(self.active, every.flags, 0))
         self.planes = self.every.planes()
 
     def outward(self) -> Vector:
         """Roughly out of the robot at every vertex (vsr.physics.collision.lattices.outward_of)."""
         lanes, shared = self.lanes, self.lanes.shared
         for part, value in enumerate(self.every.middle):
-            triton.store(shared.middle.at[part, self.lane], value, mask=self.held)
+            triton.store(shared.middle.at[part, self.lane], value, mask=self.active)
         lanes.wait()
         total = (jnp.zeros(lanes.lane.shape, jnp.float32),) * 2
         for corner in range(4):
@@ -131,7 +131,7 @@ class Voxels:
     def boxes(self) -> tuple[Vector, Vector]:
         """Around voxels and what is near them: lowest and highest corners; nothing is in that of an absent one.
 
-        See vsr.physics.collision.near.boxes.
+        See vsr.physics.collision.broadphase.boxes.
         """
         present, skin = (self.every.flags >> PRESENT & 1) > 0, SKIN * self.every.side
         parts = list(zip(*self.every.corners, strict=True))

@@ -28,13 +28,13 @@ class _Mass(NamedTuple):
     """One of a voxel's four masses; positions seen from the voxel's first cluster."""
 
     arm: tuple[Array, Array]
-    """from the cluster's centre to the mass's"""
+    """from the cluster's center to the mass's"""
     center: tuple[Array, Array]
     velocity: tuple[Array, Array]
     late_turning: Array
     """the spin times `lag` over `lever_scale`"""
     u: Array
-    """the north-east corner seen from the centre is (u, v), the next ones are (-v, u), (-u, -v), (v, -u)"""
+    """the north-east corner seen from the center is (u, v), the next ones are (-v, u), (-u, -v), (v, -u)"""
     v: Array
     lever_u: Array
     """u times `lever_scale`"""
@@ -45,14 +45,14 @@ class _Anchor(NamedTuple):
     """A corner of a mass, where springs are fastened."""
 
     arm: tuple[Array, Array]
-    """seen from the mass's centre"""
+    """seen from the mass's center"""
     lever: tuple[Array, Array]
     """the same times `lever_scale`"""
     place: tuple[Array, Array]
 
 
 _Forces = list[list[Any]]
-"""On each of a voxel's masses: x, y, and torque about its centre; None is nothing."""
+"""On each of a voxel's engine: x, y, and torque about its center; None is nothing."""
 
 
 def rest_lengths(numbers: Numbers, control: Array) -> list[Array]:
@@ -157,7 +157,7 @@ def _add_central_springs(numbers: Numbers, masses: list[_Mass], lengths: list[Ar
 
 
 def _add_limits(numbers: Numbers, masses: list[_Mass], forces: _Forces) -> None:
-    """Distance limits between neighbouring masses, if a material has them."""
+    """Distance limits between neighboring masses, if a material has them."""
     limits = [(name, within) for name, within in (("lower", jnp.minimum), ("upper", jnp.maximum)) if name in numbers]
     for k in range(4) if limits else ():
         following = (k + 1) % 4
@@ -200,7 +200,7 @@ def _add_actuation(numbers: Numbers, masses: list[_Mass], control: Array, forces
 
 
 def _pull_together(forces: _Forces, first: int, second: int, tension: Array, d: tuple[Array, Array]) -> None:
-    """A tension (over distance) between the centres of two masses."""
+    """A tension (over distance) between the centers of two masses."""
     for axis in (0, 1):
         forces[first][axis] = forces[first][axis] + tension * d[axis]
         forces[second][axis] = forces[second][axis] - tension * d[axis]

@@ -85,7 +85,7 @@ class _Items:
     """What is known of the voxels or clusters of a tile."""
 
     numbers: Numbers
-    neighbours: list[Array]
+    neighbors: list[Array]
     """slots of a voxel's clusters or of a cluster's voxels"""
 
 
@@ -96,9 +96,9 @@ class _Program:
         self.kernel, self.layout = kernel, kernel.layout
         (
             self.voxel_numbers,
-            self.voxel_places,
+            self.voxel_indices,
             self.cluster_numbers,
-            self.cluster_places,
+            self.cluster_indices,
             self.counts,
             self.controls,
             self.start,
@@ -151,7 +151,7 @@ class _Program:
     # Tables
 
     def robots(self, slots: Array) -> Any:
-        """Of which robot the things in these slots are."""
+        """Of which robot the objects in these slots are."""
         together, robots = self.layout.together, self.layout.robots
         if together == 1:
             return self.number
@@ -187,14 +187,14 @@ class _Program:
         """All that is known of the voxels in these slots, without what is named so."""
         names = self.kernel.voxel_names
         numbers = self.read_numbers(self.voxel_numbers, names, slots, lambda name: not name.startswith(without))
-        return _Items(numbers, self.neighbours(self.voxel_places, slots))
+        return _Items(numbers, self.neighbors(self.voxel_indices, slots))
 
     def load_clusters(self, slots: Array, without: Names = ONLY_FOR_TELEMETRY) -> _Items:
         names = self.kernel.cluster_names
         numbers = self.read_numbers(self.cluster_numbers, names, slots, lambda name: not name.startswith(without))
         return _Items(numbers, self.voxels_around(slots))
 
-    def neighbours(self, places: Any, slots: Array) -> list[Array]:
+    def neighbors(self, places: Any, slots: Array) -> list[Array]:
         """Slots of a voxel's clusters or of a cluster's voxels."""
         together = self.layout.together
         ranks = [self.read(places, 1 + k, slots) for k in range(4)]
@@ -203,11 +203,11 @@ class _Program:
     def voxels_around(self, slots: Array) -> list[Array]:
         """Slots of a cluster's voxels, or of nothing."""
         nothing = self.layout.force_slots - 1
-        return [jnp.minimum(voxel, nothing) for voxel in self.neighbours(self.cluster_places, slots)]
+        return [jnp.minimum(voxel, nothing) for voxel in self.neighbors(self.cluster_indices, slots)]
 
     def cells(self, slots: Array) -> Array:
         """Of the clusters in these slots; that of none for those that do not exist."""
-        return self.read(self.cluster_places, 0, slots)
+        return self.read(self.cluster_indices, 0, slots)
 
     def first_motion(self, slots: Array) -> list[Array]:
         own, cells = self.own(self.start, slots), self.cells(slots)
@@ -272,7 +272,7 @@ class _Program:
 
     def springs(self, interval: Array, slots: Array, numbers: Numbers) -> list[Array]:
         """Rest lengths of the three kinds of spring during an interval, and the control value."""
-        cells = self.read(self.voxel_places, 0, slots)
+        cells = self.read(self.voxel_indices, 0, slots)
         control = jnp.clip(triton.load(self.controls.at[self.own(self.controls, slots), interval, cells]), -1, 1)
         return [*self.quick(rest_lengths)(numbers, control), control]
 
@@ -280,14 +280,14 @@ class _Program:
         """Write the forces of voxels on their clusters."""
         voxels = self.voxels or self.load_voxels(slots, ONLY_FOR_ACTUATION)
         *lengths, control = springs or [self.load(self.actuation, i, slots) for i in range(4)]
-        moving = [self.memory.load(MOTION, list(range(7)), cluster, token) for cluster in voxels.neighbours]
+        moving = [self.memory.load(MOTION, list(range(7)), cluster, token) for cluster in voxels.neighbors]
         forces = self.quick(voxel_forces)(voxels.numbers, moving, lengths, control)
         return self.memory.store(FORCES, slots, forces, token)
 
     def look(self, slots: Array, token: Array) -> Array:
         """Write in place of forces which voxels are inside out."""
         voxels = self.voxels or self.load_voxels(slots, ONLY_FOR_ACTUATION)
-        poses = [self.memory.load(MOTION, list(range(4)), cluster, token) for cluster in voxels.neighbours]
+        poses = [self.memory.load(MOTION, list(range(4)), cluster, token) for cluster in voxels.neighbors]
         inverted = is_inside_out(mass_centers(voxels.numbers, poses)) & (voxels.numbers["half_side"] > 0)
         return self.memory.store(FORCES, slots, [inverted.astype(self.start.dtype)], token)
 
@@ -305,7 +305,7 @@ class _Program:
         pose, motion = Pose(*own[:4]), Motion(*own[4:])
         parts = [
             self.memory.load(FORCES, [3 * k, 3 * k + 1, 3 * k + 2], voxel, token)
-            for k, voxel in enumerate(clusters.neighbours)
+            for k, voxel in enumerate(clusters.neighbors)
         ]
         force_x, force_y, torque = ((a + b) + (c + d) for a, b, c, d in zip(*parts, strict=True))
         if "load_x" in numbers:

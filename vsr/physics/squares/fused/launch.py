@@ -141,9 +141,9 @@ def _advance(
         name="advance",
     )(
         numbers.voxels,
-        numbers.voxel_places,
+        numbers.voxel_indices,
         numbers.clusters,
-        numbers.cluster_places,
+        numbers.cluster_indices,
         numbers.counts,
         controls,
         state,

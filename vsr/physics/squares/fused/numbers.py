@@ -40,11 +40,11 @@ class FusedNumbers:
 
     voxels: Array
     """numbers of voxels, (names, width)"""
-    voxel_places: Array
+    voxel_indices: Array
     """cell, then ranks of the clusters of its four masses, whole numbers, (5 and more, width)"""
     clusters: Array
     """numbers of clusters, (names, width)"""
-    cluster_places: Array
+    cluster_indices: Array
     """cell, then ranks of the voxels whose corners 0 to 3 are in it, or NOTHING; a cell beyond the last one is none"""
     counts: Array
     """voxels and clusters that exist, (2,)"""
@@ -73,9 +73,9 @@ def fused_numbers(model: SquareModel, environment: Environment, substep: float) 
     ]
     return FusedNumbers(
         voxels=_table([values.reshape(-1)[voxel_cell] for values in voxels.values()]),
-        voxel_places=_table([voxel_cell, *to_clusters]).astype(jnp.int32),
+        voxel_indices=_table([voxel_cell, *to_clusters]).astype(jnp.int32),
         clusters=_table([values.reshape(-1)[cluster_cell] for values in clusters.values()]),
-        cluster_places=_table([kept, *to_voxels], [exists.size, *[NOTHING] * 4]).astype(jnp.int32),
+        cluster_indices=_table([kept, *to_voxels], [exists.size, *[NOTHING] * 4]).astype(jnp.int32),
         counts=counts,
         names=(tuple(voxels), tuple(clusters)),
         substep=substep,

@@ -16,14 +16,14 @@ from pydantic import Field, Strict
 
 from vsr.evo.generations import Search
 from vsr.evo.mu_plus_lambda import MuPlusLambda
-from vsr.evo.population import NOBODY, WORST, Population, best
+from vsr.evo.population import NO_PARENT, WORST, Population, best
 from vsr.evo.protocol import Evaluation, Sampler
 
 
-class InTurn(MuPlusLambda):
+class TwoStage(MuPlusLambda):
     """One part of the genes evolves first, then the others for the best of it (µ + λ each time)."""
 
-    type: Literal["in_turn"] = "in_turn"
+    type: Literal["two_stage"] = "two_stage"
     first: str = "body"
     """the part of the genes that evolves first: body or controller"""
     first_generations: Annotated[int, Strict(), Field(ge=1, le=1_000_000_000)] = 250
@@ -37,11 +37,11 @@ class InTurn(MuPlusLambda):
     def ask(self, state: Search, sample: Sampler) -> Population:
         children, leader = super().ask(state, sample), best(state.population)
         begins, later = state.generation == self.first_generations, state.generation >= self.first_generations
-        fresh = sample(jax.random.fold_in(jax.random.fold_in(state.key, state.generation), 1), self.n_pop)
+        fresh = sample(jax.random.fold_in(jax.random.fold_in(state.key, state.generation), 1), self.population_size)
         early = self._held(children.genes, _one(state.population.genes, 0), of_first=False)
         late = jax.tree.map(lambda new, bred: jnp.where(begins, new, bred), fresh, children.genes)
         late = self._held(late, _one(leader.genes, 0), of_first=True)
-        alone = jnp.stack([leader.id[0], jnp.int32(NOBODY)])
+        alone = jnp.stack([leader.id[0], jnp.int32(NO_PARENT)])
         return replace(
             children,
             genes=jax.tree.map(lambda new, old: jnp.where(later, new, old), late, early),
@@ -52,7 +52,7 @@ class InTurn(MuPlusLambda):
         """As usual; but when the turn of the others begins, of the elders only the best is left."""
         begins = state.generation == self.first_generations
         elders = state.population
-        left = begins & (jnp.arange(self.n_pop) != jnp.argmax(elders.fitness))
+        left = begins & (jnp.arange(self.population_size) != jnp.argmax(elders.fitness))
         elders = replace(elders, fitness=jnp.where(left, WORST, elders.fitness))
         return super().tell(replace(state, population=elders), asked, evaluation)
 

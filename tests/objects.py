@@ -1,4 +1,4 @@
-"""Worlds with things, for tests of contact."""
+"""Worlds with objects, for tests of contact."""
 
 import jax
 import jax.numpy as jnp
@@ -6,13 +6,13 @@ import numpy as np
 
 from vsr.body import Body, Material
 from vsr.environment import Environment
+from vsr.physics.collision.broadphase import may_touch
 from vsr.physics.collision.lattices import joined, lattice_of, nodes_of, outward_of
-from vsr.physics.collision.near import may_touch
 from vsr.physics.collision.voxels import point_in_voxel
-from vsr.physics.contract import Met
+from vsr.physics.contract import ContactBody
 from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.objects import Objects
-from vsr.world.build import build_solids, soft_things
+from vsr.world.build import build_solids, soft_objects
 from vsr.world.placement import move_rigidly
 from vsr.world.spec import Object
 from vsr.world.state import WorldModel, advance, world_state
@@ -27,15 +27,15 @@ SUBSTEP = 1 / 360
 
 def body_of(kind, shape):
     """A body without damping, so that momentum is kept."""
-    masses = "squares" if kind == "squares" else "points"
-    return Body(shape=shape, masses=masses, materials={"a": UNDAMPED[kind]})
+    engine = "squares" if kind == "squares" else "points"
+    return Body(shape=shape, engine=engine, materials={"a": UNDAMPED[kind]})
 
 
-def world_with(things=(), bodies=(), at=((0.0, 0.0),), terrain=None, gravity=0.0, **options):
-    """Robots with their lowest left corners at places, and things."""
+def world_with(objects=(), bodies=(), at=((0.0, 0.0),), terrain=None, gravity=0.0, **options):
+    """Robots with their lowest left corners at places, and objects."""
     dimension = bodies[0].dimension
     models = tuple(map(assemble_body, bodies))
-    objects = Objects(build_solids(things, dimension, jnp.float32), soft_things(things, jnp.float32), **options)
+    objects = Objects(build_solids(objects, dimension, jnp.float32), soft_objects(objects, jnp.float32), **options)
     world = WorldModel(models, Environment(gravity=jnp.float32(gravity), terrain=terrain), {"objects": objects})
     robots = tuple(
         move_rigidly(model, engine_of(model).rest_state(model), shift=jnp.asarray(place, jnp.float32))
@@ -52,16 +52,16 @@ def mover(world, seconds, substep=SUBSTEP, implementation="auto"):
 
 
 def solids_of(state):
-    return state.occupants["objects"].solids
+    return state.systems["objects"].solids
 
 
 def place_of(world, state, name):
-    number = world.occupants["objects"].solids.names.index(name)
+    number = world.systems["objects"].solids.names.index(name)
     return np.asarray(solids_of(state).position[number], float)
 
 
 def velocity_of(world, state, name):
-    number = world.occupants["objects"].solids.names.index(name)
+    number = world.systems["objects"].solids.names.index(name)
     return np.asarray(solids_of(state).velocity[number], float)
 
 
@@ -76,10 +76,10 @@ def deepest(models, states):
 
 @jax.jit
 def _deepest(models, states):
-    robots = tuple(Met(engine_of(model), model, state) for model, state in zip(models, states, strict=True))
+    robots = tuple(ContactBody(engine_of(model), model, state) for model, state in zip(models, states, strict=True))
     lattices = tuple(map(lattice_of, robots))
     lattice, (nodes, _) = joined(lattices), nodes_of(robots)
-    corner = nodes.position[:, lattice.places][:, :, None]
+    corner = nodes.position[:, lattice.corner_vertices][:, :, None]
     outward = outward_of(nodes.position, lattice)[:, :, None]
     found = point_in_voxel(nodes.position[:, :, None], corner, lattice.leads_out[:, None], outward, 0.06)
     counts = found.is_inside & lattice.present & nodes.exists[:, None] & may_touch(lattices, True)
@@ -90,9 +90,9 @@ def momenta(world, state):
     """Linear momentum [kg m/s] and angular momentum about the origin [kg m²/s] of all that moves."""
     linear, angular = 0.0, 0.0
     parts = list(zip(world.robots, state.robots, strict=True))
-    things = world.occupants["objects"]
+    objects = world.systems["objects"]
     parts += [
-        (one.model, now) for one, now in zip(things.companions, state.occupants["objects"].companions, strict=True)
+        (one.model, now) for one, now in zip(objects.voxel_bodies, state.systems["objects"].voxel_bodies, strict=True)
     ]
     for model, robot in parts:
         position, velocity = (np.asarray(part, float) for part in (robot.position, robot.velocity))
@@ -103,8 +103,8 @@ def momenta(world, state):
         angular = angular + _moment(position, push).sum(axes)
         if hasattr(model, "cluster_inertia"):
             angular = angular + (np.asarray(model.cluster_inertia, float) * np.asarray(robot.spin, float)).sum()
-    if things.solids is not None:
-        free, solids, now = things.solids.free, things.solids, solids_of(state)
+    if objects.solids is not None:
+        free, solids, now = objects.solids.free, objects.solids, solids_of(state)
         push = np.asarray(solids.mass, float)[free, None] * np.asarray(now.velocity, float)[free]
         linear = linear + push.sum(0)
         angular = angular + _moment(np.asarray(now.position, float)[free], push).sum(0)

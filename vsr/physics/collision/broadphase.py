@@ -14,17 +14,17 @@ import numpy as np
 from jax import Array
 
 from vsr.physics.collision.lattices import Lattice
-from vsr.physics.collision.rows import beside, look_up
+from vsr.physics.collision.vectors import beside, look_up
 
 SKIN = 0.15
 """How far from a voxel's box vertices are listed, in sides of voxels."""
-LEAST_PLACES = 16
+LEAST_CAPACITY = 16
 """Even the smallest bodies have so many places for pairs."""
-CORNER_PLACES = 24
+CORNER_CAPACITY = 24
 """For corners of the ground that are near voxels."""
 
 
-class NearPairs(NamedTuple):
+class CandidatePairs(NamedTuple):
     """Vertices and voxels that may touch; m places."""
 
     point: Array
@@ -33,23 +33,23 @@ class NearPairs(NamedTuple):
     """number of the voxel, (m,)"""
     counts: Array
     """False for places that are empty, (m,)"""
-    beyond: Array
+    overflow: Array
     """pairs that found no place in any list so far, ()"""
 
 
-def no_pairs(places: int) -> NearPairs:
+def no_pairs(capacity: int) -> CandidatePairs:
     """Before anything was listed."""
-    none = jnp.zeros(places, jnp.int32)
-    return NearPairs(none, none, jnp.zeros(places, bool), jnp.zeros((), jnp.int32))
+    none = jnp.zeros(capacity, jnp.int32)
+    return CandidatePairs(none, none, jnp.zeros(capacity, bool), jnp.zeros((), jnp.int32))
 
 
-def places_for(lattices: tuple[Lattice, ...]) -> int:
+def capacity_for(lattices: tuple[Lattice, ...]) -> int:
     """As many as all robots have vertices: more than touch at once unless a body is crumpled up."""
-    return max(LEAST_PLACES, sum(math.prod(size + 1 for size in one.present.shape) for one in lattices))
+    return max(LEAST_CAPACITY, sum(math.prod(size + 1 for size in one.present.shape) for one in lattices))
 
 
 def may_touch(lattices: tuple[Lattice, ...], with_itself: bool) -> np.ndarray | None:
-    """True for vertices (p) and voxels (c) that are not neighbours at rest, (p, c); None if none may touch."""
+    """True for vertices (p) and voxels (c) that are not neighbors at rest, (p, c); None if none may touch."""
     if len(lattices) < 2 and not with_itself:
         return None
     blocks = []
@@ -78,8 +78,8 @@ def _corners_of(cells: tuple[int, ...], vertices: int) -> np.ndarray:
 
 
 def list_pairs(
-    point: Array, counts: Array, position: Array, lattice: Lattice, allowed: Array | None, before: NearPairs
-) -> NearPairs:
+    point: Array, counts: Array, position: Array, lattice: Lattice, allowed: Array | None, before: CandidatePairs
+) -> CandidatePairs:
     """Points and voxels that are near now.
 
     point: [m], (dimension, p); counts: True for those that count, (p,); position: of all vertices [m]; allowed: True
@@ -96,15 +96,15 @@ def list_pairs(
 
 def boxes(position: Array, lattice: Lattice, skin: Array) -> tuple[Array, Array]:
     """Around every voxel, along the axes: lowest and highest coordinates [m], (dimension, c) each."""
-    corner = look_up(position, lattice.places, 1)
+    corner = look_up(position, lattice.corner_vertices, 1)
     return corner.min(1) - skin, corner.max(1) + skin
 
 
-def _compressed(near: Array, before: NearPairs) -> NearPairs:
+def _compressed(near: Array, before: CandidatePairs) -> CandidatePairs:
     """The first pairs of a table (p, c), as many as there are places for."""
-    places, cells = before.point.shape[0], near.shape[1]
+    capacity, cells = before.point.shape[0], near.shape[1]
     count = jnp.cumsum(near.reshape(-1, *near.shape[2:]).astype(jnp.int32), 0)
-    wanted = beside(np.arange(1, places + 1, dtype=np.int32), count, 1)
+    wanted = beside(np.arange(1, capacity + 1, dtype=np.int32), count, 1)
     # The first place at which so many were counted, by halving.
     low, high = jnp.zeros_like(wanted), jnp.full_like(wanted, count.shape[0] - 1)
     for _ in range(count.shape[0].bit_length()):
@@ -113,5 +113,5 @@ def _compressed(near: Array, before: NearPairs) -> NearPairs:
         low, high = jnp.where(reached, low, middle + 1), jnp.where(reached, middle, high)
     exists = wanted <= count[-1]
     found = jnp.where(exists, low, 0)
-    missed = jnp.maximum(count[-1] - places, 0)
-    return NearPairs(found // cells, found % cells, exists, before.beyond + missed)
+    missed = jnp.maximum(count[-1] - capacity, 0)
+    return CandidatePairs(found // cells, found % cells, exists, before.overflow + missed)

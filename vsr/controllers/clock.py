@@ -10,7 +10,7 @@ from jax import Array
 from vsr.spec import Real, Spec
 
 
-class Driving(Spec):
+class Clock(Spec):
     """A sine of the time as one more input."""
 
     frequency: Real = 1.0
@@ -21,13 +21,13 @@ class Driving(Spec):
     """[rad]"""
 
 
-def driving_numbers(driving: Driving | None, dtype: Any) -> Array:
+def clock_numbers(clock: Clock | None, dtype: Any) -> Array:
     """Frequency [Hz], amplitude and phase [rad], (3,); an amplitude of 0 for none."""
-    sine = driving or Driving(frequency=0.0, amplitude=0.0)
+    sine = clock or Clock(frequency=0.0, amplitude=0.0)
     return jnp.asarray([sine.frequency, sine.amplitude, sine.phase], dtype)
 
 
-def driving_value(numbers: Array, time: Array) -> Array:
+def clock_value(numbers: Array, time: Array) -> Array:
     """The input at a time [s], (); numbers: as above."""
     frequency, amplitude, phase = numbers
     return amplitude * jnp.sin(2 * jnp.pi * frequency * time + phase)

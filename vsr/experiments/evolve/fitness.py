@@ -1,4 +1,4 @@
-"""From genes to fitness: episodes of all individuals of all seeds, in one or several starts.
+"""From genes to fitness: episodes of all individuals of all seeds, in one or several trials.
 
 Pure functions of arrays. An individual in one start is one robot; robots are shared out among all devices.
 """
@@ -22,14 +22,14 @@ from vsr.experiments.descriptors import describe
 from vsr.experiments.encodings import Genes
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.learning import grown
-from vsr.experiments.perturbation import Refine, Start, combined, rollout_from, starts_of
+from vsr.experiments.perturbation import Perturbation, Refine, combined, perturbations_of, rollout_from
 from vsr.experiments.population import on_all_devices, robots_at_once
 from vsr.gradients import rollout_truncated
 from vsr.physics.failure import first_of
 from vsr.tasks import Summary
 from vsr.world.build import build_systems
 
-UNDISTURBED = Start()
+UNDISTURBED = Perturbation()
 When = Array
 """Which seed, and which of its generations, (2,): what starts are drawn by, if every generation has its own."""
 FIRST_LOOK, SECOND_LOOK = 0, 1
@@ -37,16 +37,18 @@ FIRST_LOOK, SECOND_LOOK = 0, 1
 
 def measured(experiment: Experiment) -> tuple[str, ...]:
     """The measures that the search uses. No others are made while it runs: they would cost time."""
-    return tuple(dict.fromkeys((experiment.fitness.measure, *experiment.ea.descriptors)))
+    return tuple(dict.fromkeys((experiment.fitness.measure, *experiment.optimizer.descriptors)))
 
 
-def evaluation_of(experiment: Experiment, factor: int = 1, *, sloped: bool = False) -> Callable[..., Evaluation]:
-    """The function from one individual's genes and a start to its evaluation; factor: by which steps are finer.
+def evaluation_of(
+    experiment: Experiment, factor: int = 1, *, differentiable: bool = False
+) -> Callable[..., Evaluation]:
+    """The function from one individual's genes and a start to its evaluation; factor: by which time steps are smaller.
 
-    sloped: whether it has slopes with respect to the controller's genes, through windows of the episode.
+    sloped: whether it has gradients with respect to the controller's genes, through windows of the episode.
     """
-    usual = experiment.schedule()
-    schedule = replace(usual, substeps=factor * usual.substeps)
+    regular = experiment.schedule()
+    schedule = replace(regular, substeps=factor * regular.substeps)
     dtype = jnp.dtype(experiment.physics.precision)
     goal, names = experiment.fitness, measured(experiment)
     of_episode = tuple(name for name in names if name in experiment.task.known_measures())
@@ -56,7 +58,7 @@ def evaluation_of(experiment: Experiment, factor: int = 1, *, sloped: bool = Fal
     def worth(episode: Summary) -> Array:
         return goal.sign * task.evaluate(episode, (goal.measure,))[goal.measure]
 
-    def life(genes: Genes, start: Start, key: Array | None) -> tuple[Array, Evaluation]:
+    def life(genes: Genes, start: Perturbation, key: Array | None) -> tuple[Array, Evaluation]:
         """What windows are worth in the mean, if there are any, and the evaluation."""
         environment = experiment.environment(dtype)
         if key is not None:
@@ -64,10 +66,10 @@ def evaluation_of(experiment: Experiment, factor: int = 1, *, sloped: bool = Fal
         model, controller = experiment.robot.build(
             genes, experiment.task.duration, dtype, experiment.physics.integrator
         )
-        occupants = build_systems(experiment.world, experiment.robot.body, usual, dtype)
-        scenario = scenario_of(model, environment, schedule, task, controller.senses, occupants)
-        if sloped:
-            length, count = experiment.evaluation.slopes.cut(schedule)
+        systems = build_systems(experiment.world, experiment.robot.body, regular, dtype)
+        scenario = scenario_of(model, environment, schedule, task, controller.sensors, systems)
+        if differentiable:
+            length, count = experiment.evaluation.gradients.cut(schedule)
             roll = partial(rollout_truncated, worth=worth, length=length, count=count)
             episode, worths = rollout_from(scenario, controller, start, roll)
         else:
@@ -80,12 +82,12 @@ def evaluation_of(experiment: Experiment, factor: int = 1, *, sloped: bool = Fal
             measures=measures,
         )
 
-    def evaluation(genes: Genes, start: Start = UNDISTURBED, key: Array | None = None) -> Evaluation:
-        if not sloped:
+    def evaluation(genes: Genes, start: Perturbation = UNDISTURBED, key: Array | None = None) -> Evaluation:
+        if not differentiable:
             return life(genes, start, key)[1]
         of_controller = jax.grad(lambda own: life({**genes, "controller": own}, start, key), has_aux=True)
-        slopes, evaluation = of_controller(genes["controller"])
-        return replace(evaluation, slopes={"body": jnp.zeros_like(genes["body"]), "controller": slopes})
+        gradients, evaluation = of_controller(genes["controller"])
+        return replace(evaluation, gradients={"body": jnp.zeros_like(genes["body"]), "controller": gradients})
 
     return evaluation
 
@@ -93,25 +95,29 @@ def evaluation_of(experiment: Experiment, factor: int = 1, *, sloped: bool = Fal
 def evaluate_all(
     experiment: Experiment, at_once: int, genes: tuple[Genes, ...], when: tuple[When, ...] | None = None
 ) -> tuple[Evaluation, ...]:
-    """Evaluations of all seeds' individuals; when: for every seed, where starts are drawn anew (`asks_when`)."""
+    """Evaluations of all seeds' individuals; when: for every seed, where starts are resampled (`asks_when`)."""
     everyone = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *genes)
     options = experiment.evaluation
     size = jax.tree.leaves(everyone)[0].shape[0]
-    drawn = draw(experiment, options.starts, size, when, FIRST_LOOK)
+    drawn = draw(experiment, options.trials, size, when, FIRST_LOOK)
     learning, born = experiment.learning, everyone
     if learning is not None:
 
         def tried(robots: Genes, copies: int) -> Evaluation:
-            sloped = learning.method == "gradient"
-            return evaluate_in_starts(experiment, at_once, robots, drawn.repeated(copies), sloped=sloped)
+            differentiable = learning.method == "gradient"
+            return evaluate_in_trials(
+                experiment, at_once, robots, drawn.repeated(copies), differentiable=differentiable
+            )
 
         everyone = grown(learning, born, tried)
-    evaluation = evaluate_in_starts(experiment, at_once, everyone, drawn, sloped=experiment.ea.wants_slopes)
+    evaluation = evaluate_in_trials(
+        experiment, at_once, everyone, drawn, differentiable=experiment.optimizer.needs_gradients
+    )
     evaluation = replace(evaluation, learned=None if learning is None else everyone)
     refine = options.refine
     if refine is not None:
         evaluation = _checked(experiment, refine, at_once, len(genes), everyone, evaluation, when)
-    descriptors = [evaluation.measures[name] for name in experiment.ea.descriptors]
+    descriptors = [evaluation.measures[name] for name in experiment.optimizer.descriptors]
     evaluation = replace(evaluation, descriptors=jnp.stack(descriptors, -1) if descriptors else None)
     leaves, structure = jax.tree.flatten(evaluation)
     parts = zip(*(jnp.split(leaf, len(genes)) for leaf in leaves), strict=True)
@@ -123,7 +129,7 @@ class Drawn(NamedTuple):
 
     count: int
     """starts of each"""
-    starts: Start
+    trials: Perturbation
     """each (size * count,)"""
     keys: Array | None
     """of the generations, for tasks that draw something of their own, (size * count,)"""
@@ -134,12 +140,12 @@ class Drawn(NamedTuple):
         def repeat(leaf: Array) -> Array:
             return jnp.repeat(leaf.reshape(-1, self.count), copies, 0).reshape(-1)
 
-        return self._replace(starts=jax.tree.map(repeat, self.starts), keys=jax.tree.map(repeat, self.keys))
+        return self._replace(trials=jax.tree.map(repeat, self.trials), keys=jax.tree.map(repeat, self.keys))
 
 
-def asks_when(experiment: Experiment) -> bool:
-    """Whether an evaluation hangs on the generation."""
-    return experiment.evaluation.draws == "fresh" or experiment.task.draws
+def depends_on_generation(experiment: Experiment) -> bool:
+    """Whether an evaluation depends on the generation."""
+    return experiment.evaluation.resample == "every_generation" or experiment.task.resamples
 
 
 def generation_key(when: When, look: int = FIRST_LOOK) -> Array:
@@ -148,50 +154,58 @@ def generation_key(when: When, look: int = FIRST_LOOK) -> Array:
 
 
 def draw(experiment: Experiment, count: int, size: int, when: tuple[When, ...] | None, look: int) -> Drawn:
-    """A number of starts for each of a number of individuals, as many of every seed; look: the first or the second."""
+    """A number of trials for each of a number of individuals, as many of every seed; look: the first or the second."""
     options, dtype = experiment.evaluation, jnp.dtype(experiment.physics.precision)
-    of_one = partial(starts_of, options.jitter, count, dtype, vary=options.vary, grounds=1 + len(options.terrains))
+    of_one = partial(
+        perturbations_of, options.jitter, count, dtype, randomize=options.randomize, grounds=1 + len(options.terrains)
+    )
 
     def for_all(of_seeds: Any) -> Any:
         """From (seeds, count) to all individuals of all seeds in a row."""
         return jax.tree.map(lambda leaf: jnp.repeat(leaf, size // leaf.shape[0], 0).reshape(-1), of_seeds)
 
-    if options.draws == "fresh":
+    if options.resample == "every_generation":
         assert when is not None
-        starts = for_all(jax.vmap(lambda own: of_one(key=generation_key(own, look)))(jnp.stack(when)))
+        trials = for_all(jax.vmap(lambda own: of_one(key=generation_key(own, look)))(jnp.stack(when)))
     else:
-        starts = jax.tree.map(lambda leaf: jnp.tile(leaf, size), of_one())
-    if not experiment.task.draws:
-        return Drawn(count, starts, None)
+        trials = jax.tree.map(lambda leaf: jnp.tile(leaf, size), of_one())
+    if not experiment.task.resamples:
+        return Drawn(count, trials, None)
     assert when is not None
     keys = jax.vmap(generation_key)(jnp.stack(when))
-    return Drawn(count, starts, jnp.repeat(keys, count * size // len(when)))
+    return Drawn(count, trials, jnp.repeat(keys, count * size // len(when)))
 
 
-def evaluate_in_starts(
-    experiment: Experiment, at_once: int, everyone: Genes, drawn: Drawn, factor: int = 1, *, sloped: bool = False
+def evaluate_in_trials(
+    experiment: Experiment,
+    at_once: int,
+    everyone: Genes,
+    drawn: Drawn,
+    factor: int = 1,
+    *,
+    differentiable: bool = False,
 ) -> Evaluation:
-    """Of individuals, (size,), each from several starts; factor: by which steps are finer.
+    """Of individuals, (size,), each from several trials; factor: by which time steps are smaller.
 
-    sloped: whether it has slopes; those of several starts are the mean of theirs.
+    sloped: whether it has gradients; those of several trials are the mean of theirs.
     """
-    starts = drawn.count
+    trials = drawn.count
     size = jax.tree.leaves(everyone)[0].shape[0]
-    robots = jax.tree.map(lambda leaf: jnp.repeat(leaf, starts, 0), everyone)
-    evaluation = evaluation_of(experiment, factor, sloped=sloped)
-    single = on_all_devices(lambda robot: evaluation(*robot), (robots, drawn.starts, drawn.keys), at_once)
-    if starts == 1:
+    robots = jax.tree.map(lambda leaf: jnp.repeat(leaf, trials, 0), everyone)
+    evaluation = evaluation_of(experiment, factor, differentiable=differentiable)
+    single = on_all_devices(lambda robot: evaluation(*robot), (robots, drawn.trials, drawn.keys), at_once)
+    if trials == 1:
         return single
-    by_individual = jax.tree.map(lambda leaf: leaf.reshape(size, starts, *leaf.shape[1:]), single)
-    take = experiment.evaluation.take
-    fitness = combined(take, by_individual.fitness)
+    by_individual = jax.tree.map(lambda leaf: leaf.reshape(size, trials, *leaf.shape[1:]), single)
+    aggregate = experiment.evaluation.aggregate
+    fitness = combined(aggregate, by_individual.fitness)
     failed = ~jnp.isfinite(fitness)
     return Evaluation(
         fitness=fitness,
         failed=failed,
         failure=jnp.where(failed, by_individual.failure.max(-1), 0),
         measures={name: jnp.nanmedian(values, -1) for name, values in by_individual.measures.items()},
-        slopes=jax.tree.map(lambda leaf: leaf.mean(1), by_individual.slopes),
+        gradients=jax.tree.map(lambda leaf: leaf.mean(1), by_individual.gradients),
     )
 
 
@@ -204,7 +218,7 @@ def _checked(
     evaluation: Evaluation,
     when: tuple[When, ...] | None,
 ) -> Evaluation:
-    """The evaluation with what finer steps say about every seed's fittest.
+    """The evaluation with what smaller time steps say about every seed's fittest.
 
     These get the worse of both numbers. The others are believed less by what the fittest lost in the median, and none
     of them more than the best of those that were checked, so that who leads has always been checked. If all of those
@@ -217,18 +231,18 @@ def _checked(
     places = (chosen + size * jnp.arange(seeds)[:, None]).reshape(-1)
     leaders = jax.tree.map(lambda leaf: leaf[places], everyone)
     # Fewer robots than before, and no part is to be filled up with copies; on the CPU one seed's number decides.
-    robots = count * refine.starts * (1 if jax.default_backend() == "cpu" else seeds)
+    robots = count * refine.trials * (1 if jax.default_backend() == "cpu" else seeds)
     fewer = min(at_once, robots_at_once(robots, experiment.robot.body.possible.size))
-    drawn = draw(experiment, refine.starts, count * seeds, when, SECOND_LOOK)
-    again = evaluate_in_starts(experiment, fewer, leaders, drawn, refine.factor)
-    fitness = jax.vmap(believed)(fitness, chosen, again.fitness.reshape(seeds, count)).reshape(-1)
+    drawn = draw(experiment, refine.trials, count * seeds, when, SECOND_LOOK)
+    again = evaluate_in_trials(experiment, fewer, leaders, drawn, refine.factor)
+    fitness = jax.vmap(confirmed_fitness)(fitness, chosen, again.fitness.reshape(seeds, count)).reshape(-1)
     assert evaluation.failure is not None
     assert again.failure is not None
     failure = evaluation.failure.at[places].set(first_of(evaluation.failure[places], again.failure))
     return replace(evaluation, fitness=fitness, failed=~jnp.isfinite(fitness), failure=failure)
 
 
-def believed(fitness: Array, chosen: Array, again: Array) -> Array:
+def confirmed_fitness(fitness: Array, chosen: Array, again: Array) -> Array:
     """Fitness of one seed's individuals, (size,), after some were looked at again.
 
     chosen: places of those; again: what the second look said, negative infinity for a failure.

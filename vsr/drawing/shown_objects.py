@@ -1,4 +1,4 @@
-"""Rigid things, soft ones and further robots as plain faces and balls with colours, for pages."""
+"""Rigid objects, soft ones and further robots as plain faces and balls with colors, for pages."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import NamedTuple
 import numpy as np
 
 from vsr.drawing.faces import outer_faces
+from vsr.drawing.objects import FIXED, FREE
 from vsr.drawing.outlines import ROUND_A_SQUARE
 from vsr.drawing.recording import Recording
-from vsr.drawing.things import FIXED, FREE
 
 VOXELS = "#9fc58a"
-"""Colour of voxels of soft things and further robots."""
+"""Color of voxels of soft objects and further robots."""
 
 
-class ShownThings(NamedTuple):
+class ShownObjects(NamedTuple):
     """n faces of e corners, b balls."""
 
     face: np.ndarray
     """[m], (moments, n, e, dimension)"""
-    colours: tuple[str, ...]
+    colors: tuple[str, ...]
     """of the faces"""
     ball: np.ndarray
     """[m], (moments, b, dimension)"""
@@ -28,30 +28,30 @@ class ShownThings(NamedTuple):
     """(moments, b, dimension)"""
     radius: np.ndarray
     """[m], (b,)"""
-    ball_colours: tuple[str, ...]
+    ball_colors: tuple[str, ...]
 
 
-def faces_of(recording: Recording) -> ShownThings | None:
-    """All things of a recording; None if there are none."""
-    things, moments, dimension = recording.things, len(recording.time), recording.dimension
-    if things is None and not recording.others:
+def faces_of(recording: Recording) -> ShownObjects | None:
+    """All objects of a recording; None if there are none."""
+    objects, moments, dimension = recording.objects, len(recording.time), recording.dimension
+    if objects is None and not recording.other_robots:
         return None
     none = np.zeros((moments, 0, dimension))
-    faces = [] if things is None else list(np.moveaxis(things.face, 1, 0))
-    colours = [] if things is None else [FIXED if fixed else FREE for fixed in things.is_fixed]
-    for other in recording.others:
+    faces = [] if objects is None else list(np.moveaxis(objects.face, 1, 0))
+    colors = [] if objects is None else [FIXED if fixed else FREE for fixed in objects.is_fixed]
+    for other in recording.other_robots:
         own = _voxel_faces(other)
         faces += list(np.moveaxis(own, 1, 0))
-        colours += [VOXELS] * own.shape[1]
+        colors += [VOXELS] * own.shape[1]
     most = max([3, *(face.shape[1] for face in faces)])
     filled = [np.concatenate([face, np.repeat(face[:, -1:], most - face.shape[1], 1)], 1) for face in faces]
-    return ShownThings(
+    return ShownObjects(
         face=np.stack(filled, 1) if filled else np.zeros((moments, 0, most, dimension)),
-        colours=tuple(colours),
-        ball=none if things is None else things.ball,
-        spoke=none if things is None else things.spoke,
-        radius=np.zeros(0) if things is None else things.radius,
-        ball_colours=() if things is None else tuple(FIXED if fixed else FREE for fixed in things.ball_is_fixed),
+        colors=tuple(colors),
+        ball=none if objects is None else objects.ball,
+        spoke=none if objects is None else objects.spoke,
+        radius=np.zeros(0) if objects is None else objects.radius,
+        ball_colors=() if objects is None else tuple(FIXED if fixed else FREE for fixed in objects.ball_is_fixed),
     )
 
 

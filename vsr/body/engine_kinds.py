@@ -19,24 +19,24 @@ class _Known:
         return core_schema.no_info_plain_validator_function(self._known, serialization=None)
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {"enum": list(MASSES), "type": "string"}
+        return {"enum": list(ENGINE_KINDS), "type": "string"}
 
     @staticmethod
     def _known(name: Any) -> str:
-        if not isinstance(name, str) or name not in MASSES:
-            *others, last = map(repr, MASSES)
+        if not isinstance(name, str) or name not in ENGINE_KINDS:
+            *others, last = map(repr, ENGINE_KINDS)
             raise PydanticKnownError("literal_error", {"expected": f"{', '.join(others)} or {last}"})
         return name
 
 
-Masses = Annotated[str, _Known()]
+EngineName = Annotated[str, _Known()]
 """What lies in a voxel's corners: squares that turn, as in 2D-VSR-Sim, points, in 2-D and 3-D, or EvoGym's points."""
 Actuation = Literal["area", "force", "horizontal", "vertical", "none"]
 """What a control value changes: all rest lengths, forces on masses, rest lengths along one direction, nothing."""
 
 
 @dataclass(frozen=True)
-class MassKind:
+class EngineKind:
     """What a description must know of one kind."""
 
     dimensions: tuple[int, ...]
@@ -51,13 +51,13 @@ class MassKind:
     """that it knows"""
     materials: Mapping[str, Any]
     """of a body that names none, by symbol"""
-    usual_side: float = 3.0
+    default_side: float = 3.0
     """of a voxel, unless a body says otherwise [m]"""
     only_side: bool = False
     """whether there is no other, because constants are for this one"""
-    usual_world: Mapping[str, float] = field(default_factory=dict)
+    default_world: Mapping[str, float] = field(default_factory=dict)
     """fields of a world that differ from its defaults"""
-    usual_physics: Mapping[str, float] = field(default_factory=dict)
+    default_physics: Mapping[str, float] = field(default_factory=dict)
     """fields of physics that differ from its defaults"""
 
     def groups_in(self, dimension: int) -> tuple[Group, ...]:
@@ -65,19 +65,19 @@ class MassKind:
         return self.groups if dimension == 3 else tuple(g for g in self.groups if g is not Group.space_diagonals)
 
 
-MASSES: dict[str, MassKind] = {}
+ENGINE_KINDS: dict[str, EngineKind] = {}
 """Every kind by its name (vsr.body.kinds has those that are shipped)."""
 
 
-def usual_masses(dimension: int) -> Masses:
+def default_masses(dimension: int) -> EngineName:
     """The kind that a body has unless it says otherwise: the first that exists in its dimension."""
-    return next(name for name, kind in MASSES.items() if dimension in kind.dimensions)
+    return next(name for name, kind in ENGINE_KINDS.items() if dimension in kind.dimensions)
 
 
-def impossible(masses: Masses, dimension: int) -> str | None:
+def impossible(engine: EngineName, dimension: int) -> str | None:
     """Why there cannot be such masses in 2-D or 3-D, if so."""
-    if dimension in MASSES[masses].dimensions:
+    if dimension in ENGINE_KINDS[engine].dimensions:
         return None
-    others = [name for name, kind in MASSES.items() if dimension in kind.dimensions]
-    only = " and ".join(f"{size}-D" for size in MASSES[masses].dimensions)
-    return f"{masses} only exist in {only}: in {dimension}-D masses are {' or '.join(others)}"
+    others = [name for name, kind in ENGINE_KINDS.items() if dimension in kind.dimensions]
+    only = " and ".join(f"{size}-D" for size in ENGINE_KINDS[engine].dimensions)
+    return f"{engine} only exist in {only}: in {dimension}-D masses are {' or '.join(others)}"

@@ -1,4 +1,4 @@
-"""Rigid things around a robot as they are seen: outlines in 2-D, faces in 3-D, balls; also ground that hangs."""
+"""Rigid objects around a robot as they are seen: outlines in 2-D, faces in 3-D, balls; also ground that hangs."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from vsr.terrain import Blocks
 from vsr.terrain.base import AnyTerrain
 
 FREE, FIXED = "#d8b26a", "#8c8c8c"
-"""Colours of things that move and of those that do not."""
+"""Colors of objects that move and of those that do not."""
 BREADTH = 30.0
 """How far ground that hangs is drawn along y in 3-D, where it goes on for ever [m]."""
 
 
 @dataclass(frozen=True)
-class RecordedThings:
+class RecordedObjects:
     """Faces and balls over time; n faces of e corners, b balls. SI units."""
 
     face: np.ndarray
     """corners, the last again for what is too many [m], (moments, n, e, dimension)"""
     ball: np.ndarray
-    """centres [m], (moments, b, dimension)"""
+    """centers [m], (moments, b, dimension)"""
     spoke: np.ndarray
     """unit vectors that turn with the balls, (moments, b, dimension)"""
     radius: np.ndarray
@@ -37,24 +37,24 @@ class RecordedThings:
     ball_is_fixed: np.ndarray
     """of the balls, (b,)"""
 
-    def over_time(self, change: Callable[[np.ndarray], np.ndarray]) -> RecordedThings:
+    def over_time(self, change: Callable[[np.ndarray], np.ndarray]) -> RecordedObjects:
         """At other moments; change: what makes values of those, along the first axis."""
         return replace(self, face=change(self.face), ball=change(self.ball), spoke=change(self.spoke))
 
-    def moved(self, shift: np.ndarray) -> RecordedThings:
+    def moved(self, shift: np.ndarray) -> RecordedObjects:
         """Elsewhere [m], (moments, dimension)."""
         return replace(self, face=self.face + shift[:, None, None], ball=self.ball + shift[:, None])
 
 
-def things_of(
-    trajectory: Trajectory, occupants: Mapping[str, Any], terrain: AnyTerrain | None
-) -> RecordedThings | None:
-    """Those of an episode, None if there are none; occupants: of its world, by name."""
+def objects_of(
+    trajectory: Trajectory, systems: Mapping[str, Any], terrain: AnyTerrain | None
+) -> RecordedObjects | None:
+    """Those of an episode, None if there are none; systems: of its world, by name."""
     moments, dimension = len(trajectory.time), trajectory.state.position.shape[-1]
     parts = []
-    for name, occupant in occupants.items():
-        if isinstance(occupant, Objects) and occupant.solids is not None and trajectory.occupants is not None:
-            parts.append(recorded_solids(occupant.solids, trajectory.occupants[name]))
+    for name, system in systems.items():
+        if isinstance(system, Objects) and system.solids is not None and trajectory.systems is not None:
+            parts.append(recorded_solids(system.solids, trajectory.systems[name]))
     if terrain is not None and terrain.blocks is not None:
         boxes = hanging_boxes(terrain.blocks)
         if boxes:
@@ -63,13 +63,13 @@ def things_of(
 
 
 def touched_by_objects(trajectory: Trajectory) -> np.ndarray | None:
-    """1 for voxels of the robot that things touch, else 0, (moments, *cells); None if there are no things."""
-    seen = [part for part in (trajectory.occupants or {}).values() if isinstance(part, ObjectsSeen)]
+    """1 for voxels of the robot that objects touch, else 0, (moments, *cells); None if there are no objects."""
+    seen = [part for part in (trajectory.systems or {}).values() if isinstance(part, ObjectsSeen)]
     return np.asarray(seen[0].touched[0]) if seen else None
 
 
-def recorded_solids(solids: Solids, seen: ObjectsSeen) -> RecordedThings:
-    """Rigid things as they were seen, over time."""
+def recorded_solids(solids: Solids, seen: ObjectsSeen) -> RecordedObjects:
+    """Rigid objects as they were seen, over time."""
     shapes = solids.shapes
     place, turn = (np.asarray(part, np.float64) for part in (seen.position, seen.rotation))
     corner, outline = np.asarray(shapes.corner, np.float64), np.asarray(shapes.outline)
@@ -87,7 +87,7 @@ def recorded_solids(solids: Solids, seen: ObjectsSeen) -> RecordedThings:
                 faces.append(placed[:, number][:, around])
                 still.append(fixed[number])
     radius = np.asarray(shapes.radius, np.float64)[is_round]
-    return RecordedThings(
+    return RecordedObjects(
         face=_stacked(faces, len(place), shapes.dimension),
         ball=place[:, is_round],
         spoke=turn[..., 0][:, is_round],
@@ -119,7 +119,7 @@ def hanging_boxes(blocks: Blocks) -> list[tuple[float, float, float, float]]:
     return found
 
 
-def _boxes(boxes: list[tuple[float, float, float, float]], moments: int, dimension: int) -> RecordedThings:
+def _boxes(boxes: list[tuple[float, float, float, float]], moments: int, dimension: int) -> RecordedObjects:
     outlines = []
     for left, low, right, high in boxes:
         flat = np.array([[left, low], [right, low], [right, high], [left, high]])
@@ -131,13 +131,13 @@ def _boxes(boxes: list[tuple[float, float, float, float]], moments: int, dimensi
         outlines += [np.stack([near[i], far[i], far[(i + 1) % 4], near[(i + 1) % 4]]) for i in range(4)]
     face = np.broadcast_to(np.stack(outlines), (moments, len(outlines), 4, dimension))
     none = np.zeros((moments, 0, dimension))
-    return RecordedThings(face, none, none, np.zeros(0), np.ones(len(outlines), bool), np.zeros(0, bool))
+    return RecordedObjects(face, none, none, np.zeros(0), np.ones(len(outlines), bool), np.zeros(0, bool))
 
 
-def _joined(parts: list[RecordedThings]) -> RecordedThings:
+def _joined(parts: list[RecordedObjects]) -> RecordedObjects:
     moments, dimension = parts[0].ball.shape[0], parts[0].ball.shape[-1]
     faces = [part.face[:, number] for part in parts for number in range(part.face.shape[1])]
-    return RecordedThings(
+    return RecordedObjects(
         face=_stacked(faces, moments, dimension),
         ball=np.concatenate([part.ball for part in parts], 1),
         spoke=np.concatenate([part.spoke for part in parts], 1),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import vsr
-from vsr.compute.slopes import inverse_root, root, share_of, with_slopes
+from vsr.compute.gradients import differentiable_trace, inverse_root, root, share_of
 from vsr.controllers import Sine
 from vsr.episode import begin, reset, rollout
 from vsr.experiments.config import ConfigError, parse_scene
@@ -27,7 +27,7 @@ FLYING = [SQUARES, "points", pytest.param("points in 3-D", marks=pytest.mark.slo
 
 def built(kind, implementation="differentiable", terrain=None, duration=0.3, kept="float64"):
     """A small robot, driven by sines, and its world."""
-    body = vsr.Body(shape=KINDS[kind], masses=kind.split()[0])
+    body = vsr.Body(shape=KINDS[kind], engine=kind.split()[0])
     return vsr.Scene(
         robot=vsr.Robot(body=body, controller=Sine(frequency=2.0, phase=0.4)),
         world=World(terrain=terrain),
@@ -85,10 +85,10 @@ def test_an_episode_is_the_same_with_slopes_and_without(kind):
                 return rollout(scenario, controller, begin(scenario, lower))
 
             ends.append(jax.jit(jax.vmap(end))(jnp.array([0.0, 0.1, -0.02])))
-    plain, sloped = ends
+    plain, differentiable = ends
     assert not plain.failed.any()
     assert np.abs(plain.end - plain.start).max() > 1e-3
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9), plain, sloped)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9), plain, differentiable)
 
 
 @pytest.mark.slow
@@ -99,14 +99,14 @@ def test_slopes_on_the_ground_are_finite_and_right_in_a_short_window():
         robot = reset(jax.random.key(0), scenario).world.robots[0]
         model = scenario.model
 
-        def travelled(phase):
+        def traveled(phase):
             moving = replace(robot, velocity=robot.velocity.at[..., 0].add(0.5))
             summary = rollout(scenario, replace(controller, phase=phase), begin(scenario, moving))
             return summary.end[0] - engine_of(model).center(model, robot)[0]
 
         phase = jnp.full(controller.phase.shape, 0.4)
-        found = np.asarray(jax.jit(jax.grad(travelled))(phase))
-        work, size = jax.jit(travelled), 1e-6
+        found = np.asarray(jax.jit(jax.grad(traveled))(phase))
+        work, size = jax.jit(traveled), 1e-6
         differences = [
             float(work(phase.at[0, i].add(size)) - work(phase.at[0, i].add(-size))) / (2 * size) for i in (0, 1)
         ]
@@ -117,19 +117,19 @@ def test_slopes_on_the_ground_are_finite_and_right_in_a_short_window():
 def test_roots_and_shares_have_slopes_where_there_is_nothing():
     number = jnp.float32
 
-    def slopes(function, *at):
-        with with_slopes():
-            value, slope = jax.value_and_grad(function, tuple(range(len(at))))(*map(number, at))
+    def gradients(function, *at):
+        with differentiable_trace():
+            value, gradient = jax.value_and_grad(function, tuple(range(len(at))))(*map(number, at))
         assert float(value) == float(function(*map(number, at)))
-        return [float(part) for part in slope]
+        return [float(part) for part in gradient]
 
-    assert slopes(root, 0.0) == [0.0]
-    assert slopes(root, 4.0) == [0.25]
-    assert slopes(inverse_root, 0.0) == [0.0]
-    assert slopes(inverse_root, 4.0) == pytest.approx([-1 / 16])
-    assert slopes(share_of, 0.0, 0.0) == [0.0, 0.0]
-    assert slopes(share_of, 2.0, 0.0) == [0.0, 0.0]
-    assert slopes(share_of, 1.0, 2.0) == [0.5, -0.25]
+    assert gradients(root, 0.0) == [0.0]
+    assert gradients(root, 4.0) == [0.25]
+    assert gradients(inverse_root, 0.0) == [0.0]
+    assert gradients(inverse_root, 4.0) == pytest.approx([-1 / 16])
+    assert gradients(share_of, 0.0, 0.0) == [0.0, 0.0]
+    assert gradients(share_of, 2.0, 0.0) == [0.0, 0.0]
+    assert gradients(share_of, 1.0, 2.0) == [0.5, -0.25]
 
 
 @pytest.mark.parametrize(
@@ -137,10 +137,10 @@ def test_roots_and_shares_have_slopes_where_there_is_nothing():
     [
         ("world: {terrain: sand}", "'differentiable' moves one robot on its ground"),
         (
-            "robot: {body: {shape: a, masses: evogym, materials: {a: {actuation: horizontal}}}}",
+            "robot: {body: {shape: a, engine: evogym, materials: {a: {actuation: horizontal}}}}",
             "'differentiable' knows no evogym",
         ),
-        ("robot: {body: {shape: a, masses: points, materials: {a: {yield_force: 9.0}}}}", "springs break at once"),
+        ("robot: {body: {shape: a, engine: points, materials: {a: {yield_force: 9.0}}}}", "springs break at once"),
     ],
 )
 def test_what_has_no_slopes_is_refused(changes, reason):

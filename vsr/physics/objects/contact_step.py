@@ -18,26 +18,26 @@ from vsr.compute.batch_last import batch_last
 from vsr.compute.materialize import materialize
 from vsr.environment import Environment
 from vsr.physics.collision.blocks import ground_corners
+from vsr.physics.collision.bodies import Nodes, Speeds
+from vsr.physics.collision.broadphase import CandidatePairs
 from vsr.physics.collision.convex import Placed, place
 from vsr.physics.collision.lattices import Lattice, nodes_of, pushed_by
-from vsr.physics.collision.meetings import (
+from vsr.physics.collision.narrowphase import (
     bodies_in_blocks,
-    bodies_meet,
     bodies_on_ground,
     corners_in_voxels,
     corners_of_ground_in_bodies,
     corners_of_ground_in_voxels,
+    has_body_contacts,
     moving_pairs,
     together,
     vertices_in_blocks,
     vertices_in_bodies,
     vertices_in_voxels,
 )
-from vsr.physics.collision.near import NearPairs
-from vsr.physics.collision.rows import look_up, one_hot, summed, widened
-from vsr.physics.collision.sides import Nodes, Speeds
 from vsr.physics.collision.solver import Contact, Counts, Impulse, no_impulse, solve
-from vsr.physics.contract import Met
+from vsr.physics.collision.vectors import look_up, one_hot, summed, widened
+from vsr.physics.contract import ContactBody
 from vsr.physics.objects.solids import Solids, SolidState, flown, pushed
 
 ITERATIONS = 3
@@ -61,13 +61,13 @@ Moves = tuple[Speeds, Speeds]
 class Lists(NamedTuple):
     """What may touch voxels; None for what does not."""
 
-    vertices: NearPairs | None
+    vertices: CandidatePairs | None
     """of robots"""
-    corners: NearPairs | None
+    corners: CandidatePairs | None
     """of the ground"""
 
 
-Resolved = tuple[SolidState | None, Impulses, Lists, Array, Array, tuple[Met, ...]]
+Resolved = tuple[SolidState | None, Impulses, Lists, Array, Array, tuple[ContactBody, ...]]
 """Rigid bodies after a step, the impulses of contacts that are kept, lists, impulses that vertices got [N s], where
 vertices are then [m], (dimension, p) both, and the robots."""
 Resolve = Callable[..., Resolved]
@@ -196,7 +196,7 @@ def rigid_contacts(
 ) -> dict[str, Contact]:
     """Contacts of rigid bodies with each other and with the ground, by list."""
     bodies, rounds, free, terrain = solids.bodies(state), solids.shapes.round, solids.free, environment.terrain
-    found = bodies_meet(nodes, bodies, placed, rounds, solids.fixed)
+    found = has_body_contacts(nodes, bodies, placed, rounds, solids.fixed)
     if len(free) and terrain is not None:
         found["ground"] = bodies_on_ground(nodes, bodies, placed, terrain, free, rounds)
         if terrain.blocks is not None:
@@ -248,8 +248,8 @@ def _with_voxels(
 
         kept = impulses["voxels"]
         nothing = jax.tree.map(jnp.zeros_like, kept)
-        near = pairs.counts.any()
-        moves, kept = jax.lax.cond(near, among, lambda state: (state[0], nothing), (moves, kept))
+        candidates = pairs.counts.any()
+        moves, kept = jax.lax.cond(candidates, among, lambda state: (state[0], nothing), (moves, kept))
         impulses = {**impulses, "voxels": kept}
     corners = ground_corners(terrain, nodes.position.shape[0])
     listed = lists.corners

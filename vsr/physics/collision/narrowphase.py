@@ -1,4 +1,4 @@
-"""From where things are to groups of contacts (vsr.physics.collision.solver). Arrays: vsr.physics.collision.rows."""
+"""Groups of contacts (vsr.physics.collision.solver) of objects. Arrays: vsr.physics.collision.vectors."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from vsr.compute.materialize import materialize
 from vsr.compute.vector import split
 from vsr.environment.surfaces import combined_friction, combined_restitution, ground
 from vsr.physics.collision.blocks import points_in_blocks
+from vsr.physics.collision.bodies import Bodies, BodySide, Nodes, OnNodes, Rows, Table
+from vsr.physics.collision.broadphase import CandidatePairs
 from vsr.physics.collision.convex import FAR, Placed, points_in
 from vsr.physics.collision.lattices import Lattice, outward_of
-from vsr.physics.collision.near import NearPairs
 from vsr.physics.collision.pairs import Manifold, flat_pairs, round_pairs
-from vsr.physics.collision.rows import beside, largest, look_up, one_hot
-from vsr.physics.collision.sides import Bodies, Held, Nodes, OnNodes, Rows, Table
 from vsr.physics.collision.solver import Contact
+from vsr.physics.collision.vectors import beside, largest, look_up, one_hot
 from vsr.physics.collision.voxels import point_in_voxel, weights_at
 from vsr.terrain import Blocks
 from vsr.terrain.base import AnyTerrain
@@ -33,15 +33,15 @@ def vertices_in_bodies(
 ) -> Contact:
     """Vertices of robots in rigid bodies: a table of all pairs."""
     outward = materialize(nodes.position, outward_of(nodes.position, lattice))
-    met = points_in(placed, rounds, nodes.position, outward, MARGIN * lattice.side.max(0))
-    inside = (met.distance < 0) & (met.distance > -FAR / 2)
+    closest = points_in(placed, rounds, nodes.position, outward, MARGIN * lattice.side.max(0))
+    inside = (closest.distance < 0) & (closest.distance > -FAR / 2)
     return Contact(
-        normal=met.normal,
-        depth=jnp.where(inside, -met.distance, 0),
+        normal=closest.normal,
+        depth=jnp.where(inside, -closest.distance, 0),
         touches=inside & lattice.at_surface & nodes.exists,
         friction=combined_friction(nodes.friction, bodies.friction[:, None]),
         restitution=combined_restitution(nodes.restitution, bodies.restitution[:, None]),
-        sides=Table(nodes, bodies, met.lever),
+        sides=Table(nodes, bodies, closest.lever),
     )
 
 
@@ -76,7 +76,7 @@ def _in_voxels(
 ) -> _InVoxels:
     """cell: the voxel that each point may be in, (m,); may: whether it may at all, (m,); outward: of what has the
     point, (dimension, m)."""
-    index = look_up(lattice.places, cell, 1)
+    index = look_up(lattice.corner_vertices, cell, 1)
     index, corner = materialize(point, (index, look_up(nodes.position, index, 1)))
     margin = MARGIN * look_up(lattice.side, cell)
     found = point_in_voxel(point, corner, look_up(lattice.leads_out, cell, 1), outward, margin)
@@ -89,7 +89,7 @@ def _in_voxels(
 def corners_in_voxels(nodes: Nodes, lattice: Lattice, bodies: Bodies, placed: Placed, flat: np.ndarray) -> Contact:
     """Corners of rigid bodies in voxels of robots, one voxel for each; flat: numbers of bodies that have corners."""
     point, number = _corners(placed, flat)
-    everywhere = look_up(nodes.position, lattice.places, 1)[:, :, None]
+    everywhere = look_up(nodes.position, lattice.corner_vertices, 1)[:, :, None]
     outward = point - placed.center[:, number]
     point, everywhere, outward = materialize(point, (point, everywhere, outward))
     inside = point_in_voxel(
@@ -108,7 +108,7 @@ def corners_in_voxels(nodes: Nodes, lattice: Lattice, bodies: Bodies, placed: Pl
             nodes,
             bodies,
             weight=-found.among(nodes.count),
-            first=Held(outward, tuple(number.tolist())),
+            first=BodySide(outward, tuple(number.tolist())),
         ),
     )
 
@@ -119,7 +119,7 @@ def _corners(placed: Placed, chosen: np.ndarray) -> tuple[Array, np.ndarray]:
     return corner.reshape(corner.shape[0], -1, *corner.shape[3:]), np.repeat(chosen, corner.shape[2])
 
 
-def vertices_in_voxels(nodes: Nodes, lattice: Lattice, pairs: NearPairs) -> Contact:
+def vertices_in_voxels(nodes: Nodes, lattice: Lattice, pairs: CandidatePairs) -> Contact:
     """Vertices in voxels of other robots or of their own, as far as they are listed."""
     point = look_up(nodes.position, pairs.point, 1)
     outward = look_up(outward_of(nodes.position, lattice), pairs.point, 1)
@@ -136,7 +136,7 @@ def vertices_in_voxels(nodes: Nodes, lattice: Lattice, pairs: NearPairs) -> Cont
 
 
 def corners_of_ground_in_voxels(
-    nodes: Nodes, lattice: Lattice, corner: Array, terrain: AnyTerrain, pairs: NearPairs
+    nodes: Nodes, lattice: Lattice, corner: Array, terrain: AnyTerrain, pairs: CandidatePairs
 ) -> Contact:
     """Convex corners of the ground (first), (dimension, q), in voxels, as far as they are listed."""
     found = _in_voxels(look_up(corner, pairs.point, 1), nodes, lattice, pairs.cell, pairs.counts)
@@ -194,7 +194,7 @@ def _body_in_blocks(
         touches=found.is_inside,
         friction=combined_friction(bodies.friction[number], blocks.friction),
         restitution=combined_restitution(bodies.restitution[number], blocks.restitution),
-        sides=Rows(nodes, bodies, None, Held(point - placed.center[:, number], tuple(number.tolist()))),
+        sides=Rows(nodes, bodies, None, BodySide(point - placed.center[:, number], tuple(number.tolist()))),
     )
 
 
@@ -209,8 +209,8 @@ def corners_of_ground_in_bodies(
 ) -> Contact:
     """The two convex corners of the ground that are deepest in each rigid body; corners: see `ground_corners`."""
     place, exists = corners
-    met = points_in(placed.of(free), tuple(np.array(rounds)[free].tolist()), place)
-    depth = jnp.where(exists, -met.distance, -jnp.inf)
+    closest = points_in(placed.of(free), tuple(np.array(rounds)[free].tolist()), place)
+    depth = jnp.where(exists, -closest.distance, -jnp.inf)
     first = largest(depth, 1)
     again = jnp.where(one_hot(first[1], depth.shape[1]), -jnp.inf, depth)
     found = (first, largest(again, 1))
@@ -224,12 +224,12 @@ def corners_of_ground_in_bodies(
     deepest = jnp.concatenate([value for value, _ in found])
     touches = deepest > 0
     return Contact(
-        normal=-at(met.normal),
+        normal=-at(closest.normal),
         depth=jnp.where(touches, deepest, 0),
         touches=touches,
         friction=combined_friction(bodies.friction[number], terrain.friction),
         restitution=combined_restitution(bodies.restitution[number], terrain.restitution),
-        sides=Rows(nodes, bodies, None, Held(at(met.lever), tuple(number.tolist()))),
+        sides=Rows(nodes, bodies, None, BodySide(at(closest.lever), tuple(number.tolist()))),
     )
 
 
@@ -242,7 +242,7 @@ def moving_pairs(rounds: tuple[bool, ...], fixed: tuple[bool, ...]) -> tuple[np.
     return np.array(flat, int).reshape(-1, 2), np.array(mixed, int).reshape(-1, 2)
 
 
-def bodies_meet(
+def has_body_contacts(
     nodes: Nodes, bodies: Bodies, placed: Placed, rounds: tuple[bool, ...], fixed: tuple[bool, ...]
 ) -> dict[str, Contact]:
     """Rigid bodies against each other, by list."""
@@ -258,12 +258,12 @@ def bodies_meet(
 
 
 def _between(nodes: Nodes, bodies: Bodies, placed: Placed, pair: np.ndarray, manifold: Manifold) -> Contact:
-    places, count, *further = manifold.depth.shape
-    first, second = (np.tile(pair[:, side], places) for side in (0, 1))
+    corner_vertices, count, *further = manifold.depth.shape
+    first, second = (np.tile(pair[:, side], corner_vertices) for side in (0, 1))
     point, normal = (
-        part.reshape(part.shape[0], places * count, *further) for part in (manifold.point, manifold.normal)
+        part.reshape(part.shape[0], corner_vertices * count, *further) for part in (manifold.point, manifold.normal)
     )
-    sides = (Held(point - placed.center[:, number], tuple(number.tolist())) for number in (first, second))
+    sides = (BodySide(point - placed.center[:, number], tuple(number.tolist())) for number in (first, second))
     return Contact(
         normal=normal,
         depth=manifold.depth.reshape(-1, *further),
@@ -286,17 +286,17 @@ def bodies_on_ground(
     point, number = _corners(placed, free)
     once = ~np.array(rounds)[number] | np.tile(np.arange(placed.corner.shape[2]) == 0, len(free))
     radius = placed.radius[number]
-    met = ground(terrain, split(point, 0))
-    distance = met.height - radius
-    normal = jnp.stack([jnp.broadcast_to(part, distance.shape) for part in met.normal])
+    closest = ground(terrain, split(point, 0))
+    distance = closest.height - radius
+    normal = jnp.stack([jnp.broadcast_to(part, distance.shape) for part in closest.normal])
     lever = point - radius * normal - placed.center[:, number]
     return Contact(
         normal=normal,
         depth=-distance,
         touches=(distance < 0) & beside(once, distance, 1),
-        friction=combined_friction(bodies.friction[number], met.friction),
-        restitution=combined_restitution(bodies.restitution[number], met.restitution),
-        sides=Rows(nodes, bodies, None, Held(lever, tuple(number.tolist()))),
+        friction=combined_friction(bodies.friction[number], closest.friction),
+        restitution=combined_restitution(bodies.restitution[number], closest.restitution),
+        sides=Rows(nodes, bodies, None, BodySide(lever, tuple(number.tolist()))),
     )
 
 
@@ -306,7 +306,7 @@ def together(contacts: Sequence[Contact]) -> Contact:
         return contacts[0]
     rows = [contact.sides for contact in contacts if isinstance(contact.sides, Rows)]
     normals = [contact.normal for contact in contacts]
-    held = (Held.joined([getattr(row, side) for row in rows], normals) for side in ("first", "second"))
+    held = (BodySide.joined([getattr(row, side) for row in rows], normals) for side in ("first", "second"))
     widest = jnp.broadcast_shapes(*(contact.depth.shape[1:] for contact in contacts))
 
     def joined(parts: Sequence[Array], axis: int) -> Array:

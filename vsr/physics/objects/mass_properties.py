@@ -16,10 +16,10 @@ ALIKE = 1e-6
 
 
 class Form(NamedTuple):
-    """A shape about its centre of mass, along its principal axes."""
+    """A shape about its center of mass, along its principal axes."""
 
     corner: np.ndarray
-    """[m], (corners, dimension); the centre alone of what is round"""
+    """[m], (corners, dimension); the center alone of what is round"""
     outline: list[list[int]]
     """corners round every face, counter-clockwise from outside; in 2-D the two ends of a side; none of what is round"""
     volume: float
@@ -62,7 +62,7 @@ class Form(NamedTuple):
 
 
 def form_of(corner: np.ndarray, radius: float = 0.0) -> Form:
-    """The convex hull of corners [m], (corners, dimension), or what is round with a radius [m] about its centre."""
+    """The convex hull of corners [m], (corners, dimension), or what is round with a radius [m] about its center."""
     dimension = corner.shape[1]
     same = np.eye(dimension)
     if radius:

@@ -1,4 +1,4 @@
-"""Grains as something that moves in a world with robots (vsr.world.coupling.Occupant)."""
+"""Grains as something that moves in a world with robots (vsr.world.coupling.System)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 
 from vsr.environment import Environment
-from vsr.physics.contract import Met
+from vsr.physics.contract import ContactBody
 from vsr.physics.failure import Failure
 from vsr.physics.grains.bodies import Body
 from vsr.physics.grains.model import (
@@ -45,7 +45,7 @@ class GrainsSeen(NamedTuple):
     """sizes of all forces on a grain in the last step, added up [N], (grains,)"""
     touched: tuple[Array, ...]
     """of each robot, 1 for voxels that grains touch, else 0, *cells"""
-    beyond: Array
+    overflow: Array
     """what found no place so far, as in GrainState"""
 
 
@@ -54,18 +54,18 @@ class GrainsSeen(NamedTuple):
 class Grains(GrainModel):
     """Grains that robots walk on."""
 
-    def rest_state(self, robots: tuple[Met, ...] = ()) -> GrainState:
+    def rest_state(self, robots: tuple[ContactBody, ...] = ()) -> GrainState:
         return replace(self.start, robots=tuple(no_contacts(self, robot) for robot in robots))
 
     def step(
-        self, environment: Environment, state: GrainState, robots: tuple[Met, ...], duration: float
-    ) -> tuple[GrainState, tuple[Met, ...]]:
+        self, environment: Environment, state: GrainState, robots: tuple[ContactBody, ...], duration: float
+    ) -> tuple[GrainState, tuple[ContactBody, ...]]:
         state, robots, _ = step(self, environment, state, robots, duration)
         return state, robots
 
     def failure(self, state: GrainState) -> Array:
         moving = failure_of((state.position.sum(0),), state.velocity.T).max()
-        return jnp.where((state.beyond > 0).any(), int(Failure.crowded), moving)
+        return jnp.where((state.overflow > 0).any(), int(Failure.contact_overflow), moving)
 
     def seen(self, state: GrainState) -> GrainsSeen:
         return GrainsSeen(
@@ -73,13 +73,13 @@ class Grains(GrainModel):
             velocity=in_order(state.velocity, state).T,
             force=in_order(pressing(state), state),
             touched=self.touched(state),
-            beyond=state.beyond,
+            overflow=state.overflow,
         )
 
     def advice(self, seen: GrainsSeen) -> str:
         """What to do about lists that were too short in a recorded episode; nothing if none was."""
         cells = seen.touched[0].shape[1:] if seen.touched else (1,) * self.dimension
-        return crowding(self, seen.beyond[-1], self.contacts or contacts_needed(cells, self.samples))
+        return overflow_advice(self, seen.overflow[-1], self.contacts or contacts_needed(cells, self.samples))
 
     def touched(self, state: GrainState) -> tuple[Array, ...]:
         """Of each robot, 1 for voxels that grains touch, else 0, *cells."""
@@ -96,7 +96,7 @@ def pressing(state: GrainState) -> Array:
 
 
 def slots_needed(dimension: int, ratio: float) -> int:
-    """Places for neighbours of a grain; ratio: smallest radius over largest.
+    """Places for neighbors of a grain; ratio: smallest radius over largest.
 
     In 2-D as many as small discs find room around a large one, at the farthest where they are listed, and one more for
     those pressed into each other; in 3-D by experience.
@@ -114,22 +114,22 @@ def candidates_needed(dimension: int, ratio: float) -> int:
     return math.ceil(CANDIDATES[dimension] * (0.5 * (1 + 1 / ratio)) ** dimension)
 
 
-def crowding(grains: GrainModel, beyond: Array, places: int = 0) -> str:
+def overflow_advice(grains: GrainModel, overflow: Array, capacity: int = 0) -> str:
     """What to do about grains that found no place.
 
     beyond: as in GrainState; places: that contacts of a robot have.
     """
-    candidates, neighbours, contacts, over = (int(number) for number in beyond)
+    candidates, neighbors, contacts, over = (int(number) for number in overflow)
     advice = []
-    if neighbours:
+    if neighbors:
         advice.append(
-            f"up to {neighbours} neighbours had no place: set `neighbours` to {grains.slots + neighbours} or more"
+            f"up to {neighbors} neighbors had no place: set `neighbors` to {grains.slots + neighbors} or more"
         )
     if candidates:
         wanted = grains.candidates + candidates
         advice.append(f"up to {candidates} candidates were not looked at: set `candidates` to {wanted} or more")
     if contacts:
-        advice.append(f"{contacts} contacts with a robot had no place: set `contacts` to {places + contacts} or more")
+        advice.append(f"{contacts} contacts with a robot had no place: set `contacts` to {capacity + contacts} or more")
     if over:
         advice.append(
             f"{over} grains too many stood over one part of a face: it is folded, or stretched beyond measure"
@@ -154,7 +154,7 @@ def grains_of(
     iterations: int = ITERATIONS,
     dtype: Any = jnp.float32,
 ) -> Grains:
-    """Grains with their centres at given places [m], (grains, dimension).
+    """Grains with their centers at given places [m], (grains, dimension).
 
     radius [m], mass [kg] and friction: of all grains, or of each; rolling: coefficient of rolling resistance, None
     for grains that do not turn, which do not conserve angular momentum; grounded: whether the environment has a
@@ -179,21 +179,21 @@ def grains_of(
         velocity=jnp.zeros_like(position) if velocity is None else jnp.asarray(velocity, dtype).T,
         spin=None if turning is None else jnp.zeros((turning, count), dtype),
         id=own,
-        neighbour=jnp.tile(own, (slots, 1)),
-        neighbours=jnp.zeros(count, jnp.int32),
+        neighbor=jnp.tile(own, (slots, 1)),
+        neighbors=jnp.zeros(count, jnp.int32),
         pair=None,
         impulse=jnp.zeros((slots, dimension, count), dtype),
         rolling=None if turning is None else jnp.zeros((slots, turning, count), dtype),
         received=jnp.zeros_like(position),
         received_turning=None if turning is None else jnp.zeros((turning, count), dtype),
         listed_at=jnp.full_like(position, jnp.inf),
-        starts=jnp.zeros(math.prod(box.cells((2 + SKIN) * largest)) + 1, jnp.int32),
+        offsets=jnp.zeros(math.prod(box.cells((2 + SKIN) * largest)) + 1, jnp.int32),
         body_impulse=jnp.zeros((len(bodies) + grounded, dimension, count), dtype),
         bodies=tuple(body.motion for body in bodies if body.is_free),
         robots=(),
         time=jnp.zeros((), dtype),
         lasted=jnp.zeros((), dtype),
-        beyond=jnp.zeros(4, jnp.int32),
+        overflow=jnp.zeros(4, jnp.int32),
     )
     grains = Grains(
         start=start,
@@ -209,4 +209,4 @@ def grains_of(
         samples=samples,
         iterations=iterations,
     )
-    return replace(grains, start=replace(start, pair=pair_numbers(grains, own, start.neighbour)))
+    return replace(grains, start=replace(start, pair=pair_numbers(grains, own, start.neighbor)))

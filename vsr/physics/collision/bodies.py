@@ -1,7 +1,7 @@
 """What contacts act on: vertices of voxels, rigid bodies, and what never moves.
 
 Contacts are a table of all vertices against all rigid bodies, or a list. Both tell how fast their two sides part, how
-readily they yield, and take impulses. Arrays are those of vsr.physics.collision.rows.
+readily they yield, and take impulses. Arrays are those of vsr.physics.collision.vectors.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from jax import Array
 
 from vsr.compute.materialize import materialize
-from vsr.physics.collision.rows import beside, carried, dot, moment, summed
+from vsr.physics.collision.vectors import beside, carried, dot, moment, summed
 
 BOLDNESS = 1.25
 """By which contacts that share a rigid body go farther than is safe if all of them pushed one way; below 2 they still
@@ -32,7 +32,7 @@ class Nodes(NamedTuple):
     inverse_mass: Array
     """0 for what is absent or anchored [1/kg], (p,)"""
     lever: Array | None
-    """seen from the centre of a carrier that turns [m], (dimension, p); None if none does"""
+    """seen from the center of a carrier that turns [m], (dimension, p); None if none does"""
     inverse_inertia: Array | None
     """of the carrier [1/(kg m²)], (p,); None likewise"""
     exists: Array
@@ -46,7 +46,7 @@ class Nodes(NamedTuple):
     def count(self) -> int:
         return self.inverse_mass.shape[0]
 
-    def readiness(self, direction: Array) -> Array:
+    def inverse_effective_mass(self, direction: Array) -> Array:
         """Speed along unit directions that a unit of impulse along them gives [1/kg], (m, p).
 
         direction: (dimension, m, p), or what broadcasts to it.
@@ -81,7 +81,7 @@ class Bodies(NamedTuple):
     def count(self) -> int:
         return self.inverse_mass.shape[0]
 
-    def readiness(self, lever: Array, direction: Array) -> Array:
+    def inverse_effective_mass(self, lever: Array, direction: Array) -> Array:
         """Speed that a unit of impulse along unit directions gives to points [1/kg], (s, p); both (dimension, s, p)."""
         return _readiness(self.inverse_mass[:, None], self.inverse_inertia[:, :, :, None], lever, direction)
 
@@ -103,7 +103,7 @@ class Speeds(NamedTuple):
     given: Array
     """impulses that nodes got so far [N s], (dimension, p)"""
     bodies: Array
-    """of the centres of mass [m/s], (dimension, s)"""
+    """of the centers of mass [m/s], (dimension, s)"""
     spin: Array
     """[rad/s], (k, s)"""
 
@@ -145,7 +145,7 @@ class Table:
     nodes: Nodes
     bodies: Bodies
     lever: Array
-    """from the body's centre to the vertex [m], (dimension, s, p)"""
+    """from the body's center to the vertex [m], (dimension, s, p)"""
 
     @property
     def rigid(self) -> bool:
@@ -156,7 +156,9 @@ class Table:
 
     def yields(self, touches: Array, direction: Array) -> Array:
         on_node, on_body = _shared(touches, 0), _shared(touches, 1)[:, None]
-        return on_node * self.nodes.readiness(direction) + on_body * self.bodies.readiness(self.lever, direction)
+        return on_node * self.nodes.inverse_effective_mass(direction) + on_body * self.bodies.inverse_effective_mass(
+            self.lever, direction
+        )
 
     def pushed(self, now: Speeds, impulse: Array) -> Speeds:
         now = push_nodes(self.nodes, now, summed(impulse, 1))
@@ -185,7 +187,7 @@ class OnNodes:
         return now.nodes
 
     def yields(self, touches: Array, direction: Array) -> Array:
-        return self.nodes.readiness(direction[:, None])[0]
+        return self.nodes.inverse_effective_mass(direction[:, None])[0]
 
     def pushed(self, now: Speeds, impulse: Array) -> Speeds:
         return push_nodes(self.nodes, now, impulse)
@@ -199,11 +201,11 @@ class OnNodes:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Held:
+class BodySide:
     """Rigid bodies at contacts, m of them, one each."""
 
     lever: Array
-    """from its centre to the contact [m], (dimension, m)"""
+    """from its center to the contact [m], (dimension, m)"""
     numbers: tuple[int, ...] = field(metadata={"static": True})
     """of the bodies, -1 where there is none"""
 
@@ -222,7 +224,7 @@ class Held:
         return beside(table.astype(self.lever.dtype), like[None], 2)
 
     @staticmethod
-    def joined(parts: Sequence[Held | None], levers: Sequence[Array]) -> Held:
+    def joined(parts: Sequence[BodySide | None], levers: Sequence[Array]) -> BodySide:
         """Of several lists as one; levers: as long as theirs, where a part has none."""
         held = [like * 0 if part is None else part.lever for part, like in zip(parts, levers, strict=True)]
         widest = jnp.broadcast_shapes(*(lever.shape[2:] for lever in held))
@@ -230,7 +232,7 @@ class Held:
         numbers = [
             (-1,) * like.shape[1] if part is None else part.numbers for part, like in zip(parts, levers, strict=True)
         ]
-        return Held(jnp.concatenate(held, 1), tuple(itertools.chain(*numbers)))
+        return BodySide(jnp.concatenate(held, 1), tuple(itertools.chain(*numbers)))
 
 
 @jax.tree_util.register_dataclass
@@ -243,20 +245,20 @@ class Rows:
     """None if no contact has one"""
     weight: Array | None = None
     """of every vertex, positive on the first side and negative on the second, (m, p); None if there are none"""
-    first: Held | None = None
-    second: Held | None = None
+    first: BodySide | None = None
+    second: BodySide | None = None
 
     @property
     def rigid(self) -> bool:
         return self.weight is None
 
     @property
-    def _held(self) -> list[tuple[Held, int]]:
+    def _body_sides(self) -> list[tuple[BodySide, int]]:
         return [(held, sign) for held, sign in ((self.first, 1), (self.second, -1)) if held is not None]
 
     def parting(self, now: Speeds) -> Array:
         parts = [] if self.weight is None else [summed(self.weight * now.nodes[:, None], 2)]
-        for held, sign in self._held:
+        for held, sign in self._body_sides:
             speed = now.bodies[:, held.number] + carried(now.spin[:, held.number], held.lever)
             parts.append(sign * held.counts(speed[0]) * speed)
         return sum(parts[1:], parts[0])
@@ -266,8 +268,8 @@ class Rows:
         if self.weight is not None:
             size = jnp.abs(self.weight)
             load = materialize(size, summed(size * touches[:, None], 0))
-            parts.append(summed(size * load * self.nodes.readiness(direction[:, :, None]), 1))
-        for held, _ in self._held:
+            parts.append(summed(size * load * self.nodes.inverse_effective_mass(direction[:, :, None]), 1))
+        for held, _ in self._body_sides:
             assert self.bodies is not None
             share = summed(held.of(self.bodies.count, touches) * touches, 1)[held.number]
             share = jnp.where(share > 1, share / BOLDNESS, 1)
@@ -278,7 +280,7 @@ class Rows:
     def pushed(self, now: Speeds, impulse: Array) -> Speeds:
         if self.weight is not None:
             now = push_nodes(self.nodes, now, summed(self.weight * impulse[:, :, None], 1))
-        for held, sign in self._held:
+        for held, sign in self._body_sides:
             assert self.bodies is not None
             own = sign * held.of(self.bodies.count, impulse[0])
             turning = moment(held.lever, impulse)
@@ -287,10 +289,10 @@ class Rows:
         return now
 
     def way(self, drift: Speeds) -> Array:
-        if self.weight is None:  # what rolls touches with ever other points, so only the motion of centres counts
+        if self.weight is None:  # what rolls touches with ever other points, so only the motion of centers counts
             return self.parting(drift)
         parts = [summed(self.weight * drift.nodes[:, None], 2)]
-        for held, sign in self._held:
+        for held, sign in self._body_sides:
             moved = drift.bodies[:, held.number] + swept(drift.spin[:, held.number], held.lever)
             parts.append(sign * held.counts(moved[0]) * moved)
         return sum(parts[1:], parts[0])
@@ -332,7 +334,7 @@ def _turn_bodies(bodies: Bodies, now: Speeds, turning: Array) -> Speeds:
 
 
 def push_bodies(bodies: Bodies, now: Speeds, push: Array, turning: Array) -> Speeds:
-    """After impulses at the centres [N s], (dimension, s), and moments [N m s], (k, s)."""
+    """After impulses at the centers [N s], (dimension, s), and moments [N m s], (k, s)."""
     return now._replace(
         bodies=now.bodies + bodies.inverse_mass * push,
         spin=now.spin + summed(bodies.inverse_inertia * turning[None], 1),

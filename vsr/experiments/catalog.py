@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from vsr.body import Material
 from vsr.controllers import CONTROLLERS, Hardware
-from vsr.evo import OPTIMISERS
+from vsr.evo import OPTIMIZERS
 from vsr.experiments.config import EVOLVED
 from vsr.experiments.descriptors import DESCRIPTORS
 from vsr.experiments.docstrings import DescribedSchema, field_descriptions
@@ -31,13 +31,13 @@ from vsr.terrain import TERRAINS
 KINDS: dict[str, tuple[str, Mapping[str, Any]]] = {
     "bodies": ("experiment: robot.body.type", BODIES),
     "evolved_controllers": ("experiment: robot.controller.type", EVOLVED_CONTROLLERS),
-    "optimisers": ("experiment: ea.type", OPTIMISERS),
+    "optimizers": ("experiment: optimizer.type", OPTIMIZERS),
     "controllers": ("scene: robot.controller.type", CONTROLLERS),
     "terrains": ("world.terrain", TERRAINS),
     "tasks": ("task.type", TASKS),
     "measures": ("fitness, task.measures", MEASURES),
     "descriptors": ("experiment: fitness, measures of ea's archives and objectives; also share_of_SYMBOL", DESCRIPTORS),
-    "senses": ("quantity of a controller's senses", QUANTITIES),
+    "sensors": ("quantity of a controller's sensors", QUANTITIES),
     "claims": ("study: claims", CLAIMS),
     "settings": (
         "physics, robot.body.materials and robot.hardware",

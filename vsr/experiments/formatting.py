@@ -31,7 +31,7 @@ def lasting(seconds: float) -> str:
 
 
 def volume(size: float) -> str:
-    """From cubic metres to cubic centimetres or litres, in three digits: 0.0018 is 1.8 l."""
+    """From cubic meters to cubic centimeters or litres, in three digits: 0.0018 is 1.8 l."""
     return f"{1e6 * size:.3g} cm³" if size < 1e-3 else f"{1e3 * size:.3g} l"
 
 

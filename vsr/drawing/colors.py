@@ -1,8 +1,8 @@
-"""How voxels are coloured: by area or volume, control value, strain or material; fluid by its pressure; grains by
+"""How voxels are colored: by area or volume, control value, strain or material; fluid by its pressure; grains by
 height or speed.
 
-The original draws shrunk voxels red, those at rest green and enlarged ones yellow. The colours of the other palette,
-`safe`, can be distinguished by lightness alone, so that colour-blind readers and grey printers lose nothing.
+The original draws shrunk voxels red, those at rest green and enlarged ones yellow. The colors of the other palette,
+`safe`, can be distinguished by lightness alone, so that color-blind readers and grey printers lose nothing.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ PALETTES: tuple[Palette, ...] = get_args(Palette)
 
 @dataclass(frozen=True)
 class Scale:
-    """Colours for a range of values, straight lines between them."""
+    """Colors for a range of values, straight lines between them."""
 
     name: str
     """what is shown"""
     ends: tuple[float, float]
-    """values of the first and the last colour; values beyond get these"""
+    """values of the first and the last color; values beyond get these"""
     stops: tuple[str, ...]
-    """colours, equally apart, as #rrggbb"""
+    """colors, equally apart, as #rrggbb"""
     per: float = 1.0
     """what values are divided by before they are written: 1000 for thousands"""
 
-    def colours(self, values: np.ndarray) -> np.ndarray:
+    def colors(self, values: np.ndarray) -> np.ndarray:
         """Red, green and blue from 0 to 255, (..., 3)."""
         low, high = self.ends
         place = np.clip((np.asarray(values, float) - low) / (high - low), 0, 1) * (len(self.stops) - 1)
@@ -80,11 +80,11 @@ SUCTION = ("#fff3f9", "#f7d3e9")
 """Before these where a chamber sucks, from the largest suction to half of it: lighter still, and not blue."""
 
 
-def is_dark(colours: np.ndarray) -> np.ndarray:
-    """Whether dark lines are lost on them; colours: red, green and blue from 0 to 255, (..., 3)."""
-    return colours @ LIGHTNESS < DARK
+def is_dark(colors: np.ndarray) -> np.ndarray:
+    """Whether dark lines are lost on them; colors: red, green and blue from 0 to 255, (..., 3)."""
+    return colors @ LIGHTNESS < DARK
 
 
-def rgb(colours: tuple[str, ...]) -> np.ndarray:
-    """#rrggbb as numbers from 0 to 255, (colours, 3)."""
-    return np.array([[int(colour[i : i + 2], 16) for i in (1, 3, 5)] for colour in colours])
+def rgb(colors: tuple[str, ...]) -> np.ndarray:
+    """#rrggbb as numbers from 0 to 255, (colors, 3)."""
+    return np.array([[int(color[i : i + 2], 16) for i in (1, 3, 5)] for color in colors])

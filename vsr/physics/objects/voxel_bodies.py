@@ -1,4 +1,4 @@
-"""Bodies made of voxels that are not the robot of an episode: soft things, and further robots."""
+"""Bodies made of voxels that are not the robot of an episode: soft objects, and further robots."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from jax import Array
 
 from vsr.compute.matrix import product
 from vsr.environment import Environment
-from vsr.physics.contract import Engine, Met
+from vsr.physics.contract import ContactBody, Engine
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Companion:
-    """A soft thing, or another robot. It moves by its engine, as robots do."""
+class VoxelBody:
+    """A soft object, or another robot. It moves by its engine, as robots do."""
 
     model: Any
     start: Any
     """its first state"""
     controller: Any | None
-    """that reads no senses; None for what is passive"""
+    """that reads no sensors; None for what is passive"""
     name: str = field(metadata={"static": True})
     engine: Engine = field(metadata={"static": True})
     interval: float = field(default=1.0, metadata={"static": True})
     """from one control call to the next [s]"""
 
-    def met(self, state: Any) -> Met:
+    def contact_body(self, state: Any) -> ContactBody:
         """As contacts see it."""
-        return Met(self.engine, self.model, state)
+        return ContactBody(self.engine, self.model, state)
 
     def control(self, time: Array) -> Array:
         """Control values in force at a time [s], *cells; 0 before the first call."""
@@ -41,20 +41,20 @@ class Companion:
         values = jnp.clip(self.controller.control(call * self.interval, None), -1, 1) * self.model.present
         return jnp.where(call > 0, values, 0)
 
-    def moved(self, environment: Environment, state: Any, time: Array, duration: float, substeps: int) -> Met:
+    def moved(self, environment: Environment, state: Any, time: Array, duration: float, substeps: int) -> ContactBody:
         """A step [s] of so many substeps later, before it touches anything but the ground."""
         control = self.control(time)[None]
         options: dict[str, Any] = {"substep": duration / substeps, "count": substeps, "implementation": "xla"}
-        return self.met(self.engine.advance(self.model, environment, state, control, **options)[0])
+        return self.contact_body(self.engine.advance(self.model, environment, state, control, **options)[0])
 
 
 class ObjectMotion(NamedTuple):
     """How one object moves as a whole."""
 
     position: Array
-    """of its centre [m], (dimension,)"""
+    """of its center [m], (dimension,)"""
     velocity: Array
-    """of its centre [m/s], (dimension,)"""
+    """of its center [m/s], (dimension,)"""
     rotation: Array
     """from its own axes to the world's; of a soft one the best fit to its deformed voxels, (dimension, dimension)"""
     spin: Array
@@ -70,7 +70,7 @@ class ObjectMotion(NamedTuple):
         return jnp.arctan2(self.rotation[-1, 0], self.rotation[0, 0])
 
 
-def soft_motion(body: Met) -> ObjectMotion:
+def soft_motion(body: ContactBody) -> ObjectMotion:
     """Of a body made of voxels: its vertices, all of them alike, as one thing."""
     vertices, rest = body.vertices, body._replace(state=body.engine.rest_state(body.model)).vertices
     dimension = vertices.position.shape[-1]

@@ -7,11 +7,11 @@ import jax.numpy as jnp
 from jax import Array
 
 
-def from_neighbours(values: Array, axis: int, step: int) -> Array:
+def from_neighbors(values: Array, axis: int, step: int) -> Array:
     """For every cell the value of the next one, 0 beyond the border.
 
     values: (..., *cells); axis: 0 for x, which is the last axis of the array, 1 for y, 2 for z; step: -1 for the
-    neighbour below along that axis, 1 for the one above.
+    neighbor below along that axis, 1 for the one above.
     """
     padding = [(0, 0, 0)] * values.ndim
     padding[values.ndim - 1 - axis] = (-step, step, 0)
