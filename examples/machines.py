@@ -19,9 +19,9 @@ from command_line import run, show
 from PIL import Image
 
 from vsr.drawing.machines import looking, paint
-from vsr.machines import bulldozing, excavation, gear_tower
-from vsr.machines.arms import SEVEN_JOINTS, planar_angles
-from vsr.machines.cameras import Eye
+from vsr.envs.machines import bulldozing, excavation, gear_tower
+from vsr.envs.machines.arms import SEVEN_JOINTS, planar_angles
+from vsr.envs.machines.cameras import Eye
 
 MOMENTS = 4
 """Pictures in a strip."""

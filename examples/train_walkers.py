@@ -15,7 +15,7 @@ import numpy as np
 from command_line import run, show
 from scipy.ndimage import label
 
-import vsr.gym
+import vsr.envs
 from vsr.evo.evolution_strategy import EvolutionStrategy, ask, start, tell
 
 HIDDEN, CLOCK = 8, 0.5
@@ -57,7 +57,7 @@ def main(*, bodies: int = 256, generations: int = 60, steps: int = 100, out: str
     env, known = vsr.make("Walker-v0", body=drawn), jnp.stack([surroundings(kinds) for kinds in drawn])
     both = jax.tree.map(lambda leaf: jnp.concatenate([leaf, leaf]), (known, env.default_params))
 
-    def score(genes: jax.Array, known: jax.Array, params: vsr.gym.Params) -> jax.Array:
+    def score(genes: jax.Array, known: jax.Array, params: vsr.envs.Params) -> jax.Array:
         """Sum of the rewards of one body."""
         key = jax.random.key(0)  # nothing is random in this task
 

@@ -17,10 +17,10 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import settings
 
-from vsr.body import Body, Material
 from vsr.experiments.devices import prepare
 from vsr.physics.engine import assemble_body
 from vsr.physics.squares.geometry import rest_state
+from vsr.robot import Body, Material
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Begun in the background of a shell; runs that tests start would inherit that, and could not be stopped.

@@ -4,14 +4,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vsr.body import Body, Material
 from vsr.environment import Environment
-from vsr.physics.collision.broadphase import may_touch
-from vsr.physics.collision.lattices import joined, lattice_of, nodes_of, outward_of
-from vsr.physics.collision.voxels import point_in_voxel
+from vsr.physics.contact.broadphase import may_touch
+from vsr.physics.contact.lattices import joined, lattice_of, nodes_of, outward_of
+from vsr.physics.contact.system import Objects
+from vsr.physics.contact.voxels import point_in_voxel
 from vsr.physics.contract import ContactBody
 from vsr.physics.engine import assemble_body, engine_of
-from vsr.physics.objects import Objects
+from vsr.robot import Body, Material
 from vsr.world.build import build_solids, soft_objects
 from vsr.world.placement import move_rigidly
 from vsr.world.spec import Object

@@ -7,7 +7,6 @@ import pytest
 from click.testing import CliRunner
 
 import vsr.cli as cli
-from vsr.body import Body
 from vsr.drawing.faces import outer_faces
 from vsr.drawing.recording import recording_of
 from vsr.environment import Environment
@@ -20,6 +19,7 @@ from vsr.experiments.storage.runs import read_run
 from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.points.advance import advance_through
 from vsr.physics.points.geometry import rest_state
+from vsr.robot import Body
 from vsr.scene import simulate
 from vsr.terrain import Bumpy, HeightField, Heights, field_surface
 from vsr.world.placement import Placement, place

@@ -20,10 +20,10 @@ from vsr.physics.engine import ENGINES, assemble_body
 from vsr.physics.failure import Failure
 from vsr.physics.squares.advance import advance, advance_through
 from vsr.physics.squares.assembly import assemble
-from vsr.physics.squares.fused import launch
-from vsr.physics.squares.fused.layout import Layout, choose_layout
-from vsr.physics.squares.fused.numbers import FEWEST_CORNERS, NOTHING, fused_numbers
 from vsr.physics.squares.geometry import center, mass_motion, momentum, rest_state
+from vsr.physics.squares.gpu import launch
+from vsr.physics.squares.gpu.layout import Layout, choose_layout
+from vsr.physics.squares.gpu.numbers import FEWEST_CORNERS, NOTHING, fused_numbers
 from vsr.physics.squares.materials import SquareMaterials
 from vsr.physics.squares.telemetry import failure
 from vsr.terrain import Flat, Uneven

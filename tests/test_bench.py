@@ -23,7 +23,7 @@ from vsr.evidence.bench.lattice import BenchLattice
 from vsr.evidence.bench.planar import BenchScene
 from vsr.evidence.bench.sand import BenchSand
 from vsr.experiments.population import on_all_devices
-from vsr.physics.objects import STRIDE
+from vsr.physics.contact.system import STRIDE
 from vsr.terrain import Sand
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")

@@ -16,9 +16,8 @@ import vsr.cli as cli
 from vsr.evidence.columns import candidates_needed, distribute
 from vsr.evidence.validate import fluid
 from vsr.evidence.validate.checks import Findings, absolute
-from vsr.physics import chambers
-from vsr.physics.chambers import Filling, surface_of, voxel_faces
-from vsr.physics.chambers.shapes import (
+from vsr.physics.fluid import Filling, surface, surface_of, voxel_faces
+from vsr.physics.fluid.shapes import (
     block,
     bowl,
     icosphere,
@@ -32,9 +31,7 @@ from vsr.scene import precision
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 GRAVITY = 9.8
-energy, first_moment, load, volume = map(
-    jax.jit, (chambers.energy, chambers.first_moment, chambers.load, chambers.volume)
-)
+energy, first_moment, load, volume = map(jax.jit, (surface.energy, surface.first_moment, surface.load, surface.volume))
 TABLE_1 = {30: 4.1835, 50: 4.1828, 100: 4.1804, 200: 4.1799, 500: 4.1798}
 """Columns along each side, and the paper's volume of the ball of 5120 triangles [cm³]."""
 

@@ -11,7 +11,7 @@ from conftest import ROOT
 from jsonschema import Draft202012Validator
 
 import vsr.cli as cli
-from vsr import MLP, Body, Development, Material, Polyline, Robot, Scene, Sensor, Sine, Steppy, World
+from vsr import MLP, Body, Development, Material, Polyline, Robot, Scene, Sine, Steppy, World
 from vsr.experiments.catalog import KINDS, components
 from vsr.experiments.config import (
     ConfigError,
@@ -25,6 +25,7 @@ from vsr.experiments.config import (
 )
 from vsr.experiments.config.yaml import parse_yaml, read_yaml
 from vsr.experiments.experiment import Experiment
+from vsr.sensors.readings import Sensor
 
 CONFIGS = sorted((ROOT / "vsr" / "configs").glob("*.yaml")) + sorted((ROOT / "vsr" / "configs" / "3d").glob("*.yaml"))
 SLOW = ("sand", "walking_on_sand")

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vsr.body import Body, Material
 from vsr.environment import Environment
 from vsr.episode import record, reset
 from vsr.physics.engine import assemble_body, engine_of
@@ -26,6 +25,7 @@ from vsr.physics.squares.contact import (
     resolve_contact,
 )
 from vsr.physics.squares.geometry import center, kinetic_energy, mass_corners, mass_motion, rest_state
+from vsr.robot import Body, Material
 from vsr.scene import Scene
 from vsr.terrain import Columns, Flat, Terrain, Uphill
 from vsr.terrain.surface import nearest_surface

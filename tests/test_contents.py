@@ -10,9 +10,9 @@ import pytest
 from vsr.environment import Environment
 from vsr.lattice import advance, energy, isotropic, of_cells, rest_state
 from vsr.lattice.mesh import Mesh, surfaces
-from vsr.physics.chambers import Filling, volume
-from vsr.physics.chambers.contents import Contents, of_hollow_mesh, voids
-from vsr.physics.chambers.shapes import icosphere
+from vsr.physics.fluid import Filling, volume
+from vsr.physics.fluid.contents import Contents, of_hollow_mesh, voids
+from vsr.physics.fluid.shapes import icosphere
 from vsr.scene import precision
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")

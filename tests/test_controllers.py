@@ -9,7 +9,9 @@ import pytest
 from conftest import DATA
 from pydantic import ValidationError
 
-from vsr import MLP, Body, Clock, Development, Robot, Sensor, Sine
+from vsr import MLP, Body, Development, Robot, Sine
+from vsr.controllers.clock import Clock
+from vsr.sensors.readings import Sensor
 
 BIPED = Body(shape=("aaaa", "a..a"))
 

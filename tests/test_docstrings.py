@@ -8,11 +8,11 @@ import pytest
 from conftest import ROOT
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from vsr.body import Material
 from vsr.evo import MuPlusLambda
 from vsr.evo.settings import Settings
 from vsr.experiments.catalog import FILES, KINDS, components, schema
 from vsr.experiments.docstrings import DescribedSchema, field_descriptions
+from vsr.robot import Material
 from vsr.spec import Spec
 
 

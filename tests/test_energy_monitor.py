@@ -9,18 +9,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vsr.body import Body, Material
 from vsr.environment import Environment
 from vsr.environment.model import Sphere
 from vsr.episode import _first_or, _runs_open_loop, begin, reset, rollout, scenario_of, step
 from vsr.evidence.validate.sand.scenes import closed_box
 from vsr.experiments.config import parse_scene
+from vsr.physics.contact.system import Objects
 from vsr.physics.contract import ContactBody, Energies
 from vsr.physics.energy_monitor import begin_monitor, change_of_others, energy_given_in_contact, follow_monitor
 from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.failure import Failure
-from vsr.physics.grains import grains_of
-from vsr.physics.objects import Objects
+from vsr.physics.granular import grains_of
+from vsr.robot import Body, Material
 from vsr.scene import Scene
 from vsr.world.placement import move_rigidly
 from vsr.world.schedule import Schedule

@@ -22,7 +22,6 @@ from vsr import (
     Placement,
     Robot,
     Scene,
-    Sensor,
     Sine,
     World,
     simulate,
@@ -36,6 +35,7 @@ from vsr.physics.engine import engine_of
 from vsr.physics.squares.assembly import assemble
 from vsr.physics.squares.materials import SquareMaterials
 from vsr.sensors import empty_memory, readings, remember
+from vsr.sensors.readings import Sensor
 from vsr.tasks import TASKS
 from vsr.world.schedule import Schedule
 
@@ -311,7 +311,7 @@ import jax
 import jax.numpy as jnp
 
 from vsr.world.spec import Object
-from vsr.physics.objects import Objects
+from vsr.physics.contact import Objects
 from vsr.world.build import build_solids
 from vsr.tasks import TASKS, Task
 

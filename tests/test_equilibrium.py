@@ -5,26 +5,26 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vsr.body import Body, Material
-from vsr.body.corners import corner_steps
-from vsr.body.fluid import Fluid
 from vsr.environment import Environment
 from vsr.environment.obstacles import ball, floor
 from vsr.evidence.validate.lattice.bar import relax, resting
 from vsr.evidence.validate.lattice.statics import heavy_bar
 from vsr.physics.engine import ENGINES, assemble_body
-from vsr.physics.equilibrium import Settings, dense, equilibrium, matrix_free
-from vsr.physics.equilibrium.sections import by_sections
-from vsr.physics.equilibrium.voxels import (
+from vsr.physics.points.energy import potential_energy
+from vsr.physics.points.model import PointState
+from vsr.physics.statics import Settings, dense, equilibrium, matrix_free
+from vsr.physics.statics.sections import by_sections
+from vsr.physics.statics.voxels import (
     chamber_volumes,
     depth,
     energy,
     free_coordinates,
     voxel_system,
 )
-from vsr.physics.equilibrium.voxels import resting as parameters_of
-from vsr.physics.points.energy import potential_energy
-from vsr.physics.points.model import PointState
+from vsr.physics.statics.voxels import resting as parameters_of
+from vsr.robot import Body, Material
+from vsr.robot.corners import corner_steps
+from vsr.robot.fluid import Fluid
 from vsr.scene import precision
 
 ENGINE_KINDS, GRAVITY = 6, 9.81

@@ -154,7 +154,7 @@ task: {duration: 0.1}
 def no_bed(monkeypatch, tmp_path):
     """Beds are not kept, and must not be built."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr("vsr.physics.grains.bed._settled", None)  # cannot be called
+    monkeypatch.setattr("vsr.physics.granular.bed._settled", None)  # cannot be called
 
 
 @pytest.mark.parametrize("command", ["check", "evolve", "simulate", "refine"])

@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner
 from conftest import TINY
 
-from vsr.body import Body, Material
 from vsr.cli import main
 from vsr.experiments.config import load_scene
 from vsr.experiments.config.problems import ConfigError
@@ -29,6 +28,7 @@ from vsr.experiments.evaluate.matrix import (
 from vsr.experiments.evaluate.sets import EvaluationSet, Fault, load_set
 from vsr.experiments.shipped import shipped_files
 from vsr.physics.engine import ENGINES, assemble_body
+from vsr.robot import Body, Material
 from vsr.scene import Scene, simulate
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")

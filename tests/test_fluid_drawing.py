@@ -10,8 +10,6 @@ import pytest
 from browser import changed, open_browser
 from moving import moving_robot
 
-from vsr.body import Body, Material
-from vsr.body.fluid import Fluid
 from vsr.drawing.chambers import RecordedChambers, chambers_at_rest, pressure_scale
 from vsr.drawing.colors import LIGHTNESS, QUANTITIES, rgb
 from vsr.drawing.legend import legend
@@ -28,6 +26,8 @@ from vsr.experiments.simulate import as_json
 from vsr.experiments.storage.files import write_text
 from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.points.springs import spring_corners
+from vsr.robot import Body, Material
+from vsr.robot.fluid import Fluid
 from vsr.scene import simulate
 
 LOWEST, HIGHEST = -500.0, 2000.0

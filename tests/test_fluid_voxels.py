@@ -9,21 +9,21 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from vsr.body import Body, Fluid, Material
 from vsr.compute.vector import join, split
 from vsr.environment import Environment
 from vsr.experiments.encodings.bodies import FixedBody
 from vsr.lattice.integrators import NodeState
-from vsr.physics.chambers import law, voxels
-from vsr.physics.chambers.finding import chambers_needed, find_chambers, most_chambers
 from vsr.physics.engine import ENGINES, assemble_body
 from vsr.physics.failure import Failure
+from vsr.physics.fluid import law, voxels
+from vsr.physics.fluid.finding import chambers_needed, find_chambers, most_chambers
 from vsr.physics.points.assembly import PointMaterials, assemble_points
 from vsr.physics.points.energy import potential_energy
 from vsr.physics.points.fluid import chamber_drive, fluid_forces
 from vsr.physics.points.gather import corners_of_nodes
 from vsr.physics.points.reference import _forces, target_side
 from vsr.physics.points.stability import longest_substep
+from vsr.robot import Body, Fluid, Material
 from vsr.scene import Physics, Scene, precision, simulate
 from vsr.tasks import Locomotion
 from vsr.world.placement import Placement

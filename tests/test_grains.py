@@ -10,19 +10,19 @@ import pytest
 from click.testing import CliRunner
 
 import vsr.cli as cli
-from vsr.body import Body
 from vsr.environment import Environment
 from vsr.episode import observe, reset, rollout
 from vsr.episode import step as step_episode
 from vsr.evidence.validate.sand import contacts, scenes, solids
 from vsr.physics.failure import Failure
-from vsr.physics.grains import Box, bed, driven, fixed, free, grains_of
-from vsr.physics.grains.listing import listed, where_needed
-from vsr.physics.grains.model import angular_momentum, in_order, momentum
-from vsr.physics.grains.robots import contacts_needed, samples_needed
-from vsr.physics.grains.solver import neighbors
-from vsr.physics.grains.step import step
-from vsr.physics.grains.system import overflow_advice
+from vsr.physics.granular import Box, bed, driven, fixed, free, grains_of
+from vsr.physics.granular.listing import listed, where_needed
+from vsr.physics.granular.model import angular_momentum, in_order, momentum
+from vsr.physics.granular.robots import contacts_needed, samples_needed
+from vsr.physics.granular.solver import neighbors
+from vsr.physics.granular.step import step
+from vsr.physics.granular.system import overflow_advice
+from vsr.robot import Body
 from vsr.scene import Scene, simulate
 from vsr.sdf import Ball, Block, HalfSpace
 from vsr.sensors import Sensor

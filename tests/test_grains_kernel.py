@@ -9,9 +9,9 @@ import pytest
 
 from vsr.environment import Environment
 from vsr.evidence.validate.sand import contacts, scenes, solids
-from vsr.physics.grains import Box, driven, free, grains_of
-from vsr.physics.grains.model import in_order, momentum
-from vsr.physics.grains.step import step
+from vsr.physics.granular import Box, driven, free, grains_of
+from vsr.physics.granular.model import in_order, momentum
+from vsr.physics.granular.step import step
 from vsr.sdf import Ball, Block
 from vsr.terrain.surface import Terrain
 

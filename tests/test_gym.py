@@ -18,11 +18,11 @@ import pytest
 from conftest import ROOT
 
 import vsr
+from vsr.envs import BraxView, Environment, body_of_kinds, registration
+from vsr.envs.commands import in_cells, in_drawn_order
+from vsr.envs.picture import picture
+from vsr.envs.spaces import Box as OurBox
 from vsr.episode import observe_task, step
-from vsr.gym import BraxView, Environment, body_of_kinds, registration
-from vsr.gym.commands import in_cells, in_drawn_order
-from vsr.gym.picture import picture
-from vsr.gym.spaces import Box as OurBox
 from vsr.physics.evogym.springs import control_of_target
 from vsr.tasks import TASKS, Locomotion
 
@@ -455,7 +455,7 @@ def test_steps_need_an_episode_and_an_action_of_the_right_length(gymnasium):
 
 ASYNC = """
 import sys, warnings
-import gymnasium, numpy, vsr.gym
+import gymnasium, numpy, vsr.envs
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")

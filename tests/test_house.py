@@ -21,13 +21,13 @@ AT_THE_TOP = {"evo": "vsr/evo", "experiments": "vsr/experiments", "configs": "vs
 
 LAYERS = (
     ("spec", "display", "compute", "arrays"),
-    ("terrain", "environment", "sdf", "body", "lattice"),
+    ("terrain", "environment", "sdf", "robot", "lattice"),
     ("physics",),
     ("sensors", "controllers"),
     ("world",),
     ("tasks",),
     ("episode", "gradients", "scene"),
-    ("machines", "drawing", "gym"),
+    ("drawing", "envs"),
     ("evo",),
     ("experiments",),
     ("evidence",),
@@ -110,7 +110,7 @@ def test_no_folder_imports_in_a_circle():
 
 
 def test_engines_do_not_know_each_other():
-    for wing, other in (("squares", "points"), ("points", "squares"), ("objects", "squares"), ("objects", "points")):
+    for wing, other in (("squares", "points"), ("points", "squares"), ("contact", "squares"), ("contact", "points")):
         for path in source_files(f"vsr/physics/{wing}"):
             used = [name for name, _ in imported_names(path) if name.startswith(f"vsr.physics.{other}")]
             assert not used, f"{module_of(path)} imports {used}"
@@ -126,7 +126,7 @@ def test_only_the_engines_tell_masses_apart():
 
 
 def test_descriptions_of_bodies_load_no_jax():
-    code = "import sys, vsr.body; sys.exit('jax' in sys.modules)"
+    code = "import sys, vsr.robot; sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 
 

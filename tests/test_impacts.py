@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vsr.physics.collision.bodies import Bodies, BodySide, Nodes, Rows, Speeds, Table
-from vsr.physics.collision.solver import Contact, Counts, no_impulse, solve
+from vsr.physics.contact.bodies import Bodies, BodySide, Nodes, Rows, Speeds, Table
+from vsr.physics.contact.solver import Contact, Counts, no_impulse, solve
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 MANY = 20_000

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 import vsr
-from vsr.body import KINDS
 from vsr.environment import Environment
 from vsr.physics.engine import ENGINES, assemble_body
-from vsr.physics.equilibrium.elements import springs_of
+from vsr.physics.statics.elements import springs_of
+from vsr.robot import KINDS
 
 FREE = Environment(gravity=jnp.zeros(()))
 

@@ -4,10 +4,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vsr.body import Material
 from vsr.lattice import INTEGRATORS, Environment, Stiffness, advance, choose_step, longest_step, of_pairs, rest_state
 from vsr.lattice.model import State
 from vsr.physics.points.stability import longest_point_substep
+from vsr.robot import Material
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 SPRINGS = Stiffness(1e4, 1e4)

@@ -10,22 +10,22 @@ from click.testing import CliRunner
 
 import vsr.cli as cli
 from vsr.environment import Environment
+from vsr.envs.machines import bulldozing, excavation, gear_tower
+from vsr.envs.machines.arms import FORE, SEVEN_JOINTS, SHOULDER, UPPER, WRIST, planar_angles
+from vsr.envs.machines.cameras import Eye, Sky, footprint
+from vsr.envs.machines.cameras import eye_view as eye_view_of
+from vsr.envs.machines.cameras import sky_view as sky_view_of
+from vsr.envs.machines.gears import Gear
+from vsr.envs.machines.goals import moved_material
+from vsr.envs.machines.grounds import block
+from vsr.envs.machines.kinematic_bodies import leading_to, pacing
 from vsr.evo.evolution_strategy import EvolutionStrategy, ask, centered_ranks, start, tell
-from vsr.machines import bulldozing, excavation, gear_tower
-from vsr.machines.arms import FORE, SEVEN_JOINTS, SHOULDER, UPPER, WRIST, planar_angles
-from vsr.machines.cameras import Eye, Sky, footprint
-from vsr.machines.cameras import eye_view as eye_view_of
-from vsr.machines.cameras import sky_view as sky_view_of
-from vsr.machines.gears import Gear
-from vsr.machines.goals import moved_material
-from vsr.machines.grounds import block
-from vsr.machines.kinematic_bodies import leading_to, pacing
 from vsr.physics.failure import Failure
-from vsr.physics.grains import Body, Box, Steady, at_rest, fixed, grains_of
-from vsr.physics.grains.bodies import turn_by
-from vsr.physics.grains.model import in_order, momentum
-from vsr.physics.grains.passages import passage, passed
-from vsr.physics.grains.step import step as step_grains
+from vsr.physics.granular import Body, Box, Steady, at_rest, fixed, grains_of
+from vsr.physics.granular.bodies import turn_by
+from vsr.physics.granular.model import in_order, momentum
+from vsr.physics.granular.passages import passage, passed
+from vsr.physics.granular.step import step as step_grains
 from vsr.sdf import Ball, Block, HalfSpace
 
 eye_view = jax.jit(eye_view_of, static_argnames=("camera", "ground"))

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from vsr.body import Body, Material
-from vsr.body.springs import SQUARE_GROUPS, Group
 from vsr.physics.squares.scaffolding import spring_lengths
+from vsr.robot import Body, Material
+from vsr.robot.springs import SQUARE_GROUPS, Group
 
 DEFAULTS = {
     "mass_side_ratio": 0.3,

@@ -9,9 +9,9 @@ import pytest
 from objects import body_of, box, momenta, mover, solids_of, world_with
 from scipy.integrate import solve_ivp
 
-from vsr.body import Body
 from vsr.environment import Environment
-from vsr.physics.objects.solids import flown
+from vsr.physics.contact.solids import flown
+from vsr.robot import Body
 from vsr.terrain import Flat
 from vsr.world.build import build_solids
 

@@ -8,12 +8,12 @@ import numpy as np
 import plain
 import pytest
 
-from vsr.body import Body, Material
 from vsr.compute.rotation import turn
 from vsr.environment import Environment
 from vsr.physics.engine import assemble_body
 from vsr.physics.squares.advance import advance
 from vsr.physics.squares.geometry import area_ratio, center, kinetic_energy, mass_motion, momentum, rest_state
+from vsr.robot import Body, Material
 from vsr.world.placement import move_rigidly
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")

@@ -19,12 +19,12 @@ from objects import (
 )
 from pydantic import ValidationError
 
-from vsr.body import Body
 from vsr.drawing.objects import recorded_solids
+from vsr.physics.contact.mass_properties import form_of
+from vsr.physics.contact.system import ObjectsSeen
 from vsr.physics.engine import engine_of
 from vsr.physics.failure import Failure
-from vsr.physics.objects import ObjectsSeen
-from vsr.physics.objects.mass_properties import form_of
+from vsr.robot import Body
 from vsr.terrain import BlockGround, Flat, Polyline
 from vsr.world.build import build_solids
 from vsr.world.spec import Box, Mesh, Object, Polygon

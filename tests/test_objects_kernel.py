@@ -10,10 +10,10 @@ import pytest
 from objects import SUBSTEP, body_of, box, momenta, mover, solids_of, world_with
 
 from vsr.environment import Environment
-from vsr.physics.collision.broadphase import no_pairs
+from vsr.physics.contact.broadphase import no_pairs
+from vsr.physics.contact.contact_step import Lists
+from vsr.physics.contact.gpu.launch import can_launch
 from vsr.physics.failure import Failure
-from vsr.physics.objects.contact_step import Lists
-from vsr.physics.objects.fused.launch import can_launch
 from vsr.terrain import BlockGround, Flat, Polyline
 from vsr.world.build import build_solids
 from vsr.world.spec import Object

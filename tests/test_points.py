@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from vsr.body import Body, Material
 from vsr.environment import Environment
 from vsr.experiments.simulate import as_json
 from vsr.experiments.terminal import show_outcome
@@ -23,6 +22,7 @@ from vsr.physics.points.breaking import broken_springs
 from vsr.physics.points.gather import nodes_of_corners
 from vsr.physics.points.geometry import center, rest_state, size, voxel_motion
 from vsr.physics.points.stability import longest_point_substep
+from vsr.robot import Body, Material
 from vsr.scene import Scene, simulate
 from vsr.sensors.quantities import QUANTITIES
 from vsr.tasks import MEASURES

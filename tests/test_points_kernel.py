@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from tests.test_points import shaken
-from vsr.body import Body, Material
 from vsr.controllers import Sine
 from vsr.environment import Environment
 from vsr.episode import begin, record, scenario_of
@@ -19,6 +18,7 @@ from vsr.lattice.launch import MOST_LANES
 from vsr.physics.engine import assemble_body
 from vsr.physics.points.advance import advance_through
 from vsr.physics.points.assembly import PointMaterials, assemble_points
+from vsr.robot import Body, Material
 from vsr.terrain import Bumpy, Flat, Hilly, Polyline
 from vsr.world.schedule import Schedule
 

@@ -14,10 +14,9 @@ import vsr.cli as cli
 from vsr.experiments.reach.command import load_reach
 from vsr.experiments.reach.solving import _pose, problem_of, solve
 from vsr.experiments.reach.spec import Reach
-from vsr.physics.equilibrium.voxels import depth
-from vsr.physics.reaching import Bounds, bounds_of, reach, track
-from vsr.physics.reaching.quadratic import minimize
-from vsr.physics.reaching.reach import others
+from vsr.physics.statics.quadratic import minimize
+from vsr.physics.statics.reach import Bounds, bounds_of, others, reach, track
+from vsr.physics.statics.voxels import depth
 from vsr.scene import precision
 
 CONFIGS = sorted((Path(__file__).parents[1] / "configs" / "reach").glob("*.yaml"))

@@ -15,7 +15,6 @@ from conftest import TINY
 from growing import put_meta, put_statistics
 
 import vsr.cli as cli
-from vsr.body import Body
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.play.sources import read_sources
 from vsr.experiments.report import page as page_module
@@ -28,6 +27,7 @@ from vsr.experiments.report.svg import SERIES
 from vsr.experiments.storage.files import write_arrays
 from vsr.experiments.storage.lineage import Lineage, descent_of_best
 from vsr.experiments.storage.runs import read_run
+from vsr.robot import Body
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 

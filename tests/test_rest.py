@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from objects import SUBSTEP, box, world_with
 
-from vsr.body import Body, Material
 from vsr.physics.engine import engine_of
+from vsr.robot import Body, Material
 from vsr.terrain import Polyline
 from vsr.world.placement import move_rigidly
 from vsr.world.state import advance, world_state

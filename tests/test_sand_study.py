@@ -28,7 +28,7 @@ from vsr.experiments.reproduce.study import find_studies, load_study
 from vsr.experiments.storage.runs import read_run
 from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.failure import Failure
-from vsr.physics.grains import Box, grains_of
+from vsr.physics.granular import Box, grains_of
 from vsr.scene import Scene, simulate
 from vsr.world.placement import move_rigidly
 from vsr.world.schedule import Schedule

@@ -10,12 +10,12 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 
-from vsr.body import Body
 from vsr.environment import Environment
 from vsr.experiments.catalog import components, schema
 from vsr.experiments.config import ConfigError, dump_yaml, parse_experiment, parse_scene
 from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.squares.geometry import rest_state
+from vsr.robot import Body
 from vsr.sensors import QUANTITIES, Quantity, Sensor, empty_memory, readings, remember
 from vsr.terrain import Flat
 from vsr.world.placement import move_rigidly

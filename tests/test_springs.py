@@ -5,12 +5,12 @@ import numpy as np
 import plain
 import pytest
 
-from vsr.body import Body, Material
-from vsr.body.springs import SQUARE_GROUPS, Group
 from vsr.physics.engine import assemble_body
 from vsr.physics.squares.actuation import add_actuation_forces, rest_lengths
 from vsr.physics.squares.limits import area_pressure, limit_rate, pressure_forces
 from vsr.physics.squares.springs import Masses, spring_forces
+from vsr.robot import Body, Material
+from vsr.robot.springs import SQUARE_GROUPS, Group
 
 SCAFFOLDINGS = [SQUARE_GROUPS, (Group.side_external, Group.central_cross), (Group.side_internal,), (Group.side_cross,)]
 

@@ -6,13 +6,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vsr.body import Body, Material
 from vsr.environment import Environment
 from vsr.physics.engine import assemble_body, stability_bound
 from vsr.physics.squares.advance import advance
 from vsr.physics.squares.geometry import kinetic_energy, rest_state
 from vsr.physics.squares.stability import longest_substep
 from vsr.physics.substeps import MARGIN, STABLE, choose_substeps
+from vsr.robot import Body, Material
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 SOFT = {"scaffolding": ("side_external", "central_cross")}

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from vsr.body import Body, Material
 from vsr.controllers import Sine
 from vsr.environment import Environment
 from vsr.environment.obstacles import ball, floor, plane, slope
 from vsr.environment.surfaces import surfaces
 from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.squares.geometry import bounding_box, mass_motion
+from vsr.robot import Body, Material
 from vsr.scene import Physics, Scene, simulate
 from vsr.tasks import Locomotion
 from vsr.terrain import (

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from vsr.body import Body, Fluid, Material
 from vsr.compute.linear import LIBRARY, PLAIN
 from vsr.environment import Environment
 from vsr.physics.points.assembly import PointMaterials, assemble_points
+from vsr.robot import Body, Fluid, Material
 from vsr.scene import Scene, precision
 from vsr.tasks import Workspace
 from vsr.tasks.workspace import Found, closeness, reachable

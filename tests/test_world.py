@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from objects import solids_of
 
-from vsr.body import Body, Material
 from vsr.environment import Environment
+from vsr.physics.contact.system import Objects
 from vsr.physics.engine import assemble_body, engine_of
-from vsr.physics.objects import Objects
+from vsr.robot import Body, Material
 from vsr.terrain import Flat
 from vsr.world.build import build_solids
 from vsr.world.placement import move_rigidly

@@ -11,8 +11,8 @@ from vsr.display import provide
 provide("vsr.drawing.notebook")
 
 _HOME = {
-    "Body": "vsr.body",
-    "Material": "vsr.body",
+    "Body": "vsr.robot",
+    "Material": "vsr.robot",
     "Sine": "vsr.controllers",
     "Development": "vsr.controllers",
     "MLP": "vsr.controllers",
@@ -32,7 +32,7 @@ _HOME = {
     "Scene": "vsr.scene",
     "Outcome": "vsr.scene",
     "simulate": "vsr.scene",
-    "make": "vsr.gym",
+    "make": "vsr.envs",
     "Flat": "vsr.terrain",
     "Uneven": "vsr.terrain",
     "Hilly": "vsr.terrain",

@@ -15,17 +15,17 @@ import numpy as np
 from jax import Array
 from pydantic import Field, model_validator
 
-from vsr.body import ENGINE_KINDS, Material
-from vsr.body.shape import leaks
 from vsr.compute.implementation import chosen
 from vsr.controllers import Controller, knows_time_alone
 from vsr.display import Displayed
 from vsr.episode import Scenario, Trajectory, begin, record, rollout, scenario_of
+from vsr.physics.contact.system import STRIDE
 from vsr.physics.engine import ENGINES, AnyModel, assemble_body, stability_bound
 from vsr.physics.failure import Failure
-from vsr.physics.grains import GrainsSeen
-from vsr.physics.objects import STRIDE
+from vsr.physics.granular import GrainsSeen
 from vsr.physics.substeps import choose_substeps, whole_substeps
+from vsr.robot import ENGINE_KINDS, Material
+from vsr.robot.shape import leaks
 from vsr.spec import Count, OneOf, Seconds, Spec, validation_error
 from vsr.tasks import TASKS, Locomotion, Task
 from vsr.tasks.measures import DEFAULT_MEASURES

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import vsr
-from vsr.body import ENGINE_KINDS, Body
 from vsr.environment import Environment
 from vsr.physics.contract import Capabilities, Contact, Core, Engine, KernelLayout
 from vsr.physics.engine import ENGINES, assemble_body, engine_of
 from vsr.physics.failure import Failure
 from vsr.physics.points.engine import PointEngine
 from vsr.physics.points.model import PointModel
+from vsr.robot import ENGINE_KINDS, Body
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 CASES = [(name, dimension) for name, kind in ENGINE_KINDS.items() for dimension in kind.dimensions]

@@ -16,7 +16,7 @@ from jax import Array
 from pydantic import BeforeValidator
 from pydantic_core import PydanticCustomError
 
-from vsr.body import Body
+from vsr.robot import Body
 from vsr.sensors import Sensor
 from vsr.spec import Real, Spec
 

@@ -21,9 +21,9 @@ import numpy as np
 from jax import Array
 from pydantic import Field
 
-from vsr.body import Body
 from vsr.controllers.base import ControllerSpec, place_name
 from vsr.controllers.clock import Clock, clock_numbers, clock_value
+from vsr.robot import Body
 from vsr.sensors import QUANTITIES, Sensor
 from vsr.spec import Count, Real, Switch
 

@@ -20,10 +20,10 @@ import numpy as np
 from jax import Array
 from pydantic import Field
 
-from vsr.body import Body
 from vsr.controllers.base import ControllerSpec
 from vsr.controllers.clock import Clock, clock_numbers, clock_value
 from vsr.controllers.mlp import check_sensors, wiring
+from vsr.robot import Body
 from vsr.sensors import Sensor
 from vsr.spec import Count, Real
 

@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.body import Body
 from vsr.controllers.base import ControllerSpec, PerVoxel, check_grid, grid_array
+from vsr.robot import Body
 from vsr.sensors import Sensor
 from vsr.spec import Seconds
 

@@ -9,12 +9,12 @@ from functools import cached_property, partial
 import jax
 import numpy as np
 
-from vsr.body.shape import Body
 from vsr.drawing.colors import PRESSURE, SUCTION, Scale
 from vsr.drawing.outlines import FACES
 from vsr.episode import Trajectory
 from vsr.physics.contract import ChambersSeen
 from vsr.physics.engine import AnyModel, engine_of
+from vsr.robot.shape import Body
 
 KILO = 1000.0
 """Pascals from which on scales are in kilopascals."""

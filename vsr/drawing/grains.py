@@ -14,7 +14,7 @@ import numpy as np
 
 from vsr.drawing.colors import GRAINS, GrainQuantity, Scale
 from vsr.episode import Trajectory
-from vsr.physics.grains import Grains, GrainsSeen
+from vsr.physics.granular import Grains, GrainsSeen
 
 
 @dataclass(frozen=True)

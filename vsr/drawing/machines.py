@@ -1,4 +1,4 @@
-"""Pictures of machines among grains: the depth camera of `vsr.machines.cameras`, shaded by gradients."""
+"""Pictures of machines among grains: the depth camera of `vsr.envs.machines.cameras`, shaded by gradients."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 from jax import Array
 
 from vsr.compute.matrix import product
-from vsr.machines.cameras import Eye, Solid, bodies_seen, grains_seen, ground_seen
-from vsr.physics.grains import GrainState, Pose, at_rest
-from vsr.physics.grains.model import GrainModel
+from vsr.envs.machines.cameras import Eye, Solid, bodies_seen, grains_seen, ground_seen
+from vsr.physics.granular import GrainState, Pose, at_rest
+from vsr.physics.granular.model import GrainModel
 
 SAND = (150, 92, 40), (236, 200, 132)
 """Colors of grains on the ground and high up."""

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image
 
-from vsr.body import Body
 from vsr.display import register
 from vsr.drawing.legend import legend
 from vsr.drawing.overlays import PAPER
 from vsr.drawing.painter import Look, Painter
 from vsr.drawing.recording import recording_of, size_word
 from vsr.drawing.rest import at_rest
+from vsr.robot import Body
 from vsr.scene import Outcome, Scene, precision
 from vsr.spec import Spec
 from vsr.tasks import MEASURES

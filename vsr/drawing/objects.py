@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from vsr.episode import Trajectory
-from vsr.physics.objects import Objects, ObjectsSeen
-from vsr.physics.objects.solids import Solids
+from vsr.physics.contact.solids import Solids
+from vsr.physics.contact.system import Objects, ObjectsSeen
 from vsr.terrain import Blocks
 from vsr.terrain.base import AnyTerrain
 

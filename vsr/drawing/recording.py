@@ -15,17 +15,17 @@ import jax
 import numpy as np
 from jax import Array
 
-from vsr.body.corners import RING
 from vsr.controllers import Controller, wiring
 from vsr.drawing.chambers import RecordedChambers, chambers_of
 from vsr.drawing.grains import RecordedGrains, grains_of, touched_by_grains
 from vsr.drawing.objects import RecordedObjects, objects_of, touched_by_objects
 from vsr.environment import Environment
 from vsr.episode import Trajectory
+from vsr.physics.contact.system import Objects
 from vsr.physics.contract import SpringEnds
 from vsr.physics.engine import AnyModel, AnyState, engine_of
-from vsr.physics.objects import Objects
 from vsr.physics.squares.scaffolding import CORNER_SIGNS
+from vsr.robot.corners import RING
 from vsr.sensors import read_trajectory
 from vsr.world.placement import has_left
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from vsr.body.engine_kinds import ENGINE_KINDS
-from vsr.body.shape import Body
 from vsr.drawing.chambers import chambers_at_rest
 from vsr.drawing.recording import Recording
 from vsr.physics.engine import ENGINES
+from vsr.robot.engine_kinds import ENGINE_KINDS
+from vsr.robot.shape import Body
 
 
 def at_rest(body: Body) -> Recording:

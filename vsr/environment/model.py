@@ -44,7 +44,7 @@ class Sphere:
 
 
 class Contents(Protocol):
-    """A load that goes along with the nodes, and has an energy (vsr.physics.chambers.contents)."""
+    """A load that goes along with the nodes, and has an energy (vsr.physics.fluid.contents)."""
 
     def load(self, position: Array, gravity: Array | float) -> Array:
         """Force on every node [N]; position: [m], both (*nodes, dimension)."""

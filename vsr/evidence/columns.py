@@ -11,7 +11,7 @@ cavity needs one round. On an edge the center is taken to lie a hair aside, the 
 is inside one of two neighbors and never in both.
 
 This puts all weight on the floor. The pressure on side walls, and that on a roof below the port, are left out; `load`
-of vsr.physics.chambers.surface has them, and no error of a grid. For reproduction, and as a check of that load.
+of vsr.physics.fluid.surface has them, and no error of a grid. For reproduction, and as a check of that load.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from vsr.compute.materialize import materialize
-from vsr.physics.chambers.surface import Surface, at_nodes
+from vsr.physics.fluid.surface import Surface, at_nodes
 
 
 class Distribution(NamedTuple):

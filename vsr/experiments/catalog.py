@@ -10,7 +10,6 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from vsr.body import Material
 from vsr.controllers import CONTROLLERS, Hardware
 from vsr.evo import OPTIMIZERS
 from vsr.experiments.config import EVOLVED
@@ -23,6 +22,7 @@ from vsr.experiments.experiment import Experiment
 from vsr.experiments.landscape.spec import Landscape
 from vsr.experiments.reproduce.claims import CLAIMS
 from vsr.experiments.reproduce.study import Study
+from vsr.robot import Material
 from vsr.scene import Physics, Scene
 from vsr.sensors import QUANTITIES
 from vsr.tasks import MEASURES, TASKS

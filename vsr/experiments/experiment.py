@@ -10,7 +10,6 @@ import numpy as np
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from vsr.body import Material
 from vsr.environment import Environment
 from vsr.evo import OPTIMIZERS, Optimizer
 from vsr.evo.inheritance import Baldwinian, Lamarckian
@@ -21,6 +20,7 @@ from vsr.experiments.encodings.base import BodyEncoding
 from vsr.experiments.learning import WAY_BACK, Learning, check_gradients
 from vsr.experiments.perturbation import EvaluationOptions
 from vsr.physics.engine import ENGINES
+from vsr.robot import Material
 from vsr.scene import Physics, Scene, check_episode, plan
 from vsr.spec import Count, OneOf, Real, Spec, clipped, memoize, suggest, validation_error
 from vsr.tasks import TASKS, Locomotion, Task

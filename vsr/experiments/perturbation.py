@@ -20,10 +20,10 @@ from jax import Array
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
-from vsr.body import Material
 from vsr.controllers import Controller, in_trial
 from vsr.episode import EpisodeState, Scenario, begin, reset, rollout
 from vsr.physics.engine import engine_of
+from vsr.robot import Material
 from vsr.spec import Count, OneOf, Real, Seconds, Spec
 from vsr.terrain import TERRAINS, AnyGround, chosen
 from vsr.world.defaults import filled, in_proportion

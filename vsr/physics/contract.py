@@ -16,12 +16,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.body.material import Material
 from vsr.compute.implementation import Implementation
 from vsr.environment import Environment
 from vsr.physics.failure import empty_or
 from vsr.physics.telemetry import EXPLOSION_SPEED, Telemetry
 from vsr.physics.voxel_motion import VoxelMotion
+from vsr.robot.material import Material
 
 X_AND_UP = (0, -1)
 """Axes of the plane in which a 2-D robot moves, and a 3-D one tilts."""
@@ -31,7 +31,7 @@ class Hull(NamedTuple):
     """The outermost corners of all voxels, as others meet the faces between them; c stands for the axes of cells."""
 
     position: Array
-    """[m], (corners, c, dimension); numbered by their bits (vsr.body.corners)"""
+    """[m], (corners, c, dimension); numbered by their bits (vsr.robot.corners)"""
     velocity: Array
     """[m/s], likewise"""
     inverse_effective_mass: Array

@@ -21,10 +21,11 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.body.material import LITTLE_DAMPING
 from vsr.environment import Environment
+from vsr.physics.contact.solids import Solids, SolidState
+from vsr.physics.contact.system import Objects
 from vsr.physics.contract import Energies, Engine
-from vsr.physics.objects import Objects, Solids, SolidState
+from vsr.robot.material import LITTLE_DAMPING
 
 MOST_RISE = 0.4
 """Spurious energy since there was the least of it, over the largest energy of motion and springs. While none is

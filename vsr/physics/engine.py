@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.body import Body, EngineName, Material
 from vsr.physics.contract import Engine
 from vsr.physics.evogym.engine import EvogymEngine
 from vsr.physics.evogym.model import EvogymModel, EvogymState
@@ -19,6 +18,7 @@ from vsr.physics.points.engine import PointEngine
 from vsr.physics.points.model import PointModel, PointState
 from vsr.physics.squares.engine import SquareEngine
 from vsr.physics.squares.model import SquareModel, SquareState
+from vsr.robot import Body, EngineName, Material
 
 AnyModel = SquareModel | PointModel | EvogymModel
 AnyState = SquareState | PointState | EvogymState

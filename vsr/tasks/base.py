@@ -11,8 +11,8 @@ import jax.numpy as jnp
 from jax import Array
 from pydantic import Field, field_validator
 
-from vsr.body import EngineName, Material
 from vsr.environment import Environment
+from vsr.robot import EngineName, Material
 from vsr.spec import Seconds, Spec, unknown_names
 from vsr.tasks.measures import DEFAULT_MEASURES, MEASURES, NEED_GAIT, Measure
 from vsr.tasks.summary import Summary

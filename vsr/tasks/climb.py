@@ -9,8 +9,8 @@ import jax.numpy as jnp
 from jax import Array
 from pydantic import Field
 
-from vsr.body import EngineName
 from vsr.physics.engine import engine_of
+from vsr.robot import EngineName
 from vsr.spec import Count, Seconds
 from vsr.tasks.base import Overrides
 from vsr.tasks.score import JudgedTask, center_of, never

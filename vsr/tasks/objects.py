@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from jax import Array
 from pydantic import Field
 
-from vsr.body import KINDS, Body, EngineName, Material
 from vsr.physics.engine import ENGINES, engine_of
+from vsr.robot import KINDS, Body, EngineName, Material
 from vsr.spec import Count, Real, Seconds
 from vsr.tasks.base import Overrides
 from vsr.tasks.score import JudgedTask, center_of, never

@@ -16,8 +16,8 @@ import numpy as np
 from jax import Array
 from pydantic import Field, model_validator
 
-from vsr.body import EngineName
 from vsr.environment import Environment
+from vsr.robot import EngineName
 from vsr.spec import Count, Real
 from vsr.tasks.base import Overrides
 from vsr.tasks.locomotion import Locomotion

@@ -1,7 +1,7 @@
 """Workspace: how well the chambers of a body, held at its left end, bring its right end to a grid of targets.
 
 Nothing moves in time: for every target the pressures or volumes are found that bring the tip nearest to it
-(vsr.physics.reaching). Bodies of any shape can be compared, because what is held and what is the tip follow from the
+(vsr.physics.statics). Bodies of any shape can be compared, because what is held and what is the tip follow from the
 body: all nodes farthest to the left, and the middle of those farthest to the right.
 """
 
@@ -17,10 +17,10 @@ import jax.numpy as jnp
 from jax import Array
 from pydantic import Field, model_validator
 
-from vsr.body import ENGINE_KINDS, EngineName, Material
-from vsr.physics.equilibrium.voxels import resting
 from vsr.physics.points.model import PointModel
-from vsr.physics.reaching import Effectors, ReachSettings, bounds_of, pose_at, reach
+from vsr.physics.statics.reach import Effectors, ReachSettings, bounds_of, pose_at, reach
+from vsr.physics.statics.voxels import resting
+from vsr.robot import ENGINE_KINDS, EngineName, Material
 from vsr.spec import Count, Real, Seconds
 from vsr.tasks.base import Task
 from vsr.tasks.summary import Summary

@@ -1,4 +1,4 @@
-"""Sand on hard ground: what a researcher says about it. Grains themselves are physics (vsr.physics.grains)."""
+"""Sand on hard ground: what a researcher says about it. Grains themselves are physics (vsr.physics.granular)."""
 
 from __future__ import annotations
 
@@ -109,14 +109,14 @@ class Sand(Flat):
         return issues
 
     def systems(self, voxels: Any, gravity: float, substep: float, dtype: jnp.dtype | type) -> dict[str, Any]:
-        from vsr.physics.grains.bed import sand_bed
+        from vsr.physics.granular.bed import sand_bed
 
         bed = sand_bed(self, voxels.dimension, gravity, voxels.voxel_side, dtype)
         # Smaller time steps are smaller for grains too: as many substeps as by default are in one of theirs.
         return {"sand": replace(bed, stride=max(1, int(self.longest_step(gravity) / substep + 1e-6)))}
 
     def load(self, voxels: Any, cells: tuple[int, ...], gravity: float, dtype: jnp.dtype | type) -> Load:
-        from vsr.physics.grains.bed import load_of_sand
+        from vsr.physics.granular.bed import load_of_sand
 
         return load_of_sand(self, voxels, cells, gravity, dtype)
 

@@ -13,10 +13,12 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from vsr.body import Body
+from vsr.physics.contact.mass_properties import Form, form_of, shapes_of
+from vsr.physics.contact.solids import Solids
+from vsr.physics.contact.system import Objects
+from vsr.physics.contact.voxel_bodies import VoxelBody
 from vsr.physics.engine import assemble_body, engine_of
-from vsr.physics.objects import Objects, Solids, VoxelBody
-from vsr.physics.objects.mass_properties import Form, form_of, shapes_of
+from vsr.robot import Body
 from vsr.terrain import AnyTerrain
 from vsr.world.placement import move_rigidly, place
 from vsr.world.schedule import Schedule

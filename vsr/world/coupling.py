@@ -7,7 +7,7 @@ opposite sign. So momentum is kept to rounding, whoever meets whom. A system may
 
 A system may keep neighbor lists (`listed`), which are rebuilt every few steps. If all systems read and push
 robots at their vertices alone (`meets_vertices`), robots stay from one meeting to the next as their kernels have them.
-Robots touch each other and themselves where the system `objects` (vsr.physics.objects.Objects) lets them.
+Robots touch each other and themselves where the system `objects` (vsr.physics.contact.Objects) lets them.
 """
 
 from __future__ import annotations

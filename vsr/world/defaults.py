@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from vsr.body import ENGINE_KINDS
+from vsr.robot import ENGINE_KINDS
 from vsr.spec import Spec
 from vsr.world.spec import VoxelLike
 

@@ -14,11 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 from pydantic import Field, model_validator
 
-from vsr.body import Body, EngineName, Material
 from vsr.controllers import CONTROLLERS, Controller, ControllerSpec, Hardware, Sine
 from vsr.display import Displayed
 from vsr.environment import Environment
 from vsr.environment.model import Sticking
+from vsr.robot import Body, EngineName, Material
 from vsr.spec import OneOf, Real, Registry, Spec, Switch, validation_error
 from vsr.terrain import TERRAINS, AnyGround, Flat
 from vsr.world.placement import Placement

@@ -12,11 +12,11 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.body import Body, EngineName
 from vsr.compute.implementation import Implementation, chosen
 from vsr.controllers import Sine
 from vsr.episode import begin, rollout
 from vsr.evidence.bench.benchmark import Benchmark, Metrics, Settings, compiled, here, on_cpu, time_calls, times_shown
+from vsr.robot import Body, EngineName
 from vsr.scene import Physics, Scene
 from vsr.tasks import Locomotion
 from vsr.world.placement import Placement, place

@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.body import EngineName
 from vsr.compute.implementation import Implementation, chosen
+from vsr.envs import Environment, Params, make
 from vsr.evidence.bench.benchmark import (
     Benchmark,
     Metrics,
@@ -27,8 +27,8 @@ from vsr.evidence.bench.benchmark import (
     time_calls,
 )
 from vsr.experiments.population import on_all_devices, repeat
-from vsr.gym import Environment, Params, make
 from vsr.physics.engine import ENGINES
+from vsr.robot import EngineName
 
 EVOGYM = 250.0
 """Steps of EvoGym's Walker-v0 with a 5x5 robot in a second of one core (version 2.0.0, g++ -O3, aarch64)."""

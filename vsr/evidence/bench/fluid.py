@@ -25,8 +25,8 @@ from vsr.evidence.bench.benchmark import (
     time_calls,
 )
 from vsr.evidence.columns import candidates_needed, distribute
-from vsr.physics.chambers import Filling, load, surface_of
-from vsr.physics.chambers.shapes import Shape, icosphere, voxel_block
+from vsr.physics.fluid import Filling, load, surface_of
+from vsr.physics.fluid.shapes import Shape, icosphere, voxel_block
 
 GRAVITY = 9.81
 HAIR = 1e-9

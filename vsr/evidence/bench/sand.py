@@ -13,14 +13,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from vsr.body import Body
 from vsr.controllers import Sine
 from vsr.environment import Environment
 from vsr.episode import reset, rollout
 from vsr.evidence.bench.benchmark import Benchmark, Metrics, Settings, compiled, costs_shown, here, time_calls
 from vsr.experiments.population import repeat
-from vsr.physics.grains.bed import sand_bed
-from vsr.physics.grains.step import step
+from vsr.physics.granular.bed import sand_bed
+from vsr.physics.granular.step import step
+from vsr.robot import Body
 from vsr.scene import Physics, Scene
 from vsr.tasks import Locomotion
 from vsr.terrain import Sand

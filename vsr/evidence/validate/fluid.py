@@ -19,8 +19,8 @@ from matplotlib.figure import Figure
 from vsr.evidence.columns import Distribution, candidates_needed, distribute
 from vsr.evidence.validate.checks import Checks, Findings, Row, absolute, relative
 from vsr.evidence.validate.fluid_robots import check_laplace, check_motion, check_weight
-from vsr.physics.chambers import Filling, Surface, energy, first_moment, load, surface_of, volume
-from vsr.physics.chambers.shapes import Shape, block, bowl, icosphere, signed_volume, upright_ring, voxel_block
+from vsr.physics.fluid import Filling, Surface, energy, first_moment, load, surface_of, volume
+from vsr.physics.fluid.shapes import Shape, block, bowl, icosphere, signed_volume, upright_ring, voxel_block
 
 # The exact form
 

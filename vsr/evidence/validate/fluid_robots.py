@@ -11,20 +11,20 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.body import Body, Fluid, Material
 from vsr.compute.vector import split
 from vsr.environment import Environment
 from vsr.environment.obstacles import plane
 from vsr.evidence.validate.checks import Findings, absolute, relative
-from vsr.physics.chambers import law, voxels
 from vsr.physics.engine import ENGINES, assemble_body
-from vsr.physics.equilibrium import Equilibrium, equilibrium
-from vsr.physics.equilibrium.voxels import Resting, energy, free_coordinates, resting, voxel_system
+from vsr.physics.fluid import law, voxels
 from vsr.physics.points.energy import potential_energy
 from vsr.physics.points.fluid import chamber_drive
 from vsr.physics.points.gather import corners_of_nodes
 from vsr.physics.points.model import PointModel
 from vsr.physics.points.springs import spring_corners
+from vsr.physics.statics import Equilibrium, equilibrium
+from vsr.physics.statics.voxels import Resting, energy, free_coordinates, resting, voxel_system
+from vsr.robot import Body, Fluid, Material
 
 SIDE = 0.03
 GRAVITY = 9.81

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vsr.body import KINDS, Body, Material
-from vsr.body.engine_kinds import ENGINE_KINDS
-from vsr.body.kinds import SYMBOLS
 from vsr.experiments.config import UserError
+from vsr.robot import KINDS, Body, Material
+from vsr.robot.engine_kinds import ENGINE_KINDS
+from vsr.robot.kinds import SYMBOLS
 
 FIXED = 5
 """EvoGym's kind of voxels that do not move."""

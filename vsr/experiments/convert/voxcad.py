@@ -12,9 +12,9 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from vsr.body.shape import drawing
 from vsr.experiments.config import UserError
 from vsr.experiments.convert.evogym_files import Read
+from vsr.robot.shape import drawing
 
 SYMBOLS = "abcdefghijklmnopqrstuvwxyz"
 MOST_CELLS = 100_000

@@ -18,12 +18,12 @@ from jax import Array
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
-from vsr.body import Body, Material
-from vsr.body.engine_kinds import EngineName
-from vsr.body.shape import drawing
 from vsr.controllers import Controller, ControllerSpec
 from vsr.evo.operators import flat_draw
 from vsr.physics.engine import ENGINES
+from vsr.robot import Body, Material
+from vsr.robot.engine_kinds import EngineName
+from vsr.robot.shape import drawing
 from vsr.sensors import Sensor
 from vsr.spec import Real, Spec
 

@@ -11,12 +11,12 @@ import numpy as np
 from jax import Array
 from pydantic import Field, model_validator
 
-from vsr.body import Body
-from vsr.body.shape import leaks
 from vsr.experiments.encodings.base import BodyEncoding, Range
 from vsr.experiments.encodings.connectivity import grown, strongest
 from vsr.experiments.encodings.evolved import EvolvedBody
 from vsr.physics.engine import ENGINES
+from vsr.robot import Body
+from vsr.robot.shape import leaks
 from vsr.spec import Count, Real, validation_error
 
 

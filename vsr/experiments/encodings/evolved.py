@@ -12,12 +12,12 @@ import numpy as np
 from jax import Array
 from pydantic import Field, field_validator, model_validator
 
-from vsr.body import Group, Material
-from vsr.body.engine_kinds import EngineName, default_masses, impossible
-from vsr.body.kinds import KINDS
-from vsr.body.shape import EMPTY_SYMBOLS, defaults_of, issues, wrong_side
 from vsr.experiments.encodings.base import BodyEncoding, Range, Symbol, uniform
 from vsr.experiments.encodings.connectivity import largest_component
+from vsr.robot import Group, Material
+from vsr.robot.engine_kinds import EngineName, default_masses, impossible
+from vsr.robot.kinds import KINDS
+from vsr.robot.shape import EMPTY_SYMBOLS, defaults_of, issues, wrong_side
 from vsr.spec import Count, Real, Spec, validation_error
 
 Axis = Literal["x", "y", "z"]

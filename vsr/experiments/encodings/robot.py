@@ -11,11 +11,11 @@ import numpy as np
 from jax import Array
 from pydantic import model_validator
 
-from vsr.body import Body
 from vsr.controllers import Controller, Hardware
 from vsr.experiments.encodings.base import BodyEncoding, ControllerEncoding
 from vsr.experiments.encodings.registry import BODIES, CONTROLLERS
 from vsr.physics.engine import ENGINES, AnyModel
+from vsr.robot import Body
 from vsr.spec import OneOf, Spec, memoize, validation_error
 from vsr.world.spec import Robot
 

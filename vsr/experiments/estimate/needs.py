@@ -20,7 +20,7 @@ from vsr.experiments.estimate.resources import memory_limit
 from vsr.experiments.estimate.speed import seconds_of
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.population import robots_at_once
-from vsr.physics.grains.bed import PROGRAM_OF_GRAINS
+from vsr.physics.granular.bed import PROGRAM_OF_GRAINS
 from vsr.scene import Scene
 from vsr.terrain.shapes import Load
 from vsr.world.spec import VoxelLike, World

@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.body import Material
 from vsr.controllers import Controller, decide, first_memory
 from vsr.episode import rollout, scenario_of
 from vsr.experiments.config import UserError
@@ -30,6 +29,7 @@ from vsr.experiments.resimulate import Job, StoredRobot, Table, batches_of, read
 from vsr.experiments.storage.archives import read_archives, read_front
 from vsr.experiments.storage.runs import Run, read_run
 from vsr.physics.engine import ENGINES, assemble_body, stability_bound
+from vsr.robot import Material
 from vsr.scene import Physics, Scene, check_episode, plan, precision, whole_strides
 from vsr.sensors import Sensor
 from vsr.tasks import Task

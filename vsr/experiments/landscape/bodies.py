@@ -12,8 +12,8 @@ from itertools import product
 
 import numpy as np
 
-from vsr.body.shape import EMPTY_SYMBOLS, drawing
 from vsr.experiments.config.problems import UserError
+from vsr.robot.shape import EMPTY_SYMBOLS, drawing
 
 MOST_GRIDS = 30_000_000
 """Ways to fill a grid that are looked through."""

@@ -12,23 +12,23 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.body import Body
-from vsr.body.corners import corner_steps
 from vsr.environment import Environment
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.reach.spec import Reach, voxel_at
 from vsr.lattice.integrators import NodeState
-from vsr.physics.chambers.law import NO_LIMIT
 from vsr.physics.engine import assemble_body
-from vsr.physics.equilibrium.voxels import (
+from vsr.physics.fluid.law import NO_LIMIT
+from vsr.physics.points.fluid import followed
+from vsr.physics.statics.reach import Bounds, Effectors, Pose, Reached, bounds_of, pose_at, reach, track
+from vsr.physics.statics.voxels import (
     Resting,
     chamber_pressures,
     chamber_volumes,
     depth,
     resting,
 )
-from vsr.physics.points.fluid import followed
-from vsr.physics.reaching import Bounds, Effectors, Pose, Reached, bounds_of, pose_at, reach, track
+from vsr.robot import Body
+from vsr.robot.corners import corner_steps
 
 
 class Problem(NamedTuple):

@@ -7,13 +7,13 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
-from vsr.body import Body, Material
-from vsr.body.corners import corner_steps
-from vsr.body.engine_kinds import ENGINE_KINDS
-from vsr.body.shape import leaks
 from vsr.environment import Plane, Sphere
 from vsr.environment.obstacles import ball, plane
 from vsr.experiments.reach.targets import MOST_TARGETS, TARGETS, Point, Target
+from vsr.robot import Body, Material
+from vsr.robot.corners import corner_steps
+from vsr.robot.engine_kinds import ENGINE_KINDS
+from vsr.robot.shape import leaks
 from vsr.spec import Count, OneOf, Real, Seconds, Spec, validation_error
 
 Side = Literal["left", "right", "front", "back", "bottom", "top"]
@@ -299,7 +299,7 @@ class Reach(Spec):
 
 
 def _fluid_fields() -> list[str]:
-    from vsr.body.fluid import Fluid
+    from vsr.robot.fluid import Fluid
 
     return list(Fluid.model_fields)
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from vsr.body import Body
 from vsr.drawing.colors import MATERIALS
 from vsr.drawing.outlines import BRIGHTNESS, RECEDES
 from vsr.experiments.report.markup import Markup, tag
+from vsr.robot import Body
 
 COLORS = MATERIALS["original"]
 MARGIN = 0.06

@@ -19,7 +19,6 @@ from jax import Array
 from pydantic import ValidationError
 
 from vsr.arrays import CorruptFileError
-from vsr.body import Body
 from vsr.controllers import Controller
 from vsr.episode import Scenario, record
 from vsr.experiments.config.problems import UserError
@@ -34,6 +33,7 @@ from vsr.experiments.storage.robots import load_robot, robot_file
 from vsr.experiments.storage.runs import Run
 from vsr.physics.engine import ENGINES, assemble_body
 from vsr.physics.failure import Failure
+from vsr.robot import Body
 from vsr.scene import Scene, precision
 
 STORED = "exchange.json"

@@ -12,7 +12,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Polygon
 
-from vsr.body import Body
 from vsr.drawing.painter import Look
 from vsr.experiments.config import dump_yaml
 from vsr.experiments.estimate import simulate_within_memory
@@ -29,6 +28,7 @@ from vsr.experiments.reproduce.robots import draw_strip, title_of
 from vsr.experiments.reproduce.tables import markdown, write_csv
 from vsr.experiments.storage.files import replacing, write_text
 from vsr.experiments.storage.runs import Run
+from vsr.robot import Body
 from vsr.scene import Scene
 
 MAP = "exchange.png"

@@ -13,10 +13,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.body.corners import RING
 from vsr.episode import Scenario, Trajectory
 from vsr.physics.engine import AnyState, engine_of
-from vsr.physics.grains.system import Grains
+from vsr.physics.granular.system import Grains
+from vsr.robot.corners import RING
 from vsr.terrain import surface
 
 NEAR = 0.01

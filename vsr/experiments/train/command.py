@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from vsr.arrays import CorruptFileError, read_arrays
+from vsr.envs.machines import bulldozing
 from vsr.evo.evolution_strategy import Climb, EvolutionStrategy, ask, start, tell
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import say
@@ -27,7 +28,6 @@ from vsr.experiments.train.episodes import Outcome, evaluate, record
 from vsr.experiments.train.film import write_film
 from vsr.experiments.train.plot import plot_curve
 from vsr.experiments.train.policy import features, first_genes
-from vsr.machines import bulldozing
 
 FULL = 10_000, 0.02
 """Grains of the paper's world and their radius [m]: fewer are larger, so that the heap keeps its volume."""

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from vsr.envs.machines import bulldozing
+from vsr.envs.machines.bulldozing import Bulldozing, State
 from vsr.experiments.train.policy import decide, features
-from vsr.machines import bulldozing
-from vsr.machines.bulldozing import Bulldozing, State
 
 
 class Outcome(NamedTuple):

@@ -10,10 +10,10 @@ import numpy as np
 from PIL import Image
 
 from vsr.drawing.machines import looking, paint
+from vsr.envs.machines.bulldozing import GOAL, Bulldozing, pose_at
+from vsr.envs.machines.cameras import Eye
 from vsr.experiments.storage.files import replacing
 from vsr.experiments.train.episodes import Film
-from vsr.machines.bulldozing import GOAL, Bulldozing, pose_at
-from vsr.machines.cameras import Eye
 
 CAMERA = Eye(pixels=(270, 480), half_angle=0.5, near=3.0, far=14.0)
 AT, TARGET = (-0.6, -6.4, 4.2), (0.0, -0.1, 0.0)

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.machines.bulldozing import CEILING, GOAL, WORLD, Bulldozing, Observation
-from vsr.machines.kinematic_bodies import GRAVITY
+from vsr.envs.machines.bulldozing import CEILING, GOAL, WORLD, Bulldozing, Observation
+from vsr.envs.machines.kinematic_bodies import GRAVITY
 
 HIDDEN = 16
 COARSE = 12, 6

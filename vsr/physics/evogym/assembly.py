@@ -10,13 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.body.material import Material
 from vsr.lattice.box import grid_positions
 from vsr.physics.evogym.ground import outer_edges
 from vsr.physics.evogym.law import ACTUATOR, RIGID, SIDE, SOFT
 from vsr.physics.evogym.model import EvogymModel
 from vsr.physics.points.assembly import layer_of_corners
 from vsr.physics.points.gather import nodes_of_corners
+from vsr.robot.material import Material
 
 
 @jax.tree_util.register_dataclass

@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.body.corners import RING
 from vsr.compute.materialize import materialize
 from vsr.compute.vector import Vector, dot, minus, plus, times
 from vsr.environment import Environment
@@ -29,6 +28,7 @@ from vsr.physics.evogym.law import (
     PARALLEL,
     SIDE,
 )
+from vsr.robot.corners import RING
 
 NEIGHBORS = {corner: (RING[place - 1], RING[(place + 1) % 4]) for place, corner in enumerate(RING)}
 """The corners at the other ends of a corner's two edges."""

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.body.material import Material
 from vsr.compute.implementation import Implementation
 from vsr.compute.rotation import rotation_by, turn
 from vsr.environment import Environment
@@ -25,6 +24,7 @@ from vsr.physics.points.assembly import layers_needed, most_layers
 from vsr.physics.points.telemetry import failure, telemetry
 from vsr.physics.telemetry import EXPLOSION_SPEED, Telemetry, through_intervals
 from vsr.physics.voxel_motion import VoxelMotion
+from vsr.robot.material import Material
 from vsr.terrain.blocks import Cells
 
 INTEGRATOR = "rk4"

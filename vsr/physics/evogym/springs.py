@@ -1,7 +1,7 @@
 """Springs of voxels: goals that controls set, forces, and the limits that lengths are pulled back to.
 
 A voxel has six: bottom, right, top and left edge, then both diagonals. Corners are numbered by their bits
-(vsr.body.corners); arrays of corners are (4, c), of springs (6, c), and further axes may follow.
+(vsr.robot.corners); arrays of corners are (4, c), of springs (6, c), and further axes may follow.
 """
 
 from __future__ import annotations

@@ -18,12 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.body.corners import corner_steps
-from vsr.body.material import Material
-from vsr.body.springs import POINT_GROUPS
 from vsr.lattice.box import grid_positions, voxels_of_a_spring
 from vsr.lattice.moduli import isotropic
-from vsr.physics.chambers.finding import (
+from vsr.physics.fluid.finding import (
     FluidTable,
     Found,
     borrowed,
@@ -31,10 +28,13 @@ from vsr.physics.chambers.finding import (
     find_chambers,
     springs_of_faces,
 )
-from vsr.physics.chambers.model import Chambers
+from vsr.physics.fluid.model import Chambers
 from vsr.physics.points.gather import corners_of_nodes, nodes_of_corners
 from vsr.physics.points.model import DEFAULT_INTEGRATOR, PointModel
 from vsr.physics.points.springs import spring_corners
+from vsr.robot.corners import corner_steps
+from vsr.robot.material import Material
+from vsr.robot.springs import POINT_GROUPS
 
 
 @jax.tree_util.register_dataclass

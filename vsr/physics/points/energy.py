@@ -12,8 +12,8 @@ from jax import Array
 from vsr.compute.vector import Vector, split
 from vsr.environment import Environment
 from vsr.physics.actuation import inward_energy
-from vsr.physics.chambers import voxels
 from vsr.physics.contract import Energies
+from vsr.physics.fluid import voxels
 from vsr.physics.points.breaking import by_class
 from vsr.physics.points.fluid import chamber_drive
 from vsr.physics.points.gather import corners_of_nodes
@@ -52,7 +52,7 @@ def potential_energy(
     model: PointModel, environment: Environment, position: Array, control: Array, drive: Array | None = None
 ) -> Array:
     """[J], (); position: (layers, n, dimension) [m]; control: of voxels, c; drive: of chambers, as controls say if
-    absent (vsr.physics.chambers.law), (m,)."""
+    absent (vsr.physics.fluid.law), (m,)."""
     control = jnp.clip(control, -1, 1)
     dimension = model.dimension
     seen = corners_of_nodes(position, model.layer[..., None], dimension)

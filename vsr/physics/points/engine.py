@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.body.material import Material
 from vsr.compute.implementation import Implementation
 from vsr.compute.rotation import rotation_by, turn
 from vsr.environment import Environment
@@ -26,6 +25,7 @@ from vsr.physics.points.stability import longest_substep
 from vsr.physics.points.telemetry import failure
 from vsr.physics.telemetry import EXPLOSION_SPEED, Telemetry
 from vsr.physics.voxel_motion import VoxelMotion
+from vsr.robot.material import Material
 
 
 class PointEngine(Engine):

@@ -8,8 +8,8 @@ from jax import Array
 
 from vsr.compute.vector import Vector, split
 from vsr.lattice.integrators import NodeState
-from vsr.physics.chambers import law, voxels
 from vsr.physics.contract import ChambersSeen
+from vsr.physics.fluid import law, voxels
 from vsr.physics.points.gather import corners_of_nodes, nodes_of_corners
 from vsr.physics.points.model import PointModel, PointState
 
@@ -18,7 +18,7 @@ ROUNDS = 2
 
 
 def chamber_drive(model: PointModel, control: Array) -> Array:
-    """Pressure or volume that each chamber is driven to (vsr.physics.chambers.law), (m, ...).
+    """Pressure or volume that each chamber is driven to (vsr.physics.fluid.law), (m, ...).
 
     control: of the voxels, in [-1, 1], (c, ...).
     """

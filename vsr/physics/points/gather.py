@@ -1,6 +1,6 @@
 """Between nodes (on lattice vertices) and voxel corners, by slicing and joining only. Further axes may follow.
 
-Corners are numbered by their bits (vsr.body.corners).
+Corners are numbered by their bits (vsr.robot.corners).
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.body.corners import corner_steps
 from vsr.compute.overlap import overlap
+from vsr.robot.corners import corner_steps
 
 
 def corners_of_nodes(nodes: Array, layer: Array, dimension: int) -> Array:

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.body.corners import corner_steps
 from vsr.compute.vector import split
 from vsr.environment import Environment
 from vsr.environment.surfaces import ground
@@ -19,6 +18,7 @@ from vsr.physics.points.gather import corners_of_nodes, nodes_of_corners
 from vsr.physics.points.model import PointModel, PointState
 from vsr.physics.points.springs import spring_corners
 from vsr.physics.voxel_motion import VoxelMotion
+from vsr.robot.corners import corner_steps
 
 
 class PointBody(Protocol):

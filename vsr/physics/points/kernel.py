@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.body.corners import corner_steps
 from vsr.compute.unrolled import TOGETHER, repeat
 from vsr.compute.vector import Vector, join, minus, plus, split, times
 from vsr.lattice.grid import kind
@@ -33,6 +32,7 @@ from vsr.lattice.law import joint_pull
 from vsr.lattice.step import StepInputs
 from vsr.physics.actuation import inward_forces
 from vsr.physics.points.model import PointModel, PointState
+from vsr.robot.corners import corner_steps
 
 Steps = tuple[int, ...]
 LAYER_BITS = 2

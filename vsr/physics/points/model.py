@@ -13,7 +13,7 @@ from typing import ClassVar
 import jax
 from jax import Array
 
-from vsr.physics.chambers.model import Chambers
+from vsr.physics.fluid.model import Chambers
 
 DEFAULT_INTEGRATOR = "verlet"
 """At the cost of semi-implicit Euler, gaits change much less with the substep (docs/3d.md)."""

@@ -12,13 +12,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from vsr.body import Fluid
-from vsr.body.corners import corner_steps
-from vsr.body.material import Material
 from vsr.lattice.grid import directions, kind
 from vsr.lattice.stability import stable_step
 from vsr.physics.points.assembly import corner_mass, spring_constants
 from vsr.physics.points.model import DEFAULT_INTEGRATOR
+from vsr.robot import Fluid
+from vsr.robot.corners import corner_steps
+from vsr.robot.material import Material
 
 
 def longest_substep(

@@ -45,7 +45,7 @@ def prepared(
     dtype = model.mass.dtype
     if chosen(implementation, dtype) not in KERNELS:
         return model
-    from vsr.physics.squares.fused.numbers import fused_numbers
+    from vsr.physics.squares.gpu.numbers import fused_numbers
 
     return replace(model, fused=fused_numbers(model, as_exact(environment, dtype), float(substep)))
 
@@ -68,7 +68,7 @@ def advance_through(
 
         work = partial(plain, differentiable=name == "differentiable")
     else:
-        from vsr.physics.squares.fused.launch import advance_through as fused
+        from vsr.physics.squares.gpu.launch import advance_through as fused
 
         work = partial(fused, interpret=name == "interpreted")
     return work(model, environment, state, controls, float(substep), int(count))

@@ -10,8 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.body.corners import RING, corner_steps
-from vsr.body.material import Material
 from vsr.compute.implementation import KERNELS, Implementation, chosen
 from vsr.compute.rotation import quarter_turn, rotation_by, turn
 from vsr.environment import Environment
@@ -40,6 +38,8 @@ from vsr.physics.squares.stability import longest_substep
 from vsr.physics.squares.telemetry import failure
 from vsr.physics.telemetry import EXPLOSION_SPEED, Telemetry
 from vsr.physics.voxel_motion import VoxelMotion
+from vsr.robot.corners import RING, corner_steps
+from vsr.robot.material import Material
 
 INTEGRATOR = "semi_implicit_euler"
 
@@ -55,7 +55,7 @@ class SquareKernel(KernelLayout):
     def packed(self, model: SquareModel, state: SquareState, implementation: Implementation = "auto") -> Any:
         if chosen(implementation, model.mass.dtype) not in KERNELS:
             return state
-        from vsr.physics.squares.fused.packed import packed
+        from vsr.physics.squares.gpu.packed import packed
 
         return packed(state)
 

@@ -20,8 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.body.material import Material
 from vsr.physics.squares.model import SquareModel
+from vsr.robot.material import Material
 
 STIFFNESS = 3.0
 """Angular frequency of an active limit over that of the material's springs."""

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.body.material import Material
-from vsr.body.springs import SQUARE_GROUPS
+from vsr.robot.material import Material
+from vsr.robot.springs import SQUARE_GROUPS
 
 
 @jax.tree_util.register_dataclass

@@ -83,7 +83,7 @@ class SquareModel:
     """restitution coefficient of that mass, (points, layers, rows+1, columns+1)"""
     # for a GPU
     fused: Any = None
-    """what the kernel reads of this body in its world, if that was made in advance (vsr.physics.squares.fused.numbers);
+    """what the kernel reads of this body in its world, if that was made in advance (vsr.physics.squares.gpu.numbers);
     of no use, and to be dropped, once anything else changes"""
 
 

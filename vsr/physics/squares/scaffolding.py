@@ -1,6 +1,6 @@
 """The scaffolding of a voxel: which springs there are, and their lengths at rest.
 
-Corners run round the voxel (vsr.body.corners.RING): 0 south-west, 1 south-east, 2 north-east, 3 north-west. Side k
+Corners run round the voxel (vsr.robot.corners.RING): 0 south-west, 1 south-east, 2 north-east, 3 north-west. Side k
 joins corner k to corner k+1, so side 0 is the bottom. Seen from side k, every mass has an *along* axis (from corner k
 to k+1) and an *inward* axis (to the voxel's middle), both turned by the mass's own angle. The first mass of a side
 holds its springs at +along and the second at -along; what tells the four springs of a side apart is on which inward
@@ -19,8 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.body.corners import RING, corner_steps
-from vsr.body.springs import SQUARE_GROUPS, Group
+from vsr.robot.corners import RING, corner_steps
+from vsr.robot.springs import SQUARE_GROUPS, Group
 
 CORNER_CELLS = tuple(corner_steps(2)[corner] for corner in RING)
 """(row, column) of each corner's lattice vertex, counted from the voxel's own row and column."""

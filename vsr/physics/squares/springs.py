@@ -21,7 +21,6 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.body.springs import SQUARE_GROUPS, Group
 from vsr.compute.materialize import materialize
 from vsr.physics.squares.limits import (
     DAMPING_RATIO,
@@ -34,6 +33,7 @@ from vsr.physics.squares.limits import (
 )
 from vsr.physics.squares.model import SquareModel
 from vsr.physics.squares.scaffolding import SIDE_ALONG, SIDE_SPRINGS
+from vsr.robot.springs import SQUARE_GROUPS, Group
 
 
 class Masses(NamedTuple):

@@ -16,10 +16,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from vsr.body.material import Material
-from vsr.body.springs import SQUARE_GROUPS, Group
 from vsr.lattice.stability import stable_step
 from vsr.physics.squares.scaffolding import CORNER_SIGNS, SIDE_ALONG, SIDE_SPRINGS
+from vsr.robot.material import Material
+from vsr.robot.springs import SQUARE_GROUPS, Group
 
 
 def longest_substep(material: Material) -> float:

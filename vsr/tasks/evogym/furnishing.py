@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.body import KINDS, Body
 from vsr.physics.evogym import EvogymModel, EvogymObject, GroundCells
 from vsr.physics.evogym.assembly import KINDS as NUMBERS
 from vsr.physics.evogym.assembly import assemble_evogym, kinds_table
+from vsr.robot import KINDS, Body
 from vsr.tasks.evogym.ground import Block, heights_of, solid_cells
 from vsr.tasks.evogym.row import ObjectRow, Row
 from vsr.terrain import Columns

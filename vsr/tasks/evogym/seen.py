@@ -11,8 +11,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.body import ENGINE_KINDS
 from vsr.physics.engine import engine_of
+from vsr.robot import ENGINE_KINDS
 from vsr.world.state import WorldModel, WorldState, motion_of
 
 VOXEL = 0.1

@@ -11,8 +11,8 @@ import numpy as np
 from jax import Array
 from pydantic import Field, create_model
 
-from vsr.body import EngineName
 from vsr.physics.engine import ENGINES, engine_of
+from vsr.robot import EngineName
 from vsr.spec import Seconds
 from vsr.tasks.base import Overrides, Task
 from vsr.tasks.evogym import furnishing

@@ -18,7 +18,7 @@ import numpy as np
 from jax import Array
 
 from vsr.lattice import Environment, Lattice, State, Stiffness, energy, isotropic, longest_step, of_cells, record
-from vsr.physics.equilibrium.lattices import rest
+from vsr.physics.statics.lattices import rest
 
 FIRST_MODE = 3.5160
 """(β L)² of a cantilever's lowest mode."""
@@ -187,7 +187,7 @@ class Rest(NamedTuple):
 
 
 def relax(lattice: Lattice, environment: Environment, state: State) -> Rest:
-    """The equilibrium next to a state (vsr.physics.equilibrium)."""
+    """The equilibrium next to a state (vsr.physics.statics)."""
     found = rest(lattice, environment, state)
     still = replace(state, position=found.position, velocity=jnp.zeros_like(found.position))
     return Rest(still, float(found.residual), bool(found.converged))

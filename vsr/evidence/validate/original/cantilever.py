@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vsr.body import Body, Material
 from vsr.environment import Environment
 from vsr.evidence.validate.original.files import material_of, scaffolding_of
 from vsr.experiments.population import stack
@@ -25,6 +24,7 @@ from vsr.physics.squares.geometry import mass_motion, rest_state
 from vsr.physics.squares.model import SquareModel, SquareState
 from vsr.physics.squares.stability import longest_substep
 from vsr.physics.substeps import choose_substeps
+from vsr.robot import Body, Material
 
 TIME_STEP = 1 / 60
 

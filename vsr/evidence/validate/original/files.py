@@ -10,8 +10,8 @@ import math
 import re
 from typing import Any
 
-from vsr.body import Body, Material
 from vsr.controllers import MLP, Clock, ControllerSpec, Development, Sine
+from vsr.robot import Body, Material
 from vsr.sensors import Sensor
 from vsr.terrain import AnyGround, Flat, Polyline
 

@@ -20,7 +20,6 @@ import numpy as np
 from jax import Array
 from scipy.stats import rankdata
 
-from vsr.body import Body
 from vsr.controllers import ControllerSpec, Reflexive
 from vsr.environment import Environment
 from vsr.environment.model import Sticking
@@ -39,6 +38,7 @@ from vsr.physics.squares.geometry import area_ratio, bounding_box, center, mass_
 from vsr.physics.squares.model import SquareModel, SquareState
 from vsr.physics.squares.stability import longest_substep
 from vsr.physics.substeps import choose_substeps
+from vsr.robot import Body
 from vsr.tasks import Summary
 from vsr.tasks.measures import travel_velocity
 from vsr.terrain import Flat

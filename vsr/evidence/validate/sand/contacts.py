@@ -29,10 +29,10 @@ from vsr.evidence.validate.sand.scenes import (
     wall,
     weight_of,
 )
-from vsr.physics.grains import Box, Grains, GrainState, grains_of
-from vsr.physics.grains.bed import lie_down
-from vsr.physics.grains.model import angular_momentum, in_order
-from vsr.physics.grains.step import step
+from vsr.physics.granular import Box, Grains, GrainState, grains_of
+from vsr.physics.granular.bed import lie_down
+from vsr.physics.granular.model import angular_momentum, in_order
+from vsr.physics.granular.step import step
 from vsr.sdf import HalfSpace
 from vsr.terrain.sand import FILLED, longest_step
 

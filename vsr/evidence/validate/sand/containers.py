@@ -43,8 +43,8 @@ from vsr.evidence.validate.sand.scenes import (
     wall,
     weight_of,
 )
-from vsr.physics.grains import Box, Grains, GrainState, driven, fixed, grains_of
-from vsr.physics.grains.step import step
+from vsr.physics.granular import Box, Grains, GrainState, driven, fixed, grains_of
+from vsr.physics.granular.step import step
 from vsr.sdf import Ball, Block
 from vsr.terrain.sand import ROLLING
 

@@ -14,11 +14,11 @@ from jax import Array
 
 from vsr.compute.vector import dot, split
 from vsr.environment import Environment
-from vsr.physics.grains import Body, Box, Grains, GrainState, fixed, grains_of
-from vsr.physics.grains.bodies import Reaction
-from vsr.physics.grains.cells import difference
-from vsr.physics.grains.model import each, inertia_factor
-from vsr.physics.grains.step import step
+from vsr.physics.granular import Body, Box, Grains, GrainState, fixed, grains_of
+from vsr.physics.granular.bodies import Reaction
+from vsr.physics.granular.cells import difference
+from vsr.physics.granular.model import each, inertia_factor
+from vsr.physics.granular.step import step
 from vsr.sdf import HalfSpace
 
 RADIUS = 0.02

@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.body import Body, Material
 from vsr.compute.implementation import Implementation
 from vsr.episode import record, reset
 from vsr.evidence.validate.checks import Findings, absolute
@@ -37,11 +36,12 @@ from vsr.evidence.validate.sand.scenes import (
     with_body,
 )
 from vsr.physics.engine import assemble_body, engine_of
-from vsr.physics.grains import Grains, GrainState, driven, free, grains_of
-from vsr.physics.grains.bodies import Reaction
-from vsr.physics.grains.model import angular_momentum, momentum
+from vsr.physics.granular import Grains, GrainState, driven, free, grains_of
+from vsr.physics.granular.bodies import Reaction
+from vsr.physics.granular.model import angular_momentum, momentum
 from vsr.physics.squares import geometry
 from vsr.physics.squares.model import SquareModel
+from vsr.robot import Body, Material
 from vsr.scene import Physics, Scene
 from vsr.sdf import Ball, Block, Capsule, Cylinder, Sampled
 from vsr.tasks import Locomotion

@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.body import EngineName, Material
 from vsr.controllers.time_functions import TimeFunctions
 from vsr.environment import Environment
 from vsr.episode import EpisodeState, begin, scenario_of, step, summarize
@@ -21,7 +20,8 @@ from vsr.evidence.validate.trust.robots import GRAVITY, SAND, SHAKEN, THROWN, TI
 from vsr.evidence.validate.trust.watching import Watch, Watched, masses_of
 from vsr.experiments.population import on_all_devices, robots_at_once, stack
 from vsr.physics.engine import ENGINES, AnyModel, AnyState
-from vsr.physics.grains.bed import sand_bed
+from vsr.physics.granular.bed import sand_bed
+from vsr.robot import EngineName, Material
 from vsr.terrain import Flat, Steppy
 from vsr.world.placement import move_rigidly
 from vsr.world.schedule import Schedule

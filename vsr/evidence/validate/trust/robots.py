@@ -14,10 +14,10 @@ from typing import Literal
 
 import numpy as np
 
-from vsr.body import EngineName, Fluid, Material
-from vsr.body.engine_kinds import ENGINE_KINDS
 from vsr.physics.engine import ENGINES, stability_bound
 from vsr.physics.substeps import choose_substeps
+from vsr.robot import EngineName, Fluid, Material
+from vsr.robot.engine_kinds import ENGINE_KINDS
 from vsr.terrain import Sand
 
 TIME_STEP = 1 / 60

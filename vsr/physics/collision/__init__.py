@@ -1,1 +1,0 @@
-"""Who touches whom, and the impulses between them: vertices of voxels, rigid convex bodies, ground."""

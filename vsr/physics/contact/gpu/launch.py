@@ -1,0 +1,257 @@
+"""All contacts of one step as in vsr.physics.contact.contact_step, by the kernel."""
+
+from __future__ import annotations
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from vsr.compute.gpu.ptx import WARP
+from vsr.environment import Environment
+from vsr.physics.contact.blocks import ground_corners
+from vsr.physics.contact.bodies import Nodes, Rows
+from vsr.physics.contact.contact_step import (
+    COUNTS_OF_VOXELS,
+    ITERATIONS,
+    PASSES_OF_BODIES,
+    SHIFTS,
+    Impulses,
+    Lists,
+    Resolve,
+    Resolved,
+    joint_impulse,
+    kept_impulses,
+    rigid_contacts,
+)
+from vsr.physics.contact.convex import place
+from vsr.physics.contact.gpu import tables
+from vsr.physics.contact.gpu.kernel import launch
+from vsr.physics.contact.gpu.voxels import BITS
+from vsr.physics.contact.lattices import Lattice, nodes_of, pushed_by
+from vsr.physics.contact.narrowphase import MARGIN, moving_pairs, together, vertices_in_blocks
+from vsr.physics.contact.solids import Solids, SolidState, flown
+from vsr.physics.contact.solver import Contact, Impulse
+from vsr.physics.contract import ContactBody
+from vsr.terrain.surface import by_numbers
+
+MOST_BODIES = 8
+MOST_CORNERS = 32
+"""Of all rigid bodies together, with those that fill up smaller ones' tables: more was not tried."""
+MOST_VERTICES = 512
+MOST_PAIRS = 256
+"""Places for what is near voxels."""
+MOST_NUMBERS = 128
+"""Bodies and corners times vertices in a lane: more was not tried, and takes long to compile."""
+
+
+def can_launch(solids: Solids | None, environment: Environment, lists: Lists, vertices: int, dimension: int) -> bool:
+    """Whether the kernel can do what is asked, and there is something to do for it."""
+    candidates = [pairs for pairs in lists if pairs is not None]
+    if dimension != 2 or vertices > MOST_VERTICES or any(pairs.point.shape[0] > MOST_PAIRS for pairs in candidates):
+        return False
+    if solids is None:
+        terrain = environment.terrain
+        return (terrain is not None and terrain.blocks is not None) or bool(candidates)
+    corners = solids.count * solids.shapes.corner.shape[1]
+    few = solids.count <= MOST_BODIES and corners <= MOST_CORNERS
+    return few and (solids.count + corners) * math.ceil(vertices / WARP) <= MOST_NUMBERS
+
+
+def launching(duration: float, allowed: np.ndarray | None, interpret: bool) -> Resolve:
+    """By the kernel, for steps of one duration [s]; allowed: see vsr.physics.contact.broadphase.may_touch."""
+
+    def resolve(
+        solids: Solids | None,
+        environment: Environment,
+        state: SolidState | None,
+        impulses: Impulses,
+        lists: Lists,
+        lattice: Lattice,
+        robots: tuple[ContactBody, ...],
+        vertices: Array,
+    ) -> Resolved:
+        nodes, velocity = nodes_of(robots)
+        if solids is not None and state is not None:
+            state = flown(solids, state, environment, duration)
+        names, listed, ground = _listed(solids, environment, state, nodes)
+        known = _known(solids, environment, state, impulses, lattice, robots, nodes, velocity, vertices)
+        known = known._replace(listed=listed, ground=ground, ground_corners=_ground_corners(environment, lists))
+        if names:
+            known.kept["bodies"] = tables.Pressed(*joint_impulse(impulses, names))
+        if lists.vertices is not None and allowed is not None:
+            known = known._replace(may_touch=jnp.asarray(_bits(allowed)), overflow=lists.vertices.overflow[None])
+            known.kept["voxels"] = tables.Pressed(*impulses["voxels"])
+        after = launch(known, _plan(solids, known, lists, duration, interpret))
+        found = {name: Impulse(kept.press, kept.drag) for name, kept in after.kept.items()}
+        moved = None if after.bodies is None else SolidState(*after.bodies)
+        if after.table is None:
+            robots = pushed_by(robots, after.given, after.shift)
+        else:
+            (robot,) = robots
+            robots = (robot._replace(state=robot.engine.kernel.with_carriers(robot.state, after.table)),)
+        if after.overflow is not None:
+            lists = _counted(lists, after.overflow[0])
+        return moved, kept_impulses(impulses, found, names), lists, after.given, after.vertices, robots
+
+    return resolve
+
+
+def _counted(lists: Lists, overflow: Array) -> Lists:
+    assert lists.vertices is not None
+    return lists._replace(vertices=lists.vertices._replace(overflow=overflow))
+
+
+def _known(
+    solids: Solids | None,
+    environment: Environment,
+    state: SolidState | None,
+    impulses: Impulses,
+    lattice: Lattice,
+    robots: tuple[ContactBody, ...],
+    nodes: Nodes,
+    velocity: Array,
+    vertices: Array,
+) -> tables.Known:
+    """What the kernel reads of robots, rigid bodies and blocks."""
+    terrain, surface = environment.terrain, lattice.at_surface & nodes.exists
+    assert nodes.inverse_inertia is not None
+    bodies = blocks = None
+    kept: dict[str, tables.Pressed] = {}
+    if solids is not None and state is not None:
+        bodies = _bodies(solids, state)
+        kept |= {name: tables.Pressed(*impulses[name]) for name in ("corners", "vertices") if impulses[name].press.size}
+    if terrain is not None and terrain.blocks is not None:
+        blocks = _plain(vertices_in_blocks(nodes, surface, terrain.blocks), nodes.count)
+    return tables.Known(
+        robots=_robots(robots, nodes, velocity),
+        vertices=vertices,
+        inverse_mass=nodes.inverse_mass,
+        inverse_inertia=nodes.inverse_inertia,
+        flags=(surface.astype(jnp.int32) << tables.SURFACE) + (nodes.exists.astype(jnp.int32) << tables.EXISTS),
+        friction=nodes.friction,
+        restitution=nodes.restitution,
+        cells=_cells(lattice),
+        margin=MARGIN * lattice.side.max(),
+        bodies=bodies,
+        ground=None,
+        gravity=jnp.asarray(environment.gravity, velocity.dtype),
+        listed=None,
+        blocks=blocks,
+        may_touch=None,
+        overflow=None,
+        ground_corners=None,
+        kept=kept,
+    )
+
+
+def _plan(solids: Solids | None, known: tables.Known, lists: Lists, duration: float, interpret: bool) -> tables.Plan:
+    corners = 0 if solids is None else len(solids.flat) * solids.shapes.corner.shape[1]
+    listed = [pairs.point.shape[0] for pairs in lists if pairs is not None]
+    return tables.Plan(
+        vertices=known.inverse_mass.shape[0],
+        cells=known.cells.side.shape[0],
+        points=max([corners, *listed]),
+        neighbors=0 if lists.vertices is None else lists.vertices.point.shape[0],
+        fixed=() if solids is None else tuple(solids.fixed),
+        round=() if solids is None else tuple(solids.shapes.round),
+        corners=0 if solids is None else solids.shapes.corner.shape[1],
+        faces=0 if solids is None else solids.shapes.offset.shape[1],
+        finds_ground=known.ground is not None,
+        listed=0 if known.listed is None else known.listed.numbers.shape[1],
+        iterations=ITERATIONS,
+        shifts=SHIFTS,
+        passes=PASSES_OF_BODIES[2],
+        counts_of_voxels=COUNTS_OF_VOXELS[:2],
+        duration=duration,
+        interpret=interpret,
+    )
+
+
+def _robots(robots: tuple[ContactBody, ...], nodes: Nodes, velocity: Array) -> tables.OnCarriers | tables.Plain:
+    """Vertices, as the kernel of the only robot has them if there is one."""
+    carriers = robots[0].engine.kernel.carriers(robots[0].model, robots[0].state) if len(robots) == 1 else None
+    if carriers is not None:
+        return tables.OnCarriers(*carriers)
+    return tables.Plain(nodes.position, velocity, nodes.lever)
+
+
+def _ground_corners(environment: Environment, lists: Lists) -> tables.GroundCorners | None:
+    terrain, candidates = environment.terrain, lists.corners
+    corners = ground_corners(terrain, 2)
+    if candidates is None or corners is None or terrain is None:
+        return None
+    surface = jnp.asarray(terrain.friction), jnp.asarray(terrain.restitution)
+    return tables.GroundCorners(
+        candidates.point, candidates.cell, candidates.counts.astype(jnp.int32), corners[0], *surface
+    )
+
+
+def _bits(allowed: np.ndarray) -> np.ndarray:
+    """A table of vertices and cells (p, c) as numbers of 32 bits, (numbers, p)."""
+    vertices, cells = allowed.shape
+    padded = np.zeros((vertices, -(-cells // BITS), BITS), np.uint32)
+    padded.reshape(vertices, -1)[:, :cells] = allowed
+    return (padded << np.arange(BITS, dtype=np.uint32)).sum(-1, dtype=np.uint32).T.astype(np.int32)
+
+
+def _cells(lattice: Lattice) -> tables.Cells:
+    flags = [part.astype(jnp.int32) << bit for bit, part in enumerate((*lattice.leads_out, lattice.present))]
+    return tables.Cells(lattice.corner_vertices, lattice.around, sum(flags[1:], flags[0]), lattice.side)
+
+
+def _bodies(solids: Solids, state: SolidState) -> tables.BodyTables:
+    return tables.BodyTables(
+        corner=solids.shapes.corner,
+        normal=solids.shapes.normal,
+        offset=solids.shapes.offset,
+        radius=solids.shapes.radius,
+        inverse_mass=1 / solids.mass,
+        inverse_inertia=1 / solids.inertia[:, 0],
+        friction=solids.friction,
+        restitution=solids.restitution,
+        position=state.position,
+        rotation=state.rotation,
+        velocity=state.velocity,
+        spin=state.spin,
+    )
+
+
+def _listed(
+    solids: Solids | None, environment: Environment, state: SolidState | None, nodes: Nodes
+) -> tuple[tuple[str, ...], tables.Listed | None, object]:
+    """Contacts of rigid bodies with each other and with the ground: names of their lists, what is found before, and the
+    ground if finding them is left to the kernel."""
+    if solids is None or state is None:
+        return (), None, None
+    terrain, free = environment.terrain, solids.free
+    flat, mixed = moving_pairs(solids.shapes.round, solids.fixed)
+    alone = not (len(flat) or len(mixed)) and ground_corners(terrain, 2) is None
+    line = None if terrain is None or terrain.blocks is not None else terrain.line
+    if alone and len(free) and line is not None and line.convex:
+        owner = np.repeat(free, solids.shapes.corner.shape[1])
+        numbers = jnp.asarray(np.stack([owner, np.full_like(owner, -1)]), jnp.int32)
+        return ("ground",), tables.Listed(numbers, None, None), by_numbers(line)
+    placed = place(solids.shapes, state.position, state.rotation)
+    lists = rigid_contacts(solids, state, environment, nodes, placed)
+    if not lists:
+        return (), None, None
+    joint = together(list(lists.values()))
+    assert isinstance(joint.sides, Rows)
+    active = joint.sides.first, joint.sides.second
+    count, still = joint.depth.shape[0], jnp.zeros_like(joint.normal)
+    numbers = np.stack([np.full(count, -1) if one is None else np.array(one.numbers) for one in active])
+    levers = tuple(still if one is None else one.lever for one in active)
+    return tuple(lists), tables.Listed(jnp.asarray(numbers, jnp.int32), _plain(joint, count), levers), None
+
+
+def _plain(contact: Contact, count: int) -> tables.Found:
+    """A group of contacts as the kernel reads it."""
+    return tables.Found(
+        contact.normal,
+        contact.depth,
+        contact.touches.astype(jnp.int32),
+        jnp.broadcast_to(contact.friction, (count,)),
+        jnp.broadcast_to(contact.restitution, (count,)),
+    )

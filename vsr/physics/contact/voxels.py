@@ -1,0 +1,206 @@
+"""Voxels as points meet them: a point that is in a voxel is put out through the nearest outer face.
+
+A voxel is the quadrilateral of its corners, in 3-D the hexahedron whose faces are taken as planes. The place of a point
+in it is that of the multilinear map from the unit square or cube: its weights add up to 1 and give back the point, so
+what is shared out among the corners by them acts at the point itself. Arrays of points
+are those of vsr.physics.contact.vectors.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+from vsr.physics.contact.vectors import cross, dot, looks_along
+from vsr.robot.corners import corner_steps
+
+NEWTON_STEPS = 3
+"""Towards a point's place in a voxel; deformed as voxels are, the rest is below rounding."""
+
+
+class Face(NamedTuple):
+    """A side of a voxel; corners by their bits."""
+
+    corners: tuple[int, ...]
+    """so ordered that the normal leads out"""
+    axis: int
+    """of the array of cells across which it lies"""
+    side: int
+    """-1 or 1 along that axis"""
+
+
+@lru_cache
+def faces(dimension: int) -> tuple[Face, ...]:
+    """All sides of a voxel."""
+    found = []
+    for way, side in itertools.product(range(dimension), (-1, 1)):  # x, y, z
+        on = [corner for corner in range(2**dimension) if (corner >> way & 1) == (side > 0)]
+        if dimension == 2:  # with the normal to the right of the way from the first to the second
+            corners = tuple(on if (side > 0) == (way == 0) else reversed(on))
+        else:
+            u, v = 1 << (way + 1) % 3, 1 << (way + 2) % 3
+            low = on[0]
+            corners = (low, low | u, low | v, low | u | v) if side > 0 else (low, low | v, low | u, low | u | v)
+        found.append(Face(corners, dimension - 1 - way, side))
+    return tuple(found)
+
+
+def outward(present: Array) -> Array:
+    """Which faces lead nearer to the outside, True or False, (faces, *cells); present: 1 where there is a voxel.
+
+    Of voxels at the surface these are the outer faces. A point that got deeper is led out the shortest way.
+    """
+    dimension = present.ndim
+    depth = (present > 0).astype(jnp.int32)
+    for _ in range((min(present.shape) + 1) // 2 - 1):
+        around = jnp.stack([_beyond(depth, face) for face in faces(dimension)]).min(0)
+        depth = jnp.where(present > 0, around + 1, 0)
+    return jnp.stack([(_beyond(depth, face) < depth) for face in faces(dimension)])
+
+
+def at_surface(present: Array) -> Array:
+    """True for corners of voxels that are on an outer face, (corners, *cells)."""
+    dimension = present.ndim
+    found = [jnp.zeros(present.shape, bool)] * 2**dimension
+    for face in faces(dimension):
+        bare = (present > 0) & (_beyond(present, face) == 0)
+        for corner in face.corners:
+            found[corner] = found[corner] | bare
+    return jnp.stack(found)
+
+
+def _beyond(values: Array, face: Face) -> Array:
+    """Values of the cells across a face, 0 outside of the grid."""
+    padded = jnp.pad(values, 1)
+    window = tuple(
+        slice(1 + (face.side if axis == face.axis else 0), 1 + (face.side if axis == face.axis else 0) + size)
+        for axis, size in enumerate(values.shape)
+    )
+    return padded[window]
+
+
+class Inside(NamedTuple):
+    """Points against voxels; m stands for their axes."""
+
+    distance: Array
+    """from the nearest face that leads out, negative inside [m], m; 0 if none does"""
+    normal: Array
+    """out of that face, (dimension, m)"""
+    is_inside: Array
+    """whether the point is in the voxel and a face leads out, m"""
+
+
+def face_planes(corner: Array) -> list[tuple[Array, Array]]:
+    """A point and the unit normal of every face, each (dimension, m); corner: (dimension, corners, m)."""
+    planes, dimension = [], corner.shape[0]
+    for face in faces(dimension):
+        ends = [corner[:, number] for number in face.corners]
+        if dimension == 2:
+            along = ends[1] - ends[0]
+            middle, normal = ends[0], jnp.stack([along[1], -along[0]])
+        else:
+            middle = 0.25 * (ends[0] + ends[1] + ends[2] + ends[3])
+            normal = cross(ends[3] - ends[0], ends[2] - ends[1])
+        planes.append((middle, normal / jnp.sqrt(jnp.maximum(dot(normal, normal), 1e-20))))
+    return planes
+
+
+def point_in_voxel(
+    point: Array, corner: Array, leads_out: Array, outward: Array | None = None, margin: Array | float = 0.0
+) -> Inside:
+    """Points (dimension, m) in voxels (dimension, corners, m); leads_out: True for such faces, (faces, m).
+
+    outward: out of the body that has the point, (dimension, m): faces that look the same way do not count, and are
+    crossed only beyond a margin [m]. None: all faces count.
+    """
+    least = inside = nearest = None
+    for number, (middle, normal) in enumerate(face_planes(corner)):
+        height, counts, limit = dot(point - middle, normal), leads_out[number], 0.0
+        if outward is not None:
+            aside = counts & looks_along(normal, outward)
+            counts, limit = counts & ~aside, jnp.where(aside, margin, 0)
+        within, here = height < limit, jnp.where(counts, height, -jnp.inf)
+        if least is None or inside is None or nearest is None:
+            least, inside, nearest = here, within, jnp.broadcast_to(normal, (point.shape[0], *here.shape))
+        else:
+            inside, nearest = inside & within, jnp.where(here > least, normal, nearest)
+            least = jnp.maximum(here, least)
+    assert least is not None
+    assert inside is not None
+    assert nearest is not None
+    found = jnp.isfinite(least)
+    return Inside(jnp.where(found, least, 0), nearest, inside & found)
+
+
+def weights_at(point: Array, corner: Array) -> Array:
+    """Of every corner for points in voxels, (corners, m); they add up to 1 and give back the point."""
+    dimension = point.shape[0]
+    terms = _terms(corner - point[:, None])  # near 0 there are more digits
+    place = [jnp.full_like(point[0], 0.5)] * dimension
+    for _ in range(NEWTON_STEPS):
+        columns = [_gradient(terms, place, axis) for axis in range(dimension)]
+        step = _solved(columns, -_mapped(terms, place))
+        place = [jnp.clip(part + more, -0.5, 1.5) for part, more in zip(place, step, strict=True)]
+    weights = [
+        math.prod((part if bit else 1 - part for bit, part in zip(reversed(bits), place, strict=True)), start=1.0)
+        for bits in corner_steps(dimension)
+    ]
+    return jnp.stack(weights)
+
+
+def _terms(corner: Array) -> list[Array]:
+    """Factors of the multilinear map: of products of the coordinates whose bits are set, each (dimension, m)."""
+    terms = []
+    for bits in range(corner.shape[1]):
+        parts = [
+            (-1) ** (bits ^ number).bit_count() * corner[:, number]
+            for number in range(corner.shape[1])
+            if not number & ~bits
+        ]
+        terms.append(sum(parts[1:], parts[0]))
+    return terms
+
+
+def _mapped(terms: list[Array], place: list[Array]) -> Array:
+    total = terms[0]
+    for bits, factor in enumerate(terms):
+        if bits:
+            total = total + _product(place, bits) * factor
+    return total
+
+
+def _gradient(terms: list[Array], place: list[Array], axis: int) -> Array:
+    """How the map changes along one coordinate."""
+    total = terms[1 << axis]
+    for bits, factor in enumerate(terms):
+        others = bits & ~(1 << axis)
+        if bits >> axis & 1 and others:
+            total = total + _product(place, others) * factor
+    return total
+
+
+def _product(place: list[Array], bits: int) -> Array:
+    return math.prod((part for axis, part in enumerate(place) if bits >> axis & 1), start=jnp.ones((), place[0].dtype))
+
+
+def _solved(columns: list[Array], rest: Array) -> list[Array]:
+    """Coordinates whose columns add up to the rest (Cramer's rule)."""
+
+    def determinant(columns: list[Array]) -> Array:
+        if len(columns) == 2:
+            (a, c), (b, d) = columns
+            return a * d - b * c
+        (a, b, c), (d, e, f), (g, h, i) = columns
+        return a * (e * i - f * h) - d * (b * i - c * h) + g * (b * f - c * e)
+
+    whole = determinant(columns)
+    whole = jnp.where(jnp.abs(whole) > 1e-12, whole, 1e-12)
+    return [
+        determinant([rest if column == axis else part for column, part in enumerate(columns)]) / whole
+        for axis in range(len(columns))
+    ]

@@ -1,0 +1,143 @@
+"""Cells: who is near a point, found among grains sorted by the cell they are in.
+
+Cells on top of each other follow each other in memory, so that the three below, at and above a point are one range: 3
+ranges in 2-D, 9 in 3-D. What lies outside the box counts to its outermost cells, so nothing is lost there.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from vsr.compute.vector import Vector, dot, minus, split
+from vsr.physics.granular.model import Box
+
+
+class Near(NamedTuple):
+    """Grains near points."""
+
+    place: Array
+    """of each grain found, (slots, points); `missing` where there are no more"""
+    found: Array
+    """how many were found, even if there was no place for all, (points,)"""
+    unseen: Array
+    """most candidates in a range that were not looked at, ()"""
+
+
+def cell_of(box: Box, cells: tuple[int, ...], position: Array) -> Array:
+    """Cell along each axis, (dimension, points); position: [m], (dimension, points)."""
+    low = _columns(box.low, position)
+    width = _columns([size / count for size, count in zip(box.size, cells, strict=True)], position)
+    most = jnp.array(cells, jnp.int32)[:, None] - 1
+    cell = jnp.floor((position - low) / width)
+    # A failed grain may be anywhere, even nowhere: NaN must not become an index.
+    cell = jnp.where(jnp.isfinite(cell), jnp.clip(cell, -1e6, 1e6), 0).astype(jnp.int32)
+    ring = jnp.array(box.cyclic)[:, None]
+    return jnp.where(ring, cell % (most + 1), jnp.clip(cell, 0, most))
+
+
+def number_of(cells: tuple[int, ...], cell: tuple[Array, ...]) -> Array:
+    """One number for each cell, the vertical changing fastest."""
+    number = cell[0]
+    for count, along in zip(cells[1:], cell[1:], strict=True):
+        number = number * count + along
+    return number
+
+
+def offsets_of(cells: tuple[int, ...], number: Array) -> Array:
+    """Where each cell begins among the grains, (cells + 1,); number: of each grain's cell, rising, (grains,)."""
+    held = jnp.zeros(math.prod(cells) + 1, jnp.int32).at[number + 1].add(1, indices_are_sorted=True)
+    return jnp.cumsum(held)
+
+
+def difference(box: Box, first: Vector, second: Vector) -> Vector:
+    """first - second of places in the box, the shortest way round where it is cyclic [m]."""
+    parts = []
+    for part, size, ring in zip(minus(first, second), box.size, box.cyclic, strict=True):
+        parts.append(part - size * jnp.floor(part * (1 / size) + 0.5) if ring else part)
+    return tuple(parts)
+
+
+def put_back(box: Box, position: Array) -> Array:
+    """Into the box, along its cyclic axes; (dimension, points)."""
+    if not any(box.cyclic):
+        return position
+    low, size = _columns(box.low, position), _columns(box.size, position)
+    ring = jnp.array(box.cyclic)[:, None]
+    return jnp.where(ring, position - size * jnp.floor((position - low) / size), position)
+
+
+def near(
+    box: Box,
+    cells: tuple[int, ...],
+    grains: Array,
+    offsets: Array,
+    points: Array,
+    reach: Array | float,
+    *,
+    slots: int,
+    candidates: int,
+    but: Array | None = None,
+    accept: Callable[[Vector], Array] | None = None,
+    missing: Array | int = -1,
+) -> Near:
+    """Grains nearer to points than a reach [m].
+
+    grains: centers sorted by cell [m], (dimension, grains); points: (dimension, points); but: for each point a grain
+    that does not count, (points,); accept: whether a grain counts, given the way to it from the point.
+    """
+    first, last = _ranges(box, cells, offsets, cell_of(box, cells, points))
+    place = first[:, None] + jnp.arange(candidates, dtype=jnp.int32)[:, None]
+    held = place < last[:, None]
+    place = jnp.where(held, place, 0).reshape(-1, points.shape[1])
+    there = tuple(part[place] for part in split(grains, 0))
+    between = difference(box, there, split(points, 0))
+    hit = held.reshape(place.shape) & (dot(between, between) < reach**2)
+    if but is not None:
+        hit &= place != but
+    if accept is not None:
+        hit &= accept(between)
+    # The k-th hit is where the running count first exceeds k: found by counting, without writing anywhere.
+    running = jnp.tril(jnp.ones((len(place),) * 2, jnp.float32)) @ hit.astype(jnp.float32)
+    where = _counted(running, slots)
+    found = running[-1].astype(jnp.int32)
+    chosen = jnp.take_along_axis(place, jnp.minimum(where, len(place) - 1), 0)
+    return Near(
+        place=jnp.where(jnp.arange(slots)[:, None] < found, chosen, missing),
+        found=found,
+        unseen=jnp.maximum(last - first - candidates, 0).max(),
+    )
+
+
+def _counted(running: Array, slots: int) -> Array:
+    """For each k, how many of a column are at most k, (slots, points); one after the other on a CPU, else at once."""
+    if jax.default_backend() == "cpu":
+        return jnp.stack([(running < k + 0.5).sum(0, dtype=jnp.int32) for k in range(slots)])
+    most = jnp.arange(slots, dtype=running.dtype)[:, None, None] + 0.5
+    return (running < most).sum(1, dtype=jnp.int32)
+
+
+def _ranges(box: Box, cells: tuple[int, ...], offsets: Array, cell: Array) -> tuple[Array, Array]:
+    """Of grains in the columns around cells: where each begins and ends, (columns, points)."""
+    low, high = jnp.maximum(cell[-1] - 1, 0), jnp.minimum(cell[-1] + 1, cells[-1] - 1)
+    first, last = [], []
+    for steps in itertools.product((-1, 0, 1), repeat=box.dimension - 1):
+        at, inside = [], jnp.ones(cell.shape[1:], bool)
+        for along, step, count, ring in zip(cell[:-1], steps, cells, box.cyclic, strict=False):
+            there = along + step
+            inside &= ring | ((there >= 0) & (there < count))
+            at.append(there % count)
+        begin = offsets[number_of(cells, (*at, low))]
+        first.append(begin)
+        last.append(jnp.where(inside, offsets[number_of(cells, (*at, high)) + 1], begin))
+    return jnp.stack(first), jnp.stack(last)
+
+
+def _columns(numbers: Iterable[float], like: Array) -> Array:
+    return jnp.array(list(numbers), like.dtype)[:, None]

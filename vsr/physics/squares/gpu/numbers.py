@@ -1,0 +1,185 @@
+"""What the fused kernel reads of a robot: tables of its voxels and of its clusters, in the order of their ranks.
+
+What exists comes first, the lowest row first. Nothing here knows of other robots, so that the tables may be made once
+for many calls, and batched, permuted and chosen from like any other arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from vsr.compute.gpu.ptx import WARP
+from vsr.environment import Environment
+from vsr.physics.squares.contact import corners_on, ground_line, mobility_of, radius_of
+from vsr.physics.squares.gpu.layout import power_of_two
+from vsr.physics.squares.limits import DAMPING_RATIO, TINY, least_area, limit_rate
+from vsr.physics.squares.model import SquareModel
+from vsr.physics.squares.scaffolding import CORNER_CELLS
+from vsr.physics.squares.telemetry import mass_sums
+from vsr.physics.telemetry import fastest_speed
+from vsr.robot.springs import SQUARE_GROUPS
+
+FEWEST_CORNERS = 4
+"""That every cluster has (vsr.physics.squares.assembly)."""
+NOTHING = 1 << 20
+"""Rank of the voxel of a corner that has none."""
+Names = tuple[str, ...]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class FusedNumbers:
+    """Of one robot; tables have a row for each number and a column for each rank."""
+
+    voxels: Array
+    """numbers of voxels, (names, width)"""
+    voxel_indices: Array
+    """cell, then ranks of the clusters of its four masses, whole numbers, (5 and more, width)"""
+    clusters: Array
+    """numbers of clusters, (names, width)"""
+    cluster_indices: Array
+    """cell, then ranks of the voxels whose corners 0 to 3 are in it, or NOTHING; a cell beyond the last one is none"""
+    counts: Array
+    """voxels and clusters that exist, (2,)"""
+    names: tuple[Names, Names] = field(metadata={"static": True})
+    """of the rows of `voxels` and of `clusters`"""
+    substep: float = field(metadata={"static": True})
+    """that the numbers are for [s]"""
+
+
+def fused_numbers(model: SquareModel, environment: Environment, substep: float) -> FusedNumbers:
+    """All that stays as it is of a robot, whatever its state and its control values."""
+    present, exists = model.present > 0, model.cluster_mass > 0
+    layers, rows, columns = exists.shape
+    # Ranks go by row, then by layer, as everything near the ground is looked at together.
+    by_row = jnp.asarray(np.arange(exists.size).reshape(layers, rows, columns).transpose(1, 0, 2).reshape(-1))
+    voxel_cell = jnp.argsort(~present.reshape(-1), stable=True)
+    cluster_cell = by_row[jnp.argsort(~exists.reshape(-1)[by_row], stable=True)]
+    voxel_rank, cluster_rank = _inverse(voxel_cell), _inverse(cluster_cell)
+    counts = jnp.stack([present.sum(), exists.sum()]).astype(jnp.int32)
+    voxels, clusters = _voxel_numbers(model, substep), _cluster_numbers(model, environment, substep)
+    kept = jnp.where(jnp.arange(exists.size) < counts[1], cluster_cell, exists.size)
+    to_clusters = [cluster_rank[cluster].reshape(-1)[voxel_cell] for cluster in _clusters_of_voxels(model)]
+    to_voxels = [
+        jnp.where(cell >= 0, voxel_rank[jnp.maximum(cell, 0)], NOTHING).reshape(-1)[cluster_cell]
+        for cell in _voxels_of_clusters(model)
+    ]
+    return FusedNumbers(
+        voxels=_table([values.reshape(-1)[voxel_cell] for values in voxels.values()]),
+        voxel_indices=_table([voxel_cell, *to_clusters]).astype(jnp.int32),
+        clusters=_table([values.reshape(-1)[cluster_cell] for values in clusters.values()]),
+        cluster_indices=_table([kept, *to_voxels], [exists.size, *[NOTHING] * 4]).astype(jnp.int32),
+        counts=counts,
+        names=(tuple(voxels), tuple(clusters)),
+        substep=substep,
+    )
+
+
+def _inverse(order: Array) -> Array:
+    """Where each number is in an order of all of them."""
+    return jnp.zeros_like(order).at[order].set(jnp.arange(order.size, dtype=order.dtype), unique_indices=True)
+
+
+def _clusters_of_voxels(model: SquareModel) -> list[Array]:
+    """The cell of the cluster of each voxel's mass k, (rows, columns)."""
+    _, rows, columns = model.cluster_mass.shape
+    row, column = np.indices(model.present.shape)
+    return [
+        (row + up) * columns + column + right + rows * columns * (model.in_second_layer[k] > 0)
+        for k, (up, right) in enumerate(CORNER_CELLS)
+    ]
+
+
+def _voxels_of_clusters(model: SquareModel) -> list[Array]:
+    """The cell of the voxel whose corner k is in each cluster, -1 if there is none, (layers, rows + 1, columns + 1)."""
+    rows, columns = model.present.shape
+    layer, row, column = np.indices(model.cluster_mass.shape)
+    voxels = []
+    for k, (up, right) in enumerate(CORNER_CELLS):
+        above, beside = row - up, column - right
+        inside = (above >= 0) & (above < rows) & (beside >= 0) & (beside < columns)
+        cell = np.where(inside, above * columns + beside, 0)
+        there = (model.present > 0).reshape(-1)[cell]
+        second = (model.in_second_layer[k] > 0).reshape(-1)[cell]
+        voxels.append(jnp.where(inside & there & (second == (layer > 0)), cell, -1))
+    return voxels
+
+
+def _table(numbers: Sequence[Array], fillers: Sequence[int] | None = None) -> Array:
+    """Numbers by rank as one table. Rows and columns are filled up to powers of two: so addresses cost little."""
+    width = max(WARP, power_of_two(numbers[0].size))
+    fillers = fillers or [0] * len(numbers)
+    rows = [
+        jnp.pad(row, (0, width - row.size), constant_values=filler)
+        for row, filler in zip(numbers, fillers, strict=True)
+    ]
+    return jnp.stack(rows + rows[:1] * (power_of_two(len(rows)) - len(rows)))
+
+
+def _voxel_numbers(model: SquareModel, substep: float) -> dict[str, Array]:
+    """What the kernel reads of each voxel, (rows, columns)."""
+    stiffness = model.mass * model.angular_frequency**2 / 2
+    lever_scale = jnp.sqrt(model.mass / (2 * model.inertia))
+    has_springs = model.angular_frequency > 0
+    lag = jnp.where(has_springs, 2 * model.damping_ratio / jnp.where(has_springs, model.angular_frequency, 1), 0)
+    numbers = {
+        "half_side": model.half_side * model.present,
+        "lever_scale": lever_scale,
+        "lag": lag,
+        "lag_over_lever_scale": lag / lever_scale,
+        **{f"stiffness_{group}": stiffness * model.groups[i] for i, group in enumerate(SQUARE_GROUPS)},
+    }
+    for k in range(4):
+        numbers |= {f"offset_{axis}{k}": model.mass_offset[k, :, :, i] for i, axis in enumerate("xy")}
+    for i, size in enumerate(("shrunk", "rest", "enlarged")):
+        numbers |= {f"{size}{kind}": model.spring_length[i, kind] for kind in range(3)}
+    if model.max_force is not None:
+        numbers["max_force"] = model.max_force
+    rate = limit_rate(model, substep)
+    stiff = model.present * model.mass * rate**2
+    if model.lower_limit is not None or model.upper_limit is not None:
+        numbers["limit_lag"] = 2 * DAMPING_RATIO / rate
+    for name, limit in (("lower", model.lower_limit), ("upper", model.upper_limit)):
+        if limit is not None:
+            limit_2 = jnp.maximum(limit * limit, TINY)
+            numbers[name] = limit_2
+            numbers[f"{name}_stiffness"] = stiff / (4 * limit_2)
+    if model.lower_limit is not None:
+        numbers["least_area"] = least_area(model)
+        numbers["area_stiffness"] = 2 * stiff
+    return {name: jnp.broadcast_to(values, model.present.shape) for name, values in numbers.items()}
+
+
+def _cluster_numbers(model: SquareModel, environment: Environment, substep: float) -> dict[str, Array]:
+    """What the kernel reads of each cluster, (layers, rows + 1, columns + 1)."""
+    sums = mass_sums(model)
+    numbers: dict[str, Any] = {
+        "inverse_mass": model.inverse_mass,
+        "inverse_inertia": model.inverse_inertia,
+        "decay": jnp.exp(-substep * model.linear_damping),
+        "spin_decay": jnp.exp(-substep * model.angular_damping),
+        "fall": jnp.where(model.inverse_mass > 0, jnp.asarray(environment.gravity), 0),
+        "masses": sums.count,
+        "masses_x": sums.offset_x,
+        "masses_y": sums.offset_y,
+        "masses_fastest": fastest_speed(model.voxel_side, substep),
+    }
+    if environment.load is not None:
+        numbers |= {f"load_{axis}": environment.load[..., i] for i, axis in enumerate("xy")}
+    line = ground_line(environment)
+    if line is not None:
+        numbers |= mobility_of(model)._asdict()
+        corners = corners_on(model, line)
+        numbers["reach"] = radius_of(corners)
+        for name, points in corners._asdict().items():
+            # Every cluster has at least this many corners, and only what may be missing needs a lift.
+            first = FEWEST_CORNERS if name == "lift" else 0
+            numbers |= {f"{name}{i}": points[i] for i in range(first, points.shape[0])}
+    return {name: jnp.broadcast_to(values, model.cluster_mass.shape) for name, values in numbers.items()}
