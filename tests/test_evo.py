@@ -10,9 +10,16 @@ import pytest
 from vsr.evo import OPTIMIZERS, Evaluation, EvogymGA, MuPlusLambda
 from vsr.evo.diversity import distinct, gene_spread
 from vsr.evo.generations import Generational
-from vsr.evo.operators import extended_segment_crossover, fingerprints, gaussian_mutation, redrawn, repeated
+from vsr.evo.operators import (
+    extended_segment_crossover,
+    fingerprints,
+    gaussian_mutation,
+    redrawn,
+    repeated,
+    tournament,
+    truncation,
+)
 from vsr.evo.population import NO_PARENT, WORST
-from vsr.evo.selection import tournament, truncation
 from vsr.evo.two_stage import TwoStage
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")

@@ -13,10 +13,10 @@ import pytest
 from conftest import ROOT
 
 from vsr.experiments.config import UserError
-from vsr.experiments.hosts import launch as launch_module
-from vsr.experiments.hosts.launch import Launch, find_launch
+from vsr.experiments.hosts import Launch, find_launch
 from vsr.experiments.storage.runs import read_run
 from vsr.experiments.storage.statistics import read_statistics
+from vsr.physics.contact.gpu.kernel import launch as launch_module
 
 TINY = """
 robot: {body: {shape: aa}, controller: sine}
@@ -198,7 +198,7 @@ def test_processes_with_different_orders_do_not_begin(tiny, tmp_path, crew):
 
 
 def test_a_process_whose_fellows_do_not_come_gives_up(tiny, tmp_path):
-    code = f"from vsr.experiments.hosts import launch; launch.SECONDS_TO_JOIN = 1; {COMMAND}"
+    code = f"from vsr.experiments import hosts; hosts.SECONDS_TO_JOIN = 1; {COMMAND}"
     where = ("--coordinator", f"localhost:{free_port()}", "--processes", 2, "--process", 0)
     (code,), (output,) = ends([start("evolve", tiny, "--out", tmp_path / "run", *where, code=code)])
     assert code == 2

@@ -16,16 +16,16 @@ from pydantic import ValidationError
 import vsr
 import vsr.cli as cli
 from vsr.episode import Trajectory, scenario_of
+from vsr.evidence.reproduce import exchange as exchange_module
+from vsr.evidence.reproduce.exchange import exchange, moved, read_exchange
+from vsr.evidence.reproduce.exchange_report import rows, trait_tests, write_exchange
+from vsr.evidence.reproduce.gait import NEAR, contact, gait_of
+from vsr.experiments.claims import GAIT, TRAITS, Above, Exchange, FaresBetter, KeepsMore, MoreOf, Result
 from vsr.experiments.config import load_experiment
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.reproduce import exchange as exchange_module
-from vsr.experiments.reproduce.claims import Above, FaresBetter, KeepsMore, MoreOf, Result
-from vsr.experiments.reproduce.exchange import GAIT, TRAITS, Exchange, exchange, moved, read_exchange
-from vsr.experiments.reproduce.exchange_report import rows, trait_tests, write_exchange
-from vsr.experiments.reproduce.gait import NEAR, contact, gait_of
-from vsr.experiments.reproduce.study import find_studies, load_study
 from vsr.experiments.storage.runs import read_run
+from vsr.experiments.study import find_studies, load_study
 from vsr.physics.engine import assemble_body, engine_of
 from vsr.physics.failure import Failure
 from vsr.physics.granular import Box, grains_of

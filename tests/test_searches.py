@@ -11,7 +11,7 @@ from growing import begin_run, header_in, of_rows, put_statistics
 from vsr.cli import main
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.plot.archives import regions
-from vsr.experiments.plot.metrics import in_words, metrics_named
+from vsr.experiments.plot.curves import in_words, metrics_named
 from vsr.experiments.report.findings import find_out
 from vsr.experiments.report.page import _parts
 from vsr.experiments.report.searches import searches

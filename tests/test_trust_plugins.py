@@ -15,7 +15,7 @@ from vsr.experiments.config import ConfigError, UserError, load, load_scene, run
 from vsr.experiments.config.plugins import PluginRequiredError
 from vsr.experiments.encodings import CONTROLLERS
 from vsr.experiments.evolve.command import EvolveOptions, read_options
-from vsr.experiments.play.sources import read_sources
+from vsr.experiments.play.recordings import read_sources
 from vsr.experiments.report.findings import find_out
 from vsr.experiments.storage.files import write_arrays
 from vsr.experiments.storage.runs import read_run

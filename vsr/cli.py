@@ -308,8 +308,8 @@ def reproduce(
     copy: str | None,
 ) -> None:
     """Run a study of the paper, or your own: experiments, figure, tables, report with every claim in numbers."""
-    from vsr.experiments.reproduce.command import ReproduceOptions
-    from vsr.experiments.reproduce.command import reproduce as work
+    from vsr.evidence.reproduce.command import ReproduceOptions
+    from vsr.evidence.reproduce.command import reproduce as work
 
     work(
         ReproduceOptions(
@@ -694,9 +694,8 @@ def plot(
     with _loading():
         from vsr.experiments.console import busy, warn
         from vsr.experiments.plot.archives import plot_archives
-        from vsr.experiments.plot.curves import plot_runs
+        from vsr.experiments.plot.curves import plot_metrics, plot_runs
         from vsr.experiments.plot.figures import FORMATS
-        from vsr.experiments.plot.metrics import plot_metrics
         from vsr.experiments.storage.files import replacing, target_file
         from vsr.experiments.storage.runs import as_csv, read_curves, read_run, trust_plugins
 

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.evo.diversity import gene_spread
+from vsr.evo.operators import truncation
 from vsr.evo.population import NO_PARENT, WORST, Population, best, evaluated, joined, offspring, take
 from vsr.evo.protocol import Evaluation, Sampler, SearchSummary
-from vsr.evo.selection import truncation
 from vsr.evo.settings import Settings, Size
 
 

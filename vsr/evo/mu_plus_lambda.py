@@ -15,10 +15,9 @@ from jax import Array
 from pydantic import Field, Strict
 
 from vsr.evo.generations import Generational, Search
-from vsr.evo.operators import repeated
+from vsr.evo.operators import repeated, tournament
 from vsr.evo.population import Population, offspring, take
 from vsr.evo.protocol import Sampler
-from vsr.evo.selection import tournament
 from vsr.evo.settings import Share, Size
 from vsr.evo.variation import choosing, crossed_or_mutated
 

@@ -22,14 +22,6 @@ from vsr.episode import Scenario, reset, rollout
 from vsr.experiments.config import UserError, dump_yaml, load
 from vsr.experiments.config.yaml import read_yaml
 from vsr.experiments.devices import check_implementation
-from vsr.experiments.estimate import (
-    memory_lines,
-    needs_of_experiment,
-    needs_of_scene,
-    operations_of,
-    require_memory,
-    seconds_of,
-)
 from vsr.experiments.evaluate.sets import EvaluationSet, load_set
 from vsr.experiments.evolve.fitness import evaluate_all, evaluation_of
 from vsr.experiments.evolve.generation import ask, most_at_once, search_shapes, tell, when_shapes
@@ -37,10 +29,12 @@ from vsr.experiments.experiment import Experiment, grid_name
 from vsr.experiments.formatting import count, lasting
 from vsr.experiments.landscape.command import costs
 from vsr.experiments.landscape.spec import load_landscape
+from vsr.experiments.memory import memory_lines, needs_of_experiment, needs_of_scene, require_memory
 from vsr.experiments.perturbation import perturbations_of
 from vsr.experiments.population import on_all_devices
-from vsr.experiments.reproduce.study import StudyFile, is_study, load_study
+from vsr.experiments.run_time import operations_of, seconds_of
 from vsr.experiments.shipped import EXPERIMENT, LANDSCAPE, SCENE, SET, STUDY, find_config, kind_of
+from vsr.experiments.study import StudyFile, is_study, load_study
 from vsr.physics.failure import Failure, failure_summary, remedies
 from vsr.scene import Scene, precision
 from vsr.tasks import Summary, Task

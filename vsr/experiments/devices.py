@@ -21,7 +21,7 @@ import jax
 from jax.experimental.compilation_cache import compilation_cache
 
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.hosts.launch import Launch, join
+from vsr.experiments.hosts import Launch, join
 from vsr.scene import Physics
 
 MOST_KEPT = 2**31

@@ -5,6 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+UNITS = {
+    "travel_velocity": "m/s",
+    "relative_velocity": "1/s",
+    "average_height": "m",
+    "average_squared_control": "",
+    "broken_springs": "",
+}
+
 
 def count(value: float) -> str:
     """How many, or how many a second: thousands apart by commas, three digits of what is below a hundred."""

@@ -24,8 +24,8 @@ from vsr.environment.model import Sticking
 from vsr.episode import Scenario
 from vsr.experiments.console import busy, console_for_tables, say
 from vsr.experiments.devices import check_implementation, prepare
-from vsr.experiments.estimate import explain_out_of_memory, needs_of_refining, require_memory
 from vsr.experiments.formatting import number
+from vsr.experiments.memory import explain_out_of_memory, needs_of_refining, require_memory
 from vsr.experiments.perturbation import MOST_TRIALS, InitialNoise, Perturbation, perturbations_of, rollout_from
 from vsr.experiments.resimulate import Job, StoredRobot, Table, batches_of, job_of, read_robots, resimulate
 from vsr.experiments.shipped import SCENE, find_config

@@ -15,7 +15,7 @@ from vsr.drawing.chambers import chambers_of
 from vsr.experiments.config import UserError, load_scene
 from vsr.experiments.console import warn
 from vsr.experiments.devices import check_implementation
-from vsr.experiments.estimate import simulate_within_memory
+from vsr.experiments.memory import simulate_within_memory
 from vsr.experiments.shipped import SCENE, find_config
 from vsr.experiments.storage.files import replacing, target_file
 from vsr.experiments.storage.robots import is_changed, read_title

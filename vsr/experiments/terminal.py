@@ -14,11 +14,10 @@ from rich.table import Table
 
 from vsr.experiments.config import UserError
 from vsr.experiments.console import console_for_tables, printable, say, warn
-from vsr.experiments.formatting import count, number, pressures, volume
+from vsr.experiments.formatting import UNITS, count, number, pressures, volume
 from vsr.experiments.plot.comparison import Comparison, Pair, Row, clearest
 from vsr.experiments.shipped import USE, shipped_files
 from vsr.experiments.storage.files import without_nan
-from vsr.experiments.units import UNITS
 
 CONFIGS = "configs"
 """Listed beside kinds of components."""

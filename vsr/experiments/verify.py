@@ -29,10 +29,10 @@ from vsr.experiments.config import UserError, load_scene
 from vsr.experiments.console import busy, cell, console_for_tables, say, warn
 from vsr.experiments.devices import check_implementation, prepare
 from vsr.experiments.encodings import Genes
-from vsr.experiments.estimate import needs_of_experiment, needs_of_scene, require_memory
 from vsr.experiments.evolve.fitness import depends_on_generation, evaluate_all
 from vsr.experiments.evolve.generation import asked_genes, compile_evolution
 from vsr.experiments.experiment import Experiment
+from vsr.experiments.memory import needs_of_experiment, needs_of_scene, require_memory
 from vsr.experiments.population import robots_at_once
 from vsr.experiments.refine import robustness_of
 from vsr.experiments.storage.files import without_nan

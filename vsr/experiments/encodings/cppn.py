@@ -27,8 +27,7 @@ from vsr.experiments.encodings.base import (
     driven,
     uniform,
 )
-from vsr.experiments.encodings.connectivity import strongest
-from vsr.experiments.encodings.evolved import AXES, Axis, EvolvedBody
+from vsr.experiments.encodings.bodies import AXES, Axis, EvolvedBody, strongest
 from vsr.experiments.encodings.time_functions import drawn
 from vsr.spec import Count, Real
 

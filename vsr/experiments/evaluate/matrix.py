@@ -21,9 +21,9 @@ from vsr.episode import rollout, scenario_of
 from vsr.experiments.config import UserError
 from vsr.experiments.console import warn
 from vsr.experiments.devices import check_implementation
-from vsr.experiments.estimate import explain_out_of_memory, needs_of_scene, require_memory
 from vsr.experiments.evaluate.sets import EvaluationSet, Fault
 from vsr.experiments.experiment import Fitness
+from vsr.experiments.memory import explain_out_of_memory, needs_of_scene, require_memory
 from vsr.experiments.perturbation import EvaluationOptions, Perturbation, perturbations_of, reset_perturbed
 from vsr.experiments.resimulate import Job, StoredRobot, Table, batches_of, read_robots, resimulate
 from vsr.experiments.storage.archives import read_archives, read_front

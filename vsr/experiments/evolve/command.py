@@ -23,7 +23,6 @@ from vsr.experiments.config.problems import ConfigError, UserError
 from vsr.experiments.config.yaml import Document, read_yaml
 from vsr.experiments.console import Pulse, busy, say
 from vsr.experiments.devices import check_implementation, prepare
-from vsr.experiments.estimate import explain_out_of_memory, needs_of_experiment, require_memory
 from vsr.experiments.evolve.coordinator import Leader, check_same_command, ending_together, follow
 from vsr.experiments.evolve.display import Display, Progress, open_display
 from vsr.experiments.evolve.generation import (
@@ -35,8 +34,8 @@ from vsr.experiments.evolve.generation import (
 )
 from vsr.experiments.experiment import Experiment, grid_name
 from vsr.experiments.formatting import clock, count
-from vsr.experiments.hosts.collectives import detect_peer_loss
-from vsr.experiments.hosts.launch import Launch, find_launch
+from vsr.experiments.hosts import Launch, detect_peer_loss, find_launch
+from vsr.experiments.memory import explain_out_of_memory, needs_of_experiment, require_memory
 from vsr.experiments.ranks import middle
 from vsr.experiments.shipped import EXPERIMENT, find_config, source_of
 from vsr.experiments.stopping import EXIT_CODE, exit_if_interrupted, graceful_shutdown, on_interrupt

@@ -23,12 +23,11 @@ import jax
 
 from vsr.experiments.config import dump_yaml, parse_experiment
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.estimate.resources import memory_limit
 from vsr.experiments.evolve.generation import Evolution, SearchStates, compile_led_evaluation, compile_led_evolution
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.hosts.collectives import Lost, broadcast_text, detect_peer_loss, exchange
-from vsr.experiments.hosts.launch import leave
+from vsr.experiments.hosts import Lost, broadcast_text, detect_peer_loss, exchange, leave
 from vsr.experiments.installed import source_digest
+from vsr.experiments.memory import memory_limit
 from vsr.experiments.storage.sources import sources_of
 from vsr.experiments.storage.statistics import GenerationStats
 from vsr.scene import precision

@@ -26,11 +26,11 @@ from vsr.evo.diversity import distinct
 from vsr.evo.population import evaluated, failures
 from vsr.experiments.encodings import Genes
 from vsr.experiments.encodings.base import BodyEncoding
-from vsr.experiments.encodings.connectivity import in_the_corner
-from vsr.experiments.estimate.resources import memory_limit
+from vsr.experiments.encodings.bodies import in_the_corner
 from vsr.experiments.evolve.fitness import UNDISTURBED, depends_on_generation, evaluate_all, evaluation_of, measured
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.hosts.collectives import broadcast, detect_peer_loss
+from vsr.experiments.hosts import broadcast, detect_peer_loss
+from vsr.experiments.memory import memory_limit
 from vsr.experiments.population import device_mesh, robots_at_once
 from vsr.experiments.storage.statistics import GenerationStats
 from vsr.physics.failure import counted

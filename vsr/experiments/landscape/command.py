@@ -21,9 +21,17 @@ from vsr.experiments.console import busy, console_for_tables, say, show_pairs
 from vsr.experiments.devices import check_implementation, prepare
 from vsr.experiments.formatting import count, lasting, number
 from vsr.experiments.landscape.plot import plot_landscape
-from vsr.experiments.landscape.searching import rounds_of, search, seconds_of_part
 from vsr.experiments.landscape.spec import Landscape, load_landscape
-from vsr.experiments.landscape.table import SETTINGS, TABLE, Folder, Table, read_table
+from vsr.experiments.landscape.table import (
+    SETTINGS,
+    TABLE,
+    Folder,
+    Table,
+    read_table,
+    rounds_of,
+    search,
+    seconds_of_part,
+)
 from vsr.experiments.plot.figures import FORMATS
 from vsr.experiments.shipped import ENDINGS, LANDSCAPE, find_config
 from vsr.experiments.stopping import on_interrupt

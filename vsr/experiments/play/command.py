@@ -23,8 +23,7 @@ from vsr.experiments.play.film import (
     write_strip,
 )
 from vsr.experiments.play.page import page
-from vsr.experiments.play.recordings import RecordedRobot, record_robot
-from vsr.experiments.play.sources import read_sources
+from vsr.experiments.play.recordings import RecordedRobot, read_sources, record_robot
 from vsr.experiments.storage.files import replacing, target_file, write_text
 from vsr.experiments.storage.runs import trust_plugins
 

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vsr.experiments.formatting import count
-from vsr.experiments.plot.curves import check_one_goal, labels
-from vsr.experiments.plot.metrics import as_measure, one_metric
+from vsr.experiments.plot.curves import as_measure, check_one_goal, labels, one_metric
 from vsr.experiments.ranks import p_value, quantiles_of_each
 from vsr.experiments.storage.runs import Curves
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vsr.experiments.config.problems import UserError
+from vsr.experiments.formatting import UNITS
 from vsr.experiments.storage.files import write_atomically
-from vsr.experiments.units import UNITS
 
 if TYPE_CHECKING:  # it takes a second to load
     from matplotlib.figure import Figure

@@ -8,15 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from vsr.drawing.painter import Look
-from vsr.experiments.formatting import count, number, volume
+from vsr.experiments.formatting import UNITS, count, number, volume
 from vsr.experiments.play.page import page as viewer_page
-from vsr.experiments.play.recordings import RecordedRobot, record_robot
-from vsr.experiments.play.sources import Source
+from vsr.experiments.play.recordings import RecordedRobot, Source, record_robot
 from vsr.experiments.plot.comparison import Comparison, clearest, compare
 from vsr.experiments.report import charts, sections
 from vsr.experiments.report.findings import Findings
 from vsr.experiments.report.markup import Content, Markup, command, joined, table, tag
-from vsr.experiments.units import UNITS
 
 ASSETS = Path(__file__).parent / "assets"
 MOST_SECONDS = 20.0

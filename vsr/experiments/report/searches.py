@@ -12,8 +12,7 @@ from vsr.experiments.config.problems import UserError
 from vsr.experiments.plot.archives import draw_front, draw_map
 from vsr.experiments.report import charts
 from vsr.experiments.report.findings import Findings
-from vsr.experiments.report.markup import Content, Markup, joined, tag
-from vsr.experiments.report.svg import inline, page_style
+from vsr.experiments.report.markup import Content, Markup, inline, joined, page_style, tag
 from vsr.experiments.storage.archives import ArchiveRead, FrontRead, read_archives, read_front
 from vsr.experiments.storage.run_folder import ARCHIVE
 

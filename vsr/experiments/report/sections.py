@@ -12,19 +12,18 @@ from typing import Any
 import numpy as np
 
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.formatting import clock, count, number
+from vsr.experiments.formatting import UNITS, clock, count, number
 from vsr.experiments.plot.comparison import describe
 from vsr.experiments.refine import Robustness, head, rows, stored_refinement
 from vsr.experiments.refine import summary as summary_of
 from vsr.experiments.report import charts
-from vsr.experiments.report.bodies import draw_body, materials_key, room_for
+from vsr.experiments.report.charts import draw_body, materials_key, room_for
 from vsr.experiments.report.findings import Findings
 from vsr.experiments.report.markup import Content, Markup, code, commands, facts, joined, table, tag
 from vsr.experiments.report.searches import searches
 from vsr.experiments.storage.lineage import Ancestor
 from vsr.experiments.storage.provenance import PACKAGES
 from vsr.experiments.storage.runs import Run
-from vsr.experiments.units import UNITS
 from vsr.physics.failure import REASONS
 
 MOST_BODIES = 12

@@ -16,6 +16,7 @@ from vsr.experiments.config.plugins import require_plugins
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.config.yaml import read_yaml
 from vsr.experiments.evolve.display import RECENT
+from vsr.experiments.formatting import UNITS
 from vsr.experiments.ranks import middle
 from vsr.experiments.storage.checkpoints import newest_generation
 from vsr.experiments.storage.files import without_nan
@@ -24,7 +25,6 @@ from vsr.experiments.storage.run_folder import is_being_written, is_run
 from vsr.experiments.storage.runs import losses_of, rebuilt_by, trust_plugins
 from vsr.experiments.storage.settings import CONFIG, META
 from vsr.experiments.storage.statistics import STATISTICS, Statistics, read_statistics
-from vsr.experiments.units import UNITS
 
 MOST_SEEDS, MOST_NUMBERS = 40, 20_000
 """Limits of the curves: seeds, and values in all; longer runs are shown with fewer generations."""

@@ -16,12 +16,10 @@ from pathlib import Path
 
 from vsr.drawing.painter import Look
 from vsr.experiments.config import UserError
-from vsr.experiments.formatting import number
+from vsr.experiments.formatting import UNITS, number
 from vsr.experiments.play.page import page
-from vsr.experiments.play.recordings import RecordedRobot, record_robot
-from vsr.experiments.play.sources import Source
+from vsr.experiments.play.recordings import RecordedRobot, Source, record_robot
 from vsr.experiments.storage.robots import load_robot
-from vsr.experiments.units import UNITS
 from vsr.experiments.watch.following import Follower, Kept
 
 LOOK_AGAIN, LOOK_SOON = 1.0, 0.2

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
+from vsr.experiments.claims import CLAIMS, Claim
 from vsr.experiments.config import load_experiment
 from vsr.experiments.config.check import check
 from vsr.experiments.config.plugins import load_plugins, require_plugins
@@ -16,7 +17,6 @@ from vsr.experiments.config.problems import UserError
 from vsr.experiments.config.yaml import parse_yaml, read_text, read_yaml
 from vsr.experiments.experiment import Experiment
 from vsr.experiments.installed import CONFIGS
-from vsr.experiments.reproduce.claims import CLAIMS, Claim
 from vsr.experiments.shipped import STUDY, find_config
 from vsr.spec import Count, OneOf, Spec, suggest, validation_error
 

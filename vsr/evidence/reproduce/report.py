@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from vsr.evidence.reproduce.exchange_report import write_exchange
+from vsr.evidence.reproduce.robots import HIGHER
+from vsr.evidence.reproduce.tables import curves, markdown, pairs, table, write_csv
+from vsr.experiments.claims import Claim, Result, Verdict, judge, number
 from vsr.experiments.formatting import clock
 from vsr.experiments.plot.curves import draw_curves, goal
 from vsr.experiments.plot.figures import paper_style, save_figure, with_unit
 from vsr.experiments.ranks import middle
-from vsr.experiments.reproduce.claims import Claim, Result, Verdict, judge, number
-from vsr.experiments.reproduce.exchange_report import write_exchange
-from vsr.experiments.reproduce.robots import HIGHER
-from vsr.experiments.reproduce.study import Panel, StudyFile
-from vsr.experiments.reproduce.tables import curves, markdown, pairs, table, write_csv
 from vsr.experiments.storage.files import write_text
 from vsr.experiments.storage.provenance import Making, making
+from vsr.experiments.study import Panel, StudyFile
 
 REPORT, BEST = "report.md", "best"
 

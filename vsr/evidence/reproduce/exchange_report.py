@@ -13,19 +13,19 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Polygon
 
 from vsr.drawing.painter import Look
+from vsr.evidence.reproduce.exchange import HIGHER, STORED, moved, robots_of
+from vsr.evidence.reproduce.gait import ARRIVAL, FOOT, NEAR
+from vsr.evidence.reproduce.robots import draw_strip, title_of
+from vsr.evidence.reproduce.tables import markdown, write_csv
+from vsr.experiments.claims import GAIT, TRAITS, Exchange, Result, Trait, number
 from vsr.experiments.config import dump_yaml
-from vsr.experiments.estimate import simulate_within_memory
+from vsr.experiments.memory import simulate_within_memory
 from vsr.experiments.play.film import GIF_RATE, Film, write_gif
 from vsr.experiments.play.recordings import RecordedRobot, robot_from_trajectory
 from vsr.experiments.plot.comparison import holm, superiority
 from vsr.experiments.plot.figures import paper_style, save_figure, with_unit
 from vsr.experiments.ranks import middle, p_value
-from vsr.experiments.report.bodies import COLORS, polygons
-from vsr.experiments.reproduce.claims import Result, number
-from vsr.experiments.reproduce.exchange import GAIT, HIGHER, STORED, TRAITS, Exchange, Trait, moved, robots_of
-from vsr.experiments.reproduce.gait import ARRIVAL, FOOT, NEAR
-from vsr.experiments.reproduce.robots import draw_strip, title_of
-from vsr.experiments.reproduce.tables import markdown, write_csv
+from vsr.experiments.report.charts import COLORS, polygons
 from vsr.experiments.storage.files import replacing, write_text
 from vsr.experiments.storage.runs import Run
 from vsr.robot import Body

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -18,14 +19,95 @@ from scipy.stats import levene
 
 from vsr.experiments.ranks import middle, p_value
 from vsr.experiments.refine import Robustness
-from vsr.experiments.reproduce.exchange import Exchange, Trait
+from vsr.experiments.resimulate import aggregate
 from vsr.experiments.storage.runs import Run
+from vsr.physics.failure import Failure
 from vsr.spec import Real, Registry, Spec
 
 SIGNIFICANT = 0.05
 
 Holds = Literal["yes", "in part", "no", "not run"]
 Share = Annotated[Real, Field(ge=0, le=1)]
+
+
+GAIT = ("contact", "feet", "duty", "sinkage", "effort")
+"""What is seen of how robots move (vsr.evidence.reproduce.gait); effort: mean squared control value."""
+Trait = Literal["voxels", "width", "height", "contact", "contact_share", "feet", "duty", "sinkage", "effort"]
+TRAITS: dict[Trait, str] = {
+    "voxels": "voxels",
+    "width": "width [voxels]",
+    "height": "height [voxels]",
+    "contact": "voxels touching at a time",
+    "contact_share": "share of its voxels touching",
+    "feet": "feet",
+    "duty": "duty of a foot",
+    "sinkage": "sinkage [m]",
+    "effort": "mean squared control",
+}
+"""What winners are compared by, and how people call it."""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What came of robots in worlds. Worlds are named after the experiments they belong to."""
+
+    names: tuple[str, ...]
+    """of the experiments, in their order"""
+    home: np.ndarray
+    """place of the experiment that each robot comes from, (robots,); seeds follow each other"""
+    factors: tuple[int, ...]
+    """by which steps were finer"""
+    measured: np.ndarray
+    """the goal's measure, not a number where the simulation failed, (robots, worlds, factors, trials)"""
+    failure: np.ndarray
+    """why it failed, 0 if it did not, likewise"""
+    gait: dict[str, np.ndarray]
+    """each of GAIT: median over trials with the first factor, not a number if all failed, (robots, worlds)"""
+    body: dict[str, np.ndarray]
+    """voxels, width and height [voxels], not a number for a seed without a robot, (robots,)"""
+
+    @property
+    def counted(self) -> np.ndarray:
+        """Fitness that counts, negative infinity for a failure, (robots, worlds)."""
+        known = np.where(self.failure > 0, np.nan, self.measured)[:, :, [0, -1]]
+        return np.nan_to_num(aggregate(known), nan=-np.inf).min(-1)
+
+    def fitness(self, experiment: str, world: str) -> np.ndarray:
+        """That of one experiment's robots in a world, (seeds,)."""
+        return self.counted[self._of(experiment), self.names.index(world)]
+
+    def kept(self, experiment: str, world: str) -> np.ndarray:
+        """Share of its fitness at home that each robot keeps, negative infinity if it fails, (seeds,).
+
+        Not a number where it gets nowhere at home.
+        """
+        home, abroad = self.fitness(experiment, experiment), self.fitness(experiment, world)
+        return np.where(home > 0, abroad / np.where(home > 0, home, 1), np.nan)
+
+    def trait(self, experiment: str, name: Trait) -> np.ndarray:
+        """One of TRAITS of an experiment's robots, at home, (seeds,); not a number where it is not known."""
+        own, world = self._of(experiment), self.names.index(experiment)
+        if name == "contact_share":
+            return self.gait["contact"][own, world] / self.body["voxels"][own]
+        return self.body[name][own] if name in self.body else self.gait[name][own, world]
+
+    def failures(self, experiment: str, world: str) -> Counter[str]:
+        """How many simulations of an experiment's robots in a world failed, by reason."""
+        codes = self.failure[self._of(experiment), self.names.index(world)]
+        return Counter(Failure(int(code)).label for code in codes.ravel() if code)
+
+    def robustness(self, experiment: str) -> Robustness:
+        """Its robots at home, with usual and smaller time steps."""
+        refined = self.measured[self._of(experiment), self.names.index(experiment)]
+        unchanged = np.zeros((len(refined), 0, refined.shape[-1]))
+        return Robustness(self.factors, refined, (), unchanged)
+
+    def best(self, experiment: str) -> int:
+        """Place of the seed whose robot is the best at home."""
+        return int(np.argmax(self.fitness(experiment, experiment)))
+
+    def _of(self, experiment: str) -> np.ndarray:
+        return self.home == self.names.index(experiment)
 
 
 @dataclass(frozen=True)
