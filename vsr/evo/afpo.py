@@ -33,7 +33,7 @@ class Generations:
     generation: Array
     """evaluations so far, in generations, ()"""
     population: Population
-    """the survivors; before the first evaluation, just its newborns"""
+    """the survivors; before the first evaluation, the individuals to be evaluated"""
     founded: Array
     """generation in which each survivor's lineage began, (population_size,)"""
 
@@ -119,7 +119,7 @@ class AFPO(Settings):
         )
 
     def _founded(self, state: Generations, asked: Population) -> Array:
-        """When the lineages of children began: with the elder of their parents, or now, (population_size,)."""
+        """Generation in which the lineages of children began: that of the older parent, or this, (population_size,)."""
         known = state.population.id
         of = asked.parents[..., None] == known  # (n_pop, 2, n_pop)
         elder = jnp.where(of, state.founded, jnp.iinfo(jnp.int32).max).min((1, 2))

@@ -129,7 +129,7 @@ class EvogymGA(Generational):
         return jax.lax.while_loop(goes_on, attempt, (jnp.int32(0), nobody, jnp.ones(self.population_size, bool)))[1]
 
     def _seen(self, genes: Any, known: Array) -> Array:
-        """Who was evaluated before, or is like an earlier child, (population_size,)."""
+        """Whether an individual was evaluated before, or equals an earlier child, (population_size,)."""
         marks = fingerprints(genes)
         before = (marks[:, None] == known[None]).all(-1).any(1)
         return before | jnp.tril((marks[:, None] == marks[None]).all(-1), k=-1).any(1)

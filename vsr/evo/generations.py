@@ -1,4 +1,4 @@
-"""What optimizers with a population of fixed size share: their state, how it begins and who survives a generation."""
+"""Shared parts of optimizers with a population of fixed size: state, first generation and survival."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Search:
     generation: Array
     """evaluations so far, in generations, ()"""
     population: Population
-    """the survivors; before the first evaluation, just its newborns"""
+    """the survivors; before the first evaluation, the individuals to be evaluated"""
 
 
 class Generational(Settings):
@@ -46,7 +46,7 @@ class Generational(Settings):
         return Search(key=rest, generation=jnp.int32(0), population=born)
 
     def tell(self, state: Search, asked: Population, evaluation: Evaluation) -> Search:
-        """The fittest of both survive, elders first among equals; at first just those asked."""
+        """The fittest of both survive, parents first among equals; at first all those asked."""
         asked = evaluated(asked, evaluation.fitness, evaluation.failed)
         both = joined(state.population, asked)
         survivors = take(both, truncation(both.fitness, asked.size))

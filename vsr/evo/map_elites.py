@@ -46,7 +46,7 @@ class MapElites(Settings):
     population_size: Size = 250
     """children in a generation"""
     archives: Annotated[dict[str, AnyArchive], Field(min_length=1, max_length=16)]
-    """by name: grid or cvt, with the descriptors that tell individuals apart"""
+    """by name: grid or cvt, with the descriptors that distinguish individuals"""
     parents: str = EVERY
     """the archive from which parents are drawn, or all: each parent from any of them, with equal chances"""
     random_generations: Annotated[int, Strict(), Field(ge=1, le=100_000)] = 1

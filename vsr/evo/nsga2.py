@@ -27,7 +27,7 @@ MOST_FOR_VOLUME = 3
 
 
 class Objective(Settings):
-    """One thing that counts beside the fitness."""
+    """One objective beside the fitness."""
 
     measure: str
     """one of the measures"""
@@ -43,13 +43,13 @@ class Objective(Settings):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class ParetoPoint:
-    """A search between two generations; also what is kept of it as a front."""
+    """A search between two generations, and the front that is kept of it."""
 
     key: Array
     generation: Array
     """evaluations so far, in generations, ()"""
     population: Population
-    """the survivors, the first front first; before the first evaluation, just its newborns"""
+    """the survivors, the first front first; before the first evaluation, the individuals to be evaluated"""
     objectives: Array
     """all maximized, the fitness first, WORST for a failure, (population_size, objectives)"""
     front: Array
@@ -61,7 +61,7 @@ class ParetoPoint:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Front:
-    """What is kept for others to read: the whole population, with who is on the first front."""
+    """The population with the number of each individual's front, as stored."""
 
     population: Population
     objectives: Array
@@ -77,7 +77,7 @@ class NSGA2(Settings):
     population_size: Size = 250
     """size of the population, and of the offspring"""
     objectives: Annotated[tuple[Objective, ...], Field(min_length=1, max_length=8)]
-    """what counts beside the fitness"""
+    """objectives beside the fitness"""
     crossover_rate: Share = 0.8
     """share of children made by crossover; the others by mutation"""
     sigma: Annotated[float, Strict(), Field(ge=0, le=1e6)] = 0.15

@@ -1,6 +1,6 @@
 """Evolution strategies of the package evosax behind our protocol: CMA-ES and its kin, and any other that it has.
 
-evosax minimizes, so that it is told costs: fitness with the other sign, and for a failure more than the worst of its
+evosax minimizes, so that it gets costs: fitness with the other sign, and for a failure more than the worst of its
 generation. Strategies with a distribution begin at the mean of random individuals; those with a population begin with
 an evaluated random one. Individuals have no parents: they come from all before them.
 """
@@ -41,7 +41,7 @@ class Strategy:
 
 
 class _Strategy(Settings):
-    """What all strategies share."""
+    """Shared parts of all strategies."""
 
     population_size: Annotated[int, Strict(), Field(ge=4, le=1_000_000)] = 250
     """individuals in a generation"""
@@ -171,7 +171,7 @@ class OpenES(_Strategy):
 
 
 class Evosax(_Strategy):
-    """Any other strategy of evosax, by the name of its class, with its usual parameters."""
+    """Any other strategy of evosax, by the name of its class, with its default parameters."""
 
     type: Literal["evosax"] = "evosax"
     algorithm: str = "DifferentialEvolution"
@@ -191,7 +191,7 @@ class Evosax(_Strategy):
 
 
 def costs(fitness: Array) -> Array:
-    """What a minimizer is told: a failure costs a little more than the worst of the others, (size,)."""
+    """Costs for a minimizer: a failure costs a little more than the worst of the others, (size,)."""
     sound = fitness > WORST
     worst = jnp.where(sound, -fitness, -jnp.inf).max()
     least = jnp.where(sound, -fitness, jnp.inf).min()

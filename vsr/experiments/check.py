@@ -1,7 +1,7 @@
 """The work of `vsr check`: build and trace all that a file asks for, and simulate a few robots for a moment.
 
-A description can be sound and yet all robots fail, as when they fall from too high. So some land before it is called
-sound.
+A description can be valid and yet all robots fail, as when they fall from too high. So some land before it is called
+valid.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ from vsr.world.spec import World
 DRAWN = 64
 """Random individuals of which one should have a body, and ..."""
 TRIED = 8
-"""... of which so many are simulated, where that is quick."""
+"""... of which this number is simulated, where that is quick."""
 LANDED = 1.0
 """How long they are simulated after they should have landed [s]."""
 PATIENCE = 3.0
-"""What their simulation should take at most [s]."""
+"""Longest time that their simulation should take [s]."""
 UNOPTIMIZED = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 """For processors: compiled in a fifth of the time, as programs are that run once for a moment ..."""
 SLOWER = 25.0
-"""... and up to so many times as slow."""
+"""... and up to this factor slower."""
 
 
 def check_file(given: str, settings: Sequence[str] = (), *, run_plugins: bool = False) -> list[tuple[str, str]]:
-    """What would be run, as names and values; raises ConfigError with every fault."""
+    """The settings of a file, as names and values; raises ConfigError with every fault."""
     path = find_config(given, EXPERIMENT, SCENE, STUDY, SET, LANDSCAPE)
     kind = kind_of(read_yaml(path).data)
     if kind == SET:
@@ -79,7 +79,7 @@ def _check_set(described: EvaluationSet, path: Path, settings: Sequence[str]) ->
     if settings:
         raise UserError(f"{path}: --set is for experiments and scenes; change the file")
     axes = {"tasks": described.tasks, "terrains": described.terrains, "faults": described.faults}
-    of_trials = f"{described.aggregate} of {count(described.trials)} starts" if described.trials > 1 else "one start"
+    of_trials = f"{described.aggregate} of {count(described.trials)} trials" if described.trials > 1 else "one start"
     return [
         ("set", f"{count(len(described.cases))} cases, {of_trials}"),
         *((name, ", ".join(cases)) for name, cases in axes.items()),
@@ -102,7 +102,7 @@ def _check_study(file: StudyFile, settings: Sequence[str]) -> list[tuple[str, st
 
 
 def _check_experiment(experiment: Experiment, what: str, *, simulated: bool = True) -> list[tuple[str, str]]:
-    """What an experiment would do and need; what: how it is called in a refusal; simulated: whether robots land."""
+    """Work and needs of an experiment; what: its name in a refusal; simulated: whether robots land."""
     needs = needs_of_experiment(experiment)
     require_memory(what, needs)
     search = search_shapes(experiment)
@@ -142,7 +142,7 @@ def _duration(experiment: Experiment, seconds: float) -> list[tuple[str, str]]:
 
 
 def _starts(experiment: Experiment) -> list[tuple[str, str]]:
-    """What is simulated for every evaluation, if it is more than one episode."""
+    """Simulations of every evaluation, if it is more than one episode."""
     said = [experiment.evaluation.summary] if experiment.evaluation.summary else []
     cost = experiment.episodes() / experiment.optimizer.population_size
     if not said and cost == 1:
@@ -176,7 +176,7 @@ def _drawn(experiment: Experiment) -> Any:
 
 
 def _landed(experiment: Experiment, what: str, tried: Sequence[int], seconds: float) -> list[tuple[str, str]]:
-    """Let some of those drawn land, and tell who failed; seconds: that a generation should take."""
+    """Let some random robots land, and report those that failed; seconds: that a generation should take."""
     if not tried:
         _report(what, {Failure.empty: DRAWN}, DRAWN, 0.0)
     episodes = experiment.episodes() * len(experiment.seeds)
@@ -229,7 +229,7 @@ def _report(what: str, failures: Mapping[Failure, int], robots: int, seconds: fl
     if sum(failures.values()) == robots:
         who = "its robot" if robots == 1 else "random robots"
         advice = f"what mostly helps: {remedies(failures)}"
-        raise UserError(f"{what}: the description is sound, but {who} cannot be simulated: {said}; {advice}")
+        raise UserError(f"{what}: the description is valid, but {who} cannot be simulated: {said}; {advice}")
     none = f"{count(robots)} robot{'s' if robots > 1 else ''} for {seconds:.2g} s, none failed"
     return [("tried", said if failures else none)]
 

@@ -31,32 +31,32 @@ Share = Annotated[Real, Field(ge=0, le=1)]
 
 
 GAIT = ("contact", "feet", "duty", "sinkage", "effort")
-"""What is seen of how robots move (vsr.evidence.reproduce.gait); effort: mean squared control value."""
+"""Metrics of gaits (vsr.evidence.reproduce.gait); effort: mean squared control value."""
 Trait = Literal["voxels", "width", "height", "contact", "contact_share", "feet", "duty", "sinkage", "effort"]
 TRAITS: dict[Trait, str] = {
     "voxels": "voxels",
     "width": "width [voxels]",
     "height": "height [voxels]",
-    "contact": "voxels touching at a time",
-    "contact_share": "share of its voxels touching",
+    "contact": "voxels in contact at a time",
+    "contact_share": "share of its voxels in contact",
     "feet": "feet",
     "duty": "duty of a foot",
     "sinkage": "sinkage [m]",
     "effort": "mean squared control",
 }
-"""What winners are compared by, and how people call it."""
+"""Traits that winners are compared by, with their labels."""
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """What came of robots in worlds. Worlds are named after the experiments they belong to."""
+    """Results of robots in worlds. Worlds are named after the experiments they belong to."""
 
     names: tuple[str, ...]
     """of the experiments, in their order"""
     home: np.ndarray
     """place of the experiment that each robot comes from, (robots,); seeds follow each other"""
     factors: tuple[int, ...]
-    """by which steps were finer"""
+    """by which time steps were smaller"""
     measured: np.ndarray
     """the goal's measure, not a number where the simulation failed, (robots, worlds, factors, trials)"""
     failure: np.ndarray
@@ -97,7 +97,7 @@ class Exchange:
         return Counter(Failure(int(code)).label for code in codes.ravel() if code)
 
     def robustness(self, experiment: str) -> Robustness:
-        """Its robots at home, with usual and smaller time steps."""
+        """Its robots at home, with default and smaller time steps."""
         refined = self.measured[self._of(experiment), self.names.index(experiment)]
         unchanged = np.zeros((len(refined), 0, refined.shape[-1]))
         return Robustness(self.factors, refined, (), unchanged)
@@ -112,7 +112,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Result:
-    """What an experiment came to."""
+    """The results of an experiment."""
 
     name: str
     label: str
@@ -120,9 +120,9 @@ class Result:
     repeats: np.ndarray | None = None
     """the measure of each seed's best robot, simulated several times, (seeds, repeats); the first one is unperturbed"""
     robustness: Robustness | None = None
-    """what is left of each seed's best robot with smaller time steps and changed parameters"""
+    """fitness that each seed's best robot keeps with smaller time steps and changed parameters"""
     exchange: Exchange | None = None
-    """what became of all experiments' best robots in the worlds of all"""
+    """results of all experiments' best robots in the worlds of all"""
 
     @property
     def sign(self) -> float:
@@ -286,10 +286,9 @@ class Wider(Comparing):
 class FaresBetter(Comparing):
     """One experiment's winners are better than another's in some world, where both are simulated alike.
 
-    Each robot counts with the lesser of its medians over starts with usual and finest steps, a failure less than any
-    other. Yes if the median over seeds is better and a two-sided Mann-Whitney test is significant (p < 0.05); in part
-    if only the median is better.
-    """
+    Each robot counts with the lesser of its medians over trials with default and smallest time steps, a failure less
+    than any other. Yes if the median over seeds is better and a two-sided Mann-Whitney test is significant (p < 0.05);
+    in part if only the median is better."""
 
     type: Literal["fares_better"] = "fares_better"
     world: str
@@ -356,8 +355,8 @@ class MoreOf(Comparing):
 class MetricAbove(Comparing):
     """One experiment's search ends with more of something that searches report themselves than another's.
 
-    Figures are those of archives and fronts, such as body.coverage or hypervolume; `bodies`, how many different ones
-    the population or the archives hold, is told by all. Yes if the median over seeds is larger and a two-sided
+    Metrics are those of archives and fronts, such as body.coverage or hypervolume; `bodies`, how many different ones
+    the population or the archives hold, is reported by all. Yes if the median over seeds is larger and a two-sided
     Mann-Whitney test is significant (p < 0.05); in part if it is only larger.
     """
 
@@ -368,7 +367,7 @@ class MetricAbove(Comparing):
     def judge(self, results: Mapping[str, Result]) -> Verdict:
         metrics = {name: self._metric(results[name].run) for name in self.needs}
         if silent := [name for name, values in metrics.items() if values is None]:
-            return Verdict("not run", f"{silent[0]} tells no figure '{self.metric}'")
+            return Verdict("not run", f"{silent[0]} reports no metric '{self.metric}'")
         a, b = (np.nan_to_num(values[:, -1], nan=-np.inf) for values in metrics.values() if values is not None)
         evidence = (
             f"{float(middle(a)):.3g} against {float(middle(b)):.3g} (medians over seeds), p = {p_value(a, b):.2g}"
@@ -376,7 +375,7 @@ class MetricAbove(Comparing):
         return _judged(a, b, evidence)
 
     def _metric(self, run: Run) -> np.ndarray | None:
-        """Of every seed and generation, None if the search does not tell it."""
+        """Of every seed and generation, None if the search does not report it."""
         return run.bodies if self.metric == "bodies" else run.metrics.get(self.metric)
 
 

@@ -25,7 +25,7 @@ def number(value: float) -> str:
 
 
 def clock(seconds: float) -> str:
-    """Seconds as people say them."""
+    """Seconds as text for people."""
     whole = max(0, round(seconds))
     hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
     if hours:
@@ -34,7 +34,7 @@ def clock(seconds: float) -> str:
 
 
 def lasting(seconds: float) -> str:
-    """An estimate of seconds as people say it: two digits of what is short."""
+    """An estimate of seconds as text for people: two digits of a short one."""
     return f"{seconds:.2g} s" if seconds < 60 else clock(seconds)
 
 

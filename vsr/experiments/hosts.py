@@ -1,7 +1,8 @@
-"""Several processes that evolve together: how they find each other, and what they send to each other.
+"""Several processes that evolve together: how they find each other, and the values that they exchange.
 
-Processes started by SLURM's srun or by Open MPI's mpirun are recognized, if there are at least two; others say on the
-command line who they are. JAX connects them (`jax.distributed`), after which its devices are those of all processes.
+Processes started by SLURM's srun or by Open MPI's mpirun are recognized, if there are at least two; others name
+themselves on the command line. JAX connects them (`jax.distributed`), after which its devices are those of all
+processes.
 
 Every function that sends must be called by all processes, in the same order; each waits for the others.
 """
@@ -42,7 +43,7 @@ class Launch:
     coordinator: str | None = None
     """HOST:PORT where process 0 listens; None if the launcher knows"""
     launcher: str | None = None
-    """what JAX calls the program that started the processes"""
+    """JAX's name of the program that started the processes"""
     share_devices: bool = False
     """whether processes on one host must share its accelerators, one for each"""
 
@@ -157,7 +158,7 @@ def leave() -> None:
 
 
 def _check_reachable(launch: Launch) -> None:
-    """What would make JAX end the process without a word that helps."""
+    """Errors on which JAX would end the process without a helpful message."""
     host, _, port = (launch.coordinator or "").rpartition(":")
     try:
         if launch.process > 0:
@@ -220,7 +221,7 @@ def detect_peer_loss() -> Iterator[None]:
 
 
 def exchange(*numbers: int) -> np.ndarray:
-    """What every process says: whole numbers of 32 bits, (processes, numbers)."""
+    """The numbers of every process: 32-bit integers, (processes, numbers)."""
     brought = _brought(np.array(numbers, np.int32))
     with detect_peer_loss():
         said = np.asarray(_gather()(brought).addressable_data(0))

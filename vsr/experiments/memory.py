@@ -37,7 +37,7 @@ GROUPS = Path("/sys/fs/cgroup")
 SHARE_OF_DEVICE = 0.6
 BYTES_ON_HOST = 2**30
 UNLIMITED = 2**60
-"""Groups of processes that are not limited say such a number, or `max`."""
+"""Control groups without a limit report such a number, or `max`."""
 
 
 def host_memory() -> float:
@@ -46,7 +46,7 @@ def host_memory() -> float:
 
 
 def accelerator_memory() -> float | None:
-    """What an accelerator's programs may use in all [bytes]; None where processors compute, or it is not known."""
+    """Memory limit of an accelerator [bytes]; None on the CPU, or where it is not known."""
     if jax.default_backend() == "cpu":
         return None
     statistics = jax.local_devices()[0].memory_stats() or {}
@@ -54,7 +54,7 @@ def accelerator_memory() -> float | None:
 
 
 def memory_limit() -> float:
-    """What a device may use while it runs a generation [bytes]: much of an accelerator, a modest part of a computer."""
+    """Memory that a device may use [bytes]: much of an accelerator's, a modest part of a computer's."""
     own = accelerator_memory()
     return BYTES_ON_HOST / jax.local_device_count() if own is None else SHARE_OF_DEVICE * own
 
@@ -146,12 +146,12 @@ SHORTEST_GENERATION = 0.02
 
 
 class Need(NamedTuple):
-    """One thing that takes memory."""
+    """One use of memory."""
 
     what: str
     bytes: float
     settings: tuple[str, ...]
-    """what to reduce, with the values given"""
+    """settings to reduce, with the values given"""
     place: Place = "device"
     seconds: float = 0.0
     """that it takes before anything else can begin"""
@@ -247,7 +247,7 @@ def needs_of_scene(scene: Scene, *, recorded: bool = True) -> list[Need]:
 
 
 def needs_of_refining(scenes: Sequence[Scene], trials: int, cases: int) -> list[Need]:
-    """Of robots that are simulated again from several starts in each of several cases, all starts at once."""
+    """Needs of re-simulating robots in several trials of several cases, all trials at once."""
     copies = 0.0
     for scene in scenes:
         body = scene.robot.body
@@ -261,7 +261,7 @@ def needs_of_refining(scenes: Sequence[Scene], trials: int, cases: int) -> list[
     heaviest = max((needs_of_scene(scene, recorded=False) for scene in scenes), key=_total)
     return [
         *heaviest,
-        Need("robots in all their starts", copies * trials, settings),
+        Need("robots in all their trials", copies * trials, settings),
         Need("what is measured", measured, (*settings, f"--factors ({cases:,} cases)"), "host"),
     ]
 
@@ -280,12 +280,12 @@ def needs_of_training(population: int, trials: int, grains: int) -> list[Need]:
 
 
 def _program(further: float) -> Need:
-    """Whatever is simulated; further: that systems take [bytes]."""
+    """Need of any simulation; further: that of systems [bytes]."""
     return Need("the program itself", PROGRAM + further, (), "host")
 
 
 def _of_genes(experiment: Experiment) -> str:
-    """What makes genes many."""
+    """The setting that determines the number of genes."""
     body, controller = experiment.robot.body, experiment.robot.controller
     genes = experiment.robot.gene_count
     hidden = getattr(controller, "hidden", ())
@@ -305,11 +305,11 @@ def _of_seeds(seeds: int) -> tuple[str, ...]:
 
 
 DOUBT = 1.25
-"""Estimates beyond what there is by this factor are refused; nearer ones may be wrong, and are tried."""
+"""Estimates above the available memory by this factor are refused; nearer ones may be wrong, and are tried."""
 LONGEST_WAIT = 1800.0
-"""Until something can begin [s]; what takes longer is refused ..."""
+"""Longest wait before a command can begin [s]; a longer one is refused ..."""
 WORTH_SAYING = 5.0
-"""... and what takes longer than this is told beforehand."""
+"""... and a wait longer than this is announced."""
 EXHAUSTED = ("RESOURCE_EXHAUSTED", "out of memory", "Out of memory")
 
 
@@ -344,7 +344,7 @@ def memory_lines(needs: Sequence[Need]) -> list[tuple[str, str]]:
 
 
 def size(number: float) -> str:
-    """Bytes as people say them: 1.5 GB."""
+    """Bytes as text for people: 1.5 GB."""
     for unit, per in (("EB", 1e18), ("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
         if number >= 0.995 * per:
             return f"{number / per:.3g} {unit}" if number < 9995e15 else f"{number:.1e} bytes"
@@ -374,7 +374,7 @@ def _refusal(place: str, total: float, have: float, needs: Sequence[Need]) -> st
 
 @contextlib.contextmanager
 def explain_out_of_memory(needs: Sequence[Need], standing: str = "") -> Iterator[None]:
-    """Memory that turns out not to be there is told as such; standing: what is there, and how to go on."""
+    """Explain an out-of-memory error; standing: the state of the work, and how to go on."""
     try:
         yield
     except Exception as error:
@@ -394,7 +394,7 @@ def simulate_within_memory(name: str, scene: Scene, *, keep_trajectory: bool = F
 
 
 def is_exhausted(error: BaseException) -> bool:
-    """Whether an error says that memory is used up, on a device or here."""
+    """Whether an error is an out-of-memory error, of a device or of the host."""
     if isinstance(error, MemoryError):
         return True
     return isinstance(error, jax.errors.JaxRuntimeError) and any(word in str(error) for word in EXHAUSTED)

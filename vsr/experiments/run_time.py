@@ -1,4 +1,4 @@
-"""How long a traced program takes: its operations are counted, and their time on this device is known.
+"""How long a traced program takes: its operations are counted, and weighted by their time on this device.
 
 Nothing is computed and no array is made to count them. Counts are one device's share. The rounds of a loop that ends by
 itself are unknown; it counts once, as does the longest branch of a choice. CPUs are timed; for accelerators the
@@ -24,7 +24,7 @@ LONG = frozenset(
 )  # fmt: skip
 """Operations that take as long as many plain ones ..."""
 WEIGHT_OF_LONG = 12.0
-"""... about so many."""
+"""... about this number."""
 IN_TABLES = ("gather", "scatter", "sort", "dynamic_slice", "dynamic_update_slice", "top_k", "argmax", "argmin", "cum")
 """How names of operations on tables begin ..."""
 WEIGHT_IN_TABLES = 8.0
@@ -50,7 +50,7 @@ class Operations:
         return Operations(*(mine + theirs for mine, theirs in zip(self._all, other._all, strict=True)))
 
     def times(self, factor: float) -> Operations:
-        """The same so many times."""
+        """The same operations, repeated."""
         return Operations(*(factor * number for number in self._all))
 
     @property

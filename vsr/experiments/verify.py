@@ -53,7 +53,7 @@ from vsr.scene import Scene, precision
 TOLERANCE = 0.01
 """How far a measure may be from the score, as a share of it, where device or versions are others."""
 NEARBY, MICROMETER = 16, 1e-6
-"""Trials that tell whether a gait is chaotic, and by how much they differ at most [m]."""
+"""Trials that show whether a gait is chaotic, and their largest difference [m]."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class VerifyOptions:
 
 @dataclass(frozen=True)
 class Read:
-    """A robot and what its file says of it."""
+    """A robot and the score in its file."""
 
     file: Path
     record: Record
@@ -79,12 +79,12 @@ class Read:
     changed: tuple[str, ...] = ()
     """parts that are not those that evolved; such a robot is not replayed"""
     otherwise: tuple[str, ...] = ()
-    """what of device and versions is not as it was; if nothing, all digits can be had"""
+    """changes of device and versions; if there are none, all digits can be reproduced"""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one file."""
+    """The result for one file."""
 
     file: str
     measure: str
@@ -250,7 +250,7 @@ def _explained(verdict: Verdict, nearby: tuple[float, float]) -> Verdict:
     low, high = nearby
     if not math.isfinite(low):
         return verdict
-    ends = f"{NEARBY} starts that differ by at most a micrometer give {low:.4g} to {high:.4g}"
+    ends = f"{NEARBY} trials that differ by at most a micrometer give {low:.4g} to {high:.4g}"
     chaotic = low <= verdict.score <= high
     meaning = "its gait is chaotic, and the score one draw of it" if chaotic else "rounding does not explain it"
     return replace(verdict, reason=f"{verdict.reason}; {ends}: {meaning}", nearby=nearby)
@@ -328,7 +328,7 @@ def _evaluated(members: Sequence[Read]) -> Iterator[tuple[list[int], list[float]
 
 
 def _program(members: Sequence[Read]) -> tuple[Callable[..., tuple[Evaluation, ...]], list[Slot], int, int]:
-    """What evaluates populations, everyone's slot in them, their number and their size."""
+    """The evaluation of populations, each robot's slot in them, their number and their size."""
     experiment = members[0].experiment
     if not members[0].otherwise:
         population_size = experiment.optimizer.population_size
@@ -367,7 +367,7 @@ def _measure(robot: Read, fitness: np.ndarray, slot: int) -> float:
     """Of one robot, not a number if it failed; fitness: of its population.
 
     Where leaders are re-checked, the last digit depends on a robot's rank among them, which nobody knows any more. All
-    of the population are copies of this one, on all ranks: it is the nearest to what was said.
+    of the population are copies of this one, on all ranks: it is the nearest to the stored score.
     """
     sign, value = robot.experiment.fitness.sign, fitness[slot]
     if robot.experiment.evaluation.refine is not None:

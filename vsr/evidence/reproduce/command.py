@@ -38,7 +38,7 @@ from vsr.spec import suggest
 
 @dataclass(frozen=True)
 class ReproduceOptions:
-    """What the command line asks for."""
+    """Options of `vsr reproduce`."""
 
     study: str
     scale: str = "quick"

@@ -1,9 +1,8 @@
 """Winners exchanged: every seed's best robot of every experiment in the worlds of all, and what it does there.
 
-A robot is simulated abroad just as the natives are: with the world, the task and the steps of their experiment. What
-counts is the lesser of two medians over trials, with usual and with the finest steps, so that nothing counts which
-exists at one step size or from one start only. Failures are kept, counted and worse than any other result.
-"""
+A robot is simulated abroad just as the natives are: with the world, the task and the steps of their experiment. Its
+result is the lesser of two medians over trials, with default and with the smallest time steps, so that nothing counts
+which exists at one step size or in one trial only. Failures are kept, counted and worse than any other result."""
 
 from __future__ import annotations
 
@@ -67,7 +66,7 @@ def exchange(
 
 
 def read_exchange(runs: Mapping[str, Run], folder: Path) -> Exchange | None:
-    """What was stored for these very runs; None if there is nothing, or not all."""
+    """The stored exchange of these very runs; None if there is none, or not all of it."""
     stored = _stored(folder)
     if stored is None or stored.get("runs") != _identity(runs) or set(stored["worlds"]) != set(runs):
         return None
@@ -136,7 +135,7 @@ def _in_worlds(
 
 
 def _jobs(scenes: Sequence[Scene | None], experiment: Experiment, factors: Sequence[int], trials: int) -> list[Job]:
-    """Every batch of robots in the world of an experiment, with steps finer by each factor."""
+    """Every batch of robots in the world of an experiment, with time steps smaller by each factor."""
     known = [row for row, scene in enumerate(scenes) if scene is not None]
     there = [moved(scene, experiment) for scene in scenes if scene is not None]
     jobs = []
@@ -149,7 +148,7 @@ def _jobs(scenes: Sequence[Scene | None], experiment: Experiment, factors: Seque
 
 
 def _in_world(found: Sequence[tuple[Job, Any]], shape: tuple[int, int, int]) -> dict[str, Any]:
-    """What came of all robots in one world; shape: (robots, factors, trials)."""
+    """Results of all robots in one world; shape: (robots, factors, trials)."""
     measured = np.full(shape, np.nan)
     failure = np.full(shape, int(Failure.empty))
     gait = {name: np.full(shape[0], np.nan) for name in GAIT}

@@ -34,7 +34,7 @@ from vsr.scene import Scene
 MAP = "exchange.png"
 TABLE = "exchange.csv"
 KEPT = 0.1
-"""How much a robot's median may change with the finest steps and still count as kept."""
+"""How much a robot's median may change with the smallest time steps and still count as kept."""
 BODIES, FILM = "bodies.png", "exchange.gif"
 PANEL, SECONDS = (300, 200), 6.0
 """Size of one robot's picture in the film [pixels], and how long the film is at most [s]: it is to be a small file."""
@@ -121,8 +121,9 @@ def _transfer(found: Exchange, labels: Mapping[str, str], measure: str) -> Itera
     trials = found.measured.shape[-1]
     yield (
         f"Every seed's best robot (rows) in the world of every experiment (columns), simulated as its natives are, "
-        f"from {trials} starts within {1000 * HIGHER:g} mm, with default steps and steps {found.factors[-1]} times "
-        f"finer. A robot counts with the lesser of its two medians over trials; if half of them fail it counts as "
+        f"in {trials} trials within {1000 * HIGHER:g} mm, with default time steps and time steps "
+        f"{found.factors[-1]} times smaller. A robot counts with the lesser of its two medians "
+        f"over trials; if half of them fail it counts as "
         f"failed, which is worse than any number. Mean {measure} ± standard deviation over seeds; every robot is in "
         f"`{TABLE}`, every simulation in `{STORED}`."
     )
@@ -294,7 +295,7 @@ def keep_winners(
         ]
         with replacing(folder / FILM) as partial_file:
             write_gif(Film(robots, Look(), GIF_RATE, panel=PANEL, seconds=SECONDS), partial_file, lambda: None)
-    draw_bodies(runs, found, labels, folder / BODIES)  # last: it tells that all of this is done
+    draw_bodies(runs, found, labels, folder / BODIES)  # last: this file marks the exchange as complete
 
 
 def draw_bodies(runs: Mapping[str, Run], found: Exchange, labels: Mapping[str, str], target: Path) -> None:

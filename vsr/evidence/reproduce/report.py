@@ -1,4 +1,4 @@
-"""What a study came to, written down: figure, CSV files, and a report in Markdown with every claim and its numbers."""
+"""The results of a study: figure, CSV files, and a report in Markdown with every claim and its numbers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NEAR = 0.1
 def write_study(
     file: StudyFile, scale: str, results: Mapping[str, Result], folder: Path, warnings: Sequence[str]
 ) -> list[tuple[Claim, Verdict]]:
-    """Figure, tables and report of what has been run so far; returns all claims with their verdicts."""
+    """Write figure, tables and report of the runs so far; returns all claims with their verdicts."""
     study = file.study
     verdicts = [(claim, judge(claim, results)) for claim in study.claims]
     ordered = [results[name] for name in study.experiments if name in results]
@@ -188,14 +188,15 @@ def _exchanged(file: StudyFile, results: Mapping[str, Result], folder: Path) -> 
 
 
 def _robust(known: Sequence[Result]) -> Iterator[str]:
-    """What is left with smaller time steps and changed parameters."""
+    """Fitness that is kept with smaller time steps and changed parameters."""
     if not known:
         return
     factors = max((result.robustness.factors for result in known if result.robustness is not None), key=len)
     yield from (
         "",
         "The same robots with smaller time steps. Each number is the median over seeds of the median over trials; "
-        f"`kept` is steps {factors[-1]} times finer over {factors[0]} times, of each robot, and `most changed` what is "
+        f"`kept` is each robot's fitness with time steps {factors[-1]} times smaller over {factors[0]} times, "
+        f"and `most changed` what is "
         "left, farthest from 100 %, when the springs' frequency changes by 1 %, their damping or the friction by 2 %, "
         "where that was tried.",
         "",

@@ -46,7 +46,7 @@ def keep_best(run: Run, folder: Path, name: str, repeats: int, factors: Sequence
 
     factors: how many times smaller steps are in further repeats.
 
-    What is there already and fits the run is kept.
+    Files that fit the run are kept.
     """
     known = read_robustness(run, folder, name)
     if known is not None and known.factors == tuple(factors):
@@ -99,7 +99,7 @@ def _robustness(run: Run, scenes: dict[int, Scene], factors: Sequence[int], tria
 
 
 def _refined_already(run: Run, robots: int, factors: Sequence[int], trials: int) -> Robustness | None:
-    """What `vsr refine` has found for this very run, if it is what is wanted here."""
+    """The results of `vsr refine` for this very run, if they are of these factors and trials."""
     stored = stored_refinement(run)
     if stored is None:
         return None
@@ -121,16 +121,16 @@ def title_of(run: Run, index: int, repeats: list[float], robust: Robustness | No
     if not np.isfinite(median):
         return f"{who}, {goal.measure} failed\n"
     failed = f", {len(values) - len(kept)} failed" if len(kept) < len(values) else ""
-    spread = f"median of {len(values)} starts, {kept.min():.6g} to {kept.max():.6g}{failed}"
+    spread = f"median of {len(values)} trials, {kept.min():.6g} to {kept.max():.6g}{failed}"
     smaller_steps = ""
     if robust is not None:
         last = robust.factors[-1]
-        smaller_steps = f"; {number(float(robust.at(last)[index]))} with steps {last} times finer"
+        smaller_steps = f"; {number(float(robust.at(last)[index]))} with time steps {last} times smaller"
     return f"{who}, {goal.measure} {median:.6g} ({spread}{smaller_steps})\n"
 
 
 def read_robustness(run: Run, folder: Path, name: str) -> Robustness | None:
-    """What `keep_best` has found for this very run, or None."""
+    """The results of `keep_best` for this very run, or None."""
     if read_repeats(run, folder, name) is None:
         return None
     stored = read_checked_json(folder / f"{name}.json").get("robustness")

@@ -1,4 +1,4 @@
-"""The work of `vsr validate`: what a suite is, and the runner that writes the report of any and draws its figures."""
+"""The work of `vsr validate`: what a suite is, and the runner that writes its report and draws its figures."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Report = dict[str, Any]
-"""What `--json` writes."""
+"""The report that `--json` writes."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a user asked for; all but the first two only of suites that take them."""
+    """Options of `vsr validate`; all but the first two are for suites that take them."""
 
     suite: str = "2d"
     json_file: str | None = None
@@ -51,7 +51,7 @@ class Suite(ABC):
         """Every comparison; show: prints what was found as it is found; keep: writes what there is so far."""
 
     def figures(self, report: Report, options: Options) -> Iterator[tuple[str, Figure]]:
-        """What `--plots` draws, with the names of the files."""
+        """Draw the figures of `--plots`; returns the names of the files."""
         yield from ()
 
 

@@ -22,9 +22,9 @@ class Read(NamedTuple):
     """A robot from a file of another simulator."""
 
     scene: dict[str, Any]
-    """as a file of ours says it"""
+    """as a file of this project holds it"""
     lost: list[str]
-    """what of the file is not carried over, for people"""
+    """parts of the file that are not carried over, for people"""
 
 
 def read_npz(path: Path, engine: str, task: str) -> Read:

@@ -26,7 +26,7 @@ USED = {
     *("VaryTempEnabled", "GravAcc", "GravEnabled", "Gravity", "Thermal", "Environment", "VXC", "Lattice", "Structure"),
     *("VXA", "VXD", "PhaseOffset"),
 }
-"""What is carried over."""
+"""The parts of a file that are carried over."""
 
 
 def read_voxcad(path: Path) -> Read:
@@ -77,7 +77,7 @@ def _only(element: ElementTree.Element, tag: str) -> ElementTree.Element | None:
 
 
 def _number(element: ElementTree.Element, tag: str, default: float, path: Path) -> float:
-    """What the first element of a name holds."""
+    """Text of the first element of a name."""
     found = _only(element, tag)
     if found is None or found.text is None or not found.text.strip():
         return default
@@ -99,7 +99,7 @@ def _cells(structure: ElementTree.Element, size: tuple[int, ...], path: Path) ->
     """Numbers of materials, (levels, rows, columns), the lowest first."""
     layers = _layers(structure, "Data")
     if len(layers) != size[2]:
-        raise UserError(f"{path}: {len(layers)} layers of voxels given; <Z_Voxels> says {size[2]}")
+        raise UserError(f"{path}: {len(layers)} layers of voxels given; <Z_Voxels> is {size[2]}")
     how = structure.get("Compression", "ASCII_READABLE").upper()
     found = [_layer(layer, how, path) for layer in layers]
     if any(len(layer) != size[0] * size[1] for layer in found):

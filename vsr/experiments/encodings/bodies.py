@@ -47,7 +47,7 @@ def strongest(scores: Array, threshold: float) -> Array:
 
 
 def grown(scores: Array, count: int) -> Array:
-    """Each cell's material: so many cells, from the one with the largest score on always the best that touches them.
+    """Each cell's material: `count` cells, from the one with the largest score on always the best that touches them.
 
     All others are empty, -1. scores: (materials, *cells); one that is not a number is worse than any other. Among
     equals the first is taken. Returns (*cells,).
@@ -105,14 +105,14 @@ PAPER_MATERIALS: dict[Any, dict[str, Material]] = {
 
 
 class EvolvedBody(Spec, BodyEncoding):
-    """What bodies that evolve inside a grid have in common."""
+    """Shared parts of bodies that evolve inside a grid."""
 
     grid: tuple[Side, ...] = Field(min_length=2, max_length=3)
     """columns and rows, in 3-D columns, rows and levels, of the enclosing grid"""
     engine: EngineName = "squares"
     """squares that turn, or points; if absent, squares in 2-D and points in 3-D"""
     materials: dict[Symbol, Material] = Field(default=PASSIVE_AND_ACTIVE, min_length=1)
-    """what a voxel can be made of; by default the paper's hard (h), soft (s) and two active ones (a, b)"""
+    """materials of voxels; by default the paper's hard (h), soft (s) and two active ones (a, b)"""
     voxel_side: Annotated[Real, Field(gt=0)] = 3.0
     """side length of every voxel at rest [m]"""
     initial: Range = (0.0, 1.0)
@@ -303,8 +303,8 @@ class MaterialGrid(EvolvedBody):
 class VoxelKinds(EvolvedBody):
     """One gene per cell: 0 for an empty cell, else the number of a material, drawn with weights, as EvoGym does.
 
-    Of the filled cells the largest part connected by sides is the body; searches that ask are told to try only bodies
-    that hang together as they are and have a voxel that is driven.
+    Of the filled cells the largest part connected by sides is the body; searches that ask try only bodies
+    that are connected and have a voxel that is driven.
     """
 
     type: Literal["voxel_kinds"] = "voxel_kinds"
@@ -326,7 +326,7 @@ class VoxelKinds(EvolvedBody):
         return drawn.reshape(count, self.gene_count).astype(float)
 
     def kinds(self, genes: Array) -> Array:
-        """Materials as genes say, -1 for empty cells; genes between two numbers are the nearer, NaN is none."""
+        """Materials by genes, -1 for empty cells; genes between two numbers are the nearer, NaN is none."""
         kind = jnp.clip(jnp.round(jnp.nan_to_num(genes)), 0, len(self.materials))
         return kind.astype(jnp.int32).reshape(self.grown) - 1
 

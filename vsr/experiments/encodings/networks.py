@@ -50,7 +50,7 @@ class MLPWeights(ControllerEncoding):
 
     type: Literal["mlp"] = "mlp"
     sensors: tuple[Sensor, ...] = Field(min_length=1)
-    """what every voxel reads"""
+    """sensors of every voxel"""
     hidden: tuple[Annotated[Count, Field(ge=1)], ...] = ()
     """sizes of the hidden layers"""
     clock: Clock | None = Clock()
@@ -120,7 +120,7 @@ class RecurrentWeights(ControllerEncoding):
 
     type: Literal["recurrent"] = "recurrent"
     sensors: tuple[Sensor, ...] = Field(min_length=1)
-    """what every voxel reads"""
+    """sensors of every voxel"""
     hidden: Neurons = 8
     """neurons that remember"""
     unit: Unit = "elman"
@@ -181,7 +181,7 @@ class DistributedWeights(ControllerEncoding):
 
     type: Literal["distributed"] = "distributed"
     sensors: tuple[Sensor, ...] = Field(min_length=1)
-    """what every voxel reads"""
+    """sensors of every voxel"""
     signals: Signals = 1
     """numbers sent to each neighbor at every call, read by it at the next"""
     hidden: Hidden = ()

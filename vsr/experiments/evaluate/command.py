@@ -139,7 +139,7 @@ def summary(described: EvaluationSet, found: Matrix) -> str:
         f"{len(axis)} {name}{'s' if len(axis) > 1 else ''}"
         for name, axis in (("task", described.tasks), ("terrain", described.terrains), ("fault", described.faults))
     )
-    trials = f"{described.aggregate} of {described.trials} starts" if described.trials > 1 else "one start each"
+    trials = f"{described.aggregate} of {described.trials} trials" if described.trials > 1 else "one trial each"
     robots = f"{count(len(found.robots))} robot{'s' if len(found.robots) > 1 else ''}"
     return f"{robots}, {shape}, {trials}; kept: over the first case, median over robots"
 

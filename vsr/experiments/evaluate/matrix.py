@@ -56,7 +56,7 @@ class RobotGroup:
     arrays: Any
     """models and controllers, each with a leading axis (robots,)"""
     voxels: VoxelLike
-    """what all of them are made of"""
+    """experiment or scene that all of them are built from"""
     materials: tuple[Material, ...]
     cells: tuple[int, ...]
     """of the grid"""
@@ -64,7 +64,7 @@ class RobotGroup:
     task: Task
     physics: Physics
     goal: Fitness
-    """what they were selected for"""
+    """fitness measure of their selection"""
 
     @property
     def size(self) -> int:
@@ -194,7 +194,7 @@ class Setting:
 
     @property
     def program(self) -> Any:
-        """What settings share that are simulated together: all but the ground, if that is of one kind."""
+        """Parts shared by settings that are simulated together: all but the ground, if that is of one kind."""
         ground = self.world.terrain
         kind = ground if ground is None or ground.is_loose else ground.in_3d
         rest = self.world.model_copy(update={"terrain": None})
@@ -311,7 +311,7 @@ def trials_of(
     cells: tuple[int, ...],
     dtype: jnp.dtype,
 ) -> Trials:
-    """All starts of all faults on several grounds, (grounds * faults * starts,), the grounds first."""
+    """All trials of all faults on several grounds, (grounds * faults * trials,), the grounds first."""
     trials, count = described.trials, grounds * len(faults) * described.trials
     regular = perturbations_of(described.jitter.for_voxels(voxels), trials, dtype)
 
@@ -359,7 +359,7 @@ def impaired(controller: Controller, present: Array, trial: Trials) -> Impaired:
 
 @dataclass(frozen=True)
 class Matrix(Table):
-    """What came of robots in cases: cases are the variations."""
+    """Results of robots in cases: cases are the variations."""
 
     robots: tuple[str, ...] = ()
     sources: tuple[int, ...] = ()

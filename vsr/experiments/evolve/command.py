@@ -51,7 +51,7 @@ from vsr.world.build import build_systems
 
 CURVE = "fitness.png"
 SECONDS_OF_PATIENCE = 30.0
-"""How long a generation may take, after the first, before it is said that it is at work."""
+"""How long a generation may take, after the first, before a message reports that it is at work."""
 LOOK_AGAIN = 0.01
 """How often the host looks whether a generation is done or the user asked to stop [s]."""
 
@@ -188,7 +188,7 @@ def _evolve(experiment: Experiment, path: Path, options: EvolveOptions, leader: 
     needs = needs_of_experiment(experiment)
     require_memory(options.config, needs)
     require_storable(experiment)
-    # What cannot be built is said before there is a folder. A bed of sand takes a while to settle.
+    # Errors of building are reported before there is a folder. A bed of sand takes a while to settle.
     with precision(experiment.physics.precision), busy("building the world"), explain_out_of_memory(needs):
         build_systems(
             experiment.world, experiment.robot.body, experiment.schedule(), jnp.dtype(experiment.physics.precision)
@@ -416,7 +416,7 @@ def _describe(experiment: Experiment) -> str:
 
 
 def _conclude(path: Path, report: bool) -> None:
-    """Draw the fitness curve, write the report if asked for, and say how much was gained and how to look at it."""
+    """Draw the fitness curve, write the report if asked for, and report the gain and the commands to look at it."""
     from vsr.experiments.plot.curves import plot_runs
 
     run = read_run(path)

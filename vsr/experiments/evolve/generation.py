@@ -50,7 +50,7 @@ class Evolution:
     at_once: int
     """how many robots a device simulates together"""
     evaluate: Callable[..., tuple[Evaluation, ...]]
-    """what `step` evaluates individuals with: genes, one population per seed, and `when` (see evaluate_all)"""
+    """evaluates individuals in `step`: genes, one population per seed, and the generation (see evaluate_all)"""
 
 
 def start(experiment: Experiment, key: Array) -> Any:
@@ -86,7 +86,7 @@ def tell(experiment: Experiment, search: Any, asked: Population, evaluation: Eva
 
 
 def _cost(experiment: Experiment) -> dict[str, Array]:
-    """What a generation costs, where individuals learn or slopes are taken, so that it is not one episode each."""
+    """Cost of a generation, where individuals learn or have gradients, so that it is not one episode each."""
     if experiment.learning is None and not experiment.optimizer.needs_gradients:
         return {}
     episodes = experiment.episodes()

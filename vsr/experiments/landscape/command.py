@@ -99,7 +99,7 @@ def _make(options: LandscapeOptions) -> None:
 
 
 def costs(landscape: Landscape) -> list[tuple[str, str]]:
-    """What there is to do, and about how long it takes."""
+    """The work to do, and an estimate of its time."""
     bodies, seconds = len(landscape.bodies()), seconds_of_part(landscape)
     parts = math.ceil(bodies / landscape.bodies_at_once)
     device = f"{count(jax.device_count())} {jax.default_backend()} device{'s' if jax.device_count() > 1 else ''}"
@@ -132,13 +132,13 @@ def _work(folder: Folder, numbers: np.ndarray, left: list[int]) -> float | None:
 
 
 def rate(landscape: Landscape, parts: int, seconds: float) -> str:
-    """What was measured, and what the whole takes at this pace; seconds: of a part."""
+    """The measured speed, and the time of the whole at this speed; seconds: of a part."""
     episodes = landscape.bodies_at_once * landscape.controllers / seconds
     return f"{count(episodes)} episodes a second; all {count(parts)} parts take {lasting(parts * seconds)} at this pace"
 
 
 def _ask(options: LandscapeOptions, path: Path) -> None:
-    """What a table tells."""
+    """Summary of a table."""
     if options.limit is not None or options.out is not None or options.settings:
         raise UserError(f"{path}: to go on with it, give the file that describes it, with --out {path}")
     if options.robot is not None and len(options.query) != 1:

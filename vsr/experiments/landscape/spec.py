@@ -53,7 +53,7 @@ def outlines(shape: tuple[int, int]) -> list[np.ndarray]:
 
 
 def is_connected(present: np.ndarray) -> bool:
-    """Whether all cells hang together by sides, and there are any."""
+    """Whether there are cells, and all are connected by sides."""
     left = set(map(tuple, np.argwhere(present)))
     reached = [left.pop()] if left else []
     for row, column in reached:
@@ -106,7 +106,7 @@ def read_code(code: str, shape: tuple[int, int], symbols: Sequence[str]) -> np.n
     for place, row in enumerate(reversed(rows)):
         cells[place, : len(row)] = [known[letter] for letter in row]
     if not is_connected(cells >= 0):
-        raise UserError(f"body '{code}': its voxels do not hang together by their sides")
+        raise UserError(f"body '{code}': its voxels are not connected by their sides")
     return cells
 
 
@@ -158,7 +158,7 @@ class Landscape(Spec):
             issues.append((("least_active",), f"{self.least_active} given; the grid has {body.possible.size} cells"))
         try:
             if self._experiment().task.resamples:
-                issues.append((("task",), "it draws its ground anew: bodies could not be compared"))
+                issues.append((("task",), "it resamples its ground: bodies could not be compared"))
         except ValidationError as error:
             for fault in error.errors():
                 own = fault.get("ctx", {}).get("complaints")
@@ -206,7 +206,7 @@ class Landscape(Spec):
 
 
 def load_landscape(path: str | Path, settings: Sequence[str] = (), *, run_plugins: bool = False) -> Landscape:
-    """What a file describes; raises ConfigError with every fault in it."""
+    """The landscape that a file describes; raises ConfigError with every fault in it."""
     document = read_yaml(path)
     override(document, settings)
     if run_plugins:

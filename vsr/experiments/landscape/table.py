@@ -34,7 +34,7 @@ from vsr.experiments.storage.run_folder import LOCK
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Found:
-    """What is known of bodies, one per entry of the leading axis."""
+    """Results of bodies, one per entry of the leading axis."""
 
     fitness: Array
     """of the best controller so far, larger is better, negative infinity if all failed, (bodies,)"""
@@ -259,7 +259,7 @@ def _measure(sign: float, fitness: np.ndarray) -> np.ndarray:
 
 
 def read_part(file: Path, mark: str) -> dict[str, np.ndarray] | None:
-    """Columns of a part; None if there is no such file. Raises Damaged."""
+    """Columns of a part; None if there is no such file. Raises CorruptFileError."""
     if not file.is_file():
         return None
     stored = read_arrays(file)
@@ -269,7 +269,7 @@ def read_part(file: Path, mark: str) -> dict[str, np.ndarray] | None:
 
 
 def read_table(given: str | Path) -> Table:
-    """Of a folder, or of a table alone; raises UserError or Damaged."""
+    """Of a folder, or of a table alone; raises UserError or CorruptFileError."""
     path = Path(given)
     if path.is_dir():
         return read_folder(path)

@@ -32,7 +32,7 @@ FORMATS = (".html", ".mp4", ".gif", ".png")
 
 @dataclass(frozen=True)
 class PlayOptions:
-    """What was asked for."""
+    """Options of `vsr play`."""
 
     given: tuple[str, ...]
     """robots' files and run folders"""

@@ -55,7 +55,7 @@ class Stream:
 
 
 def streams_of(recording: Recording) -> list[Stream]:
-    """What a viewer needs, each as precisely as eyes do."""
+    """Data of a viewer, each with the precision that is visible."""
     moments = len(recording.time)
 
     def series(values: np.ndarray) -> np.ndarray:
@@ -157,7 +157,7 @@ GROUND_AROUND = 100.0
 
 
 def page(robots: Sequence[RecordedRobot], look: Look, *, repeat: bool = False) -> str:
-    """The whole file. repeat: whether it starts again at the end."""
+    """The whole file. repeat: whether it plays again at the end."""
     is_3d = [robot.recording.dimension == 3 for robot in robots]
     inner = "2d" if len(set(is_3d)) == 2 else not any(is_3d)
     size = size_word([robot.recording for robot in robots])
@@ -230,7 +230,7 @@ def _data_of(robot: RecordedRobot) -> dict[str, Any]:
 
 
 def _chambers(recording: Recording) -> dict[str, Any] | None:
-    """What does not change of them, and what fluid voxels lack: springs that are in no membrane, masses amid fluid."""
+    """Constant data of voxels, and the parts that fluid voxels lack: springs in no membrane, masses amid fluid."""
     chambers = recording.chambers
     if chambers is None:
         return None
@@ -249,7 +249,7 @@ def _chambers(recording: Recording) -> dict[str, Any] | None:
 
 
 def _objects(recording: Recording) -> dict[str, Any] | None:
-    """What does not change of rigid objects, soft ones and further robots: corners of a face, colors, radii."""
+    """Constant data of rigid objects, soft ones and further robots: corners of a face, colors, radii."""
     faces = faces_of(recording)
     if faces is None:
         return None
@@ -262,7 +262,7 @@ def _objects(recording: Recording) -> dict[str, Any] | None:
 
 
 def _grains(grains: RecordedGrains | None) -> dict[str, Any] | None:
-    """What does not change of them."""
+    """Constant data of grains."""
     if grains is None:
         return None
     return {"radius": grains.radius.round(4).tolist(), "period": grains.period.tolist()}
@@ -284,7 +284,7 @@ def _thinned(recording: Recording) -> Recording:
 
 
 def _ground(robot: RecordedRobot, recording: Recording) -> dict[str, Any] | None:
-    """What of the ground may come into view."""
+    """The part of the ground that may come into view."""
     if robot.ground is None:
         return None
     x, y = robot.ground

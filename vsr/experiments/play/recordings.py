@@ -31,7 +31,7 @@ class Source:
     name: str
     scene: Scene
     warnings: tuple[str, ...] = ()
-    """what whoever asked for it should know"""
+    """notes for the user"""
 
 
 def read_sources(
@@ -171,7 +171,7 @@ class RecordedRobot:
 
 
 def record_robot(source: Source, seconds: float) -> RecordedRobot:
-    """Simulate a robot for some time [s], whatever its task says, and record it."""
+    """Simulate a robot for some time [s], instead of its task's time, and record it."""
     task = source.scene.task.model_copy(update={"duration": seconds})
     scene = source.scene.model_copy(update={"task": task})
     check_implementation(scene.physics)

@@ -67,7 +67,7 @@ def draw_curves(axes: Axes, runs: Sequence[Curves], names: Sequence[str], band: 
 
 
 def goal(run: Curves) -> str:
-    """What curves show, for people."""
+    """Label of the measure of curves."""
     return f"best {with_unit(run.header.measure)}"
 
 
@@ -122,7 +122,7 @@ def _draw(axes: Axes, run: Curves, label: str, band: Band) -> None:
 
 
 def metrics_named(runs: Sequence[Curves], asked: str) -> list[str]:
-    """Names of all figures of runs that are meant: `coverage` is that of all archives, `body.coverage` that of one.
+    """Names of all metrics of runs that are meant: `coverage` is that of all archives, `body.coverage` that of one.
 
     Raises UserError if a run lacks it.
     """
@@ -139,28 +139,28 @@ def metrics_named(runs: Sequence[Curves], asked: str) -> list[str]:
 
 
 def one_metric(runs: Sequence[Curves], asked: str) -> str:
-    """The name of the one figure that is meant; raises UserError if there are several."""
+    """The name of the one metric that is meant; raises UserError if there are several."""
     names = metrics_named(runs, asked)
     if len(names) > 1:
-        raise UserError(f"figure '{asked}': several archives have it; give one of {', '.join(names)}")
+        raise UserError(f"metric '{asked}': several archives have it; give one of {', '.join(names)}")
     return names[0]
 
 
 def _unknown(run: Curves, asked: str) -> str:
     if not run.metrics:
-        return f"{run.path}: its search ({run.header.search}) tells no figures of itself, such as '{asked}'"
+        return f"{run.path}: its search ({run.header.search}) reports no metrics of itself, such as '{asked}'"
     kinds = dict.fromkeys(name.rpartition(".")[2] for name in run.metrics)
-    return f"{run.path}: there is no figure '{asked}'{suggest(asked, [*run.metrics, *kinds])}"
+    return f"{run.path}: there is no metric '{asked}'{suggest(asked, [*run.metrics, *kinds])}"
 
 
 def as_measure(run: Curves, name: str) -> Curves:
-    """The run with a figure in place of its best robots' measure; more of it is better."""
+    """The run with a metric in place of its best robots' measure; more of it is better."""
     header = replace(run.header, measure=name, direction="maximize")
     return replace(run, header=header, best=run.metrics[name])
 
 
 def plot_metrics(runs: Sequence[Curves], asked: str, target: Path, band: Band = "sigma") -> None:
-    """One curve per run, and a panel for every archive that has such a figure."""
+    """One curve per run, and a panel for every archive that has such a metric."""
     from matplotlib.figure import Figure
 
     names = metrics_named(runs, asked)
@@ -175,5 +175,5 @@ def plot_metrics(runs: Sequence[Curves], asked: str, target: Path, band: Band = 
 
 
 def in_words(name: str) -> str:
-    """`body.qd_score` as people say it."""
+    """`body.qd_score` as text for people."""
     return name.replace(".", ": ").replace("_", " ").replace("qd ", "QD ")

@@ -1,4 +1,4 @@
-"""How all figures look, from one style file (paper.mplstyle), and how they are saved."""
+"""Style of all figures, from one style file (paper.mplstyle), and how they are saved."""
 
 from __future__ import annotations
 

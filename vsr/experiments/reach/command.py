@@ -1,4 +1,4 @@
-"""The work of `vsr reach`: search as a file says, report, write JSON and a picture."""
+"""The work of `vsr reach`: search as a file describes, report, write JSON and a picture."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def run(file: str, json_file: str | None, out: str | None, *, run_plugins: bool 
 
 
 def load_reach(path: str | Path, *, run_plugins: bool = False) -> Reach:
-    """What a file asks; raises ConfigError with every fault in it, NeedsPlugins if plugins of it are not to run."""
+    """The description in a file; raises ConfigError with every fault, PluginRequiredError if plugins may not run."""
     document = read_yaml(path)
     if run_plugins:
         load_plugins(document)

@@ -47,7 +47,7 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True)
 class Found:
-    """What a variant came to; arrays of numpy, one row a pose: those given first, then those for targets."""
+    """Results of a variant; arrays of numpy, one row a pose: those given first, then those for targets."""
 
     name: str
     """of the variant"""

@@ -1,4 +1,4 @@
-"""What `vsr reach` is asked: a body with chambers, what holds it, what surrounds it, effectors and their targets."""
+"""The description that `vsr reach` reads: a body with chambers, clamps, obstacles, effectors and their targets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_TARGETS = 100_000
 
 
 class Target(Spec):
-    """What all described targets have."""
+    """Shared parts of all targets."""
 
     moves: ClassVar[bool] = False
     """whether targets follow each other in time, so that each is reached from the one before"""
@@ -240,9 +240,9 @@ class Reach(Spec):
     gravity: Annotated[Real, Field(ge=0)] = 9.81
     """downwards [m/s²]"""
     obstacles: tuple[Annotated[Any, OneOf(OBSTACLES)], ...] = ()
-    """what the body cannot enter"""
+    """obstacles that the body cannot enter"""
     effectors: tuple[Effector, ...] = ()
-    """what is brought to targets"""
+    """effectors that are brought to targets"""
     poses: dict[str, dict[str, Real]] = Field(default_factory=dict)
     """equilibria under given drives besides: by name, for every symbol of a fluid its pressure [Pa], or the volume
     added over that at rest"""
@@ -306,7 +306,7 @@ class Reach(Spec):
         return Body.model_validate(plain)
 
     def anchored(self) -> np.ndarray:
-        """True for corners whose node is held, (corners, *cells)."""
+        """True for corners whose node is clamped, (corners, *cells)."""
         cells, dimension = self.body.cells.shape, self.body.dimension
         clamped = np.zeros((2**dimension, *cells), bool)
         for side in self.clamped:
@@ -333,7 +333,7 @@ class Reach(Spec):
             found.append((("body", "materials"), "actuation by force has no energy; use area"))
         if not (self.anchored() & self.body.present).any():
             found.append(
-                (("held",), f"no voxel lies at the {' or '.join(self.clamped)} of the grid, so nothing is held")
+                (("held",), f"no voxel lies at the {' or '.join(self.clamped)} of the grid, so nothing is clamped")
             )
         if self.body.dimension == 2 and {"front", "back"} & set(self.clamped):
             found.append((("held",), "a 2-D body has no front and back; choose from left, right, bottom, top"))
@@ -399,7 +399,7 @@ class Reach(Spec):
             found += [
                 (("poses", name, one), f"no fluid has this symbol; allowed: {', '.join(symbols)}") for one in wrong
             ]
-            found += [(("poses", name), f"nothing is said of {', '.join(missing)}")] if missing else []
+            found += [(("poses", name), f"there is no value for {', '.join(missing)}")] if missing else []
             found += self._beyond(name, drives)
         return found
 

@@ -156,7 +156,7 @@ def bodies_chart(run: Run, name: str) -> Markup:
 
 
 def metrics_chart(run: Run, kind: str, metrics: Sequence[str], name: str) -> Markup:
-    """What a search reports itself, a line for each archive: median over seeds."""
+    """Metrics that a search reports, a line for each archive: median over seeds."""
     with page_style():
         figure, axes = _chart()
         for number, one in enumerate(metrics):

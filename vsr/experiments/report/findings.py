@@ -1,4 +1,4 @@
-"""All that a report says about a run, gathered from its folder; it also says what is missing."""
+"""The data of a run's report, gathered from its folder, and a list of missing parts."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from vsr.experiments.storage.runs import Run, kept_measure, leading
 from vsr.scene import Scene
 
 MANY = 4
-"""Files that are named; of more it is said that there are others."""
+"""Files that are listed by name; further ones are only counted."""
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What is known of one run."""
+    """Data of one run."""
 
     run: Run
     label: str
-    """what to call it among others"""
+    """its name among others"""
     state: str
     """whether it is finished"""
     resume: str

@@ -81,7 +81,7 @@ def _several(runs: Sequence[Findings], robots: Robots) -> Markup:
 
 
 def _parts(found: Findings, name: str) -> list[tuple[str, Content]]:
-    """Headings and contents of what there is to say about a run; name: before those of pictures."""
+    """Headings and contents of a run's sections; name: prefix of its pictures' names."""
     parts = [(heading, part(found, f"{name}{place}")) for place, (heading, part) in enumerate(sections.PARTS)]
     return [(heading, content) for heading, content in parts if content is not None]
 
@@ -159,7 +159,7 @@ def viewer(runs: Sequence[Findings], robots: Sequence[RecordedRobot]) -> Markup:
 
 
 def _chambers(robot: RecordedRobot, place: int) -> Markup | None:
-    """What the fluid in a robot does; place: among the robots shown."""
+    """Motion of the fluid in a robot; place: among the robots shown."""
     chambers = robot.recording.chambers
     if chambers is None:
         return None

@@ -1,4 +1,4 @@
-"""What a report says of archives and fronts: how they grew, and what they hold in the end."""
+"""Report sections of archives and fronts: their growth, and their final contents."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def searches(found: Findings, name: str) -> Markup | None:
 
 
 def _kinds(found: Findings) -> dict[str, list[str]]:
-    """Names of figures by what they are of, whatever the archive."""
+    """Names of metrics by kind, for any archive."""
     kinds: dict[str, list[str]] = {}
     for name in found.run.metrics:
         kinds.setdefault(name.rpartition(".")[2], []).append(name)

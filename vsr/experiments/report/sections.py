@@ -1,4 +1,4 @@
-"""What a report says about one run, part by part."""
+"""The sections of a run's report."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _genes_in_words(experiment: Experiment) -> str:
 
 
 def warnings_of(found: Findings) -> Markup | None:
-    """What could not be read."""
+    """Parts that could not be read."""
     if not found.warnings:
         return None
     return tag("ul", *(tag("li", f"warning: {warning}") for warning in found.warnings), class_="warnings")
@@ -286,7 +286,7 @@ def _reasons(run: Run) -> str:
 
 
 def robustness(found: Findings, name: str) -> Markup:
-    """What is left of the best robots with smaller time steps, if `vsr refine` was asked."""
+    """Fitness that the best robots keep with smaller time steps, if `vsr refine` has been run."""
     ask = tag("p", "How much of this is left with smaller time steps, other trials and slightly different materials? ",
               tag("code", f"vsr refine {shlex.quote(str(found.run.path))}"), " finds out.")  # fmt: skip
     stored = stored_refinement(found.run)
@@ -331,7 +331,7 @@ def download(text: str, name: str, words: str) -> Markup:
 def versions(found: Findings) -> Markup:
     """With what, where and when it was made."""
     if not found.making.sessions:
-        return tag("p", "The run folder does not say how it was made: meta.json is corrupted or lists no start.")
+        return tag("p", "The origin of this run is not known: meta.json is corrupted or lists no session.")
     rows = []
     for start in found.making.sessions:
         packages = start.get("packages")
@@ -351,11 +351,11 @@ def versions(found: Findings) -> Markup:
     head = ("from generation", "time", "device", "machine", "python", *PACKAGES, "commit", "compiled in")
     plus = any(str(start.get("commit")).endswith("+") for start in found.making.sessions)
     note = tag("p", "A + after a commit: the source had been changed since.") if plus else None
-    return joined([table("Starts of this run", head, rows), note])
+    return joined([table("Sessions of this run", head, rows), note])
 
 
 def _device(start: dict[str, Any]) -> str:
-    """As 'cpu, 2 of them'; what a start does not say is left out."""
+    """As 'cpu, 2 of them'; unknown parts are left out."""
     platform, _, kind = str(start.get("device") or "").partition(": ")
     name = platform if kind in ("", platform) else f"{platform}: {kind}"
     many = start.get("devices")

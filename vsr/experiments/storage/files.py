@@ -176,7 +176,7 @@ def write_checked_json(path: Path, value: dict[str, Any]) -> None:
 
 
 def read_checked_json(path: Path) -> dict[str, Any]:
-    """What a file of `write_checked_json` holds; raises Damaged."""
+    """Contents of a file of `write_checked_json`; raises CorruptFileError."""
     data = read_regular(path, MOST_JSON)
     try:
         value = json.loads(data)
@@ -201,7 +201,7 @@ def json_line(row: dict[str, Any]) -> str:
 
 
 def parse_json_line(line: bytes) -> dict[str, Any] | None:
-    """What a line of `json_line` holds, without its end; None for a corrupted one."""
+    """Contents of a line of `json_line`, without its end; None for a corrupted one."""
     text, mark, given = line.rpartition(BEFORE_CRC)
     if not mark or given != f'{zlib.crc32(text):08x}"}}'.encode():
         return None

@@ -93,7 +93,7 @@ class RunStatus:
     last_piece: str | None
     """check sum of the newest piece of lineage before the checkpoint, where it is known"""
     warnings: tuple[str, ...]
-    """what is corrupted or lost"""
+    """corrupted or lost parts"""
 
     @property
     def done(self) -> int:
@@ -131,7 +131,7 @@ class RunFolder:
         self._begun = experiment.to_plain()
         """the settings as they were when the run began"""
         self._label: dict[str, Any] = {}
-        """what checkpoints and pieces of lineage say of the run"""
+        """the run's label in checkpoints and pieces of lineage"""
         self._plugins: dict[str, str] = {}
         self._last_piece: str | None = None
         """check sum of the newest piece of lineage"""
@@ -269,7 +269,7 @@ class RunFolder:
             write_bytes(file, header_of(self.experiment, fingerprint(self._begun)).line())
 
     def _open_statistics(self, metrics: tuple[str, ...]) -> tuple[IO[bytes], Header]:
-        """The file to append to, with these figures of the search among its columns."""
+        """The file to append to, with these metrics of the search among its columns."""
         file, header = self.path / STATISTICS, header_of(self.experiment, fingerprint(self._begun), metrics)
         found = read_statistics(file)
         if found.header != header:

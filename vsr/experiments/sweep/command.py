@@ -29,7 +29,7 @@ from vsr.experiments.sweep.launch import read_parameters, run_here, slurm_execut
 from vsr.experiments.sweep.summary import FINISHED, Line, show_sweep, summarize, write_summary
 
 MOST_FAULTY = 50
-"""Combinations whose faults are told; more would only say the same again."""
+"""Combinations whose faults are reported; more would only repeat them."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@
     configs/           the experiment of every run that was begun
     plugins/           copies of the user's own modules, if any
     NAME/              the runs, each an ordinary run folder
-    logs/NAME.txt      what each run said
+    logs/NAME.txt      output of each run
     summary.csv        a line per run
     fitness.png        their curves
     jobs/, jobs.json   on a cluster: submitit's files, and the number of each run's job
@@ -44,7 +44,7 @@ from vsr.experiments.storage.sources import Sources
 MOST_RUNS = 10_000
 LONGEST_NAME = 120
 UNSAFE = "[^A-Za-z0-9._+-]+"
-"""What is left out of names: all that a shell, a file system or a person could stumble over."""
+"""Characters left out of names: all that a shell or a file system could misread."""
 
 SIMPLE = re.compile(r"-?[A-Za-z0-9_.][A-Za-z0-9_.+-]*(?:,-?[A-Za-z0-9_.][A-Za-z0-9_.+-]*)*")
 """Numbers and words, which only commas part: thousands of them are split at once."""
@@ -156,7 +156,7 @@ CONFIGS, LOGS = "configs", "logs"
 
 @dataclass(frozen=True)
 class Sweep:
-    """What is to be run."""
+    """The runs of a sweep."""
 
     path: Path
     axes: tuple[Axis, ...]
@@ -173,7 +173,7 @@ class Sweep:
         return self.path / CONFIGS / f"{name}.yaml"
 
     def log(self, name: str) -> Path:
-        """What a run says."""
+        """File with the output of a run."""
         return self.path / LOGS / f"{name}.txt"
 
     def write_config(self, name: str) -> None:

@@ -34,7 +34,7 @@ def run_here(sweep: Sweep, names: Sequence[str], jobs: int, more: Sequence[str])
                 while waiting and len(running) < jobs and not stop:
                     name = waiting.popleft()
                     number = f"{len(names) - len(waiting)} of {len(names)}"
-                    say(f"{name}: begins ({number}); it says more in {sweep.log(name)}")
+                    say(f"{name}: begins ({number}); its output is in {sweep.log(name)}")
                     running[name] = _start(sweep, name, more), time.monotonic()
                 if stop and not signalled:
                     signalled = True
@@ -66,7 +66,7 @@ def _ending(sweep: Sweep, name: str, code: int) -> str:
     if code == 0:
         return "finished"
     lines = sweep.log(name).read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return f"ended with exit code {code} ({lines[-1] if lines else 'nothing said'})"
+    return f"ended with exit code {code} ({lines[-1] if lines else 'no output'})"
 
 
 DEFAULTS = {"job_name": "vsr", "time": 24 * 60}
@@ -162,7 +162,7 @@ def submit(sweep: Sweep, names: Sequence[str], executor: Any, more: Sequence[str
 
 
 def states_on_cluster(jobs: dict[str, str]) -> dict[str, str]:
-    """What the queue says of the runs that are in it."""
+    """State of the runs that are in the queue."""
     if not jobs:
         return {}
     command = [

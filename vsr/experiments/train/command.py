@@ -36,7 +36,7 @@ SETTINGS, CURVE, SEARCH, POLICY = "settings.json", "curve.json", "search.npz", "
 
 @dataclass(frozen=True)
 class TrainOptions:
-    """What the command was asked for."""
+    """Options of `vsr train`."""
 
     generations: int
     population: int
@@ -51,7 +51,7 @@ class TrainOptions:
 
     @property
     def lasting(self) -> dict[str, Any]:
-        """What a run cannot change when it goes on."""
+        """Settings that a run cannot change when it goes on."""
         kept = ("population", "grains", "duration", "starts", "seed")
         return {name: value for name, value in asdict(self).items() if name in kept}
 
@@ -124,7 +124,7 @@ def _folder(options: TrainOptions) -> tuple[Path, list[dict[str, Any]]]:
 
 
 def _read(file: Path, kind: type) -> Any:
-    """What a JSON file holds, if it is of a kind."""
+    """Contents of a JSON file, if it is of a kind."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:

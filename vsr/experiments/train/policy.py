@@ -107,7 +107,7 @@ class Film(NamedTuple):
 
 @jax.jit
 def evaluate(scenario: Bulldozing, genes: Array, keys: Array) -> Outcome:
-    """Policies in all of some starts; genes: (individuals, genes), keys: (starts,)."""
+    """Policies in all trials; genes: (individuals, genes), keys: (trials,)."""
 
     def one(genes: Array, key: Array) -> Outcome:
         last, reward = _rolled(scenario, genes, key)

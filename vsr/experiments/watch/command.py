@@ -25,7 +25,7 @@ LOOK_AGAIN = 0.1
 
 @dataclass(frozen=True)
 class WatchOptions:
-    """What was asked for."""
+    """Options of `vsr watch`."""
 
     run: str
     port: int

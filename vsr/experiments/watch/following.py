@@ -34,7 +34,7 @@ QUIET, QUIET_COMPILING = 30.0, 300.0
 """How long a run of another computer may write nothing until it counts as stopped [s]; longer while it compiles."""
 
 Stamp = tuple[int, int]
-"""Time and size of a file: another one says that it has changed."""
+"""Time and size of a file: they differ if it has changed."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Kept:
     seed: int
     stamp: Stamp
     title: Title | None
-    """what the file says of it"""
+    """the file's description of it"""
 
 
 class Follower:
@@ -64,7 +64,7 @@ class Follower:
         self._titles: dict[int, tuple[Stamp, Title | None]] = {}
         """of each seed's best robot, read again when the file has changed"""
         self.warnings: list[str] = []
-        """what of the statistics is lost or corrupted, at the last look"""
+        """lost or corrupted parts of the statistics, at the last look"""
         self._turn = threading.Lock()
 
     def look(self, known: str = "") -> dict[str, Any]:

@@ -105,7 +105,7 @@ class Portrait:
         text = page([robot], Look(), repeat=True)
         self.caption = _caption(kept)
         self.text = text
-        self.version += 1  # last, as it says that there is something new
+        self.version += 1  # last, as it announces the change
 
     def _work(self) -> None:
         polite = False

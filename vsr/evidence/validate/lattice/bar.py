@@ -25,7 +25,7 @@ FIRST_MODE = 3.5160
 SAMPLES = 64
 """per period of the lowest mode"""
 SHARE_OF_BOUND = 0.7
-"""Steps over the longest stable ones: small swings need no more."""
+"""Steps over the longest stable ones: small oscillations need no more."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Bar:
 
 
 def clamped(cells: np.ndarray, side: float, springs: Stiffness, density: float) -> Lattice:
-    """Any cells; the leftmost plane that has some is held."""
+    """Any cells; the leftmost plane that has some is clamped."""
     anchored = np.zeros([size + 1 for size in cells.shape], bool)
     anchored[..., np.flatnonzero(cells.any((0, 1)))[0]] = True
     return of_cells(cells, side, springs, density, anchored=anchored, dtype=jnp.float64)

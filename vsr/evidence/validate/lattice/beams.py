@@ -53,7 +53,7 @@ FOUR_ACROSS = 0.05
 
 
 def measured_frequency(bar: Bar, integrator: str, springs: Stiffness | None = None) -> float:
-    """Of the swinging tip [Hz]."""
+    """Frequency of the oscillating tip [Hz]."""
     force = 3 * bar.bending_stiffness * DEFLECTION / bar.span**3
     path = swing(bar.lattice(springs), (0.0, 0.0, -force), bar.frequency, integrator=integrator)
     return frequency_of_crossings(path.time[path.free], path.tip[path.free, 2])
@@ -149,7 +149,7 @@ def solved_frequency(bar: Bar, springs: Stiffness) -> float:
 
 
 def check_thin_beams() -> Findings:
-    """Eigenvalues against theory, swings and eigenvalues against Euler and Bernoulli; explicit Euler."""
+    """Eigenvalues against theory, oscillations and eigenvalues against Euler and Bernoulli; explicit Euler."""
     own = isotropic(THIN.young_modulus, THIN.side, 3)
     rows = [
         relative(

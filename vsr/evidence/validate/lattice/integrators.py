@@ -1,6 +1,6 @@
 """Integrators of the lattice.
 
-What integrators must do: converge with their order, keep momentum, and (explicit Euler) gain energy as predicted.
+Integrators must converge with their order, keep momentum, and (explicit Euler) gain energy as predicted.
 
 The order is the logarithm of the ratio of errors when the step is halved, against Runge-Kutta with a much shorter
 step. Explicit Euler multiplies the energy of a mode of angular frequency ω by 1 + (ω h)² each step.
@@ -9,8 +9,8 @@ Energy after release: what is exchanged between springs, height and motion must 
 
 The scale is the largest kinetic energy after the release. Drift is the slope of a line through the total, times one
 second; oscillation is the largest distance from that line. Semi-implicit Euler keeps a neighboring energy that
-differs by h/2 times the power of the forces, so its total swings with an amplitude that goes with h and does not drift.
-"""
+differs by h/2 times the power of the forces, so its total oscillates with an amplitude that goes with h and does not
+drift."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def disturbed(lattice: Lattice, size: float, seed: int = 1) -> State:
 
 
 def positions(lattice: Lattice, environment: Environment, state: State) -> jnp.ndarray:
-    """What `record` is asked for."""
+    """The quantities that `record` returns."""
     return state.position
 
 

@@ -148,7 +148,7 @@ def middle_line(position: np.ndarray, span: float) -> Shape:
 
 
 def check_elastica(cells: tuple[int, ...] = CELLS) -> Findings:
-    """The finest bar is judged; coarser ones show where it goes."""
+    """The bar with the highest resolution is judged; coarser ones show the convergence."""
     theory = heavy_elastica(WEIGHT)
     findings = Findings(series={"elastica_theory": {"reach": theory.reach.tolist(), "drop": theory.drop.tolist()}})
     findings.rows.append(
@@ -184,7 +184,7 @@ OF_CYLINDER = 2.0
 
 
 class Cylinder(NamedTuple):
-    """What was scanned."""
+    """The scanned parameters."""
 
     radius: float
     """[m], as length"""

@@ -233,7 +233,7 @@ SUBSTEP = 1 / 600
 
 
 class Exchanged(NamedTuple):
-    """What a robot and grains gave each other, and what all gained together; largest components."""
+    """Momentum exchanged between a robot and grains, and the total gained; largest components."""
 
     drift: float
     """momentum gained by all together [kg m/s]"""

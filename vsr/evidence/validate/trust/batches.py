@@ -154,9 +154,9 @@ def surroundings(kind: Kind, schedule: Schedule, dtype: Any = jnp.float32) -> tu
 def episodes(
     batch: Batch, ground: Any, systems: dict[str, Any], calls: int | Array, schedule: Schedule
 ) -> tuple[Array, Watch]:
-    """What each robot's episode was reported as (vsr.physics.failure), and what was seen of it, (robots,).
+    """Reported failure of each robot's episode (vsr.physics.failure), and the monitor's observations, (robots,).
 
-    calls: control steps of the episodes, whatever the schedule says: batches that last differently share a program.
+    calls: control steps of the episodes, instead of the schedule's: batches of different durations share a program.
     """
     task = Watched(substep=schedule.substep)
 

@@ -61,8 +61,8 @@ SCALES: dict[Scale, tuple[Kind, ...]] = {
         Kind("chambers, 3-D", "points", (3, 4, 4), (50,), 96, 20.0, side=SILICONE, fluid=True),
     ),
 }
-"""What is simulated; `tiny` is for tests, `full` for a GPU. Batches that differ only in how long they last, or in their
-materials, share a program, whose compilation takes longer than most simulations."""
+"""Sizes of the suite; `tiny` is for tests, `full` for a GPU. Batches that differ only in how long they last, or in
+their materials, share a program, whose compilation takes longer than most simulations."""
 QUICKLY_COMPILED: dict[str, dict[str, str | bool]] = {"gpu": {"xla_gpu_autotune_level": "0"}}
 """Options of the compiler: it is not to try out which of several programs is the fastest."""
 
@@ -77,7 +77,7 @@ RISEN, RAISED = 0.6, 0.5
 """Shares of the largest energy that are spurious, and that a robot has beyond what it can have (`Watch`): with
 more it is broken."""
 RISES, RAISES = 0.3, 0.05
-"""With less of both it is fine. Between them nobody can tell, and a report is neither missed nor needless."""
+"""With less of both a simulation is correct. Between the bounds a report counts as neither missed nor needless."""
 UNSEEN = (Failure.contact_overflow, Failure.leaking)
 """Failures that are counted where they happen and cannot be seen from outside: whoever reports one is right."""
 CALL = 2
@@ -91,7 +91,7 @@ class Judged:
     robot: Sample
     reported: Failure
     broken: tuple[str, ...]
-    """what is wrong by what was seen"""
+    """failures that the monitor observed"""
     unsure: bool
     """whether its energy lies between what is fine and what is broken"""
     creased: bool
@@ -148,7 +148,7 @@ def _faults_of_energy(kind: Kind, seen: dict[str, float]) -> list[str]:
     if kind.ground == "sand":
         return [] if seen["gained"] <= RISEN else ["spurious energy gain"]
     broken = []
-    # Near the bound of stability, energy swings without limit while none is gained.
+    # Near the bound of stability, energy oscillates without limit while none is gained.
     if not kind.coarsest and not seen["risen"] <= RISEN:
         broken.append("spurious energy gain")
     if not seen["raised"] <= RAISED:
@@ -177,7 +177,7 @@ def _drift_allowed(substeps: int, robot: Sample, seen: dict[str, float]) -> floa
 
 @dataclass(frozen=True)
 class Batch:
-    """What came of robots that share a kind and their substeps."""
+    """Results of robots that share an engine and their substeps."""
 
     kind: Kind
     substeps: int
@@ -243,7 +243,7 @@ def described(judged: Judged) -> dict[str, Any]:
 def validate_trust(
     scale: Scale = "quick", seed: int = 0, say: Callable[[Batch, dict[str, Any]], None] = lambda batch, report: None
 ) -> dict[str, Any]:
-    """Simulate and judge all batches of a scale. Returns what `--json` writes; say: called with each and all so far."""
+    """Simulate and judge all batches of a scale; returns the report; say: called with each result and all so far."""
     began = time.perf_counter()
     done: list[Batch] = []
     wanted = _wanted(SCALES[scale])
@@ -286,7 +286,7 @@ def run_batches(kinds: Sequence[Kind], seed: int) -> Iterator[Batch]:
 
 
 def _world(kind: Kind) -> tuple[Any, ...]:
-    """What batches must have in common to share a program, but for their substeps and number of robots."""
+    """Properties that batches must share to share a program, besides substeps and number of robots."""
     return kind.engine, kind.grid, kind.side, kind.ground, kind.fluid
 
 
@@ -352,7 +352,7 @@ class Trust(Suite):
 
 def table_of(batches: list[Batch]) -> Table:
     """A line for every batch."""
-    table = Table(title="What can be believed", title_justify="left", title_style="bold", box=SIMPLE)
+    table = Table(title="Reliability of failure reports", title_justify="left", title_style="bold", box=SIMPLE)
     table.add_column("robots", overflow="fold")
     for column in ("steps", "number", "reported", "not reported", "needlessly", "creased"):
         table.add_column(column, justify="right")
