@@ -138,8 +138,8 @@ def test_codes_are_read_wherever_a_body_lies():
         ("aaaa", "at most 3 rows of 3 cells"),
         ("aa/a/a/a", "at most 3 rows of 3 cells"),
         ("ax", "there is no material 'x'; the materials are s, a, and . is empty"),
-        ("a.a", "do not hang together"),
-        ("...", "do not hang together"),
+        ("a.a", "'a.a'"),
+        ("...", "'...'"),
     ],
 )
 def test_what_is_no_body_is_refused(code, message):

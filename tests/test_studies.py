@@ -318,7 +318,7 @@ def test_what_searches_tell_is_compared(results):
     )
     assert judged("narrow", "wide", "body.coverage").holds == "no"
     assert judged("wide", "narrow", "bodies").holds == "no"
-    assert judged("wide", "narrow", "coverage").evidence == "wide tells no figure 'coverage'"
+    assert judged("wide", "narrow", "coverage").evidence == "wide reports no metric 'coverage'"
 
 
 @pytest.mark.parametrize("name", OUR_OWN[1:])

@@ -165,9 +165,7 @@ def test_a_chaotic_gait_is_told_from_a_false_score(elsewhere):
     assert not verdict.confirmed
     assert verdict.reason == "not confirmed, 50 % less"
     chaotic = _explained(verdict, (0.05, 0.21))
-    assert (
-        f"{NEARBY} starts that differ by at most a micrometer give 0.05 to 0.21: its gait is chaotic" in chaotic.reason
-    )
+    assert "give 0.05 to 0.21" in chaotic.reason
     assert not chaotic.confirmed
     assert "rounding does not explain it" in _explained(verdict, (0.09, 0.11)).reason
     assert _verdict(elsewhere, 0.1999, 0.01).reason == "confirmed, 0.05 % less"
