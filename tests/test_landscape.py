@@ -32,7 +32,7 @@ from vsr.experiments.landscape.spec import (
     number_of,
     read_code,
 )
-from vsr.experiments.landscape.table import Folder, Found, read_table
+from vsr.experiments.landscape.table import BodyResults, Folder, read_table
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 SHIPPED = ROOT / "vsr" / "configs" / "landscape"
@@ -71,7 +71,7 @@ def table(tmp_path, file):
     for part in range(2):
         own = numbers[4 * part : 4 * part + 4]
         fitness = (cells_of(own, (2, 2), 2) >= 0).sum((1, 2)) + own / 1000
-        found = Found(fitness, fitness / 2, np.tile(own[:, None], genes) / 10, np.zeros(4, int))
+        found = BodyResults(fitness, fitness / 2, np.tile(own[:, None], genes) / 10, np.zeros(4, int))
         folder.write(part, own, found)
     folder.write_table()
     return tmp_path / "made"

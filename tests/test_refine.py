@@ -22,7 +22,7 @@ from vsr.experiments.perturbation import (
     EvaluationOptions,
     InitialNoise,
     Perturbation,
-    combined,
+    aggregate_trials,
     perturbations_of,
     reset_perturbed,
 )
@@ -89,7 +89,7 @@ def test_starts_are_the_same_every_time_and_within_their_bounds():
 @pytest.mark.parametrize(("aggregate", "expected"), [("median", 2.0), ("mean", 3.0), ("worst", 0.0)])
 def test_several_starts_are_combined(aggregate, expected):
     fitness = jnp.array([[0.0, 7.0, 2.0], [1.0, WORST, 3.0]])
-    found = np.asarray(combined(aggregate, fitness))
+    found = np.asarray(aggregate_trials(aggregate, fitness))
     assert found[0] == expected
     assert found[1] == {"median": 1.0, "mean": -np.inf, "worst": -np.inf}[aggregate]
 

@@ -696,7 +696,7 @@ def plot(
         from vsr.experiments.plot.archives import plot_archives
         from vsr.experiments.plot.curves import plot_metrics, plot_runs
         from vsr.experiments.plot.figures import FORMATS
-        from vsr.experiments.storage.files import replacing, target_file
+        from vsr.experiments.storage.files import replace_when_closed, target_file
         from vsr.experiments.storage.runs import as_csv, read_curves, read_run, trust_plugins
 
     if (metric is not None) + archive + as_table > 1:
@@ -725,7 +725,7 @@ def plot(
         read = [read_curves(run) for run in runs]
     warn([warning for run in read for warning in run.warnings])
     if as_table:
-        with replacing(target) as partial:
+        with replace_when_closed(target) as partial:
             partial.write_text(as_csv(read), encoding="utf-8")
     elif metric is not None:
         plot_metrics(read, metric, target, band)  # pyright: ignore[reportArgumentType]

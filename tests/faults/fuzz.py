@@ -37,7 +37,7 @@ from vsr.experiments.storage.lineage import read_lineage
 from vsr.experiments.storage.provenance import describe_session
 from vsr.experiments.storage.robots import BEST, robot_file, write_robot
 from vsr.experiments.study import load_study
-from vsr.experiments.verify import read as read_robot
+from vsr.experiments.verify import load_claim as read_robot
 from vsr.lattice.mesh import cells_inside, read_mesh
 from vsr.spec import InfeasibleError
 

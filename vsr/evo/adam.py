@@ -16,7 +16,7 @@ from jax import Array
 from pydantic import Field, Strict, model_validator
 
 from vsr.evo.diversity import gene_spread
-from vsr.evo.population import NO_PARENT, WORST, Population, best, evaluated, joined, offspring
+from vsr.evo.population import NO_PARENT, WORST, Population, best, concatenate, offspring, with_fitness
 from vsr.evo.protocol import Evaluation, Sampler, SearchSummary
 from vsr.evo.settings import Settings, Size
 
@@ -95,7 +95,7 @@ class Adam(Settings):
         return offspring(genes, parents, state.generation * self.population_size, state.generation)
 
     def tell(self, state: Ascent, asked: Population, evaluation: Evaluation) -> Ascent:
-        asked, gradients = evaluated(asked, evaluation.fitness, evaluation.failed), evaluation.gradients
+        asked, gradients = with_fitness(asked, evaluation.fitness, evaluation.failed), evaluation.gradients
         assert gradients is not None
         sound = (asked.fitness > WORST) & _finite(gradients, self.population_size)
         downhill = _chosen(sound, jax.tree.map(jnp.negative, gradients), jax.tree.map(jnp.zeros_like, gradients))
@@ -116,7 +116,7 @@ class Adam(Settings):
             top=jnp.maximum(asked.fitness, top),
             waited=waited,
             population=asked,
-            leader=best(joined(leader, asked)),
+            leader=best(concatenate(leader, asked)),
         )
 
     def summary(self, state: Ascent) -> SearchSummary:

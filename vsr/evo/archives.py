@@ -22,7 +22,7 @@ from pydantic import Field, Strict, field_validator
 
 from vsr.evo.population import NO_PARENT, WORST, Population, take
 from vsr.evo.settings import Settings
-from vsr.evo.variation import choosing
+from vsr.evo.variation import where_individuals
 
 MOST_CELLS = 1_000_000
 NEARLY = 1e-6
@@ -205,7 +205,7 @@ def nobody(archive: Archive, like: Population) -> Elites:
     return Elites(empty, jnp.full(centers.shape, jnp.nan, jnp.float32), centers)
 
 
-def inserted(archive: Archive, elites: Elites, newcomers: Population, descriptors: Array) -> Elites:
+def insert(archive: Archive, elites: Elites, newcomers: Population, descriptors: Array) -> Elites:
     """The archive after a batch: of each cell the fittest stays or enters.
 
     Among equals who is there stays, and of the newcomers the first in the batch enters. descriptors: (size, axes).
@@ -218,7 +218,7 @@ def inserted(archive: Archive, elites: Elites, newcomers: Population, descriptor
     first = jax.ops.segment_min(jnp.where(leads, jnp.arange(size), size), cell, cells + 1)[:cells]
     enters = (first < size) & (best > elites.members.fitness)
     winner = jnp.minimum(first, size - 1)
-    chosen = choosing(enters)
+    chosen = where_individuals(enters)
     return Elites(
         members=jax.tree.map(chosen, take(newcomers, winner), elites.members),
         descriptors=chosen(descriptors[winner].astype(elites.descriptors.dtype), elites.descriptors),

@@ -10,7 +10,7 @@ from jax import Array
 
 from vsr.evo.diversity import gene_spread
 from vsr.evo.operators import truncation
-from vsr.evo.population import NO_PARENT, WORST, Population, best, evaluated, joined, offspring, take
+from vsr.evo.population import NO_PARENT, WORST, Population, best, concatenate, offspring, take, with_fitness
 from vsr.evo.protocol import Evaluation, Sampler, SearchSummary
 from vsr.evo.settings import Settings, Size
 
@@ -47,8 +47,8 @@ class Generational(Settings):
 
     def tell(self, state: Search, asked: Population, evaluation: Evaluation) -> Search:
         """The fittest of both survive, parents first among equals; at first all those asked."""
-        asked = evaluated(asked, evaluation.fitness, evaluation.failed)
-        both = joined(state.population, asked)
+        asked = with_fitness(asked, evaluation.fitness, evaluation.failed)
+        both = concatenate(state.population, asked)
         survivors = take(both, truncation(both.fitness, asked.size))
         ordered = take(asked, truncation(asked.fitness, asked.size))
         first = state.generation == 0

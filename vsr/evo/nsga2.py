@@ -18,10 +18,10 @@ from pydantic import Field, Strict, model_validator
 from vsr.evo.diversity import gene_spread
 from vsr.evo.operators import flat_draw
 from vsr.evo.pareto import crowding, fronts, hypervolume
-from vsr.evo.population import NO_PARENT, WORST, Population, best, evaluated, joined, offspring, take
+from vsr.evo.population import NO_PARENT, WORST, Population, best, concatenate, offspring, take, with_fitness
 from vsr.evo.protocol import Evaluation, Sampler, SearchSummary
 from vsr.evo.settings import Settings, Share, Size
-from vsr.evo.variation import crossed_or_mutated
+from vsr.evo.variation import cross_or_mutate
 
 MOST_FOR_VOLUME = 3
 
@@ -131,14 +131,14 @@ class NSGA2(Settings):
         return jax.tree.map(lambda new, old: jnp.where(first, old, new), children, state.population)
 
     def tell(self, state: ParetoPoint, asked: Population, evaluation: Evaluation) -> ParetoPoint:
-        asked = evaluated(asked, evaluation.fitness, evaluation.failed)
+        asked = with_fitness(asked, evaluation.fitness, evaluation.failed)
         assert evaluation.descriptors is not None
         signs = jnp.array([objective.sign for objective in self.objectives])
         others = jnp.where(jnp.isfinite(evaluation.descriptors), evaluation.descriptors * signs, WORST)
         sound = (asked.fitness > WORST) & (others > WORST).all(-1)
         new = jnp.where(sound[:, None], jnp.concatenate([asked.fitness[:, None], others], 1), WORST)
         # At first the population is those asked: nobody's objectives are known before, so that they come last.
-        both, objectives = joined(state.population, asked), jnp.concatenate([state.objectives, new])
+        both, objectives = concatenate(state.population, asked), jnp.concatenate([state.objectives, new])
         front = fronts(objectives)
         front = jnp.where((state.generation == 0) & (jnp.arange(len(front)) < self.population_size), len(front), front)
         lonely = crowding(objectives, front)
@@ -185,7 +185,7 @@ class NSGA2(Settings):
         winner = jnp.take_along_axis(drawn, jnp.argmin(place[drawn], 1)[:, None], 1)[:, 0]
         first, second = winner.reshape(2, -1)
         parents = take(state.population, first), take(state.population, second)
-        genes, ids = crossed_or_mutated(
+        genes, ids = cross_or_mutate(
             (choice, mixing, noise), *parents, self.crossover_rate, self.sigma, sample, self.redrawing
         )
         return offspring(genes, ids, state.generation * self.population_size, state.generation)

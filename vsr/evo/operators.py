@@ -79,7 +79,7 @@ def _mix(words: Array, place: Array, seed: int) -> Array:
     return x ^ (x >> 15)
 
 
-def repeated(children: Any, others: Any) -> Array:
+def duplicates(children: Any, others: Any) -> Array:
     """True for children whose genes another population or an earlier child already has, (children,)."""
     ours, theirs = fingerprints(children), fingerprints(others)
     among_others = (ours[:, None] == theirs[None]).all(-1).any(1)

@@ -22,7 +22,7 @@ individual that is False for genes that no search should try, and `kinds`, a tre
 whose genes are numbers of kinds: noise means nothing to them, so that they are resampled instead."""
 
 
-def accepted(sample: Sampler, genes: Any, count: int) -> Array:
+def acceptance(sample: Sampler, genes: Any, count: int) -> Array:
     """Whether genes are acceptable, (count,); all are, unless the sampler has `accepts`; genes: (count, ...)."""
     accepts = getattr(sample, "accepts", None)
     return jnp.ones(count, bool) if accepts is None else jax.vmap(accepts)(genes)

@@ -17,7 +17,7 @@ from jax import Array
 from pydantic import Field, Strict, field_validator, model_validator
 
 from vsr.evo.diversity import gene_spread
-from vsr.evo.population import NO_PARENT, WORST, Population, best, evaluated, joined, offspring
+from vsr.evo.population import NO_PARENT, WORST, Population, best, concatenate, offspring, with_fitness
 from vsr.evo.protocol import Evaluation, Sampler, SearchSummary
 from vsr.evo.settings import Settings
 
@@ -82,7 +82,7 @@ class _Strategy(Settings):
         return offspring(genes, parents, state.generation * self.population_size, state.generation)
 
     def tell(self, state: Strategy, asked: Population, evaluation: Evaluation) -> Strategy:
-        asked = evaluated(asked, evaluation.fitness, evaluation.failed)
+        asked = with_fitness(asked, evaluation.fitness, evaluation.failed)
         algorithm, params = self._algorithm(asked.genes)
         cost = costs(asked.fitness)
         key = jax.random.fold_in(jax.random.fold_in(state.key, state.generation), 1)
@@ -95,7 +95,7 @@ class _Strategy(Settings):
         before = jax.tree.map(lambda leaf: leaf[:1], asked)
         leader = jax.tree.map(lambda now, old: jnp.where(state.generation == 0, now, old), before, state.leader)
         following = jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), following, state.inner)
-        return Strategy(state.key, state.generation + 1, following, asked, best(joined(leader, asked)))
+        return Strategy(state.key, state.generation + 1, following, asked, best(concatenate(leader, asked)))
 
     def summary(self, state: Strategy) -> SearchSummary:
         members = state.population

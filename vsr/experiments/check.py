@@ -26,7 +26,7 @@ from vsr.experiments.evaluate.sets import EvaluationSet, load_set
 from vsr.experiments.evolve.fitness import evaluate_all, evaluation_of
 from vsr.experiments.evolve.generation import ask, most_at_once, search_shapes, tell, when_shapes
 from vsr.experiments.experiment import Experiment, grid_name
-from vsr.experiments.formatting import count, lasting
+from vsr.experiments.formatting import count, duration_text
 from vsr.experiments.landscape.command import costs
 from vsr.experiments.landscape.spec import load_landscape
 from vsr.experiments.memory import memory_lines, needs_of_experiment, needs_of_scene, require_memory
@@ -113,7 +113,7 @@ def _check_experiment(experiment: Experiment, what: str, *, simulated: bool = Tr
     jax.eval_shape(partial(tell, experiment), search, asked, evaluations[0])
     seconds = seconds_of(operations_of(program))
     tried = _describe_someone(experiment)
-    landed = _landed(experiment, what, tried, seconds) if simulated else []
+    landed = _land(experiment, what, tried, seconds) if simulated else []
     robots = len(experiment.seeds) * experiment.optimizer.population_size
     schedule = experiment.schedule()
     return [
@@ -126,7 +126,7 @@ def _check_experiment(experiment: Experiment, what: str, *, simulated: bool = Tr
         ),
         ("generations", count(experiment.generations)),
         ("evaluations", count(robots * experiment.generations)),
-        *_starts(experiment),
+        *_trials_text(experiment),
         *_times(schedule),
         *memory_lines(needs),
         *_duration(experiment, seconds),
@@ -137,11 +137,11 @@ def _check_experiment(experiment: Experiment, what: str, *, simulated: bool = Tr
 def _duration(experiment: Experiment, seconds: float) -> list[tuple[str, str]]:
     """How long a run should take, from the time of a generation [s]."""
     device = f"{count(jax.device_count())} {jax.default_backend()} device{'s' if jax.device_count() > 1 else ''}"
-    whole = f"about {lasting(seconds * experiment.generations)}, after compiling"
-    return [("time of a generation", f"about {lasting(seconds)} on {device}"), ("time of the run", whole)]
+    whole = f"about {duration_text(seconds * experiment.generations)}, after compiling"
+    return [("time of a generation", f"about {duration_text(seconds)} on {device}"), ("time of the run", whole)]
 
 
-def _starts(experiment: Experiment) -> list[tuple[str, str]]:
+def _trials_text(experiment: Experiment) -> list[tuple[str, str]]:
     """Simulations of every evaluation, if it is more than one episode."""
     said = [experiment.evaluation.summary] if experiment.evaluation.summary else []
     cost = experiment.episodes() / experiment.optimizer.population_size
@@ -158,7 +158,7 @@ def _describe_someone(experiment: Experiment) -> list[int]:
 
     Some genes give no body.
     """
-    genes, found = _drawn(experiment), []
+    genes, found = _sample_robots(experiment), []
     for index in range(DRAWN):
         own = {part: np.asarray(leaf[index]) for part, leaf in genes.items()}
         if not found and (scene := experiment.scene(own)) is not None:
@@ -171,11 +171,11 @@ def _describe_someone(experiment: Experiment) -> list[int]:
     return found
 
 
-def _drawn(experiment: Experiment) -> Any:
+def _sample_robots(experiment: Experiment) -> Any:
     return experiment.robot.sample(jax.random.key(0), DRAWN)
 
 
-def _landed(experiment: Experiment, what: str, tried: Sequence[int], seconds: float) -> list[tuple[str, str]]:
+def _land(experiment: Experiment, what: str, tried: Sequence[int], seconds: float) -> list[tuple[str, str]]:
     """Let some random robots land, and report those that failed; seconds: that a generation should take."""
     if not tried:
         _report(what, {Failure.empty: DRAWN}, DRAWN, 0.0)
@@ -183,7 +183,7 @@ def _landed(experiment: Experiment, what: str, tried: Sequence[int], seconds: fl
     each = seconds * jax.device_count() / (episodes * experiment.task.duration)
     moment = _moment(experiment.task, experiment.world, each, len(tried))
     places = jnp.array(tried[: moment.robots])
-    genes = jax.tree.map(lambda leaf: leaf[places], _drawn(experiment))
+    genes = jax.tree.map(lambda leaf: leaf[places], _sample_robots(experiment))
     short = experiment.model_copy(update={"task": _shortened(experiment.task, moment.seconds)})
     options, evaluation = experiment.evaluation, evaluation_of(short)
     dtype, grounds = jnp.dtype(experiment.physics.precision), 1 + len(options.terrains)

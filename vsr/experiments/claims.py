@@ -205,7 +205,7 @@ class Gain(Claim):
         return Verdict("in part" if middle(last) > middle(first) else "no", evidence)
 
 
-class Comparing(Claim):
+class Comparison(Claim):
     """Something that holds for one experiment more than for another."""
 
     experiment: str
@@ -218,7 +218,7 @@ class Comparing(Claim):
         return (self.experiment, self.than)
 
 
-class Above(Comparing):
+class Above(Comparison):
     """One experiment's best robots are better than another's, at the end or during a part of the run.
 
     Yes if the median over seeds is better and a two-sided Mann-Whitney test is significant (p < 0.05); in part if only
@@ -243,7 +243,7 @@ class Above(Comparing):
         return Verdict("yes" if p_value(a, b) < SIGNIFICANT else "in part", evidence)
 
 
-class GainsMore(Comparing):
+class GainsMore(Comparison):
     """Evolution makes one experiment's robots better by a larger ratio than another's.
 
     Of every seed the ratio of its last best to its first is taken. Yes if the median over seeds is larger and a
@@ -263,7 +263,7 @@ class GainsMore(Comparing):
         return Verdict("yes" if p < SIGNIFICANT else "in part", evidence)
 
 
-class Wider(Comparing):
+class Wider(Comparison):
     """One experiment's final results spread more over seeds than another's.
 
     Yes if the standard deviation is larger and a Brown-Forsythe test is significant (p < 0.05); in part if it is only
@@ -283,7 +283,7 @@ class Wider(Comparing):
         return Verdict("yes" if p < SIGNIFICANT else "in part", evidence)
 
 
-class FaresBetter(Comparing):
+class FaresBetter(Comparison):
     """One experiment's winners are better than another's in some world, where both are simulated alike.
 
     Each robot counts with the lesser of its medians over trials with default and smallest time steps, a failure less
@@ -306,7 +306,7 @@ class FaresBetter(Comparing):
         return _judged(a, b, _against(results[self.experiment], results[self.than], a, b))
 
 
-class KeepsMore(Comparing):
+class KeepsMore(Comparison):
     """Winners of one experiment keep more of their fitness in another's world than the other's keep in theirs.
 
     Yes if the median over seeds of the share that is kept is larger and a two-sided Mann-Whitney test is significant
@@ -328,7 +328,7 @@ class KeepsMore(Comparing):
         return _judged(a, b, evidence + (f"; {left_out} robots left out" if left_out else ""))
 
 
-class MoreOf(Comparing):
+class MoreOf(Comparison):
     """Winners of one experiment have more of a trait, each at home, than another's.
 
     Yes if the median over seeds is larger and a two-sided Mann-Whitney test is significant (p < 0.05); in part if it is
@@ -352,7 +352,7 @@ class MoreOf(Comparing):
         return _judged(a, b, evidence + (f"; {left_out} robots left out" if left_out else ""))
 
 
-class MetricAbove(Comparing):
+class MetricAbove(Comparison):
     """One experiment's search ends with more of something that searches report themselves than another's.
 
     Metrics are those of archives and fronts, such as body.coverage or hypervolume; `bodies`, how many different ones

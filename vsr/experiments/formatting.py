@@ -33,7 +33,7 @@ def clock(seconds: float) -> str:
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
-def lasting(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """An estimate of seconds as text for people: two digits of a short one."""
     return f"{seconds:.2g} s" if seconds < 60 else clock(seconds)
 

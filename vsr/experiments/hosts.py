@@ -196,7 +196,7 @@ def _giving_up(launch: Launch) -> Iterator[None]:
         timer.cancel()
 
 
-class Lost(UserError):
+class PeerLostError(UserError):
     """Another process is gone."""
 
     exit_code = 1
@@ -214,7 +214,7 @@ def detect_peer_loss() -> Iterator[None]:
         yield
     except (jax.errors.JaxRuntimeError, ValueError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise Lost(
+        raise PeerLostError(
             f"process {jax.process_index()} cannot go on without the others: {reason}; if one of them has ended, start "
             "all again with --resume"
         ) from error

@@ -65,7 +65,7 @@ def check_gradients(
     return found
 
 
-def grown(learning: Learning, born: Genes, evaluate: Evaluate) -> Genes:
+def learn(learning: Learning, born: Genes, evaluate: Evaluate) -> Genes:
     """Genes of individuals after they have learned; only those of the controller change; (size, ...). Pure."""
 
     def improve(own: Array, number: Array) -> tuple[Array, None]:

@@ -23,7 +23,7 @@ from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import say
 from vsr.experiments.encodings.bodies import FixedBody
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.formatting import lasting
+from vsr.experiments.formatting import duration_text
 from vsr.experiments.population import robots_at_once
 from vsr.experiments.run_time import Operations, seconds_of
 from vsr.physics.granular.bed import PROGRAM_OF_GRAINS
@@ -241,8 +241,8 @@ def needs_of_scene(scene: Scene, *, recorded: bool = True) -> list[Need]:
     if recorded:
         grains = 0 if load is None else load.parts
         moment = BYTES_OF_A_CELL_RECORDED * layers * body.cells.size + BYTES_OF_A_GRAIN_RECORDED * grains
-        lasting = f"task.duration ({scene.task.duration:g} s, {schedule.calls:,} moments)"
-        found.append(Need("its recording", 2 * moment * schedule.calls * size / 4, (lasting, *settings)))
+        duration_text = f"task.duration ({scene.task.duration:g} s, {schedule.calls:,} moments)"
+        found.append(Need("its recording", 2 * moment * schedule.calls * size / 4, (duration_text, *settings)))
     return found
 
 
@@ -320,7 +320,7 @@ def require_memory(what: str, needs: Sequence[Need]) -> None:
     """
     for need in needs:
         if need.seconds > LONGEST_WAIT:
-            took, most = lasting(need.seconds), lasting(LONGEST_WAIT)
+            took, most = duration_text(need.seconds), duration_text(LONGEST_WAIT)
             reduced = " or ".join(need.settings)
             raise UserError(f"{what}: {need.what} takes about {took} to settle here, at most {most}: reduce {reduced}")
     for place, have, own in _budgets(needs):
@@ -329,7 +329,9 @@ def require_memory(what: str, needs: Sequence[Need]) -> None:
             raise UserError(f"{what}: {_refusal(place, total, have, own)}")
     for need in needs:
         if need.seconds > WORTH_SAYING:
-            say(f"settling {need.what}, about {lasting(need.seconds)}; it is kept for later", Console(stderr=True))
+            say(
+                f"settling {need.what}, about {duration_text(need.seconds)}; it is kept for later", Console(stderr=True)
+            )
 
 
 def memory_lines(needs: Sequence[Need]) -> list[tuple[str, str]]:

@@ -297,7 +297,7 @@ def _factors(jittered: dict[str, Any], varied: dict[str, Any]) -> dict[str, Any]
     return {**found, **{name: varied[name] for name in ("mass", "gravity") if name in varied}}
 
 
-def combined(aggregate: Aggregate, fitness: Array, axis: int = -1) -> Array:
+def aggregate_trials(aggregate: Aggregate, fitness: Array, axis: int = -1) -> Array:
     """One fitness from those of several trials, negative infinity for those that failed."""
     if aggregate == "worst":
         return fitness.min(axis)

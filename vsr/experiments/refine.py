@@ -31,7 +31,7 @@ from vsr.experiments.resimulate import Job, StoredRobot, Table, batches_of, job_
 from vsr.experiments.shipped import SCENE, find_config
 from vsr.experiments.storage.files import (
     read_checked_json,
-    replacing,
+    replace_when_closed,
     require_writable,
     target_file,
     without_nan,
@@ -252,7 +252,7 @@ def jobs_of(
         with precision(batch.precision):
             variations = list(variations_of(factors, trials, jitter, changes, jnp.dtype(batch.precision)))
         jobs += [
-            job_of(batch, all_rows, i, factor, differing, Measured(measure))
+            job_of(batch, all_rows, i, factor, differing, MeasureEpisode(measure))
             for i, (factor, differing) in enumerate(variations, column)
         ]
     return jobs
@@ -276,7 +276,7 @@ def variations_of(
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasureEpisode:
     """An episode of which one measure is observed."""
 
     measure: str
@@ -478,5 +478,5 @@ def plot_robustness(names: Sequence[str], found: Robustness, measure: str, targe
     axes.set(xlabel="time steps, times smaller", ylabel=measure.replace("_", " "))
     if len(names) <= 10:
         axes.legend(fontsize="x-small")
-    with replacing(target) as partial:
+    with replace_when_closed(target) as partial:
         figure.savefig(partial, format=target.suffix[1:])

@@ -17,7 +17,7 @@ from vsr.experiments.console import warn
 from vsr.experiments.devices import check_implementation
 from vsr.experiments.memory import simulate_within_memory
 from vsr.experiments.shipped import SCENE, find_config
-from vsr.experiments.storage.files import replacing, target_file
+from vsr.experiments.storage.files import replace_when_closed, target_file
 from vsr.experiments.storage.robots import is_changed, read_title
 from vsr.experiments.storage.runs import SIX_DIGITS
 from vsr.scene import Outcome, Scene, precision
@@ -65,7 +65,7 @@ def on_ground(scene: Scene, number: int) -> Scene:
 
 
 @dataclass(frozen=True)
-class Evolved:
+class StoredScore:
     """The stored score of a robot that is simulated again."""
 
     measure: str
@@ -96,12 +96,12 @@ class Evolved:
         return f"{share}; vsr verify {shlex.quote(self.file)} replays it as it evolved and checks the score"
 
 
-def evolved(file: str, outcome: Outcome) -> Evolved | None:
+def evolved(file: str, outcome: Outcome) -> StoredScore | None:
     """The stored score in a robot's file, None if it has none."""
     title = read_title(Path(file))
     if title is None or title.measure not in outcome.measures:
         return None
-    return Evolved(title.measure, title.value, title.meaning, outcome.measures[title.measure], file)
+    return StoredScore(title.measure, title.value, title.meaning, outcome.measures[title.measure], file)
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def chamber_ranges(scene: Scene, outcome: Outcome) -> list[ChamberRange] | None:
     ]
 
 
-def as_json(scene: Scene, outcome: Outcome, evolution: Evolved | None = None) -> str:
+def as_json(scene: Scene, outcome: Outcome, evolution: StoredScore | None = None) -> str:
     """Measures and how they were got; a failed episode's measures are null, as are broken springs where none can,
     chambers where there is no fluid, and the stored score of a robot that did not evolve."""
     schedule, chambers = outcome.schedule, chamber_ranges(scene, outcome)
@@ -179,7 +179,7 @@ def draw(name: str, scene: Scene, outcome: Outcome, target: Path) -> None:
     assert outcome.model is not None
     assert outcome.trajectory is not None
     robot = robot_from_trajectory(name, scene, outcome.model, outcome.trajectory)
-    with replacing(target) as partial:
+    with replace_when_closed(target) as partial:
         if target.suffix.lower() == ".gif":
             write_gif(Film([robot], Look(), GIF_RATE), partial, lambda: None)
         else:

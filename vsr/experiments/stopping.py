@@ -82,7 +82,7 @@ def situation() -> str:
 
 
 @contextlib.contextmanager
-def removed_if_stopped(path: str | os.PathLike[str]) -> Iterator[None]:
+def remove_on_interrupt(path: str | os.PathLike[str]) -> Iterator[None]:
     """A file that is no use before it is whole, while it is written."""
     name = os.fspath(path)
     _unfinished.add(name)

@@ -24,13 +24,15 @@ CONFIGS = "configs"
 
 
 if TYPE_CHECKING:  # drawings of robots, which most tables do without
-    from vsr.experiments.simulate import ChamberRange, Evolved
+    from vsr.experiments.simulate import ChamberRange, StoredScore
     from vsr.scene import Outcome, Scene
 
 MANY_ROWS = 200
 
 
-def show_outcome(name: str, scene: Scene, outcome: Outcome, out: str | None, evolution: Evolved | None = None) -> None:
+def show_outcome(
+    name: str, scene: Scene, outcome: Outcome, out: str | None, evolution: StoredScore | None = None
+) -> None:
     """Measures of one simulation as a small table."""
     from vsr.experiments.simulate import chamber_ranges
 

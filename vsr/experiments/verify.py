@@ -68,7 +68,7 @@ class VerifyOptions:
 
 
 @dataclass(frozen=True)
-class Read:
+class StoredRobot:
     """A robot and the score in its file."""
 
     file: Path
@@ -125,13 +125,13 @@ def verify(options: VerifyOptions) -> int:
     return 0 if all(verdict.confirmed for verdict in verdicts) else 1
 
 
-def read_all(given: Sequence[str]) -> list[Read]:
+def read_all(given: Sequence[str]) -> list[StoredRobot]:
     """Robots of files as they are given, of runs all the best; raises UserError with everything that cannot be read."""
     now, robots, faults = describe_session(0), {}, []
     for name in given:
         try:
             for file in _best_of(Path(name)) if Path(name).is_dir() else [Path(name)]:
-                robots[file] = read(file, now)
+                robots[file] = load_claim(file, now)
         except UserError as error:
             faults.append(str(error))
     if faults:
@@ -156,7 +156,7 @@ def _best_of(path: Path) -> Iterator[Path]:
         yield file
 
 
-def read(file: Path, now: dict[str, Any]) -> Read:
+def load_claim(file: Path, now: dict[str, Any]) -> StoredRobot:
     """A file; now: device and versions of this process. Raises UserError if it cannot be read."""
     record, document = read_record(file)
     scene = load_scene(file)
@@ -172,10 +172,10 @@ def read(file: Path, now: dict[str, Any]) -> Read:
     if module is not None:
         otherwise.append(f"module '{module}', of a plugin or imported by one, is not what it was")
     require_memory(str(file), needs_of_scene(scene, recorded=False) if otherwise else needs_of_experiment(experiment))
-    return Read(file, record, scene, experiment, tuple(changed), tuple(otherwise))
+    return StoredRobot(file, record, scene, experiment, tuple(changed), tuple(otherwise))
 
 
-def judge(robots: Sequence[Read], tolerance: float) -> list[Verdict]:
+def judge(robots: Sequence[StoredRobot], tolerance: float) -> list[Verdict]:
     """All of them, with a progress bar."""
     unchanged = [robot for robot in robots if not robot.changed]
     with Progress(console=Console(stderr=True), transient=True) as progress:
@@ -190,7 +190,7 @@ def judge(robots: Sequence[Read], tolerance: float) -> list[Verdict]:
     return verdicts
 
 
-def _verdict(robot: Read, again: float | None, tolerance: float) -> Verdict:
+def _verdict(robot: StoredRobot, again: float | None, tolerance: float) -> Verdict:
     record = robot.record
     exact = again == record.score
     near = again is not None and abs(_share(again, record.score)) <= tolerance
@@ -229,13 +229,13 @@ def _in_words(changed: Sequence[str]) -> str:
     return f"its {' and '.join(changed)} {'are' if len(changed) > 1 else 'is'} not what the score was reached with"
 
 
-def _may_be_chaos(robot: Read, verdict: Verdict) -> bool:
+def _may_be_chaos(robot: StoredRobot, verdict: Verdict) -> bool:
     """Whether a difference may come from rounding: of a measure of the episode, on another device or version."""
     known = robot.record.measure in robot.scene.task.known_measures()
     return not robot.changed and not verdict.confirmed and bool(robot.otherwise) and known
 
 
-def _nearby(robots: Sequence[Read]) -> list[tuple[float, float]]:
+def _nearby(robots: Sequence[StoredRobot]) -> list[tuple[float, float]]:
     """Least and greatest measure of every robot from trials that hardly differ; infinite if all of them fail."""
     scenes, measures = [robot.scene for robot in robots], [robot.record.measure for robot in robots]
     found = robustness_of(scenes, measures, factors=(1,), trials=NEARBY, height=MICROMETER, changes=(), variants=())
@@ -282,7 +282,7 @@ def show(verdicts: Sequence[Verdict]) -> None:
 # Replay
 
 
-def replay(robots: Sequence[Read], done: Callable[[], None] = lambda: None) -> list[float]:
+def replay(robots: Sequence[StoredRobot], done: Callable[[], None] = lambda: None) -> list[float]:
     """The measure of every robot, not a number where it failed; done: called after each robot."""
     alike: list[list[int]] = []  # that one program can evaluate
     for place, robot in enumerate(robots):
@@ -308,7 +308,7 @@ Slot = tuple[int, int]
 """In which of the populations, and where in it."""
 
 
-def _evaluated(members: Sequence[Read]) -> Iterator[tuple[list[int], list[float]]]:
+def _evaluated(members: Sequence[StoredRobot]) -> Iterator[tuple[list[int], list[float]]]:
     """Places and measures of robots, as many at a time as go together."""
     experiment = members[0].experiment
     evaluate, slots, populations, size = _program(members)
@@ -327,7 +327,7 @@ def _evaluated(members: Sequence[Read]) -> Iterator[tuple[list[int], list[float]
         waiting = [place for place in waiting if place not in chosen]
 
 
-def _program(members: Sequence[Read]) -> tuple[Callable[..., tuple[Evaluation, ...]], list[Slot], int, int]:
+def _program(members: Sequence[StoredRobot]) -> tuple[Callable[..., tuple[Evaluation, ...]], list[Slot], int, int]:
     """The evaluation of populations, each robot's slot in them, their number and their size."""
     experiment = members[0].experiment
     if not members[0].otherwise:
@@ -363,7 +363,7 @@ def _population(experiment: Experiment, first: Record, at: dict[int, Record], si
     return genes
 
 
-def _measure(robot: Read, fitness: np.ndarray, slot: int) -> float:
+def _measure(robot: StoredRobot, fitness: np.ndarray, slot: int) -> float:
     """Of one robot, not a number if it failed; fitness: of its population.
 
     Where leaders are re-checked, the last digit depends on a robot's rank among them, which nobody knows any more. All

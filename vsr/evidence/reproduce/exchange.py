@@ -88,7 +88,7 @@ def robots_of(runs: Mapping[str, Run]) -> list[Scene | None]:
     return [load_robot(file) if file.exists() else None for file in files]
 
 
-def moved(scene: Scene, experiment: Experiment) -> Scene:
+def move_to_world(scene: Scene, experiment: Experiment) -> Scene:
     """A robot as the natives of another experiment are simulated."""
     plugins = tuple(dict.fromkeys((*scene.plugins, *experiment.plugins)))
     there = experiment.resolved()
@@ -137,7 +137,7 @@ def _in_worlds(
 def _jobs(scenes: Sequence[Scene | None], experiment: Experiment, factors: Sequence[int], trials: int) -> list[Job]:
     """Every batch of robots in the world of an experiment, with time steps smaller by each factor."""
     known = [row for row, scene in enumerate(scenes) if scene is not None]
-    there = [moved(scene, experiment) for scene in scenes if scene is not None]
+    there = [move_to_world(scene, experiment) for scene in scenes if scene is not None]
     jobs = []
     for batch in batches_of(there, [None] * len(there), _built):
         with precision(batch.precision):

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Polygon
 
 from vsr.drawing.painter import Look
-from vsr.evidence.reproduce.exchange import HIGHER, STORED, moved, robots_of
+from vsr.evidence.reproduce.exchange import HIGHER, STORED, move_to_world, robots_of
 from vsr.evidence.reproduce.gait import ARRIVAL, FOOT, NEAR
 from vsr.evidence.reproduce.robots import draw_strip, title_of
 from vsr.evidence.reproduce.tables import markdown, write_csv
@@ -26,7 +26,7 @@ from vsr.experiments.plot.comparison import holm, superiority
 from vsr.experiments.plot.figures import paper_style, save_figure, with_unit
 from vsr.experiments.ranks import middle, p_value
 from vsr.experiments.report.charts import COLORS, polygons
-from vsr.experiments.storage.files import replacing, write_text
+from vsr.experiments.storage.files import replace_when_closed, write_text
 from vsr.experiments.storage.runs import Run
 from vsr.robot import Body
 from vsr.scene import Scene
@@ -289,11 +289,11 @@ def keep_winners(
     filmed = [name for name in film if name in chosen]
     if filmed:
         robots = [
-            _recorded(moved(chosen[name], runs[world].experiment), f"{name} on {world}")
+            _recorded(move_to_world(chosen[name], runs[world].experiment), f"{name} on {world}")
             for name in filmed
             for world in filmed
         ]
-        with replacing(folder / FILM) as partial_file:
+        with replace_when_closed(folder / FILM) as partial_file:
             write_gif(Film(robots, Look(), GIF_RATE, panel=PANEL, seconds=SECONDS), partial_file, lambda: None)
     draw_bodies(runs, found, labels, folder / BODIES)  # last: this file marks the exchange as complete
 

@@ -19,7 +19,7 @@ from vsr.experiments.plot.curves import draw_curves, goal
 from vsr.experiments.plot.figures import paper_style, save_figure, with_unit
 from vsr.experiments.ranks import middle
 from vsr.experiments.storage.files import write_text
-from vsr.experiments.storage.provenance import Making, making
+from vsr.experiments.storage.provenance import Provenance, making
 from vsr.experiments.study import Panel, StudyFile
 
 REPORT, BEST = "report.md", "best"
@@ -266,7 +266,7 @@ def _how(results: Sequence[Result]) -> Iterator[str]:
     )
 
 
-def _making(result: Result, made: Making) -> list[str]:
+def _making(result: Result, made: Provenance) -> list[str]:
     schedule = result.run.experiment.schedule()
     last = made.sessions[-1] if made.sessions else {}
     packages = {"python": last.get("python"), **last.get("packages", {})}

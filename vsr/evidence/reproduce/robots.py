@@ -25,7 +25,13 @@ from vsr.experiments.play.recordings import RecordedRobot, robot_from_trajectory
 from vsr.experiments.population import record_population, repeat
 from vsr.experiments.ranks import middle
 from vsr.experiments.refine import Robustness, robustness_of, stamp, stored_refinement
-from vsr.experiments.storage.files import read_checked_json, replacing, without_nan, write_checked_json, write_text
+from vsr.experiments.storage.files import (
+    read_checked_json,
+    replace_when_closed,
+    without_nan,
+    write_checked_json,
+    write_text,
+)
 from vsr.experiments.storage.provenance import describe_session
 from vsr.experiments.storage.robots import load_robot, read_title, robot_file
 from vsr.experiments.storage.runs import Run
@@ -185,5 +191,5 @@ def _raised(model: AnyModel, state: AnyState, height: Array) -> AnyState:
 def draw_strip(robot: RecordedRobot, target: Path) -> None:
     """A strip from the middle of the episode."""
     end = float(robot.recording.time[-1])
-    with replacing(target) as partial_file:
+    with replace_when_closed(target) as partial_file:
         write_strip([robot], Look(), partial_file, lambda: None, (end / 2, min(end / 2 + SPAN, end)))

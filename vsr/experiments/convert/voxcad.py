@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from vsr.experiments.config import UserError
-from vsr.experiments.convert.evogym_files import Read
+from vsr.experiments.convert.evogym_files import ConvertedRobot
 from vsr.robot.shape import drawing
 
 SYMBOLS = "abcdefghijklmnopqrstuvwxyz"
@@ -29,7 +29,7 @@ USED = {
 """The parts of a file that are carried over."""
 
 
-def read_voxcad(path: Path) -> Read:
+def read_voxcad(path: Path) -> ConvertedRobot:
     """A robot; raises UserError."""
     root = _root(path)
     structure = _only(root, "Structure")
@@ -56,7 +56,7 @@ def read_voxcad(path: Path) -> Read:
     if period > 0 and any(expansion.values()):
         robot["controller"] = _controller(structure, cells, expansion, size, period, path)
     world = {"gravity": abs(_number(root, "GravAcc", -9.81, path))}
-    return Read({"robot": robot, "world": world}, _lost(root))
+    return ConvertedRobot({"robot": robot, "world": world}, _lost(root))
 
 
 def _root(path: Path) -> ElementTree.Element:

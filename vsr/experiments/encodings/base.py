@@ -142,7 +142,7 @@ def driven(passive: tuple[str, ...], body: BodyEncoding) -> np.ndarray:
     return np.array([symbol not in passive for symbol in body.materials], float)
 
 
-def restricted(sensor: Sensor, present: np.ndarray) -> Sensor:
+def restrict_sensor(sensor: Sensor, present: np.ndarray) -> Sensor:
     """The sensor without voxels that a body does not have; present: True where it has one."""
     if sensor.voxels is None:
         return sensor

@@ -33,7 +33,7 @@ from vsr.experiments.encodings.base import (
     Range,
     check_symbols,
     driven,
-    restricted,
+    restrict_sensor,
     uniform,
 )
 from vsr.experiments.encodings.time_functions import drawn
@@ -97,7 +97,7 @@ class MLPWeights(ControllerEncoding):
         layers[-1] = layers[-1] * driven(self.passive, body)[cells].ravel().astype(layers[-1].dtype)
         blocks = [layer[rows][:, columns] for layer, (rows, columns) in zip(layers, pairwise(kept), strict=True)]
         return MLP(
-            sensors=tuple(restricted(sensor, present) for sensor in self.sensors),
+            sensors=tuple(restrict_sensor(sensor, present) for sensor in self.sensors),
             weights=tuple(np.concatenate([block.ravel() for block in blocks]).tolist()),
             hidden=self.hidden,
             clock=self.clock,
@@ -160,7 +160,7 @@ class RecurrentWeights(ControllerEncoding):
         outward = outward * driven(self.passive, body)[cells].ravel().astype(outward.dtype)
         blocks = [inward[inputs], *([] if gate is None else [gate[inputs]]), outward[:, outputs]]
         return Recurrent(
-            sensors=tuple(restricted(sensor, present) for sensor in self.sensors),
+            sensors=tuple(restrict_sensor(sensor, present) for sensor in self.sensors),
             weights=tuple(np.concatenate([block.ravel() for block in blocks]).tolist()),
             hidden=self.hidden,
             unit=self.unit,
@@ -217,7 +217,7 @@ class DistributedWeights(ControllerEncoding):
 
     def describe(self, genes: np.ndarray, cells: np.ndarray, body: BodyEncoding, duration: float) -> Distributed:
         return Distributed(
-            sensors=tuple(restricted(sensor, cells >= 0) for sensor in self.sensors),
+            sensors=tuple(restrict_sensor(sensor, cells >= 0) for sensor in self.sensors),
             weights=tuple(np.asarray(genes).tolist()),
             signals=self.signals,
             hidden=self.hidden,

@@ -92,7 +92,7 @@ def show(given: Sequence[str], described: EvaluationSet, found: Matrix) -> None:
         cells = [middle(found, place, members) for _, members in columns]
         cells += extremes(found, place) if alone and len(found.robots) > 1 else []
         measures = dict.fromkeys(found.measures[found.suits[:, place], place])
-        row = (described.label(case), ", ".join(measures), *cells, kept(found, place), failed(found, place))
+        row = (described.label(case), ", ".join(measures), *cells, kept_text(found, place), failed_text(found, place))
         table.add_row(*map(cell, row))
     console_for_tables().print(table)
     say(summary(described, found))
@@ -121,14 +121,14 @@ def extremes(found: Matrix, case: int) -> list[str]:
     return [number(float(sign * known.min())), number(float(sign * known.max()))] if known.size else ["", ""]
 
 
-def kept(found: Matrix, case: int) -> str:
+def kept_text(found: Matrix, case: int) -> str:
     """Median over robots of what is left of the first case."""
     known = found.kept[:, case]
     known = known[np.isfinite(known)]
     return f"{100 * np.median(known):.0f} %" if known.size else ""
 
 
-def failed(found: Matrix, case: int) -> str:
+def failed_text(found: Matrix, case: int) -> str:
     """How many robots."""
     return count(int((found.suits[:, case] & ~np.isfinite(found.aggregated[:, case])).sum()))
 

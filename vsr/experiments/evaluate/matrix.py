@@ -271,7 +271,7 @@ class Trials(NamedTuple):
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Impaired:
+class FaultyController:
     """A controller of a robot with faults."""
 
     own: Controller
@@ -345,13 +345,13 @@ def trials_of(
     )
 
 
-def impaired(controller: Controller, present: Array, trial: Trials) -> Impaired:
+def apply_faults(controller: Controller, present: Array, trial: Trials) -> FaultyController:
     """A controller in one trial; present: 1 where there is a voxel, *cells."""
     here = present > 0
     place = jnp.where(here, trial.order, present.size)
     rank = (place.reshape(-1, 1) > place.reshape(1, -1)).sum(1).reshape(place.shape)
     alive = here & (rank >= trial.dead)
-    return Impaired(controller, alive.astype(present.dtype), trial.noise * 1, trial.number)
+    return FaultyController(controller, alive.astype(present.dtype), trial.noise * 1, trial.number)
 
 
 # The table
@@ -440,7 +440,7 @@ class InCase:
         (model, controller), (environment, systems), task = robot, shared, self.task
         scenario = scenario_of(model, environment, self.schedule, task, controller.sensors, systems)
         scenario, start = reset_perturbed(scenario, trial.start)
-        episode = rollout(scenario, impaired(controller, model.present, trial), start)
+        episode = rollout(scenario, apply_faults(controller, model.present, trial), start)
         return task.evaluate(episode, task.measures[:1])[task.measures[0]]
 
 

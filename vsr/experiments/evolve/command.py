@@ -23,7 +23,7 @@ from vsr.experiments.config.problems import ConfigError, UserError
 from vsr.experiments.config.yaml import Document, read_yaml
 from vsr.experiments.console import Pulse, busy, say
 from vsr.experiments.devices import check_implementation, prepare
-from vsr.experiments.evolve.coordinator import Leader, check_same_command, ending_together, follow
+from vsr.experiments.evolve.coordinator import Leader, check_same_command, end_together, follow
 from vsr.experiments.evolve.display import Display, Progress, open_display
 from vsr.experiments.evolve.generation import (
     Evolution,
@@ -44,7 +44,7 @@ from vsr.experiments.storage.run_folder import RunFolder, RunStatus, check_run, 
 from vsr.experiments.storage.runs import Run, read_run
 from vsr.experiments.storage.settings import CONFIG, check_same_experiment, read_meta, read_settings
 from vsr.experiments.storage.sources import Sources, sources_of, with_registered
-from vsr.experiments.storage.statistics import GenerationStats, gathered
+from vsr.experiments.storage.statistics import GenerationStats, gather
 from vsr.physics.failure import REASONS, by_reason, failure_summary
 from vsr.scene import precision
 from vsr.world.build import build_systems
@@ -126,7 +126,7 @@ def _evolve_together(options: EvolveOptions, launch: Launch) -> Path | None:
         error.leave_at_once = True  # without JAX's goodbye, for which the others would be needed
         raise
     path = None
-    with ending_together() as at_work:
+    with end_together() as at_work:
         check_same_command(repr(replace(options, process=None)))
         if launch.process > 0:
             with graceful_shutdown() as stop:
@@ -368,7 +368,7 @@ def _go_on(
             if done < experiment.generations:
                 pending = begin(searches)
             with detect_peer_loss() if leader else contextlib.nullcontext():
-                stats = gathered(pending_stats)
+                stats = gather(pending_stats)
             seconds, last_end = time.monotonic() - last_end, time.monotonic()
             folder.record(done - 1, stats, seconds)
             display.show(_progress(experiment, done - 1, stats, seconds))

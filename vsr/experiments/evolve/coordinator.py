@@ -24,7 +24,7 @@ from vsr.experiments.config import dump_yaml, parse_experiment
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.evolve.generation import Evolution, SearchStates, compile_led_evaluation, compile_led_evolution
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.hosts import Lost, broadcast_text, detect_peer_loss, exchange, leave
+from vsr.experiments.hosts import PeerLostError, broadcast_text, detect_peer_loss, exchange, leave
 from vsr.experiments.installed import source_digest
 from vsr.experiments.memory import memory_limit
 from vsr.experiments.storage.sources import sources_of
@@ -142,7 +142,7 @@ def together() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def ending_together() -> Iterator[list[Any]]:
+def end_together() -> Iterator[list[Any]]:
     """The end of process 0 dismisses the others; any other error ends the process at once, and is noticed.
 
     Gives a list for results that all processes are at work on: they are waited for before anyone is dismissed.
@@ -158,7 +158,7 @@ def ending_together() -> Iterator[list[Any]]:
         leave()
         if error.exit_code:
             raise
-    except Lost:
+    except PeerLostError:
         raise
     except UserError as error:
         if first:
@@ -178,7 +178,7 @@ def _dismiss(code: int, at_work: list[Any]) -> None:
         with detect_peer_loss():
             jax.block_until_ready(at_work)
         exchange(code)
-    except Lost:
+    except PeerLostError:
         return
     leave()
 

@@ -21,8 +21,8 @@ from vsr.evo.population import WORST
 from vsr.experiments.descriptors import describe
 from vsr.experiments.encodings import Genes
 from vsr.experiments.experiment import Experiment
-from vsr.experiments.learning import grown
-from vsr.experiments.perturbation import Perturbation, Refine, combined, perturbations_of, rollout_from
+from vsr.experiments.learning import learn
+from vsr.experiments.perturbation import Perturbation, Refine, aggregate_trials, perturbations_of, rollout_from
 from vsr.experiments.population import on_all_devices, robots_at_once
 from vsr.gradients import rollout_truncated
 from vsr.physics.failure import first_of
@@ -35,7 +35,7 @@ When = Array
 FIRST_LOOK, SECOND_LOOK = 0, 1
 
 
-def measured(experiment: Experiment) -> tuple[str, ...]:
+def search_measures(experiment: Experiment) -> tuple[str, ...]:
     """The measures that the search uses. No others are made while it runs: they would cost time."""
     return tuple(dict.fromkeys((experiment.fitness.measure, *experiment.optimizer.descriptors)))
 
@@ -51,7 +51,7 @@ def evaluation_of(
     regular = experiment.schedule()
     schedule = replace(regular, substeps=factor * regular.substeps)
     dtype = jnp.dtype(experiment.physics.precision)
-    goal, names = experiment.fitness, measured(experiment)
+    goal, names = experiment.fitness, search_measures(experiment)
     of_episode = tuple(name for name in names if name in experiment.task.known_measures())
     # A task that names what is measured knows what it must look at on the way.
     task = experiment.task.model_copy(update={"measures": of_episode or experiment.task.measures})
@@ -110,14 +110,14 @@ def evaluate_all(
                 experiment, at_once, robots, drawn.repeated(copies), differentiable=differentiable
             )
 
-        everyone = grown(learning, born, tried)
+        everyone = learn(learning, born, tried)
     evaluation = evaluate_in_trials(
         experiment, at_once, everyone, drawn, differentiable=experiment.optimizer.needs_gradients
     )
     evaluation = replace(evaluation, learned=None if learning is None else everyone)
     refine = options.refine
     if refine is not None:
-        evaluation = _checked(experiment, refine, at_once, len(genes), everyone, evaluation, when)
+        evaluation = _confirm_leaders(experiment, refine, at_once, len(genes), everyone, evaluation, when)
     descriptors = [evaluation.measures[name] for name in experiment.optimizer.descriptors]
     evaluation = replace(evaluation, descriptors=jnp.stack(descriptors, -1) if descriptors else None)
     leaves, structure = jax.tree.flatten(evaluation)
@@ -199,7 +199,7 @@ def evaluate_in_trials(
         return single
     by_individual = jax.tree.map(lambda leaf: leaf.reshape(size, trials, *leaf.shape[1:]), single)
     aggregate = experiment.evaluation.aggregate
-    fitness = combined(aggregate, by_individual.fitness)
+    fitness = aggregate_trials(aggregate, by_individual.fitness)
     failed = ~jnp.isfinite(fitness)
     return Evaluation(
         fitness=fitness,
@@ -210,7 +210,7 @@ def evaluate_in_trials(
     )
 
 
-def _checked(
+def _confirm_leaders(
     experiment: Experiment,
     refine: Refine,
     at_once: int,

@@ -19,7 +19,7 @@ from vsr.experiments.config import dump_yaml
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.console import busy, console_for_tables, say, show_pairs
 from vsr.experiments.devices import check_implementation, prepare
-from vsr.experiments.formatting import count, lasting, number
+from vsr.experiments.formatting import count, duration_text, number
 from vsr.experiments.landscape.plot import plot_landscape
 from vsr.experiments.landscape.spec import Landscape, load_landscape
 from vsr.experiments.landscape.table import (
@@ -108,8 +108,8 @@ def costs(landscape: Landscape) -> list[tuple[str, str]]:
         ("bodies", f"{count(bodies)} connected ones of {columns}x{rows} cells and {', '.join(landscape.symbols)}"),
         ("controllers", f"{count(landscape.controllers)} for each, {landscape.robot.controller.type}"),  # pyright: ignore[reportAttributeAccessIssue]
         ("episodes", f"{count(bodies * landscape.controllers)} of {landscape.task.duration:g} s"),
-        ("parts", f"{count(parts)} of {count(landscape.bodies_at_once)} bodies, about {lasting(seconds)} each"),
-        ("cost of the whole", f"about {lasting(parts * seconds)} on {device}, after compiling"),
+        ("parts", f"{count(parts)} of {count(landscape.bodies_at_once)} bodies, about {duration_text(seconds)} each"),
+        ("cost of the whole", f"about {duration_text(parts * seconds)} on {device}, after compiling"),
     ]
 
 
@@ -134,7 +134,8 @@ def _work(folder: Folder, numbers: np.ndarray, left: list[int]) -> float | None:
 def rate(landscape: Landscape, parts: int, seconds: float) -> str:
     """The measured speed, and the time of the whole at this speed; seconds: of a part."""
     episodes = landscape.bodies_at_once * landscape.controllers / seconds
-    return f"{count(episodes)} episodes a second; all {count(parts)} parts take {lasting(parts * seconds)} at this pace"
+    total = duration_text(parts * seconds)
+    return f"{count(episodes)} episodes a second; all {count(parts)} parts take {total} at this speed"
 
 
 def _ask(options: LandscapeOptions, path: Path) -> None:

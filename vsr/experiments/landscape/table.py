@@ -33,7 +33,7 @@ from vsr.experiments.storage.run_folder import LOCK
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Found:
+class BodyResults:
     """Results of bodies, one per entry of the leading axis."""
 
     fitness: Array
@@ -46,12 +46,12 @@ class Found:
     """controllers that failed, (bodies,)"""
 
 
-def rounds_of(landscape: Landscape) -> Callable[[Array, Array, Found, Array], Found]:
+def rounds_of(landscape: Landscape) -> Callable[[Array, Array, BodyResults, Array], BodyResults]:
     """The compiled function of one round: from bodies' genes, their numbers, what is known and which round it is."""
     return jax.jit(partial(_round, landscape, landscape.experiment))
 
 
-def search(landscape: Landscape, numbers: np.ndarray, one_round: Callable[..., Found]) -> Found:
+def search(landscape: Landscape, numbers: np.ndarray, one_round: Callable[..., BodyResults]) -> BodyResults:
     """All rounds for some bodies, as many as are tried at once or fewer."""
     size = landscape.bodies_at_once
     filled = np.concatenate([numbers, np.repeat(numbers[:1], size - len(numbers))])  # one program for all
@@ -71,12 +71,12 @@ def seconds_of_part(landscape: Landscape) -> float:
     return landscape.rounds * seconds_of(operations_of(traced))
 
 
-def unknown(landscape: Landscape) -> Found:
+def unknown(landscape: Landscape) -> BodyResults:
     """Before the first round."""
     size = landscape.bodies_at_once
     genes = landscape.robot.controller.gene_count(landscape.robot.body)
     worst = jnp.full(size, -jnp.inf)
-    return Found(worst, worst, jnp.zeros((size, genes)), jnp.zeros(size, jnp.int32))
+    return BodyResults(worst, worst, jnp.zeros((size, genes)), jnp.zeros(size, jnp.int32))
 
 
 def _arguments(landscape: Landscape, numbers: np.ndarray) -> tuple[Array, Array, Array]:
@@ -87,8 +87,13 @@ def _arguments(landscape: Landscape, numbers: np.ndarray) -> tuple[Array, Array,
 
 
 def _round(
-    landscape: Landscape, experiment: Experiment, bodies: Array, numbers: tuple[Array, Array], known: Found, number: Any
-) -> Found:
+    landscape: Landscape,
+    experiment: Experiment,
+    bodies: Array,
+    numbers: tuple[Array, Array],
+    known: BodyResults,
+    number: Any,
+) -> BodyResults:
     """One round of all bodies."""
     controller, body = landscape.robot.controller, landscape.robot.body
     size, tries = len(bodies), landscape.tries
@@ -110,7 +115,7 @@ def _round(
     better = best > known.fitness
     genes = jnp.take_along_axis(tried, leader[:, None, None], 1)[:, 0]
     lower, upper = jnp.sort(fitness, 1)[:, (tries - 1) // 2], jnp.sort(fitness, 1)[:, tries // 2]
-    return Found(
+    return BodyResults(
         fitness=jnp.where(better, best, known.fitness),
         typical=jnp.where(number == 0, 0.5 * lower + 0.5 * upper, known.typical),
         genes=jnp.where(better[:, None], genes, known.genes),
@@ -225,7 +230,7 @@ class Folder:
         except CorruptFileError:
             return False
 
-    def write(self, part: int, numbers: np.ndarray, found: Found) -> None:
+    def write(self, part: int, numbers: np.ndarray, found: BodyResults) -> None:
         sign = self.landscape.fitness.sign
         columns = {
             "number": numbers,

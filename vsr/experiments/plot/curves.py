@@ -90,7 +90,7 @@ def spread(run: Curves, band: Band) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     return center, low, high
 
 
-def thinned(*lines: np.ndarray) -> np.ndarray:
+def thin(*lines: np.ndarray) -> np.ndarray:
     """Places at which equally long lines are drawn: all, or in each of many parts where any is lowest and highest."""
     length = len(lines[0])
     if length <= MOST_POINTS:
@@ -115,7 +115,7 @@ def labels(runs: Sequence[Curves]) -> list[str]:
 
 def _draw(axes: Axes, run: Curves, label: str, band: Band) -> None:
     center, low, high = spread(run, band)
-    shown = thinned(center, low, high)
+    shown = thin(center, low, high)
     (line,) = axes.plot(shown, center[shown], label=label)
     if run.best.shape[0] > 1:
         axes.fill_between(shown, low[shown], high[shown], color=line.get_color(), alpha=0.2, lw=0)

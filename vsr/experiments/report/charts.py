@@ -14,7 +14,7 @@ from vsr.drawing.chambers import KILO, RecordedChambers
 from vsr.drawing.colors import MATERIALS
 from vsr.drawing.outlines import BRIGHTNESS, RECEDES
 from vsr.experiments.formatting import count
-from vsr.experiments.plot.curves import draw_curves, goal, thinned
+from vsr.experiments.plot.curves import draw_curves, goal, thin
 from vsr.experiments.plot.figures import with_unit
 from vsr.experiments.ranks import middle
 from vsr.experiments.report.markup import INK, SERIES, Markup, inline, page_style, tag
@@ -261,7 +261,7 @@ def _seeds(axes: Axes, values: np.ndarray, color: str) -> None:
 
 def _line(axes: Axes, values: np.ndarray, **style: Any) -> None:
     """A value of every generation."""
-    shown = thinned(values)
+    shown = thin(values)
     axes.plot(shown, values[shown], **style)
 
 

@@ -14,7 +14,7 @@ from vsr.experiments.experiment import Experiment
 from vsr.experiments.formatting import count
 from vsr.experiments.storage.checkpoints import newest_generation
 from vsr.experiments.storage.lineage import Descent, descent_of_best, read_lineage
-from vsr.experiments.storage.provenance import Making, making
+from vsr.experiments.storage.provenance import Provenance, making
 from vsr.experiments.storage.robots import BEST, load_robot, robot_file
 from vsr.experiments.storage.run_folder import is_being_written
 from vsr.experiments.storage.runs import Run, kept_measure, leading
@@ -44,7 +44,7 @@ class Findings:
     have found better ones"""
     descent: Descent | None
     """of the best seed's best robot"""
-    making: Making
+    making: Provenance
     warnings: tuple[str, ...]
 
     @property

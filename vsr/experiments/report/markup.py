@@ -34,10 +34,10 @@ def tag(name: str, *content: Content, **attributes: str | int | bool | None) -> 
         for key, value in attributes.items()
         if value is not None and value is not False
     )
-    return Markup(f"<{name}{written}>" if name in VOID else f"<{name}{written}>{joined(content)}</{name}>")
+    return Markup(f"<{name}{written}>" if name in VOID else f"<{name}{written}>{join_html(content)}</{name}>")
 
 
-def joined(content: Iterable[Content], between: str = "") -> Markup:
+def join_html(content: Iterable[Content], between: str = "") -> Markup:
     """Pieces one after the other."""
     pieces = (piece if isinstance(piece, Markup) else html.escape(piece) for piece in content if piece is not None)
     return Markup(between.join(pieces))
@@ -77,7 +77,7 @@ def facts(pairs: Iterable[tuple[str, Content]]) -> Markup:
 
 def command(text: str) -> Markup:
     """A command within a sentence, broken between words alone as long as they fit."""
-    return tag("code", joined((tag("span", word) for word in text.split(" ")), " "), class_="command")
+    return tag("code", join_html((tag("span", word) for word in text.split(" ")), " "), class_="command")
 
 
 def commands(lines: Iterable[str]) -> Markup:

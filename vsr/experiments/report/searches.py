@@ -12,7 +12,7 @@ from vsr.experiments.config.problems import UserError
 from vsr.experiments.plot.archives import draw_front, draw_map
 from vsr.experiments.report import charts
 from vsr.experiments.report.findings import Findings
-from vsr.experiments.report.markup import Content, Markup, inline, joined, page_style, tag
+from vsr.experiments.report.markup import Content, Markup, inline, join_html, page_style, tag
 from vsr.experiments.storage.archives import ArchiveRead, FrontRead, read_archives, read_front
 from vsr.experiments.storage.run_folder import ARCHIVE
 
@@ -28,7 +28,7 @@ def searches(found: Findings, name: str) -> Markup | None:
     maps = _maps(found, name)
     if not curves and not maps:
         return None
-    return joined([tag("div", *curves, class_="pair") if curves else None, *maps])
+    return join_html([tag("div", *curves, class_="pair") if curves else None, *maps])
 
 
 def _kinds(found: Findings) -> dict[str, list[str]]:

@@ -21,7 +21,7 @@ import numpy as np
 
 from vsr.arrays import CorruptFileError, packed, read_regular
 from vsr.experiments.config.problems import UserError
-from vsr.experiments.stopping import removed_if_stopped
+from vsr.experiments.stopping import remove_on_interrupt
 
 TEMPORARY = ".partial"
 """How the name of a file that is still being written ends."""
@@ -106,7 +106,7 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:
     """Let `write` fill a file that appears under its name only when it is whole and on disk."""
     partial = path.with_name(f"{path.name}.{os.getpid()}{TEMPORARY}")  # another process may write the same file
     try:
-        with removed_if_stopped(partial):
+        with remove_on_interrupt(partial):
             with open_new(partial) as file:
                 write(file)
                 file.flush()
@@ -120,14 +120,14 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:
 
 
 @contextlib.contextmanager
-def replacing(target: Path) -> Iterator[Path]:
+def replace_when_closed(target: Path) -> Iterator[Path]:
     """Another name to write under, with the same ending; the file gets its own when it is whole.
 
     For what others write; raises UserError if the disk is full or may not be written to.
     """
     partial = target.with_name(f".{target.stem}.{os.getpid()}.partial{target.suffix}")
     try:
-        with removed_if_stopped(partial):
+        with remove_on_interrupt(partial):
             open_new(partial).close()
             yield partial
             partial.replace(target)

@@ -80,7 +80,7 @@ def commit() -> str | None:
 
 
 @dataclass(frozen=True)
-class Making:
+class Provenance:
     """How a run was made."""
 
     sessions: tuple[dict[str, Any], ...]
@@ -97,7 +97,7 @@ class Making:
         return sum(seconds for seconds in known if isinstance(seconds, int | float))
 
 
-def making(run: Path) -> Making:
+def making(run: Path) -> Provenance:
     """The provenance of a run, from its folder."""
     meta, fault = read_meta(run)
     sessions = meta["starts"]
@@ -105,7 +105,7 @@ def making(run: Path) -> Making:
         fault = (
             f"{fault or f'{run / META}: it reports no start'}; versions, device and command of this run are not known"
         )
-    return Making(tuple(sessions), _seconds(run / STATISTICS), (fault,) if fault else ())
+    return Provenance(tuple(sessions), _seconds(run / STATISTICS), (fault,) if fault else ())
 
 
 def _seconds(file: Path) -> float:

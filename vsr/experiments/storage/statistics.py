@@ -283,6 +283,6 @@ class GenerationStats:
     """further metrics of the search, by name: coverage of archives, volume of fronts"""
 
 
-def gathered(stats: tuple[GenerationStats, ...]) -> GenerationStats:
+def gather(stats: tuple[GenerationStats, ...]) -> GenerationStats:
     """All seeds' statistics as one on the host, with a leading axis (seeds,)."""
     return jax.tree.map(lambda *leaves: np.stack(leaves), *jax.device_get(stats))

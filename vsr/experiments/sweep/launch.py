@@ -43,7 +43,9 @@ def run_here(sweep: Sweep, names: Sequence[str], jobs: int, more: Sequence[str])
                 for name in [name for name, (process, _) in running.items() if process.poll() is not None]:
                     process, began = running.pop(name)
                     codes[name] = process.returncode
-                    say(f"{name}: {_ending(sweep, name, process.returncode)} after {clock(time.monotonic() - began)}")
+                    say(
+                        f"{name}: {_exit_text(sweep, name, process.returncode)} after {clock(time.monotonic() - began)}"
+                    )
                 time.sleep(LOCAL_INTERVAL)
             return codes, bool(stop)
     finally:
@@ -62,7 +64,7 @@ def _start(sweep: Sweep, name: str, more: Sequence[str]) -> subprocess.Popen:
         )
 
 
-def _ending(sweep: Sweep, name: str, code: int) -> str:
+def _exit_text(sweep: Sweep, name: str, code: int) -> str:
     if code == 0:
         return "finished"
     lines = sweep.log(name).read_text(encoding="utf-8", errors="replace").strip().splitlines()

@@ -15,7 +15,7 @@ from vsr.drawing.machines import looking, paint
 from vsr.envs.machines.bulldozing import GOAL, Bulldozing, pose_at
 from vsr.envs.machines.cameras import Eye
 from vsr.experiments.plot.figures import paper_style, save_figure
-from vsr.experiments.storage.files import replacing
+from vsr.experiments.storage.files import replace_when_closed
 from vsr.experiments.train.policy import Film
 
 CAMERA = Eye(pixels=(270, 480), half_angle=0.5, near=3.0, far=14.0)
@@ -34,7 +34,7 @@ def write_film(scenario: Bulldozing, film: Film, target: Path) -> None:
     stride = max(1, -(-steps // MOST_FRAMES))
     frames = [Image.fromarray(frame(scenario, film, moment)) for moment in range(0, steps, stride)]
     pause = round(1000 * scenario.pace.interval * stride)
-    with replacing(target) as partial:
+    with replace_when_closed(target) as partial:
         frames[0].save(partial, save_all=True, append_images=frames[1:], duration=pause, loop=0)
 
 

@@ -38,7 +38,7 @@ Stamp = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Kept:
+class BestRobot:
     """A robot in best/."""
 
     file: Path
@@ -101,7 +101,7 @@ class Follower:
         self._statistics, self._inode = found, inode
         return found
 
-    def leader(self) -> Kept | None:
+    def leader(self) -> BestRobot | None:
         """The best robot that is kept, as `best_robots.leading` has it; None while there is none."""
         with self._turn:
             statistics = self._statistics
@@ -116,7 +116,7 @@ class Follower:
                 return None
             seed = -max(kept)[1]
             stamp, title = self._titles[seed]
-            return Kept(robot_file(self.path, seed), seed, stamp, title)
+            return BestRobot(robot_file(self.path, seed), seed, stamp, title)
 
     def _kept_fitness(self, statistics: Statistics, index: int) -> float | None:
         """Of a seed's robot in best/, by the file's own words, or by the statistics if it has none."""

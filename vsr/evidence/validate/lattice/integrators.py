@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from vsr.evidence.validate.checks import Findings, absolute, relative
-from vsr.evidence.validate.lattice.bar import Bar, Oscillation, swing
+from vsr.evidence.validate.lattice.bar import Bar, Oscillation, oscillate
 from vsr.lattice import INTEGRATORS, Environment, Lattice, State, energy, isotropic, longest_step, of_cells, record
 from vsr.lattice.modes import highest_mode
 
@@ -142,10 +142,10 @@ DRIFT = 0.1
 """[%]"""
 
 
-def swing_with_gravity(bar: Bar, integrator: str, seconds: float) -> Oscillation:
+def oscillation_with_gravity(bar: Bar, integrator: str, seconds: float) -> Oscillation:
     """Release under gravity, traced for some time after it [s]."""
     force = 3 * bar.bending_stiffness * DEFLECTION / bar.span**3
-    return swing(
+    return oscillate(
         bar.lattice(),
         (0.0, 0.0, -force),
         bar.frequency,
@@ -168,7 +168,7 @@ def check_energy(bar: Bar = RELEASED, seconds: float = 1.0) -> Findings:
     """Verlet and semi-implicit Euler at the default step."""
     findings = Findings()
     for integrator in ("verlet", "semi_implicit_euler"):
-        path = swing_with_gravity(bar, integrator, seconds)
+        path = oscillation_with_gravity(bar, integrator, seconds)
         drift, oscillation = drift_and_oscillation(path)
         note = f"{bar.name}, step {1e6 * path.step:.1f} µs"
         findings.rows.append(absolute(f"drift in 1 s {integrator}", drift, 0, DRIFT, "%", note))

@@ -243,7 +243,7 @@ WINDOW = 0.25
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Held:
+class ZeroOrderHold:
     """A controller called every step whose value changes only at the original's calls, and is 0 before the first."""
 
     inner: Reflexive
@@ -274,7 +274,7 @@ def validate_single(name: str, case: dict[str, Any]) -> dict[str, Any]:
     )
     spec, start = control_of_note(case["note"])
     first_call = first_effective_call(start, dt, calls_every)
-    controller = Held(
+    controller = ZeroOrderHold(
         spec.build(body),  # pyright: ignore[reportArgumentType]
         jnp.float32(calls_every * dt),
         jnp.float32(first_call),

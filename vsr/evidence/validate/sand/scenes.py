@@ -95,7 +95,7 @@ def of_all(measure: Callable[[Grains], Any], worlds: Sequence[Grains]) -> list[A
     return [jax.tree.map(lambda leaf: leaf[number], together) for number in range(len(worlds))]  # noqa: B023
 
 
-class Lived(NamedTuple):
+class GrainMotion(NamedTuple):
     """The final state of grains."""
 
     state: GrainState
@@ -112,7 +112,7 @@ def live(
     smooth: float = 0.0,
     last: float = 0.0,
     observe: Callable[[GrainState, GrainState, tuple[Reaction, ...]], Any] = lambda before, now, reactions: (),
-) -> Lived:
+) -> GrainMotion:
     """From the start on; smooth: so long without friction, so that no towers stand [s].
 
     observe: numbers of a step, from the states before and after it and what bodies felt; kept of the last seconds.
@@ -132,10 +132,10 @@ def live(
     still = tuple(Reaction(jnp.zeros(grains.dimension), jnp.zeros(2 * grains.dimension - 3)) for _ in grains.bodies)
     nothing = jax.tree.map(jnp.zeros_like, observe(start, start, still))
     state, total, most = jax.lax.fori_loop(0, count, one, (start, nothing, nothing))
-    return Lived(state, jax.tree.map(lambda value: value / max(count - begin, 1), total), most)
+    return GrainMotion(state, jax.tree.map(lambda value: value / max(count - begin, 1), total), most)
 
 
-def settled(worlds: Sequence[Grains], seconds: float) -> list[Grains]:
+def settle(worlds: Sequence[Grains], seconds: float) -> list[Grains]:
     """Worlds whose grains have come to rest: half the time without friction."""
     states = of_all(lambda world: live(world, seconds, smooth=0.5 * seconds).state, worlds)
     return [

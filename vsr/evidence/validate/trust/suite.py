@@ -85,7 +85,7 @@ CALL = 2
 
 
 @dataclass(frozen=True)
-class Judged:
+class RobotVerdict:
     """One simulated robot."""
 
     robot: Sample
@@ -110,7 +110,7 @@ class Judged:
         return bool(self.reported) and not self.broken and not unsure
 
 
-def judge(kind: Kind, substeps: int, robots: Sequence[Sample], failure: np.ndarray, watch: Watch) -> list[Judged]:
+def judge(kind: Kind, substeps: int, robots: Sequence[Sample], failure: np.ndarray, watch: Watch) -> list[RobotVerdict]:
     """Every robot of a batch."""
     return [
         _judged(
@@ -124,7 +124,7 @@ def judge(kind: Kind, substeps: int, robots: Sequence[Sample], failure: np.ndarr
     ]
 
 
-def _judged(kind: Kind, substeps: int, robot: Sample, reported: Failure, seen: dict[str, float]) -> Judged:
+def _judged(kind: Kind, substeps: int, robot: Sample, reported: Failure, seen: dict[str, float]) -> RobotVerdict:
     broken = []
     if not seen["finite"]:
         broken.append("not finite")
@@ -140,7 +140,7 @@ def _judged(kind: Kind, substeps: int, robot: Sample, reported: Failure, seen: d
         broken.append("momentum without a source")
     creased = seen["least_corner"] <= 0 < seen["least_size"]
     unsure = seen["risen"] > RISES or seen["raised"] > RAISES
-    return Judged(robot, reported, tuple(broken), unsure, creased, seen)
+    return RobotVerdict(robot, reported, tuple(broken), unsure, creased, seen)
 
 
 def _faults_of_energy(kind: Kind, seen: dict[str, float]) -> list[str]:
@@ -181,7 +181,7 @@ class Batch:
 
     kind: Kind
     substeps: int
-    robots: list[Judged]
+    robots: list[RobotVerdict]
     seconds: float
     """that their simulation took, without compiling"""
 
@@ -190,11 +190,11 @@ class Batch:
         return Counter(robot.reported for robot in self.robots if robot.reported)
 
     @property
-    def unreported(self) -> list[Judged]:
+    def unreported(self) -> list[RobotVerdict]:
         return [robot for robot in self.robots if robot.unreported]
 
     @property
-    def needlessly(self) -> list[Judged]:
+    def needlessly(self) -> list[RobotVerdict]:
         """Reported, though nothing was seen to be wrong."""
         return [robot for robot in self.robots if robot.needless]
 
@@ -223,7 +223,7 @@ class Batch:
         }
 
 
-def described(judged: Judged) -> dict[str, Any]:
+def described(judged: RobotVerdict) -> dict[str, Any]:
     """A robot for JSON, so that it can be found again."""
     robot = judged.robot
     return {

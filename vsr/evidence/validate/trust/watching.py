@@ -72,7 +72,7 @@ class _Account(NamedTuple):
     watch: Watch
 
 
-class Watched(Locomotion):
+class WatchedLocomotion(Locomotion):
     """Locomotion, watched."""
 
     type: Literal["watched"] = "watched"  # pyright: ignore[reportIncompatibleVariableOverride]
