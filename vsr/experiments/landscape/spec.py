@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
@@ -20,7 +20,7 @@ from vsr.experiments.encodings.bodies import VoxelKinds
 from vsr.experiments.experiment import Experiment, Fitness, read_fitness
 from vsr.robot.shape import EMPTY_SYMBOLS, drawing
 from vsr.scene import Physics
-from vsr.spec import Count, OneOf, Real, Spec, validation_error
+from vsr.spec import Count, FileSpec, OneOf, Real, validation_error
 from vsr.tasks import TASKS, Locomotion, Task
 from vsr.world.spec import World
 
@@ -114,9 +114,11 @@ def _example(shape: tuple[int, int], symbols: Sequence[str]) -> str:
     return BETWEEN_ROWS.join([symbols[-1] * shape[1]] * shape[0])
 
 
-class Landscape(Spec):
+class Landscape(FileSpec):
     """All that `vsr landscape` needs."""
 
+    kind: Literal["landscape"] = "landscape"
+    """what this file describes"""
     robot: EvolvedRobot
     """a body of type voxel_kinds, of which every filling of the grid is tried, and a controller with genes"""
     tries: Annotated[Count, Field(ge=1, le=1_000_000)]

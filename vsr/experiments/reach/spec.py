@@ -15,7 +15,7 @@ from vsr.robot import Body, Material
 from vsr.robot.corners import corner_steps
 from vsr.robot.engine_kinds import ENGINE_KINDS
 from vsr.robot.shape import leaks
-from vsr.spec import Count, OneOf, Real, Seconds, Spec, validation_error
+from vsr.spec import Count, FileSpec, OneOf, Real, Seconds, Spec, validation_error
 
 Point = Annotated[tuple[Real, ...], Field(min_length=2, max_length=3)]
 """[m]; two coordinates in 2-D, three in 3-D, the last one up."""
@@ -228,9 +228,11 @@ class Rates(Spec):
     """change of any chamber's volume at most [m³/s]; any if absent"""
 
 
-class Reach(Spec):
+class Reach(FileSpec):
     """All that one search needs."""
 
+    kind: Literal["reach"] = "reach"
+    """what this file describes"""
     body: Body
     """of point masses, with chambers (materials with `fluid`)"""
     clamped: Annotated[tuple[Side, ...], Field(min_length=1)] = ("left",)
@@ -323,7 +325,7 @@ class Reach(Spec):
         found: Complaints = []
         if ENGINE_KINDS[self.body.engine].turns:
             return [
-                (("body", "masses"), f"'{self.body.engine}' given; only bodies of points can be at rest here: points")
+                (("body", "engine"), f"'{self.body.engine}' given; only bodies of points can be at rest here: points")
             ]
         if not self.fluids:
             found.append((("body", "shape"), "no voxel holds fluid, so nothing drives it: give a material `fluid`"))
@@ -333,10 +335,10 @@ class Reach(Spec):
             found.append((("body", "materials"), "actuation by force has no energy; use area"))
         if not (self.anchored() & self.body.present).any():
             found.append(
-                (("held",), f"no voxel lies at the {' or '.join(self.clamped)} of the grid, so nothing is clamped")
+                (("clamped",), f"no voxel lies at the {' or '.join(self.clamped)} of the grid, so nothing is clamped")
             )
         if self.body.dimension == 2 and {"front", "back"} & set(self.clamped):
-            found.append((("held",), "a 2-D body has no front and back; choose from left, right, bottom, top"))
+            found.append((("clamped",), "a 2-D body has no front and back; choose from left, right, bottom, top"))
         return found
 
     def _dimensions(self) -> Complaints:

@@ -100,7 +100,7 @@ class Provenance:
 def making(run: Path) -> Provenance:
     """The provenance of a run, from its folder."""
     meta, fault = read_meta(run)
-    sessions = meta["starts"]
+    sessions = meta["sessions"]
     if not sessions:
         fault = (
             f"{fault or f'{run / META}: it reports no start'}; versions, device and command of this run are not known"
