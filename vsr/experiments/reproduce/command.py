@@ -19,8 +19,9 @@ from rich.console import Console
 from vsr.experiments.config import run_plugins_of
 from vsr.experiments.config.problems import UserError
 from vsr.experiments.devices import prepare
-from vsr.experiments.evolve.command import EvolveOptions, Stopped, evolve, read_options
+from vsr.experiments.evolve.command import Stopped, evolve, read_options
 from vsr.experiments.experiment import Experiment
+from vsr.experiments.options import EvolveOptions, ReproduceOptions
 from vsr.experiments.report.command import REPORT
 from vsr.experiments.reproduce.claims import Claim, Result, Verdict
 from vsr.experiments.reproduce.exchange import exchange, read_exchange
@@ -34,23 +35,6 @@ from vsr.experiments.storage.run_folder import is_run
 from vsr.experiments.storage.runs import Run, read_run
 from vsr.experiments.storage.settings import CONFIG
 from vsr.spec import suggest
-
-
-@dataclass(frozen=True)
-class ReproduceOptions:
-    """What the command line asks for."""
-
-    study: str
-    scale: str = "quick"
-    only: tuple[str, ...] = ()
-    settings: tuple[str, ...] = ()
-    out: str | None = None
-    device: str | None = None
-    resume: bool = False
-    report: bool = False
-    """whether to run nothing and only write figures, tables and report again"""
-    copy: str | None = None
-    """where reports go without runs"""
 
 
 @dataclass(frozen=True)
