@@ -297,7 +297,7 @@ def plot(
     out: Annotated[
         str | None,
         Option(
-            "The picture; by default fitness.png, archive.png with --archive, figure.png with --figure.",
+            "The picture; by default fitness.png, archive.png with --archive, metric.png with --metric.",
             metavar=PICTURE,
         ),
     ] = None,
@@ -307,7 +307,7 @@ def plot(
     ] = "sigma",
     metric: Annotated[
         str | None,
-        Option("Plot a metric that searches report: coverage, qd_score, hypervolume, ...", "--figure", metavar="NAME"),
+        Option("Plot a metric that searches report: coverage, qd_score, hypervolume, ...", metavar="NAME"),
     ] = None,
     archive: Annotated[bool, Option("Draw maps of one run's archives, or its Pareto front.")] = False,
     seed: Annotated[
@@ -318,7 +318,7 @@ def plot(
 ) -> None:
     """Plot the best fitness per generation, one curve per run.
 
-    Other metrics (--figure), maps of a run's archives (--archive) or a table (--csv) can be had instead.
+    Other metrics (--metric), maps of a run's archives (--archive) or a table (--csv) can be had instead.
 
     Only --archive needs plugins of the run: --trust-plugins runs them.
     """
@@ -332,14 +332,14 @@ def plot(
         from vsr.experiments.storage.runs import as_csv, read_curves, read_run, trust_plugins
 
     if (metric is not None) + archive + as_table > 1:
-        raise click.UsageError("--figure, --archive and --csv: give one of them")
+        raise click.UsageError("--metric, --archive and --csv: give one of them")
     if seed is not None and not archive:
         raise click.UsageError("--seed goes with --archive: curves show all seeds")
     if archive and len(runs) > 1:
         raise click.UsageError(f"--archive draws one run; {len(runs)} given")
     names = (
         ("archive.png", archive),
-        ("figure.png", metric is not None),
+        ("metric.png", metric is not None),
         ("statistics.csv", as_table),
         ("fitness.png", True),
     )
@@ -371,7 +371,7 @@ def compare(
     runs: Runs,
     metric: Annotated[
         str | None,
-        Option("Compare a metric that searches report, such as hypervolume.", "--figure", metavar="NAME"),
+        Option("Compare a metric that searches report, such as hypervolume.", metavar="NAME"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
