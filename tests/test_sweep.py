@@ -189,7 +189,7 @@ def test_all_errors_of_all_combinations_are_reported_and_nothing_is_written(vsr,
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "--sweep: missing; say what varies"),
+        ([], "--sweep: missing; give values"),
         (["--sweep", "optimizer.population_size"], "--sweep optimizer.population_size: write it as path=value,value"),
         (
             ["--sweep", "optimizer.population_size=5,6", "--sweep", "optimizer.population_size=7"],
@@ -274,7 +274,7 @@ def test_one_that_fails_stops_no_other_and_resuming_runs_only_what_is_missing(vs
     assert shown.exit_code == 0
     assert "not begun" in shown.output
 
-    (path / "mended").touch()
+    (path / "fixed").touch()
     before = (path / "logs" / "population_size=8.txt").read_text()
     result = vsr("sweep", path, "--resume")
     assert result.exit_code == 0, result.output
@@ -443,7 +443,9 @@ def test_a_job_out_of_time_saves_and_goes_on(tiny, tmp_path, monkeypatch):
 
 
 def test_faults_of_a_sweep_have_their_own_words(tiny):
-    with pytest.raises(ConfigError, match=r"--sweep ea\.population_size=x: ea\.population_size: 'x' given"):
+    with pytest.raises(
+        ConfigError, match=r"--sweep optimizer\.population_size=x: optimizer\.population_size: 'x' given"
+    ):
         plan_sweep(SweepOptions(str(tiny), sweeps=("optimizer.population_size=x",)))
     with pytest.raises(UserError, match="--set nothing: write it as path=value"):
         plan_sweep(SweepOptions(str(tiny), ("nothing",), sweeps=("optimizer.population_size=5",)))

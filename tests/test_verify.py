@@ -12,10 +12,9 @@ from growing import rows_of
 
 from vsr.cli import main
 from vsr.experiments.config import dump_plain, load_scene
-from vsr.experiments.convert.evogym_files import Read
 from vsr.experiments.storage.provenance import describe_session
 from vsr.experiments.storage.robots import experiment_of, load_robot, made_with, read_record
-from vsr.experiments.verify import NEARBY, _explained, _verdict, read
+from vsr.experiments.verify import NEARBY, Read, _explained, _verdict, read
 
 
 @pytest.fixture(scope="module")
