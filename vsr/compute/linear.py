@@ -3,15 +3,34 @@
 The library's are the fastest for one matrix. On processors they hang where several devices compute batches of them at
 the same time (seen with jaxlib 0.10.2: two devices, 600 matrices each), so what is made for many bodies at once uses
 array operations, which batch like everything else.
+
+Products of matrices with all digits: by default some GPUs round what goes into them to ten bits.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 from jax import Array
+
+F = TypeVar("F", bound=Callable[..., Any])
+product = partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
+"""As `@`."""
+
+
+def exactly(function: F) -> F:
+    """The same function, every product in it with all digits."""
+
+    @wraps(function)
+    def exact(*arguments: Any, **options: Any) -> Any:
+        with jax.default_matmul_precision("highest"):
+            return function(*arguments, **options)
+
+    return exact  # pyright: ignore[reportReturnType]
 
 
 class Linear(NamedTuple):

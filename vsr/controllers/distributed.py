@@ -19,10 +19,19 @@ import jax.numpy as jnp
 from jax import Array
 from pydantic import Field
 
-from vsr.controllers.base import ControllerSpec, PerVoxel, check_grid, grid_array
-from vsr.controllers.clock import Clock, clock_numbers, clock_value
+from vsr.controllers.base import (
+    Clock,
+    ControllerSpec,
+    PerVoxel,
+    check_grid,
+    clock_numbers,
+    clock_value,
+    from_neighbors,
+    grid_array,
+    opposite,
+    sides,
+)
 from vsr.controllers.mlp import check_sensors
-from vsr.controllers.neighbors import from_neighbors, opposite, sides
 from vsr.robot import Body
 from vsr.sensors import Sensor
 from vsr.spec import Count, Real

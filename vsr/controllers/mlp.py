@@ -21,8 +21,7 @@ import numpy as np
 from jax import Array
 from pydantic import Field
 
-from vsr.controllers.base import ControllerSpec, place_name
-from vsr.controllers.clock import Clock, clock_numbers, clock_value
+from vsr.controllers.base import Clock, ControllerSpec, clock_numbers, clock_value, place_name
 from vsr.robot import Body
 from vsr.sensors import QUANTITIES, Sensor
 from vsr.spec import Count, Real, Switch

@@ -20,8 +20,7 @@ import numpy as np
 from jax import Array
 from pydantic import Field
 
-from vsr.controllers.base import ControllerSpec
-from vsr.controllers.clock import Clock, clock_numbers, clock_value
+from vsr.controllers.base import Clock, ControllerSpec, clock_numbers, clock_value
 from vsr.controllers.mlp import check_sensors, wiring
 from vsr.robot import Body
 from vsr.sensors import Sensor

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.matrix import product
+from vsr.compute.linear import product
 from vsr.envs.machines.cameras import Eye, Solid, bodies_seen, grains_seen, ground_seen
 from vsr.physics.granular import GrainState, Pose, at_rest
 from vsr.physics.granular.model import GrainModel

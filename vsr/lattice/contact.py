@@ -21,8 +21,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.compute.gradients import gradients_needed, root, share_of
-from vsr.compute.materialize import materialize
 from vsr.compute.vector import Vector, dot, minus, plus, times
+from vsr.compute.xla import materialize
 from vsr.environment.model import Environment
 from vsr.environment.surfaces import Surface, combined_friction, combined_restitution, surfaces
 from vsr.lattice.integrators import NodeState

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.compute.gradients import root
-from vsr.compute.materialize import materialize
 from vsr.compute.vector import Vector, dot, join, minus, plus, split, times
+from vsr.compute.xla import materialize
 from vsr.environment.model import Environment, as_exact, by_components
 from vsr.lattice.contact import touch
 from vsr.lattice.integrators import INTEGRATORS, LAG, ORDER_IN_VELOCITY, NodeState

@@ -15,8 +15,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.compute.implementation import Implementation, chosen
-from vsr.compute.unrolled import repeat
 from vsr.compute.vector import Vector, join, split
+from vsr.compute.xla import repeat
 from vsr.environment.model import Environment
 from vsr.lattice.integrators import FORCE_EVALUATION_OFFSET, NodeState, check_integrator
 from vsr.lattice.model import GridSprings, Lattice, Springs, State

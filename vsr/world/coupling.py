@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.compute.implementation import Implementation, chosen
-from vsr.compute.unrolled import repeat
+from vsr.compute.xla import repeat
 from vsr.environment import Environment
 from vsr.physics.contract import ContactBody
 from vsr.physics.energy_monitor import can_give, change_of_others, energy_given_in_contact

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.matrix import product
+from vsr.compute.linear import product
 from vsr.physics.granular import Pose, at_rest
 from vsr.physics.granular.bodies import turn_by
 

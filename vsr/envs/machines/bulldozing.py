@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.matrix import product
+from vsr.compute.linear import product
 from vsr.envs.machines.cameras import Eye, Sky, eye_view, sky_view
 from vsr.envs.machines.goals import moved_material, share_inside
 from vsr.envs.machines.grounds import CANDIDATES, ball_mass, block, depth_of, floor, in_layers, settled, walls

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.matrix import product
+from vsr.compute.linear import product
 from vsr.compute.vector import Vector, split
 from vsr.physics.granular import Body, GrainState, Pose
 from vsr.physics.granular.model import GrainModel, each

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.matrix import product
+from vsr.compute.linear import product
 from vsr.envs.machines.arms import FORE, SEVEN_JOINTS, WRIST, planar_angles
 from vsr.envs.machines.cameras import Eye, eye_view
 from vsr.envs.machines.goals import moved_material

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.matrix import product
+from vsr.compute.linear import product
 from vsr.environment import Environment
 from vsr.physics.failure import first_of
 from vsr.physics.granular import Grains, GrainState, Pose, Steady

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.materialize import materialize
+from vsr.compute.xla import materialize
 from vsr.physics.contact.vectors import beside, carried, dot, moment, summed
 
 BOLDNESS = 1.25

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.materialize import materialize
 from vsr.compute.vector import split
+from vsr.compute.xla import materialize
 from vsr.environment.surfaces import combined_friction, combined_restitution, ground
 from vsr.physics.contact.blocks import points_in_blocks
 from vsr.physics.contact.bodies import Bodies, BodySide, Nodes, OnNodes, Rows, Table

@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.materialize import iterate, materialize
+from vsr.compute.xla import iterate, materialize
 from vsr.environment.surfaces import BOUNCE_SPEED, SLOP
 from vsr.physics.contact.bodies import Sides, Speeds
 from vsr.physics.contact.vectors import dot

@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.batch_last import batch_last
 from vsr.compute.implementation import KERNELS, Implementation, chosen
+from vsr.compute.xla import batch_last
 from vsr.environment.model import Environment, as_exact
 from vsr.physics.contact.blocks import ground_corners
 from vsr.physics.contact.broadphase import CORNER_CAPACITY, capacity_for, list_pairs, may_touch, no_pairs

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.materialize import materialize
 from vsr.compute.vector import Vector, dot, minus, plus, times
+from vsr.compute.xla import materialize
 from vsr.environment import Environment
 from vsr.environment.surfaces import ground as line_below
 from vsr.physics.evogym.ground import GroundCells, code_at, has_edge

@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 
 from vsr.compute.implementation import Implementation
-from vsr.compute.rotation import rotation_by, turn
+from vsr.compute.vector import rotation_by, turn
 from vsr.environment import Environment
 from vsr.environment.model import as_exact
 from vsr.physics.contract import X_AND_UP, Engine, Hull, OwnBody, RigidParts, SpringEnds, Vertices

@@ -18,9 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.batch_last import batch_last
-from vsr.compute.materialize import materialize
 from vsr.compute.vector import Vector, join, minus, plus, split, times
+from vsr.compute.xla import batch_last, materialize
 from vsr.environment import Environment
 from vsr.physics.evogym import contact, springs
 from vsr.physics.evogym.contact import Boxes

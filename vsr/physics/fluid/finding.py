@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.components import beside, label_components
+from vsr.compute.grid import beside, label_components
 from vsr.physics.fluid.law import NO_LIMIT
 from vsr.physics.fluid.model import FluidNumbers
 from vsr.physics.fluid.surface import SIDES

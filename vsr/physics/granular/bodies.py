@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.matrix import product
+from vsr.compute.linear import product
 from vsr.compute.vector import Vector, dot
 from vsr.sdf import Ridge, distance_and_normal
 

@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 
 from vsr.compute.implementation import Implementation
-from vsr.compute.rotation import rotation_by, turn
+from vsr.compute.vector import rotation_by, turn
 from vsr.environment import Environment
 from vsr.physics.contract import X_AND_UP, ChambersSeen, Energies, Engine, Hull, RigidParts, SpringEnds, Vertices
 from vsr.physics.failure import Failure, empty_or

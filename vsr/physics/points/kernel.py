@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.unrolled import TOGETHER, repeat
 from vsr.compute.vector import Vector, join, minus, plus, split, times
+from vsr.compute.xla import TOGETHER, repeat
 from vsr.lattice.grid import kind
 from vsr.lattice.integrators import NodeState
 from vsr.lattice.kernel import are_in_grid, places_of, strides

@@ -1,7 +1,7 @@
 """Bodies of point masses in plain JAX: runs everywhere, in either precision. The reference for the kernel.
 
 Callers treat one robot and use `vmap`; each `vmap` becomes one more axis at the END of every array (see
-vsr.compute.batch_last).
+vsr.compute.xla).
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.batch_last import batch_last
 from vsr.compute.gradients import differentiable_trace
-from vsr.compute.materialize import materialize
 from vsr.compute.vector import Vector, join, plus, split
+from vsr.compute.xla import batch_last, materialize
 from vsr.environment.model import Environment, by_components
 from vsr.environment.surfaces import BOUNCE_SPEED
 from vsr.lattice.integrators import NodeState

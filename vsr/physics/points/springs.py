@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.materialize import materialize
 from vsr.compute.vector import Vector, dot, minus
+from vsr.compute.xla import materialize
 from vsr.lattice.law import pull
 
 Axes = tuple[int, ...]

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.materialize import iterate, materialize
+from vsr.compute.xla import iterate, materialize
 from vsr.environment import Environment
 from vsr.environment.model import Sticking
 from vsr.environment.surfaces import BOUNCE_SPEED, SLOP, combined_friction, combined_restitution

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.rotation import quarter_turn, turn
+from vsr.compute.vector import quarter_turn, turn
 from vsr.environment import Environment
 from vsr.physics.actuation import inward_energy
 from vsr.physics.contract import Energies

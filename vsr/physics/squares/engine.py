@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 
 from vsr.compute.implementation import KERNELS, Implementation, chosen
-from vsr.compute.rotation import quarter_turn, rotation_by, turn
+from vsr.compute.vector import quarter_turn, rotation_by, turn
 from vsr.environment import Environment
 from vsr.physics.contract import (
     X_AND_UP,

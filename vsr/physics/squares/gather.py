@@ -8,7 +8,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.overlap import overlap
+from vsr.compute.grid import overlap
 from vsr.physics.squares.scaffolding import CORNER_CELLS
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.rotation import quarter_turn, turn
+from vsr.compute.vector import quarter_turn, turn
 from vsr.physics.squares.gather import masses_of_clusters
 from vsr.physics.squares.model import SquareModel, SquareState
 from vsr.physics.squares.scaffolding import CORNER_SIGNS

@@ -7,7 +7,7 @@ they are kept in two layers of an array of vertices, (layers, rows+1, columns+1)
 their shapes, and a body is data.
 
 Inside this wing every array may carry further axes at the END, one per `vmap`: robots are contiguous in memory, which
-is fast. `vsr.compute.batch_last` moves the axes.
+is fast. `vsr.compute.xla` moves the axes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`advance` in plain JAX: runs everywhere, in either precision. The reference for every other implementation.
 
 Callers treat one robot and use `vmap`; each `vmap` becomes one more axis at the END of every array (see
-vsr.compute.batch_last).
+vsr.compute.xla).
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.batch_last import batch_last
 from vsr.compute.gradients import differentiable_trace, gradients_needed
-from vsr.compute.materialize import materialize
+from vsr.compute.xla import batch_last, materialize
 from vsr.environment import Environment
 from vsr.environment.model import Sticking
 from vsr.physics.squares.actuation import add_actuation_forces, rest_lengths

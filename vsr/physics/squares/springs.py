@@ -21,7 +21,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.materialize import materialize
+from vsr.compute.xla import materialize
 from vsr.physics.squares.limits import (
     DAMPING_RATIO,
     TINY,

@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.matrix import exactly
+from vsr.compute.linear import exactly
 
 Energy = Callable[[Array, Any], Array]
 """From coordinates of any shape and parameters, a pytree, to [J], ()."""

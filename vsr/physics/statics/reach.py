@@ -23,8 +23,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from vsr.compute.linear import LIBRARY, PLAIN
-from vsr.compute.matrix import exactly
+from vsr.compute.linear import LIBRARY, PLAIN, exactly
 from vsr.physics.fluid.law import NO_LIMIT
 from vsr.physics.points.model import PointModel
 from vsr.physics.statics.newton import Settings, settle

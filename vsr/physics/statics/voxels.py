@@ -16,8 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.linear import LIBRARY, Linear
-from vsr.compute.matrix import exactly, product
+from vsr.compute.linear import LIBRARY, Linear, exactly, product
 from vsr.compute.vector import split
 from vsr.environment.model import Environment, by_components
 from vsr.physics.fluid import law

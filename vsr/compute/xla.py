@@ -4,6 +4,12 @@ Its kernels have one result each, and whatever is elementwise is melted into the
 ten times over, however costly. Its optimization barrier does nothing. What goes through a loop, though, lies in
 memory. Other backends make kernels with many results and do better without. Such a loop has no gradients, so what is
 to be differentiated goes without (vsr.compute.gradients).
+
+Robots last: a function of one robot whose `vmap` adds an axis at the END of every array.
+
+Lattice neighbors are then far apart and robots lie side by side in memory, which is fast.
+
+Loops around kernels: several launches in one turn, because a turn costs a GPU more than a launch.
 """
 
 from __future__ import annotations
@@ -14,6 +20,7 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.custom_batching import custom_vmap
 
 from vsr.compute.gradients import gradients_needed
 
@@ -59,3 +66,51 @@ def _exchanged(values: Tree) -> Tree:
 
 def _changed(values: Array) -> Array:
     return ~values if values.dtype == jnp.bool_ else -values
+
+
+def batch_last(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, compiled; each `vmap` of it hands all arrays over with one more axis at their end."""
+    batched = custom_vmap(function)
+
+    @batched.def_vmap
+    def rule(axis_size: int, in_batched: Any, *arguments: Any) -> tuple[Any, Any]:
+        def to_end(value: Array, is_batched: bool) -> Array:
+            return jnp.moveaxis(value, 0, -1) if is_batched else value[..., None]
+
+        result = batched(*jax.tree.map(to_end, arguments, tuple(in_batched)))
+
+        def to_front(value: Array) -> Array:
+            full = jnp.broadcast_to(value, (*value.shape[:-1], axis_size))
+            return jnp.moveaxis(full, -1, 0)
+
+        return jax.tree.map(to_front, result), jax.tree.map(lambda _: True, result)
+
+    return jax.jit(batched)
+
+
+TOGETHER = 8
+"""Launches in one turn of a loop."""
+
+
+def repeat(
+    one: Callable[[Array | int, Any], Any], first: Array | int, last: Array | int, start: Any, together: int = TOGETHER
+) -> Any:
+    """`one(number, now)` for all numbers from the first up to the last, `together` of them in one turn of a loop."""
+    if isinstance(first, int) and isinstance(last, int) and last - first <= 2 * together:
+        for number in range(first, last):
+            start = one(number, start)
+        return start
+
+    def turn(number: Array | int, now: Any) -> Any:
+        for further in range(together):
+            now = one(first + number * together + further, now)
+        return now
+
+    turns = (last - first) // together
+    start = jax.lax.fori_loop(0, turns, turn, start)
+    begun = first + turns * together
+    if isinstance(begun, int) and isinstance(last, int):
+        for number in range(begun, last):
+            start = one(number, start)
+        return start
+    return jax.lax.fori_loop(begun, last, one, start)
