@@ -11,21 +11,18 @@ import pytest
 from conftest import ROOT
 
 import vsr
+from vsr.drawing.faces import faces_of
 from vsr.drawing.recording import recording_of
-from vsr.drawing.shown_objects import faces_of
 from vsr.episode import begin, observe_task, reset, step
 from vsr.experiments.experiment import Experiment
 from vsr.physics.engine import engine_of
 from vsr.physics.failure import Failure
 from vsr.scene import Scene, simulate
 from vsr.tasks import EVOGYM_TASKS, TASKS
-from vsr.tasks.evogym.ground import corner_points, heights_of, solid_cells
-from vsr.tasks.evogym.hull import hull_area
-from vsr.tasks.evogym.observation import ceiling, floor
 from vsr.tasks.evogym.seen import Seen, orientation, part_of, relative
-from vsr.tasks.evogym.table import ROWS
-from vsr.tasks.evogym.task import after_step, drawn_goals, earned
-from vsr.tasks.evogym.terms import Step
+from vsr.tasks.evogym.table import ROWS, corner_points, heights_of, solid_cells
+from vsr.tasks.evogym.task import after_step, ceiling, drawn_goals, earned, floor
+from vsr.tasks.evogym.terms import Step, hull_area
 
 FULL = ("hhhhh",) * 5
 

@@ -15,7 +15,7 @@ from vsr.experiments.evolve.fitness import evaluation_of, generation_key
 from vsr.experiments.experiment import Experiment
 from vsr.scene import Scene
 from vsr.tasks import OWN_TASKS, TASKS
-from vsr.tasks.go_and_return import Command
+from vsr.tasks.locomotion import Command
 from vsr.tasks.objects import moved_objects
 from vsr.world.placement import move_rigidly
 

@@ -20,9 +20,8 @@ import vsr.cli as cli
 from vsr.drawing.colors import PALETTES, SCALES, rgb
 from vsr.drawing.legend import legend
 from vsr.drawing.overlays import CONTACT, GROWING, OVERLAYS, PAPER, SENSORS, SHRINKING, VELOCITY, VoxelPen, sensor_marks
-from vsr.drawing.painter import Look, Painter, round_step
+from vsr.drawing.painter import Look, Painter, SpringLines, round_step
 from vsr.drawing.recording import Felt, Recording, recording_of
-from vsr.drawing.spring_lines import SpringLines
 from vsr.experiments.config import parse_scene
 from vsr.experiments.play.packing import Stream, pack, streams_of, unpack
 from vsr.experiments.play.page import ASSETS, page

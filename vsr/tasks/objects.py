@@ -13,8 +13,7 @@ from pydantic import Field
 from vsr.physics.engine import ENGINES, engine_of
 from vsr.robot import KINDS, Body, EngineName, Material
 from vsr.spec import Count, Real, Seconds
-from vsr.tasks.base import Overrides
-from vsr.tasks.score import JudgedTask, center_of, never
+from vsr.tasks.base import JudgedTask, Overrides, center_of, never
 from vsr.world.spec import Box, Object
 from vsr.world.state import WorldModel, WorldState, motion_of
 

@@ -1,6 +1,6 @@
 """Springs of voxels that break for good where the force in them, pull or push, exceeds what their material bears.
 
-As in lattices (vsr.lattice.breaking) the elastic force counts, and each voxel's springs break on their own: an edge
+As in lattices (vsr.lattice.springs) the elastic force counts, and each voxel's springs break on their own: an edge
 that four voxels share is four springs. Bodies of which no material can break know nothing of all this.
 """
 

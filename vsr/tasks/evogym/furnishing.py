@@ -13,8 +13,7 @@ from vsr.physics.evogym import EvogymModel, EvogymObject, GroundCells
 from vsr.physics.evogym.assembly import KINDS as NUMBERS
 from vsr.physics.evogym.assembly import assemble_evogym, kinds_table
 from vsr.robot import KINDS, Body
-from vsr.tasks.evogym.ground import Block, heights_of, solid_cells
-from vsr.tasks.evogym.row import ObjectRow, Row
+from vsr.tasks.evogym.table import Block, ObjectRow, Row, heights_of, solid_cells
 from vsr.terrain import Columns
 from vsr.world.spec import Box, Object
 

@@ -2,14 +2,24 @@
 
 Of its 32 tasks five are left out: BridgeWalker-v0, CaveCrawler-v0 and Climber-v1 need soft ground, Climber-v2 a winding
 channel, Traverser-v0 a heap of 27 blocks.
+
+What one of EvoGym's tasks is: a row of a table.
+
+Grounds of EvoGym's tasks, in voxels: columns written as "1x20 2x9" (height 1 over 20 columns, then 2 over 9), and
+blocks that hang in the air.
 """
 
 from __future__ import annotations
 
-from vsr.tasks.evogym.ground import Block
-from vsr.tasks.evogym.row import ObjectRow, Row, Shift
+import re
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
 from vsr.tasks.evogym.terms import (
     End,
+    Term,
     all_goals,
     area,
     beyond,
@@ -25,6 +35,95 @@ from vsr.tasks.evogym.terms import (
     turned_over,
     turning,
 )
+
+
+class Block(NamedTuple):
+    """A rectangle of voxels: its lowest left cell and its size."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+
+
+def heights_of(columns: str) -> np.ndarray:
+    """Height of the top of every column."""
+    found = [re.fullmatch(r"(\d+)(?:x(\d+))?", part) for part in columns.split()]
+    if not found or None in found:
+        raise ValueError(f"columns are written as '1x20 2x9'; given: {columns!r}")
+    return np.concatenate([np.full(int(one[2] or 1), int(one[1])) for one in found if one])
+
+
+def solid_cells(heights: np.ndarray, blocks: tuple[Block, ...] = ()) -> np.ndarray:
+    """True for solid cells, (rows, columns), the lowest first."""
+    rows = max([int(heights.max()), *(block.y + block.height for block in blocks)])
+    columns = max([len(heights), *(block.x + block.width for block in blocks)])
+    solid = np.zeros((rows, columns), bool)
+    solid[:, : len(heights)] = np.arange(rows)[:, None] < heights
+    for block in blocks:
+        solid[block.y : block.y + block.height, block.x : block.x + block.width] = True
+    return solid
+
+
+def corner_points(solid: np.ndarray) -> np.ndarray:
+    """True for corners of solid cells, one more each way."""
+    corners = np.zeros(tuple(size + 1 for size in solid.shape), bool)
+    for up in (0, 1):
+        for right in (0, 1):
+            corners[up : up + solid.shape[0], right : right + solid.shape[1]] |= solid
+    return corners
+
+
+class ObjectRow(NamedTuple):
+    """A free object of voxels."""
+
+    name: str
+    kind: Literal["soft", "rigid"]
+    x: int
+    y: int
+    width: int
+    height: int
+
+
+class Shift(NamedTuple):
+    """By how many voxels objects and hanging blocks are shifted at the start, drawn uniformly, ends included."""
+
+    x: tuple[int, int]
+    y: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A task. Lengths in voxels."""
+
+    name: str
+    about: str
+    difficulty: Literal["easy", "medium", "hard"]
+    tier: Literal["A", "B", "C"]
+    """what it needs: ground; a free object; hanging blocks"""
+    steps: int
+    """of the environment until time is up"""
+    start: tuple[int, int]
+    """lowest left cell of the robot's grid"""
+    ground: str
+    """columns, see vsr.tasks.evogym.table"""
+    sees: tuple[str, ...]
+    """pieces of the observation, see vsr.tasks.evogym.task"""
+    reward: tuple[Term, ...]
+    """parts of a step's reward"""
+    ends: tuple[End, ...] = ()
+    item: ObjectRow | None = None
+    """what is carried, pushed, thrown or caught"""
+    blocks: tuple[Block, ...] = ()
+    """that hang in the air and do not move"""
+    shift: Shift | None = None
+    goals: tuple[int, int, int] | None = None
+    """places to go to, drawn from the first up to but not including the second until their way exceeds the third"""
+    columns_instead: str | None = None
+    """ground for our physics, where it is simpler: platforms as columns"""
+    bound: float | None = None
+    """best possible score of a full 5x5 body, where it is known"""
+
 
 FALLEN_OVER = End(turned_over(), -3.0)
 BETWEEN_WALLS = "10x2 1x16 10x2"
