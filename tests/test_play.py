@@ -29,8 +29,7 @@ from vsr.experiments.play.recordings import record_robot
 from vsr.experiments.play.sources import Source, read_sources
 from vsr.experiments.storage.files import write_arrays, write_text
 from vsr.physics.engine import ENGINES, engine_of
-from vsr.physics.points.breaking import of_classes
-from vsr.physics.points.springs import spring_corners, voxel_tensions
+from vsr.physics.points.springs import of_classes, spring_corners, voxel_tensions
 from vsr.physics.squares.geometry import mass_corners, mass_motion, voxel_corners
 from vsr.scene import simulate
 

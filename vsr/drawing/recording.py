@@ -26,7 +26,7 @@ from vsr.episode import Trajectory
 from vsr.physics.contact.system import Objects
 from vsr.physics.contract import SpringEnds
 from vsr.physics.engine import ENGINES, AnyModel, AnyState, engine_of
-from vsr.physics.squares.scaffolding import CORNER_SIGNS
+from vsr.physics.squares.model import CORNER_SIGNS
 from vsr.robot.corners import RING
 from vsr.robot.engine_kinds import ENGINE_KINDS
 from vsr.robot.shape import Body

@@ -3,6 +3,8 @@
 An engine has a folder of its own beside this file; code outside of it uses only the contract. Its entry in ENGINES
 (vsr.physics.engine) says which masses it moves. c stands for the axes of cells, lowest first: (rows, columns) or
 (levels, rows, columns). Lengths are in meters, or in the units of an engine whose voxels have one side alone.
+
+What sensors see of every voxel, whatever its masses are.
 """
 
 from __future__ import annotations
@@ -20,8 +22,26 @@ from vsr.compute.implementation import Implementation
 from vsr.environment import Environment
 from vsr.physics.failure import empty_or
 from vsr.physics.telemetry import EXPLOSION_SPEED, Telemetry
-from vsr.physics.voxel_motion import VoxelMotion
 from vsr.robot.material import Material
+from vsr.terrain.base import Solid
+
+
+class VoxelMotion(NamedTuple):
+    """c stands for the axes of cells, the lowest first: (rows, columns) or (levels, rows, columns)."""
+
+    corner: Array
+    """centers of the corners' masses [m], (corners, c, dimension); numbered by their bits: x, then y, then z"""
+    velocity: Array
+    """mean of the masses' [m/s], (c, dimension)"""
+    size_ratio: Array
+    """area, or volume, over that at rest, c"""
+    contact: Array
+    """1 if the voxel is in the ground, else 0, c"""
+    spacing: Array | None = None
+    """of corners along an edge at rest [m], () or c"""
+    ground: Solid | None = None
+    """what can be seen of it; None for free space"""
+
 
 X_AND_UP = (0, -1)
 """Axes of the plane in which a 2-D robot moves, and a 3-D one tilts."""

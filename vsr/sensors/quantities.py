@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from vsr.compute.gradients import differentiable_sqrt
-from vsr.physics.voxel_motion import VoxelMotion
+from vsr.physics.contract import VoxelMotion
 from vsr.spec import Registry
 
 

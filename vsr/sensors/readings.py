@@ -17,8 +17,8 @@ from pydantic import Field, GetJsonSchemaHandler, field_validator, model_validat
 from pydantic_core import CoreSchema
 
 from vsr.environment import Environment
+from vsr.physics.contract import VoxelMotion
 from vsr.physics.engine import AnyModel, AnyState, engine_of
-from vsr.physics.voxel_motion import VoxelMotion
 from vsr.sensors.quantities import QUANTITIES
 from vsr.spec import Count, Real, Spec, unknown_names
 

@@ -1,7 +1,7 @@
 """Ground with vertical steps, walls, overhangs and ceilings: solid cells over a level floor.
 
 Cells are columns of one width, cut at any heights. In 3-D they are the same for all y. Physics meets the floor as any
-other ground, and cells by contact (vsr.physics.contact.blocks), so they need a world that is coupled.
+other ground, and cells by contact (vsr.physics.contact.voxels), so they need a world that is coupled.
 
 Ground of level columns with steep sides: steps, obstacles, poles, pits and shafts.
 """

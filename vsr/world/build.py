@@ -13,7 +13,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from vsr.physics.contact.mass_properties import Form, form_of, shapes_of
+from vsr.physics.contact.convex import Form, form_of, shapes_of
 from vsr.physics.contact.solids import Solids
 from vsr.physics.contact.system import Objects
 from vsr.physics.contact.voxel_bodies import VoxelBody

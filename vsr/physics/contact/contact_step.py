@@ -16,7 +16,6 @@ from jax import Array
 
 from vsr.compute.xla import batch_last, materialize
 from vsr.environment import Environment
-from vsr.physics.contact.blocks import ground_corners
 from vsr.physics.contact.bodies import Nodes, Speeds
 from vsr.physics.contact.broadphase import CandidatePairs
 from vsr.physics.contact.convex import Placed, place
@@ -37,6 +36,7 @@ from vsr.physics.contact.narrowphase import (
 from vsr.physics.contact.solids import Solids, SolidState, flown, pushed
 from vsr.physics.contact.solver import Contact, Counts, Impulse, no_impulse, solve
 from vsr.physics.contact.vectors import look_up, one_hot, summed, widened
+from vsr.physics.contact.voxels import ground_corners
 from vsr.physics.contract import ContactBody
 
 ITERATIONS = 3

@@ -14,11 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.physics.contact.blocks import points_in_blocks
 from vsr.physics.contact.convex import Placed, place
 from vsr.physics.contact.solids import Solids, SolidState
 from vsr.physics.contact.vectors import cross, dot, unit
-from vsr.physics.contact.voxels import face_planes
+from vsr.physics.contact.voxels import face_planes, points_in_blocks
 from vsr.physics.contract import ContactBody
 from vsr.terrain import Blocks
 

@@ -18,7 +18,6 @@ from jax import Array
 from vsr.compute.implementation import KERNELS, Implementation, chosen
 from vsr.compute.xla import batch_last
 from vsr.environment.model import Environment, as_exact
-from vsr.physics.contact.blocks import ground_corners
 from vsr.physics.contact.broadphase import CORNER_CAPACITY, capacity_for, list_pairs, may_touch, no_pairs
 from vsr.physics.contact.contact_step import Lists, Resolve, resolving, slots
 from vsr.physics.contact.convex import place
@@ -26,6 +25,7 @@ from vsr.physics.contact.lattices import Lattice, joined, lattice_of, nodes_of
 from vsr.physics.contact.solids import Solids, SolidState
 from vsr.physics.contact.solver import Impulse
 from vsr.physics.contact.voxel_bodies import ObjectMotion, VoxelBody, soft_motion
+from vsr.physics.contact.voxels import ground_corners
 from vsr.physics.contract import ContactBody
 from vsr.physics.failure import Failure, most_severe
 from vsr.physics.telemetry import EXPLOSION_SPEED, failure_of

@@ -17,7 +17,6 @@ from vsr.compute.vector import Vector, dot, minus, plus, times
 from vsr.compute.xla import materialize
 from vsr.environment import Environment
 from vsr.environment.surfaces import ground as line_below
-from vsr.physics.evogym.ground import GroundCells, code_at, has_edge
 from vsr.physics.evogym.law import (
     CONTACT,
     CONTACT_DAMPING,
@@ -28,6 +27,7 @@ from vsr.physics.evogym.law import (
     PARALLEL,
     SIDE,
 )
+from vsr.physics.evogym.model import GroundCells, code_at, has_edge
 from vsr.robot.corners import RING
 
 NEIGHBORS = {corner: (RING[place - 1], RING[(place + 1) % 4]) for place, corner in enumerate(RING)}

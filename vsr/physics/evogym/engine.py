@@ -13,17 +13,15 @@ from vsr.compute.implementation import Implementation
 from vsr.compute.vector import rotation_by, turn
 from vsr.environment import Environment
 from vsr.environment.model import as_exact
-from vsr.physics.contract import X_AND_UP, Engine, Hull, OwnBody, RigidParts, SpringEnds, Vertices
+from vsr.physics.contract import X_AND_UP, Engine, Hull, OwnBody, RigidParts, SpringEnds, Vertices, VoxelMotion
 from vsr.physics.evogym.assembly import EvogymMaterials, assemble_evogym
-from vsr.physics.evogym.ground import code_at
 from vsr.physics.evogym.law import SIDE, SUBSTEP
-from vsr.physics.evogym.model import EvogymModel, EvogymObject, EvogymState, Moving
+from vsr.physics.evogym.model import EvogymModel, EvogymObject, EvogymState, Moving, code_at
 from vsr.physics.evogym.step import batched_advance
 from vsr.physics.points import geometry
 from vsr.physics.points.assembly import layers_needed, most_layers
-from vsr.physics.points.telemetry import failure, telemetry
+from vsr.physics.points.geometry import failure, telemetry
 from vsr.physics.telemetry import EXPLOSION_SPEED, Telemetry, through_intervals
-from vsr.physics.voxel_motion import VoxelMotion
 from vsr.robot.material import Material
 from vsr.terrain.blocks import Cells
 

@@ -23,11 +23,19 @@ from vsr.compute.xla import batch_last, materialize
 from vsr.environment import Environment
 from vsr.physics.evogym import contact, springs
 from vsr.physics.evogym.contact import Boxes
-from vsr.physics.evogym.ground import GroundCells
-from vsr.physics.evogym.joint import Joint, apart, beside, joint, nodes_beside
 from vsr.physics.evogym.law import DRAG, FLOOR, FLOOR_FRICTION, FRICTION_SCALE, SIDE
-from vsr.physics.evogym.model import EvogymModel, EvogymState, Moving
-from vsr.physics.points.gather import corners_of_nodes, nodes_of_corners
+from vsr.physics.evogym.model import (
+    EvogymModel,
+    EvogymState,
+    GroundCells,
+    Joint,
+    Moving,
+    apart,
+    beside,
+    joint,
+    nodes_beside,
+)
+from vsr.physics.points.geometry import corners_of_nodes, nodes_of_corners
 
 COMPONENTS = 3
 """Axis of vectors' components, after layers and nodes."""

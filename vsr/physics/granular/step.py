@@ -17,8 +17,8 @@ from vsr.compute.vector import split
 from vsr.environment import Environment
 from vsr.physics.contract import ContactBody, Engine
 from vsr.physics.granular.bodies import Reaction, moved
+from vsr.physics.granular.cells import has_moved, listed, where_needed
 from vsr.physics.granular.encounter import Encounter, encounter
-from vsr.physics.granular.listing import has_moved, listed, where_needed
 from vsr.physics.granular.model import GrainModel, GrainState
 from vsr.physics.granular.robots import list_contacts, robot_has_moved
 from vsr.physics.granular.solver import Solved, solve

@@ -23,11 +23,10 @@ from vsr.environment.surfaces import BOUNCE_SPEED
 from vsr.lattice.integrators import NodeState
 from vsr.lattice.step import StepInputs, move
 from vsr.physics.actuation import inward_force
-from vsr.physics.points.breaking import break_overloaded, by_class, of_classes
 from vsr.physics.points.fluid import chamber_drive, fluid_forces, followed
-from vsr.physics.points.gather import corners_of_nodes, nodes_of_corners
+from vsr.physics.points.geometry import corners_of_nodes, nodes_of_corners
 from vsr.physics.points.model import PointModel, PointState
-from vsr.physics.points.springs import Sides, voxel_forces
+from vsr.physics.points.springs import Sides, break_overloaded, by_class, of_classes, voxel_forces
 
 
 @lru_cache(maxsize=64)

@@ -18,11 +18,10 @@ from vsr.compute.vector import quarter_turn, turn
 from vsr.environment import Environment
 from vsr.physics.actuation import inward_energy
 from vsr.physics.contract import Energies
-from vsr.physics.squares.actuation import rest_lengths
 from vsr.physics.squares.geometry import MassMotion, mass_motion
 from vsr.physics.squares.limits import limit_rate
-from vsr.physics.squares.model import SquareModel, SquareState
-from vsr.physics.squares.scaffolding import SIDE_ALONG, SIDE_SPRINGS
+from vsr.physics.squares.model import SIDE_ALONG, SIDE_SPRINGS, SquareModel, SquareState
+from vsr.physics.squares.springs import rest_lengths
 
 TINY = 1e-12
 """Keeps what has no length from dividing by zero [m²]."""

@@ -17,7 +17,7 @@ from functools import lru_cache
 import numpy as np
 
 from vsr.lattice.stability import stable_step
-from vsr.physics.squares.scaffolding import CORNER_SIGNS, SIDE_ALONG, SIDE_SPRINGS
+from vsr.physics.squares.model import CORNER_SIGNS, SIDE_ALONG, SIDE_SPRINGS
 from vsr.robot.material import Material
 from vsr.robot.springs import SQUARE_GROUPS, Group
 

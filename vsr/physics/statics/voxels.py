@@ -20,7 +20,7 @@ from vsr.compute.linear import LIBRARY, Linear, exactly, product
 from vsr.compute.vector import split
 from vsr.environment.model import Environment, by_components
 from vsr.physics.fluid import law
-from vsr.physics.fluid.model import Chambers
+from vsr.physics.fluid.law import Chambers
 from vsr.physics.points.fluid import chamber_drive
 from vsr.physics.points.model import PointModel
 from vsr.physics.statics import contact, elements

@@ -41,7 +41,7 @@ from vsr.physics.squares.geometry import is_inside_out
 from vsr.physics.squares.gpu.forces import Numbers, mass_centers, rest_lengths, voxel_forces
 from vsr.physics.squares.gpu.layout import Layout
 from vsr.physics.squares.gpu.numbers import Names
-from vsr.physics.squares.integration import accelerate, move
+from vsr.physics.squares.reference import accelerate, move
 from vsr.physics.telemetry import failure_code
 from vsr.terrain.surface import Terrain, least_height, nearest_surface
 
