@@ -1,7 +1,4 @@
-"""Parts of a grid that hang together by faces, inside `jit`.
-
-Values of the objects between borders, added up at the borders.
-"""
+"""Cells of a grid, inside `jit`: their neighbors, connected components, and sums at the borders between cells."""
 
 from __future__ import annotations
 

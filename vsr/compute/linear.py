@@ -1,10 +1,11 @@
-"""Linear equations with small positive definite matrices, by a library's routines or by plain array operations.
+"""Linear algebra: matrix products in full precision, and equations with small positive definite matrices.
 
-The library's are the fastest for one matrix. On processors they hang where several devices compute batches of them at
-the same time (seen with jaxlib 0.10.2: two devices, 600 matrices each), so what is made for many bodies at once uses
-array operations, which batch like everything else.
+By default some GPUs round the factors of a product to ten bits; `product` and `exactly` do not.
 
-Products of matrices with all digits: by default some GPUs round what goes into them to ten bits.
+Equations are solved by a library's routines or by plain array operations. The library's are the fastest for one matrix.
+On processors they hang where several devices compute batches of them at the same time (seen with jaxlib 0.10.2: two
+devices, 600 matrices each), so what is made for many bodies at once uses array operations, which batch like everything
+else.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Vectors as one array per axis.
+"""Vectors as one array per axis, and 2-D rotations as cosine and sine.
 
-What simulation loops carry, because hardware likes long rows of one kind of number.
-
-Rotations in a plane as cosine and sine.
+Simulation loops carry one array per axis, because hardware likes long rows of one kind of number.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
-"""Keep XLA's CPU backend from computing a value again for every use.
+"""Programs that XLA makes fast: values computed once (`materialize`), robots on the last axis (`batch_last`), and loops
+around kernels (`repeat`).
 
-Its kernels have one result each, and whatever is elementwise is melted into them: a value with ten uses is computed
-ten times over, however costly. Its optimization barrier does nothing. What goes through a loop, though, lies in
-memory. Other backends make kernels with many results and do better without. Such a loop has no gradients, so what is
-to be differentiated goes without (vsr.compute.gradients).
+XLA's CPU backend computes a value again for every use. Its kernels have one result each, and whatever is elementwise is
+melted into them: a value with ten uses is computed ten times over, however costly. Its optimization barrier does
+nothing. What goes through a loop, though, lies in memory. Other backends make kernels with many results and do better
+without. Such a loop has no gradients, so what is to be differentiated goes without (vsr.compute.gradients).
 
-Robots last: a function of one robot whose `vmap` adds an axis at the END of every array.
+With robots on the last axis lattice neighbors are far apart and robots lie side by side in memory, which is fast.
 
-Lattice neighbors are then far apart and robots lie side by side in memory, which is fast.
-
-Loops around kernels: several launches in one turn, because a turn costs a GPU more than a launch.
+A turn of a loop costs a GPU more than a launch, so `repeat` makes several launches in one turn.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
 A described controller (a Spec) is built for a body into a frozen pytree that rollout calls once per control interval.
 Most are functions of time and readings. Some keep a memory from call to call, which rollout carries through an episode.
 
-The driving value: a sine of the time as one more input of a network.
-
-What voxels get from the voxels at their sides: values of the next cells of a grid, 0 where there is none.
+Two parts that several controllers share are here: the clock, a sinusoid of the time as one more input of a network, and
+the values that voxels get from their neighbors.
 """
 
 from __future__ import annotations

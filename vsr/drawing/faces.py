@@ -1,6 +1,6 @@
-"""Which faces of 3-D voxels are painted, and which masses of bodies with fluid.
+"""Faces that are seen: of 3-D voxels, of walls around fluid, and of all objects and further robots of a recording.
 
-Rigid objects, soft ones and further robots as plain faces and balls with colors, for pages.
+Pages draw objects as plain faces and balls with colors (`faces_of`).
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@
 front, above and right. Fluid is filled by its pressure, and solid faces around it let it be seen. The camera follows
 the robot. Grains are discs or balls; in 3-D of a strip along x, so that its cut shows how deep they lie. Overlays
 (`vsr.drawing.overlays`) can be switched on.
-
-Where the springs of a 2-D robot are drawn; those that broke are not.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Paints objects around a robot: outlines and discs in 2-D; in 3-D faces and balls, as items with how near they are.
+"""Paint objects and grains around a robot.
 
-Paints grains: discs in 2-D; in 3-D balls with a light side, and which of a robot's faces cover them.
+In 2-D objects are outlines and grains discs. In 3-D objects are faces and balls, as items with how near they are;
+grains are balls with a light side, which the robot's faces can cover.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A robot is made of rigid *parts* (clusters of square masses, or points). Every corner of a voxel is fastened to a part
 at an offset that turns with it; so a few numbers per part and moment say where everything is.
 
-A body before it moves, as a recording of one moment: drawn without any simulation.
+`at_rest` records a body before it moves, without any simulation.
 """
 
 from __future__ import annotations

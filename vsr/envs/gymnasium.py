@@ -1,4 +1,4 @@
-"""A task as gymnasium has environments: one (`SoftRobotEnv`) or many at once (`SoftRobotVectorEnv`), and their pictures."""
+"""Environments of gymnasium: one (`SoftRobotEnv`), many in one program (`SoftRobotVectorEnv`), and their pictures."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""`make`: from a task's name and a body to an environment.
-
-Names for gymnasium: every task is known to it as `vsr/NAME`.
-"""
+"""`make`: from a task's name and a body to an environment; `register`: every task by the name `vsr/NAME` in
+gymnasium."""
 
 from __future__ import annotations
 

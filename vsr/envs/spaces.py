@@ -1,7 +1,6 @@
-"""What actions and observations can be: boxes of numbers, as gymnax has them.
+"""Actions and observations: boxes of numbers, as gymnax has them.
 
-What a learner says and sees, as flat rows of numbers: cells in the order in which a body is drawn, the top left one
-first, row by row.
+They are flat rows of numbers. Cells are in the order in which a body is drawn, the top left one first, row by row.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Springs between any nodes: ends are gathered per spring, forces are gathered per node. Nothing is scattered.
+"""Lattices of any shape: built from the places of nodes and the pairs that springs join, and the forces in them.
 
-Lattices of any shape, from where the nodes are and which pairs of them a spring joins.
+Ends are gathered per spring, forces are gathered per node. Nothing is scattered.
 """
 
 from __future__ import annotations

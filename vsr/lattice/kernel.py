@@ -1,6 +1,4 @@
-"""Springs of a regular grid of nodes in the lanes of a GPU kernel (vsr.lattice.kernel).
-
-A step of many nodes as one GPU kernel: what all such kernels share.
+"""A step of many nodes as one GPU kernel (`Launcher`), and the springs of a regular grid in its lanes.
 
 There is a lane for every node. It reads the motion of its neighbors from memory, most of it in fact from the cache,
 computes the forces of its springs, and moves its node; so every spring is computed at both of its ends, nothing is

@@ -4,7 +4,7 @@ What is inside is found by a vertical ray from a point: the signed count of the 
 Where a ray meets an edge or a corner, ties are broken as if the point lay a little beside, the same for all triangles,
 so no crossing is lost or counted twice. Needs the extra `mesh` for files; the rest is numpy and scipy.
 
-Points spread evenly at random, and which of them are neighbors.
+Random points are spread evenly (`best_candidates`) and joined to their neighbors.
 """
 
 from __future__ import annotations

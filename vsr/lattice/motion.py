@@ -3,15 +3,11 @@
 Nothing here waits for the device: arrays are returned at once while it computes, so the host is free to plan what
 comes next, and no state leaves the device between two stages.
 
-From one step to many: how a lattice is moved here, plainly or by the GPU kernel, and the loop around it.
-
 There are two implementations of one contract, as for robots: `xla` is plain JAX, runs everywhere and is the reference;
 `fused` is one GPU kernel a step, for regular grids. `interpreted` is that kernel without a GPU.
 
-What cannot be asked of a lattice in time: refused before anything is computed.
-
-Only what is known without a device is looked at: Python's and NumPy's numbers, and what a lattice and a state are made
-of. Values that are traced, or lie on a device, pass.
+Arguments are checked before anything is computed. Only values known without a device are checked: Python's and NumPy's
+numbers, and the parts of a lattice and a state. Values that are traced, or lie on a device, pass.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""All springs of a lattice, grid or not: their force on the nodes, their tension, the energy they hold.
+"""All springs of a lattice, grid or graph: their force on the nodes, their tension, the energy they hold.
 
-Springs that break for good where the force in them, pull or push, exceeds what they bear.
-
-Springs that swing: the drive of Titan's worm and swarm, for grids and graphs alike.
+Springs can break for good where the force in them, pull or push, exceeds a limit (`breakable`), and can be driven by a
+wave (`driven`), as in Titan's worm and swarm.
 """
 
 from __future__ import annotations

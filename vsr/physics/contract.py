@@ -3,8 +3,6 @@
 An engine has a folder of its own beside this file; code outside of it uses only the contract. Its entry in ENGINES
 (vsr.physics.engine) says which masses it moves. c stands for the axes of cells, lowest first: (rows, columns) or
 (levels, rows, columns). Lengths are in meters, or in the units of an engine whose voxels have one side alone.
-
-What sensors see of every voxel, whatever its masses are.
 """
 
 from __future__ import annotations

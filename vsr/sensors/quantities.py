@@ -1,4 +1,4 @@
-"""What a voxel can sense, as raw physical values of one robot's state (the original's sensors, in 2-D and 3-D).
+"""Quantities that sensors of voxels measure, in SI units, from one robot's state, in 2-D and 3-D.
 
 Each quantity is a function of the voxels' motion and gives one value per voxel, (rows, columns) or
 (levels, rows, columns).

@@ -1,8 +1,7 @@
-"""What a task is: one class that says what the world holds, what counts, and when it is over.
+"""Tasks: one class that says what the world holds, what counts, and when it is over.
 
-What tasks of our own have in common: one number that says how far an episode has come, and whose rise is rewarded.
-
-So the sum of rewards is the number at the end, and the number is the task's measure.
+Tasks of our own (`JudgedTask`) have one number that says how far an episode has come, and whose rise is rewarded. So
+the sum of rewards is the number at the end, and the number is the task's measure.
 """
 
 from __future__ import annotations

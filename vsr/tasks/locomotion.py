@@ -1,12 +1,7 @@
-"""Locomotion: travel as far as possible along x (2D-VSR-Sim paper, section 2.5).
+"""Locomotion: travel along x (2D-VSR-Sim paper, section 2.5), over ground that is resampled, or to a target and back.
 
-Walk over ground that is resampled: for every generation of a search, with a set of its own for those who are held
-back from it.
-
-A search that sees one ground finds robots for that ground. Here every generation has another one, the same for all of
-its individuals; grounds of the held-out set, numbered from 0, are never among them.
-
-Go to a target and back, on command.
+A search that sees one ground finds robots for that ground. With `FreshGround` every generation has another one, the
+same for all of its individuals; grounds of the held-out set, numbered from 0, are never among them.
 """
 
 from __future__ import annotations

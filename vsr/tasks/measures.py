@@ -1,7 +1,4 @@
-"""What an episode was worth: every measure is a function of a Summary, and larger need not be better.
-
-What is known of an episode when it is over: what measures are made of.
-"""
+"""Measures of an episode: each is a function of its `Summary`, and larger need not be better."""
 
 from __future__ import annotations
 

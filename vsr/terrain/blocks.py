@@ -1,9 +1,9 @@
 """Ground with vertical steps, walls, overhangs and ceilings: solid cells over a level floor.
 
-Cells are columns of one width, cut at any heights. In 3-D they are the same for all y. Physics meets the floor as any
-other ground, and cells by contact (vsr.physics.contact.voxels), so they need a world that is coupled.
+Cells are columns of one width, cut at any heights. In 3-D they are the same for all y. The floor is like any
+other ground; cells are contact bodies (vsr.physics.contact.voxels), so they need a world that is coupled.
 
-Ground of level columns with steep sides: steps, obstacles, poles, pits and shafts.
+Level columns with steep sides (`Columns`) are steps, obstacles, poles, pits and shafts.
 """
 
 from __future__ import annotations

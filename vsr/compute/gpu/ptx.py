@@ -3,10 +3,9 @@
 The compiler takes every instruction for a pure function of its operands and may move it. Where the order matters, as
 with memory, a *token* (a number that means nothing) goes from one instruction to the next and so fixes the order.
 
-Where the lanes of a program exchange what they found: floats in fields of slots.
-
-`SharedMemory` is the multiprocessor's own; `GlobalMemory` is the device's, for programs that need more than there is
-and for the interpreter. Both give and take tokens (vsr.compute.gpu.ptx), which the latter does not need.
+Lanes of a program exchange floats in fields of slots. `SharedMemory` is the multiprocessor's own; `GlobalMemory` is the
+device's, for programs that need more than there is and for the interpreter. Both give and take tokens, which the latter
+does not need.
 """
 
 from __future__ import annotations

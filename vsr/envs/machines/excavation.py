@@ -3,8 +3,6 @@
 One action is the speed of every joint, from -1 to 1 of its top speed. The arm goes where its joints take it, whatever
 the soil does; its force is reported. The paper says nothing of rewards: ours is for soil that is lifted into
 a volume above the bed, in the form of the bulldozer's. Walls hold the soil and let the arm through.
-
-Arms of revolute joints: where their links are (forward kinematics), and angles that reach a place in one plane.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The paper's benchmark of many non-convex bodies. Gears stand one above the other
 ways and are twisted opposite ways, so that all carry grains down. One action is the speed of every gear, from -1 to 1
 of its own pace, which is drawn at the start. The paper has no reward; here it is what flows.
 
-Helical gears with involute teeth, as distances on a grid (as GranularGym has all its bodies).
+Gears have involute teeth and are distances on a grid, as all bodies of GranularGym.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What machines work in: grains in layers, level ground and upright walls.
+"""Grains, ground and goals of machines: grains in layers, level ground, upright walls, and rewards of moved material.
 
-Rewards of moving material: grains inside a goal box count, others cost what they still have to go.
+Grains inside a goal box count, others cost the distance that they still have to go.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Rigid convex bodies and the points that meet them.
+"""Rigid convex bodies: their mass properties, where they are, and points inside them.
 
 A body with flat faces is its corners and the half-spaces behind its faces; a round one is its center and a radius. All
 bodies of a world share the numbers of corners and faces: what is too many has no extent. Arrays in the world's frame
 are those of vsr.physics.contact.vectors.
 
-Described shapes with all that follows from them: faces, edges, volume, moments of inertia. Numpy, before tracing.
+Faces, edges, volume and moments of inertia follow from a described shape (`form_of`), in numpy, before tracing.
 """
 
 from __future__ import annotations

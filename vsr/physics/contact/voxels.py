@@ -1,13 +1,10 @@
-"""Voxels as points meet them: a point that is in a voxel is put out through the nearest outer face.
+"""Points in voxels and in solid cells of ground: a point inside is put out through the nearest outer face.
 
 A voxel is the quadrilateral of its corners, in 3-D the hexahedron whose faces are taken as planes. The place of a point
 in it is that of the multilinear map from the unit square or cube: its weights add up to 1 and give back the point, so
-what is shared out among the corners by them acts at the point itself. Arrays of points
-are those of vsr.physics.contact.vectors.
+what is shared out among the corners by them acts at the point itself.
 
-Solid cells of ground (vsr.terrain.blocks) as points meet them, and the convex corners of any ground.
-
-Arrays are those of vsr.physics.contact.vectors.
+Solid cells of ground are those of vsr.terrain.blocks. Arrays are those of vsr.physics.contact.vectors.
 """
 
 from __future__ import annotations

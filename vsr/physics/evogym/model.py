@@ -3,11 +3,10 @@
 Arrays are laid out as for our own point masses (vsr.physics.points.model): cells (rows, columns), the lowest first,
 nodes one more each way, a layer more where voxels touch only at a corner.
 
-Ground of voxels that do not move: which cell of a fixed grid a point is in, and which of its edges are outside.
+Ground is a fixed grid of cells (`GroundCells`): which cell a point is in, and which of its edges are outside.
 
-The robot and all objects of its world side by side in one grid, so that one program moves them all.
-
-Nodes of the bodies follow each other along x, which leaves one empty column of cells between two bodies.
+The robot and all objects of its world lie side by side in one grid (`joint`), so that one program moves them all. Nodes
+of the bodies follow each other along x, which leaves one empty column of cells between two bodies.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a pump and the fluid do: the pressure at the port as a function of the drive and of the volume.
+"""Chambers as arrays, and the law of pump and fluid: pressure at the port as a function of drive and volume.
 
 The drive of a chamber is a pressure [Pa], or a volume [m³] that the fluid would have by itself. With V the chamber's
 volume, V₀ that at rest, and outside pressure p₀:
@@ -8,9 +8,7 @@ volume, V₀ that at rest, and outside pressure p₀:
     gas by volume     p = p₀ (drive / V - 1)
 
 Pressures end at the limits, as at a relief valve. Where pressure is driven and the added volume has limits, K holds
-those. The energy's slope is -p, so that equilibria are its minima. All arrays are (chambers, ...).
-
-Chambers of a body of voxels as arrays.
+those. The energy's derivative by the volume is -p, so that equilibria are its minima. All arrays are (chambers, ...).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 What a body does to grains they do to it, with the opposite sign: a free body moves so, and for a driven one the impulse
 is reported (`Reaction`).
 
-How driven bodies move (vsr.physics.granular.bodies.Motion).
+Motions (`fixed`, `driven`) say where a body is at every time.
 """
 
 from __future__ import annotations

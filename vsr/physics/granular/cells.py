@@ -1,13 +1,11 @@
-"""Cells: who is near a point, found among grains sorted by the cell they are in.
+"""Neighbors of grains: candidates among grains sorted by cell, and the list of neighbors made from them.
 
 Cells on top of each other follow each other in memory, so that the three below, at and above a point are one range: 3
 ranges in 2-D, 9 in 3-D. What lies outside the box counts to its outermost cells, so nothing is lost there.
 
-The list of neighbors: made anew where a grain has moved half the skin, with the impulses carried over.
-
-Under `vmap` worlds stay apart: none is made anew because another must be, so a world runs the same alone and among
-others. But the work is skipped only when no world needs it, which a rule of its own sees to (a plain `cond` would do it
-every time).
+The list is made anew where a grain has moved half the skin, with the impulses carried over. Under `vmap` worlds stay
+apart: none is made anew because another must be, so a world runs the same alone and among others. But the work is
+skipped only when no world needs it, which a rule of its own sees to (a plain `cond` would do it every time).
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""Shapes and motions of bodies of point masses, ours and EvoGym's. One robot; use `vmap` for many.
+"""Shapes, motions and telemetry of bodies of point masses, ours and EvoGym's. One robot; use `vmap` for many.
 
-Between nodes (on lattice vertices) and voxel corners, by slicing and joining only. Further axes may follow.
-
-Corners are numbered by their bits (vsr.robot.corners).
-
-What is seen of the nodes of a body of point masses.
+Values go between nodes (on lattice vertices) and voxel corners by slicing and joining only; there further axes may
+follow. Corners are numbered by their bits (vsr.robot.corners).
 """
 
 from __future__ import annotations

@@ -4,10 +4,9 @@ A voxel's corners lie along axes of length two. The corner that a spring leads t
 axes round: one for an edge, two for a face diagonal, three for a space diagonal. So all springs of all voxels take a
 few operations on whole arrays.
 
-Springs of voxels that break for good where the force in them, pull or push, exceeds what their material bears.
-
-As in lattices (vsr.lattice.springs) the elastic force counts, and each voxel's springs break on their own: an edge
-that four voxels share is four springs. Bodies of which no material can break know nothing of all this.
+Springs break for good where the force in them, pull or push, exceeds the limit of their material. As in lattices
+(vsr.lattice.springs) the elastic force counts, and each voxel's springs break on their own: an edge that four voxels
+share is four springs. Bodies of which no material can break know nothing of all this.
 """
 
 from __future__ import annotations

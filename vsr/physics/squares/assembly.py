@@ -3,8 +3,6 @@
 Welding: the masses around a lattice vertex form a ring of up to four quadrants; those of side-adjacent voxels are
 welded. So the present quadrants are one cluster, except when just two opposite ones are present: then they only
 touch, and the upper one goes to the second layer.
-
-Materials of square masses as columns of numbers.
 """
 
 from __future__ import annotations

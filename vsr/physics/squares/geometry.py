@@ -1,10 +1,7 @@
-"""Shapes and motions read off a state: masses, corners, areas, centers, energies. One robot; use `vmap` for many.
+"""Shapes, motions and telemetry read off a state of square masses. One robot; use `vmap` for many.
 
-Between clusters (on lattice vertices) and masses (in voxel corners), by slicing and joining only.
-
-Every array may have further axes at the end.
-
-What is seen of clusters of square masses.
+Values go between clusters (on lattice vertices) and masses (in voxel corners) by slicing and joining only; there every
+array may have further axes at the end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What does not change (Model) and what does (State) while one robot moves.
+"""Arrays of one robot of square masses: constant (`SquareModel`) and moving (`SquareState`), and its springs.
 
 The robot is on a grid of cells, (rows, columns), bottom row first. Four square masses sit in the corners of
 every voxel. Masses that meet at a lattice vertex and belong to side-adjacent voxels are welded and move as one
@@ -6,16 +6,14 @@ rigid body, a *cluster*. Two voxels that touch only at a corner are not joined, 
 they are kept in two layers of an array of vertices, (layers, rows+1, columns+1). All bodies of one grid thus share
 their shapes, and a body is data.
 
-Inside this wing every array may carry further axes at the END, one per `vmap`: robots are contiguous in memory, which
+Inside this folder every array may carry further axes at the END, one per `vmap`: robots are contiguous in memory, which
 is fast. `vsr.compute.xla` moves the axes.
 
-The scaffolding of a voxel: which springs there are, and their lengths at rest.
-
-Corners run round the voxel (vsr.robot.corners.RING): 0 south-west, 1 south-east, 2 north-east, 3 north-west. Side k
-joins corner k to corner k+1, so side 0 is the bottom. Seen from side k, every mass has an *along* axis (from corner k
-to k+1) and an *inward* axis (to the voxel's middle), both turned by the mass's own angle. The first mass of a side
-holds its springs at +along and the second at -along; what tells the four springs of a side apart is on which inward
-side each end is fastened:
+The scaffolding of a voxel are its springs. Corners run round the voxel (vsr.robot.corners.RING): 0 south-west, 1
+south-east, 2 north-east, 3 north-west. Side k joins corner k to corner k+1, so side 0 is the bottom. Seen from side k,
+every mass has an *along* axis (from corner k to k+1) and an *inward* axis (to the voxel's middle), both turned by the
+mass's own angle. The first mass of a side holds its springs at +along and the second at -along; what tells the four
+springs of a side apart is on which inward side each end is fastened:
 
     external (-, -)    internal (+, +)    cross (-, +) and (+, -)
 

@@ -3,10 +3,9 @@
 Callers treat one robot and use `vmap`; each `vmap` becomes one more axis at the END of every array (see
 vsr.compute.xla).
 
-One substep of semi-implicit Euler: forces change the velocities, the new velocities move the pose.
-
-Angles are kept as cosine and sine and turned by the Cayley map, so no substep needs a transcendental function. Every
-array may have further axes at the end, or be the lanes of a kernel.
+A substep is one of semi-implicit Euler: forces change the velocities, the new velocities move the pose. Angles are kept
+as cosine and sine and turned by the Cayley map, so no substep needs a transcendental function. Every array may have
+further axes at the end, or be the lanes of a kernel.
 """
 
 from __future__ import annotations

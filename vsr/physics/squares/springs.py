@@ -13,9 +13,7 @@ its torque on mass 1 is φ (r₁×d), and both are reversed for mass 2.
 
 Every array may have further axes at the end (see vsr.physics.squares.model).
 
-What a control value does to a voxel: new rest lengths (area actuation) or forces on its masses.
-
-Control +1 shrinks a voxel, -1 enlarges it. Every array may have further axes at the end.
+Control values set rest lengths (area actuation) or forces on the masses: +1 shrinks a voxel, -1 enlarges it.
 """
 
 from __future__ import annotations

@@ -3,15 +3,14 @@
 A step solves (H + μ d) s = f, with f the forces on free coordinates, H the energy's second derivatives and d their mean
 size. Where H is not positive definite μ grows until the sum is: so no step leads to a saddle, and the end is a minimum
 or is not called converged. Steps are cut to a trusted length, which shrinks where the energy does not fall and grows
-where it does. Near the end energies differ by less than their rounding, and slopes along the step judge instead (W. W.
-Hager and H. Zhang's approximate Wolfe condition).
+where it does. Near the end energies differ by less than their rounding, and derivatives along the step judge instead
+(W. W. Hager and H. Zhang's approximate Wolfe condition).
 
 The result can be differentiated with respect to the parameters, forwards and backwards, by the implicit function
 theorem: H dx = ∂f/∂θ dθ. Failures are flags. One body; use `vmap` for many.
 
-Ways to solve linear equations with second derivatives of an energy: dense, or by products with vectors alone.
-
-Third, for bodies on grids: vsr.physics.statics.sections.
+The linear equations are solved densely, or by products with vectors alone; bodies on grids have
+vsr.physics.statics.sections.
 """
 
 from __future__ import annotations

@@ -3,10 +3,8 @@
 Of its 32 tasks five are left out: BridgeWalker-v0, CaveCrawler-v0 and Climber-v1 need soft ground, Climber-v2 a winding
 channel, Traverser-v0 a heap of 27 blocks.
 
-What one of EvoGym's tasks is: a row of a table.
-
-Grounds of EvoGym's tasks, in voxels: columns written as "1x20 2x9" (height 1 over 20 columns, then 2 over 9), and
-blocks that hang in the air.
+Grounds are in voxels: columns written as "1x20 2x9" (height 1 over 20 columns, then 2 over 9), and blocks that hang in
+the air.
 """
 
 from __future__ import annotations

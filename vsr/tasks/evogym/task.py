@@ -1,6 +1,6 @@
 """A task of EvoGym's table as a task of ours: its world, its rules, its observation.
 
-EvoGym's observations: V, O, R, F and C, padded to the points of the robot's grid, with a mask.
+Observations are EvoGym's V, O, R, F and C, padded to the points of the robot's grid, with a mask.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Parts of rewards, ends of episodes: small functions of a step. Lengths are in EvoGym's units, arguments in voxels.
-
-The area of a convex hull, inside `jit`: Andrew's monotone chain with arrays of fixed size.
-"""
+"""Parts of rewards, ends of episodes: small functions of a step. Lengths are in EvoGym's units, arguments in voxels."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Rigid bodies against each other and the ground: a group of contacts (vsr.physics.contact.gpu.solver).
+"""Contacts of rigid bodies and of blocks of ground, as groups for vsr.physics.contact.gpu.solver.
 
-Vertices in rigid bodies and in blocks of ground: groups of contacts (vsr.physics.contact.gpu.solver).
+The groups: rigid bodies against each other and the ground, vertices in rigid bodies, vertices in blocks.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Corners of rigid bodies, one in each lane; those in voxels are a group of contacts.
+"""Contacts of voxels, as groups for vsr.physics.contact.gpu.solver.
 
-Vertices in voxels, and corners of the ground in them: groups of contacts (vsr.physics.contact.gpu.solver).
+The groups: vertices, corners of rigid bodies, and corners of the ground, each in voxels and one in each lane.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The lanes of the kernel of contacts: what each has of the robots' vertices, and how they read and write memory.
+"""Lanes of the contact kernel: how they read and write memory, and how vertices and rigid bodies move.
 
-Vertices and rigid bodies in the kernel of contacts: lanes have vertices, bodies are numbers that all lanes share.
+Each lane has a vertex of a robot; rigid bodies are numbers that all lanes share.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Voxels in the kernel of contacts: which of them a point is in, how deep, and what that gives to their corners.
+"""Points in voxels, one in each lane of the contact kernel: how deep they are, and their impulses on the corners.
 
-Points in voxels, one in each lane, and what they exchange with the vertices that are the voxels' corners.
-
-Vertices are in other lanes: how they move, and the impulses that they get, go through memory. Impulses are added up
-point by point, always in the same order.
+The corners are vertices. Vertices are in other lanes: how they move, and the impulses that they get, go through memory.
+Impulses are added up point by point, always in the same order.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 In each substep every lane first treats a voxel: it reads the motion of the voxel's four clusters and writes the forces
 on them. Then every lane treats a cluster: it adds up the forces on it, and moves it. Between the two halves the lanes
-exchange what they found (vsr.compute.gpu.ptx). Resolving contact costs much, so a tile of clusters leaves it
-out when none of them has anything in the ground.
+exchange what they found (vsr.compute.gpu.ptx). Resolving contact costs much, so a tile of clusters leaves it out when
+none of them has anything in the ground.
 
 Springs are in vsr.physics.squares.gpu.forces; contact and integration are the same code as elsewhere.
 """

@@ -3,10 +3,9 @@
 Callers use `vmap`; its rule gathers all robots into one call. What the kernel reads of a robot
 (vsr.physics.squares.gpu.numbers) may have been made before; here are its state, its control values and its ground.
 
-Square masses as the kernel has them, from one launch to the next.
-
-Between two launches something may meet a robot (vsr.world.coupling). What it reads of the robot is made of this table
-when it is read, and impulses are written into it; a SquareState would be taken apart and put together each time.
+Between two launches something may touch a robot (vsr.world.coupling). So its masses stay in the kernel's own table
+(`PackedSquares`): values are read from it and impulses written into it when needed. A SquareState would be taken apart
+and put together each time.
 """
 
 from __future__ import annotations

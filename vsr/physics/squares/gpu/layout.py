@@ -5,7 +5,7 @@ A program simulates a few robots. What exists of a robot has a *rank*, the lowes
 rank 0 of all its robots, then those of rank 1, so that what stands on the ground is close together and what does not
 exist costs next to nothing. The program treats as many slots at once as it has *lanes*, a *tile*.
 
-Figures of the GPU for which layouts are estimated: an H200. Others differ, and so does the best layout, a little.
+Layouts are estimated for an H200. Other GPUs differ, and so does the best layout, a little.
 """
 
 from __future__ import annotations
