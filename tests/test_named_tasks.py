@@ -47,7 +47,7 @@ class ByHand:
     def __init__(self, name):
         self.row = ROWS[name]
         self.robot = box(*self.row.start, 5, 5)
-        self.item = None if self.row.item is None else box(*self.row.item[2:])
+        self.item = None if self.row.object is None else box(*self.row.object[2:])
         self.first = relative(part(self.robot))
         self.goals = None if self.row.goals is None else drawn_goals(jax.random.key(0), self.row, jnp.float32)
         self.rewards = []

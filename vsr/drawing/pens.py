@@ -35,7 +35,7 @@ class Item:
 def paint_flat(
     draw: ImageDraw.ImageDraw, objects: RecordedObjects, moment: int, place: Place, scale: float, line: int
 ) -> None:
-    """Things in 2-D; scale: pixels per meter; line: [pixels]."""
+    """Objects in 2-D; scale: pixels per meter; line: [pixels]."""
     for outline, fixed in zip(objects.face[moment], objects.is_fixed, strict=True):
         _polygon(draw, place(outline), FIXED if fixed else FREE, line)
     balls = zip(objects.ball[moment], objects.spoke[moment], objects.radius, objects.ball_is_fixed, strict=True)
@@ -46,7 +46,7 @@ def paint_flat(
 
 
 def solid_items(objects: RecordedObjects, moment: int, place: Place, scale: float, line: int) -> list[Item]:
-    """Things in 3-D: the faces that look at the viewer, and balls."""
+    """Objects in 3-D: the faces that look at the viewer, and balls."""
     found = []
     for outline, fixed in zip(objects.face[moment], objects.is_fixed, strict=True):
         normal = np.cross(outline[1] - outline[0], outline[2] - outline[0])

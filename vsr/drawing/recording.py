@@ -100,7 +100,7 @@ class Recording:
     spring_ends: tuple[SpringEnds, ...] = ()
     """the springs of a voxel that has all groups"""
     felt: tuple[Felt, ...] = ()
-    """one for each sense of its controller"""
+    """one for each sensor of its controller"""
     broken: np.ndarray | None = None
     """which of a voxel's springs have broken, as `spring_ends` counts them, (moments, voxels, springs); None if none
     can"""
@@ -307,7 +307,7 @@ def _others(
 
 @jax.jit  # of a function that lasts, or else every picture of an environment would compile it again
 def _seen(model: AnyModel, environment: Environment, states: AnyState) -> tuple[Array, ...]:
-    """Of every moment: velocities, sizes and touching of voxels, whether something diverged, whether it left."""
+    """Of every moment: velocities, sizes and contact of voxels, whether something diverged, whether it left."""
     engine = engine_of(model)
 
     def at(state: AnyState) -> tuple[Array, ...]:

@@ -34,7 +34,7 @@ def space_of(box: Box, count: int | None = None) -> gymnasium.spaces.Box:
 
 
 class WithLimit:
-    """The part of an environment that tells gymnasium how many steps its episodes have."""
+    """The part of an environment that says to gymnasium how many steps its episodes have."""
 
     env: Environment
     _spec: EnvSpec | None = None

@@ -140,7 +140,7 @@ class Launcher:
             in_kernel = replace(around, bodies=() if around.terrain else around.bodies, terrain=None)
         self.in_kernel = inputs._replace(environment=in_kernel)
         self.looks_up = in_kernel.terrain is None and around.terrain is not None
-        """whether obstacles are met after the launch, not in it"""
+        """whether contact with obstacles follows the launch, not in it"""
 
     def known(self, springs: Any, order: LaneOrder | None = None) -> KernelInputs:
         """What `move` needs; gather it once if the springs stay as they are."""

@@ -92,7 +92,7 @@ def advance_until(
     """The state once a condition holds, or at a time [s] if that comes first: a breakpoint.
 
     condition: a function of the state that gives true or false, (), asked before the first step and after every
-    `check_every` steps; pass the same function again to use the same program again. The time is met to within half a
+    `check_every` steps; pass the same function again to use the same program again. The time is exact to within half a
     step, and never overstepped by more, however rarely the condition is asked. All of it runs on the device. Under
     `vmap` every robot stops on its own. Raises ValueError as `advance` does.
     """
@@ -345,7 +345,7 @@ def check_step(step: Any) -> None:
 
 
 def check_time(time: Any) -> None:
-    """Raise ValueError for a time [s] that never comes; one that is past is only met at once."""
+    """Raise ValueError for a time [s] that never comes; one that is past is reached at once."""
     if _known(time) and math.isnan(time):
         raise ValueError("a time of nan s never comes: give a number")
 
@@ -360,12 +360,12 @@ def check_breaking(lattice: Lattice, state: State) -> None:
     """Raise ValueError if only one of a lattice and its state knows that springs can break."""
     if lattice.springs.yield_force is None and state.intact is not None:
         raise ValueError(
-            "the state tells which springs are whole, and those of the lattice cannot break: make them `breakable`, "
+            "the state says which springs are whole, and those of the lattice cannot break: make them `breakable`, "
             "or use a state without `intact` (rest_state makes one)"
         )
     if lattice.springs.yield_force is not None and state.intact is None:
         raise ValueError(
-            "the springs of the lattice can break, and the state does not tell which are whole: make it by rest_state "
+            "the springs of the lattice can break, and the state does not say which are whole: make it by rest_state "
             "from the breakable lattice"
         )
 

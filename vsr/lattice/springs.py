@@ -86,10 +86,10 @@ def springs_at(springs: Springs, time: Array, intact: PerSpring | None) -> tuple
 
 
 def _rest_lengths(springs: GridSprings | GraphSprings, time: Array) -> PerSpring:
-    return springs.rest_length if springs.wave is None else _swing(springs.rest_length, springs.wave, time)
+    return springs.rest_length if springs.wave is None else _driven_lengths(springs.rest_length, springs.wave, time)
 
 
-def _swing(rest_length: PerSpring, wave: Wave, time: Array) -> PerSpring:
+def _driven_lengths(rest_length: PerSpring, wave: Wave, time: Array) -> PerSpring:
     def one(rest: Array, amplitude: Array, delay: Array) -> Array:
         phase = wave.angular_frequency * jnp.mod(time - delay, wave.period)
         return rest * (1 + amplitude * jnp.sin(phase))
@@ -125,9 +125,9 @@ def broken_count(lattice: Lattice, state: State) -> Array:
 def peristaltic_wave(
     lattice: Lattice, amplitude: float, angular_frequency: float, period: float, speed: float = 1.0
 ) -> Wave:
-    """Titan's drive of a worm: springs swing, later the further right they begin.
+    """Titan's drive of a worm: rest lengths are sinusoids, later the further right a spring begins.
 
-    amplitude: share of the rest length; angular_frequency: [rad/s]; period: [s] after which the swing repeats. The
+    amplitude: share of the rest length; angular_frequency: [rad/s]; period: [s] after which the sinusoid repeats. The
     delay of a spring is the smaller x of its ends, seen from the leftmost node, over the speed of the wave [m/s].
     """
     springs, dtype = lattice.springs, lattice.mass.dtype
@@ -149,5 +149,5 @@ def peristaltic_wave(
 
 
 def driven(lattice: Lattice, wave: Wave | None) -> Lattice:
-    """The same lattice with springs that swing, or (None) do not."""
+    """The same lattice with springs driven by a wave, or (None) not driven."""
     return replace(lattice, springs=replace(lattice.springs, wave=wave))

@@ -68,7 +68,7 @@ def move(
 def fly(
     inputs: StepInputs, forces: Forces, moving: NodeState, time: Array, step: Array | float, integrator: str
 ) -> NodeState:
-    """The motion one step [s] later, as if there were nothing to meet."""
+    """The motion one step [s] later, as if there were nothing to touch."""
     acceleration = _acceleration(inputs, forces, step, ORDER_IN_VELOCITY[integrator])
     moved = INTEGRATORS[integrator](acceleration, moving, time, step)
     return moved._replace(velocity=times(inputs.decay, moved.velocity))

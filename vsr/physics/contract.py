@@ -46,7 +46,7 @@ X_AND_UP = (0, -1)
 
 
 class Hull(NamedTuple):
-    """The outermost corners of all voxels, as others meet the faces between them; c stands for the axes of cells."""
+    """The outermost corners of all voxels, as others touch the faces between them; c stands for the axes of cells."""
 
     position: Array
     """[m], (corners, c, dimension); numbered by their bits (vsr.robot.corners)"""
@@ -109,7 +109,7 @@ SpringEnds = tuple[int, int, int, int, int]
 
 
 class ChambersSeen(NamedTuple):
-    """Chambers of fluid at one moment; m places, some of which may be empty, c the axes of cells."""
+    """Chambers of fluid at one moment; capacity m, some of which may be empty, c the axes of cells."""
 
     pressure: Array
     """at the ports, above that outside [Pa], (m,)"""
@@ -352,7 +352,7 @@ class Capabilities(Protocol):
     kernel: KernelLayout = KernelLayout()
     """of its GPU kernel"""
     own_contact: bool = False
-    """whether contact is part of its law, so that its robots meet objects of its own and no others"""
+    """whether contact is part of its law, so that its robots touch objects of its own and no others"""
 
     def check(
         self, materials: Sequence[Material], integrator: str | None, implementation: Implementation
@@ -451,7 +451,7 @@ class Engine(Core, Contact, Capabilities, Protocol):
 
 
 class ContactBody(NamedTuple):
-    """A robot as something else in its world meets it."""
+    """A robot as a contact body of its world."""
 
     engine: Engine
     model: Any

@@ -137,7 +137,7 @@ def ground_height(voxels: VoxelMotion) -> Array:
 
 
 def ground_distance(voxels: VoxelMotion, direction: Sequence[float] | None = None, reach: float | None = None) -> Array:
-    """Distance of the ground from the voxel's center along a ray [m], the reach where it meets none.
+    """Distance of the ground from the voxel's center along a ray [m], the reach where it hits none.
 
     direction: along the voxel's own axes; downwards if absent.
     """
@@ -206,7 +206,7 @@ def _normalized(vector: Array) -> Array:
 
 @dataclass(frozen=True)
 class Quantity:
-    """What a voxel can sense: the function that gives it, and all that others need to know of its values."""
+    """A quantity that a sensor can measure: its function, and what others need to know of its values."""
 
     function: Callable[..., Array]
     """from a VoxelMotion, and the parameters in their order, to one value per voxel, *cells"""
@@ -215,9 +215,9 @@ class Quantity:
     at_rest: float = 0.0
     """value of a robot that lies still in its rest shape"""
     dimensions: tuple[int, ...] = (2, 3)
-    """of the bodies that can sense it"""
+    """of the bodies that can have it"""
     parameters: tuple[str, ...] = ()
-    """fields of a `Sense` that the function takes: direction, range"""
+    """fields of a `Sensor` that the function takes: direction, range"""
     legacy: str = ""
     """name of the same quantity with the original's wrong angle, if it depends on the angle"""
 
@@ -287,7 +287,7 @@ def _upward(voxels: VoxelMotion, alpha: Array) -> Array:
 
 def _direction(vector: Array) -> Array:
     right, up = vector[..., 0], vector[..., -1]
-    there = (right != 0) | (up != 0)  # what has no length has no slope, either
+    there = (right != 0) | (up != 0)  # what has no length has no gradient, either
     return jnp.arctan2(jnp.where(there, up, 0), jnp.where(there, right, 1))
 
 

@@ -83,7 +83,7 @@ class Task(Spec):
         return model
 
     def drawn(self, key: Array, environment: Environment) -> Environment:
-        """The surroundings of all episodes of one generation of a search; key: that generation's. Pure."""
+        """The environment of all episodes of one generation of a search; key: that generation's. Pure."""
         return environment
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -144,7 +144,7 @@ class Task(Spec):
 
     @property
     def resamples(self) -> bool:
-        """Whether every generation of a search has surroundings of its own."""
+        """Whether every generation of a search has an environment of its own."""
         return type(self).drawn is not Task.drawn
 
     @property

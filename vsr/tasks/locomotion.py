@@ -87,7 +87,7 @@ class FreshGround(Locomotion):
 
 
 class Command(NamedTuple):
-    """What a robot is told."""
+    """The command that a robot follows."""
 
     away: Array
     """whether the target is to be gone to, or the start, ()"""
@@ -100,7 +100,7 @@ class Command(NamedTuple):
 
 
 class GoAndReturn(JudgedTask):
-    """Go to a target and back, as often as told: by how much the distance from where it should be fell, in sum [m].
+    """Go to a target and back, on command: by how much the distance from where it should be fell, in sum [m].
 
     Commands come at random times, so that a robot must listen: its observation begins with the way that is left.
     """
@@ -135,8 +135,8 @@ class GoAndReturn(JudgedTask):
         target = self._target(command)
         left = [jnp.abs(target - center_of(world, state)[0]) for state in (before, after)]
         other = self._next(~command.away, after.time, command.start, command.key)
-        told = after.time >= command.until
-        following = jax.tree.map(lambda new, old: jnp.where(told, new, old), other, command)
+        over = after.time >= command.until
+        following = jax.tree.map(lambda new, old: jnp.where(over, new, old), other, command)
         return value + left[0] - left[1], following, never()
 
     def observation(self, account: Judged, world: WorldModel, state: WorldState) -> tuple[Array, Array]:

@@ -87,7 +87,7 @@ SEVEN_JOINTS = Arm(
         (0.0, 0.0, WRIST),
     ),
     low=(-2.9, -1.8, -2.9, 0.05, -2.9, -0.2, -2.9),
-    high=(2.9, 1.8, 2.9, 2.9, 2.9, 2.65, 2.9),  # a bucket bent further would meet the forearm
+    high=(2.9, 1.8, 2.9, 2.9, 2.9, 2.65, 2.9),  # a bucket bent further would touch the forearm
     speed=(1.5, 1.5, 1.5, 1.5, 2.0, 2.0, 2.0),
 )
 """Rolls and bends in turn, as common arms have them; all angles 0: straight up."""

@@ -116,7 +116,7 @@ def points_in(
     outward: Array | None = None,
     margin: Array | float = 0.0,
 ) -> Distance:
-    """How points, (dimension, p), meet all bodies. The distance is exact inside; outside it is a lower bound.
+    """How deep points, (dimension, p), are in all bodies. The distance is exact inside; outside it is a lower bound.
 
     outward: out of the bodies that have the points, (dimension, p): faces that look the same way do not count, and are
     crossed only beyond a margin [m]. None: all faces count.

@@ -1,4 +1,4 @@
-"""Things that robots touch, as something that moves in a world with robots (vsr.world.coupling.System).
+"""Objects that robots touch, as a system of a world with robots (vsr.world.coupling.System).
 
 It knows rigid bodies, and bodies made of voxels : soft objects and further robots. It lets all of them touch
 each other, the ground and the robots, and robots themselves if they are asked to.
@@ -31,7 +31,7 @@ from vsr.physics.failure import Failure, most_severe
 from vsr.physics.telemetry import EXPLOSION_SPEED, failure_of
 
 STRIDE = 3
-"""Substeps of robots from one meeting to the next: substeps are as short as springs need, which contacts do not."""
+"""Substeps of robots from one contact step to the next: springs need short substeps, contacts do not."""
 
 
 @jax.tree_util.register_dataclass
@@ -86,7 +86,7 @@ class Objects:
     capacity: int | None = field(default=None, metadata={"static": True})
     """for vertices near voxels; if None, enough unless a body is crumpled up"""
     stride: int = field(default=STRIDE, metadata={"static": True})
-    """substeps of robots from one meeting to the next, at most"""
+    """substeps of robots from one contact step to the next, at most"""
     implementation: Implementation = field(default="auto", metadata={"static": True})
     """of contacts"""
     cover: ClassVar[float] = 0.0

@@ -170,8 +170,8 @@ class EvogymEngine(Engine):
 
     def own_bodies(self, model: EvogymModel, state: EvogymState) -> tuple[OwnBody, ...]:
         return tuple(
-            OwnBody(item.name, item.body, EvogymState(now.position, now.velocity, now.drift, state.unstable))
-            for item, now in zip(model.objects, state.objects, strict=True)
+            OwnBody(one.name, one.body, EvogymState(now.position, now.velocity, now.drift, state.unstable))
+            for one, now in zip(model.objects, state.objects, strict=True)
         )
 
     def with_own_bodies(self, state: EvogymState, bodies: tuple[EvogymState, ...]) -> EvogymState:
@@ -183,8 +183,8 @@ class EvogymEngine(Engine):
         return parts._replace(springs=np.ones((len(parts.slot), 2), bool))
 
 
-def _at_start(item: EvogymObject) -> Moving:
-    """A thing at rest where it starts."""
-    position = item.start + jnp.broadcast_to(item.body.rest_position, (*item.body.node_mass.shape, 2))
+def _at_start(one: EvogymObject) -> Moving:
+    """An object at rest where it starts."""
+    position = one.start + jnp.broadcast_to(one.body.rest_position, (*one.body.node_mass.shape, 2))
     still = jnp.zeros_like(position)
     return Moving(position, still, still)

@@ -60,7 +60,7 @@ class Setting(NamedTuple):
     node: Array
     """number of every corner's node, (4, cells)"""
     times: Array
-    """how often voxels meet, (cells, cells)"""
+    """how often voxels touch, (cells, cells)"""
     environment: Environment
     ground: GroundCells | None
     origin: Vector
@@ -86,7 +86,7 @@ def _advance(
     batch = np.broadcast_shapes(
         *(leaf.shape[leaf.ndim - batch_axes :] for leaf in jax.tree.leaves((model, environment, state, control)))
     )
-    models = (model, *(item.body for item in model.objects))
+    models = (model, *(one.body for one in model.objects))
     setting = _setting(models, environment, state, control, batch)
 
     def body(_: int, now: tuple[Motion, Array]) -> tuple[Motion, Array]:
@@ -101,7 +101,7 @@ def _advance(
     vectors = plus(motion.position, setting.shift), motion.velocity, motion.drift
     position, velocity, drift = (apart(join(vector, COMPONENTS), models) for vector in vectors)
     robot, *objects = zip(position, velocity, drift, strict=True)
-    return EvogymState(*robot, unstable=unstable, objects=tuple(Moving(*item) for item in objects))
+    return EvogymState(*robot, unstable=unstable, objects=tuple(Moving(*one) for one in objects))
 
 
 def _setting(

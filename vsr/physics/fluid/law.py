@@ -50,7 +50,7 @@ class FluidNumbers:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Chambers:
-    """The chambers of one body; m places, some of which may be empty, c the axes of cells, n those of nodes."""
+    """The chambers of one body; capacity m, some of which may be empty, c the axes of cells, n those of nodes."""
 
     member: Array
     """1 for the voxels of each chamber, (m, c)"""
@@ -96,7 +96,7 @@ def pressure(numbers: FluidNumbers, rest_volume: Array, drive: Array, volume: Ar
 
 
 def energy(numbers: FluidNumbers, rest_volume: Array, drive: Array, volume: Array) -> Array:
-    """Of pump and fluid without its weight [J]: minus its slope in the volume is the pressure."""
+    """Of pump and fluid without its weight [J]: minus its derivative by the volume is the pressure."""
     rest = _not_nothing(rest_volume)
     # Beyond the volume at which the pressure reaches a limit, it stays.
     smallest = _volume_at(numbers, rest, drive, numbers.high_pressure)

@@ -67,7 +67,7 @@ class Body:
 
 
 class Touch(NamedTuple):
-    """A body as every grain meets it; each (grains,) or a Vector of such."""
+    """A body as every grain touches it; each (grains,) or a Vector of such."""
 
     gap: Array
     """from the grain's surface to the body's, negative inside [m]"""
@@ -87,7 +87,7 @@ class Reaction(NamedTuple):
 
 
 def touch(body: Body, pose: Pose, between: Vector, radius: Array) -> Touch:
-    """How grains meet a body; between: from its origin to the grains' centers [m]."""
+    """How grains touch a body; between: from its origin to the grains' centers [m]."""
     if isinstance(body.shape, Ridge):  # the ground does not turn
         distance, normal = distance_and_normal(body.shape, between)
     else:

@@ -154,7 +154,7 @@ class Encounter:
 def encounter(
     grains: GrainModel, environment: Environment, state: GrainState, robots: tuple[ContactBody, ...], duration: float
 ) -> Encounter:
-    """Who meets whom in a step [s]; lists must hold."""
+    """All contacts of a step [s]; lists must hold."""
     solids, poses = _solids(grains, environment, state)
     radius = each(grains.radius, state)
     touches = tuple(

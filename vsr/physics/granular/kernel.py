@@ -60,7 +60,7 @@ class _Of(NamedTuple):
 
 
 class _KernelBody(NamedTuple):
-    """One body as grains meet it in a step."""
+    """One body as grains touch it in a step."""
 
     gap: Any
     """[m], (n,); None of ground that a lane works out for itself"""
@@ -124,7 +124,7 @@ class _Outside(NamedTuple):
 
 
 class _Moved(NamedTuple):
-    """What only the last launch tells."""
+    """What only the last launch gives."""
 
     position: Any
     received: Any

@@ -46,7 +46,7 @@ from vsr.robot.corners import corner_steps
 
 Steps = tuple[int, ...]
 LAYER_BITS = 2
-"""That tell a layer: there are four at most."""
+"""That hold the number of a layer: there are four at most."""
 
 
 class VoxelNumbers(NamedTuple):

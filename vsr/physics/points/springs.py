@@ -108,7 +108,7 @@ def spring_lengths(position: Vector) -> tuple[Array, ...]:
     for axes in turns(len(position)):
         between = _half(_across(position, axes), axes)
         squared = dot(between, between)
-        # A length of 0, as voxels without corners have it, has no slope.
+        # A length of 0, as voxels without corners have it, has no gradient.
         found.append(jnp.where(squared > 0, jnp.sqrt(jnp.where(squared > 0, squared, 1)), 0))
     return tuple(found)
 

@@ -35,7 +35,7 @@ def energies(
     """Of a state under control values; substep: see `limit_rate` [s].
 
     Semi-implicit Euler keeps, of a body with linear springs without error, the energy of positions and of velocities
-    half a substep later. That of velocities as they are swings with every oscillation, by half of it if it is fast.
+    half a substep later. That of velocities as they are varies with every oscillation, by half of it if it is fast.
     """
     control = jnp.clip(control, -1, 1)
 

@@ -9,11 +9,11 @@ their shapes, and a body is data.
 Inside this folder every array may carry further axes at the END, one per `vmap`: robots are contiguous in memory, which
 is fast. `vsr.compute.xla` moves the axes.
 
-The scaffolding of a voxel are its springs. Corners run round the voxel (vsr.robot.corners.RING): 0 south-west, 1
+The springs of a voxel are its scaffolding. Corners run round the voxel (vsr.robot.corners.RING): 0 south-west, 1
 south-east, 2 north-east, 3 north-west. Side k joins corner k to corner k+1, so side 0 is the bottom. Seen from side k,
 every mass has an *along* axis (from corner k to k+1) and an *inward* axis (to the voxel's middle), both turned by the
-mass's own angle. The first mass of a side holds its springs at +along and the second at -along; what tells the four
-springs of a side apart is on which inward side each end is fastened:
+mass's own angle. The first mass of a side holds its springs at +along and the second at -along; the four
+springs of a side differ in the inward side to which each end is fastened:
 
     external (-, -)    internal (+, +)    cross (-, +) and (+, -)
 

@@ -5,10 +5,10 @@ With x(u) the equilibrium under drives u and e(x) the effectors, least squares w
     min ½ Σ weight |e(x(u)) - target|²,   low ≤ u ≤ high,   lowest ≤ q(x(u), u) ≤ highest
 
 where q is what is not driven: volumes where pressures are, pressures where volumes are. Gauss and Newton's steps with
-Levenberg's damping: the slope of x(u) comes from the implicit function theorem (vsr.physics.statics), every step is
-the minimum of the squares within the bounds as they look from here, and only steps to an equilibrium that is nearer and
-within all bounds are taken. The next equilibrium starts where the slope expects it. Contact with ground and obstacles
-is part of the energy.
+Levenberg's damping: the derivative of x(u) comes from the implicit function theorem (vsr.physics.statics), every step
+is the minimum of the squares within the bounds as they look from here, and only steps to an equilibrium that is nearer
+and within all bounds are taken. The next equilibrium starts where the derivative expects it. Contact with ground and
+obstacles is part of the energy.
 
 The end is a point from which no small step leads nearer. There may be others: give other trials. One body and one
 target; use `vmap` for many.
@@ -163,7 +163,7 @@ class _Search(NamedTuple):
     cost: Array
     damping: Array
     overshoot: Array
-    """by how much the last step brought what is not driven beyond what its slope said, in ranges, (2 m,)"""
+    """by how much the last step brought what is not driven beyond what its derivative said, in ranges, (2 m,)"""
     iterations: Array
     done: Array
 
@@ -341,7 +341,7 @@ FAR = 1e3
 
 
 def _overshoot(given: Resting, pose: Pose, there: Pose, bounds: Bounds, sides: Array, move: Array) -> Array:
-    """By how much a step brought what is not driven nearer to its bounds than the slope said, in ranges, (2 m,).
+    """By how much a step brought what is not driven nearer to its bounds than the derivative said, in ranges, (2 m,).
 
     Bounds are curved, so a step within them as they look from here can end beyond them. The next step then leaves as
     much more room.

@@ -3,7 +3,7 @@
 Springs, weight and the fluid in a voxel's walls belong to that voxel alone once the pressures are known. So every
 voxel has a block of second derivatives in its own corners (vsr.physics.statics.elements), and the blocks are added
 up section by section (vsr.physics.statics.sections). What is left is that a pressure changes with its chamber's
-volume: one vector, the slope of the volume, for each chamber.
+volume: one vector, the gradient of the volume, for each chamber.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _solve(
 
 
 def _with_volumes(given: Resting, position: Array, columns: Array, answers: Array, count: int, linear: Linear) -> Array:
-    """Answers of a matrix to which every chamber adds its stiffness times the square of its volume's slope.
+    """Answers of a matrix to which every chamber adds its stiffness times the square of its volume's gradient.
 
     columns, answers: (sections, m, count + chambers), the gradients and what the rest of the matrix makes of them last.
     """

@@ -110,7 +110,7 @@ class Row:
     reward: tuple[Term, ...]
     """parts of a step's reward"""
     ends: tuple[End, ...] = ()
-    item: ObjectRow | None = None
+    object: ObjectRow | None = None
     """what is carried, pushed, thrown or caught"""
     blocks: tuple[Block, ...] = ()
     """that hang in the air and do not move"""
@@ -125,8 +125,8 @@ class Row:
 
 FALLEN_OVER = End(turned_over(), -3.0)
 BETWEEN_WALLS = "10x2 1x16 10x2"
-CARRIED = ("V", "thing from robot", "V of thing", "R")
-BEAM = ("thing from robot", "V", "V of thing", "O of thing", "R")
+CARRIED = ("V", "object from robot", "V of object", "R")
+BEAM = ("object from robot", "V", "V of object", "O of object", "R")
 
 WALKING = (
     Row(
@@ -263,7 +263,7 @@ OBJECTS = (
         "Carry a soft package that falls onto the robot.",
         *("easy", "B", 500, (1, 1), "1x100", CARRIED, (gain(0.5, "object"), gain(0.5), gain_below(3, 10))),
         ends=(End(beyond(99), 1.0),),
-        item=ObjectRow("package", "soft", 3, 6, 3, 2),
+        object=ObjectRow("package", "soft", 3, 6, 3, 2),
         bound=10.5,
     ),
     Row(
@@ -271,41 +271,41 @@ OBJECTS = (
         "Carry a rigid package down steps to a table.",
         *("hard", "B", 1000, (1, 4), "4x24 3x3 2x21 5x2 2x10", CARRIED),
         (nearer(40), gain_below(6, 10, beyond=(20, 4))),
-        item=ObjectRow("package", "rigid", 3, 10, 3, 2),
+        object=ObjectRow("package", "rigid", 3, 10, 3, 2),
     ),
     Row(
         "Pusher-v0",
         "Push a soft package.",
         *("easy", "B", 500, (1, 1), "1x100", CARRIED, (gain(0.75, "object"), gain(0.5), together())),
         ends=(End(beyond(99), 1.0),),
-        item=ObjectRow("package", "soft", 8, 1, 3, 2),
+        object=ObjectRow("package", "soft", 8, 1, 3, 2),
     ),
     Row(
         "Pusher-v1",
         "Drag a rigid package that lies behind the robot.",
         *("medium", "B", 600, (13, 1), "1x100", CARRIED, (gain(0.75, "object"), gain(0.5), together())),
         ends=(End(beyond(69), 1.0),),
-        item=ObjectRow("package", "rigid", 8, 1, 3, 2),
+        object=ObjectRow("package", "rigid", 8, 1, 3, 2),
     ),
     Row(
         "Thrower-v0",
         "Throw a soft package.",
         *("medium", "B", 300, (1, 1), "1x10 3 1x3 4 1x3 5 1x4 7 1x4 8 1x10 10 1x29 10", CARRIED),
         (gain(1, "object"), staying(0.25)),
-        item=ObjectRow("package", "soft", 3, 7, 3, 2),
+        object=ObjectRow("package", "soft", 3, 7, 3, 2),
     ),
     Row(
         "Lifter-v0",
         "Lift a rigid package out of a pit.",
-        *("hard", "B", 300, (2, 3), "5 3x3 1x3 3x3 5", ("V", "thing from robot", "V of thing", "O of thing", "R")),
+        *("hard", "B", 300, (2, 3), "5 3x3 1x3 3x3 5", ("V", "object from robot", "V of object", "O of object", "R")),
         (gain(10, "object", "up"), nearer(5.5, 10, "object"), gain_below(3, 20, "robot")),
-        item=ObjectRow("package", "rigid", 5, 1, 1, 2),
+        object=ObjectRow("package", "rigid", 5, 1, 1, 2),
     ),
     Row(
         "Catcher-v0",
         "Catch a package that falls from peg to peg.",
         *("hard", "C", 400, (22, 1), "1x100", BEAM, (together(), gain_below(5, 10))),
-        item=ObjectRow("package", "soft", 21, 41, 3, 2),
+        object=ObjectRow("package", "soft", 21, 41, 3, 2),
         blocks=(Block(17, 39, 5, 1), Block(19, 25, 5, 1)),
         shift=Shift((-6, 4), (0, 5)),
     ),
@@ -315,7 +315,7 @@ OBJECTS = (
         *("easy", "C", 1000, (1, 1), "1x70", BEAM),
         (together(), travel(1, "object"), travel(3, "object", "up"), gain(-10, "object", "up")),
         ends=(End(short_of(2, "object"), 1.0),),
-        item=ObjectRow("beam", "rigid", 29, 5, 10, 2),
+        object=ObjectRow("beam", "rigid", 29, 5, 10, 2),
         blocks=(Block(27, 4, 5, 1), Block(36, 4, 5, 1)),
     ),
     Row(
@@ -323,7 +323,7 @@ OBJECTS = (
         "Slide a beam over a row of pegs.",
         *("hard", "C", 1000, (1, 1), "1x70", BEAM, (together(), gain(1, "object"))),
         ends=(End(short_of(2, "object"), 1.0),),
-        item=ObjectRow("beam", "rigid", 22, 5, 10, 2),
+        object=ObjectRow("beam", "rigid", 22, 5, 10, 2),
         blocks=(Block(20, 4, 5, 1), *(Block(x, 4, 3, 1) for x in (29, 35, 41, 49))),
     ),
 )

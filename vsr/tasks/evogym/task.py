@@ -115,7 +115,7 @@ class NamedTask(Task):
             reward=zero,
             done=jnp.zeros((), bool),
             first=relative(now.robot),
-            first_object=None if now.item is None else relative(now.item),
+            first_object=None if now.object is None else relative(now.object),
             goals=None if self.row.goals is None else drawn_goals(state.key, self.row, zero.dtype),
         )
 
@@ -140,7 +140,7 @@ class NamedTask(Task):
         return pieces(self.row.sees, now, account.first, account.first_object, account.goals, _corners(self.row.name))
 
     def _seen(self, world: WorldModel, state: WorldState) -> Seen:
-        return seen(world, state, None if self.row.item is None else self.row.item.name)
+        return seen(world, state, None if self.row.object is None else self.row.object.name)
 
     def _step(self, account: Account, before: Seen, after: Seen) -> Step:
         turn = orientation(account.first, before.robot), orientation(account.first, after.robot)
@@ -154,8 +154,8 @@ def earned(row: Row, step: Step) -> tuple[Array, Array]:
     for term in row.reward:
         reward = reward + term(step)
     for end in row.ends:
-        met = end.when(step)
-        reward, over = reward + jnp.where(met, end.worth, 0), over | met
+        ended = end.when(step)
+        reward, over = reward + jnp.where(ended, end.worth, 0), over | ended
     unstable = step.after.unstable
     return jnp.where(unstable, UNSTABLE, reward), over | unstable
 
@@ -248,7 +248,7 @@ def pieces(
 def _piece(
     name: str, now: Seen, first: Array, first_object: Array | None, goals: Goals | None, corners: np.ndarray
 ) -> tuple[Array, Array]:
-    robot, item = now.robot, now.item
+    robot, other = now.robot, now.object
     if name == "R":
         return relative_positions(robot)
     if name[0] in "FC" and name[1:].isdigit():
@@ -263,12 +263,12 @@ def _piece(
         goal = goals.place[jnp.minimum(goals.observed, goals.count - 1)]
         values = jnp.stack([goals.observed.astype(goal.dtype), goal, goal - robot.x])
     else:
-        assert item is not None
+        assert other is not None
         assert first_object is not None
         chosen = {
-            "thing from robot": lambda: item.center - robot.center,
-            "V of thing": lambda: item.velocity,
-            "O of thing": lambda: orientation(first_object, item)[None],
+            "object from robot": lambda: other.center - robot.center,
+            "V of object": lambda: other.velocity,
+            "O of object": lambda: orientation(first_object, other)[None],
         }
         values = chosen[name]()
     return values, jnp.ones(values.shape, bool)

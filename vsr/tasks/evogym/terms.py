@@ -53,7 +53,7 @@ class End(NamedTuple):
 
 
 def _part(seen: Seen, of: Of) -> Part:
-    part = seen.robot if of == "robot" else seen.item
+    part = seen.robot if of == "robot" else seen.object
     assert part is not None
     return part
 
@@ -97,7 +97,7 @@ def nearer(to: float, weight: float = 1.0, of: Of = "robot", axis: Axis = "x") -
 
 
 def together() -> Term:
-    """Decrease of the distance of robot and thing along x."""
+    """Decrease of the distance of robot and object along x."""
 
     def distance(seen: Seen) -> Array:
         return jnp.abs(_place(seen, "robot", "x") - _place(seen, "object", "x"))

@@ -1,7 +1,7 @@
 """Contacts in a GPU kernel: found and solved in one launch, in 2-D.
 
 A warp has a world, a lane some of its vertices, voxels, corners of rigid bodies or pairs that are near each other. What
-concerns a rigid body as a whole is computed in all lanes alike. Lanes add up what they found, or tell each other
+concerns a rigid body as a whole is computed in all lanes alike. Lanes add up what they found, or exchange it
 through memory. Plain JAX (vsr.physics.contact.contact_step) is the reference: it needs a hundred launches for the same.
 """
 

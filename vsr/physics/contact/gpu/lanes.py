@@ -22,7 +22,7 @@ class Lanes:
     """One world's vertices, one a lane, with the tables that all lanes read and share; groups of contacts get this."""
 
     def __init__(self, plan: Plan, known: Known, shared: Shared) -> None:
-        """known: what is read; shared: memory through which lanes tell each other numbers."""
+        """known: what is read; shared: memory through which lanes exchange numbers."""
         self.plan, self.known, self.shared = plan, known, shared
         self.lane = lanes_for(max(WARP, plan.vertices))
         self.row, self.active = jnp.minimum(self.lane, plan.vertices - 1), self.lane < plan.vertices

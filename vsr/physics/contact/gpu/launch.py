@@ -41,7 +41,7 @@ MOST_CORNERS = 32
 """Of all rigid bodies together, with those that fill up smaller ones' tables: more was not tried."""
 MOST_VERTICES = 512
 MOST_PAIRS = 256
-"""Places for what is near voxels."""
+"""Capacity for what is near voxels."""
 MOST_NUMBERS = 128
 """Bodies and corners times vertices in a lane: more was not tried, and takes long to compile."""
 
