@@ -13,7 +13,7 @@ from vsr.experiments.storage.settings import fingerprint, read_meta
 from vsr.experiments.storage.statistics import (
     COLUMNS,
     FAILURES,
-    FIGURES,
+    METRICS,
     STATISTICS,
     Header,
     Statistics,
@@ -40,40 +40,40 @@ def begin_run(folder, experiment=TINY):
 
 def put_meta(folder, **more):
     """What a run folder reports itself, with no start."""
-    write_checked_json(folder / "meta.json", {"kind": "run", "format": 1, "plugins": {}, "trials": [], **more})
+    write_checked_json(folder / "meta.json", {"kind": "run", "format": 1, "plugins": {}, "sessions": [], **more})
 
 
 @lru_cache(maxsize=8)
-def _header(config, run, figures):
-    return header_of(parse_experiment(config).resolved(), run, figures)
+def _header(config, run, metrics):
+    return header_of(parse_experiment(config).resolved(), run, metrics)
 
 
-def header_in(folder, figures=()):
+def header_in(folder, metrics=()):
     """As the run in a folder writes it."""
     made_by = read_meta(folder)[0].get("experiment")
     run = fingerprint(made_by or {})
     config = (folder / "config.yaml").read_text()
     data = yaml.safe_load(config)
     if data.get("plugins"):  # which are not to be run here
-        return replace(_header(TINY, run, tuple(figures)), measure=data["fitness"])
-    return _header(config, run, tuple(figures))
+        return replace(_header(TINY, run, tuple(metrics)), measure=data["fitness"])
+    return _header(config, run, tuple(metrics))
 
 
 def put_statistics(folder, rows):
     """Replace the statistics of a folder that has its settings; rows: mappings, one for every generation and seed."""
-    figures = dict.fromkeys(name for row in rows for name in row.get("figures", {}))
-    write_statistics(folder / STATISTICS, of_rows(header_in(folder, figures), rows))
+    metrics = dict.fromkeys(name for row in rows for name in row.get("metrics", {}))
+    write_statistics(folder / STATISTICS, of_rows(header_in(folder, metrics), rows))
 
 
 def of_rows(header: Header, rows):
-    """Rows as statistics, the generations from 0; `failures` and `figures` are mappings, None is not a number."""
+    """Rows as statistics, the generations from 0; `failures` and `metrics` are mappings, None is not a number."""
     count = max((row["generation"] + 1 for row in rows), default=0)
     records = unknown_records(header, count)
     for row in rows:
-        own = {"failures": {}, "figures": {}, **row}
+        own = {"failures": {}, "metrics": {}, **row}
         known = {**dict.fromkeys((name for name in COLUMNS if name.startswith(FAILURES)), 0.0), **own}
         known |= {FAILURES + name: value for name, value in own["failures"].items()}
-        known |= {FIGURES + name: value for name, value in own["figures"].items()}
+        known |= {METRICS + name: value for name, value in own["metrics"].items()}
         for place, name in enumerate(header.columns):
             value = known.get(name)
             records["values"][row["generation"], place, header.seeds.index(row["seed"])] = (

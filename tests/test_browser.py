@@ -162,7 +162,7 @@ def test_overlays_are_explained(show):
     page = show("plane")
     shown = "document.getElementById('marks').textContent"
     assert page.run(shown) == ""
-    page.click("[data-look=touching]")
+    page.click("[data-look=contact]")
     assert page.run(shown) == "● touches the ground"
     page.click("[data-look=sensors]")
     assert page.run(shown).endswith("▮ area ratio: 1 ± 0.2▮ velocity x: ±1 m/s")

@@ -130,9 +130,9 @@ def test_a_run_explains_itself(whole, tiny):
     meta = json.loads((whole / "meta.json").read_text())
     assert meta["config"] == str(tiny)
     assert meta["seeds"] == [0, 1]
-    assert meta["starts"][0]["packages"]["jax"] == jax.__version__
-    assert meta["starts"][0]["device"].startswith(jax.devices()[0].platform)
-    assert {"commit", "command", "flags", "python"} <= set(meta["starts"][0])
+    assert meta["sessions"][0]["packages"]["jax"] == jax.__version__
+    assert meta["sessions"][0]["device"].startswith(jax.devices()[0].platform)
+    assert {"commit", "command", "flags", "python"} <= set(meta["sessions"][0])
     stored = load_experiment(whole / "config.yaml")
     assert stored == load_experiment(tiny).resolved()
     assert stored.physics.substeps == 6
@@ -332,7 +332,7 @@ def test_sigkill_at_random_moments_then_resume(tiny, tmp_path):
     path = tmp_path / "killed"
 
     def sessions():
-        return json.loads((path / "meta.json").read_text())["starts"]
+        return json.loads((path / "meta.json").read_text())["sessions"]
 
     def recorded():
         return len(statistics(path))
@@ -390,7 +390,7 @@ def test_more_generations_go_on_as_one_longer_run(whole, tiny, tmp_path):
     evolve(EvolveOptions(str(tiny), settings=("generations=3",), out=str(path)))
     evolve(EvolveOptions(str(tiny), out=str(path), resume=True))
     assert_same_run(path, whole)
-    assert len(json.loads((path / "meta.json").read_text())["starts"]) == 2
+    assert len(json.loads((path / "meta.json").read_text())["sessions"]) == 2
 
 
 def test_torn_records_and_half_checkpoints_are_skipped(whole, tmp_path, capsys):
@@ -436,7 +436,7 @@ def test_a_damaged_meta_file_is_told_and_kept(whole, tmp_path, capsys, content):
     evolve(EvolveOptions(str(path), settings=("generations=6",), resume=True))
     assert "; kept as meta.corrupted, and begun again" in capsys.readouterr().out
     assert (path / "meta.damaged").read_text() == content
-    assert len(json.loads((path / "meta.json").read_text())["starts"]) == 1
+    assert len(json.loads((path / "meta.json").read_text())["sessions"]) == 1
 
 
 def test_fewer_generations_than_there_are_is_refused(whole):

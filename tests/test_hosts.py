@@ -119,7 +119,7 @@ def test_a_signal_to_any_process_stops_and_saves(stopped):
     assert "generation" not in outputs[1]
     assert "process 1: process 0 has ended; its output says why" in outputs[1]
     assert not any("Traceback" in output for output in outputs)
-    assert json.loads((path / "meta.json").read_text())["starts"][0]["processes"] == 2
+    assert json.loads((path / "meta.json").read_text())["sessions"][0]["processes"] == 2
 
 
 LIMITED = f"""

@@ -19,7 +19,17 @@ from PIL import Image, ImageDraw
 import vsr.cli as cli
 from vsr.drawing.colors import PALETTES, SCALES, rgb
 from vsr.drawing.legend import legend
-from vsr.drawing.overlays import CONTACT, GROWING, OVERLAYS, PAPER, SENSORS, SHRINKING, VELOCITY, VoxelPen, sensor_marks
+from vsr.drawing.overlays import (
+    CONTACT,
+    GROWING,
+    OVERLAYS,
+    PAPER,
+    SENSOR_COLORS,
+    SHRINKING,
+    VELOCITY,
+    VoxelPen,
+    sensor_marks,
+)
 from vsr.drawing.painter import Look, Painter, SpringLines, round_step
 from vsr.drawing.recording import Felt, Recording, recording_of
 from vsr.experiments.config import parse_scene
@@ -287,7 +297,7 @@ def test_the_page_draws_overlays_only_when_asked_for(recorded, tmp_path, name):
         vm.runInThisContext("unpack")(shared.robots[0].packed).then((streams) => {
           const found = {};
           const numbers = (values) => values.every((value) => typeof value !== "number" || Number.isFinite(value));
-          for (const overlay of ["none", "masses", "springs", "control", "touching", "velocity", "sensors", "path"]) {
+          for (const overlay of ["none", "masses", "springs", "control", "contact", "velocity", "sensors", "path"]) {
             const calls = [];
             const g = new Proxy({ measureText: () => ({ width: 10 }) }, {
               get: (known, key) => known[key] ?? ((...values) => calls.push([key, values])),
@@ -347,7 +357,7 @@ def test_masses_and_springs_are_drawn_in_2d(recorded):
     asked = f"console.log(JSON.stringify([2, 3].map((dimension) => lookOf({{ dimension }}, {json.dumps(mixed)}))))"
     script = (ASSETS / "motion.js").read_text(encoding="utf-8") + asked
     found = json.loads(subprocess.run([node, "-e", script], capture_output=True, text=True, check=True).stdout)
-    assert found == [mixed | {"engine": True, "springs": True}, mixed | {"engine": False, "springs": False}]
+    assert found == [mixed | {"masses": True, "springs": True}, mixed | {"masses": False, "springs": False}]
 
 
 def test_names_cannot_break_a_page(recorded):
@@ -431,7 +441,7 @@ def test_overlays_appear_only_when_asked_for():
     assert has(painted(busy, overlays=frozenset({"contact"})), CONTACT) > 20
     assert has(painted(busy, overlays=frozenset({"velocity"})), VELOCITY) > 20
     assert has(painted(busy, overlays=frozenset({"control"})), "#d55e00") > 50
-    assert has(painted(busy, overlays=frozenset({"sensors"})), SENSORS[0]) > 20
+    assert has(painted(busy, overlays=frozenset({"sensors"})), SENSOR_COLORS[0]) > 20
     for overlay in OVERLAYS:
         assert (painted(busy, overlays=frozenset({overlay})) != without).any()
 
@@ -503,7 +513,7 @@ WITHOUT = {
 @pytest.mark.parametrize("cones", WITHOUT)
 def test_bars_of_senses_can_be_distinguished_by_color_blind_eyes(cones):
     """By their distance in CIE L*a*b*, of which about 2 can just be seen side by side, and bars are thin."""
-    share = rgb(SENSORS) / 255
+    share = rgb(SENSOR_COLORS) / 255
     linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
     seen = (linear @ np.array(WITHOUT[cones]).T).clip(0, 1)
     to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
@@ -521,7 +531,7 @@ def test_what_overlays_mean_is_said_below():
     assert plain.height < some.height < every.height  # rows are added as they are needed
     assert has(np.asarray(plain).astype(int), CONTACT) == 0
     assert has(np.asarray(some).astype(int), CONTACT) > 20
-    assert has(np.asarray(every).astype(int), SENSORS[0]) > 20
+    assert has(np.asarray(every).astype(int), SENSOR_COLORS[0]) > 20
 
 
 def test_springs_can_be_seen_on_dark_voxels():

@@ -91,7 +91,7 @@ def make_run(folder, *, best=0.25, diverse=True, lineage=True, seeds=2, config=T
         (folder / name).mkdir(parents=True)
     (folder / "config.yaml").write_text(config.replace("generations: 5\n", f"generations: {GENERATIONS}\n"))
     start = {"generation": 0, "command": COMMAND, "commit": "0123456789abcdef0123+", "packages": {"jax": "0.10.2"}}
-    put_meta(folder, starts=[start])
+    put_meta(folder, sessions=[start])
     put_statistics(folder, list(rows_of(best, diverse)))
     if lineage:
         write_arrays(folder / "lineage" / "00000000.npz", lineage_arrays(), LABEL)

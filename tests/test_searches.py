@@ -43,7 +43,7 @@ def row(generation, seed, metrics):
     best = 0.1 * (generation + 1) + seed
     known = {"generation": generation, "seed": seed, "best": best, "median": best / 2, "failed": 0, "failures": {}}
     more = {"evaluations": 6, "best_id": 0, "spread": 1.0, "bodies": 2, "seconds": 0.5}
-    return {**known, **more, **({"figures": metrics} if metrics else {})}
+    return {**known, **more, **({"metrics": metrics} if metrics else {})}
 
 
 def make_run(folder, text, metrics, offset=0.0):
@@ -110,7 +110,7 @@ def test_figures_that_come_later_are_not_a_number_before(front):
     """As where statistics were rebuilt from lineage, which has no figures."""
     before = of_rows(header_in(front), [row(0, 0, None), row(0, 1, None)])
     after = before.with_header(header_in(front, ["a.b"]))
-    np.testing.assert_array_equal(after.column("figures.a.b"), [[np.nan], [np.nan]])
+    np.testing.assert_array_equal(after.column("metrics.a.b"), [[np.nan], [np.nan]])
     np.testing.assert_array_equal(after.column("best"), before.column("best"))
 
 
@@ -130,17 +130,17 @@ def test_names_of_figures_are_whole_or_of_all_archives(elites, front):
 
 def test_figures_are_plotted_and_compared(elites, tmp_path):
     other = make_run(tmp_path / "other", ELITES, list(read_run(elites).metrics), offset=0.5)
-    result = vsr("plot", elites, other, "--figure", "coverage", "--out", tmp_path / "figure.svg")
+    result = vsr("plot", elites, other, "--metric", "coverage", "--out", tmp_path / "figure.svg")
     assert result.exit_code == 0, result.output
     drawn = (tmp_path / "figure.svg").read_text()
     assert len(re.findall('<g id="axes_', drawn)) == 2
-    result = vsr("compare", elites, other, "--figure", "body.coverage", "--json")
+    result = vsr("compare", elites, other, "--metric", "body.coverage", "--json")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert found["measure"] == "body.coverage"
     assert [one["final"] for one in found["rows"]] == pytest.approx([0.25, 0.75])
     assert found["pairs"][0]["effect"] == 0.0  # none of the first is better
-    shown = vsr("compare", elites, other, "--figure", "body.coverage").output
+    shown = vsr("compare", elites, other, "--metric", "body.coverage").output
     assert "body.coverage, median over seeds" in shown
     assert "best body" not in shown
 
@@ -148,9 +148,9 @@ def test_figures_are_plotted_and_compared(elites, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["compare", "elites", "--figure", "coverage"], "several archives have it; give one of body.coverage, brain"),
-        (["plot", "elites", "--figure", "coverage", "--archive"], "--figure, --archive and --csv: give one of them"),
-        (["plot", "elites", "--figure", "volume"], "there is no figure 'volume'"),
+        (["compare", "elites", "--metric", "coverage"], "several archives have it; give one of body.coverage, brain"),
+        (["plot", "elites", "--metric", "coverage", "--archive"], "--metric, --archive and --csv: give one of them"),
+        (["plot", "elites", "--metric", "volume"], "there is no figure 'volume'"),
     ],
 )
 def test_wrong_words_are_helped(elites, monkeypatch, arguments, message):

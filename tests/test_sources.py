@@ -128,12 +128,12 @@ def test_components_registered_by_a_script_are_named_and_a_change_of_them_ends_a
     assert "cheap_speed" in read.stderr
     assert "registered" in read.stderr
     assert run("100", "generations=2").returncode == 0
-    sessions = json.loads((home / "run/meta.json").read_text())["starts"]
+    sessions = json.loads((home / "run/meta.json").read_text())["sessions"]
     refused = run("50", "generations=3")
     assert refused.returncode == 1  # an exception, as in any script
     assert "cheap_speed" in refused.stderr
     assert "put back what was changed" in refused.stderr
-    assert json.loads((home / "run/meta.json").read_text())["starts"] == sessions
+    assert json.loads((home / "run/meta.json").read_text())["sessions"] == sessions
 
 
 def test_a_module_that_registers_a_component_becomes_a_plugin_of_the_run(home, monkeypatch):

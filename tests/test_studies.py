@@ -71,7 +71,7 @@ def test_the_experiments_are_those_of_the_paper():
             assert (experiment.generations, len(experiment.seeds)) == (500, 10)
             schedule = experiment.schedule()
             assert schedule.duration == 60
-            assert schedule.steps_per_call * schedule.time_step == pytest.approx(1 / 15)
+            assert schedule.control_every * schedule.time_step == pytest.approx(1 / 15)
             assert experiment.fitness.measure == "relative_velocity"
             assert experiment.world.terrain.type == "flat"
     assert {name: experiment.robot.gene_count for name, experiment in found.items()} == GENES

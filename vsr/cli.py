@@ -100,8 +100,8 @@ def _user_errors() -> tuple[type[Exception], ...]:
     """Kinds of errors, of the modules that are loaded: help must not load them."""
     places = (
         ("vsr.experiments.config.problems", "UserError"),
-        ("vsr.spec", "Impractical"),
-        ("vsr.arrays", "Damaged"),
+        ("vsr.spec", "InfeasibleError"),
+        ("vsr.arrays", "CorruptFileError"),
     )
     return tuple(getattr(sys.modules[module], name) for module, name in places if module in sys.modules)
 
@@ -662,7 +662,7 @@ def train(
 @click.option(
     "--out",
     metavar="FILE.png|.pdf|.svg",
-    help="The picture; fitness.png by default, archive.png with --archive, figure.png with --figure.",
+    help="The picture; fitness.png by default, archive.png with --archive, figure.png with --metric.",
 )
 @click.option(
     "--band",
@@ -671,7 +671,7 @@ def train(
     help="Around the median over seeds: one standard deviation, as in the paper, or the quartiles.",
 )
 @click.option(
-    "--figure", metavar="NAME", help="Instead, what searches report themselves: coverage, qd_score, hypervolume, ..."
+    "--metric", metavar="NAME", help="Instead, what searches report themselves: coverage, qd_score, hypervolume, ..."
 )
 @click.option("--archive", is_flag=True, help="Instead, maps of one run's archives, or its Pareto front.")
 @click.option("--seed", type=A_SEED, metavar="S", help="With --archive: of this seed, else the first.")
@@ -701,14 +701,14 @@ def plot(
         from vsr.experiments.storage.runs import as_csv, read_curves, read_run, trust_plugins
 
     if (metric is not None) + archive + as_table > 1:
-        raise click.UsageError("--figure, --archive and --csv: give one of them")
+        raise click.UsageError("--metric, --archive and --csv: give one of them")
     if seed is not None and not archive:
         raise click.UsageError("--seed goes with --archive: curves show all seeds")
     if archive and len(runs) > 1:
         raise click.UsageError(f"--archive draws one run; {len(runs)} given")
     names = (
         ("archive.png", archive),
-        ("figure.png", metric is not None),
+        ("metric.png", metric is not None),
         ("statistics.csv", as_table),
         ("fitness.png", True),
     )
@@ -737,7 +737,7 @@ def plot(
 
 @main.command()
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
-@click.option("--figure", metavar="NAME", help="Compare what searches report themselves, such as hypervolume.")
+@click.option("--metric", metavar="NAME", help="Compare what searches report themselves, such as hypervolume.")
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
 def compare(runs: tuple[str, ...], metric: str | None, as_json: bool) -> None:
     """Compare runs: medians over seeds, Mann-Whitney test, effect size."""

@@ -188,7 +188,7 @@ def observe_task(scenario: Scenario, state: EpisodeState) -> tuple[Array, Array]
 def step(scenario: Scenario, state: EpisodeState, action: Array) -> tuple[EpisodeState, Transition]:
     """One control interval under an action: control values of all voxels, clipped to [-1, 1], *cells."""
     action = jnp.clip(action, -1, 1) * scenario.model.present
-    after = _advanced(scenario, with_effort(scenario, state, action), action[None], scenario.schedule.steps_per_call)
+    after = _advanced(scenario, with_effort(scenario, state, action), action[None], scenario.schedule.control_every)
     after = _judged(scenario, state, _felt(scenario, after), action)
     reward = scenario.task.reward(after.account, scenario.world, state.world, after.world, action)
     return after, Transition(
@@ -343,7 +343,7 @@ def _advanced(scenario: Scenario, state: EpisodeState, controls: Array, time_ste
         implementation=schedule.implementation,
     )
     later = replace(state, action=controls[-1], failure=_failure(scenario, state, world, seen))
-    if time_steps == schedule.steps_per_call:
+    if time_steps == schedule.control_every:
         calls = state.calls + controls.shape[0]
         # Times are products, because sums of many steps would drift.
         world = replace(world, time=calls.astype(scenario.model.mass.dtype) * schedule.interval)
@@ -445,7 +445,7 @@ def _rollout_open_loop(scenario: Scenario, controller: Controller, now: RolloutC
         times = (now.state.calls + 1 + jnp.arange(count)).astype(model.mass.dtype) * schedule.interval
         decided = jax.vmap(lambda time: _decide(scenario, controller, None, time, None)[0])(times)
         in_force = jnp.concatenate([now.action[None], decided[:-1]])
-        state = _advanced(scenario, now.state, in_force, schedule.steps_per_call)
+        state = _advanced(scenario, now.state, in_force, schedule.control_every)
         effort = now.state.effort + jax.vmap(partial(_effort, model))(decided).sum()
         return RolloutCarry(replace(state, effort=effort), decided[-1], None)
 

@@ -44,8 +44,8 @@ class Physics(Spec):
 
     time_step: Seconds = 1 / 60
     """[s]; control calls happen on these; may be written as 1/60; 0.003 for evogym masses"""
-    control_every: Annotated[Count, Field(ge=0)] = 1
-    """time steps between two control calls without one: 1 means every second step; 0 for evogym masses"""
+    control_every: Annotated[Count, Field(ge=1)] = 2
+    """time steps from one control call to the next: 2 means every second step; 1 for the evogym engine"""
     substeps: Annotated[Count, Field(ge=1)] | None = None
     """integration steps in a time step; if absent, enough for the stiffest material"""
     precision: Literal["float32", "float64"] = "float32"
@@ -156,7 +156,7 @@ def _check_objects(voxels: VoxelLike, world: World) -> list[tuple[tuple[str, ...
         unfit = described.issues(dimension)
         issues += [(("world", "objects", str(number), name), reason) for name, reason in unfit]
     for number, other in enumerate(world.other_robots):
-        path, body = ("world", "others", str(number)), other.robot.body
+        path, body = ("world", "other_robots", str(number)), other.robot.body
         if body.dimension != dimension:
             text = f"it is in {body.dimension}-D, and the robot in {dimension}-D"
             issues.append(((*path, "robot", "body"), text))

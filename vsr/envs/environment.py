@@ -171,7 +171,7 @@ class Environment:
         own, which = self.scene.robot.body, f"body {number}"
         if body.cells.shape != own.cells.shape:
             raise ValueError(f"{which}: its grid is {body.cells.shape}, that of the others {own.cells.shape}; pad it")
-        for name in ("masses", "voxel_side", "materials"):
+        for name in ("engine", "voxel_side", "materials"):
             if getattr(body, name) != getattr(own, name):
                 raise ValueError(f"{which}: its {name} differ from those of the first; all bodies need the same")
         new = sorted({int(index) for index in np.unique(body.cells[body.present])} - set(self.used))

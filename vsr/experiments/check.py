@@ -270,5 +270,5 @@ def _times(schedule) -> list[tuple[str, str]]:
     return [
         ("episode", f"{schedule.total_time:g} s, {schedule.steps} steps of {schedule.time_step:.4g} s"),
         ("substeps", f"{schedule.substeps} per step, {1000 * schedule.substep:.3g} ms each"),
-        ("control", f"every {schedule.steps_per_call * schedule.time_step:.4g} s"),
+        ("control", f"every {schedule.control_every * schedule.time_step:.4g} s"),
     ]

@@ -57,23 +57,23 @@ def assemble_body(
         engine.table(list(body.materials.values()), body.voxel_side, body.dimension, dtype, body.cells),
         body.voxel_side,
         anchored,
-        masses=body.engine,
+        name=body.engine,
         layers=layers or engine.layers_needed(body.present),
         integrator=integrator,
     )
 
 
 # Compiled, because described bodies are assembled outside of any other program.
-@partial(jax.jit, static_argnames=("masses", "layers", "integrator"))
+@partial(jax.jit, static_argnames=("name", "layers", "integrator"))
 def _assemble(
     cells: Array,
     table: Any,
     voxel_side: Array | float,
     anchored: Array | None,
     *,
-    masses: EngineName,
+    name: EngineName,
     layers: int,
     integrator: str | None,
 ) -> Any:
-    engine = ENGINES[masses]
+    engine = ENGINES[name]
     return engine.assemble(cells, table, voxel_side, layers=layers, integrator=integrator, anchored=anchored)

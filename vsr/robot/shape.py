@@ -78,7 +78,7 @@ class Body(Displayed, Spec):
     def _default_masses(cls, data: Any) -> Any:
         if not isinstance(data, dict):
             return data
-        engine = data.get("masses", default_masses(3) if _has_levels(data.get("shape")) else default_masses(2))
+        engine = data.get("engine", default_masses(3) if _has_levels(data.get("shape")) else default_masses(2))
         return {**defaults_of(engine), **data, "engine": engine}
 
     @field_validator("shape", mode="before", json_schema_input_type=tuple[str, ...] | tuple[tuple[str, ...], ...] | str)

@@ -16,8 +16,8 @@ class Schedule:
     """[s]; rounded up to whole time steps"""
     time_step: float = 1 / 60
     """[s]"""
-    control_every: int = 1
-    """time steps without a control call between two calls (the paper's c)"""
+    control_every: int = 2
+    """time steps from one control call to the next (c + 1 of the 2D-VSR-Sim paper)"""
     substeps: int = 6
     """integration steps in a time step"""
     implementation: Implementation = "auto"
@@ -31,24 +31,19 @@ class Schedule:
         return max(1, math.ceil(self.duration / self.time_step - 1e-6))
 
     @property
-    def steps_per_call(self) -> int:
-        """Time steps from one control call to the next."""
-        return self.control_every
-
-    @property
     def calls(self) -> int:
         """Control steps of the whole episode."""
-        return self.steps // self.steps_per_call
+        return self.steps // self.control_every
 
     @property
     def remainder(self) -> int:
         """Time steps after the last control call."""
-        return self.steps % self.steps_per_call
+        return self.steps % self.control_every
 
     @property
     def interval(self) -> float:
         """From one control call to the next [s]."""
-        return self.steps_per_call * self.time_step
+        return self.control_every * self.time_step
 
     @property
     def substep(self) -> float:

@@ -27,7 +27,7 @@ Length = Annotated[Real, Field(gt=0)]
 Place = Annotated[tuple[Real, ...], Field(min_length=2, max_length=3)]
 MOST_CORNERS = {2: 16, 3: 32}
 """Of a polygon, of a mesh: more make every contact dearer."""
-TOUCHED = ("objects", "others", "self_contact", "ground_corners")
+TOUCHED = ("objects", "other_robots", "self_contact", "ground_corners")
 """Fields of a world that need contact beyond that with the ground."""
 
 

@@ -72,7 +72,7 @@ class BenchEnvironment(Benchmark):
             "robots": robots,
             "voxels": self.size**2,
             "steps": steps,
-            "substeps": env.schedule.substeps * env.schedule.steps_per_call,
+            "substeps": env.schedule.substeps * env.schedule.control_every,
             "interval_s": env.schedule.interval,
             "implementation": _implementation(env),
             "steps_per_s": total / wall["median_s"],

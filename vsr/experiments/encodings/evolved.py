@@ -63,7 +63,7 @@ class EvolvedBody(Spec, BodyEncoding):
             return data
         grid = data.get("grid")
         default = default_masses(len(grid) if isinstance(grid, list | tuple) and len(grid) == 3 else 2)
-        engine = data.get("masses", default)
+        engine = data.get("engine", default)
         known = isinstance(engine, str) and engine in PAPER_MATERIALS
         default_materials = {"materials": PAPER_MATERIALS[engine]} if known else {}
         return {"engine": engine, **defaults_of(engine), **default_materials, **data}

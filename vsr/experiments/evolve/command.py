@@ -238,7 +238,7 @@ def _open(folder: RunFolder, options: EvolveOptions, display: Display) -> tuple[
         source = source_of(_config_file(options))
         meta = {"config": source, "seeds": list(experiment.seeds), "plugins": sources.digests}
         registered = {"registered": list(sources.unkept)} if sources.unkept else {}
-        folder.create({**meta, **registered, "trials": [describe_session(0)]}, sources)
+        folder.create({**meta, **registered, "sessions": [describe_session(0)]}, sources)
         _warn(display, warnings)
         return 0, None
     folder.lock()
@@ -252,11 +252,11 @@ def _open(folder: RunFolder, options: EvolveOptions, display: Display) -> tuple[
     _check_sources(folder.path, standing, sources)
     if done < experiment.generations:
         now = describe_session(done)
-        if meta["starts"] and (changed := differences(meta["starts"][-1], now)):
+        if meta["sessions"] and (changed := differences(meta["sessions"][-1], now)):
             warnings.append(f"not as when the run began, so its last digits may differ: {'; '.join(changed)}")
         warnings += folder.reopen(standing, sources)
         meta, _ = read_meta(folder.path)
-        folder.write_meta({**meta, "trials": [*meta["starts"], now]})
+        folder.write_meta({**meta, "sessions": [*meta["sessions"], now]})
         display.say(f"{folder.path}: going on after generation {done}")
     else:
         warnings += folder.repair(standing)
@@ -322,7 +322,7 @@ def _note_compilation(folder: RunFolder, display: Display, seconds: float) -> No
     so far, as where data that a plugin reads, or a component registered in Python, was changed.
     """
     meta, _ = read_meta(folder.path)
-    *before, now = meta["starts"]
+    *before, now = meta["sessions"]
     now = {**now, "compile_seconds": round(seconds, 1)}
     own = sources_of(folder.experiment)
     if own.files or own.unkept:
@@ -331,14 +331,14 @@ def _note_compilation(folder: RunFolder, display: Display, seconds: float) -> No
         names = ", ".join([*own.unkept, *(f"module '{name}'" for name in own.files)])
         if last["program"] != now["program"]:
             if all(one.startswith("devices was") for one in differences(last, now)):
-                folder.write_meta({**meta, "trials": before})
+                folder.write_meta({**meta, "sessions": before})
                 raise UserError(
                     f"{folder.path}: it does not compute what it did when the run began, with the same settings, "
                     f"versions and files of plugins; {names}: put back what was changed there, or in the data it "
                     "reads, or start again with another --out"
                 )
             _warn(display, [f"versions are others, so a change in what {names} computes would not be noticed"])
-    folder.write_meta({**meta, "trials": [*before, now]})
+    folder.write_meta({**meta, "sessions": [*before, now]})
 
 
 def _go_on(

@@ -188,7 +188,7 @@ class Reach(Spec):
         found: Complaints = []
         if ENGINE_KINDS[self.body.engine].turns:
             return [
-                (("body", "masses"), f"'{self.body.engine}' given; only bodies of points can be at rest here: points")
+                (("body", "engine"), f"'{self.body.engine}' given; only bodies of points can be at rest here: points")
             ]
         if not self.fluids:
             found.append((("body", "shape"), "no voxel holds fluid, so nothing drives it: give a material `fluid`"))
@@ -198,10 +198,10 @@ class Reach(Spec):
             found.append((("body", "materials"), "actuation by force has no energy; use area"))
         if not (self.anchored() & self.body.present).any():
             found.append(
-                (("held",), f"no voxel lies at the {' or '.join(self.clamped)} of the grid, so nothing is held")
+                (("clamped",), f"no voxel lies at the {' or '.join(self.clamped)} of the grid, so nothing is held")
             )
         if self.body.dimension == 2 and {"front", "back"} & set(self.clamped):
-            found.append((("held",), "a 2-D body has no front and back; choose from left, right, bottom, top"))
+            found.append((("clamped",), "a 2-D body has no front and back; choose from left, right, bottom, top"))
         return found
 
     def _dimensions(self) -> Complaints:

@@ -249,7 +249,7 @@ def _how(results: Sequence[Result]) -> Iterator[str]:
             "time",
             "a generation",
             "compiling",
-            "starts",
+            "sessions",
             "episode",
             "substeps",
             "device",

@@ -100,7 +100,7 @@ class Making:
 def making(run: Path) -> Making:
     """What a run folder tells about how it was made."""
     meta, fault = read_meta(run)
-    sessions = meta["starts"]
+    sessions = meta["sessions"]
     if not sessions:
         fault = (
             f"{fault or f'{run / META}: it reports no start'}; versions, device and command of this run are not known"

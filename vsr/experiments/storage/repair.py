@@ -120,7 +120,7 @@ def repair_robots(path: Path, experiment: Experiment, done: int) -> list[str]:
     pieces, _ = read_pieces(path, len(seeds))
     last = next((piece for piece in pieces if piece.first < done <= piece.first + piece.count), None)
     statistics, warnings = read_statistics(path / STATISTICS), list[str]()
-    sessions = read_meta(path)[0]["starts"]
+    sessions = read_meta(path)[0]["sessions"]
     for index in wrong:
         genes = {} if last is None else last.best_genes(index, done - 1)
         file, best = robot_file(path, seeds[index]), statistics.column("best")[index, done - 1]

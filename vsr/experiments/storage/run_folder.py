@@ -296,7 +296,7 @@ class RunFolder:
             save_arrays(self.path / ARCHIVE, archives, self._label)
 
     def _write_best(self, stats: GenerationStats) -> None:
-        sessions = read_meta(self.path)[0]["starts"]
+        sessions = read_meta(self.path)[0]["sessions"]
         for i, seed in enumerate(self.experiment.seeds):
             if self._described.get(seed) == int(stats.best_id[i]) or not math.isfinite(stats.best[i]):
                 continue

@@ -23,7 +23,7 @@ from vsr.experiments.storage.files import refuse_links
 from vsr.experiments.storage.robots import read_title, robot_file
 from vsr.experiments.storage.run_folder import check_run, is_run
 from vsr.experiments.storage.settings import RunSettings, fingerprint, read_meta, read_settings
-from vsr.experiments.storage.statistics import FAILURES, FIGURES, STATISTICS, Header, Statistics, read_statistics
+from vsr.experiments.storage.statistics import FAILURES, METRICS, STATISTICS, Header, Statistics, read_statistics
 
 NOTHING = "no generation is finished yet"
 
@@ -124,7 +124,7 @@ def read_curves(path: str | Path) -> Curves:
         spread=found.column("spread"),
         bodies=found.column("bodies"),
         seconds=found.seconds,
-        metrics=found.columns(FIGURES),
+        metrics=found.columns(METRICS),
         warnings=tuple(losses_of(path, found)),
     )
 
@@ -162,7 +162,7 @@ def as_csv(runs: Sequence[Curves]) -> str:
     names = ("best", "median", "failed", "spread", "bodies", "best_id")
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
-    titles = (*(f"{FAILURES}{name}" for name in reasons), *(f"{FIGURES}{name}" for name in metrics))
+    titles = (*(f"{FAILURES}{name}" for name in reasons), *(f"{METRICS}{name}" for name in metrics))
     table.writerow(["run", "generation", "seed", "evaluations", "seconds", *names, *titles])
     for run in runs:
         nothing = np.full(run.best.shape, np.nan)

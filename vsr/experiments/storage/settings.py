@@ -118,12 +118,12 @@ def read_meta(path: Path) -> tuple[dict[str, Any], str]:
         if (meta.get("kind"), meta.get("format")) != (KIND, FORMAT):
             raise CorruptFileError(file, f"it is no file of kind {KIND}, format {FORMAT}")
     except CorruptFileError as error:
-        return {"plugins": {}, "trials": []}, str(error)
+        return {"plugins": {}, "sessions": []}, str(error)
     meta = {"plugins": {}, **meta}
-    sessions = meta.get("starts")
+    sessions = meta.get("sessions")
     whole = isinstance(sessions, list) and all(isinstance(start, dict) for start in sessions)
     if not isinstance(meta["plugins"], dict) or not whole:
-        return {**meta, "plugins": {}, "trials": []}, f"{file}: corrupted (it reports no starts)"
+        return {**meta, "plugins": {}, "sessions": []}, f"{file}: corrupted (it has no sessions)"
     return meta, ""
 
 

@@ -39,7 +39,7 @@ from vsr.physics.failure import REASONS
 
 STATISTICS = "statistics.bin"
 KIND, FORMAT = "statistics", 1
-FAILURES, FIGURES = "failures.", "figures."
+FAILURES, METRICS = "failures.", "metrics."
 """Before the names of columns: failed robots by reason, and metrics that the search reports about itself."""
 COLUMNS = ("best", "median", "failed", "best_id", "spread", "bodies", *(FAILURES + reason.name for reason in REASONS))
 """Of every run; figures of its search follow."""
@@ -141,7 +141,7 @@ def header_of(experiment: Experiment, run: str, metrics: Sequence[str] = ()) -> 
         generations=experiment.generations,
         episode_seconds=float(experiment.schedule().total_time),
         seeds=tuple(experiment.seeds),
-        columns=(*COLUMNS, *(FIGURES + name for name in metrics)),
+        columns=(*COLUMNS, *(METRICS + name for name in metrics)),
     )
 
 
@@ -158,7 +158,7 @@ def record_of(header: Header, generation: int, stats: GenerationStats, seconds: 
     known: Mapping[str, Any] = {
         **{name: getattr(stats, name) for name in COLUMNS if not name.startswith(FAILURES)},
         **{FAILURES + reason.name: failures[:, place] for place, reason in enumerate(REASONS)},
-        **{FIGURES + name: values for name, values in stats.metrics.items()},
+        **{METRICS + name: values for name, values in stats.metrics.items()},
     }
     values = np.stack([np.asarray(known[name], float) for name in header.columns])
     record = np.zeros(1, header.record)

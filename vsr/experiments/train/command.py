@@ -54,7 +54,7 @@ class TrainOptions:
     @property
     def lasting(self) -> dict[str, Any]:
         """What a run cannot change when it goes on."""
-        kept = ("population", "grains", "duration", "starts", "seed")
+        kept = ("population", "grains", "duration", "trials", "seed")
         return {name: value for name, value in asdict(self).items() if name in kept}
 
     @property
@@ -169,7 +169,12 @@ def _report_progress(row: dict[str, Any]) -> None:
 
 def _store(folder: Path, search: Climb, curve: list[dict[str, Any]]) -> None:
     """The search first, with the curve's last row: a curve that is a row short is fixed, one too long would not be."""
-    arrays = {"mean": search.mean, "slope": search.gradient, "square": search.square, "generation": search.generation}
+    arrays = {
+        "mean": search.mean,
+        "gradient": search.gradient,
+        "square": search.square,
+        "generation": search.generation,
+    }
     write_arrays(folder / SEARCH, {name: np.asarray(value) for name, value in arrays.items()}, {"row": curve[-1]})
     write_arrays(folder / POLICY, {"genes": np.asarray(search.mean)})
     write_json(folder / CURVE, curve)
@@ -183,7 +188,7 @@ def _stored(folder: Path, like: Climb, curve: list[dict[str, Any]]) -> Climb:
         raise UserError(f"{error}; begin again with another --out") from None
     stored, shapes = (
         found.arrays,
-        {name: getattr(like, name).shape for name in ("mean", "slope", "square", "generation")},
+        {name: getattr(like, name).shape for name in ("mean", "gradient", "square", "generation")},
     )
     if {name: array.shape for name, array in stored.items()} != shapes:
         raise UserError(f"{folder / SEARCH}: it is not of this training; begin again with another --out")

@@ -66,7 +66,7 @@ class Case:
         self.schedule = Schedule(
             duration=case["finalT"],
             time_step=case["dt"],
-            control_every=case["controlStepInterval_c"],
+            control_every=case["controlStepInterval_c"] + 1,
             substeps=choose_substeps(min(map(longest_substep, self.body.materials.values())), case["dt"]),
         )
 
@@ -300,7 +300,7 @@ def validate_single(name: str, case: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def first_effective_call(start: float, time_step: float, steps_per_call: int) -> float:
+def first_effective_call(start: float, time_step: float, control_every: int) -> float:
     """Time of the original's first call at or after `start` [s].
 
     The original adds up its time step by step, and its round-off decides: 120 steps of 1/60 s fall just short of 2 s.
@@ -309,7 +309,7 @@ def first_effective_call(start: float, time_step: float, steps_per_call: int) ->
     while True:
         time += time_step
         step += 1
-        if step % steps_per_call == 0 and time >= start:
+        if step % control_every == 0 and time >= start:
             return step * time_step
 
 
