@@ -1,8 +1,8 @@
 """Depth cameras, on the device: what machines see of grains, of each other and of level ground.
 
 Grains are splatted: each into the few pixels that its outline can cover, the nearest kept. Bodies are found by sphere
-tracing of their distance functions, ground by its formula. Depths have no noise; that is for others to add. Pictures (`paint`) are depths shaded by the
-surface's gradient.
+tracing of their distance functions, ground by its formula. Depths have no noise; that is for others to add. Pictures
+(`paint`) are depths shaded by the surface's gradient.
 """
 
 from __future__ import annotations
