@@ -1,4 +1,4 @@
-"""What is traced to be differentiated: without loops whose end is not known, and with roots that have gradients at 0.
+"""Programs to differentiate: without loops whose end is not known, and with roots that have gradients at 0.
 
 The numbers are the same; only what the compiler or the hardware would like better is left out.
 """

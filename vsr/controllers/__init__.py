@@ -1,4 +1,4 @@
-"""How control values are made: functions of time, oscillators, or networks of what the robot feels."""
+"""Controllers: functions of time, oscillators, or networks of sensor readings."""
 
 from vsr.controllers.base import (
     Clock,

@@ -1,4 +1,4 @@
-"""What a controller is, described and as arrays.
+"""Controllers, as descriptions and as arrays.
 
 A described controller (a Spec) is built for a body into a frozen pytree that rollout calls once per control interval.
 Most are functions of time and readings. Some keep a memory from call to call, which rollout carries through an episode.

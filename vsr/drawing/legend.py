@@ -1,4 +1,4 @@
-"""What colors and overlays of pictures mean, as a strip below them."""
+"""Legends: the meaning of colors and overlays, as a strip below pictures."""
 
 from __future__ import annotations
 

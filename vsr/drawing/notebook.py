@@ -1,4 +1,4 @@
-"""What notebooks show of robots, scenes and outcomes: pictures as PNG, and small tables with them as HTML."""
+"""Robots, scenes and outcomes in notebooks: pictures as PNG, and small tables with them as HTML."""
 
 from __future__ import annotations
 

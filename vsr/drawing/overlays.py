@@ -1,4 +1,4 @@
-"""What can be drawn over robots: control values, contact, velocities, sensor values, the path of the center.
+"""Overlays on robots: control values, contact, velocities, sensor values, the path of the center.
 
 In a voxel every overlay has a place of its own, so that none covers another; only arrows, which begin in the middle,
 may cross them. Viewers on pages draw them alike, from

@@ -19,7 +19,7 @@ from vsr.compute.vector import Vector, dot
 from vsr.lattice import graph, grid
 from vsr.lattice.grid import directions, first_ends, second_ends
 from vsr.lattice.law import still_intact
-from vsr.lattice.model import GraphSprings, GridSprings, Lattice, Springs, State, Wave
+from vsr.lattice.model import GraphSprings, Lattice, Springs, State, Wave
 
 PerSpring = Array | tuple[Array, ...]
 """One array, or one per direction of a grid."""
@@ -82,11 +82,8 @@ def springs_at(springs: Springs, time: Array, intact: PerSpring | None) -> tuple
     if intact is not None:
         stiffness = jax.tree.map(lambda value, whole: value * whole, stiffness, intact)
         damping = None if damping is None else jax.tree.map(lambda value, whole: value * whole, damping, intact)
-    return stiffness, _rest_lengths(springs, time), damping
-
-
-def _rest_lengths(springs: GridSprings | GraphSprings, time: Array) -> PerSpring:
-    return springs.rest_length if springs.wave is None else _driven_lengths(springs.rest_length, springs.wave, time)
+    wave, rest_length = springs.wave, springs.rest_length
+    return stiffness, rest_length if wave is None else _driven_lengths(rest_length, wave, time), damping
 
 
 def _driven_lengths(rest_length: PerSpring, wave: Wave, time: Array) -> PerSpring:

@@ -1,4 +1,4 @@
-"""Why the simulation of a robot is no use. Numbers in arrays, names for people."""
+"""Failures of a simulation: numbers in arrays, names for people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What robots are asked to do, and how well they did."""
+"""Tasks for robots, and measures of how well they did."""
 
 from vsr.spec import Registry
 from vsr.tasks.base import Task

@@ -1,4 +1,4 @@
-"""What any ground answers, as arrays: how high it is, whether a point is in it, how far it is along a ray.
+"""The protocol of terrains, as arrays: how high it is, whether a point is in it, how far it is along a ray.
 
 A new kind of ground is a frozen dataclass of arrays that extends `AnyTerrain`. It must say its height and normal, where
 it begins, how high it is between two places and at its lowest, and how several of it become one.

@@ -187,11 +187,6 @@ class Object(Spec):
             raise ValueError("what is fixed has neither velocity nor mass: leave them out")
         return self
 
-    @property
-    def is_soft(self) -> bool:
-        """Whether it is made of voxels."""
-        return self.body is not None
-
     def issues(self, dimension: int) -> list[tuple[str, str]]:
         """Fields that do not fit a world of a dimension, each with the reason."""
         found = []

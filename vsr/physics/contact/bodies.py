@@ -1,4 +1,4 @@
-"""What contacts act on: vertices of voxels, rigid bodies, and what never moves.
+"""Sides of contacts: vertices of voxels, rigid bodies, and what never moves.
 
 Contacts are a table of all vertices against all rigid bodies, or a list. Both give how fast their two sides part, how
 readily they yield, and take impulses. Arrays are those of vsr.physics.contact.vectors.

@@ -1,4 +1,4 @@
-"""Which vertices are near which voxels: a list of fixed length, made anew every few substeps.
+"""Broad phase: vertices and voxels that are near each other, a list of fixed length, made anew every few substeps.
 
 A pair is listed if the vertex is within a skin of the box around the voxel, whose sides are along the axes. Pairs
 over the capacity are counted, and the count fails the simulation (vsr.physics.failure.Failure.contact_overflow).

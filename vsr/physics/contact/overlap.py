@@ -1,4 +1,4 @@
-"""How deep bodies are inside each other, for the beginning of an episode: contact assumes that bodies hardly overlap.
+"""Overlap of bodies at the beginning of an episode: contact assumes that bodies hardly overlap.
 
 Two convex bodies are apart if they are apart along one of a few directions (separating axes): the normals of their
 faces and, in 3-D, those across two edges. If they are not, the least overlap along these is how far one of them must

@@ -1,4 +1,4 @@
-"""How long a substep of a body of point masses may be.
+"""The longest stable substep of a body of point masses.
 
 As for square masses (vsr.physics.squares.stability), a body is stable if each of its voxels is alone. The bound
 itself is that of lattices (vsr.lattice.stability).

@@ -1,4 +1,4 @@
-"""How long a substep may be.
+"""The longest stable substep of square masses.
 
 A mode of frequency ω with damping rate γ, integrated by semi-implicit Euler with explicit damping, is stable for a
 substep h while h² ω² + 2 h γ < 4. For a whole body that is: 4 M - 2 h C - h² K is positive definite. A body is an

@@ -308,7 +308,8 @@ def others(given: Resting, pose: Pose) -> Array:
 def _others(given: Resting, position: Array, drive: Array) -> Array:
     chambers = given.model.chambers
     assert chambers is not None
-    added = chamber_volumes(given.model, position) / _not_nothing(chambers.rest_volume) - 1
+    rest = jnp.where(chambers.rest_volume > 0, chambers.rest_volume, 1)
+    added = chamber_volumes(given.model, position) / rest - 1
     pressure = chamber_pressures(given.model, position, drive)
     return jnp.where(chambers.numbers.by_volume > 0, pressure, added)
 
@@ -364,10 +365,6 @@ def _inner(bounds: Bounds) -> tuple[Array, Array, Array]:
     """Bounds of what is not driven, a little inside, and their range, which is never too large for a number."""
     range_ = jnp.clip(bounds.high_other - bounds.low_other, 1e-9, 1e12)
     return bounds.low_other + MARGIN * range_, bounds.high_other - MARGIN * range_, range_
-
-
-def _not_nothing(volume: Array) -> Array:
-    return jnp.where(volume > 0, volume, 1)
 
 
 def _of(value: float | None, kind: jnp.dtype, double: float, single: float) -> float:

@@ -1,4 +1,4 @@
-"""What a row brings into a world: ground and objects, as descriptions for our physics and as arrays for EvoGym's."""
+"""Ground and objects that a row brings into a world, as descriptions for our physics and as arrays for EvoGym's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What EvoGym's rules and observations are made of: points of the robot and of an object, in EvoGym's units.
+"""Points of the robot and of an object in EvoGym's units, which its rules and observations are made of.
 
 A voxel is 0.1 long and a step of an environment takes 0.003, whatever the physics: so rewards and observations have the
 same size in both.

@@ -1,4 +1,4 @@
-"""What the kernel of contacts reads, writes and depends on."""
+"""Tables of the contact kernel: its constants, inputs and outputs."""
 
 from __future__ import annotations
 

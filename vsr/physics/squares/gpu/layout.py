@@ -1,4 +1,4 @@
-"""How robots are laid out for the fused kernel: several in one program, voxels and clusters in lanes.
+"""Layout of robots for the fused kernel: several in one program, voxels and clusters in lanes.
 
 A program simulates a few robots. What exists of a robot has a *rank*, the lowest row first
 (vsr.physics.squares.gpu.numbers). The voxels of a program, and likewise its clusters, are in *slots*: first those of

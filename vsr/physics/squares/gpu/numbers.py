@@ -1,4 +1,4 @@
-"""What the fused kernel reads of a robot: tables of its voxels and of its clusters, in the order of their ranks.
+"""Tables of a robot that the fused kernel reads: of its voxels and of its clusters, in the order of their ranks.
 
 What exists comes first, the lowest row first. Nothing here knows of other robots, so that the tables may be made once
 for many calls, and batched, permuted and chosen from like any other arrays.
