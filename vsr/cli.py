@@ -815,8 +815,11 @@ def list_components(kind: str | None, plugins: tuple[str, ...]) -> None:
     show_catalog(kind, plugins)
 
 
+KINDS_OF_FILES = ["experiment", "scene", "study", "evaluation_set", "landscape"]
+
+
 @main.command()
-@click.argument("file", type=click.Choice(["experiment", "scene", "study", "set", "landscape"]), default="experiment")
+@click.argument("file", type=click.Choice(KINDS_OF_FILES), default="experiment")
 @PLUGINS
 def schema(file: str, plugins: tuple[str, ...]) -> None:
     """Print the JSON schema of experiment (or scene, study, set, landscape) files, for editors."""

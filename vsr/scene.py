@@ -26,7 +26,7 @@ from vsr.physics.granular import GrainsSeen
 from vsr.physics.substeps import choose_substeps, whole_substeps
 from vsr.robot import ENGINE_KINDS, Material
 from vsr.robot.shape import leaks
-from vsr.spec import Count, OneOf, Seconds, Spec, validation_error
+from vsr.spec import Count, FileSpec, OneOf, Seconds, Spec, validation_error
 from vsr.tasks import TASKS, Locomotion, Task
 from vsr.tasks.measures import DEFAULT_MEASURES
 from vsr.world.build import build_systems
@@ -175,9 +175,11 @@ def _check_objects(voxels: VoxelLike, world: World) -> list[tuple[tuple[str, ...
     return issues
 
 
-class Scene(Displayed, Spec):
+class Scene(Displayed, FileSpec):
     """All that one simulation needs."""
 
+    kind: Literal["scene"] = "scene"
+    """what this file describes"""
     robot: Robot
     world: World = World()
     task: Annotated[Task, OneOf(TASKS, default="locomotion")] = Locomotion()

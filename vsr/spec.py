@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import wraps
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -36,6 +36,13 @@ class Spec(BaseModel):
     def to_plain(self) -> dict[str, Any]:
         """Only JSON types (numbers, text, lists, dicts), ready for YAML or JSON."""
         return _type_first(self.model_dump(mode="json"))
+
+
+class FileSpec(Spec):
+    """The whole of a file. Each kind of file names itself in `kind`."""
+
+    format: Literal[1] = 1
+    """version of this kind of file"""
 
 
 T = TypeVar("T")
@@ -72,7 +79,8 @@ def _type_first(value: Any) -> Any:
     if isinstance(value, list):
         return [_type_first(item) for item in value]
     if isinstance(value, dict):
-        return {key: _type_first(value[key]) for key in sorted(value, key=lambda key: key != "type")}
+        first = [key for key in ("kind", "format", "type") if key in value and not isinstance(value[key], dict | list)]
+        return {key: _type_first(value[key]) for key in dict.fromkeys([*first, *value])}
     return value
 
 

@@ -46,7 +46,7 @@ KINDS: dict[str, tuple[str, Mapping[str, Any]]] = {
 }
 """Each kind: where in a file its names stand, and its registry."""
 
-FILES = {"experiment": Experiment, "scene": Scene, "study": Study, "set": EvaluationSet, "landscape": Landscape}
+FILES = {each.model_fields["kind"].default: each for each in (Experiment, Scene, Study, EvaluationSet, Landscape)}
 """What `vsr evolve`, `vsr simulate`, `vsr reproduce`, `vsr evaluate --on` and `vsr landscape` read."""
 
 

@@ -22,7 +22,7 @@ from vsr.experiments.perturbation import EvaluationOptions
 from vsr.physics.engine import ENGINES
 from vsr.robot import Material
 from vsr.scene import Physics, Scene, check_episode, plan
-from vsr.spec import Count, OneOf, Real, Spec, clipped, memoize, suggest, validation_error
+from vsr.spec import Count, FileSpec, OneOf, Real, Spec, clipped, memoize, suggest, validation_error
 from vsr.tasks import TASKS, Locomotion, Task
 from vsr.tasks.measures import WITHOUT_GRADIENTS
 from vsr.terrain import together
@@ -74,9 +74,11 @@ Seeds = Annotated[
 ]
 
 
-class Experiment(Spec):
+class Experiment(FileSpec):
     """All that `vsr evolve` needs."""
 
+    kind: Literal["experiment"] = "experiment"
+    """what this file describes"""
     robot: EvolvedRobot
     """what evolves"""
     world: World = World()

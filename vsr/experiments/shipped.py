@@ -13,7 +13,7 @@ from vsr.experiments.config.problems import ConfigError, Problem
 from vsr.experiments.config.yaml import read_yaml
 from vsr.experiments.installed import CONFIGS
 
-EXPERIMENT, SCENE, STUDY, REACH, SET = "experiment", "scene", "study", "reach", "set"
+EXPERIMENT, SCENE, STUDY, REACH, SET = "experiment", "scene", "study", "reach", "evaluation_set"
 LANDSCAPE = "landscape"
 USE = {
     EXPERIMENT: "vsr evolve",
@@ -58,17 +58,9 @@ def shipped_files() -> list[Shipped]:
 
 
 def kind_of(data: Any) -> str:
-    """What a file's content describes."""
-    if not isinstance(data, dict):
-        return SCENE
-    if "experiments" in data:
-        return STUDY
-    if "robot" not in data and {"tasks", "terrains", "faults"} & set(data):
-        return SET
-    if "robot" in data and "tries" in data:
-        return LANDSCAPE
-    if "body" in data and "robot" not in data:
-        return REACH
+    """What a file's content describes: its `kind`. Without one it is an experiment if it can be no scene."""
+    if isinstance(data, dict) and data.get("kind") in USE:
+        return data["kind"]
     return EXPERIMENT if evolves(data) else SCENE
 
 

@@ -263,9 +263,33 @@ def _message(document: Document, kind: type[Spec], path: Path, fault: dict[str, 
             return f"{given} given; {_lower_first(fault['msg']).replace('input should', 'it should')}"
 
 
+RENAMED = {
+    "colour": "color",
+    "control_interval": "control_every, which is 1 more",
+    "draws": "resample",
+    "driving": "clock",
+    "ea": "optimizer",
+    "held": "clamped",
+    "masses": "engine",
+    "n_pop": "population_size",
+    "n_tour": "tournament_size",
+    "neighbours": "neighbors",
+    "others": "other_robots",
+    "redrawing": "resampling_rate",
+    "senses": "sensors",
+    "slopes": "gradients",
+    "starts": "trials",
+    "take": "aggregate",
+    "vary": "randomize",
+}
+"""Keys of files that were written before format 1, and what stands for them."""
+
+
 def _unknown_key(document: Document, kind: type[Spec], path: Path) -> str:
-    """Of a key that a description does not have: the nearest that it has, or whose it is."""
+    """Of a key that a description does not have: its new name, the nearest that there is, or whose it is."""
     name, owner = str(path[-1]), _model_at(kind, document.data, path[:-1])
+    if name in RENAMED and owner is not None and RENAMED[name].split(",")[0] in owner.model_fields:
+        return f"unknown key; write {RENAMED[name]}"
     if owner is None:
         return f"unknown key{suggest(name, ())}"
     choices = _choices(_field_at(kind, document.data, path[:-1]))

@@ -125,6 +125,8 @@ def evolves(data: Any) -> bool:
     """Whether a document has what only an experiment has: a search, or a robot that is not settled."""
     if not isinstance(data, dict):
         return False
+    if "kind" in data:
+        return data["kind"] == Experiment.model_fields["kind"].default
     if (set(Experiment.model_fields) - set(Scene.model_fields)) & set(data):
         return True
     robot = data.get("robot")

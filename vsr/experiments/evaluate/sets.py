@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -12,7 +12,7 @@ from vsr.experiments.config.plugins import load_plugins, require_plugins
 from vsr.experiments.config.yaml import read_yaml
 from vsr.experiments.experiment import Fitness, read_fitness
 from vsr.experiments.perturbation import Aggregate, DomainRandomization, Factor, Ground, InitialNoise
-from vsr.spec import Count, OneOf, Real, Spec, clipped, suggest, validation_error
+from vsr.spec import Count, FileSpec, OneOf, Real, Spec, clipped, suggest, validation_error
 from vsr.tasks import TASKS, Task
 
 MOST_CASES = 10_000
@@ -69,9 +69,11 @@ class Fault(Spec):
 OWN_TASK, OWN_GROUND, NO_FAULT = {"its task": TaskCase()}, {"its ground": GroundCase()}, {"none": Fault()}
 
 
-class EvaluationSet(Spec):
+class EvaluationSet(FileSpec):
     """All that `vsr evaluate --on` needs."""
 
+    kind: Literal["evaluation_set"] = "evaluation_set"
+    """what this file describes"""
     fitness: Goal | None = None
     """what is measured in every task that does not say; if absent, what each robot was selected for"""
     trials: Annotated[Count, Field(ge=1, le=1000)] = 1

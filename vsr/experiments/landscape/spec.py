@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
@@ -18,14 +18,16 @@ from vsr.experiments.encodings.bodies import VoxelKinds
 from vsr.experiments.experiment import Experiment, Fitness, read_fitness
 from vsr.experiments.landscape.bodies import MOST_GRIDS, every_body, grids
 from vsr.scene import Physics
-from vsr.spec import Count, OneOf, Real, Spec, validation_error
+from vsr.spec import Count, FileSpec, OneOf, Real, validation_error
 from vsr.tasks import TASKS, Locomotion, Task
 from vsr.world.spec import World
 
 
-class Landscape(Spec):
+class Landscape(FileSpec):
     """All that `vsr landscape` needs."""
 
+    kind: Literal["landscape"] = "landscape"
+    """what this file describes"""
     robot: EvolvedRobot
     """a body of type voxel_kinds, of which every filling of the grid is tried, and a controller with genes"""
     tries: Annotated[Count, Field(ge=1, le=1_000_000)]

@@ -14,7 +14,7 @@ from vsr.robot import Body, Material
 from vsr.robot.corners import corner_steps
 from vsr.robot.engine_kinds import ENGINE_KINDS
 from vsr.robot.shape import leaks
-from vsr.spec import Count, OneOf, Real, Seconds, Spec, validation_error
+from vsr.spec import Count, FileSpec, OneOf, Real, Seconds, Spec, validation_error
 
 Side = Literal["left", "right", "front", "back", "bottom", "top"]
 SIDES: dict[Side, tuple[int, int]] = {
@@ -93,9 +93,11 @@ class Rates(Spec):
     """change of any chamber's volume at most [m³/s]; any if absent"""
 
 
-class Reach(Spec):
+class Reach(FileSpec):
     """All that one search needs."""
 
+    kind: Literal["reach"] = "reach"
+    """what this file describes"""
     body: Body
     """of point masses, with chambers (materials with `fluid`)"""
     clamped: Annotated[tuple[Side, ...], Field(min_length=1)] = ("left",)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -18,7 +18,7 @@ from vsr.experiments.experiment import Experiment
 from vsr.experiments.installed import CONFIGS
 from vsr.experiments.reproduce.claims import CLAIMS, Claim
 from vsr.experiments.shipped import STUDY, find_config
-from vsr.spec import Count, OneOf, Spec, suggest, validation_error
+from vsr.spec import Count, FileSpec, OneOf, Spec, suggest, validation_error
 
 SHIPPED = CONFIGS / "studies"
 PAPER = ("body", "devo", "sensing")
@@ -82,9 +82,11 @@ class Swap(Spec):
     """experiments whose best robots are filmed in the worlds of each other"""
 
 
-class Study(Spec):
+class Study(FileSpec):
     """All that `vsr reproduce` needs."""
 
+    kind: Literal["study"] = "study"
+    """what this file describes"""
     title: str
     about: str = ""
     """what is asked, as Markdown"""
@@ -156,10 +158,10 @@ class StudyFile:
 def is_study(path: str | Path) -> bool:
     """Whether a file describes a study rather than one experiment or scene."""
     text = read_text(path)
-    if "experiments" not in text:
+    if "study" not in text:
         return False  # rather than understand all of a large file twice
     data = parse_yaml(text, str(path)).data
-    return isinstance(data, dict) and "experiments" in data
+    return isinstance(data, dict) and data.get("kind") == "study"
 
 
 def load_study(path: str | Path, *, run_plugins: bool = False) -> StudyFile:
