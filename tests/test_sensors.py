@@ -143,7 +143,7 @@ def test_plain_names_are_checked_and_in_the_schema():
     with pytest.raises(ConfigError, match=r"<text>:1: robot.controller.sensors.1: .*'angel'.*'angle'"):
         parse_experiment(MLP.replace("KIND", "mlp").replace("SENSES", "[contact, angel]"))
     for file in ("experiment", "scene"):
-        known = Draft202012Validator({"$defs": schema(file)["$defs"], "$ref": "#/$defs/Sense"})
+        known = Draft202012Validator({"$defs": schema(file)["$defs"], "$ref": "#/$defs/Sensor"})
         assert known.is_valid("contact")
         assert known.is_valid({"quantity": "contact", "window": 3})
         assert not known.is_valid("touched")
