@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from vsr.compute.components import label_components
+from vsr.compute.grid import label_components
 
 
 def largest_component(present: Array, through: np.ndarray | None = None) -> Array:

@@ -11,7 +11,7 @@ from jax import Array
 from pydantic import Field
 
 from vsr.controllers import Clock, Distributed, VoxelNetworks, check_sensors
-from vsr.controllers.clock import clock_numbers
+from vsr.controllers.base import clock_numbers
 from vsr.controllers.distributed import Hidden, Signals, layers_of, network_sizes
 from vsr.experiments.encodings.base import (
     BodyEncoding,

@@ -11,7 +11,7 @@ from jax import Array
 from pydantic import Field
 
 from vsr.controllers import MLP, Clock, Perceptron, check_sensors, spread_weights, wiring
-from vsr.controllers.clock import clock_numbers
+from vsr.controllers.base import clock_numbers
 from vsr.controllers.mlp import RateLimit
 from vsr.experiments.encodings.base import (
     BodyEncoding,

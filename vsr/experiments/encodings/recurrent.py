@@ -10,7 +10,7 @@ from jax import Array
 from pydantic import Field
 
 from vsr.controllers import Clock, Recurrent, RecurrentNetwork, check_sensors, wiring
-from vsr.controllers.clock import clock_numbers
+from vsr.controllers.base import clock_numbers
 from vsr.controllers.recurrent import Neurons, Unit, kept, spread, weights_needed
 from vsr.experiments.encodings.base import (
     BodyEncoding,

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from vsr.drawing.faces import faces_of
 from vsr.drawing.recording import Recording
-from vsr.drawing.shown_objects import faces_of
 
 ORDER = 2
 """How many times differences are taken."""

@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from vsr.drawing.machines import looking, paint
 from vsr.envs.machines.bulldozing import GOAL, Bulldozing, pose_at
-from vsr.envs.machines.cameras import Eye
+from vsr.envs.machines.cameras import Eye, looking, paint
 from vsr.experiments.storage.files import replacing
 from vsr.experiments.train.episodes import Film
 
